@@ -1,0 +1,88 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libsim/model/model_config.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// A constant that models reality, with where it comes from.
+template <typename T>
+struct Sourced {
+  T value{};
+  std::string source;  ///< data sheet, paper and section, public measurement, file of ours
+  std::string fitted;  ///< empty: not fitted; else on what
+};
+
+/// One measured point of a collective: payload of the whole (unsharded) tensor and its duration.
+struct CollectivePoint {
+  Bytes size;
+  Seconds duration;
+};
+
+/// How long a collective takes inside one node.
+///
+/// Either a latency and a bandwidth (time = latency + wire bytes / bandwidth, where a ring moves
+/// (n-1)/n of the tensor for an all-gather or reduce-scatter and twice that for an all-reduce), or a
+/// measured table for `ranks` ranks, interpolated linearly in size and rescaled to other n.
+struct CollectiveCost {
+  Seconds latency;
+  BytesPerSecond bandwidth;
+  std::vector<CollectivePoint> table;  ///< ascending; empty: latency and bandwidth hold
+  int ranks = 0;                       ///< table only: how many ranks it was measured with
+};
+
+/// One accelerator, by its data sheet. Section `accelerator`.
+struct Accelerator {
+  std::string name;
+  Sourced<std::map<Precision, FlopsPerSecond>> peak;  ///< dense matrix peak by precision
+  Sourced<int> multiprocessors;
+  Sourced<Bytes> memory;
+  Sourced<BytesPerSecond> bandwidth;  ///< of its memory
+};
+
+/// What connects the accelerators of one node. Section `node`.
+struct Node {
+  Sourced<int> accelerators;
+  Sourced<CollectiveCost> all_reduce;
+  Sourced<CollectiveCost> all_gather;
+  Sourced<CollectiveCost> reduce_scatter;
+  Sourced<CollectiveCost> p2p;  ///< latency and bandwidth only; one direction
+};
+
+/// What connects the nodes. Section `network`.
+struct Network {
+  Sourced<BytesPerSecond> bandwidth;  ///< per accelerator and direction
+  Sourced<double> efficiency;         ///< of that bandwidth, large messages
+  Sourced<Seconds> latency;           ///< per message, or per ring step of a collective
+};
+
+/// Constants of the cost model that no data sheet gives. Section `calibration`.
+struct Calibration {
+  Sourced<double> gemm_efficiency;         ///< e: main loop, clock included, fraction of peak
+  Sourced<double> gemm_small_tile;         ///< a 128x128 tile's main loop, relative to e
+  Sourced<Seconds> gemm_tile_prologue;     ///< per wave
+  Sourced<Seconds> kernel_launch;          ///< launch and ramp, per kernel
+  Sourced<double> stream_efficiency;       ///< element-wise kernels, fraction of memory bandwidth
+  Sourced<double> dropout_efficiency;      ///< element-wise kernels that draw random numbers
+  Sourced<double> overlap_slowdown;        ///< fraction of a GEMM's speed lost under a collective
+  Sourced<Seconds> p2p_synchronisation;    ///< per pipeline exchange
+  Sourced<Seconds> iteration_overhead;     ///< fixed time per iteration
+  Sourced<Bytes> workspace;                ///< GEMM workspace per rank
+};
+
+/// The machine a run is priced for. Not part of a plan's fingerprint.
+struct System {
+  std::string name;
+  bool validated = false;  ///< whether its constants were held against measurements
+  Accelerator accelerator;
+  Node node;
+  Network network;
+  Calibration calibration;
+};
+
+}  // namespace stagecraft

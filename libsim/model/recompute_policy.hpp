@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace stagecraft {
+
+enum class RecomputeGranularity : std::uint8_t { none, selective, full };
+enum class RecomputeMethod : std::uint8_t { uniform, block };
+/// What selective recompute can discard, as in Megatron-LM's --recompute-modules. `layernorm` discards
+/// the output of both norms of a layer; the others are ordinary checkpoints.
+enum class RecomputeModule : std::uint8_t { core_attention, mlp, layernorm };
+
+/// For how many outstanding microbatches all activations are stored (Korthikanti et al. 2022,
+/// appendix C); the others follow the policy.
+struct StoreMicrobatches {
+  bool automatic = false;  ///< as many as fit
+  int count = 0;           ///< if not automatic
+
+  friend bool operator==(StoreMicrobatches const&, StoreMicrobatches const&) = default;
+};
+
+/// What a stage recomputes in its backward pass instead of storing it.
+struct RecomputePolicy {
+  RecomputeGranularity granularity = RecomputeGranularity::none;
+  std::vector<RecomputeModule> modules{RecomputeModule::core_attention};  ///< selective only
+  RecomputeMethod method = RecomputeMethod::uniform;                      ///< full only
+  /// Full only. uniform: layers a checkpoint group; block: how many layers of each chunk, from its
+  /// first on, are checkpointed one by one.
+  int layers = 1;
+  bool sharded_checkpoints = false;  ///< full without sequence parallelism: keep 1/t of the input, gather it again
+  StoreMicrobatches store_microbatches;
+
+  friend bool operator==(RecomputePolicy const&, RecomputePolicy const&) = default;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "libsim/model/model_config.hpp"
+#include "libsim/model/recompute_policy.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// How the ranks of one job are cut into tensor-, data- and pipeline-parallel groups. Section
+/// `parallel`.
+///
+/// Ranks are numbered tensor fastest, then data, then pipeline, as Megatron-LM does by default
+/// (megatron/core/parallel_state.py, order "tp-cp-ep-dp-pp"): a tensor group stays in one node.
+struct ParallelLayout {
+  int tensor = 1;      ///< t: ranks that share each layer's weights
+  int pipeline = 1;    ///< p: stages that split the layers
+  int interleave = 1;  ///< m of the paper: model chunks a stage
+  int data = 1;        ///< d: replicas that split the global batch
+  bool sequence = false;            ///< sequence parallelism; no effect with tensor 1
+  bool overlap_gradients = false;   ///< gradient reduction behind the last microbatch's backward
+
+  friend bool operator==(ParallelLayout const&, ParallelLayout const&) = default;
+};
+
+/// Ranks in the job: tensor * data * pipeline.
+constexpr int world_size(ParallelLayout const& layout) {
+  return layout.tensor * layout.data * layout.pipeline;
+}
+
+/// Section `batch`, in sequences.
+struct BatchConfig {
+  std::int64_t global = 1;  ///< sequences an optimizer step, over all replicas
+  std::int64_t micro = 1;   ///< b: sequences a microbatch
+
+  friend bool operator==(BatchConfig const&, BatchConfig const&) = default;
+};
+
+enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved };
+enum class P2p : std::uint8_t { blocking, overlapped };
+
+/// Section `schedule`.
+struct ScheduleConfig {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  int group = 0;  ///< interleaved: microbatches a group (Megatron's microbatch_group_size_per_vp_stage); default p
+  P2p p2p = P2p::blocking;
+  bool scatter_gather = true;  ///< without sequence parallelism: send 1/t, gather at the receiver
+
+  friend bool operator==(ScheduleConfig const&, ScheduleConfig const&) = default;
+};
+
+/// Section `memory`.
+struct MemoryConfig {
+  bool output_deallocation = true;     ///< free a chunk's output once it is sent (paper, appendix B)
+  bool distributed_optimizer = false;  ///< shard the optimizer state over the replicas (ZeRO-1)
+  Bytes reserve{std::int64_t{2} << 30};  ///< device context, NCCL buffers; counted only when asking whether a stage fits
+
+  friend bool operator==(MemoryConfig const&, MemoryConfig const&) = default;
+};
+
+/// How layers fall onto virtual stages (stage, chunk). Key `layout`.
+struct LayerSplit {
+  enum class Kind : std::uint8_t { even, first_last, list };
+  Kind kind = Kind::even;
+  std::optional<std::int64_t> first;  ///< first_last: layers of the first stage, all its chunks together
+  std::optional<std::int64_t> last;   ///< first_last: layers of the last stage
+  /// list: either one entry a stage (split evenly over its chunks), or one a virtual stage, in model
+  /// order (chunk c of stage r is entry c * p + r).
+  std::vector<std::int64_t> list;
+
+  friend bool operator==(LayerSplit const&, LayerSplit const&) = default;
+};
+
+/// Everything a TrainingPlan is made from. Defaults filled in, combinations checked.
+struct TrainingConfig {
+  ModelConfig model;
+  ParallelLayout parallel;
+  BatchConfig batch;
+  ScheduleConfig schedule;
+  std::vector<RecomputePolicy> recompute{RecomputePolicy{}};  ///< one for all stages, or one a stage
+  MemoryConfig memory;
+  LayerSplit layout;
+
+  friend bool operator==(TrainingConfig const&, TrainingConfig const&) = default;
+};
+
+/// Microbatches a replica runs in one iteration: global / (micro * data).
+constexpr std::int64_t microbatches(TrainingConfig const& config) {
+  return config.batch.global / (config.batch.micro * config.parallel.data);
+}
+
+}  // namespace stagecraft
