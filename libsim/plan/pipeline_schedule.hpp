@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// The shape of a pipeline schedule, without what its chunks compute.
+struct ScheduleShape {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  int stages = 1;        ///< p
+  int microbatches = 1;  ///< n, of one replica in one iteration
+  int chunks = 1;        ///< m of the paper: chunks a stage; 1 unless interleaved
+  int group = 0;         ///< interleaved: microbatches a group; 0 means p
+  P2p p2p = P2p::blocking;
+};
+
+/// One message between neighbouring virtual stages, as one of its two ends sees it. Virtual stage of
+/// (stage r, chunk c) is c * p + r; an activation goes from virtual stage v to v + 1, a gradient from
+/// v to v - 1.
+struct Transfer {
+  enum class Payload : std::uint8_t { activation, gradient };
+  enum class End : std::uint8_t { send, receive };
+  Payload payload = Payload::activation;
+  End end = End::send;
+  std::int32_t peer = 0;        ///< stage at the other end
+  std::int32_t microbatch = 0;
+  std::int32_t chunk = 0;       ///< chunk of this end's stage that made it (send) or reads it (receive)
+  std::int32_t message = 0;     ///< the same number at both ends, dense from 0, unique in the iteration
+};
+
+/// One entry of a stage's issue order.
+struct ScheduleStep {
+  enum class Kind : std::uint8_t {
+    forward,   ///< of (microbatch, chunk)
+    backward,  ///< of (microbatch, chunk)
+    post,      ///< start transfers [first, first + count) of the stage together
+    wait,      ///< the stage's computation waits until transfers [first, first + count) are over
+  };
+  Kind kind = Kind::forward;
+  std::int32_t chunk = 0;
+  std::int32_t microbatch = 0;
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+};
+
+/// What one stage does in an iteration, in issue order. A blocking exchange is a post directly followed
+/// by the wait for the same transfers.
+struct StageSchedule {
+  std::vector<ScheduleStep> steps;
+  std::vector<Transfer> transfers;
+};
+
+/// The schedule of every stage, with its messages.
+struct PipelineSchedule {
+  std::vector<StageSchedule> stages;
+  int messages = 0;  ///< message numbers are in [0, messages)
+};
+
+/// Lays out GPipe, 1F1B or interleaved 1F1B as Megatron-LM issues them.
+///
+/// Blocking p2p follows Megatron's joint calls (forward and backward messages of a steady step in one
+/// exchange); overlapped p2p posts receives one computation ahead and waits just before the consumer.
+/// \throws std::invalid_argument  with what is accepted, when the shape is illegal (interleaved: p >= 2,
+///         p <= group <= n, and n mod group is 0 or >= p).
+/// Source: Megatron-LM core/pipeline_parallel/schedules.py; Narayanan et al. 2021, section 2.2.
+PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape);
+
+}  // namespace stagecraft

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+namespace stagecraft {
+
+/// Where work runs on a rank. Work on one stream runs in issue order; streams run side by side.
+enum class Stream : std::uint8_t { compute, tensor_parallel, data_parallel, send, receive };
+
+/// Which pipeline ranks take part in a piece of work together: it starts when the last has arrived.
+/// Ranks of one tensor or data group behave alike and need no entry here.
+enum class StageGroup : std::uint8_t {
+  none,
+  embedding,  ///< first and last stage, which share the tied embedding
+  all,        ///< every stage (gradient norm)
+};
+
+/// A distinct thing that a rank does, described once and issued many times; engines index their
+/// durations and memory profiles by its position in RankPlan::works.
+struct Work {
+  enum class Kind : std::uint8_t { forward, backward, step };
+  Kind kind = Kind::forward;
+  Stream stream = Stream::compute;
+  StageGroup group = StageGroup::none;
+  std::int32_t chunk = 0;        ///< forward, backward: chunk of the stage
+  std::int32_t program = 0;      ///< forward, backward: index into TrainingPlan::chunks
+  std::int32_t first_block = 0;  ///< backward: blocks [first_block, first_block + block_count), in model order
+  std::int32_t block_count = 0;
+  std::int32_t op = 0;           ///< step: index into the rank's step program
+};
+
+/// One entry of a rank's issue order.
+struct Step {
+  enum class Kind : std::uint8_t {
+    run,    ///< issue works[work] on its stream; the compute stream goes on once its own work is done
+    post,   ///< start transfers [first, first + count) of the rank together
+    wait,   ///< the compute stream waits until transfers [first, first + count) are over
+    drain,  ///< the compute stream waits until the data-parallel stream is idle
+  };
+  Kind kind = Kind::run;
+  std::int32_t work = 0;
+  std::int32_t microbatch = 0;  ///< of the replica; -1 where it does not apply
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+};
+
+}  // namespace stagecraft
