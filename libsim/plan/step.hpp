@@ -2,10 +2,12 @@
 
 #include <cstdint>
 
+#include "libsim/model/op.hpp"
+
 namespace stagecraft {
 
-/// Where work runs on a rank. Work on one stream runs in issue order; streams run side by side.
-enum class Stream : std::uint8_t { compute, tensor_parallel, data_parallel, send, receive };
+
+
 
 /// Which pipeline ranks take part in a piece of work together: it starts when the last has arrived.
 /// Ranks of one tensor or data group behave alike and need no entry here.

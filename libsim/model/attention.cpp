@@ -1,0 +1,142 @@
+#include "libsim/model/attention.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Elements of one token's queries, keys and values on one rank: [all q | all k | all v].
+struct QkvWidths {
+  std::int64_t q, kv, all;
+  explicit QkvWidths(BlockShape const& shape)
+      : q{shape.heads() * shape.model.head_dim},
+        kv{shape.kv_heads() * shape.model.head_dim},
+        all{q + 2 * kv} {}
+};
+
+/// A window of `count` heads starting at element `offset` of each token in `qkv`.
+TensorId heads_view(
+    ProgramBuilder& builder, Name name, TensorId qkv, std::int64_t count, std::int64_t offset) {
+  BlockShape const& shape = builder.shape();
+  std::int64_t const d = shape.model.head_dim;
+  std::int64_t const width = QkvWidths{shape}.all;
+  return builder.view(name,
+                      qkv,
+                      {shape.model.sequence, shape.micro, count, d},
+                      {shape.micro * width, width, d, 1},
+                      offset);
+}
+
+void project_qkv(ProgramBuilder& builder, AttentionLayer& attention) {
+  BlockShape const& shape = builder.shape();
+  QkvWidths const widths{shape};
+  TensorId const qkv =
+      column_parallel_forward(builder, attention.qkv, attention.input, {"core_attention", "qkv"});
+  if (attention.qkv_bias != no_tensor) {
+    builder.add(OpKind::bias_add,
+                {"attention.qkv", "bias_add"},
+                Phase::forward,
+                {qkv, attention.qkv_bias},
+                {qkv});
+  }
+  attention.q = heads_view(builder, {"core_attention", "q"}, qkv, shape.heads(), 0);
+  attention.k = heads_view(builder, {"core_attention", "k"}, qkv, shape.kv_heads(), widths.q);
+  attention.v =
+      heads_view(builder, {"core_attention", "v"}, qkv, shape.kv_heads(), widths.q + widths.kv);
+  if (shape.model.positions == Positions::rotary) {
+    // Megatron's rotary embedding makes new tensors; v stays a view, so the whole qkv buffer lives on.
+    TensorId const q =
+        builder.make({"core_attention", "rotated_q"}, builder.tensor(attention.q).shape);
+    TensorId const k =
+        builder.make({"core_attention", "rotated_k"}, builder.tensor(attention.k).shape);
+    builder.add(OpKind::rotary,
+                {"attention.qkv", "rotary"},
+                Phase::forward,
+                {attention.q, attention.k},
+                {q, k});
+    attention.q = q;
+    attention.k = k;
+  }
+}
+
+}  // namespace
+
+AttentionLayer make_attention(ProgramBuilder& builder) {
+  BlockShape const& shape = builder.shape();
+  ModelConfig const& model = shape.model;
+  QkvWidths const widths{shape};
+  std::int64_t const published_qkv = model.head_dim * (model.heads + 2 * model.kv_heads);
+  AttentionLayer attention;
+  attention.norm = make_norm(builder, "attention_norm");
+  attention.qkv.weight = builder.parameter({"attention.qkv", "weight"},
+                                           {widths.all, model.hidden},
+                                           {.published_elements = published_qkv * model.hidden});
+  if (model.biases) {
+    attention.qkv_bias = builder.parameter(
+        {"attention.qkv", "bias"}, {widths.all}, {.published_elements = published_qkv});
+  }
+  attention.projection.weight =
+      builder.parameter({"attention.projection", "weight"},
+                        {model.hidden, widths.q},
+                        {.published_elements = model.hidden * model.heads * model.head_dim});
+  if (model.biases) {
+    attention.residual.bias = builder.parameter(
+        {"attention.projection", "bias"},
+        {model.hidden},
+        {.published_elements = model.hidden, .partial_gradient = shape.sequence_parallel});
+  }
+  return attention;
+}
+
+TensorId attention_forward(
+    ProgramBuilder& builder, AttentionLayer& attention, int layer, TensorId x, Name y) {
+  builder.begin(Pass::forward, Module::attention_norm, layer);
+  attention.input = norm_forward(builder, attention.norm, x, {"attention.qkv", "input"});
+  builder.begin(Pass::forward, Module::attention_input, layer);
+  project_qkv(builder, attention);
+  builder.begin(Pass::forward, Module::core_attention, layer);
+  core_attention_forward(builder, attention);
+  builder.begin(Pass::forward, Module::attention_output, layer);
+  TensorId const projected = row_parallel_forward(
+      builder, attention.projection, attention.context, {"attention.projection", "output"});
+  return residual_forward(builder, attention.residual, projected, x, y);
+}
+
+TensorId attention_backward(ProgramBuilder& builder,
+                            AttentionLayer const& attention,
+                            int layer,
+                            TensorId dy) {
+  BlockShape const& shape = builder.shape();
+  builder.begin(Pass::backward, Module::attention_output, layer);
+  TensorId const d_projected = residual_backward(builder, attention.residual, dy);
+  TensorId const d_context = row_parallel_backward(builder,
+                                                   attention.projection,
+                                                   attention.context,
+                                                   d_projected,
+                                                   {"core_attention", "context_gradient"});
+  builder.begin(Pass::backward, Module::core_attention, layer);
+  QkvGradients const gradients = core_attention_backward(builder, attention, d_context);
+  builder.begin(Pass::backward, Module::attention_input, layer);
+  if (shape.model.positions == Positions::rotary) {
+    builder.add(OpKind::rotary_backward,
+                {"attention.qkv", "rotary_backward"},
+                Phase::input_gradient,
+                {gradients.q, gradients.k},
+                {gradients.q, gradients.k});
+  }
+  TensorId const d_qkv = builder.make(
+      {"attention.qkv", "output_gradient"},
+      {shape.model.sequence, shape.micro, builder.tensor(attention.qkv.weight).shape[0]});
+  builder.add(OpKind::concatenate,
+              {"attention.qkv", "concatenate_gradients"},
+              Phase::input_gradient,
+              {gradients.q, gradients.k, gradients.v},
+              {d_qkv});
+  bias_gradient(builder, "attention.qkv", d_qkv, attention.qkv_bias);
+  TensorId const d_input = column_parallel_backward(builder, attention.qkv, attention.input, d_qkv);
+  builder.begin(Pass::backward, Module::attention_norm, layer);
+  TensorId const dx = norm_backward(builder, attention.norm, d_input);
+  builder.add(
+      OpKind::add, {"attention_norm", "residual_gradient"}, Phase::input_gradient, {dx, dy}, {dx});
+  return dx;
+}
+
+}  // namespace stagecraft

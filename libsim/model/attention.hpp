@@ -1,0 +1,55 @@
+#pragma once
+
+#include "libsim/model/linear.hpp"
+#include "libsim/model/pointwise.hpp"
+#include "libsim/model/program_builder.hpp"
+
+namespace stagecraft {
+
+/// Self-attention of one layer: QKV projection, core attention, output projection, dropout and residual
+/// add, with what forward keeps for backward. Heads are split over the tensor group.
+struct AttentionLayer {
+  NormLayer norm;
+  Linear qkv{.owner = "attention.qkv"};
+  TensorId qkv_bias = no_tensor;
+  Linear projection{.owner = "attention.projection"};
+  ResidualAdd residual{.owner = "attention.output"};
+
+  TensorId input = no_tensor;  ///< normed hidden state
+  TensorId q = no_tensor;      ///< as core attention reads it, after rotary positions
+  TensorId k = no_tensor;
+  TensorId v = no_tensor;
+  TensorId k_full = no_tensor;  ///< repeated to every query head (grouped queries, unfused attention)
+  TensorId v_full = no_tensor;
+  TensorId softmax_output = no_tensor;
+  TensorId dropout_output = no_tensor;  ///< softmax_output itself where there is no dropout
+  TensorId dropout_mask = no_tensor;
+  TensorId log_sum_exp = no_tensor;  ///< flash attention only
+  TensorId context = no_tensor;      ///< [s, b, h/t]
+};
+
+AttentionLayer make_attention(ProgramBuilder& builder);
+
+/// Forward of layer `layer`: the hidden state after the residual add, named `y`.
+TensorId attention_forward(ProgramBuilder& builder, AttentionLayer& attention, int layer, TensorId x, Name y);
+/// Backward: the gradient of x, that of the residual path included.
+TensorId attention_backward(ProgramBuilder& builder, AttentionLayer const& attention, int layer, TensorId dy);
+
+/// softmax(q k^T / sqrt(d)) v, causal.
+///
+/// Reads   q [s, b, a/t, d], k and v [s, b, g/t, d].
+/// Writes  unfused: scores, softmax_output, dropout_output [b, a/t, s, s], dropout_mask likewise at one
+///         byte, context [s, b, h/t]; flash: context and log_sum_exp [b, a/t, s] in fp32.
+/// Work    unfused 4 b s^2 h/t FLOP (two GEMMs over the full square); flash half of it.
+/// Source: Korthikanti et al. 2022, section 4.1; Megatron-LM CoreAttention; Dao 2023, section 3.
+void core_attention_forward(ProgramBuilder& builder, AttentionLayer& attention);
+
+/// Gradients of q, k and v.
+struct QkvGradients {
+  TensorId q = no_tensor;
+  TensorId k = no_tensor;
+  TensorId v = no_tensor;
+};
+QkvGradients core_attention_backward(ProgramBuilder& builder, AttentionLayer const& attention, TensorId d_context);
+
+}  // namespace stagecraft

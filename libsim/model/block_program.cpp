@@ -1,0 +1,18 @@
+#include "libsim/model/block_program.hpp"
+
+namespace stagecraft {
+
+std::int64_t BlockShape::padded_vocabulary() const {
+  std::int64_t const multiple = model.vocabulary_multiple * tensor;
+  return (model.vocabulary + multiple - 1) / multiple * multiple;
+}
+
+Bytes saved_bytes(BlockProgram const& block) {
+  Bytes sum;
+  for (BufferLife const& life : block.lives) {
+    if (life.is_saved()) sum += block.tensor(life.buffer).bytes();
+  }
+  return sum;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "libsim/model/model_config.hpp"
+#include "libsim/model/op.hpp"
+#include "libsim/model/tensor.hpp"
+
+namespace stagecraft {
+
+enum class Pass : std::uint8_t { forward, backward };
+
+/// One rank's share of a model, for one microbatch: the sizes that block programs are written in.
+struct BlockShape {
+  ModelConfig model;
+  int tensor = 1;                   ///< t
+  bool sequence_parallel = false;   ///< norms, dropouts and residuals on s/t rows
+  std::int64_t micro = 1;           ///< b
+
+  std::int64_t heads() const { return model.heads / tensor; }
+  /// Key and value heads of a rank; replicated where t exceeds their number.
+  std::int64_t kv_heads() const { return model.kv_heads < tensor ? 1 : model.kv_heads / tensor; }
+  std::int64_t ffn() const { return model.ffn_hidden / tensor; }
+  /// v padded to a multiple of vocabulary_multiple * t.
+  std::int64_t padded_vocabulary() const;
+  std::int64_t vocabulary() const { return padded_vocabulary() / tensor; }
+  /// Rows of the sequence where it is split: s/t with sequence parallelism, else s.
+  std::int64_t local_sequence() const {
+    return sequence_parallel ? model.sequence / tensor : model.sequence;
+  }
+};
+
+/// One trained tensor of a block.
+struct Parameter {
+  TensorId weight = no_tensor;
+  TensorId gradient = no_tensor;  ///< what weight-gradient kernels accumulate into
+  /// Elements of the whole model's tensor, without padding and copies: what published counts count.
+  std::int64_t published_elements = 0;
+  /// Its gradient is a partial sum on each tensor rank (norms and biases under sequence parallelism).
+  bool partial_gradient = false;
+  bool tied_embedding = false;  ///< the word embedding that the head shares
+  bool shared = false;          ///< a second use of a parameter that another block of the same rank owns
+};
+
+/// A contiguous piece of memory traffic between a block and its neighbours, and when every buffer of
+/// the block exists. Positions are op indices; -1 means before the pass's first op.
+///
+/// A buffer is allocated just before the op at `allocate` and released right after the op at `release`.
+/// Rules: allocated at its first write; released after its last use, or after the wait for the last op
+/// of another stream that uses it. Made by derive_liveness, never written by hand.
+struct BufferLife {
+  static constexpr std::int32_t outside = -2;  ///< allocated or released by a neighbour
+  TensorId buffer = no_tensor;
+  Pass allocate_pass = Pass::forward;
+  std::int32_t allocate = 0;
+  Pass release_pass = Pass::forward;
+  std::int32_t release = 0;
+
+  /// Kept from forward to backward: what the paper calls an activation.
+  bool is_saved() const { return allocate_pass == Pass::forward && release_pass == Pass::backward; }
+};
+
+/// What one part of a model computes for one microbatch on one rank: the single description from which
+/// memory, FLOPs, time and kernels are derived.
+///
+/// Blocks of a chunk run one after another, in model order forward and in reverse order backward; a
+/// block's output is the next block's input. Every block drains its tensor-parallel stream at the end
+/// of each pass.
+struct BlockProgram {
+  enum class Kind : std::uint8_t { inputs, embedding, layers, head };
+  Kind kind = Kind::layers;
+  int layers = 0;  ///< Transformer layers in it: 0, 1, or the size of a full-recompute group
+  std::vector<Tensor> tensors;
+  std::vector<Op> forward;
+  std::vector<Op> backward;
+  std::vector<Parameter> parameters;
+  TensorId input = no_tensor;        ///< hidden state received from the block before
+  TensorId output = no_tensor;       ///< hidden state handed to the block after
+  TensorId grad_output = no_tensor;  ///< gradient received from the block after
+  TensorId grad_input = no_tensor;   ///< gradient handed to the block before
+  std::vector<BufferLife> lives;     ///< of all microbatch buffers, in order of allocation
+
+  Tensor const& tensor(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
+  std::vector<Op> const& ops(Pass pass) const { return pass == Pass::forward ? forward : backward; }
+  std::vector<Op>& ops(Pass pass) { return pass == Pass::forward ? forward : backward; }
+};
+
+/// Bytes that a block keeps from forward to backward: its input, if backward reads it, included; its
+/// output is the next block's input.
+Bytes saved_bytes(BlockProgram const& block);
+
+/// Matrix-product work of all ops for which `counted(op)` holds, both passes.
+template <typename Predicate>
+std::int64_t flops_of(BlockProgram const& block, Predicate counted) {
+  std::int64_t sum = 0;
+  for (Op const& op : block.forward) sum += counted(op) ? op.flops : 0;
+  for (Op const& op : block.backward) sum += counted(op) ? op.flops : 0;
+  return sum;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,80 @@
+#include "libsim/model/blocks.hpp"
+
+#include <vector>
+
+#include "libsim/model/attention.hpp"
+#include "libsim/model/liveness.hpp"
+#include "libsim/model/mlp.hpp"
+#include "libsim/model/recompute.hpp"
+
+namespace stagecraft {
+namespace {
+
+BlockProgram finish(ProgramBuilder& builder, RecomputePolicy const& policy) {
+  BlockProgram block = std::move(builder.program());
+  apply_recompute(block, policy, builder.shape().tensor);
+  insert_waits(block);
+  derive_liveness(block);
+  return block;
+}
+
+}  // namespace
+
+BlockProgram build_inputs(BlockShape const& shape) {
+  ProgramBuilder builder{BlockProgram::Kind::inputs, shape};
+  write_inputs(builder);
+  return finish(builder, {});
+}
+
+BlockProgram build_embedding(BlockShape const& shape) {
+  ProgramBuilder builder{BlockProgram::Kind::embedding, shape};
+  write_embedding(builder);
+  return finish(builder, {});
+}
+
+BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy const& policy) {
+  ProgramBuilder builder{BlockProgram::Kind::layers, shape};
+  BlockProgram& program = builder.program();
+  program.layers = layers;
+  Shape const hidden{shape.local_sequence(), shape.micro, shape.model.hidden};
+  builder.begin(Pass::forward, Module::attention_norm, 0);
+  program.input = builder.make({"attention_norm", "input"}, hidden);
+
+  struct Layer {
+    AttentionLayer attention;
+    MlpLayer mlp;
+  };
+  std::vector<Layer> stack;
+  TensorId x = program.input;
+  for (int i = 0; i < layers; ++i) {
+    builder.begin(Pass::forward, Module::attention_norm, i);
+    stack.push_back({make_attention(builder), make_mlp(builder)});
+    Layer& layer = stack.back();
+    x = attention_forward(builder, layer.attention, i, x, {"mlp_norm", "input"});
+    x = mlp_forward(builder,
+                    layer.mlp,
+                    i,
+                    x,
+                    i + 1 < layers ? Name{"layer", "output"} : Name{"block", "output"});
+  }
+  program.output = x;
+
+  builder.begin(Pass::backward, Module::mlp_output, layers - 1);
+  program.grad_output = builder.make({"block", "output_gradient"}, hidden);
+  TensorId gradient = program.grad_output;
+  for (int i = layers - 1; i >= 0; --i) {
+    Layer const& layer = stack[static_cast<std::size_t>(i)];
+    gradient = mlp_backward(builder, layer.mlp, i, gradient);
+    gradient = attention_backward(builder, layer.attention, i, gradient);
+  }
+  program.grad_input = gradient;
+  return finish(builder, policy);
+}
+
+BlockProgram build_head(BlockShape const& shape, HeadWeight weight) {
+  ProgramBuilder builder{BlockProgram::Kind::head, shape};
+  write_head(builder, weight);
+  return finish(builder, {});
+}
+
+}  // namespace stagecraft

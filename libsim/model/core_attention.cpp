@@ -1,0 +1,220 @@
+#include "libsim/model/attention.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::string_view owner = "core_attention";
+
+/// Sizes of the attention core on one rank.
+struct Core {
+  std::int64_t s, b, heads, kv_heads, d;
+  explicit Core(BlockShape const& shape)
+      : s{shape.model.sequence},
+        b{shape.micro},
+        heads{shape.heads()},
+        kv_heads{shape.kv_heads()},
+        d{shape.model.head_dim} {}
+  Shape scores() const { return {b, heads, s, s}; }
+  Shape by_head() const { return {b, heads, s, d}; }
+};
+
+bool repeats_heads(Core const& core, BlockShape const& shape) {
+  return shape.model.attention == Attention::unfused && core.heads != core.kv_heads;
+}
+
+void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
+  Core const core{builder.shape()};
+  std::int64_t const batch = core.b * core.heads;
+  attention.k_full = attention.k;
+  attention.v_full = attention.v;
+  if (repeats_heads(core, builder.shape())) {
+    Shape const full{core.s, core.b, core.heads, core.d};
+    attention.k_full = builder.make({owner, "repeated_k"}, full);
+    attention.v_full = builder.make({owner, "repeated_v"}, full);
+    builder.add(OpKind::repeat_heads,
+                {owner, "repeat_heads"},
+                Phase::forward,
+                {attention.k, attention.v},
+                {attention.k_full, attention.v_full});
+  }
+  TensorId const scores = builder.make({owner, "scores"}, core.scores());
+  builder.gemm({owner, "scores"},
+               Phase::forward,
+               {.batch = batch, .m = core.s, .n = core.s, .k = core.d, .transpose_b = true},
+               attention.q,
+               attention.k_full,
+               scores);
+  attention.softmax_output = builder.make({owner, "softmax_output"}, core.scores());
+  Op& softmax = builder.add(OpKind::causal_softmax,
+                            {owner, "softmax"},
+                            Phase::forward,
+                            {scores},
+                            {attention.softmax_output});
+  // The fused kernel reads only the lower triangle and writes the whole square.
+  Bytes const square = builder.tensor(scores).bytes();
+  softmax.traffic = Bytes{square.count() / 2 + square.count()};
+  attention.dropout_output = attention.softmax_output;
+  if (builder.shape().model.dropout > 0) {
+    attention.dropout_output = dropout_forward(builder,
+                                               {owner, "dropout"},
+                                               {owner, "dropout_output"},
+                                               {owner, "dropout_mask"},
+                                               attention.softmax_output,
+                                               attention.dropout_mask);
+  }
+  TensorId const by_head = builder.make({owner, "context_by_head"}, core.by_head());
+  builder.gemm({owner, "context"},
+               Phase::forward,
+               {.batch = batch, .m = core.s, .n = core.d, .k = core.s},
+               attention.dropout_output,
+               attention.v_full,
+               by_head);
+  builder.add(OpKind::merge_heads,
+              {owner, "merge_heads"},
+              Phase::forward,
+              {by_head},
+              {attention.context});
+}
+
+QkvGradients unfused_backward(ProgramBuilder& builder,
+                              AttentionLayer const& attention,
+                              TensorId d_context) {
+  Core const core{builder.shape()};
+  std::int64_t const batch = core.b * core.heads;
+  std::int64_t const row = core.b * core.heads * core.d;
+  // The batched GEMMs read the heads of d_context where they lie: no copy.
+  TensorId const d_by_head = builder.view({owner, "context_gradient_by_head"},
+                                          d_context,
+                                          core.by_head(),
+                                          {core.heads * core.d, core.d, row, 1},
+                                          0);
+  TensorId probabilities = attention.dropout_output;
+  if (builder.shape().model.dropout > 0 && attention.dropout_mask == no_tensor) {
+    // Regenerated masks: only the softmax output was kept, its dropout is drawn again.
+    TensorId no_mask = no_tensor;
+    probabilities = dropout_forward(builder,
+                                    {owner, "dropout_again"},
+                                    {owner, "dropout_output_again"},
+                                    {},
+                                    attention.softmax_output,
+                                    no_mask);
+    builder.program().tensors.back().category = Category::recomputed;
+    builder.program().backward.back().phase = Phase::input_gradient;
+  }
+  TensorId d_dropped = builder.make({owner, "dropout_output_gradient"}, core.scores());
+  builder.gemm({owner, "dropout_output_gradient"},
+               Phase::input_gradient,
+               {.batch = batch, .m = core.s, .n = core.s, .k = core.d, .transpose_b = true},
+               d_by_head,
+               attention.v_full,
+               d_dropped);
+  QkvGradients gradients;
+  gradients.v = builder.make({owner, "v_gradient"}, core.by_head());
+  builder.gemm({owner, "v_gradient"},
+               Phase::input_gradient,
+               {.batch = batch, .m = core.s, .n = core.d, .k = core.s, .transpose_a = true},
+               probabilities,
+               d_by_head,
+               gradients.v);
+  TensorId const d_scores = builder.shape().model.dropout > 0
+                                ? dropout_backward(builder,
+                                                   {owner, "dropout_backward"},
+                                                   {owner, "scores_gradient"},
+                                                   d_dropped,
+                                                   attention.dropout_mask)
+                                : d_dropped;
+  Op& softmax = builder.add(OpKind::causal_softmax_backward,
+                            {owner, "softmax_backward"},
+                            Phase::input_gradient,
+                            {d_scores, attention.softmax_output},
+                            {d_scores});
+  // Reads the lower triangles of both operands, writes the whole square.
+  softmax.traffic = 2 * builder.tensor(d_scores).bytes();
+  gradients.q = builder.make({owner, "q_gradient"}, core.by_head());
+  builder.gemm({owner, "q_gradient"},
+               Phase::input_gradient,
+               {.batch = batch, .m = core.s, .n = core.d, .k = core.s},
+               d_scores,
+               attention.k_full,
+               gradients.q);
+  gradients.k = builder.make({owner, "k_gradient"}, core.by_head());
+  builder.gemm({owner, "k_gradient"},
+               Phase::input_gradient,
+               {.batch = batch, .m = core.s, .n = core.d, .k = core.s, .transpose_a = true},
+               d_scores,
+               attention.q,
+               gradients.k);
+  if (repeats_heads(core, builder.shape())) {
+    Shape const groups{core.b, core.kv_heads, core.s, core.d};
+    TensorId const dk = builder.make({owner, "grouped_k_gradient"}, groups);
+    TensorId const dv = builder.make({owner, "grouped_v_gradient"}, groups);
+    builder.add(OpKind::repeat_heads_backward,
+                {owner, "repeat_heads_backward"},
+                Phase::input_gradient,
+                {gradients.k, gradients.v},
+                {dk, dv});
+    gradients.k = dk;
+    gradients.v = dv;
+  }
+  return gradients;
+}
+
+void flash_forward(ProgramBuilder& builder, AttentionLayer& attention) {
+  Core const core{builder.shape()};
+  attention.log_sum_exp =
+      builder.make({owner, "log_sum_exp"}, {core.b, core.heads, core.s}, ElementType::f32);
+  Op& op = builder.add(OpKind::flash_attention,
+                       {owner, "flash"},
+                       Phase::forward,
+                       {attention.q, attention.k, attention.v},
+                       {attention.context, attention.log_sum_exp});
+  op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
+  op.flops = op.gemm.flops();  // two GEMMs over half the square
+}
+
+QkvGradients flash_backward(ProgramBuilder& builder,
+                            AttentionLayer const& attention,
+                            TensorId d_context) {
+  Core const core{builder.shape()};
+  QkvGradients gradients;
+  gradients.q = builder.make({owner, "q_gradient"}, {core.s, core.b, core.heads, core.d});
+  gradients.k = builder.make({owner, "k_gradient"}, {core.s, core.b, core.kv_heads, core.d});
+  gradients.v = builder.make({owner, "v_gradient"}, {core.s, core.b, core.kv_heads, core.d});
+  Op& op = builder.add(OpKind::flash_attention_backward,
+                       {owner, "flash_backward"},
+                       Phase::input_gradient,
+                       {d_context,
+                        attention.q,
+                        attention.k,
+                        attention.v,
+                        attention.context,
+                        attention.log_sum_exp},
+                       {gradients.q, gradients.k, gradients.v});
+  op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
+  op.flops = op.gemm.flops() * 5 / 2;  // five GEMMs, the scores recomputed among them
+  return gradients;
+}
+
+}  // namespace
+
+void core_attention_forward(ProgramBuilder& builder, AttentionLayer& attention) {
+  BlockShape const& shape = builder.shape();
+  attention.context =
+      builder.make({"attention.projection", "input"},
+                   {shape.model.sequence, shape.micro, shape.heads() * shape.model.head_dim});
+  if (shape.model.attention == Attention::flash) {
+    flash_forward(builder, attention);
+  } else {
+    unfused_forward(builder, attention);
+  }
+}
+
+QkvGradients core_attention_backward(ProgramBuilder& builder,
+                                     AttentionLayer const& attention,
+                                     TensorId d_context) {
+  return builder.shape().model.attention == Attention::flash
+             ? flash_backward(builder, attention, d_context)
+             : unfused_backward(builder, attention, d_context);
+}
+
+}  // namespace stagecraft

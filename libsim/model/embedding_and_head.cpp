@@ -1,0 +1,244 @@
+#include "libsim/model/embedding_and_head.hpp"
+
+#include "libsim/model/linear.hpp"
+#include "libsim/model/pointwise.hpp"
+
+namespace stagecraft {
+namespace {
+
+Shape whole_hidden(BlockShape const& shape) {
+  return {shape.model.sequence, shape.micro, shape.model.hidden};
+}
+Shape local_hidden(BlockShape const& shape) {
+  return {shape.local_sequence(), shape.micro, shape.model.hidden};
+}
+
+TensorId load_tokens(ProgramBuilder& builder, Name name) {
+  BlockShape const& shape = builder.shape();
+  TensorId const tokens =
+      builder.make(name, {shape.model.sequence, shape.micro}, ElementType::i64);
+  builder.add(OpKind::load_tokens, name, Phase::forward, {}, {tokens});
+  return tokens;
+}
+
+TensorId word_embedding(ProgramBuilder& builder, Name name, std::int64_t published, bool shared) {
+  BlockShape const& shape = builder.shape();
+  return builder.parameter(name,
+                           {shape.vocabulary(), shape.model.hidden},
+                           {.published_elements = published,
+                            .tied_embedding = shape.model.tied_embeddings,
+                            .shared = shared});
+}
+
+/// Rows looked up, summed over the vocabulary shards, with positions added; [s or s/t, b, h].
+TensorId look_up(ProgramBuilder& builder, TensorId tokens, TensorId table, TensorId positions) {
+  BlockShape const& shape = builder.shape();
+  TensorId const rows = builder.make({"embedding", "rows"}, whole_hidden(shape));
+  Op& lookup = builder.add(
+      OpKind::embedding, {"embedding", "lookup"}, Phase::forward, {tokens, table}, {rows});
+  lookup.traffic = 2 * builder.tensor(rows).bytes();  // only the rows looked up are read
+  bool const scatters_directly = shape.sequence_parallel && positions == no_tensor;
+  if (scatters_directly) {
+    TensorId const shard = builder.make({"embedding", "rows_shard"}, local_hidden(shape));
+    builder.collective(OpKind::reduce_scatter,
+                       {"embedding", "reduce_scatter"},
+                       Phase::forward,
+                       rows,
+                       shard,
+                       rows,
+                       Overlap::none);
+    return shard;
+  }
+  builder.collective(OpKind::all_reduce,
+                     {"embedding", "all_reduce"},
+                     Phase::forward,
+                     rows,
+                     rows,
+                     rows,
+                     Overlap::none);
+  if (positions != no_tensor) {
+    builder.add(OpKind::add_positions,
+                {"embedding", "add_positions"},
+                Phase::forward,
+                {rows, positions},
+                {rows});
+  }
+  if (!shape.sequence_parallel) return rows;
+  TensorId const shard = builder.make({"embedding", "rows_shard"}, local_hidden(shape));
+  Op& cut = builder.add(OpKind::slice, {"embedding", "slice"}, Phase::forward, {rows}, {shard});
+  cut.traffic = 2 * builder.tensor(shard).bytes();
+  return shard;
+}
+
+void embedding_backward(ProgramBuilder& builder,
+                        TensorId tokens,
+                        TensorId table,
+                        TensorId positions,
+                        TensorId dy) {
+  BlockShape const& shape = builder.shape();
+  TensorId whole = dy;
+  if (shape.sequence_parallel) {
+    whole = builder.make({"embedding", "gathered_gradient"},
+                         whole_hidden(shape),
+                         builder.type(),
+                         Category::communication);
+    builder.collective(OpKind::all_gather,
+                       {"embedding", "all_gather_gradient"},
+                       Phase::input_gradient,
+                       dy,
+                       whole,
+                       whole,
+                       Overlap::none);
+  }
+  TensorId const gradient = builder.gradient_of(table);
+  Op& scatter = builder.add(OpKind::embedding_backward,
+                            {"embedding", "weight_gradient"},
+                            Phase::weight_gradient,
+                            {whole, tokens},
+                            {gradient});
+  // Every row of dy is read; on average 1/t of them are added to this rank's rows of the gradient.
+  std::int64_t const elements = builder.tensor(whole).shape.elements();
+  scatter.traffic =
+      builder.tensor(whole).bytes() +
+      Bytes{2 * elements / shape.tensor * element_size(builder.tensor(gradient).type)};
+  if (positions != no_tensor) {
+    builder.add(OpKind::positions_gradient,
+                {"positions", "weight_gradient"},
+                Phase::weight_gradient,
+                {whole},
+                {builder.gradient_of(positions)});
+  }
+}
+
+/// Cross entropy over the vocabulary shards; the softmax in the logits' buffer.
+TensorId loss_forward(ProgramBuilder& builder, TensorId logits, TensorId labels) {
+  BlockShape const& shape = builder.shape();
+  ElementType const wide = gradient_type(shape.model.precision);
+  Shape const row{shape.model.sequence, shape.micro};
+  TensorId probabilities = logits;
+  if (builder.type() != wide) {
+    probabilities = builder.make({"loss", "softmax"}, builder.tensor(logits).shape, wide);
+    builder.add(OpKind::widen_logits, {"loss", "widen"}, Phase::forward, {logits}, {probabilities});
+  }
+  auto const sum_over_group = [&](Name name, TensorId rows) {
+    builder.collective(
+        OpKind::all_reduce, name, Phase::forward, rows, rows, rows, Overlap::none);
+  };
+  TensorId const maximum = builder.make({"loss", "maximum"}, row, wide);
+  builder.add(
+      OpKind::logits_maximum, {"loss", "maximum"}, Phase::forward, {probabilities}, {maximum});
+  sum_over_group({"loss", "all_reduce_maximum"}, maximum);
+  TensorId const sum = builder.make({"loss", "sum"}, row, wide);
+  TensorId const predicted = builder.make({"loss", "predicted"}, row, wide);
+  Op& exponentials = builder.add(OpKind::exponentials,
+                                 {"loss", "exponentials"},
+                                 Phase::forward,
+                                 {probabilities, maximum, labels},
+                                 {probabilities, sum, predicted});
+  // Subtract (read, write), exponential (read, write), sum (read).
+  exponentials.traffic = 5 * builder.tensor(probabilities).bytes();
+  sum_over_group({"loss", "all_reduce_predicted"}, predicted);
+  sum_over_group({"loss", "all_reduce_sum"}, sum);
+  TensorId const loss = builder.make({"loss", "loss"}, row, wide);
+  builder.add(OpKind::cross_entropy,
+              {"loss", "cross_entropy"},
+              Phase::forward,
+              {probabilities, sum, predicted, labels},
+              {probabilities, loss});
+  return probabilities;
+}
+
+TensorId loss_backward(ProgramBuilder& builder, TensorId probabilities, TensorId labels) {
+  builder.add(OpKind::cross_entropy_backward,
+              {"loss", "cross_entropy_backward"},
+              Phase::input_gradient,
+              {probabilities, labels},
+              {probabilities});
+  if (builder.tensor(probabilities).type == builder.type()) return probabilities;
+  TensorId const d_logits =
+      builder.make({"head.logits", "output_gradient"}, builder.tensor(probabilities).shape);
+  builder.add(OpKind::narrow_logits,
+              {"loss", "narrow"},
+              Phase::input_gradient,
+              {probabilities},
+              {d_logits});
+  return d_logits;
+}
+
+}  // namespace
+
+void write_inputs(ProgramBuilder& builder) {
+  std::int64_t const s = builder.shape().model.sequence;
+  builder.begin(Pass::forward, Module::inputs, 0);
+  TensorId const mask = builder.make({"inputs", "causal_mask"}, {s, s}, ElementType::u8);
+  Op& make =
+      builder.add(OpKind::make_causal_mask, {"inputs", "causal_mask"}, Phase::forward, {}, {mask});
+  make.traffic = builder.tensor(mask).bytes();
+  builder.begin(Pass::backward, Module::inputs, 0);
+  builder.add(OpKind::hold, {"inputs", "release"}, Phase::input_gradient, {mask}, {}).traffic = {};
+}
+
+void write_embedding(ProgramBuilder& builder) {
+  BlockShape const& shape = builder.shape();
+  ModelConfig const& model = shape.model;
+  BlockProgram& program = builder.program();
+  TensorId const table =
+      word_embedding(builder, {"embedding", "weight"}, model.vocabulary * model.hidden, false);
+  TensorId const positions =
+      model.positions == Positions::learned
+          ? builder.parameter({"positions", "weight"},
+                              {model.sequence, model.hidden},
+                              {.published_elements = model.sequence * model.hidden})
+          : no_tensor;
+
+  builder.begin(Pass::forward, Module::embedding, 0);
+  TensorId const tokens = load_tokens(builder, {"embedding", "tokens"});
+  TensorId const rows = look_up(builder, tokens, table, positions);
+  TensorId mask = no_tensor;
+  program.output = model.dropout > 0 ? dropout_forward(builder,
+                                                       {"embedding", "dropout"},
+                                                       {"embedding", "output"},
+                                                       {"embedding", "dropout_mask"},
+                                                       rows,
+                                                       mask)
+                                     : rows;
+
+  builder.begin(Pass::backward, Module::embedding, 0);
+  program.grad_output = builder.make({"embedding", "output_gradient"}, local_hidden(shape));
+  TensorId const d_rows = model.dropout > 0 ? dropout_backward(builder,
+                                                               {"embedding", "dropout_backward"},
+                                                               {"embedding", "rows_gradient"},
+                                                               program.grad_output,
+                                                               mask)
+                                            : program.grad_output;
+  embedding_backward(builder, tokens, table, positions, d_rows);
+}
+
+void write_head(ProgramBuilder& builder, HeadWeight weight) {
+  BlockShape const& shape = builder.shape();
+  ModelConfig const& model = shape.model;
+  BlockProgram& program = builder.program();
+  NormLayer norm = make_norm(builder, "final_norm");
+  Linear const logits{.owner = "head.logits",
+                      .weight = word_embedding(builder,
+                                               {"head.logits", "weight"},
+                                               model.tied_embeddings ? 0 : model.vocabulary * model.hidden,
+                                               weight == HeadWeight::shared)};
+
+  builder.begin(Pass::forward, Module::final_norm, 0);
+  program.input = builder.make({"final_norm", "input"}, local_hidden(shape));
+  TensorId const normed = norm_forward(builder, norm, program.input, {"head.logits", "input"});
+  builder.begin(Pass::forward, Module::head, 0);
+  TensorId const labels = load_tokens(builder, {"loss", "labels"});
+  TensorId const result =
+      column_parallel_forward(builder, logits, normed, {"head.logits", "output"});
+  TensorId const probabilities = loss_forward(builder, result, labels);
+
+  builder.begin(Pass::backward, Module::head, 0);
+  TensorId const d_logits = loss_backward(builder, probabilities, labels);
+  TensorId const d_normed = column_parallel_backward(builder, logits, normed, d_logits);
+  builder.begin(Pass::backward, Module::final_norm, 0);
+  program.grad_input = norm_backward(builder, norm, d_normed);
+}
+
+}  // namespace stagecraft

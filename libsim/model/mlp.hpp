@@ -1,0 +1,30 @@
+#pragma once
+
+#include "libsim/model/linear.hpp"
+#include "libsim/model/pointwise.hpp"
+#include "libsim/model/program_builder.hpp"
+
+namespace stagecraft {
+
+/// The MLP of one layer: h -> f, GeLU or SwiGLU, f -> h, dropout and residual add, with what forward
+/// keeps for backward. f is split over the tensor group; SwiGLU's first product is 2 f wide.
+struct MlpLayer {
+  NormLayer norm;
+  Linear up{.owner = "mlp.up"};
+  TensorId up_bias = no_tensor;
+  Linear down{.owner = "mlp.down"};
+  ResidualAdd residual{.owner = "mlp.output"};
+
+  TensorId input = no_tensor;             ///< normed hidden state
+  TensorId activation_input = no_tensor;  ///< before the bias, which the activation kernel adds
+  TensorId activation_output = no_tensor;
+};
+
+MlpLayer make_mlp(ProgramBuilder& builder);
+
+/// Forward of layer `layer`: the hidden state after the residual add, named `y`.
+TensorId mlp_forward(ProgramBuilder& builder, MlpLayer& mlp, int layer, TensorId x, Name y);
+/// Backward: the gradient of x, that of the residual path included.
+TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, TensorId dy);
+
+}  // namespace stagecraft

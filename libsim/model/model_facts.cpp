@@ -1,0 +1,70 @@
+#include <algorithm>
+
+#include "libsim/model/blocks.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// The whole model on one rank with nothing padded: what published counts describe.
+BlockShape unsharded(ModelConfig const& model) {
+  BlockShape shape{.model = model};
+  shape.model.vocabulary_multiple = 1;
+  shape.model.attention = Attention::unfused;
+  return shape;
+}
+
+std::int64_t published(BlockProgram const& block) {
+  std::int64_t sum = 0;
+  for (Parameter const& parameter : block.parameters) sum += parameter.published_elements;
+  return sum;
+}
+
+bool is_core_attention_only(RecomputePolicy const& policy) {
+  return policy.modules == std::vector{RecomputeModule::core_attention};
+}
+
+}  // namespace
+
+std::int64_t parameter_count(ModelConfig const& model) {
+  BlockShape const shape = unsharded(model);
+  return published(build_embedding(shape)) + model.layers * published(build_layers(shape, 1, {})) +
+         published(build_head(shape, HeadWeight::own));
+}
+
+std::int64_t model_flops_per_sequence(ModelConfig const& model) {
+  BlockShape const shape = unsharded(model);
+  auto const all = [](Op const&) { return true; };
+  return model.layers * flops_of(build_layers(shape, 1, {}), all) +
+         flops_of(build_head(shape, HeadWeight::own), all);
+}
+
+bool has_paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {
+  ModelConfig const& model = shape.model;
+  bool const is_paper_model =
+      model.kv_heads == model.heads && model.heads * model.head_dim == model.hidden &&
+      model.ffn_hidden == 4 * model.hidden && model.activation == Activation::gelu &&
+      model.positions == Positions::learned && model.attention == Attention::unfused &&
+      model.dropout > 0 && model.dropout_mask == DropoutMask::stored &&
+      (model.precision == Precision::fp16 || model.precision == Precision::bf16);
+  bool const is_paper_policy =
+      policy.granularity == RecomputeGranularity::none ||
+      (policy.granularity == RecomputeGranularity::selective && is_core_attention_only(policy)) ||
+      (policy.granularity == RecomputeGranularity::full && policy.layers == 1);
+  return is_paper_model && is_paper_policy;
+}
+
+Bytes paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {
+  std::int64_t const s = shape.model.sequence;
+  std::int64_t const a = shape.model.heads;
+  std::int64_t const t = shape.tensor;
+  std::int64_t const sbh = s * shape.micro * shape.model.hidden;
+  bool const is_split = shape.sequence_parallel;
+  if (policy.granularity == RecomputeGranularity::full) {
+    return Bytes{2 * sbh / (is_split || policy.sharded_checkpoints ? t : 1)};
+  }
+  std::int64_t const linear = is_split ? 34 * sbh / t : 10 * sbh + 24 * sbh / t;
+  std::int64_t const core = 5 * a * s * s * shape.micro / t;
+  return Bytes{linear + (policy.granularity == RecomputeGranularity::none ? core : 0)};
+}
+
+}  // namespace stagecraft

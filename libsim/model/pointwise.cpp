@@ -1,0 +1,114 @@
+#include "libsim/model/pointwise.hpp"
+
+namespace stagecraft {
+namespace {
+
+bool has_dropout(ProgramBuilder const& builder) { return builder.shape().model.dropout > 0; }
+bool stores_masks(ProgramBuilder const& builder) {
+  return builder.shape().model.dropout_mask == DropoutMask::stored;
+}
+
+}  // namespace
+
+NormLayer make_norm(ProgramBuilder& builder, std::string_view owner) {
+  BlockShape const& shape = builder.shape();
+  NormLayer norm{.owner = owner};
+  ProgramBuilder::ParameterTraits const traits{.published_elements = shape.model.hidden,
+                                               .partial_gradient = shape.sequence_parallel};
+  norm.weight = builder.parameter({owner, "weight"}, {shape.model.hidden}, traits);
+  if (shape.model.norm == Norm::layernorm) {
+    norm.bias = builder.parameter({owner, "bias"}, {shape.model.hidden}, traits);
+  }
+  return norm;
+}
+
+TensorId norm_forward(ProgramBuilder& builder, NormLayer& norm, TensorId x, Name y) {
+  BlockShape const& shape = builder.shape();
+  std::int64_t const rows = shape.local_sequence() * shape.micro;
+  std::int64_t const moments = shape.model.norm == Norm::layernorm ? 2 : 1;
+  norm.input = x;
+  norm.statistics = builder.make(
+      {norm.owner, "statistics"}, {moments, rows}, gradient_type(shape.model.precision));
+  TensorId const result = builder.make(y, builder.tensor(x).shape);
+  builder.add(OpKind::norm,
+              {norm.owner, "forward"},
+              Phase::forward,
+              {x, norm.weight, norm.bias},
+              {result, norm.statistics});
+  return result;
+}
+
+TensorId norm_backward(ProgramBuilder& builder, NormLayer const& norm, TensorId dy) {
+  TensorList gradients{builder.gradient_of(norm.weight)};
+  if (norm.bias != no_tensor) gradients.push_back(builder.gradient_of(norm.bias));
+  builder.add(OpKind::norm_weight_gradient,
+              {norm.owner, "weight_gradient"},
+              Phase::weight_gradient,
+              {dy, norm.input, norm.statistics},
+              gradients);
+  TensorId const dx =
+      builder.make({norm.owner, "input_gradient"}, builder.tensor(norm.input).shape);
+  builder.add(OpKind::norm_backward,
+              {norm.owner, "input_gradient"},
+              Phase::input_gradient,
+              {dy, norm.input, norm.statistics, norm.weight},
+              {dx});
+  return dx;
+}
+
+TensorId residual_forward(
+    ProgramBuilder& builder, ResidualAdd& add, TensorId x, TensorId residual, Name y) {
+  Shape const shape = builder.tensor(x).shape;  // a copy: make() moves the tensors
+  TensorId const result = builder.make(y, shape);
+  if (has_dropout(builder) && stores_masks(builder)) {
+    add.mask = builder.make({add.owner, "dropout_mask"}, shape, ElementType::u8);
+  }
+  Op& op = builder.add(OpKind::bias_dropout_add,
+                       {add.owner, "dropout_add"},
+                       Phase::forward,
+                       {x, residual, add.bias},
+                       {result, add.mask});
+  op.draws_random = has_dropout(builder);
+  return result;
+}
+
+TensorId residual_backward(ProgramBuilder& builder, ResidualAdd const& add, TensorId dy) {
+  TensorId const dx = has_dropout(builder) ? dropout_backward(builder,
+                                                              {add.owner, "dropout_backward"},
+                                                              {add.owner, "dropout_gradient"},
+                                                              dy,
+                                                              add.mask)
+                                           : dy;
+  bias_gradient(builder, add.owner, dx, add.bias);
+  return dx;
+}
+
+TensorId dropout_forward(
+    ProgramBuilder& builder, Name op_name, Name y, Name mask_name, TensorId x, TensorId& mask) {
+  Shape const shape = builder.tensor(x).shape;  // a copy: make() moves the tensors
+  TensorId const result = builder.make(y, shape);
+  if (stores_masks(builder)) mask = builder.make(mask_name, shape, ElementType::u8);
+  Op& op = builder.add(OpKind::dropout, op_name, Phase::forward, {x}, {result, mask});
+  op.draws_random = true;
+  return result;
+}
+
+TensorId dropout_backward(
+    ProgramBuilder& builder, Name op_name, Name dx, TensorId dy, TensorId mask) {
+  TensorId const result = builder.make(dx, builder.tensor(dy).shape);
+  Op& op =
+      builder.add(OpKind::dropout_backward, op_name, Phase::input_gradient, {dy, mask}, {result});
+  op.draws_random = mask == no_tensor;
+  return result;
+}
+
+void bias_gradient(ProgramBuilder& builder, std::string_view owner, TensorId dy, TensorId bias) {
+  if (bias == no_tensor) return;
+  builder.add(OpKind::bias_gradient,
+              {owner, "bias_gradient"},
+              Phase::weight_gradient,
+              {dy},
+              {builder.gradient_of(bias)});
+}
+
+}  // namespace stagecraft

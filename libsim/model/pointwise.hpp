@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string_view>
+
+#include "libsim/model/program_builder.hpp"
+
+namespace stagecraft {
+
+/// Layer-norm or RMS-norm over the hidden dimension of [s or s/t, b, h].
+struct NormLayer {
+  std::string_view owner;  ///< e.g. "mlp_norm"
+  TensorId weight = no_tensor;
+  TensorId bias = no_tensor;  ///< layer-norm only
+  TensorId input = no_tensor;
+  TensorId statistics = no_tensor;  ///< fp32, a row: mean and 1/deviation, or 1/rms
+};
+
+/// Makes the parameters of a norm: [h], replicated; their gradients are partial under sequence parallelism.
+NormLayer make_norm(ProgramBuilder& builder, std::string_view owner);
+/// y = norm(x); `y` names the result. Keeps x and the statistics.
+TensorId norm_forward(ProgramBuilder& builder, NormLayer& norm, TensorId x, Name y);
+/// dx; the parameters' gradients are a kernel of their own, as in apex's fused layer norm.
+TensorId norm_backward(ProgramBuilder& builder, NormLayer const& norm, TensorId dy);
+
+/// The end of a block half: y = residual + dropout(x + bias).
+struct ResidualAdd {
+  std::string_view owner;
+  TensorId bias = no_tensor;
+  TensorId mask = no_tensor;  ///< stored masks only
+};
+
+/// y; keeps the mask (one byte an element) where masks are stored.
+TensorId residual_forward(
+    ProgramBuilder& builder, ResidualAdd& add, TensorId x, TensorId residual, Name y);
+/// The gradient of x (that of the residual is dy itself); accumulates the bias gradient.
+TensorId residual_backward(ProgramBuilder& builder, ResidualAdd const& add, TensorId dy);
+
+/// y = dropout(x), with the mask kept where masks are stored (else `mask` stays absent).
+TensorId dropout_forward(ProgramBuilder& builder, Name op, Name y, Name mask_name, TensorId x, TensorId& mask);
+/// dx into a new buffer, from the mask or from regenerated random numbers.
+TensorId dropout_backward(ProgramBuilder& builder, Name op, Name dx, TensorId dy, TensorId mask);
+
+/// Column sums of dy into the gradient of `bias`; nothing where there is no bias.
+void bias_gradient(ProgramBuilder& builder, std::string_view owner, TensorId dy, TensorId bias);
+
+}  // namespace stagecraft

@@ -1,0 +1,102 @@
+#include "libsim/model/program_builder.hpp"
+
+#include <cassert>
+
+namespace stagecraft {
+
+ProgramBuilder::ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape) : shape_{shape} {
+  program_.kind = kind;
+  program_.tensors.reserve(96);
+  program_.forward.reserve(48);
+  program_.backward.reserve(96);
+}
+
+void ProgramBuilder::begin(Pass pass, Module module, int layer) {
+  pass_ = pass;
+  module_ = module;
+  layer_ = layer;
+}
+
+TensorId ProgramBuilder::make(Name name, Shape shape, ElementType type, Category category) {
+  auto const id = static_cast<TensorId>(program_.tensors.size());
+  Tensor& made = program_.tensors.emplace_back();
+  made.name = name;
+  made.layer = layer_;
+  made.type = type;
+  made.category = category;
+  made.shape = shape;
+  made.buffer = id;
+  return id;
+}
+
+TensorId ProgramBuilder::view(Name name,
+                              TensorId base,
+                              Shape shape,
+                              Shape strides,
+                              std::int64_t offset) {
+  Tensor const& owner = tensor(base);
+  assert(owner.buffer == base);
+  TensorId const id = make(name, shape, owner.type, owner.category);
+  Tensor& made = program_.tensors.back();
+  made.buffer = base;
+  made.strides = strides;
+  made.offset = offset;
+  return id;
+}
+
+TensorId ProgramBuilder::parameter(Name name, Shape shape, ParameterTraits traits) {
+  TensorId const weight = make(name, shape, type(), Category::parameters);
+  program_.tensors.back().lifetime = Lifetime::job;
+  TensorId const gradient =
+      make(name, shape, gradient_type(shape_.model.precision), Category::gradients);
+  program_.tensors.back().lifetime = Lifetime::job;
+  program_.parameters.push_back({.weight = weight,
+                                 .gradient = gradient,
+                                 .published_elements = traits.published_elements,
+                                 .partial_gradient = traits.partial_gradient,
+                                 .tied_embedding = traits.tied_embedding,
+                                 .shared = traits.shared});
+  return weight;
+}
+
+// parameter() makes the two tensors side by side.
+TensorId ProgramBuilder::gradient_of(TensorId weight) const { return weight + 1; }
+
+Op& ProgramBuilder::add(OpKind kind, Name name, Phase phase, TensorList reads, TensorList writes) {
+  Op& op = program_.ops(pass_).emplace_back();
+  op.kind = kind;
+  op.name = name;
+  op.phase = phase;
+  op.module = module_;
+  op.layer = layer_;
+  op.reads = reads;
+  op.writes = writes;
+  for (TensorId const id : reads) op.traffic += tensor(id).bytes();
+  for (TensorId const id : writes) op.traffic += tensor(id).bytes();
+  return op;
+}
+
+Op& ProgramBuilder::gemm(
+    Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c) {
+  Op& op = add(OpKind::gemm, name, phase, {a, b}, {c});
+  if (gemm.accumulate) op.traffic += tensor(c).bytes();
+  op.gemm = gemm;
+  op.flops = gemm.flops();
+  return op;
+}
+
+void ProgramBuilder::collective(OpKind kind,
+                                Name name,
+                                Phase phase,
+                                TensorId from,
+                                TensorId to,
+                                TensorId whole,
+                                Overlap overlap) {
+  if (shape_.tensor == 1) return;
+  Op& op = add(kind, name, phase, {from}, {to});
+  op.stream = Stream::tensor_parallel;
+  op.payload = tensor(whole).bytes();
+  op.asynchronous = overlap == Overlap::behind_compute;
+}
+
+}  // namespace stagecraft

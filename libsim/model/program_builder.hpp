@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libsim/model/block_program.hpp"
+
+namespace stagecraft {
+
+/// Whether the compute stream goes on while a collective runs.
+enum class Overlap : std::uint8_t { none, behind_compute };
+
+/// Writes the ops of one block. Modules append their forward ops, then, in reverse order, their
+/// backward ops; recompute, waits and liveness are derived afterwards (finish_block).
+class ProgramBuilder {
+ public:
+  ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape);
+
+  BlockShape const& shape() const { return shape_; }
+  ElementType type() const { return activation_type(shape_.model.precision); }
+  BlockProgram& program() { return program_; }
+  Tensor const& tensor(TensorId id) const { return program_.tensor(id); }
+
+  /// Which pass, module and layer the ops that follow belong to.
+  void begin(Pass pass, Module module, int layer);
+
+  /// A new microbatch tensor.
+  TensorId make(Name name, Shape shape, ElementType type, Category category = Category::activations);
+  /// A new microbatch tensor of activation type.
+  TensorId make(Name name, Shape shape) { return make(name, shape, type()); }
+  /// A strided window on `base`'s buffer.
+  TensorId view(Name name, TensorId base, Shape shape, Shape strides, std::int64_t offset);
+
+  struct ParameterTraits {
+    std::int64_t published_elements = 0;
+    bool partial_gradient = false;
+    bool tied_embedding = false;
+    bool shared = false;
+  };
+  /// A parameter and its gradient; the gradient's id is in program().parameters.
+  TensorId parameter(Name name, Shape shape, ParameterTraits traits);
+  TensorId gradient_of(TensorId weight) const;
+
+  /// Appends an op whose traffic is every operand read and written once.
+  Op& add(OpKind kind, Name name, Phase phase, TensorList reads, TensorList writes);
+  /// Appends C (+)= A B; traffic is each matrix once, C twice where it accumulates.
+  Op& gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
+  /// Appends a collective over the tensor group, on its stream. `whole` is the unsharded tensor. Nothing
+  /// is appended where t = 1.
+  void collective(OpKind kind,
+                  Name name,
+                  Phase phase,
+                  TensorId from,
+                  TensorId to,
+                  TensorId whole,
+                  Overlap overlap);
+
+ private:
+  BlockShape shape_;
+  BlockProgram program_;
+  Pass pass_ = Pass::forward;
+  Module module_ = Module::inputs;
+  int layer_ = 0;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,80 @@
+#include "libsim/model/tensor.hpp"
+
+namespace stagecraft {
+
+std::string_view name_of(ElementType type) {
+  switch (type) {
+    case ElementType::f16:
+      return "f16";
+    case ElementType::bf16:
+      return "bf16";
+    case ElementType::f32:
+      return "f32";
+    case ElementType::f64:
+      return "f64";
+    case ElementType::u8:
+      return "u8";
+    case ElementType::i64:
+      return "i64";
+  }
+  return "?";
+}
+
+std::string_view name_of(Category category) {
+  switch (category) {
+    case Category::parameters:
+      return "parameters";
+    case Category::gradients:
+      return "gradients";
+    case Category::optimizer:
+      return "optimizer";
+    case Category::activations:
+      return "activations";
+    case Category::recomputed:
+      return "recomputed";
+    case Category::communication:
+      return "communication";
+    case Category::workspace:
+      return "workspace";
+  }
+  return "?";
+}
+
+std::string to_string(Name const& name) {
+  std::string text{name.owner};
+  if (!name.part.empty()) text.append(".").append(name.part);
+  return text;
+}
+
+ElementType activation_type(Precision precision) {
+  switch (precision) {
+    case Precision::fp16:
+      return ElementType::f16;
+    case Precision::bf16:
+      return ElementType::bf16;
+    case Precision::fp32:
+      return ElementType::f32;
+    case Precision::fp64:
+      return ElementType::f64;
+  }
+  return ElementType::f16;
+}
+
+ElementType gradient_type(Precision precision) {
+  return precision == Precision::fp64 ? ElementType::f64 : ElementType::f32;
+}
+
+Bytes optimizer_bytes_per_parameter(Precision precision) {
+  switch (precision) {
+    case Precision::fp16:
+    case Precision::bf16:
+      return Bytes{4 + 8};
+    case Precision::fp32:
+      return Bytes{8};
+    case Precision::fp64:
+      return Bytes{16};
+  }
+  return Bytes{0};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "libsim/model/model_config.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+enum class ElementType : std::uint8_t { f16, bf16, f32, f64, u8, i64 };
+
+/// Bytes of one element.
+constexpr std::int64_t element_size(ElementType type) {
+  switch (type) {
+    case ElementType::f16:
+    case ElementType::bf16:
+      return 2;
+    case ElementType::f32:
+      return 4;
+    case ElementType::u8:
+      return 1;
+    case ElementType::f64:
+    case ElementType::i64:
+      return 8;
+  }
+  return 0;
+}
+
+std::string_view name_of(ElementType type);
+
+/// What a buffer is accounted as, from its allocation on.
+enum class Category : std::uint8_t {
+  parameters,
+  gradients,      ///< of parameters; gradients of activations count as activations
+  optimizer,      ///< fp32 master copies and Adam moments
+  activations,    ///< what forward makes, gradients of it, and temporaries
+  recomputed,     ///< activations rebuilt in the backward pass
+  communication,  ///< buffers that exist only to be sent, received or gathered
+  workspace,      ///< scratch space of kernels, declared by the backend
+};
+inline constexpr int category_count = 7;
+
+std::string_view name_of(Category category);
+
+/// Extents of a tensor on one rank, outermost first; at most four.
+class Shape {
+ public:
+  constexpr Shape() = default;
+  constexpr Shape(std::initializer_list<std::int64_t> extents) {
+    for (std::int64_t const extent : extents) extents_[static_cast<std::size_t>(rank_++)] = extent;
+  }
+  constexpr int rank() const { return rank_; }
+  constexpr std::int64_t operator[](int i) const { return extents_[static_cast<std::size_t>(i)]; }
+  constexpr std::int64_t elements() const {
+    std::int64_t product = 1;
+    for (int i = 0; i < rank_; ++i) product *= (*this)[i];
+    return product;
+  }
+  friend constexpr bool operator==(Shape const&, Shape const&) = default;
+
+ private:
+  std::array<std::int64_t, 4> extents_{};
+  int rank_ = 0;
+};
+
+/// Index of a tensor in its program.
+using TensorId = std::int32_t;
+inline constexpr TensorId no_tensor = -1;
+
+/// Who keeps a tensor's buffer alive.
+enum class Lifetime : std::uint8_t {
+  microbatch,  ///< made and released by the passes of one microbatch; liveness decides where
+  job,         ///< parameters and their gradients
+};
+
+/// A name in two parts, "owner.part", of static storage: building a program allocates no text.
+struct Name {
+  std::string_view owner;
+  std::string_view part;
+
+  friend constexpr bool operator==(Name const&, Name const&) = default;
+};
+
+/// "owner.part", or "owner" where there is no part.
+std::string to_string(Name const& name);
+
+/// A tensor of an op program: what it is, not where it is. Liveness decides when its buffer exists.
+struct Tensor {
+  Name name;  ///< e.g. core_attention.softmax_output; with `layer` and `rebuilt` unique in its program
+  std::int32_t layer = 0;    ///< layer of the block that it belongs to, from 0
+  bool rebuilt = false;      ///< made by a recompute op
+  ElementType type = ElementType::f16;
+  Category category = Category::activations;
+  Lifetime lifetime = Lifetime::microbatch;
+  Shape shape;
+  /// The tensor whose buffer this one reads and writes: itself, unless it is a view.
+  TensorId buffer = no_tensor;
+  Shape strides;             ///< views only: in elements, one an extent
+  std::int64_t offset = 0;   ///< views only: of the first element, in elements of the buffer
+
+  constexpr Bytes bytes() const { return Bytes{shape.elements() * element_size(type)}; }
+};
+
+/// Element type of activations and parameters.
+ElementType activation_type(Precision precision);
+/// Element type of the gradients that weight-gradient kernels accumulate into: fp32 for 16-bit training.
+ElementType gradient_type(Precision precision);
+/// Optimizer bytes a parameter: fp32 master copy and two Adam moments (16-bit: 4 + 8), moments only
+/// (fp32: 8, fp64: 16).
+Bytes optimizer_bytes_per_parameter(Precision precision);
+
+}  // namespace stagecraft
