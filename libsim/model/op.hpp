@@ -15,6 +15,14 @@ enum class Stream : std::uint8_t { compute, tensor_parallel, data_parallel, send
 
 std::string_view name_of(Stream stream);
 
+/// Ranks that a collective joins.
+enum class CollectiveGroup : std::uint8_t {
+  tensor,     ///< the t ranks that share each layer
+  data,       ///< the d replicas of a shard
+  embedding,  ///< first and last stage, which share the tied embedding
+  model,      ///< all stages and tensor ranks of a replica
+};
+
 /// Why an op runs.
 enum class Phase : std::uint8_t { forward, recompute, input_gradient, weight_gradient, step };
 
@@ -145,6 +153,7 @@ struct Op {
   std::int64_t flops = 0;   ///< matrix-product work; element-wise work is not counted
   Bytes traffic;            ///< bytes that the kernel moves to and from device memory
   Bytes payload;            ///< collectives: size of the whole (unsharded) tensor
+  CollectiveGroup group = CollectiveGroup::tensor;  ///< collectives only
   bool asynchronous = false;    ///< collectives: waited for where its result is used, not where it is issued
   bool draws_random = false;    ///< generates random numbers, which slows an element-wise kernel down
   std::int32_t waits_for = -1;  ///< wait only: index, in the same pass, of the op waited for

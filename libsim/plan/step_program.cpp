@@ -1,0 +1,195 @@
+#include "libsim/plan/step_program.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+namespace {
+
+void issue(RankPlan& rank, Op const& op, StageGroup group) {
+  Work work;
+  work.kind = Work::Kind::step;
+  work.stream = op.stream;
+  work.group = group;
+  work.op = static_cast<std::int32_t>(rank.step_ops.size());
+  rank.step_ops.push_back(op);
+  Step step;
+  step.kind = Step::Kind::run;
+  step.work = static_cast<std::int32_t>(rank.works.size());
+  step.microbatch = -1;
+  rank.works.push_back(work);
+  rank.steps.push_back(step);
+}
+
+Op sweep(OpKind kind, Name name, Bytes traffic) {
+  Op op;
+  op.kind = kind;
+  op.name = name;
+  op.phase = Phase::step;
+  op.module = Module::step;
+  op.traffic = traffic;
+  return op;
+}
+
+Op collective(OpKind kind, Name name, CollectiveGroup group, Bytes payload) {
+  Op op = sweep(kind, name, Bytes{0});
+  op.group = group;
+  op.payload = payload;
+  return op;
+}
+
+std::int64_t gradient_size(TrainingPlan const& plan) {
+  return element_size(gradient_type(plan.config.model.precision));
+}
+
+std::int64_t partial_parameters(RankPlan const& rank, TrainingPlan const& plan) {
+  std::int64_t sum = 0;
+  auto const stages = static_cast<std::size_t>(plan.config.parallel.pipeline);
+  auto const chunks = static_cast<std::size_t>(plan.config.parallel.interleave);
+  for (std::size_t i = static_cast<std::size_t>(rank.stage); i < stages * chunks; i += stages) {
+    for (std::int32_t const index : plan.chunks[i].blocks) {
+      BlockProgram const& block = plan.blocks[static_cast<std::size_t>(index)];
+      for (Parameter const& parameter : block.parameters) {
+        if (parameter.partial_gradient) sum += block.tensor(parameter.weight).shape.elements();
+      }
+    }
+  }
+  return sum;
+}
+
+bool is_16_bit(Precision precision) {
+  return precision == Precision::fp16 || precision == Precision::bf16;
+}
+
+/// Elements whose optimizer state this rank holds.
+std::int64_t owned_parameters(RankPlan const& rank, TrainingPlan const& plan) {
+  if (!plan.config.memory.distributed_optimizer) return rank.parameters;
+  std::int64_t const d = plan.config.parallel.data;
+  return (rank.parameters + d - 1) / d;
+}
+
+void append_reductions_between_ranks(RankPlan& rank, TrainingPlan const& plan) {
+  std::int64_t const g = gradient_size(plan);
+  if (std::int64_t const partial = partial_parameters(rank, plan); partial > 0) {
+    issue(rank,
+          collective(OpKind::all_reduce,
+                     {"step", "all_reduce_norm_gradients"},
+                     CollectiveGroup::tensor,
+                     Bytes{partial * g}),
+          StageGroup::none);
+  }
+  int const p = plan.config.parallel.pipeline;
+  bool const holds_embedding = rank.stage == 0 || rank.stage == p - 1;
+  if (plan.config.model.tied_embeddings && p > 1 && holds_embedding) {
+    issue(rank,
+          collective(OpKind::all_reduce,
+                     {"step", "all_reduce_embedding_gradient"},
+                     CollectiveGroup::embedding,
+                     Bytes{plan.shape.vocabulary() * plan.config.model.hidden * g}),
+          StageGroup::embedding);
+  }
+}
+
+void append_optimizer(RankPlan& rank, TrainingPlan const& plan) {
+  Precision const precision = plan.config.model.precision;
+  std::int64_t const n = owned_parameters(rank, plan);
+  std::int64_t const g = gradient_size(plan);
+  std::int64_t const weight = element_size(activation_type(precision));
+  auto const run = [&](OpKind kind, Name name, std::int64_t bytes_per_parameter) {
+    issue(rank, sweep(kind, name, Bytes{bytes_per_parameter * n}), StageGroup::none);
+  };
+  if (precision == Precision::fp16) {
+    run(OpKind::unscale_gradients, {"step", "unscale"}, 2 * g);
+  }
+  run(OpKind::gradient_norm, {"step", "gradient_norm"}, g);
+  issue(rank,
+        collective(OpKind::all_reduce,
+                   {"step", "all_reduce_gradient_norm"},
+                   CollectiveGroup::model,
+                   Bytes{g}),
+        StageGroup::all);
+  run(OpKind::clip_gradients, {"step", "clip"}, 2 * g);
+  run(OpKind::adam, {"step", "adam"}, g + 3 * g + 3 * g);  // grad; master and moments read and written
+  if (is_16_bit(precision)) {
+    run(OpKind::narrow_parameters, {"step", "narrow_parameters"}, g + weight);
+  }
+  if (plan.config.memory.distributed_optimizer && plan.config.parallel.data > 1) {
+    Op gather = collective(OpKind::all_gather,
+                           {"step", "all_gather_parameters"},
+                           CollectiveGroup::data,
+                           Bytes{rank.parameters * weight});
+    gather.stream = Stream::data_parallel;
+    issue(rank, gather, StageGroup::none);
+    rank.steps.push_back({.kind = Step::Kind::drain, .microbatch = -1});
+  }
+}
+
+}  // namespace
+
+std::int64_t parameters_of(TrainingPlan const& plan,
+                           ChunkProgram const& chunk,
+                           std::int32_t first_block,
+                           std::int32_t block_count) {
+  std::int64_t sum = 0;
+  for (std::int32_t i = first_block; i < first_block + block_count; ++i) {
+    auto const index = static_cast<std::size_t>(chunk.blocks[static_cast<std::size_t>(i)]);
+    BlockProgram const& block = plan.blocks[index];
+    for (Parameter const& parameter : block.parameters) {
+      if (!parameter.shared) sum += block.tensor(parameter.weight).shape.elements();
+    }
+  }
+  return sum;
+}
+
+std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int32_t chunk_program) {
+  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(chunk_program)];
+  auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
+  std::int64_t const limit =
+      std::max<std::int64_t>(40'000'000, 1'000'000LL * plan.config.parallel.data);
+  std::vector<GradientBucket> buckets;
+  std::int32_t end = blocks;
+  std::int64_t filled = 0;
+  for (std::int32_t i = blocks; i-- > 0;) {
+    filled += parameters_of(plan, chunk, i, 1);
+    bool const is_full = chunk.has_embedding && filled >= limit;
+    if (is_full || i == 0) {
+      buckets.push_back({chunk_program, i, end - i, filled});
+      end = i;
+      filled = 0;
+    }
+  }
+  return buckets;
+}
+
+void append_begin_of_step(RankPlan& rank, TrainingPlan const& plan) {
+  issue(rank,
+        sweep(OpKind::zero_gradients,
+              {"step", "zero_gradients"},
+              Bytes{rank.parameters * gradient_size(plan)}),
+        StageGroup::none);
+}
+
+void append_gradient_reduction(RankPlan& rank, TrainingPlan const& plan, std::int64_t parameters) {
+  std::int64_t const bytes = parameters * gradient_size(plan);
+  issue(rank,
+        sweep(OpKind::scale_gradients, {"step", "scale_gradients"}, Bytes{2 * bytes}),
+        StageGroup::none);
+  if (plan.config.parallel.data == 1) return;
+  bool const shards = plan.config.memory.distributed_optimizer;
+  Op reduction = collective(
+      shards ? OpKind::reduce_scatter : OpKind::all_reduce,
+      {"step", shards ? "reduce_scatter_gradients" : "all_reduce_gradients"},
+      CollectiveGroup::data,
+      Bytes{bytes});
+  reduction.stream = Stream::data_parallel;
+  issue(rank, reduction, StageGroup::none);
+}
+
+void append_end_of_step(RankPlan& rank, TrainingPlan const& plan) {
+  if (plan.config.parallel.data > 1) {
+    rank.steps.push_back({.kind = Step::Kind::drain, .microbatch = -1});
+  }
+  append_reductions_between_ranks(rank, plan);
+  append_optimizer(rank, plan);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libsim/model/block_program.hpp"
+#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/step.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// What one chunk of a stage computes for a microbatch: blocks in model order; backward runs them in
+/// reverse.
+struct ChunkProgram {
+  std::int32_t stage = 0;
+  std::int32_t chunk = 0;
+  std::int64_t first_layer = 0;
+  std::int64_t layers = 0;
+  std::vector<std::int32_t> blocks;  ///< into TrainingPlan::blocks
+  bool has_embedding = false;        ///< its input is made here, not received
+  bool has_head = false;             ///< it ends in the loss and sends no activation
+};
+
+/// What a rank of one stage does in an iteration, in one issue order. All tensor and data ranks of a
+/// stage do the same.
+struct RankPlan {
+  std::int32_t stage = 0;
+  std::vector<Work> works;          ///< everything it can be asked to do
+  std::vector<Step> steps;          ///< in issue order
+  std::vector<Transfer> transfers;  ///< messages that the steps post and wait for
+  std::vector<Op> step_ops;         ///< gradient reduction and optimizer
+  std::int64_t parameters = 0;      ///< trained elements held, padding and replicas included
+  Bytes parameter_bytes;
+  Bytes gradient_bytes;
+  Bytes optimizer_bytes;  ///< of this rank's shard, where it is sharded
+};
+
+/// One iteration of training, as every rank performs it. The simulator prices it, the executor runs it.
+struct TrainingPlan {
+  TrainingConfig config;
+  BlockShape shape;
+  std::vector<BlockProgram> blocks;  ///< distinct ones
+  std::vector<ChunkProgram> chunks;
+  std::vector<RankPlan> ranks;  ///< by stage
+  std::int32_t messages = 0;    ///< message numbers are in [0, messages)
+
+  /// Whole hidden state of one rank between two virtual stages.
+  Bytes message_bytes() const;
+  /// Whether a sender ships 1/t of the message and the receivers gather it.
+  bool scatters_messages() const;
+};
+
+/// Sizes of a rank's share of one microbatch.
+BlockShape block_shape(TrainingConfig const& config);
+
+/// The policy of a stage.
+RecomputePolicy const& policy_of(TrainingConfig const& config, int stage);
+
+/// Lays out an iteration. Pre: `config` was checked by its reader.
+/// \throws std::invalid_argument  for an illegal schedule shape.
+TrainingPlan make_plan(TrainingConfig const& config);
+
+/// Canonical text of a plan: everything that decides what is computed, in which order and in which
+/// buffers; nothing of system, prices, clock, backend or version.
+std::string canonical_text(TrainingPlan const& plan);
+
+/// SHA-256 of the canonical text, 64 hexadecimal digits.
+std::string fingerprint(TrainingPlan const& plan);
+
+}  // namespace stagecraft
