@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "libsim/plan/training_config.hpp"
@@ -15,20 +16,31 @@ struct ScheduleShape {
   int chunks = 1;        ///< m of the paper: chunks a stage; 1 unless interleaved
   int group = 0;         ///< interleaved: microbatches a group; 0 means p
   P2p p2p = P2p::blocking;
+
+  friend bool operator==(ScheduleShape const&, ScheduleShape const&) = default;
 };
 
-/// One message between neighbouring virtual stages, as one of its two ends sees it. Virtual stage of
-/// (stage r, chunk c) is c * p + r; an activation goes from virtual stage v to v + 1, a gradient from
-/// v to v - 1.
+/// A shape that no schedule has. The message names what was found and what is accepted.
+class ScheduleError : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+/// One message between neighbouring virtual stages, as one of its two ends sees it. Virtual stage
+/// of (stage r, chunk c) is c * p + r; an activation goes from virtual stage v to v + 1, a gradient
+/// from v to v - 1. Two stages exchange the messages of one payload in the same order at both ends.
 struct Transfer {
   enum class Payload : std::uint8_t { activation, gradient };
   enum class End : std::uint8_t { send, receive };
   Payload payload = Payload::activation;
   End end = End::send;
-  std::int32_t peer = 0;        ///< stage at the other end
+  std::int32_t peer = 0;  ///< stage at the other end
   std::int32_t microbatch = 0;
-  std::int32_t chunk = 0;       ///< chunk of this end's stage that made it (send) or reads it (receive)
-  std::int32_t message = 0;     ///< the same number at both ends, dense from 0, unique in the iteration
+  std::int32_t chunk = 0;  ///< chunk of this end's stage that made it (send) or reads it (receive)
+  std::int32_t message =
+      0;  ///< the same number at both ends, dense from 0, unique in the iteration
+
+  friend bool operator==(Transfer const&, Transfer const&) = default;
 };
 
 /// One entry of a stage's issue order.
@@ -46,8 +58,8 @@ struct ScheduleStep {
   std::int32_t count = 0;
 };
 
-/// What one stage does in an iteration, in issue order. A blocking exchange is a post directly followed
-/// by the wait for the same transfers.
+/// What one stage does in an iteration, in issue order. A blocking exchange is a post directly
+/// followed by the wait for the same transfers. Every transfer is posted once and waited for once.
 struct StageSchedule {
   std::vector<ScheduleStep> steps;
   std::vector<Transfer> transfers;
@@ -55,17 +67,28 @@ struct StageSchedule {
 
 /// The schedule of every stage, with its messages.
 struct PipelineSchedule {
+  ScheduleShape shape;  ///< as asked for, with the group filled in
   std::vector<StageSchedule> stages;
   int messages = 0;  ///< message numbers are in [0, messages)
 };
 
-/// Lays out GPipe, 1F1B or interleaved 1F1B as Megatron-LM issues them.
+/// Most forward computations (p * n * m) in a schedule: beyond it the steps alone take gigabytes.
+inline constexpr std::int64_t max_scheduled_forwards = 16'000'000;
+
+/// Lays out GPipe (backward in the order of the forward), 1F1B or interleaved 1F1B, as Megatron-LM
+/// issues them.
 ///
-/// Blocking p2p follows Megatron's joint calls (forward and backward messages of a steady step in one
-/// exchange); overlapped p2p posts receives one computation ahead and waits just before the consumer.
-/// \throws std::invalid_argument  with what is accepted, when the shape is illegal (interleaved: p >= 2,
-///         p <= group <= n, and n mod group is 0 or >= p).
-/// Source: Megatron-LM core/pipeline_parallel/schedules.py; Narayanan et al. 2021, section 2.2.
+/// Blocking p2p follows Megatron's joint calls (forward and backward messages of a steady step in
+/// one exchange); GPipe, which Megatron lacks, exchanges like 1F1B with every forward in the
+/// warm-up. Overlapped p2p sends right after the producer, receives one computation ahead of the
+/// consumer and relies on buffered sends: see append_overlapped_steps() in stage_exchanges.hpp.
+/// Interleaved with one chunk is the interleaved schedule at m = 1, with its 2(p-r-1) warm-up
+/// forwards; Megatron's command line turns that case into plain 1F1B.
+/// \throws ScheduleError  when the shape is illegal. Accepted: p, n, m >= 1; m = 1 and no group
+/// unless
+///         interleaved; interleaved: p >= 2, p <= group <= n, and n mod group is 0 or >= p.
+/// Source: Megatron-LM core/pipeline_parallel/schedules.py; Narayanan et al. 2021,
+/// arXiv:2104.04473, section 2.2; Huang et al. 2019, arXiv:1811.06965 (GPipe).
 PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape);
 
 }  // namespace stagecraft

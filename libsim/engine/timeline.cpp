@@ -1,0 +1,124 @@
+#include "libsim/engine/timeline.hpp"
+
+#include <cassert>
+#include <string>
+
+#include "libsim/engine/timeline_walk.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int one = 1'000'000;  ///< full speed, in millionths
+
+/// Holds a time in picoseconds times a speed in millionths.
+__extension__ using Wide = __int128;
+
+SimTime rounded_quotient(Wide dividend, std::int64_t divisor) {
+  return SimTime{static_cast<std::int64_t>((dividend + divisor / 2) / divisor)};
+}
+
+std::string text_of(Transfer const& transfer) {
+  bool const sends = transfer.end == Transfer::End::send;
+  std::string const payload =
+      transfer.payload == Transfer::Payload::activation ? "activation" : "gradient";
+  return (sends ? "send(" : "receive(") + payload + ", microbatch " +
+         std::to_string(transfer.microbatch) + ", chunk " + std::to_string(transfer.chunk) + ")" +
+         (sends ? " to" : " from") + " rank " + std::to_string(transfer.peer);
+}
+
+bool is_member(std::size_t rank, StageGroup group, std::size_t ranks) {
+  return group == StageGroup::all || rank == 0 || rank + 1 == ranks;
+}
+
+std::string absentees(StageGroup group, WalkState const& state, TimelineInput const& input) {
+  std::string text =
+      group == StageGroup::all ? "the group of all stages" : "the group of first and last stage";
+  text += ", where rank";
+  for (std::size_t rank = 0; rank < state.ranks.size(); ++rank) {
+    if (!is_member(rank, group, state.ranks.size()) || state.ranks[rank].has_joined) continue;
+    bool const is_done =
+        static_cast<std::size_t>(state.ranks[rank].step) == input.ranks[rank].steps.size();
+    text += ' ' + std::to_string(rank) + (is_done ? " (done)" : "");
+  }
+  return text + " is missing";
+}
+
+void check_rank(TimelineInput const& input, std::size_t rank) {
+  RankProgram const& program = input.ranks[rank];
+  auto const refuse = [rank](std::string const& problem) {
+    throw std::invalid_argument{"rank " + std::to_string(rank) + ": " + problem};
+  };
+  if (program.durations.size() != program.works.size()) {
+    refuse("found " + std::to_string(program.durations.size()) + " durations for " +
+           std::to_string(program.works.size()) + " works");
+  }
+  for (SimTime const duration : program.durations) {
+    if (duration < SimTime{0}) refuse("found a negative duration");
+  }
+  for (TransferPrice const& price : {program.activation, program.gradient}) {
+    if (price.latency < SimTime{0} || price.occupancy < SimTime{0}) {
+      refuse("found a negative transfer price");
+    }
+  }
+  for (Work const& work : program.works) {
+    if (work.stream != Stream::compute && work.stream != Stream::data_parallel) {
+      refuse("found a work on another stream; accepted: compute, data_parallel");
+    }
+    if (work.group == StageGroup::embedding &&
+        !is_member(rank, StageGroup::embedding, input.ranks.size())) {
+      refuse("found an embedding work; accepted: only on the first and the last rank");
+    }
+  }
+}
+
+}  // namespace
+
+void check_timeline_input(TimelineInput const& input) {
+  if (input.slowdown_millionths < 0 || input.slowdown_millionths >= one) {
+    throw std::invalid_argument{"slowdown: found " + std::to_string(input.slowdown_millionths) +
+                                " millionths; accepted: 0 to 999999"};
+  }
+  for (std::size_t rank = 0; rank < input.ranks.size(); ++rank) check_rank(input, rank);
+}
+
+std::string describe_deadlock(TimelineInput const& input, WalkState const& state) {
+  std::string text = "the schedule is deadlocked:";
+  for (std::size_t rank = 0; rank < state.ranks.size(); ++rank) {
+    RankProgram const& program = input.ranks[rank];
+    auto const next = static_cast<std::size_t>(state.ranks[rank].step);
+    if (next == program.steps.size()) continue;
+    Step const& step = program.steps[next];
+    text += "\nrank " + std::to_string(rank) + " waits for ";
+    if (step.kind == Step::Kind::run) {
+      text += absentees(program.works[static_cast<std::size_t>(step.work)].group, state, input);
+      continue;
+    }
+    for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
+      Transfer const& transfer = program.transfers[static_cast<std::size_t>(i)];
+      if (state.messages[static_cast<std::size_t>(transfer.message)].end != WalkState::never) {
+        continue;
+      }
+      text += text_of(transfer);
+      break;
+    }
+  }
+  return text;
+}
+
+Timeline play(TimelineInput const& input) {
+  SilentObserver observer;
+  return play(input, observer);
+}
+
+SimTime slowed_end(SimTime start, SimTime duration, SimTime busy_until, int slowdown_millionths) {
+  assert(0 <= slowdown_millionths && slowdown_millionths < one);
+  if (busy_until <= start) return start + duration;
+  int const speed = one - slowdown_millionths;
+  Wide const wanted = Wide{duration.count()} * one;
+  Wide const done_while_busy = Wide{(busy_until - start).count()} * speed;
+  if (wanted <= done_while_busy) return start + rounded_quotient(wanted, speed);
+  return busy_until + rounded_quotient(wanted - done_while_busy, one);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/step.hpp"
+#include "libsim/plan/training_config.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// What one message costs: it arrives latency + occupancy after it starts, and holds its sender's
+/// stream for the occupancy (LogGP: L + o, and G per byte).
+/// Source: Alexandrov et al. 1995, LogGP, SPAA '95.
+struct TransferPrice {
+  SimTime latency{0};
+  SimTime occupancy{0};
+};
+
+/// One rank as the timeline sees it: its issue order, and prices in place of programs.
+struct RankProgram {
+  std::span<Step const> steps;
+  std::span<Work const> works;
+  std::span<Transfer const> transfers;
+  std::span<SimTime const> durations;  ///< of each work, alone on its rank
+  TransferPrice activation;            ///< of a message that this rank sends
+  TransferPrice gradient;
+};
+
+/// Everything an iteration's timeline follows from.
+struct TimelineInput {
+  std::span<RankProgram const> ranks;  ///< by pipeline rank
+  int messages = 0;                    ///< message numbers of the transfers are in [0, messages)
+  P2p p2p = P2p::blocking;
+  /// Computation loses this many millionths of its speed while its rank's data-parallel stream is
+  /// busy. In [0, 1000000).
+  int slowdown_millionths = 0;
+};
+
+/// Where a rank's time goes. end = busy + transfer + bubble + data_parallel.
+struct RankTimeline {
+  SimTime end{0};            ///< all its streams are done
+  SimTime busy{0};           ///< works on the compute stream
+  SimTime transfer{0};       ///< waiting for a message on its way
+  SimTime bubble{0};         ///< waiting for another rank to start a message or to join a group
+  SimTime data_parallel{0};  ///< waiting for the data-parallel stream
+
+  friend bool operator==(RankTimeline const&, RankTimeline const&) = default;
+};
+
+/// The outcome of an iteration.
+struct Timeline {
+  std::vector<RankTimeline> ranks;
+  SimTime makespan{0};  ///< end of the last rank
+
+  friend bool operator==(Timeline const&, Timeline const&) = default;
+};
+
+/// Work is left and no rank can go on. The message has one line a blocked rank, which says who
+/// waits for what: "rank 3 waits for receive(activation, microbatch 5, chunk 0) from rank 2".
+class ScheduleDeadlock : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Plays one iteration of all ranks and says when each is done.
+///
+/// Compute stream: a rank's works, waits and drains follow each other.
+/// Data-parallel stream: its works run behind the compute stream in issue order; `drain` waits for
+/// it. While it is busy, computation is slowed down; a work is rounded to whole picoseconds once.
+/// Group works: start when every participant has arrived (one whose work is on the data-parallel
+/// stream arrives once that stream is idle), last as long as the longest price among them and end
+/// together. The compute stream waits for them on either stream, as Megatron's all-reduces of the
+/// tied embedding and of the gradient norm do. They are not slowed down. The k-th group work of a
+/// rank meets the k-th of the others in that group.
+/// Blocking p2p: a message starts when both ends have posted it and takes latency + occupancy.
+/// Overlapped p2p: a message starts when its sender has posted it and the sender's earlier messages
+/// of that payload have left (each holds the stream for its occupancy); it arrives at the receiver,
+/// whether or not that has posted, latency + occupancy later. The sender's wait ends when it has
+/// left.
+///
+/// The result does not depend on the order in which ranks are taken up: each is a sequential
+/// process that only ever waits for a named message or group. \throws ScheduleDeadlock       when
+/// nothing can move and steps are left. \throws std::invalid_argument  for a work on a stream other
+/// than compute and data_parallel, an
+///         embedding work on a middle rank, durations that do not match the works, a negative
+///         price, or a slowdown out of range.
+Timeline play(TimelineInput const& input);
+
+/// When computation of `duration` that starts at `start` ends on a rank whose data-parallel stream
+/// is busy until `busy_until`. Exact, rounded once to the nearest picosecond.
+SimTime slowed_end(SimTime start, SimTime duration, SimTime busy_until, int slowdown_millionths);
+
+}  // namespace stagecraft

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "libsim/plan/pipeline_schedule.hpp"
+
+namespace stagecraft {
+
+/// The computations of a stage as text: "F0.0 F1.0 B0.0", forward or backward of
+/// <microbatch>.<chunk>, in issue order.
+std::string order_text(StageSchedule const& stage);
+
+/// Most chunks in flight on a stage: forwards done minus backwards done, right after a forward.
+/// Each holds its activations.
+int in_flight_chunks(StageSchedule const& stage);
+
+}  // namespace stagecraft

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libsim/plan/pipeline_schedule.hpp"
+
+namespace stagecraft {
+
+/// The forward or the backward of one microbatch through one chunk of a stage.
+struct ChunkRun {
+  enum class Kind : std::uint8_t { forward, backward };
+  Kind kind = Kind::forward;
+  std::int32_t microbatch = 0;
+  std::int32_t chunk = 0;
+
+  friend bool operator==(ChunkRun const&, ChunkRun const&) = default;
+};
+
+/// Forwards that a stage runs before it alternates: GPipe n; 1F1B min(p-r-1, n); interleaved
+/// min(2(p-r-1) + (m-1)G, nm), where G is the group. Pre: the shape is legal, its group filled in.
+/// Source: Megatron-LM core/pipeline_parallel/schedules.py, get_pp_rank_microbatches.
+int warmup_forwards(ScheduleShape const& shape, int stage);
+
+/// The k-th forwards and backwards of a stage, the same on every stage: groups of G microbatches
+/// (the last may be shorter), each group run through the chunks one after the other, the backward
+/// from the last chunk to the first. With one chunk this is the order of the microbatches. Source:
+/// Megatron-LM core/pipeline_parallel/schedules.py, get_schedule_table.
+class VirtualOrder {
+ public:
+  explicit VirtualOrder(ScheduleShape const& shape);
+
+  int size() const { return static_cast<int>(forwards_.size()); }  ///< n * m
+  ChunkRun forward(int k) const { return forwards_[static_cast<std::size_t>(k)]; }
+  ChunkRun backward(int k) const {
+    ChunkRun const& mirrored = forwards_[static_cast<std::size_t>(k)];
+    return {ChunkRun::Kind::backward, mirrored.microbatch, chunks_ - 1 - mirrored.chunk};
+  }
+
+ private:
+  int chunks_;
+  std::vector<ChunkRun> forwards_;
+};
+
+/// What a stage computes, in order: the warm-up forwards, then forward and backward in turn, then
+/// the backwards that are left.
+std::vector<ChunkRun> stage_order(VirtualOrder const& order, int warmup);
+
+}  // namespace stagecraft

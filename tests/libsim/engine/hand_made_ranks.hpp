@@ -1,0 +1,71 @@
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include "libsim/engine/timeline.hpp"
+
+namespace stagecraft {
+
+/// A rank written down step by step.
+struct HandMadeRank {
+  std::vector<Step> steps;
+  std::vector<Work> works;
+  std::vector<SimTime> durations;
+  std::vector<Transfer> transfers;
+  TransferPrice activation;
+  TransferPrice gradient;
+
+  HandMadeRank& run(int duration,
+                    Stream stream = Stream::compute,
+                    StageGroup group = StageGroup::none) {
+    steps.push_back({.kind = Step::Kind::run, .work = static_cast<std::int32_t>(works.size())});
+    works.push_back({.kind = Work::Kind::step, .stream = stream, .group = group});
+    durations.emplace_back(duration);
+    return *this;
+  }
+  HandMadeRank& drain() {
+    steps.push_back({.kind = Step::Kind::drain});
+    return *this;
+  }
+  HandMadeRank& post(std::initializer_list<Transfer> together) {
+    steps.push_back({.kind = Step::Kind::post,
+                     .first = static_cast<std::int32_t>(transfers.size()),
+                     .count = static_cast<std::int32_t>(together.size())});
+    transfers.insert(transfers.end(), together);
+    return *this;
+  }
+  HandMadeRank& wait(int first, int count) {
+    steps.push_back({.kind = Step::Kind::wait, .first = first, .count = count});
+    return *this;
+  }
+  /// A blocking joint call.
+  HandMadeRank& exchange(std::initializer_list<Transfer> together) {
+    auto const first = static_cast<int>(transfers.size());
+    return post(together).wait(first, static_cast<int>(together.size()));
+  }
+  RankProgram program() const { return {steps, works, transfers, durations, activation, gradient}; }
+};
+
+/// Message `message` as its sender sees it; likewise receive().
+inline Transfer send(Transfer::Payload payload, int to, int message) {
+  return {payload, Transfer::End::send, to, 0, 0, message};
+}
+inline Transfer receive(Transfer::Payload payload, int from, int message) {
+  return {payload, Transfer::End::receive, from, 0, 0, message};
+}
+
+/// Plays hand-made ranks.
+inline Timeline play_ranks(std::vector<HandMadeRank> const& ranks,
+                           P2p p2p = P2p::blocking,
+                           int slowdown_millionths = 0) {
+  std::vector<RankProgram> programs;
+  int messages = 0;
+  for (HandMadeRank const& rank : ranks) {
+    programs.push_back(rank.program());
+    for (Transfer const& t : rank.transfers) messages = std::max(messages, t.message + 1);
+  }
+  return play({programs, messages, p2p, slowdown_millionths});
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "libsim/engine/timeline_walk.hpp"
+#include "tests/libsim/engine/hand_made_ranks.hpp"
+#include "tests/libsim/plan/legal_shapes.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// A rank of a schedule with prices of its own, gradient reduction behind its last works, and the
+/// group works at the end: everything that ties ranks together.
+HandMadeRank make_rank(StageSchedule const& stage, int chunks, int rank, int ranks) {
+  HandMadeRank made;
+  made.transfers = stage.transfers;
+  made.activation = {SimTime{7 + rank}, SimTime{31 + 5 * rank}};
+  made.gradient = {SimTime{11 - rank}, SimTime{29 + 3 * rank}};
+  for (int work = 0; work < 2 * chunks; ++work) {
+    made.works.push_back({});
+    made.durations.emplace_back(100 + 17 * rank + 53 * work);
+  }
+  for (ScheduleStep const& from : stage.steps) {
+    Step step{.microbatch = from.microbatch, .first = from.first, .count = from.count};
+    if (from.kind == ScheduleStep::Kind::forward) step.work = from.chunk;
+    if (from.kind == ScheduleStep::Kind::backward) step.work = chunks + from.chunk;
+    if (from.kind == ScheduleStep::Kind::post) step.kind = Step::Kind::post;
+    if (from.kind == ScheduleStep::Kind::wait) step.kind = Step::Kind::wait;
+    made.steps.push_back(step);
+    if (from.kind == ScheduleStep::Kind::backward && from.microbatch % 3 == 0) {
+      made.run(90, Stream::data_parallel);
+    }
+  }
+  made.drain();
+  if (rank == 0 || rank + 1 == ranks) made.run(40 + rank, Stream::compute, StageGroup::embedding);
+  made.run(5 + rank, Stream::compute, StageGroup::all);
+  return made;
+}
+
+/// Advances ranks in a random order, blocked ones included, until all are done.
+template <P2p mode>
+std::vector<SimTime> ends_of_random_walk(TimelineInput const& input, std::mt19937& random) {
+  SilentObserver observer;
+  TimelineWalk<mode, SilentObserver> walk{input, observer};
+  std::vector<int> left(input.ranks.size());
+  for (std::size_t rank = 0; rank < left.size(); ++rank) left[rank] = static_cast<int>(rank);
+  while (!left.empty()) {
+    auto const pick = random() % left.size();
+    if (walk.advance(left[pick])) left.erase(left.begin() + static_cast<std::ptrdiff_t>(pick));
+  }
+  std::vector<SimTime> ends;
+  for (auto const& rank : walk.state().ranks) {
+    ends.push_back(std::max(rank.clock, rank.data_parallel_idle));
+  }
+  return ends;
+}
+
+}  // namespace
+
+TEST_CASE("ranks end at the same times in whichever order they are taken up") {
+  P2p const p2p = GENERATE(P2p::blocking, P2p::overlapped);
+  std::mt19937 random{20220510};
+  for (ScheduleShape const& shape : {ScheduleShape{ScheduleKind::one_f_one_b, 4, 9, 1, 0, p2p},
+                                     ScheduleShape{ScheduleKind::gpipe, 3, 5, 1, 0, p2p},
+                                     ScheduleShape{ScheduleKind::interleaved, 4, 13, 3, 9, p2p},
+                                     ScheduleShape{ScheduleKind::interleaved, 2, 7, 2, 5, p2p}}) {
+    PipelineSchedule const schedule = make_pipeline_schedule(shape);
+    std::vector<HandMadeRank> made;
+    for (int rank = 0; rank < shape.stages; ++rank) {
+      made.push_back(make_rank(schedule.stages[static_cast<std::size_t>(rank)], shape.chunks, rank,
+                               shape.stages));
+    }
+    std::vector<RankProgram> programs;
+    for (HandMadeRank const& rank : made) programs.push_back(rank.program());
+    TimelineInput const input{programs, schedule.messages, p2p, 150'000};
+
+    std::vector<SimTime> expected;
+    for (RankTimeline const& rank : play(input).ranks) {
+      REQUIRE(rank.end == rank.busy + rank.transfer + rank.bubble + rank.data_parallel);
+      expected.push_back(rank.end);
+    }
+    for (int round = 0; round < 20; ++round) {
+      REQUIRE((p2p == P2p::blocking
+                   ? ends_of_random_walk<P2p::blocking>(input, random)
+                   : ends_of_random_walk<P2p::overlapped>(input, random)) == expected);
+    }
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,253 @@
+#include "libsim/engine/timeline.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "libsim/engine/timeline_walk.hpp"
+#include "tests/libsim/engine/hand_made_ranks.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using enum Transfer::Payload;
+
+constexpr TransferPrice price(int latency, int occupancy) {
+  return {SimTime{latency}, SimTime{occupancy}};
+}
+
+}  // namespace
+
+TEST_CASE("a blocking message starts when both ends are there and frees both at its arrival") {
+  std::vector<HandMadeRank> ranks(2);
+  ranks[0].activation = price(5, 20);
+  ranks[0].run(100).exchange({send(activation, 1, 0)}).run(7);
+  ranks[1].run(30).exchange({receive(activation, 0, 0)}).run(9);
+  Timeline const timeline = play_ranks(ranks);
+  // Rank 1 waits 70 for the sender, then both wait 25 for the message.
+  REQUIRE(timeline.ranks[0] ==
+          RankTimeline{SimTime{132}, SimTime{107}, SimTime{25}, SimTime{0}, SimTime{0}});
+  REQUIRE(timeline.ranks[1] ==
+          RankTimeline{SimTime{134}, SimTime{39}, SimTime{25}, SimTime{70}, SimTime{0}});
+  REQUIRE(timeline.makespan == SimTime{134});
+}
+
+TEST_CASE("a message costs what its sender's price for that payload says") {
+  std::vector<HandMadeRank> ranks(2);
+  ranks[0].activation = price(1, 10);
+  ranks[0].gradient = price(1000, 1000);
+  ranks[1].gradient = price(2, 40);
+  ranks[1].activation = price(1000, 1000);
+  ranks[0].exchange({send(activation, 1, 0)}).exchange({receive(gradient, 1, 1)});
+  ranks[1].exchange({receive(activation, 0, 0)}).exchange({send(gradient, 0, 1)});
+  REQUIRE(play_ranks(ranks).makespan == SimTime{11 + 42});
+}
+
+TEST_CASE("a joint call lasts as long as its longest message") {
+  std::vector<HandMadeRank> ranks(2);
+  ranks[0].activation = price(0, 10);
+  ranks[1].gradient = price(0, 40);
+  ranks[0].exchange({send(activation, 1, 0), receive(gradient, 1, 1)});
+  ranks[1].run(3).exchange({receive(activation, 0, 0), send(gradient, 0, 1)});
+  Timeline const timeline = play_ranks(ranks);
+  REQUIRE(timeline.ranks[0].end == SimTime{43});
+  REQUIRE(timeline.ranks[0].bubble == SimTime{3});
+  REQUIRE(timeline.ranks[1].end == SimTime{43});
+}
+
+TEST_CASE("buffered messages of one payload queue for their occupancy but not for their latency") {
+  std::vector<HandMadeRank> ranks(2);
+  ranks[0].activation = price(100, 10);
+  ranks[0].gradient = price(100, 10);
+  ranks[0].post({send(activation, 1, 0), send(activation, 1, 1), send(gradient, 1, 2)});
+  ranks[0].wait(0, 3);
+  ranks[1].post({receive(activation, 0, 0), receive(activation, 0, 1), receive(gradient, 0, 2)});
+  ranks[1].wait(0, 1).run(0).wait(2, 1).run(0).wait(1, 1);
+  Timeline const timeline = play_ranks(ranks, P2p::overlapped);
+  REQUIRE(timeline.ranks[0].end == SimTime{20});  // the second activation leaves at 20
+  // Activations arrive at 110 and 120; the gradient has a stream of its own and arrives at 110.
+  REQUIRE(timeline.ranks[1].end == SimTime{120});
+}
+
+TEST_CASE("a buffered message travels before its receiver has posted") {
+  std::vector<HandMadeRank> ranks(2);
+  ranks[0].activation = price(5, 10);
+  ranks[0].post({send(activation, 1, 0)}).run(50).wait(0, 1);
+  ranks[1].run(12).post({receive(activation, 0, 0)}).wait(0, 1);
+  Timeline const timeline = play_ranks(ranks, P2p::overlapped);
+  REQUIRE(timeline.ranks[0].end == SimTime{50});
+  REQUIRE(timeline.ranks[1].end == SimTime{15});
+  REQUIRE(timeline.ranks[1].transfer == SimTime{3});
+}
+
+TEST_CASE("data-parallel works run behind computation, one after the other, and drain waits") {
+  std::vector<HandMadeRank> ranks(1);
+  ranks[0].run(10).run(100, Stream::data_parallel).run(20).run(5, Stream::data_parallel).run(30);
+  ranks[0].drain().run(1);
+  Timeline const timeline = play_ranks(ranks);
+  // Issued at 10 and 30, they run 10-110 and 110-115; computation ends at 60 and resumes at 115.
+  REQUIRE(timeline.ranks[0] ==
+          RankTimeline{SimTime{116}, SimTime{61}, SimTime{0}, SimTime{0}, SimTime{55}});
+}
+
+TEST_CASE("an iteration ends with its data-parallel stream even without a drain") {
+  std::vector<HandMadeRank> ranks(1);
+  ranks[0].run(10).run(100, Stream::data_parallel);
+  REQUIRE(play_ranks(ranks).makespan == SimTime{110});
+  REQUIRE(play_ranks(ranks).ranks[0].data_parallel == SimTime{100});
+}
+
+TEST_CASE("computation loses a quarter of its speed while the data-parallel stream is busy") {
+  std::vector<HandMadeRank> ranks(1);
+  ranks[0].run(40, Stream::data_parallel).run(15).run(60).run(10);
+  // 15 takes 20 (0-20). Of 60, 15 is done in 20-40, the other 45 in 40-85. 10 takes 10.
+  REQUIRE(play_ranks(ranks, P2p::blocking, 250'000).ranks[0].end == SimTime{95});
+  REQUIRE(play_ranks(ranks, P2p::blocking, 0).ranks[0].end == SimTime{85});
+}
+
+TEST_CASE("a slowed work is rounded once, to the nearest picosecond") {
+  // At 2/3 of the speed (333333 millionths lost): 1 ps of work takes 1.4999..., 3 take 4.4999...
+  REQUIRE(slowed_end(SimTime{0}, SimTime{1}, SimTime{100}, 333'333) == SimTime{1});
+  REQUIRE(slowed_end(SimTime{0}, SimTime{2}, SimTime{100}, 333'333) == SimTime{3});
+  REQUIRE(slowed_end(SimTime{0}, SimTime{3}, SimTime{100}, 333'333) == SimTime{4});
+  // Half speed for 5 does 2.5 of 10: 7.5 are left at 5, the end is 12.5, rounded up.
+  REQUIRE(slowed_end(SimTime{0}, SimTime{10}, SimTime{5}, 500'000) == SimTime{13});
+  // An hour of work at a tenth of the speed does not overflow.
+  SimTime const hour{std::int64_t{3'600} * 1'000'000'000'000};
+  REQUIRE(slowed_end(SimTime{0}, hour, 100 * hour, 900'000) == 10 * hour);
+}
+
+TEST_CASE("a group work starts with the last arrival, lasts as its longest price, ends on all") {
+  std::vector<HandMadeRank> ranks(3);
+  ranks[0].run(10).run(5, Stream::compute, StageGroup::all).run(1);
+  ranks[1].run(50).run(8, Stream::compute, StageGroup::all).run(2);
+  ranks[2].run(20).run(5, Stream::compute, StageGroup::all).run(3);
+  Timeline const timeline = play_ranks(ranks);
+  REQUIRE(timeline.ranks[0] ==
+          RankTimeline{SimTime{59}, SimTime{19}, SimTime{0}, SimTime{40}, SimTime{0}});
+  REQUIRE(timeline.ranks[1].end == SimTime{60});
+  REQUIRE(timeline.ranks[2].end == SimTime{61});
+}
+
+TEST_CASE("the embedding group leaves out the middle stages and meets once a round") {
+  std::vector<HandMadeRank> ranks(4);
+  for (int const member : {0, 3}) {
+    auto& rank = ranks[static_cast<std::size_t>(member)];
+    rank.run(10 * (member + 1)).run(4, Stream::compute, StageGroup::embedding);
+    rank.run(30 - 10 * member).run(4, Stream::compute, StageGroup::embedding);
+  }
+  ranks[1].run(1);
+  ranks[2].run(2);
+  Timeline const timeline = play_ranks(ranks);
+  // First: arrivals 10 and 40, ends 44. Second: arrivals 74 and 44, ends 78.
+  REQUIRE(timeline.ranks[0].end == SimTime{78});
+  REQUIRE(timeline.ranks[3].end == SimTime{78});
+  REQUIRE(timeline.ranks[1].end == SimTime{1});
+}
+
+TEST_CASE("a group work on the data-parallel stream waits for the stream's earlier works") {
+  std::vector<HandMadeRank> ranks(2);
+  ranks[0].run(100, Stream::data_parallel).run(10);
+  ranks[0].run(6, Stream::data_parallel, StageGroup::embedding).run(1);
+  ranks[1].run(30).run(6, Stream::data_parallel, StageGroup::embedding);
+  Timeline const timeline = play_ranks(ranks);
+  REQUIRE(timeline.ranks[0] ==
+          RankTimeline{SimTime{107}, SimTime{11}, SimTime{0}, SimTime{0}, SimTime{96}});
+  REQUIRE(timeline.ranks[1] ==
+          RankTimeline{SimTime{106}, SimTime{30}, SimTime{0}, SimTime{70}, SimTime{6}});
+}
+
+TEST_CASE("a group of a single stage does not wait") {
+  std::vector<HandMadeRank> ranks(1);
+  ranks[0].run(1).run(4, Stream::compute, StageGroup::embedding);
+  ranks[0].run(4, Stream::compute, StageGroup::all);
+  REQUIRE(play_ranks(ranks).makespan == SimTime{9});
+}
+
+TEST_CASE("two ranks that wait for each other are reported, each with what it waits for") {
+  std::vector<HandMadeRank> ranks(4);
+  ranks[0].run(1);
+  ranks[2].exchange({{gradient, Transfer::End::receive, 3, 4, 1, 0}});
+  ranks[2].exchange({{activation, Transfer::End::send, 3, 5, 0, 1}});
+  ranks[3].exchange({{activation, Transfer::End::receive, 2, 5, 0, 1}});
+  ranks[3].exchange({{gradient, Transfer::End::send, 2, 4, 1, 0}});
+  std::string const expected =
+      "the schedule is deadlocked:\n"
+      "rank 2 waits for receive(gradient, microbatch 4, chunk 1) from rank 3\n"
+      "rank 3 waits for receive(activation, microbatch 5, chunk 0) from rank 2";
+  REQUIRE_THROWS_AS(play_ranks(ranks), ScheduleDeadlock);
+  REQUIRE_THROWS_WITH(play_ranks(ranks), expected);
+  REQUIRE_THROWS_WITH(play_ranks(ranks, P2p::overlapped), expected);
+}
+
+TEST_CASE("two blocking sends that face each other deadlock, two buffered ones do not") {
+  std::vector<HandMadeRank> ranks(2);
+  ranks[0].exchange({send(activation, 1, 0)}).exchange({receive(gradient, 1, 1)});
+  ranks[1].exchange({send(gradient, 0, 1)}).exchange({receive(activation, 0, 0)});
+  REQUIRE_THROWS_WITH(play_ranks(ranks),
+                      "the schedule is deadlocked:\n"
+                      "rank 0 waits for send(activation, microbatch 0, chunk 0) to rank 1\n"
+                      "rank 1 waits for send(gradient, microbatch 0, chunk 0) to rank 0");
+  REQUIRE_NOTHROW(play_ranks(ranks, P2p::overlapped));
+}
+
+TEST_CASE("a group that a rank never joins is reported with the missing rank") {
+  std::vector<HandMadeRank> ranks(3);
+  ranks[0].run(1, Stream::compute, StageGroup::all);
+  ranks[1].run(1, Stream::compute, StageGroup::all);
+  ranks[2].run(1);
+  REQUIRE_THROWS_WITH(play_ranks(ranks),
+                      "the schedule is deadlocked:\n"
+                      "rank 0 waits for the group of all stages, where rank 2 (done) is missing\n"
+                      "rank 1 waits for the group of all stages, where rank 2 (done) is missing");
+}
+
+TEST_CASE("input that no timeline follows from is refused") {
+  using Catch::Contains;
+  std::vector<HandMadeRank> ranks(3);
+  ranks[1].run(1, Stream::compute, StageGroup::embedding);
+  REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("rank 1: found an embedding work"));
+  ranks[1] = HandMadeRank{}.run(1, Stream::send);
+  REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("accepted: compute, data_parallel"));
+  ranks[1] = HandMadeRank{}.run(-1);
+  REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("negative duration"));
+  ranks[1] = HandMadeRank{}.run(1);
+  ranks[1].durations.clear();
+  REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("found 0 durations for 1 works"));
+  ranks[1] = HandMadeRank{};
+  REQUIRE_THROWS_WITH(play_ranks(ranks, P2p::blocking, 1'000'000), Contains("0 to 999999"));
+}
+
+namespace {
+
+/// Sums what it hears.
+struct Listener : SilentObserver {
+  SimTime ran_for{0};
+  SimTime waited_for{0};
+  std::vector<std::pair<int, int>> messages;  ///< start and end
+
+  void ran(int, int, SimTime start, SimTime end) { ran_for += end - start; }
+  void waited(int, int, SimTime start, SimTime end) { waited_for += end - start; }
+  void transferred(int, int, SimTime start, SimTime end) {
+    messages.emplace_back(start.count(), end.count());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an observer hears of every run, every wait and every message once") {
+  std::vector<HandMadeRank> ranks(2);
+  ranks[0].activation = price(5, 20);
+  ranks[0].run(100).exchange({send(activation, 1, 0)});
+  ranks[1].run(30).exchange({receive(activation, 0, 0)}).run(40, Stream::data_parallel).drain();
+  P2p const p2p = GENERATE(P2p::blocking, P2p::overlapped);
+  std::vector<RankProgram> const programs{ranks[0].program(), ranks[1].program()};
+  Listener listener;
+  play({programs, 1, p2p, 0}, listener);
+  REQUIRE(listener.ran_for == SimTime{100 + 30 + 40});
+  // The sender waits 25 for arrival, or 20 until the buffer is free; the receiver 95; the drain 40.
+  REQUIRE(listener.waited_for == SimTime{(p2p == P2p::blocking ? 25 : 20) + 95 + 40});
+  REQUIRE(listener.messages == std::vector<std::pair<int, int>>{{100, 125}});
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,31 @@
+#include "tests/oracle/schedule_oracle.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "libsim/plan/schedule_summary.hpp"
+
+namespace stagecraft {
+
+TEST_CASE("every stage computes in the order that Megatron-LM was seen to compute") {
+  REQUIRE(schedule_oracle().size() == 119);
+  P2p const p2p = GENERATE(P2p::blocking, P2p::overlapped);
+  for (auto const& entry : schedule_oracle()) {
+    INFO(name_of(entry));
+    PipelineSchedule const schedule = make_pipeline_schedule(shape_of(entry, p2p));
+    std::vector<std::string> orders;
+    for (StageSchedule const& stage : schedule.stages) orders.push_back(order_text(stage));
+    REQUIRE(orders == entry.at("orders").get<std::vector<std::string>>());
+  }
+}
+
+TEST_CASE("every stage holds as many chunks in flight as the recorded order says") {
+  for (auto const& entry : schedule_oracle()) {
+    INFO(name_of(entry));
+    PipelineSchedule const schedule = make_pipeline_schedule(shape_of(entry, P2p::blocking));
+    std::vector<int> peaks;
+    for (StageSchedule const& stage : schedule.stages) peaks.push_back(in_flight_chunks(stage));
+    REQUIRE(peaks == entry.at("peak").get<std::vector<int>>());
+  }
+}
+
+}  // namespace stagecraft
