@@ -1,0 +1,113 @@
+#include "libsim/cost/cost_model.hpp"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "libsim/cost/collective_time.hpp"
+#include "libsim/cost/gemm_time.hpp"
+
+namespace stagecraft {
+namespace {
+
+Collective collective_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::all_gather:
+      return Collective::all_gather;
+    case OpKind::reduce_scatter:
+      return Collective::reduce_scatter;
+    default:
+      return Collective::all_reduce;
+  }
+}
+
+bool is_collective(OpKind kind) {
+  return kind == OpKind::all_reduce || kind == OpKind::all_gather || kind == OpKind::reduce_scatter;
+}
+
+}  // namespace
+
+CostModel::CostModel(System const& system, TrainingConfig const& config)
+    : system_{system}, config_{config} {
+  if (!system.accelerator.peak.value.contains(config.model.precision)) {
+    throw std::invalid_argument("system '" + system.name +
+                                "' gives no peak for the precision of this model");
+  }
+}
+
+SimTime CostModel::price(Op const& op) const {
+  if (op.kind == OpKind::wait || op.kind == OpKind::hold) return SimTime{0};
+  if (is_collective(op.kind)) return to_sim_time(collective_seconds(op).value);
+  Calibration const& constants = system_.calibration;
+  if (op.gemm.batch > 0) {
+    std::int64_t const element = element_size(op.gemm.accumulate
+                                                  ? gradient_type(config_.model.precision)
+                                                  : activation_type(config_.model.precision));
+    std::int64_t const output = op.gemm.batch * op.gemm.m * op.gemm.n * element;
+    Bytes const epilogue{op.gemm.accumulate ? 2 * output : output};
+    return to_sim_time(
+        gemm_time(op.gemm, op.traffic, epilogue, config_.model.precision, system_).value);
+  }
+  double const efficiency = op.draws_random ? constants.dropout_efficiency.value
+                                            : constants.stream_efficiency.value;
+  BytesPerSecond const rate{system_.accelerator.bandwidth.value.value * efficiency};
+  return to_sim_time(constants.kernel_launch.value.value + (op.traffic / rate).value);
+}
+
+Seconds CostModel::collective_seconds(Op const& op) const {
+  ParallelLayout const& parallel = config_.parallel;
+  Collective const collective = collective_of(op.kind);
+  auto const time = [&](int stride, int ranks) {
+    return in_one_node(stride, ranks)
+               ? node_collective_time(collective, op.payload, ranks, system_.node)
+               : network_collective_time(collective, op.payload, ranks, system_.network);
+  };
+  int const replica_stride = parallel.tensor * parallel.data;
+  switch (op.group) {
+    case CollectiveGroup::tensor:
+      return time(1, parallel.tensor);
+    case CollectiveGroup::data:
+      return time(parallel.tensor, parallel.data);
+    case CollectiveGroup::embedding:
+      return time(replica_stride * (parallel.pipeline - 1), 2);
+    case CollectiveGroup::model:
+      // A scalar: only latencies count. Inside the node by its table, between stages by the network.
+      return Seconds{time(1, parallel.tensor).value +
+                     time(replica_stride, parallel.pipeline).value};
+  }
+  return Seconds{0};
+}
+
+MessagePrice CostModel::price_message(TrainingPlan const& plan, int from_stage, int to_stage) const {
+  int const stride = config_.parallel.tensor * config_.parallel.data;
+  int const per_node = system_.node.accelerators.value;
+  bool const is_near = from_stage * stride / per_node == to_stage * stride / per_node;
+  Bytes const whole = plan.message_bytes();
+  Bytes const sent = plan.scatters_messages() ? Bytes{whole.count() / config_.parallel.tensor} : whole;
+  CollectiveCost const& link = system_.node.p2p.value;
+  double const rate =
+      is_near ? link.bandwidth.value
+              : system_.network.bandwidth.value.value * system_.network.efficiency.value;
+  double latency = (is_near ? link.latency.value : system_.network.latency.value.value) +
+                   system_.calibration.p2p_synchronisation.value.value;
+  if (plan.scatters_messages()) {
+    latency +=
+        node_collective_time(Collective::all_gather, whole, config_.parallel.tensor, system_.node)
+            .value;
+  }
+  return {.latency = to_sim_time(latency),
+          .occupancy = to_sim_time((sent / BytesPerSecond{rate}).value)};
+}
+
+int CostModel::slowdown_millionths() const {
+  return static_cast<int>(std::lround(system_.calibration.overlap_slowdown.value * 1e6));
+}
+
+SimTime CostModel::iteration_overhead() const {
+  return to_sim_time(system_.calibration.iteration_overhead.value.value);
+}
+
+bool CostModel::in_one_node(int stride, int count) const {
+  return stride * (count - 1) < system_.node.accelerators.value;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "libsim/hardware/system.hpp"
+#include "libsim/plan/training_plan.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// Price of one message between two stages: it arrives latency + occupancy after it starts, and holds
+/// the sender's link for the occupancy.
+struct MessagePrice {
+  SimTime latency{0};
+  SimTime occupancy{0};
+};
+
+/// What everything in a plan costs on a system. Times are rounded to picoseconds once an op.
+///
+/// Element-wise kernels: launch + traffic / (memory bandwidth x efficiency). GEMMs: gemm_time.
+/// Collectives: by where their ranks sit; ranks are numbered tensor fastest, then data, then pipeline,
+/// and fill nodes in that order.
+class CostModel {
+ public:
+  /// Both must outlive the model. \throws std::invalid_argument when the system has no peak for the
+  /// model's precision.
+  CostModel(System const& system, TrainingConfig const& config);
+
+  /// Duration of an op alone on its rank. 0 for waits and holds.
+  SimTime price(Op const& op) const;
+
+  /// Price of the hidden state sent from one stage to another, with the gather at its receiver where
+  /// messages are scattered.
+  MessagePrice price_message(TrainingPlan const& plan, int from_stage, int to_stage) const;
+
+  /// Millionths of a kernel's speed that are lost while a collective runs beside it.
+  int slowdown_millionths() const;
+  SimTime iteration_overhead() const;
+  Bytes workspace() const { return system_.calibration.workspace.value; }
+
+ private:
+  Seconds collective_seconds(Op const& op) const;
+  /// Whether ranks `stride` apart, `count` of them, starting at rank 0, share a node.
+  bool in_one_node(int stride, int count) const;
+
+  System const& system_;
+  TrainingConfig const& config_;
+};
+
+}  // namespace stagecraft

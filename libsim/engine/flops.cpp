@@ -1,0 +1,75 @@
+#include "libsim/engine/flops.hpp"
+
+#include <cmath>
+#include <vector>
+
+#include "libsim/model/blocks.hpp"
+
+namespace stagecraft {
+
+double model_flops(TrainingPlan const& plan) {
+  return static_cast<double>(plan.config.batch.global) *
+         static_cast<double>(model_flops_per_sequence(plan.config.model));
+}
+
+double hardware_flops(TrainingPlan const& plan) {
+  auto const all = [](Op const&) { return true; };
+  std::vector<double> of_block;
+  for (BlockProgram const& block : plan.blocks) {
+    of_block.push_back(static_cast<double>(flops_of(block, all)));
+  }
+  auto const of_pass = [&](std::int32_t block, Pass pass) {
+    double sum = 0;
+    for (Op const& op : plan.blocks[static_cast<std::size_t>(block)].ops(pass)) {
+      sum += static_cast<double>(op.flops);
+    }
+    return sum;
+  };
+  double sum = 0;
+  for (RankPlan const& rank : plan.ranks) {
+    std::vector<double> of_work;
+    for (Work const& work : rank.works) {
+      double flops = 0;
+      if (work.kind != Work::Kind::step) {
+        Pass const pass = work.kind == Work::Kind::forward ? Pass::forward : Pass::backward;
+        auto const& blocks = plan.chunks[static_cast<std::size_t>(work.program)].blocks;
+        for (std::int32_t i = work.first_block; i < work.first_block + work.block_count; ++i) {
+          flops += of_pass(blocks[static_cast<std::size_t>(i)], pass);
+        }
+      }
+      of_work.push_back(flops);
+    }
+    for (Step const& step : rank.steps) {
+      if (step.kind == Step::Kind::run) sum += of_work[static_cast<std::size_t>(step.work)];
+    }
+  }
+  return sum * plan.config.parallel.tensor * plan.config.parallel.data;
+}
+
+std::optional<double> paper_hardware_flops(TrainingPlan const& plan) {
+  TrainingConfig const& config = plan.config;
+  RecomputePolicy const& policy = config.recompute.front();
+  bool const is_uniform = config.recompute.size() == 1 && policy.store_microbatches.count == 0 &&
+                          policy.method == RecomputeMethod::uniform;
+  RecomputePolicy one_layer = policy;
+  one_layer.layers = 1;
+  if (!is_uniform || !has_paper_bytes(plan.shape, one_layer)) return std::nullopt;
+  auto const number = [](std::int64_t n) { return static_cast<double>(n); };
+  ModelConfig const& model = config.model;
+  double const s = number(model.sequence);
+  double const h = number(model.hidden);
+  double const layers = number(model.layers);
+  double const base = 72 * number(config.batch.global) * layers * s * h * h;
+  double const head = number(model.vocabulary) / (12 * h * layers);
+  switch (policy.granularity) {
+    case RecomputeGranularity::none:
+      return base * (1 + s / (6 * h) + head);
+    case RecomputeGranularity::selective:
+      return base * (1 + s / (3 * h) + head);
+    case RecomputeGranularity::full:
+      return base * (4.0 / 3.0 * (1 + s / (6 * h)) + head);
+  }
+  return std::nullopt;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libsim/engine/memory_profile.hpp"
+#include "libsim/engine/work_profile.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// Memory of one rank over an iteration. It moves in issue order, so it does not depend on times.
+struct RankMemory {
+  CategoryBytes at_peak;  ///< at the first instant where the sum (without workspace) is largest
+  std::int64_t activation_peak = 0;  ///< largest activations + recomputed + communication
+  std::int32_t peak_step = 0;        ///< step of RankPlan::steps that makes the peak
+  std::int32_t in_flight_chunks = 0; ///< most (microbatch, chunk) pairs between forward and backward
+};
+
+/// What a step does to a rank's memory, messages included: receive buffers exist from their post on,
+/// sent tensors until the wait for their send (outputs that are not deallocated: until their backward
+/// is over). Where messages are scattered, a receive buffer holds 1/t and is gathered at the wait.
+MemoryProfile profile_step_memory(TrainingPlan const& plan,
+                                  RankPlan const& rank,
+                                  Step const& step,
+                                  std::vector<WorkProfile> const& works);
+
+/// What a rank holds at the start of an iteration: parameters, gradients, optimizer state.
+CategoryBytes resident_memory(RankPlan const& rank);
+
+RankMemory walk_memory(TrainingPlan const& plan,
+                       RankPlan const& rank,
+                       std::vector<WorkProfile> const& works);
+
+}  // namespace stagecraft

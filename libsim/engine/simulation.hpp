@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "libsim/engine/memory_profile.hpp"
+#include "libsim/engine/work_profile.hpp"
+#include "libsim/hardware/system.hpp"
+#include "libsim/plan/training_plan.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// What one stage holds and how long it computes; bytes are per rank.
+struct StageResult {
+  std::int32_t stage = 0;
+  std::int64_t layers = 0;
+  std::int32_t in_flight_chunks = 0;
+  SimTime busy{0};  ///< its compute stream, without any waiting
+  bool fits = true; ///< peak + reserve <= capacity
+  CategoryBytes at_peak;
+  SimTime peak_at{0};
+  std::int64_t activation_peak = 0;
+
+  std::int64_t peak() const { return at_peak.sum(); }
+};
+
+/// One middle layer and one microbatch; absent where layers differ in policy.
+struct LayerResult {
+  SimTime forward{0};
+  SimTime backward{0};  ///< without recompute
+  SimTime recompute{0};
+  Bytes saved;
+  std::optional<Bytes> paper;  ///< where table 2 has the case
+};
+
+/// Time of the stage that is busy longest, by what it goes to; sums to the iteration.
+struct Breakdown {
+  TimeShares shares;
+  SimTime transfer{0};
+  SimTime bubble{0};
+};
+
+/// The outcome of an iteration. FLOPs are of the whole job.
+struct Simulation {
+  SimTime iteration{0};
+  SimTime ideal{0};  ///< busy time of the busiest stage
+  double model_flops = 0;
+  double hardware_flops = 0;
+  double mfu = 0;
+  double hfu = 0;
+  std::optional<double> hfu_paper;  ///< with the paper's equation 8 (or 96BLsh^2... for full recompute)
+  double tokens_per_second = 0;
+  std::optional<LayerResult> layer;
+  std::vector<StageResult> stages;
+  Breakdown breakdown;
+
+  double bubble_fraction() const {
+    return ideal.count() == 0
+               ? 0.0
+               : static_cast<double>((iteration - ideal).count()) / static_cast<double>(ideal.count());
+  }
+};
+
+/// Plays one iteration of the plan on the system.
+/// \throws std::invalid_argument  when the system cannot price the plan.
+Simulation simulate(TrainingPlan const& plan, System const& system);
+
+/// One layer of the plan's most common block, or nothing where layers differ in policy.
+std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
+                                           std::vector<BlockProfile> const& blocks);
+
+}  // namespace stagecraft

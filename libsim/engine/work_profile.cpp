@@ -1,0 +1,103 @@
+#include "libsim/engine/work_profile.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+namespace {
+
+TimeShares shares_of(BlockProgram const& block, PassTimes const& times) {
+  TimeShares shares;
+  bool const is_edge =
+      block.kind == BlockProgram::Kind::embedding || block.kind == BlockProgram::Kind::head;
+  if (is_edge) {
+    shares.head_and_embedding = times.duration;
+  } else {
+    shares.forward = times.forward;
+    shares.backward = times.backward;
+    shares.recompute = times.recompute;
+  }
+  return shares;
+}
+
+WorkProfile profile_step(Op const& op, CostModel const& cost) {
+  WorkProfile profile;
+  profile.duration = cost.price(op);
+  bool const reduces_gradients =
+      op.payload > Bytes{0} && op.group != CollectiveGroup::model;
+  (reduces_gradients ? profile.shares.data_parallel : profile.shares.optimizer) = profile.duration;
+  return profile;
+}
+
+WorkProfile profile_chunk(TrainingPlan const& plan,
+                          Work const& work,
+                          std::vector<BlockProfile> const& blocks) {
+  Pass const pass = work.kind == Work::Kind::forward ? Pass::forward : Pass::backward;
+  WorkProfile profile;
+  for (std::int32_t const index : blocks_in_order(plan, work)) {
+    auto const i = static_cast<std::size_t>(index);
+    PassTimes const& times = blocks[i].times(pass);
+    MemoryProfile const& memory = blocks[i].memory(pass);
+    std::int64_t const peak_before = profile.memory.peak;
+    profile.memory.append(memory);
+    if (profile.memory.peak > peak_before) {
+      profile.peak_offset =
+          profile.duration + times.start[static_cast<std::size_t>(memory.peak_op)];
+    }
+    profile.duration += times.duration;
+    profile.shares += shares_of(plan.blocks[i], times);
+  }
+  return profile;
+}
+
+}  // namespace
+
+SimTime TimeShares::sum() const {
+  return forward + backward + recompute + head_and_embedding + data_parallel + optimizer;
+}
+
+TimeShares& TimeShares::operator+=(TimeShares const& other) {
+  forward += other.forward;
+  backward += other.backward;
+  recompute += other.recompute;
+  head_and_embedding += other.head_and_embedding;
+  data_parallel += other.data_parallel;
+  optimizer += other.optimizer;
+  return *this;
+}
+
+std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel const& cost) {
+  std::vector<BlockProfile> profiles;
+  profiles.reserve(plan.blocks.size());
+  for (BlockProgram const& block : plan.blocks) {
+    profiles.push_back({.forward = time_pass(block, Pass::forward, cost),
+                        .backward = time_pass(block, Pass::backward, cost),
+                        .forward_memory = profile_memory(block, Pass::forward),
+                        .backward_memory = profile_memory(block, Pass::backward)});
+  }
+  return profiles;
+}
+
+std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Work const& work) {
+  std::vector<std::int32_t> const& all =
+      plan.chunks[static_cast<std::size_t>(work.program)].blocks;
+  auto const first = all.begin() + work.first_block;
+  std::vector<std::int32_t> blocks(first, first + work.block_count);
+  if (work.kind == Work::Kind::backward) std::reverse(blocks.begin(), blocks.end());
+  return blocks;
+}
+
+std::vector<WorkProfile> profile_works(TrainingPlan const& plan,
+                                       RankPlan const& rank,
+                                       std::vector<BlockProfile> const& blocks,
+                                       CostModel const& cost) {
+  std::vector<WorkProfile> profiles;
+  profiles.reserve(rank.works.size());
+  for (Work const& work : rank.works) {
+    profiles.push_back(work.kind == Work::Kind::step
+                           ? profile_step(rank.step_ops[static_cast<std::size_t>(work.op)], cost)
+                           : profile_chunk(plan, work, blocks));
+  }
+  return profiles;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libsim/cost/cost_model.hpp"
+#include "libsim/engine/block_times.hpp"
+#include "libsim/engine/memory_profile.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// Times and memory of a block, both passes.
+struct BlockProfile {
+  PassTimes forward;
+  PassTimes backward;
+  MemoryProfile forward_memory;
+  MemoryProfile backward_memory;
+
+  PassTimes const& times(Pass pass) const { return pass == Pass::forward ? forward : backward; }
+  MemoryProfile const& memory(Pass pass) const {
+    return pass == Pass::forward ? forward_memory : backward_memory;
+  }
+};
+
+/// Where an iteration's time is counted.
+struct TimeShares {
+  SimTime forward{0};
+  SimTime backward{0};
+  SimTime recompute{0};
+  SimTime head_and_embedding{0};
+  SimTime data_parallel{0};
+  SimTime optimizer{0};
+
+  SimTime sum() const;
+  TimeShares& operator+=(TimeShares const& other);
+};
+
+/// Summary of a Work: all that the iteration's simulation needs of what it computes.
+struct WorkProfile {
+  SimTime duration{0};
+  TimeShares shares;  ///< sum to the duration
+  MemoryProfile memory;
+  SimTime peak_offset{0};  ///< from the work's start to the op that makes the memory peak
+};
+
+/// Profiles of all distinct blocks of a plan.
+std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel const& cost);
+
+/// The blocks of a forward or backward work, in the order in which they run.
+std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Work const& work);
+
+/// Composes a rank's works from their blocks (every block drains its streams, so times add up).
+std::vector<WorkProfile> profile_works(TrainingPlan const& plan,
+                                       RankPlan const& rank,
+                                       std::vector<BlockProfile> const& blocks,
+                                       CostModel const& cost);
+
+}  // namespace stagecraft
