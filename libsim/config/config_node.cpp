@@ -91,11 +91,12 @@ std::optional<std::string> ConfigNode::text() const {
   return std::nullopt;
 }
 
-std::optional<std::int64_t> ConfigNode::integer(IntegerRange range) const {
+std::optional<std::int64_t> ConfigNode::integer(IntegerRange range,
+                                                std::string_view alternative) const {
   auto const value = is_scalar() && !node_->quoted ? parse_integer(scalar()) : std::nullopt;
   if (value && *value >= range.smallest && *value <= range.largest) return value;
-  report_once("a whole number from " + std::to_string(range.smallest) + " to " +
-              std::to_string(range.largest));
+  report_once(std::string{alternative} + "a whole number from " + std::to_string(range.smallest) +
+              " to " + std::to_string(range.largest));
   return std::nullopt;
 }
 

@@ -53,8 +53,11 @@ class ConfigNode {
   /// Last part of the key.
   std::string const& name() const { return name_; }
 
+  /// Whether this is the scalar `expected`.
+  bool reads(std::string_view expected) const { return is_scalar() && scalar() == expected; }
   std::optional<std::string> text() const;
-  std::optional<std::int64_t> integer(IntegerRange range) const;
+  /// `alternative` is what the key accepts besides, such as "auto, or ".
+  std::optional<std::int64_t> integer(IntegerRange range, std::string_view alternative = {}) const;
   std::optional<double> number(NumberRange range) const;
   std::optional<bool> boolean() const;
 

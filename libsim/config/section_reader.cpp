@@ -44,7 +44,11 @@ void SectionReader::finish() const {
     if (std::find(known_.begin(), known_.end(), entry.name()) != known_.end()) continue;
     std::string accepted = joined(known_);
     std::string_view const meant = nearest_word(entry.name(), known_);
-    if (!meant.empty()) accepted += "; did you mean '" + std::string{meant} + "'?";
+    if (!meant.empty()) {
+      accepted += "; did you mean '" + std::string{meant} + "'?";
+      // Its default must not set off checks that only confuse.
+      section_.diagnostics().mark_unsound(section_.child(meant).key());
+    }
     entry.report_key("an unknown key", std::move(accepted));
   }
 }

@@ -1,0 +1,39 @@
+#include "libsim/plan/layer_split.hpp"
+
+#include <cstddef>
+
+namespace stagecraft {
+namespace {
+
+/// Layers of every stage, all its chunks together.
+std::vector<std::int64_t> layers_of_stages(TrainingConfig const& config) {
+  LayerSplit const& split = config.layout;
+  auto const stages = static_cast<std::size_t>(config.parallel.pipeline);
+  std::int64_t const ends = (split.first ? 1 : 0) + (split.last ? 1 : 0);
+  std::int64_t const between = config.parallel.pipeline - ends;
+  std::int64_t const rest = config.model.layers - split.first.value_or(0) - split.last.value_or(0);
+  std::vector<std::int64_t> layers(stages, between > 0 ? rest / between : 0);
+  if (split.first) layers.front() = *split.first;
+  if (split.last) layers.back() = *split.last;
+  return layers;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> layers_of_virtual_stages(TrainingConfig const& config) {
+  LayerSplit const& split = config.layout;
+  auto const stages = static_cast<std::size_t>(config.parallel.pipeline);
+  std::size_t const virtual_stages = stages * static_cast<std::size_t>(config.parallel.interleave);
+  if (split.kind == LayerSplit::Kind::list && split.list.size() == virtual_stages)
+    return split.list;
+  std::vector<std::int64_t> const per_stage =
+      split.kind == LayerSplit::Kind::list ? split.list : layers_of_stages(config);
+  std::vector<std::int64_t> layers;
+  layers.reserve(virtual_stages);
+  for (std::size_t v = 0; v < virtual_stages; ++v) {
+    layers.push_back(per_stage[v % stages] / config.parallel.interleave);
+  }
+  return layers;
+}
+
+}  // namespace stagecraft
