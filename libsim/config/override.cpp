@@ -77,6 +77,10 @@ void apply_override(YamlNode& root,
                      "KEY=VALUE with a dotted key, such as parallel.tensor=4"});
     return;
   }
+  if (override_text.find_first_not_of(' ', equals + 1) == std::string_view::npos) {
+    diagnostics.add({place, printable(key), "nothing", "a value after '='"});
+    return;
+  }
   auto value = parse_yaml(override_text.substr(equals + 1), *origin, diagnostics);
   if (!value) {
     diagnostics.mark_unsound(std::string{key});

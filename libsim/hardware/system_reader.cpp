@@ -101,7 +101,7 @@ class SystemReader {
   template <typename Visit>
   void section(std::string_view key, Visit visit) {
     ConfigNode const node = reader_.take(key);
-    if (!node.exists()) node.report("a map");
+    if (!node.exists() && node.is_sound()) node.report("a map");
     SystemReader below{node};
     visit(below);
     below.finish();
