@@ -1,5 +1,6 @@
 #include "libsim/cost/cost_model.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -20,6 +21,10 @@ Collective collective_of(OpKind kind) {
   }
 }
 
+BytesPerSecond streaming_rate(System const& system) {
+  return {system.accelerator.bandwidth.value.value * system.calibration.stream_efficiency.value};
+}
+
 bool is_collective(OpKind kind) {
   return kind == OpKind::all_reduce || kind == OpKind::all_gather || kind == OpKind::reduce_scatter;
 }
@@ -38,6 +43,15 @@ SimTime CostModel::price(Op const& op) const {
   if (op.kind == OpKind::wait || op.kind == OpKind::hold) return SimTime{0};
   if (is_collective(op.kind)) return to_sim_time(collective_seconds(op).value);
   Calibration const& constants = system_.calibration;
+  bool const is_flash_forward = op.kind == OpKind::flash_attention;
+  if (is_flash_forward || op.kind == OpKind::flash_attention_backward) {
+    double const efficiency = is_flash_forward ? constants.flash_forward_efficiency.value
+                                               : constants.flash_backward_efficiency.value;
+    double const peak = system_.accelerator.peak.value.at(config_.model.precision).value;
+    double const compute = static_cast<double>(op.flops) / (peak * efficiency);
+    return to_sim_time(constants.kernel_launch.value.value +
+                       std::max(compute, (op.traffic / streaming_rate(system_)).value));
+  }
   if (op.gemm.batch > 0) {
     std::int64_t const element = element_size(op.gemm.accumulate
                                                   ? gradient_type(config_.model.precision)

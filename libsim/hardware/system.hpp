@@ -14,14 +14,18 @@ namespace stagecraft {
 template <typename T>
 struct Sourced {
   T value{};
-  std::string source;  ///< data sheet, paper and section, public measurement, file of ours
+  std::string source;  ///< data sheet, paper and section, public measurement, file of ours; never empty
   std::string fitted;  ///< empty: not fitted; else on what
+
+  friend bool operator==(Sourced const&, Sourced const&) = default;
 };
 
 /// One measured point of a collective: payload of the whole (unsharded) tensor and its duration.
 struct CollectivePoint {
   Bytes size;
   Seconds duration;
+
+  friend bool operator==(CollectivePoint const&, CollectivePoint const&) = default;
 };
 
 /// How long a collective takes inside one node.
@@ -34,6 +38,8 @@ struct CollectiveCost {
   BytesPerSecond bandwidth;
   std::vector<CollectivePoint> table;  ///< ascending; empty: latency and bandwidth hold
   int ranks = 0;                       ///< table only: how many ranks it was measured with
+
+  friend bool operator==(CollectiveCost const&, CollectiveCost const&) = default;
 };
 
 /// One accelerator, by its data sheet. Section `accelerator`.
@@ -43,6 +49,8 @@ struct Accelerator {
   Sourced<int> multiprocessors;
   Sourced<Bytes> memory;
   Sourced<BytesPerSecond> bandwidth;  ///< of its memory
+
+  friend bool operator==(Accelerator const&, Accelerator const&) = default;
 };
 
 /// What connects the accelerators of one node. Section `node`.
@@ -52,6 +60,8 @@ struct Node {
   Sourced<CollectiveCost> all_gather;
   Sourced<CollectiveCost> reduce_scatter;
   Sourced<CollectiveCost> p2p;  ///< latency and bandwidth only; one direction
+
+  friend bool operator==(Node const&, Node const&) = default;
 };
 
 /// What connects the nodes. Section `network`.
@@ -59,6 +69,8 @@ struct Network {
   Sourced<BytesPerSecond> bandwidth;  ///< per accelerator and direction
   Sourced<double> efficiency;         ///< of that bandwidth, large messages
   Sourced<Seconds> latency;           ///< per message, or per ring step of a collective
+
+  friend bool operator==(Network const&, Network const&) = default;
 };
 
 /// Constants of the cost model that no data sheet gives. Section `calibration`.
@@ -66,6 +78,8 @@ struct Calibration {
   Sourced<double> gemm_efficiency;         ///< e: main loop, clock included, fraction of peak
   Sourced<double> gemm_small_tile;         ///< a 128x128 tile's main loop, relative to e
   Sourced<Seconds> gemm_tile_prologue;     ///< per wave
+  Sourced<double> flash_forward_efficiency;   ///< of flash attention's work (half the square), fraction of peak
+  Sourced<double> flash_backward_efficiency;  ///< likewise
   Sourced<Seconds> kernel_launch;          ///< launch and ramp, per kernel
   Sourced<double> stream_efficiency;       ///< element-wise kernels, fraction of memory bandwidth
   Sourced<double> dropout_efficiency;      ///< element-wise kernels that draw random numbers
@@ -73,6 +87,8 @@ struct Calibration {
   Sourced<Seconds> p2p_synchronisation;    ///< per pipeline exchange
   Sourced<Seconds> iteration_overhead;     ///< fixed time per iteration
   Sourced<Bytes> workspace;                ///< GEMM workspace per rank
+
+  friend bool operator==(Calibration const&, Calibration const&) = default;
 };
 
 /// The machine a run is priced for. Not part of a plan's fingerprint.
@@ -83,6 +99,8 @@ struct System {
   Node node;
   Network network;
   Calibration calibration;
+
+  friend bool operator==(System const&, System const&) = default;
 };
 
 }  // namespace stagecraft

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libsim/hardware/system.hpp"
@@ -16,14 +18,37 @@ struct RunConfig {
   std::vector<std::string> warnings;  ///< each with its place; settings without effect
 };
 
-/// Reads a run file. `overrides` are KEY=VALUE with dotted keys, as --set takes them; values are YAML.
+/// Reads a run file. `overrides` are KEY=VALUE with dotted keys, as --set takes them; values are
+/// YAML.
 ///
-/// `model` and `system` may be maps or name files, relative to the file that names them.
+/// `model` and `system` may be maps or name files, relative to the file that names them; one that
+/// an override names may also be relative to the current folder. An override may go on into such a
+/// file
+/// (`model.layers=4`), and into a section written as a word (`schedule.p2p=overlapped`).
 /// \throws ConfigError  with every problem of the file: place, key, found, accepted.
-RunConfig load_run_config(std::filesystem::path const& path, std::vector<std::string> const& overrides);
+RunConfig load_run_config(std::filesystem::path const& path,
+                          std::vector<std::string> const& overrides);
 
-/// The effective configuration as YAML: every key, defaults filled in, model and system in place, so
-/// that it loads from any folder and gives the same plan.
+/// Like load_run_config() for text that is in memory. `origin` names it in messages; files that it
+/// names are looked for in the folder of `origin`.
+RunConfig parse_run_config(std::string_view text,
+                           std::filesystem::path const& origin,
+                           std::vector<std::string> const& overrides);
+
+/// Reads a file that holds the keys below `model` directly.
+/// \throws ConfigError  with every problem of the file.
+ModelConfig load_model_file(std::filesystem::path const& path);
+
+/// Reads a file that holds the keys below `system` directly.
+/// \throws ConfigError  with every problem of the file.
+System load_system_file(std::filesystem::path const& path);
+
+/// The effective configuration as the member `config` of results has it: every key, defaults filled
+/// in, model and system in place.
+nlohmann::ordered_json to_json(RunConfig const& config);
+
+/// The same as YAML, as --print-config prints it. It loads from any folder and gives the same plan,
+/// and then the same text again.
 std::string to_yaml(RunConfig const& config);
 
 }  // namespace stagecraft

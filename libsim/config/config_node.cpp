@@ -1,0 +1,151 @@
+#include "libsim/config/config_node.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+namespace stagecraft {
+namespace {
+
+std::string to_text(double value) {
+  std::ostringstream stream;
+  stream << value;
+  return stream.str();
+}
+
+/// Whole numbers as people write them: no sign but minus, no leading zeros (YAML 1.1 reads 010 as
+/// 8).
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  std::string_view const digits = text.substr(text.substr(0, 1) == "-" ? 1 : 0);
+  if (digits.size() > 1 && digits.front() == '0') return std::nullopt;
+  std::int64_t value = 0;
+  auto const [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Real numbers, in digits: from_chars alone would accept "inf" and "nan".
+std::optional<double> parse_number(std::string_view text) {
+  if (text.find_first_not_of("+-.0123456789eE") != std::string_view::npos) return std::nullopt;
+  double value = 0;
+  auto const [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+ConfigNode::ConfigNode(YamlNode const& node, std::string key, Diagnostics& diagnostics)
+    : ConfigNode{&node, key, key, node.place, node.place, diagnostics} {}
+
+ConfigNode::ConfigNode(YamlNode const* node,
+                       std::string key,
+                       std::string name,
+                       Place place,
+                       Place key_place,
+                       Diagnostics& diagnostics)
+    : node_{node},
+      key_{std::move(key)},
+      name_{std::move(name)},
+      place_{std::move(place)},
+      key_place_{std::move(key_place)},
+      diagnostics_{&diagnostics} {}
+
+ConfigNode ConfigNode::child(std::string_view name) const {
+  std::string const key = (key_.empty() ? "" : key_ + ".") + std::string{name};
+  if (is_map()) {
+    for (auto const& [entry_key, value] : node_->entries) {
+      if (entry_key.text == name) {
+        return {&value, key, std::string{name}, value.place, entry_key.place, *diagnostics_};
+      }
+    }
+  }
+  return {nullptr, key, std::string{name}, place_, place_, *diagnostics_};
+}
+
+std::vector<ConfigNode> ConfigNode::items() const {
+  std::vector<ConfigNode> nodes;
+  if (!is_sequence()) return nodes;
+  for (YamlNode const& item : node_->items) {
+    std::string const index = "[" + std::to_string(nodes.size()) + "]";
+    nodes.push_back({&item, key_ + index, name_ + index, item.place, item.place, *diagnostics_});
+  }
+  return nodes;
+}
+
+std::vector<ConfigNode> ConfigNode::entries() const {
+  std::vector<ConfigNode> nodes;
+  if (!is_map()) return nodes;
+  for (auto const& [entry_key, value] : node_->entries) {
+    std::string const key = (key_.empty() ? "" : key_ + ".") + printable(entry_key.text);
+    nodes.push_back({&value, key, entry_key.text, value.place, entry_key.place, *diagnostics_});
+  }
+  return nodes;
+}
+
+std::optional<std::string> ConfigNode::text() const {
+  if (is_scalar() && !scalar().empty()) return std::string{scalar()};
+  report_once("text");
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> ConfigNode::integer(IntegerRange range,
+                                                std::string_view alternative) const {
+  auto const value = is_scalar() && !node_->quoted ? parse_integer(scalar()) : std::nullopt;
+  if (value && *value >= range.smallest && *value <= range.largest) return value;
+  report_once(std::string{alternative} + "a whole number from " + std::to_string(range.smallest) +
+              " to " + std::to_string(range.largest));
+  return std::nullopt;
+}
+
+std::optional<double> ConfigNode::number(NumberRange range) const {
+  auto const value = is_scalar() && !node_->quoted ? parse_number(scalar()) : std::nullopt;
+  if (value && *value >= range.lower &&
+      (*value < range.upper || (range.includes_upper && *value == range.upper))) {
+    // Minus zero would print differently from zero and mean the same.
+    return *value == 0 ? 0.0 : *value;
+  }
+  report_once("a number from " + to_text(range.lower) +
+              (range.includes_upper ? " to " : " to below ") + to_text(range.upper));
+  return std::nullopt;
+}
+
+std::optional<bool> ConfigNode::boolean() const {
+  if (is_scalar() && !node_->quoted) {
+    if (scalar() == "true" || scalar() == "yes") return true;
+    if (scalar() == "false" || scalar() == "no") return false;
+  }
+  report_once("true or false");
+  return std::nullopt;
+}
+
+std::string ConfigNode::found() const {
+  if (node_ == nullptr) return "nothing";
+  switch (node_->kind) {
+    case YamlNode::Kind::null:
+      return "nothing";
+    case YamlNode::Kind::sequence:
+      return "a list";
+    case YamlNode::Kind::map:
+      return "a map";
+    case YamlNode::Kind::scalar:
+      break;
+  }
+  return (node_->quoted ? "the text '" : "'") + printable(node_->text) + "'";
+}
+
+void ConfigNode::report(std::string found, std::string accepted) const {
+  diagnostics_->add({place_, key_, std::move(found), std::move(accepted)});
+}
+
+void ConfigNode::report_key(std::string found, std::string accepted) const {
+  diagnostics_->add({key_place_, key_, std::move(found), std::move(accepted)});
+}
+
+void ConfigNode::report_once(std::string accepted) const {
+  if (is_sound()) report(std::move(accepted));
+}
+
+}  // namespace stagecraft

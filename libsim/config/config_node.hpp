@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/config/words.hpp"
+#include "libsim/config/yaml_tree.hpp"
+#include "libsim/units/quantity.hpp"
+
+namespace stagecraft {
+
+/// Smallest and largest whole number that a key accepts.
+struct IntegerRange {
+  std::int64_t smallest = 0;
+  std::int64_t largest = 0;
+};
+
+/// Bounds of a real number. `upper` itself is accepted only if `includes_upper`.
+struct NumberRange {
+  double lower = 0;
+  double upper = 1;
+  bool includes_upper = false;
+};
+
+/// One value of a configuration, or the lack of one, with its place and dotted key path.
+///
+/// The readers below report what they cannot read to the Diagnostics of the load and return
+/// nothing, so a caller goes on and finds the other problems too. Lives no longer than the tree it
+/// looks into.
+class ConfigNode {
+ public:
+  ConfigNode(YamlNode const& node, std::string key, Diagnostics& diagnostics);
+
+  std::string const& key() const { return key_; }
+  Place const& place() const { return place_; }
+  bool exists() const { return node_ != nullptr; }
+  bool is_scalar() const { return has_kind(YamlNode::Kind::scalar); }
+  bool is_sequence() const { return has_kind(YamlNode::Kind::sequence); }
+  bool is_map() const { return has_kind(YamlNode::Kind::map); }
+  /// Whether nothing is known against this key: see Diagnostics::is_sound.
+  bool is_sound() const { return diagnostics_->is_sound(key_); }
+
+  /// The value below `name`; if there is none, a node that does not exist and stands at this place.
+  ConfigNode child(std::string_view name) const;
+  /// The entries of a list; none if this is no list.
+  std::vector<ConfigNode> items() const;
+  /// The values of a map, in the order of the file.
+  std::vector<ConfigNode> entries() const;
+  /// Last part of the key.
+  std::string const& name() const { return name_; }
+
+  /// Whether this is the scalar `expected`.
+  bool reads(std::string_view expected) const { return is_scalar() && scalar() == expected; }
+  std::optional<std::string> text() const;
+  /// `alternative` is what the key accepts besides, such as "auto, or ".
+  std::optional<std::int64_t> integer(IntegerRange range, std::string_view alternative = {}) const;
+  std::optional<double> number(NumberRange range) const;
+  std::optional<bool> boolean() const;
+
+  template <typename Enum>
+  std::optional<Enum> word() const {
+    auto const value = is_scalar() ? parse_word<Enum>(scalar()) : std::nullopt;
+    if (!value) report_once(accepted_words<Enum>());
+    return value;
+  }
+
+  template <typename Quantity>
+  std::optional<Quantity> quantity() const {
+    auto const value = is_scalar() ? parse_quantity<Quantity>(scalar()) : std::nullopt;
+    if (!value) report_once(std::string{accepted_quantity<Quantity>()});
+    return value;
+  }
+
+  /// The user's text in quotes, or "a map", "a list", "nothing".
+  std::string found() const;
+  /// Reports this value with what would be right.
+  void report(std::string accepted) const { report(found(), std::move(accepted)); }
+  void report(std::string found, std::string accepted) const;
+  /// Reports the key itself, at its own place.
+  void report_key(std::string found, std::string accepted) const;
+  void warn(std::string_view text) const { diagnostics_->warn(place_, key_, text); }
+  Diagnostics& diagnostics() const { return *diagnostics_; }
+
+ private:
+  ConfigNode(YamlNode const* node,
+             std::string key,
+             std::string name,
+             Place place,
+             Place key_place,
+             Diagnostics& diagnostics);
+  bool has_kind(YamlNode::Kind kind) const { return node_ != nullptr && node_->kind == kind; }
+  std::string_view scalar() const { return node_->text; }
+  /// A key already reported (given twice, say) is not reported again.
+  void report_once(std::string accepted) const;
+
+  YamlNode const* node_ = nullptr;
+  std::string key_;
+  std::string name_;
+  Place place_;
+  Place key_place_;
+  Diagnostics* diagnostics_ = nullptr;
+};
+
+}  // namespace stagecraft

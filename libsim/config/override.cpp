@@ -1,0 +1,102 @@
+#include "libsim/config/override.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "libsim/config/config_node.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Everything below an override stands at the override: it has no lines that the user can see.
+void set_place(YamlNode& node, Place const& place) {
+  node.place = place;
+  for (auto& [key, value] : node.entries) {
+    set_place(key, place);
+    set_place(value, place);
+  }
+  for (YamlNode& item : node.items) set_place(item, place);
+}
+
+YamlNode scalar_at(std::string_view text, Place const& place) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::scalar;
+  node.text = text;
+  node.place = place;
+  return node;
+}
+
+/// The value of `key` in `map`, made if missing.
+YamlNode& entry(YamlNode& map, std::string_view key, Place const& place) {
+  if (YamlNode* const found = map.find(key)) return *found;
+  YamlNode made;
+  made.kind = YamlNode::Kind::map;
+  made.place = place;
+  return map.entries.emplace_back(scalar_at(key, place), std::move(made)).second;
+}
+
+/// Makes `section`, found at `path` on the way to a key below it, a map; false if it cannot be one.
+bool make_map(YamlNode& section,
+              std::string const& path,
+              Place const& place,
+              OverrideRules const& rules,
+              Diagnostics& diagnostics) {
+  auto const word_key = rules.word_keys.find(path);
+  if (section.kind == YamlNode::Kind::scalar && word_key != rules.word_keys.end()) {
+    YamlNode map;
+    map.kind = YamlNode::Kind::map;
+    map.place = section.place;
+    YamlNode key = scalar_at(word_key->second, section.place);
+    map.entries.emplace_back(std::move(key), std::move(section));
+    section = std::move(map);
+  } else if (section.kind == YamlNode::Kind::scalar && rules.open_reference) {
+    if (!rules.open_reference(section, path)) return false;
+  }
+  if (section.kind == YamlNode::Kind::map) return true;
+  diagnostics.add({place, path, ConfigNode{section, path, diagnostics}.found(),
+                   "a map, where an override goes on into it"});
+  return false;
+}
+
+}  // namespace
+
+void apply_override(YamlNode& root,
+                    std::string_view override_text,
+                    OverrideRules const& rules,
+                    Diagnostics& diagnostics) {
+  auto const origin = std::make_shared<std::string const>("--set " + printable(override_text));
+  Place const place{origin};
+  std::size_t const equals = override_text.find('=');
+  std::string_view const key = override_text.substr(0, equals);
+  bool const has_empty_part = key.empty() || key.front() == '.' || key.back() == '.' ||
+                              key.find("..") != std::string_view::npos;
+  bool const is_too_deep = std::count(key.begin(), key.end(), '.') > 8;
+  if (equals == std::string_view::npos || has_empty_part || is_too_deep) {
+    diagnostics.add({place, "", "'" + printable(override_text) + "'",
+                     "KEY=VALUE with a dotted key, such as parallel.tensor=4"});
+    return;
+  }
+  if (override_text.find_first_not_of(' ', equals + 1) == std::string_view::npos) {
+    diagnostics.add({place, printable(key), "nothing", "a value after '='"});
+    return;
+  }
+  auto value = parse_yaml(override_text.substr(equals + 1), *origin, diagnostics);
+  if (!value) {
+    diagnostics.mark_unsound(std::string{key});
+    return;
+  }
+  set_place(*value, place);
+  YamlNode* node = &root;
+  for (std::size_t from = 0;;) {
+    std::size_t const dot = key.find('.', from);
+    node = &entry(*node, key.substr(from, dot - from), place);
+    if (dot == std::string_view::npos) break;
+    std::string const path = printable(key.substr(0, dot));
+    if (!make_map(*node, path, place, rules, diagnostics)) return;
+    from = dot + 1;
+  }
+  *node = std::move(*value);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "libsim/config/yaml_tree.hpp"
+
+namespace stagecraft {
+
+/// What an override may find where it expects a map, by key of the root.
+///
+/// A section that can also be written as one word (`schedule: 1f1b`) becomes the map that the word
+/// stands for (`{kind: 1f1b}`); a section that can name a file becomes what is in the file.
+struct OverrideRules {
+  std::map<std::string, std::string, std::less<>>
+      word_keys;  ///< section: key that its word stands for
+  /// Replaces a reference to a file by its content; false if it cannot (the problem is noted).
+  std::function<bool(YamlNode& section, std::string const& key)> open_reference;
+};
+
+/// Sets one key of a tree, as `--set KEY=VALUE` asks: KEY is dotted, VALUE is YAML. Maps on the way
+/// are made where missing; a whole section may be replaced. What comes from it has the place
+/// `--set KEY=VALUE`.
+void apply_override(YamlNode& root,
+                    std::string_view override_text,
+                    OverrideRules const& rules,
+                    Diagnostics& diagnostics);
+
+}  // namespace stagecraft

@@ -1,0 +1,56 @@
+#include "libsim/config/section_reader.hpp"
+
+#include <algorithm>
+
+#include "libsim/config/did_you_mean.hpp"
+
+namespace stagecraft {
+
+SectionReader::SectionReader(ConfigNode section) : section_{std::move(section)} {
+  if (section_.exists() && !section_.is_map() && section_.is_sound()) section_.report("a map");
+}
+
+ConfigNode SectionReader::take(std::string_view key) {
+  known_.emplace_back(key);
+  return section_.child(key);
+}
+
+std::optional<ConfigNode> SectionReader::wanted(std::string_view key, Need need) {
+  ConfigNode node = take(key);
+  if (!node.exists() && need == Need::optional) return std::nullopt;
+  return node;
+}
+
+void SectionReader::number(std::string_view key, double& field, NumberRange range, Need need) {
+  if (auto const node = wanted(key, need)) {
+    if (auto const value = node->number(range)) field = *value;
+  }
+}
+
+void SectionReader::boolean(std::string_view key, bool& field, Need need) {
+  if (auto const node = wanted(key, need)) {
+    if (auto const value = node->boolean()) field = *value;
+  }
+}
+
+void SectionReader::text(std::string_view key, std::string& field, Need need) {
+  if (auto const node = wanted(key, need)) {
+    if (auto const value = node->text()) field = *value;
+  }
+}
+
+void SectionReader::finish() const {
+  for (ConfigNode const& entry : section_.entries()) {
+    if (std::find(known_.begin(), known_.end(), entry.name()) != known_.end()) continue;
+    std::string accepted = joined(known_);
+    std::string_view const meant = nearest_word(entry.name(), known_);
+    if (!meant.empty()) {
+      accepted += "; did you mean '" + std::string{meant} + "'?";
+      // Its default must not set off checks that only confuse.
+      section_.diagnostics().mark_unsound(section_.child(meant).key());
+    }
+    entry.report_key("an unknown key", std::move(accepted));
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace stagecraft {
+
+/// A JSON value as YAML for people: maps one key a line, small ones of scalars in braces, and
+/// quotes only where plain text would be read as something else. parse_yaml() reads it back.
+std::string yaml_text(nlohmann::ordered_json const& value);
+
+}  // namespace stagecraft

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "libsim/config/problem.hpp"
+
+namespace stagecraft {
+
+/// A YAML document as a plain tree in which every node knows its place. Keys of a map are scalars,
+/// distinct, and in the order of the file.
+struct YamlNode {
+  enum class Kind : std::uint8_t { null, scalar, sequence, map };
+
+  Kind kind = Kind::null;
+  std::string text;  ///< scalar: its characters
+  bool quoted =
+      false;  ///< scalar: written in quotes or as a block, hence text even if it reads `8`
+  std::vector<std::pair<YamlNode, YamlNode>> entries;  ///< map: key and value
+  std::vector<YamlNode> items;                         ///< sequence
+  Place place;
+
+  YamlNode const* find(std::string_view key) const;
+  YamlNode* find(std::string_view key);
+};
+
+/// Limits of a file, far above any configuration that a person writes.
+inline constexpr std::size_t largest_yaml_file = std::size_t{1} << 20;  ///< bytes
+inline constexpr std::size_t deepest_yaml_nesting = 32;                 ///< maps and lists
+
+/// Parses one YAML document. `origin` names the file in messages.
+///
+/// Beyond YAML's own rules these are problems too: more than one document, duplicate keys, keys
+/// that are no scalars, anchors and aliases (a few lines of them can stand for gigabytes), tags,
+/// bytes that are no UTF-8 text, nesting or size beyond the limits above. Nothing comes back when
+/// the tree could not be built; `diagnostics` then says why.
+std::optional<YamlNode> parse_yaml(std::string_view text,
+                                   std::string const& origin,
+                                   Diagnostics& diagnostics);
+
+/// Reads and parses a file. `origin` names it in messages; what cannot be opened, is a folder or is
+/// too large is a problem at `referrer`, where the user named it, with `key` (both empty on the
+/// command line).
+std::optional<YamlNode> parse_yaml_file(std::filesystem::path const& path,
+                                        Place const& referrer,
+                                        std::string const& key,
+                                        Diagnostics& diagnostics);
+
+}  // namespace stagecraft

@@ -1,0 +1,61 @@
+#include "libsim/hardware/provenance.hpp"
+
+#include <utility>
+
+#include "libsim/hardware/system_reader.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Adds the rows of one constant's value, which goes down to quantities, numbers or a table.
+void add_rows(std::vector<ConstantRow>& rows, ConstantRow row, Json const& value) {
+  if (value.is_object()) {
+    for (auto const& [key, item] : value.items()) {
+      ConstantRow below = row;
+      below.key += "." + key;
+      add_rows(rows, std::move(below), item);
+    }
+    return;
+  }
+  if (value.is_array()) {
+    for (Json const& point : value) {
+      row.value += (row.value.empty() ? "" : ", ") + point[0].get<std::string>() + " in " +
+                   point[1].get<std::string>();
+    }
+  } else if (value.is_string()) {
+    auto const quantity = value.get<std::string>();
+    row.value = quantity.substr(0, quantity.find(' '));
+    row.unit = quantity.substr(quantity.find(' ') + 1);
+  } else {
+    row.value = value.dump();
+  }
+  rows.push_back(std::move(row));
+}
+
+void collect(std::vector<ConstantRow>& rows, std::string const& path, Json const& map) {
+  for (auto const& [key, item] : map.items()) {
+    if (!item.is_object()) continue;
+    std::string const item_path = path.empty() ? key : path + "." + key;
+    if (item.contains("source")) {
+      ConstantRow row;
+      row.key = item_path;
+      row.source = item["source"].get<std::string>();
+      if (item["fitted"].is_string()) row.fitted = item["fitted"].get<std::string>();
+      add_rows(rows, std::move(row), item["value"]);
+    } else {
+      collect(rows, item_path, item);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<ConstantRow> list_constants(System const& system) {
+  std::vector<ConstantRow> rows;
+  collect(rows, "", to_json(system));
+  return rows;
+}
+
+}  // namespace stagecraft

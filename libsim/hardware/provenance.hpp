@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libsim/hardware/system.hpp"
+
+namespace stagecraft {
+
+/// One constant of a system, as text for a table.
+struct ConstantRow {
+  std::string key;    ///< below `system`, such as "accelerator.peak.fp16"
+  std::string value;  ///< exact, such as "312"; a measured table as its points
+  std::string unit;   ///< such as "TFLOP/s"; empty for counts, fractions and tables
+  std::string source;
+  std::string fitted;  ///< empty: not fitted; else on what
+};
+
+/// Every constant of a system with where it comes from, in the order of a system file. A constant
+/// of several values (peaks by precision; latency and bandwidth) has a row for each.
+std::vector<ConstantRow> list_constants(System const& system);
+
+}  // namespace stagecraft

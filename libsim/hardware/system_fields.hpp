@@ -1,0 +1,62 @@
+#pragma once
+
+#include "libsim/config/section_reader.hpp"
+#include "libsim/hardware/system.hpp"
+
+namespace stagecraft {
+
+/// Bounds of efficiencies: a fraction that a time is divided by.
+inline constexpr NumberRange efficiency_range{.lower = 0.001, .upper = 1, .includes_upper = true};
+
+/// The keys of a system file, once for reading, writing and listing.
+///
+/// A visitor has text() and boolean() as SectionReader does, constant() for a Sourced value, with a
+/// NumberRange where that is a plain number, and section() for the keys below one.
+template <typename Visitor, typename AnySystem>
+void visit_system(Visitor& visitor, AnySystem& system) {
+  visitor.text("name", system.name, Need::required);
+  visitor.boolean("validated", system.validated);
+  visitor.section("accelerator", [&](auto& section) {
+    auto& accelerator = system.accelerator;
+    section.text("name", accelerator.name, Need::required);
+    section.constant("peak", accelerator.peak);
+    section.constant("multiprocessors", accelerator.multiprocessors);
+    section.constant("memory", accelerator.memory);
+    section.constant("bandwidth", accelerator.bandwidth);
+  });
+  visitor.section("node", [&](auto& section) {
+    auto& node = system.node;
+    section.constant("accelerators", node.accelerators);
+    section.constant("all_reduce", node.all_reduce);
+    section.constant("all_gather", node.all_gather);
+    section.constant("reduce_scatter", node.reduce_scatter);
+    section.constant("p2p", node.p2p);
+  });
+  visitor.section("network", [&](auto& section) {
+    auto& network = system.network;
+    section.constant("bandwidth", network.bandwidth);
+    section.constant("efficiency", network.efficiency, efficiency_range);
+    section.constant("latency", network.latency);
+  });
+  visitor.section("calibration", [&](auto& section) {
+    auto& calibration = system.calibration;
+    section.constant("gemm_efficiency", calibration.gemm_efficiency, efficiency_range);
+    section.constant("gemm_small_tile", calibration.gemm_small_tile, efficiency_range);
+    section.constant("gemm_tile_prologue", calibration.gemm_tile_prologue);
+    section.constant("flash_forward_efficiency",
+                     calibration.flash_forward_efficiency,
+                     efficiency_range);
+    section.constant("flash_backward_efficiency",
+                     calibration.flash_backward_efficiency,
+                     efficiency_range);
+    section.constant("kernel_launch", calibration.kernel_launch);
+    section.constant("stream_efficiency", calibration.stream_efficiency, efficiency_range);
+    section.constant("dropout_efficiency", calibration.dropout_efficiency, efficiency_range);
+    section.constant("overlap_slowdown", calibration.overlap_slowdown, NumberRange{0, 1, false});
+    section.constant("p2p_synchronisation", calibration.p2p_synchronisation);
+    section.constant("iteration_overhead", calibration.iteration_overhead);
+    section.constant("workspace", calibration.workspace);
+  });
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,80 @@
+#include "libsim/model/model_config_reader.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "libsim/config/section_reader.hpp"
+#include "libsim/config/section_writer.hpp"
+#include "libsim/model/model_words.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// The keys of section `model`, for reading and for writing. The bounds are far above any model of
+/// today; products of several dimensions are checked with the layout, in read_training_config().
+template <typename Visitor, typename Model>
+void visit_fields(Visitor& visitor, Model& model) {
+  visitor.integer("layers", model.layers, {1, 100'000}, Need::required);
+  visitor.integer("hidden", model.hidden, {1, 1 << 24}, Need::required);
+  visitor.integer("heads", model.heads, {1, 1 << 20}, Need::required);
+  visitor.integer("kv_heads", model.kv_heads, {1, 1 << 20});
+  visitor.integer("head_dim", model.head_dim, {1, 1 << 24});
+  visitor.integer("sequence", model.sequence, {1, 1 << 24}, Need::required);
+  visitor.integer("vocabulary", model.vocabulary, {1, std::int64_t{1} << 31}, Need::required);
+  visitor.integer("vocabulary_multiple", model.vocabulary_multiple, {1, 1 << 20});
+  visitor.integer("ffn_hidden", model.ffn_hidden, {1, 1 << 26});
+  visitor.word("activation", model.activation);
+  visitor.word("norm", model.norm);
+  visitor.word("positions", model.positions);
+  visitor.boolean("tied_embeddings", model.tied_embeddings);
+  visitor.number("dropout", model.dropout, {0, 1});
+  visitor.boolean("biases", model.biases);
+  visitor.word("attention", model.attention);
+  visitor.word("dropout_mask", model.dropout_mask);
+  visitor.word("causal_mask", model.causal_mask);
+  visitor.word("precision", model.precision);
+}
+
+std::string with_value(ConfigNode const& node, std::int64_t value) {
+  return node.key() + " (" + std::to_string(value) + ")";
+}
+
+}  // namespace
+
+ModelConfig read_model_config(ConfigNode const& section) {
+  ModelConfig model;
+  SectionReader reader{section};
+  visit_fields(reader, model);
+  reader.finish();
+
+  ConfigNode const hidden = section.child("hidden");
+  ConfigNode const heads = section.child("heads");
+  ConfigNode const kv_heads = section.child("kv_heads");
+  ConfigNode const head_dim = section.child("head_dim");
+  if (model.ffn_hidden == 0) model.ffn_hidden = 4 * model.hidden;
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (heads.is_sound() && kv_heads.is_sound() && model.heads % model.kv_heads != 0) {
+    kv_heads.report("a divisor of " + with_value(heads, model.heads));
+  }
+  if (model.head_dim == 0 && hidden.is_sound() && heads.is_sound() && head_dim.is_sound()) {
+    if (model.hidden % model.heads != 0) {
+      heads.report("a divisor of " + with_value(hidden, model.hidden) + ", or " + head_dim.key() +
+                   " given");
+    }
+    model.head_dim = std::max<std::int64_t>(1, model.hidden / model.heads);
+  }
+  ConfigNode const positions = section.child("positions");
+  if (heads.is_sound() && head_dim.is_sound() && positions.is_sound() &&
+      model.positions == Positions::rotary && model.head_dim % 2 != 0) {
+    positions.report("learned, or an even " + with_value(head_dim, model.head_dim));
+  }
+  return model;
+}
+
+nlohmann::ordered_json to_json(ModelConfig const& model) {
+  SectionWriter writer;
+  visit_fields(writer, model);
+  return writer.map();
+}
+
+}  // namespace stagecraft

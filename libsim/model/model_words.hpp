@@ -1,0 +1,82 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "libsim/config/words.hpp"
+#include "libsim/model/model_config.hpp"
+#include "libsim/model/recompute_policy.hpp"
+
+namespace stagecraft {
+
+// The words of section `model` and of recompute policies, in configurations and in output.
+
+template <>
+struct Words<Activation> {
+  static constexpr std::array<std::pair<Activation, std::string_view>, 2> all{
+      {{Activation::gelu, "gelu"}, {Activation::swiglu, "swiglu"}}};
+};
+
+template <>
+struct Words<Norm> {
+  static constexpr std::array<std::pair<Norm, std::string_view>, 2> all{
+      {{Norm::layernorm, "layernorm"}, {Norm::rmsnorm, "rmsnorm"}}};
+};
+
+template <>
+struct Words<Positions> {
+  static constexpr std::array<std::pair<Positions, std::string_view>, 2> all{
+      {{Positions::learned, "learned"}, {Positions::rotary, "rotary"}}};
+};
+
+template <>
+struct Words<Attention> {
+  static constexpr std::array<std::pair<Attention, std::string_view>, 2> all{
+      {{Attention::unfused, "unfused"}, {Attention::flash, "flash"}}};
+};
+
+template <>
+struct Words<DropoutMask> {
+  static constexpr std::array<std::pair<DropoutMask, std::string_view>, 2> all{
+      {{DropoutMask::stored, "stored"}, {DropoutMask::regenerated, "regenerated"}}};
+};
+
+template <>
+struct Words<CausalMask> {
+  static constexpr std::array<std::pair<CausalMask, std::string_view>, 2> all{
+      {{CausalMask::per_microbatch, "per_microbatch"}, {CausalMask::none, "none"}}};
+};
+
+template <>
+struct Words<Precision> {
+  static constexpr std::array<std::pair<Precision, std::string_view>, 4> all{
+      {{Precision::fp16, "fp16"},
+       {Precision::bf16, "bf16"},
+       {Precision::fp32, "fp32"},
+       {Precision::fp64, "fp64"}}};
+};
+
+template <>
+struct Words<RecomputeGranularity> {
+  static constexpr std::array<std::pair<RecomputeGranularity, std::string_view>, 3> all{
+      {{RecomputeGranularity::none, "none"},
+       {RecomputeGranularity::selective, "selective"},
+       {RecomputeGranularity::full, "full"}}};
+};
+
+template <>
+struct Words<RecomputeMethod> {
+  static constexpr std::array<std::pair<RecomputeMethod, std::string_view>, 2> all{
+      {{RecomputeMethod::uniform, "uniform"}, {RecomputeMethod::block, "block"}}};
+};
+
+template <>
+struct Words<RecomputeModule> {
+  static constexpr std::array<std::pair<RecomputeModule, std::string_view>, 3> all{
+      {{RecomputeModule::core_attention, "core_attention"},
+       {RecomputeModule::mlp, "mlp"},
+       {RecomputeModule::layernorm, "layernorm"}}};
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,127 @@
+#include "libsim/plan/recompute_reader.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "libsim/config/section_reader.hpp"
+#include "libsim/model/model_words.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Granularity = RecomputeGranularity;
+
+/// A key that the granularity gives no meaning must not be ignored in silence.
+void refuse_unless(bool is_used, ConfigNode const& node, std::string_view owner) {
+  if (node.exists() && !is_used) {
+    node.report_key(node.found(), "this key only with granularity " + std::string{owner});
+  }
+}
+
+void read_modules(ConfigNode const& node, std::vector<RecomputeModule>& modules) {
+  if (!node.exists()) return;
+  if (!node.is_sequence() || node.items().empty()) {
+    node.report("a list of " + accepted_words<RecomputeModule>());
+    return;
+  }
+  modules.clear();
+  for (ConfigNode const& item : node.items()) {
+    auto const module = item.word<RecomputeModule>();
+    if (!module) continue;
+    if (std::find(modules.begin(), modules.end(), *module) != modules.end()) {
+      item.report("each module once");
+    } else {
+      modules.push_back(*module);
+    }
+  }
+  std::sort(modules.begin(),
+            modules.end());  // the order means nothing, so equal sets compare equal
+}
+
+void read_window(ConfigNode const& node, StoreMicrobatches& window) {
+  if (!node.exists()) return;
+  if (node.reads("auto")) {
+    window.automatic = true;
+  } else {
+    auto const count = node.integer({0, std::numeric_limits<int>::max()}, "auto, or ");
+    window.count = static_cast<int>(count.value_or(0));
+  }
+}
+
+RecomputePolicy read_policy(ConfigNode const& node) {
+  RecomputePolicy policy;
+  if (!node.exists()) return policy;
+  if (node.is_scalar()) {
+    policy.granularity = node.word<Granularity>().value_or(Granularity::none);
+    return policy;
+  }
+  if (!node.is_map()) {
+    node.report(accepted_words<Granularity>() + ", or a map with the key granularity");
+    return policy;
+  }
+  SectionReader reader{node};
+  reader.word("granularity", policy.granularity, Need::required);
+  ConfigNode const modules = reader.take("modules");
+  read_modules(modules, policy.modules);
+  reader.word("method", policy.method);
+  reader.integer("layers", policy.layers, {1, 100'000});
+  reader.boolean("sharded_checkpoints", policy.sharded_checkpoints);
+  ConfigNode const window = reader.take("store_microbatches");
+  read_window(window, policy.store_microbatches);
+  reader.finish();
+  if (!node.child("granularity").is_sound()) return policy;
+  bool const is_full = policy.granularity == Granularity::full;
+  refuse_unless(policy.granularity == Granularity::selective, modules, "selective");
+  refuse_unless(is_full, node.child("method"), "full");
+  refuse_unless(is_full, node.child("layers"), "full");
+  refuse_unless(is_full, node.child("sharded_checkpoints"), "full");
+  refuse_unless(policy.granularity != Granularity::none, window, "selective or full");
+  return policy;
+}
+
+nlohmann::ordered_json to_json(RecomputePolicy const& policy) {
+  nlohmann::ordered_json map{{"granularity", word_of(policy.granularity)}};
+  if (policy.granularity == Granularity::none) return map;
+  if (policy.granularity == Granularity::selective) {
+    auto modules = nlohmann::ordered_json::array();
+    for (RecomputeModule const module : policy.modules) modules.push_back(word_of(module));
+    map["modules"] = modules;
+  } else {
+    map["method"] = word_of(policy.method);
+    map["layers"] = policy.layers;
+    map["sharded_checkpoints"] = policy.sharded_checkpoints;
+  }
+  if (policy.store_microbatches.automatic) {
+    map["store_microbatches"] = "auto";
+  } else {
+    map["store_microbatches"] = policy.store_microbatches.count;
+  }
+  return map;
+}
+
+}  // namespace
+
+std::vector<RecomputePolicy> read_recompute(ConfigNode const& section) {
+  ConfigNode const per_stage = section.child("per_stage");
+  if (!per_stage.exists()) return {read_policy(section)};
+  SectionReader reader{section};
+  reader.take("per_stage");
+  reader.finish();
+  std::vector<RecomputePolicy> policies;
+  for (ConfigNode const& item : per_stage.items()) policies.push_back(read_policy(item));
+  if (policies.empty()) {
+    per_stage.report("a list with a policy for each stage");
+    policies.emplace_back();
+  }
+  return policies;
+}
+
+nlohmann::ordered_json to_json(std::vector<RecomputePolicy> const& policies) {
+  if (policies.size() == 1) return to_json(policies.front());
+  auto list = nlohmann::ordered_json::array();
+  for (RecomputePolicy const& policy : policies) list.push_back(to_json(policy));
+  return nlohmann::ordered_json{{"per_stage", list}};
+}
+
+}  // namespace stagecraft

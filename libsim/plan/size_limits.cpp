@@ -1,0 +1,45 @@
+#include "libsim/plan/size_limits.hpp"
+
+#include <cmath>
+
+namespace stagecraft {
+
+PlanSizes plan_sizes(TrainingConfig const& config) {
+  auto const real = [](std::int64_t value) { return static_cast<double>(value); };
+  ModelConfig const& model = config.model;
+  double const t = config.parallel.tensor;
+  double const stages = config.parallel.pipeline;
+  double const chunks = config.parallel.interleave;
+  double const n = real(microbatches(config));
+  double const tokens = real(model.sequence) * real(config.batch.micro);
+  double const attention_width = real(model.heads) * real(model.head_dim);
+  double const row = real(model.vocabulary_multiple) * t;
+  double const vocabulary = std::ceil(real(model.vocabulary) / row) * row;
+  double const layers = real(model.layers);
+
+  PlanSizes sizes;
+  sizes.ranks = t * stages * config.parallel.data;
+  sizes.chunk_passes = stages * chunks * n;
+
+  // 64 bytes an element stand for its copies in forward, backward and recompute at up to 8 bytes.
+  double const scores =
+      model.attention == Attention::unfused ? real(model.heads) * real(model.sequence) : 0.0;
+  double const width =
+      real(model.hidden) + 3 * attention_width + 2 * real(model.ffn_hidden) + scores;
+  double const activations = 64 * n * tokens * (layers * width + real(model.hidden) + vocabulary);
+  double const weights =
+      layers * real(model.hidden) * (4 * attention_width + 3 * real(model.ffn_hidden)) +
+      2 * vocabulary * real(model.hidden);
+  double const masks = n * real(model.sequence) * real(model.sequence);
+  sizes.bytes = activations + 24 * weights * t + masks;
+
+  // Forward, backward and one recomputation are four forward passes of 2 FLOPs a multiply-add.
+  double const layer = real(model.hidden) * (4 * attention_width + 3 * real(model.ffn_hidden)) +
+                       2 * attention_width * real(model.sequence);
+  double const chunk_layers =
+      config.layout.kind == LayerSplit::Kind::even ? layers / (stages * chunks) : layers;
+  sizes.flops = 8 * tokens * (chunk_layers * layer + vocabulary * real(model.hidden)) / t;
+  return sizes;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,341 @@
+#include "libsim/plan/training_config_checks.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/plan/layer_split.hpp"
+#include "libsim/plan/size_limits.hpp"
+#include "libsim/plan/training_words.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::string to_text(std::int64_t value) { return std::to_string(value); }
+
+/// The node at a dotted key.
+ConfigNode node_at(ConfigNode const& root, std::string_view key) {
+  ConfigNode node = root;
+  for (std::size_t from = 0; from <= key.size();) {
+    std::size_t const end = std::min(key.find('.', from), key.size());
+    node = node.child(key.substr(from, end - from));
+    from = end + 1;
+  }
+  return node;
+}
+
+/// One configuration under check.
+class Checker {
+ public:
+  Checker(TrainingConfig const& config, ConfigNode const& root) : config_{config}, root_{root} {}
+
+  void check_tensor_parallelism() const {
+    ModelConfig const& model = config_.model;
+    std::int64_t const t = config_.parallel.tensor;
+    std::string_view const tensor = "parallel.tensor";
+    if (sound({tensor, "model.heads"}) && model.heads % t != 0) {
+      refuse(tensor, t, "a divisor of model.heads (" + to_text(model.heads) + ")");
+      return;
+    }
+    if (sound({tensor, "model.heads", "model.kv_heads"}) && model.kv_heads % t != 0 &&
+        t % model.kv_heads != 0) {
+      refuse(tensor, t,
+             "a divisor or a multiple of model.kv_heads (" + to_text(model.kv_heads) + ")");
+    }
+    if (sound({tensor, "model.hidden", "model.ffn_hidden"}) && model.ffn_hidden % t != 0) {
+      refuse(tensor, t, "a divisor of model.ffn_hidden (" + to_text(model.ffn_hidden) + ")");
+    }
+    if (sound({tensor, "parallel.sequence", "model.sequence"}) && config_.parallel.sequence &&
+        model.sequence % t != 0) {
+      refuse(
+          tensor, t,
+          "with parallel.sequence, a divisor of model.sequence (" + to_text(model.sequence) + ")");
+    }
+  }
+
+  void check_batch() const {
+    std::int64_t const step = config_.batch.micro * config_.parallel.data;
+    if (sound({"batch", "parallel.data"}) && config_.batch.global % step != 0) {
+      refuse("batch.global", config_.batch.global,
+             "a multiple of batch.micro x parallel.data (" + to_text(step) + ")");
+    }
+  }
+
+  void check_schedule() const {
+    std::int64_t const p = config_.parallel.pipeline;
+    std::int64_t const m = config_.parallel.interleave;
+    std::string_view const kind = root_.child("schedule").is_map() ? "schedule.kind" : "schedule";
+    bool const is_interleaved = config_.schedule.kind == ScheduleKind::interleaved;
+    if (sound({kind, "parallel.interleave"}) && m > 1 && !is_interleaved) {
+      refuse(kind, word_of(config_.schedule.kind),
+             "interleaved, as parallel.interleave is " + to_text(m));
+    }
+    if (!sound({kind, "parallel.pipeline"}) || !is_interleaved) return;
+    if (p < 2) {
+      refuse("parallel.pipeline", p, "at least 2, as schedule is interleaved");
+    } else if (sound({"schedule", "batch", "parallel.data"})) {
+      check_group();
+    }
+  }
+
+  void check_layout() const {
+    if (!sound({"model.layers", "parallel.pipeline", "parallel.interleave", "layout"})) return;
+    switch (config_.layout.kind) {
+      case LayerSplit::Kind::even:
+        return check_even_layout();
+      case LayerSplit::Kind::first_last:
+        return check_first_last_layout();
+      case LayerSplit::Kind::list:
+        return check_listed_layout();
+    }
+  }
+
+  void check_recompute() const {
+    if (!sound({"recompute"})) return;
+    std::vector<RecomputePolicy> const& policies = config_.recompute;
+    ConfigNode const section = root_.child("recompute");
+    ConfigNode const per_stage = section.child("per_stage");
+    if (!per_stage.exists()) {
+      check_policy(policies.front(), section, largest_chunk({}));
+      return;
+    }
+    std::int64_t const p = config_.parallel.pipeline;
+    if (!sound({"parallel.pipeline"})) return;
+    if (static_cast<std::int64_t>(policies.size()) != p) {
+      per_stage.report("a list of " + to_text(static_cast<std::int64_t>(policies.size())),
+                       "a list of parallel.pipeline (" + to_text(p) + ") policies");
+      return;
+    }
+    std::vector<ConfigNode> const items = per_stage.items();
+    for (std::size_t stage = 0; stage < policies.size(); ++stage) {
+      check_policy(policies[stage], items[stage], largest_chunk(stage));
+    }
+  }
+
+  void check_shards() const {
+    ParallelLayout const& parallel = config_.parallel;
+    bool const scatters = config_.schedule.scatter_gather && parallel.pipeline > 1;
+    std::int64_t const t = parallel.tensor;
+    if (!sound({"parallel", "schedule", "batch.micro", "model.sequence", "model.hidden"}) ||
+        parallel.sequence || !scatters) {
+      return;
+    }
+    // Modulo by modulo: the product itself may be out of range.
+    std::int64_t const rest =
+        config_.model.sequence % t * (config_.batch.micro % t) % t * (config_.model.hidden % t) % t;
+    if (rest != 0) {
+      refuse(
+          "schedule.scatter_gather", "true",
+          "false, or batch.micro x model.sequence x model.hidden divisible by parallel.tensor (" +
+              to_text(t) + ")");
+    }
+  }
+
+  void check_sizes() const {
+    if (!sound({"model", "parallel", "batch", "layout"})) return;
+    PlanSizes const sizes = plan_sizes(config_);
+    if (sizes.ranks > plan_limits.ranks) {
+      root_.child("parallel")
+          .report("a job of " + rounded(sizes.ranks) + " ranks",
+                  "tensor x pipeline x data of at most " + rounded(plan_limits.ranks));
+    }
+    if (sizes.chunk_passes > plan_limits.chunk_passes) {
+      root_.child("batch").report(
+          rounded(sizes.chunk_passes) + " chunk passes an iteration",
+          "parallel.pipeline x parallel.interleave x microbatches of at most " +
+              rounded(plan_limits.chunk_passes));
+    }
+    if (sizes.bytes >= plan_limits.bytes || sizes.flops >= plan_limits.flops) {
+      root_.child("model").report("a model and batch whose bytes or FLOPs do not fit in 63 bits",
+                                  "smaller dimensions, or a smaller batch");
+    }
+  }
+
+ private:
+  bool sound(std::initializer_list<std::string_view> keys) const {
+    return std::all_of(keys.begin(), keys.end(),
+                       [&](std::string_view key) { return root_.diagnostics().is_sound(key); });
+  }
+
+  void refuse(std::string_view key, std::string_view value, std::string accepted) const {
+    ConfigNode const node = node_at(root_, key);
+    node.report(node.exists() ? node.found() : "'" + std::string{value} + "' (the default)",
+                std::move(accepted));
+  }
+  void refuse(std::string_view key, std::int64_t value, std::string accepted) const {
+    refuse(key, std::to_string(value), std::move(accepted));
+  }
+
+  static std::string rounded(double value) {
+    return value < 1e15 ? std::to_string(static_cast<std::int64_t>(value)) : "more than 10^15";
+  }
+
+  /// Megatron-LM's rule for microbatch_group_size_per_vp_stage
+  /// (core/pipeline_parallel/schedules.py).
+  void check_group() const {
+    std::int64_t const p = config_.parallel.pipeline;
+    std::int64_t const group = config_.schedule.group;
+    if (config_.batch.global % (config_.batch.micro * config_.parallel.data) != 0) return;
+    std::int64_t const n = microbatches(config_);
+    std::string const microbatches_text = "microbatches of a replica (" + to_text(n) + ")";
+    if (n < p) {
+      refuse("batch.global", config_.batch.global,
+             "enough for parallel.pipeline (" + to_text(p) + ") " + microbatches_text +
+                 ", as schedule is interleaved");
+      return;
+    }
+    if (group < p || group > n) {
+      refuse("schedule.group", group,
+             "a number from parallel.pipeline (" + to_text(p) + ") to the " + microbatches_text);
+    } else if (n % group != 0 && n % group < p) {
+      refuse("schedule.group", group,
+             "a group that leaves 0 or at least parallel.pipeline (" + to_text(p) + ") of the " +
+                 microbatches_text);
+    }
+  }
+
+  void check_even_layout() const {
+    std::int64_t const p = config_.parallel.pipeline;
+    std::int64_t const m = config_.parallel.interleave;
+    std::int64_t const layers = config_.model.layers;
+    if (layers % (p * m) == 0) return;
+    std::string const layers_text = "model.layers (" + to_text(layers) + ")";
+    if (m == 1) {
+      refuse("parallel.pipeline", p, "a divisor of " + layers_text + ", or a layout");
+    } else if (layers % p == 0) {
+      refuse("parallel.interleave", m,
+             "a number whose product with parallel.pipeline (" + to_text(p) + ") divides " +
+                 layers_text + ", or a layout");
+    } else {
+      refuse("parallel.pipeline", p,
+             "a number whose product with parallel.interleave (" + to_text(m) + ") divides " +
+                 layers_text + ", or a layout");
+    }
+  }
+
+  void check_first_last_layout() const {
+    LayerSplit const& split = config_.layout;
+    ConfigNode const section = root_.child("layout");
+    std::int64_t const p = config_.parallel.pipeline;
+    std::int64_t const layers = config_.model.layers;
+    std::int64_t const between = p - (split.first ? 1 : 0) - (split.last ? 1 : 0);
+    std::int64_t const rest = layers - split.first.value_or(0) - split.last.value_or(0);
+    std::string const layers_text = "model.layers (" + to_text(layers) + ")";
+    if (between < 0) {
+      section.report("both first and last", "one of them, as parallel.pipeline is 1");
+    } else if (between == 0 && rest != 0) {
+      section.report("first and last with " + to_text(layers - rest) + " layers",
+                     layers_text + " in all");
+    } else if (between > 0 && (rest < between || rest % between != 0)) {
+      section.report(
+          "first and last that leave " + to_text(rest) + " layers",
+          "a multiple of the " + to_text(between) + " stages between them, of " + layers_text);
+    } else {
+      check_stage_layers();
+    }
+  }
+
+  void check_listed_layout() const {
+    std::vector<std::int64_t> const& list = config_.layout.list;
+    ConfigNode const section = root_.child("layout");
+    std::int64_t const p = config_.parallel.pipeline;
+    std::int64_t const m = config_.parallel.interleave;
+    auto const size = static_cast<std::int64_t>(list.size());
+    if (size != p && size != p * m) {
+      section.report(
+          "a list of " + to_text(size),
+          "a list of parallel.pipeline (" + to_text(p) + ") numbers" +
+              (m > 1 ? ", or of parallel.pipeline x parallel.interleave (" + to_text(p * m) + ")"
+                     : ""));
+      return;
+    }
+    std::int64_t const sum = std::accumulate(list.begin(), list.end(), std::int64_t{0});
+    if (sum != config_.model.layers) {
+      section.report("a list with " + to_text(sum) + " layers in all",
+                     "model.layers (" + to_text(config_.model.layers) + ") in all");
+      return;
+    }
+    check_stage_layers();
+  }
+
+  /// Pre: the counts of layers add up.
+  void check_stage_layers() const {
+    LayerSplit const& split = config_.layout;
+    ConfigNode const section = root_.child("layout");
+    std::int64_t const m = config_.parallel.interleave;
+    bool const is_per_stage =
+        static_cast<std::int64_t>(split.list.size()) != config_.parallel.pipeline * m;
+    std::vector<std::int64_t> stage_layers = split.list;
+    if (split.kind == LayerSplit::Kind::first_last) {
+      TrainingConfig whole_stages = config_;
+      whole_stages.parallel.interleave = 1;
+      stage_layers = layers_of_virtual_stages(whole_stages);
+    }
+    if (is_per_stage) {
+      auto const uneven = std::find_if(stage_layers.begin(), stage_layers.end(),
+                                       [&](std::int64_t layers) { return layers % m != 0; });
+      if (uneven != stage_layers.end()) {
+        section.report("a stage with " + to_text(*uneven) + " layers",
+                       "multiples of parallel.interleave (" + to_text(m) + ") for each stage");
+        return;
+      }
+    }
+    std::vector<std::int64_t> const layers = layers_of_virtual_stages(config_);
+    if (layers.size() > 2 && std::count(layers.begin() + 1, layers.end() - 1, 0) > 0) {
+      section.report("a virtual stage without layers",
+                     "at least one layer everywhere but on the first and last virtual stage");
+    }
+  }
+
+  /// Layers of the largest chunk of a stage, or of all; nothing where the layout is not sound.
+  std::optional<std::int64_t> largest_chunk(std::optional<std::size_t> stage) const {
+    if (!sound({"model.layers", "parallel.pipeline", "parallel.interleave", "layout"})) {
+      return std::nullopt;
+    }
+    std::vector<std::int64_t> const layers = layers_of_virtual_stages(config_);
+    auto const stages = static_cast<std::size_t>(config_.parallel.pipeline);
+    std::int64_t largest = 0;
+    for (std::size_t v = 0; v < layers.size(); ++v) {
+      if (!stage || v % stages == *stage) largest = std::max(largest, layers[v]);
+    }
+    return largest;
+  }
+
+  void check_policy(RecomputePolicy const& policy,
+                    ConfigNode const& node,
+                    std::optional<std::int64_t> chunk) const {
+    if (policy.granularity != RecomputeGranularity::full) return;
+    ConfigNode const layers = node.child("layers");
+    if (layers.exists() && chunk && policy.layers > *chunk && *chunk > 0) {
+      layers.report("a whole number from 1 to the layers of a chunk (" + to_text(*chunk) + ")");
+    }
+    if (!policy.sharded_checkpoints || !sound({"parallel.tensor", "parallel.sequence"})) return;
+    ConfigNode const sharded = node.child("sharded_checkpoints");
+    if (config_.parallel.tensor == 1) {
+      sharded.report("false, as parallel.tensor is 1");
+    } else if (config_.parallel.sequence) {
+      sharded.report("false, as parallel.sequence shards the checkpoints already");
+    }
+  }
+
+  TrainingConfig const& config_;
+  ConfigNode const& root_;
+};
+
+}  // namespace
+
+void check_training_config(TrainingConfig const& config, ConfigNode const& root) {
+  Checker const checker{config, root};
+  checker.check_tensor_parallelism();
+  checker.check_batch();
+  checker.check_schedule();
+  checker.check_layout();
+  checker.check_recompute();
+  checker.check_shards();
+  checker.check_sizes();
+}
+
+}  // namespace stagecraft

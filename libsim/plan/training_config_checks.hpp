@@ -1,0 +1,14 @@
+#pragma once
+
+#include "libsim/config/config_node.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// Reports every combination of settings that cannot be trained, at the place of the key to change.
+///
+/// `root` is the run file that `config` was read from. A combination is checked only where all its
+/// keys were read well, so that one mistake gives one problem.
+void check_training_config(TrainingConfig const& config, ConfigNode const& root);
+
+}  // namespace stagecraft

@@ -1,0 +1,160 @@
+#include "libsim/plan/training_config_reader.hpp"
+
+#include <limits>
+#include <string>
+
+#include "libsim/config/section_reader.hpp"
+#include "libsim/config/section_writer.hpp"
+#include "libsim/model/model_config_reader.hpp"
+#include "libsim/plan/recompute_reader.hpp"
+#include "libsim/plan/training_config_checks.hpp"
+#include "libsim/plan/training_words.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::int64_t most_ranks = 1'000'000;  ///< of one kind of parallelism
+constexpr std::int64_t most_layers = 100'000;
+
+// The keys of each section, for reading and for writing.
+
+template <typename Visitor, typename Layout>
+void visit_parallel(Visitor& visitor, Layout& layout) {
+  visitor.integer("tensor", layout.tensor, {1, most_ranks});
+  visitor.integer("pipeline", layout.pipeline, {1, most_ranks});
+  visitor.integer("interleave", layout.interleave, {1, most_layers});
+  visitor.integer("data", layout.data, {1, most_ranks});
+  visitor.boolean("sequence", layout.sequence);
+  visitor.boolean("overlap_gradients", layout.overlap_gradients);
+}
+
+template <typename Visitor, typename Batch>
+void visit_batch(Visitor& visitor, Batch& batch) {
+  visitor.integer("global", batch.global, {1, std::int64_t{1} << 40});
+  visitor.integer("micro", batch.micro, {1, 1 << 20});
+}
+
+template <typename Visitor, typename Schedule>
+void visit_schedule(Visitor& visitor, Schedule& schedule) {
+  visitor.word("kind", schedule.kind, Need::required);
+  if (schedule.kind == ScheduleKind::interleaved) {
+    visitor.integer("group", schedule.group, {1, std::numeric_limits<int>::max()});
+  }
+  visitor.word("p2p", schedule.p2p);
+  visitor.boolean("scatter_gather", schedule.scatter_gather);
+}
+
+template <typename Visitor, typename Memory>
+void visit_memory(Visitor& visitor, Memory& memory) {
+  visitor.boolean("output_deallocation", memory.output_deallocation);
+  visitor.boolean("distributed_optimizer", memory.distributed_optimizer);
+  visitor.quantity("reserve", memory.reserve);
+}
+
+ScheduleConfig read_schedule(ConfigNode const& section) {
+  ScheduleConfig schedule;
+  if (!section.exists()) return schedule;
+  if (section.is_scalar()) {
+    if (auto const kind = section.word<ScheduleKind>()) schedule.kind = *kind;
+    return schedule;
+  }
+  if (!section.is_map()) {
+    section.report(accepted_words<ScheduleKind>() + ", or a map with the key kind");
+    return schedule;
+  }
+  SectionReader reader{section};
+  visit_schedule(reader, schedule);
+  if (schedule.kind != ScheduleKind::interleaved) {
+    ConfigNode const group = reader.take("group");
+    if (group.exists() && section.child("kind").is_sound()) {
+      group.report_key(group.found(), "this key only with kind interleaved");
+    }
+  }
+  reader.finish();
+  return schedule;
+}
+
+LayerSplit read_layout(ConfigNode const& section) {
+  LayerSplit split;
+  if (!section.exists()) return split;
+  if (section.is_sequence()) {
+    split.kind = LayerSplit::Kind::list;
+    for (ConfigNode const& item : section.items()) {
+      split.list.push_back(item.integer({0, most_layers}).value_or(0));
+    }
+  } else if (section.is_map()) {
+    split.kind = LayerSplit::Kind::first_last;
+    SectionReader reader{section};
+    for (auto const& [key, layers] : {std::pair{"first", &split.first}, {"last", &split.last}}) {
+      ConfigNode const node = reader.take(key);
+      if (node.exists()) *layers = node.integer({0, most_layers});
+    }
+    reader.finish();
+    if (section.is_sound() && !split.first && !split.last) section.report("the key first or last");
+  } else if (!section.reads("even")) {
+    section.report("even, a map {first: 11, last: 11}, or a list of layers per stage");
+  }
+  return split;
+}
+
+nlohmann::ordered_json to_json(LayerSplit const& split) {
+  if (split.kind == LayerSplit::Kind::even) return "even";
+  if (split.kind == LayerSplit::Kind::list) return split.list;
+  auto map = nlohmann::ordered_json::object();
+  if (split.first) map["first"] = *split.first;
+  if (split.last) map["last"] = *split.last;
+  return map;
+}
+
+}  // namespace
+
+TrainingConfig read_training_config(ConfigNode const& root) {
+  TrainingConfig config;
+  ConfigNode const model = root.child("model");
+  if (model.exists() || model.is_sound()) config.model = read_model_config(model);
+  auto const read = [&](std::string_view key, auto& fields, auto visit) {
+    SectionReader reader{root.child(key)};
+    visit(reader, fields);
+    reader.finish();
+  };
+  read("parallel", config.parallel, [](auto& v, auto& fields) { visit_parallel(v, fields); });
+  read("batch", config.batch, [](auto& v, auto& fields) { visit_batch(v, fields); });
+  config.schedule = read_schedule(root.child("schedule"));
+  config.recompute = read_recompute(root.child("recompute"));
+  read("memory", config.memory, [](auto& v, auto& fields) { visit_memory(v, fields); });
+  config.layout = read_layout(root.child("layout"));
+  bool const has_group = config.schedule.group != 0;
+  if (config.schedule.kind == ScheduleKind::interleaved && !has_group) {
+    config.schedule.group = config.parallel.pipeline;
+  }
+  check_training_config(config, root);
+  if (config.parallel.sequence && config.parallel.tensor == 1 &&
+      root.child("parallel").is_sound()) {
+    root.child("parallel").child("sequence").warn("has no effect with parallel.tensor 1");
+    config.parallel.sequence = false;
+  }
+  return config;
+}
+
+nlohmann::ordered_json to_json(TrainingConfig const& config) {
+  auto const written = [](auto const& fields, auto visit) {
+    SectionWriter writer;
+    visit(writer, fields);
+    return writer.map();
+  };
+  nlohmann::ordered_json root;
+  root["model"] = to_json(config.model);
+  root["parallel"] =
+      written(config.parallel, [](auto& v, auto const& fields) { visit_parallel(v, fields); });
+  root["batch"] =
+      written(config.batch, [](auto& v, auto const& fields) { visit_batch(v, fields); });
+  root["schedule"] =
+      written(config.schedule, [](auto& v, auto const& fields) { visit_schedule(v, fields); });
+  root["recompute"] = to_json(config.recompute);
+  root["memory"] =
+      written(config.memory, [](auto& v, auto const& fields) { visit_memory(v, fields); });
+  root["layout"] = to_json(config.layout);
+  return root;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "libsim/config/config_node.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// The sections of a run file that read_training_config() reads.
+inline constexpr std::array<std::string_view, 7> training_sections{
+    "model", "parallel", "batch", "schedule", "recompute", "memory", "layout"};
+
+/// Reads what is trained and how from the root of a run file (`model` must be in place), and checks
+/// that it can be: divisibility, the schedule's rules, the layout, sizes. Problems and warnings go
+/// to the node's diagnostics; the result is meaningful only if there are none.
+///
+/// Settings that have no effect are stored as off, so that equal plans have equal configurations:
+/// sequence parallelism with one tensor rank, and the group of a schedule that is not interleaved.
+TrainingConfig read_training_config(ConfigNode const& root);
+
+/// All seven sections as read_training_config() reads them: every key, defaults included.
+nlohmann::ordered_json to_json(TrainingConfig const& config);
+
+}  // namespace stagecraft

@@ -1,0 +1,79 @@
+#include "libsim/run/run_time_limit.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "libsim/model/model_words.hpp"
+#include "libsim/plan/size_limits.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Seconds a byte takes on the slowest path of a collective.
+double seconds_per_byte(CollectiveCost const& cost) {
+  if (cost.table.empty()) return 1 / cost.bandwidth.value;
+  CollectivePoint const& last = cost.table.back();
+  return last.duration.value / static_cast<double>(std::max<std::int64_t>(1, last.size.count()));
+}
+
+double latency(CollectiveCost const& cost) {
+  return cost.table.empty() ? cost.latency.value : cost.table.back().duration.value;
+}
+
+double longest_iteration(RunConfig const& config, double peak) {
+  System const& system = config.system;
+  Calibration const& calibration = system.calibration;
+  ParallelLayout const& parallel = config.training.parallel;
+  PlanSizes const sizes = plan_sizes(config.training);
+  double byte_time =
+      std::max(1 / system.accelerator.bandwidth.value.value,
+               1 / (system.network.bandwidth.value.value * system.network.efficiency.value));
+  double call_time = calibration.kernel_launch.value.value +
+                     calibration.gemm_tile_prologue.value.value +
+                     calibration.p2p_synchronisation.value.value +
+                     system.network.latency.value.value * world_size(parallel);
+  for (CollectiveCost const* const cost :
+       {&system.node.all_reduce.value, &system.node.all_gather.value,
+        &system.node.reduce_scatter.value, &system.node.p2p.value}) {
+    byte_time = std::max(byte_time, seconds_per_byte(*cost));
+    call_time += latency(*cost);
+  }
+  constexpr double calls_a_layer = 100;
+  constexpr double passes_over_bytes = 4;
+  auto const p = static_cast<double>(parallel.pipeline);
+  double const n = sizes.chunk_passes / p / parallel.interleave;
+  double const layers = static_cast<double>(config.training.model.layers) / p + 1;
+  return calibration.iteration_overhead.value.value + n * layers * calls_a_layer * call_time +
+         passes_over_bytes * sizes.bytes / p * byte_time +
+         n * parallel.interleave * sizes.flops / (0.01 * peak);
+}
+
+}  // namespace
+
+void check_precision(RunConfig const& config, ConfigNode const& root) {
+  ConfigNode const precision = root.child("model").child("precision");
+  ConfigNode const peak = root.child("system").child("accelerator").child("peak");
+  auto const& peaks = config.system.accelerator.peak.value;
+  Precision const wanted = config.training.model.precision;
+  if (!precision.is_sound() || !peak.is_sound() || peaks.count(wanted) > 0) return;
+  std::string accepted;
+  for (auto const& entry : peaks) {
+    accepted += (accepted.empty() ? "" : ", ") + std::string{word_of(entry.first)};
+  }
+  precision.report(precision.exists() ? precision.found()
+                                      : "'" + std::string{word_of(wanted)} + "' (the default)",
+                   "a precision of system.accelerator.peak (" + accepted + ")");
+}
+
+void check_run_time(RunConfig const& config, ConfigNode const& root) {
+  if (!root.is_sound()) return;
+  double const peak =
+      config.system.accelerator.peak.value.at(config.training.model.precision).value;
+  constexpr double longest_seconds = 9e6;
+  if (longest_iteration(config, peak) > longest_seconds) {
+    root.child("system").report("a system on which an iteration could take more than 100 days",
+                                "faster constants, or a smaller model or batch");
+  }
+}
+
+}  // namespace stagecraft

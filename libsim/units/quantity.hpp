@@ -1,0 +1,59 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// Reads a quantity as a configuration or a flag writes it: a number, an optional space and a unit,
+/// as in `80 GiB`, `300 GB/s`, `200 Gbit/s`, `312 TFLOP/s`, `92.8 us`. Units are case-sensitive; GB
+/// is 10^9 and GiB 2^30. Decimal scales are applied before rounding, so `92.8 us` is the double
+/// nearest to 92.8e-6; a size is rounded to whole bytes.
+///
+/// Nothing comes back for a bare number, an unknown unit, a negative or a number out of range;
+/// accepted_quantity() then says what would have been accepted. Defined for Bytes (below 2^62),
+/// BytesPerSecond, FlopsPerSecond and Seconds.
+template <typename Quantity>
+std::optional<Quantity> parse_quantity(std::string_view text);
+
+/// What parse_quantity<Quantity>() accepts, for the end of an error message: an example and all
+/// units.
+template <typename Quantity>
+std::string_view accepted_quantity();
+
+/// The quantity with a unit, as short as it can be so that parse_quantity() gives back the same
+/// value.
+std::string exact_text(Bytes size);
+std::string exact_text(BytesPerSecond rate);
+std::string exact_text(FlopsPerSecond rate);
+std::string exact_text(Seconds duration);
+
+/// The quantity rounded to three significant digits, for people: `12.3 GiB`, `92.8 us`.
+/// Pre: not negative.
+std::string readable_text(Bytes size);
+std::string readable_text(BytesPerSecond rate);
+std::string readable_text(FlopsPerSecond rate);
+std::string readable_text(Seconds duration);
+
+template <>
+std::optional<Bytes> parse_quantity<Bytes>(std::string_view text);
+template <>
+std::optional<BytesPerSecond> parse_quantity<BytesPerSecond>(std::string_view text);
+template <>
+std::optional<FlopsPerSecond> parse_quantity<FlopsPerSecond>(std::string_view text);
+template <>
+std::optional<Seconds> parse_quantity<Seconds>(std::string_view text);
+
+template <>
+std::string_view accepted_quantity<Bytes>();
+template <>
+std::string_view accepted_quantity<BytesPerSecond>();
+template <>
+std::string_view accepted_quantity<FlopsPerSecond>();
+template <>
+std::string_view accepted_quantity<Seconds>();
+
+}  // namespace stagecraft

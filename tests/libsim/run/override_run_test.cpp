@@ -1,0 +1,92 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/run/run_config.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::filesystem::path const file =
+    std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs" / "paper" / "175b-present.yaml";
+
+std::string message(std::vector<std::string> const& overrides) {
+  try {
+    load_run_config(file, overrides);
+  } catch (ConfigError const& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("an override goes on into the file that model or system names", "[run]") {
+  RunConfig const config =
+      load_run_config(file, {"model.layers=48", "system.accelerator.memory.value=40 GiB"});
+  REQUIRE(config.training.model.layers == 48);
+  REQUIRE(config.training.model.hidden == 12288);
+  REQUIRE(config.system.accelerator.memory.value == Bytes{std::int64_t{40} << 30});
+}
+
+TEST_CASE("an override replaces a whole section", "[run]") {
+  RunConfig const config = load_run_config(
+      file, {"parallel={tensor: 4, pipeline: 12}", "schedule=gpipe", "recompute=none"});
+  REQUIRE(config.training.parallel == ParallelLayout{4, 12, 1, 1, false, false});
+  REQUIRE(config.training.schedule.kind == ScheduleKind::gpipe);
+  REQUIRE(config.training.recompute.front() == RecomputePolicy{});
+}
+
+TEST_CASE("an override adds a key to a section that is written as a word", "[run]") {
+  RunConfig const config =
+      load_run_config(file, {"schedule.p2p=overlapped", "recompute.store_microbatches=auto"});
+  REQUIRE(config.training.schedule.kind == ScheduleKind::interleaved);
+  REQUIRE(config.training.schedule.p2p == P2p::overlapped);
+  REQUIRE(config.training.recompute.front().granularity == RecomputeGranularity::selective);
+  REQUIRE(config.training.recompute.front().store_microbatches.automatic);
+}
+
+TEST_CASE("an override makes a section that the file leaves out", "[run]") {
+  REQUIRE(load_run_config(file, {"memory.reserve=0 B"}).training.memory.reserve == Bytes{});
+}
+
+TEST_CASE("of two overrides of one key the last holds", "[run]") {
+  REQUIRE(load_run_config(file, {"batch.global=128", "batch.global=32"}).training.batch.global ==
+          32);
+}
+
+TEST_CASE("an override names another model or system, relative to the run file", "[run]") {
+  RunConfig const config =
+      load_run_config(file, {"system=../systems/dgx-h100.yaml", "model=../models/gpt-22b.yaml"});
+  REQUIRE(config.system.name == "dgx-h100");
+  REQUIRE(config.training.model.hidden == 6144);
+}
+
+TEST_CASE("a problem of an override names the override as its place", "[run]") {
+  REQUIRE(message({"parallel.tensor=5"}) ==
+          "--set parallel.tensor=5: parallel.tensor: found '5'; accepted: a divisor of model.heads "
+          "(96)");
+  REQUIRE(message({"parallel.interleaf=1"}) ==
+          "--set parallel.interleaf=1: parallel.interleaf: found an unknown key; accepted: tensor, "
+          "pipeline, interleave, data, sequence, overlap_gradients; did you mean 'interleave'?");
+  REQUIRE(
+      message({"parallel.tensor"}) ==
+      "--set parallel.tensor: found 'parallel.tensor'; accepted: KEY=VALUE with a dotted key, such "
+      "as parallel.tensor=4");
+  REQUIRE(message({"model.layers.deep=3"}) ==
+          "--set model.layers.deep=3: model.layers: found '96'; accepted: a map, where an override "
+          "goes "
+          "on into it");
+  REQUIRE(message({"batch={global: 64"}).find("--set batch={global: 64:1:") == 0);
+  REQUIRE(message({"recompute="}) ==
+          "--set recompute=: recompute: found nothing; accepted: a value after '='");
+}
+
+TEST_CASE("an override that names a file that is not there says so at its place", "[run]") {
+  std::string const text = message({"system=../systems/none.yaml"});
+  REQUIRE(text.find("--set system=../systems/none.yaml: system: found '") == 0);
+  REQUIRE(text.find("which cannot be opened; accepted: a readable YAML file") != std::string::npos);
+  REQUIRE(text.find('\n') == std::string::npos);
+}
+
+}  // namespace
+}  // namespace stagecraft

@@ -1,0 +1,118 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/hardware/system_reader.hpp"
+#include "libsim/run/run_config.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::filesystem::path const paper =
+    std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs" / "paper";
+
+/// The messages of a text that stands where the runs of the paper do, so that its references hold.
+std::string message(std::string const& text) {
+  try {
+    parse_run_config(text, paper / "x.yaml", {});
+  } catch (ConfigError const& error) {
+    std::string what = error.what();
+    std::string const prefix = (paper / "x.yaml").string();
+    for (std::size_t at = what.find(prefix); at != std::string::npos; at = what.find(prefix)) {
+      what.replace(at, prefix.size(), "x.yaml");
+    }
+    return what;
+  }
+  return "no error";
+}
+
+std::string const head = "model: ../models/gpt3-175b.yaml\nsystem: ../systems/selene-a100.yaml\n";
+
+TEST_CASE("a run without model and system is told both", "[run]") {
+  REQUIRE(message("batch: {global: 4}") ==
+          "x.yaml:1:1: model: found nothing; accepted: a map, or the name of a YAML file\n"
+          "x.yaml:1:1: system: found nothing; accepted: a map, or the name of a YAML file");
+}
+
+TEST_CASE("all problems of a run come at once, each at its own place", "[run]") {
+  REQUIRE(
+      message(head + "parallel: {tensor: 5, pipeline: 8, interleaf: 3}\n"
+                     "batch:\n"
+                     "  global: 6.5\n"
+                     "schedule: 1f2b\n"
+                     "memory: {reserve: 2}\n") ==
+      "x.yaml:3:36: parallel.interleaf: found an unknown key; accepted: tensor, pipeline, "
+      "interleave, "
+      "data, sequence, overlap_gradients; did you mean 'interleave'?\n"
+      "x.yaml:5:11: batch.global: found '6.5'; accepted: a whole number from 1 to 1099511627776\n"
+      "x.yaml:6:11: schedule: found '1f2b'; accepted: gpipe, 1f1b, interleaved\n"
+      "x.yaml:7:19: memory.reserve: found '2'; accepted: a size with its unit, such as '80 GiB' "
+      "(B, "
+      "KB, MB, GB, TB, KiB, MiB, GiB, TiB)\n"
+      "x.yaml:3:20: parallel.tensor: found '5'; accepted: a divisor of model.heads (96)");
+}
+
+TEST_CASE("a problem inside a named file stands in that file, under the run's key", "[run]") {
+  std::string const text = message(
+      "model: {layers: 4, hidden: 32, heads: 5, sequence: 16, vocabulary: 9}\n"
+      "system: ../paper/22b-full.yaml\n");
+  REQUIRE(
+      text.find("x.yaml:1:39: model.heads: found '5'; accepted: a divisor of model.hidden (32), or "
+                "model.head_dim given") != std::string::npos);
+  REQUIRE(
+      text.find("22b-full.yaml:2:1: system.model: found an unknown key; accepted: name, validated, "
+                "accelerator, node, network, calibration") != std::string::npos);
+}
+
+TEST_CASE("a precision that the system has no peak for is refused", "[run]") {
+  REQUIRE(
+      message(
+          "model: {layers: 4, hidden: 32, heads: 4, sequence: 16, vocabulary: 9, precision: fp64}\n"
+          "system: ../systems/selene-a100.yaml\n") == "no error");
+  auto const system = to_json(load_system_file(paper / "../systems/selene-a100.yaml"));
+  auto without = system;
+  without["accelerator"]["peak"]["value"].erase("fp16");
+  REQUIRE(
+      message("model: {layers: 4, hidden: 32, heads: 4, sequence: 16, vocabulary: 9}\nsystem: " +
+              without.dump() + "\n") ==
+      "x.yaml:1:8: model.precision: found 'fp16' (the default); accepted: a precision of "
+      "system.accelerator.peak (bf16, fp32, fp64)");
+}
+
+TEST_CASE("a run that outlasts the simulator's clock is refused", "[run]") {
+  auto system = to_json(load_system_file(paper / "../systems/selene-a100.yaml"));
+  system["network"]["bandwidth"]["value"] = "1 B/s";
+  REQUIRE(message("model: ../models/gpt3-175b.yaml\nbatch: {global: 64}\nsystem: " + system.dump() +
+                  "\n") ==
+          "x.yaml:3:9: system: found a system on which an iteration could take more than 100 days; "
+          "accepted: faster constants, or a smaller model or batch");
+}
+
+TEST_CASE("a file that is missing, a folder or too large is refused by name", "[run]") {
+  REQUIRE_THROWS_WITH(
+      load_run_config("/no/such/run.yaml", {}),
+      "/no/such/run.yaml: found '/no/such/run.yaml', which cannot be opened; accepted: a "
+      "readable YAML file");
+  REQUIRE_THROWS_WITH(load_run_config("/tmp", {}),
+                      "/tmp: found '/tmp', a folder; accepted: a YAML file");
+  REQUIRE(message("model: /tmp\nsystem: /dev/zero\n") ==
+          "x.yaml:1:8: model: found '/tmp', a folder; accepted: a YAML file\n"
+          "x.yaml:2:9: system: found '/dev/zero', which is no regular file; accepted: a YAML file");
+  REQUIRE_THROWS_WITH(
+      load_run_config("/dev/zero", {}),
+      "/dev/zero: found more than 1 MiB; accepted: a configuration of at most 1 MiB");
+}
+
+TEST_CASE("sequence parallelism without tensor parallelism is a warning and has no effect",
+          "[run]") {
+  RunConfig const config = parse_run_config(
+      head + "parallel: {sequence: true}\nbatch: {global: 1}\n", paper / "x.yaml", {});
+  REQUIRE(config.warnings ==
+          std::vector{(paper / "x.yaml").string() +
+                      ":3:22: parallel.sequence: has no effect with parallel.tensor 1"});
+  REQUIRE_FALSE(config.training.parallel.sequence);
+}
+
+}  // namespace
+}  // namespace stagecraft
