@@ -30,7 +30,7 @@ struct RecomputePolicy {
   /// first on, are checkpointed one by one.
   int layers = 1;
   bool sharded_checkpoints = false;  ///< full without sequence parallelism: keep 1/t of the input, gather it again
-  StoreMicrobatches store_microbatches;
+  StoreMicrobatches store_microbatches{};
 
   friend bool operator==(RecomputePolicy const&, RecomputePolicy const&) = default;
 };
