@@ -28,7 +28,9 @@ RankProfile profile_rank(TrainingPlan const& plan,
   return profile;
 }
 
-/// Sums each rank's time by what it goes to, and notes when its memory peaks.
+/// Sums each rank's time by what it goes to, and notes when its memory peaks. A peak that a post or a wait
+/// makes is at the end of whatever the rank did last: nobody is told of posts, nor of waits for what has
+/// arrived.
 class ResultObserver {
  public:
   ResultObserver(TrainingPlan const& plan, std::vector<RankProfile> const& profiles)
@@ -40,15 +42,16 @@ class ResultObserver {
     Step const& issued = plan_.ranks[r].steps[static_cast<std::size_t>(step)];
     auto const work = static_cast<std::size_t>(issued.work);
     WorkProfile const& of_work = profile.works[work];
-    if (profile.memory.peak_step == step) peak_at_[r] = start + of_work.peak_offset;
     if (plan_.ranks[r].works[work].stream != Stream::compute) return;
+    if (step < profile.memory.peak_step) peak_at_[r] = end;
+    if (step == profile.memory.peak_step) peak_at_[r] = start + of_work.peak_offset;
     shares_[r] += of_work.shares;
     // A chunk that a gradient reduction slows down is slowed down in its backward.
     shares_[r].backward += (end - start) - of_work.duration;
   }
-  void waited(int rank, int step, SimTime start, SimTime /*end*/) {
+  void waited(int rank, int step, SimTime /*start*/, SimTime end) {
     auto const r = static_cast<std::size_t>(rank);
-    if (profiles_[r].memory.peak_step == step) peak_at_[r] = start;
+    if (step <= profiles_[r].memory.peak_step) peak_at_[r] = end;
   }
   void transferred(int /*rank*/, int /*transfer*/, SimTime /*start*/, SimTime /*end*/) {}
 
