@@ -125,7 +125,11 @@ std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
   layer.backward = blocks[*only].backward.backward;
   layer.recompute = blocks[*only].backward.recompute;
   layer.saved = saved_bytes(block);
-  RecomputePolicy policy = plan.config.recompute.front();
+  auto const user = std::find_if(plan.chunks.begin(), plan.chunks.end(), [&](ChunkProgram const& chunk) {
+    return std::find(chunk.blocks.begin(), chunk.blocks.end(), static_cast<std::int32_t>(*only)) !=
+           chunk.blocks.end();
+  });
+  RecomputePolicy policy = policy_of(plan.config, user->stage);
   policy.layers = 1;
   if (has_paper_bytes(plan.shape, policy)) layer.paper = paper_bytes(plan.shape, policy);
   return layer;
