@@ -25,19 +25,28 @@ bool read(std::string const& text, Number& number) {
 }  // namespace
 
 po::variables_map parse_options(std::vector<std::string> const& arguments,
-                                po::options_description const& options) {
+                                po::options_description const& options,
+                                std::vector<std::string>& positional) {
   po::variables_map values;
   try {
     int const style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
     po::parsed_options const parsed =
         po::command_line_parser{arguments}.options(options).style(style).run();
     for (po::option const& option : parsed.options) {
-      if (option.position_key >= 0) refuse("command line", option.value.at(0), "options only");
+      if (option.position_key >= 0) positional.push_back(option.value.at(0));
     }
     po::store(parsed, values);
   } catch (po::error const& error) {
     throw CommandLineError{error.what()};
   }
+  return values;
+}
+
+po::variables_map parse_options(std::vector<std::string> const& arguments,
+                                po::options_description const& options) {
+  std::vector<std::string> positional;
+  po::variables_map values = parse_options(arguments, options, positional);
+  if (!positional.empty()) refuse("command line", positional.front(), "options only");
   return values;
 }
 

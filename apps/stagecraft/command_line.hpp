@@ -21,6 +21,13 @@ boost::program_options::variables_map parse_options(
     std::vector<std::string> const& arguments,
     boost::program_options::options_description const& options);
 
+/// Likewise, with the words that are no option put into `positional`.
+/// \throws CommandLineError
+boost::program_options::variables_map parse_options(
+    std::vector<std::string> const& arguments,
+    boost::program_options::options_description const& options,
+    std::vector<std::string>& positional);
+
 /// The option's value as a whole number in [least, most].
 /// \throws CommandLineError  naming the option by `shown`, e.g. "--pipeline (-p)".
 int whole_number(std::string const& shown, std::string const& value, int least, int most);

@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "apps/stagecraft/command_line.hpp"
+#include "apps/stagecraft/layer_command.hpp"
 #include "apps/stagecraft/schedule_command.hpp"
+#include "apps/stagecraft/simulate_command.hpp"
+#include "libsim/config/problem.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 
 namespace stagecraft {
@@ -21,6 +24,8 @@ struct Command {
 };
 
 constexpr std::array commands{
+    Command{"simulate", "per-stage memory and iteration time of a run file", simulate_command},
+    Command{"layer", "one layer, op by op: FLOPs, bytes, saved bytes, time", layer_command},
     Command{"schedule", "a pipeline schedule alone: order, makespan, bubble, chunks in flight",
             schedule_command},
 };
@@ -40,7 +45,8 @@ void print_usage(std::ostream& out) {
     out << "  " << name << command.summary << '\n';
   }
   out << "\nstagecraft COMMAND --help says more about one.\n"
-         "\nexamples:\n  stagecraft schedule --schedule interleaved -p 4 -n 8 -m 2\n";
+         "\nexamples:\n  stagecraft simulate configs/paper/175b-present.yaml\n"
+         "  stagecraft schedule --schedule interleaved -p 4 -n 8 -m 2\n";
 }
 
 int dispatch(std::vector<std::string> const& words) {
@@ -82,6 +88,9 @@ int run(std::vector<std::string> const& words) {
     return code;
   } catch (CommandLineError const& error) {
     std::cerr << who << ": " << error.what() << "\n(see " << who << " --help)\n";
+    return bad_input;
+  } catch (ConfigError const& error) {
+    std::cerr << error.what() << '\n';
     return bad_input;
   } catch (ScheduleError const& error) {
     std::cerr << who << ": " << error.what() << '\n';
