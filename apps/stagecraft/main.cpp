@@ -8,6 +8,7 @@
 
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/layer_command.hpp"
+#include "apps/stagecraft/reproduce_command.hpp"
 #include "apps/stagecraft/schedule_command.hpp"
 #include "apps/stagecraft/simulate_command.hpp"
 #include "libsim/config/problem.hpp"
@@ -25,6 +26,7 @@ struct Command {
 
 constexpr std::array commands{
     Command{"simulate", "per-stage memory and iteration time of a run file", simulate_command},
+    Command{"reproduce", "the paper's tables and figures, predicted beside published", reproduce_command},
     Command{"layer", "one layer, op by op: FLOPs, bytes, saved bytes, time", layer_command},
     Command{"schedule", "a pipeline schedule alone: order, makespan, bubble, chunks in flight",
             schedule_command},
