@@ -56,10 +56,10 @@ ConfigNode::ConfigNode(YamlNode const* node,
 ConfigNode ConfigNode::child(std::string_view name) const {
   std::string const key = (key_.empty() ? "" : key_ + ".") + std::string{name};
   if (is_map()) {
-    for (auto const& [entry_key, value] : node_->entries) {
-      if (entry_key.text == name) {
-        return {&value, key, std::string{name}, value.place, entry_key.place, *diagnostics_};
-      }
+    for (std::size_t i = 0; i < node_->keys.size(); ++i) {
+      if (node_->keys[i].text != name) continue;
+      YamlNode const& value = node_->items[i];
+      return {&value, key, std::string{name}, value.place, node_->keys[i].place, *diagnostics_};
     }
   }
   return {nullptr, key, std::string{name}, place_, place_, *diagnostics_};
@@ -78,9 +78,11 @@ std::vector<ConfigNode> ConfigNode::items() const {
 std::vector<ConfigNode> ConfigNode::entries() const {
   std::vector<ConfigNode> nodes;
   if (!is_map()) return nodes;
-  for (auto const& [entry_key, value] : node_->entries) {
-    std::string const key = (key_.empty() ? "" : key_ + ".") + printable(entry_key.text);
-    nodes.push_back({&value, key, entry_key.text, value.place, entry_key.place, *diagnostics_});
+  for (std::size_t i = 0; i < node_->keys.size(); ++i) {
+    YamlNode const& name = node_->keys[i];
+    YamlNode const& value = node_->items[i];
+    std::string const key = (key_.empty() ? "" : key_ + ".") + printable(name.text);
+    nodes.push_back({&value, key, name.text, value.place, name.place, *diagnostics_});
   }
   return nodes;
 }
