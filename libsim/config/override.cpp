@@ -78,11 +78,13 @@ void apply_override(YamlNode& root,
     diagnostics.add({place, printable(key), "nothing", "a value after '='"});
     return;
   }
-  auto value = parse_yaml(override_text.substr(equals + 1), *origin, diagnostics);
-  if (!value) {
-    diagnostics.mark_unsound(std::string{key});
-    return;
+  Diagnostics of_value;
+  auto value = parse_yaml(override_text.substr(equals + 1), *origin, of_value);
+  for (Problem const& problem : of_value.problems()) {
+    // The positions count from the value's start, which the user does not see.
+    diagnostics.add({place, printable(key), problem.found, problem.accepted});
   }
+  if (!value) return;
   set_place(*value, place);
   YamlNode* node = &root;
   for (std::size_t from = 0;;) {

@@ -61,6 +61,7 @@ class Diagnostics {
   /// that combine keys ask first, so that one mistake gives one problem.
   bool is_sound(std::string_view key) const;
 
+  std::vector<Problem> const& problems() const { return problems_; }
   std::vector<std::string> const& warnings() const { return warnings_; }
 
   /// \throws ConfigError  if there is any problem.
