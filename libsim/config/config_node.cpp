@@ -38,7 +38,7 @@ std::optional<double> parse_number(std::string_view text) {
 }  // namespace
 
 ConfigNode::ConfigNode(YamlNode const& node, std::string key, Diagnostics& diagnostics)
-    : ConfigNode{&node, key, key, node.place, node.place, diagnostics} {}
+    : ConfigNode{&node, std::move(key), std::string{}, node.place, node.place, diagnostics} {}
 
 ConfigNode::ConfigNode(YamlNode const* node,
                        std::string key,

@@ -50,7 +50,7 @@ class ConfigNode {
   std::vector<ConfigNode> items() const;
   /// The values of a map, in the order of the file.
   std::vector<ConfigNode> entries() const;
-  /// Last part of the key.
+  /// Last part of the key; empty for the node that a load starts from.
   std::string const& name() const { return name_; }
 
   /// Whether this is the scalar `expected`.

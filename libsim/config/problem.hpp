@@ -30,7 +30,7 @@ struct Problem {
   std::string accepted;  ///< what would be right
 };
 
-/// `place: key: found X; accepted: Y`.
+/// `place: key: found X; accepted: Y`, without what is empty.
 std::string to_string(Problem const& problem);
 
 /// Every problem of a configuration, not only the first. what() has one a line.

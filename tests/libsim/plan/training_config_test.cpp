@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "libsim/plan/layer_split.hpp"
+#include "libsim/plan/training_config_checks.hpp"
 #include "libsim/plan/training_config_reader.hpp"
 
 namespace stagecraft {
@@ -271,6 +272,20 @@ TEST_CASE("sharded checkpoints need tensor parallelism without sequence parallel
           "shards the checkpoints already");
   REQUIRE(message("recompute: {granularity: selective, sharded_checkpoints: true}")
               .find("this key only with granularity full") != std::string::npos);
+}
+
+TEST_CASE("a configuration that a program made is checked like one of a file", "[plan]") {
+  TrainingConfig config = read("parallel: {pipeline: 3}");
+  REQUIRE(problems_of(config).empty());
+  config.parallel.tensor = 5;
+  config.recompute = {RecomputePolicy{}, RecomputePolicy{}};
+  auto const problems = problems_of(config);
+  REQUIRE(problems.size() == 2);
+  REQUIRE(problems[0].key == "parallel.tensor");
+  REQUIRE(problems[0].accepted == "a divisor of model.heads (8)");
+  REQUIRE(to_string(problems[0]) ==
+          "parallel.tensor: found '5'; accepted: a divisor of model.heads (8)");
+  REQUIRE(problems[1].accepted == "a list of parallel.pipeline (3) policies");
 }
 
 TEST_CASE("dimensions whose products leave 63 bits are refused", "[plan]") {
