@@ -53,8 +53,12 @@ ConfigNode::ConfigNode(YamlNode const* node,
       key_place_{std::move(key_place)},
       diagnostics_{&diagnostics} {}
 
+std::string ConfigNode::key_of(std::string_view name) const {
+  return (key_.empty() ? "" : key_ + ".") + std::string{name};
+}
+
 ConfigNode ConfigNode::child(std::string_view name) const {
-  std::string const key = (key_.empty() ? "" : key_ + ".") + std::string{name};
+  std::string const key = key_of(name);
   if (is_map()) {
     for (std::size_t i = 0; i < node_->keys.size(); ++i) {
       if (node_->keys[i].text != name) continue;
@@ -81,8 +85,8 @@ std::vector<ConfigNode> ConfigNode::entries() const {
   for (std::size_t i = 0; i < node_->keys.size(); ++i) {
     YamlNode const& name = node_->keys[i];
     YamlNode const& value = node_->items[i];
-    std::string const key = (key_.empty() ? "" : key_ + ".") + printable(name.text);
-    nodes.push_back({&value, key, name.text, value.place, name.place, *diagnostics_});
+    nodes.push_back(
+        {&value, key_of(printable(name.text)), name.text, value.place, name.place, *diagnostics_});
   }
   return nodes;
 }

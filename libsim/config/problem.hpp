@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -55,7 +56,7 @@ class Diagnostics {
 
   /// Notes that `key` could not be read, where the problem already stands under another key or
   /// file.
-  void mark_unsound(std::string key) { unsound_.push_back(std::move(key)); }
+  void mark_unsound(std::string key) { unsound_.insert(std::move(key)); }
 
   /// Whether nothing is known against `key`, the sections around it or anything below it. Checks
   /// that combine keys ask first, so that one mistake gives one problem.
@@ -71,7 +72,7 @@ class Diagnostics {
 
  private:
   std::vector<Problem> problems_;
-  std::vector<std::string> unsound_;
+  std::set<std::string> unsound_;
   std::vector<std::string> warnings_;
 };
 

@@ -56,6 +56,18 @@ TEST_CASE("a required key left out, wrong types and unknown keys are reported to
       "x.yaml:4:3: sample.other: found an unknown key; accepted: count, rate, is_on, name, size");
 }
 
+TEST_CASE("a misspelt key is unsound under its right name, so that its default sets off no checks",
+          "[config]") {
+  Diagnostics diagnostics;
+  auto const root = parse_yaml("{cuont: 4}", "x.yaml", diagnostics);
+  Sample sample;
+  SectionReader reader{ConfigNode{*root, "", diagnostics}};
+  visit_fields(reader, sample);
+  reader.finish();
+  REQUIRE_FALSE(diagnostics.is_sound("count"));
+  REQUIRE(diagnostics.is_sound("rate"));
+}
+
 TEST_CASE("a section that is no map is one problem", "[config]") {
   REQUIRE_THROWS_WITH(read("sample: 3"), "x.yaml:1:9: sample: found '3'; accepted: a map");
   REQUIRE_THROWS_WITH(read("sample:"), Catch::Contains("sample: found nothing; accepted: a map"));
