@@ -31,7 +31,7 @@ struct RecomputePolicy {
   int layers = 1;
   /// Full without sequence parallelism: keep 1/t of a checkpoint, gather it again.
   bool sharded_checkpoints = false;
-  StoreMicrobatches store_microbatches;
+  StoreMicrobatches store_microbatches{};
 
   friend bool operator==(RecomputePolicy const&, RecomputePolicy const&) = default;
 };
