@@ -2,7 +2,7 @@
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/training_plan.hpp"
-#include "libsim/run/paper_configs.hpp"
+#include "libsim/run/paper_config_folder.hpp"
 #include "libsim/run/run_config.hpp"
 
 // Prints where it found the paper's configurations, and how long an iteration of one takes.
