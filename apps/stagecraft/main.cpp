@@ -13,6 +13,7 @@
 #include "apps/stagecraft/simulate_command.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/trace/program_version.hpp"
 
 namespace stagecraft {
 
@@ -61,7 +62,7 @@ int dispatch(std::vector<std::string> const& words) {
     return done;
   }
   if (words[0] == "--version") {
-    std::cout << "stagecraft " STAGECRAFT_VERSION "\n";
+    std::cout << "stagecraft " << program_version() << "\nbuilt with " << program_features() << '\n';
     return done;
   }
   std::string names;
