@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-TEST_CASE("--version says version, commit and what the program was built with") {
+TEST_CASE("stagecraft --version says version, commit and what the program was built with") {
   ProgramResult const result = run_stagecraft("--version");
   REQUIRE(result.exit_code == 0);
   REQUIRE(result.errors.empty());
