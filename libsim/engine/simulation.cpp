@@ -18,7 +18,8 @@ class ResultObserver {
       : priced_{priced},
         memory_{memory},
         shares_(memory.size()),
-        peak_at_(memory.size()) {}
+        peak_at_(memory.size()),
+        data_parallel_idle_(memory.size()) {}
 
   void ran(int rank, int step, SimTime start, SimTime end) {
     auto const r = static_cast<std::size_t>(rank);
@@ -26,15 +27,27 @@ class ResultObserver {
     auto const work =
         static_cast<std::size_t>(rank_plan.steps[static_cast<std::size_t>(step)].work);
     WorkProfile const& of_work = priced_.works(r)[work];
-    if (memory_[r].peak_step == step) peak_at_[r] = start + of_work.peak_offset;
-    if (rank_plan.works[work].stream != Stream::compute) return;
+    if (rank_plan.works[work].stream != Stream::compute) {
+      data_parallel_idle_[r] = end;
+      return;
+    }
+    if (step < memory_[r].peak_step) {
+      peak_at_[r] = end;
+    } else if (step == memory_[r].peak_step) {
+      peak_at_[r] = slowed_end(start,
+                               of_work.peak_offset,
+                               data_parallel_idle_[r],
+                               priced_.cost().slowdown_millionths());
+    }
     shares_[r] += of_work.shares;
     // A chunk that a gradient reduction slows down is slowed down in its backward.
     shares_[r].backward += (end - start) - of_work.duration;
   }
-  void waited(int rank, int step, SimTime start, SimTime /*end*/) {
+  // Messages change memory when their post is issued and when their wait is over; a post takes no
+  // time and a wait need not, so that the end of what came before is when they happen.
+  void waited(int rank, int step, SimTime /*start*/, SimTime end) {
     auto const r = static_cast<std::size_t>(rank);
-    if (memory_[r].peak_step == step) peak_at_[r] = start;
+    if (step <= memory_[r].peak_step) peak_at_[r] = end;
   }
   void transferred(int /*rank*/, int /*transfer*/, SimTime /*start*/, SimTime /*end*/) {}
 
@@ -46,6 +59,7 @@ class ResultObserver {
   std::vector<RankMemory> const& memory_;
   std::vector<TimeShares> shares_;
   std::vector<SimTime> peak_at_;
+  std::vector<SimTime> data_parallel_idle_;
 };
 
 std::int64_t layers_of_stage(TrainingPlan const& plan, int stage) {
