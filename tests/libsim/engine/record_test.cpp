@@ -148,6 +148,28 @@ Trace record_all(SmallPlan const& small, TraceDetail detail) {
 
 }  // namespace
 
+TEST_CASE("the plans below have backwards in pieces, slowed chunks and stored microbatches") {
+  bool has_pieces = false;
+  bool is_slowed = false;
+  bool has_window = false;
+  for (std::string const& run : small_runs()) {
+    SmallPlan const small = make_small_plan(run);
+    ParallelLayout const& parallel = small.plan.config.parallel;
+    auto const chunks = static_cast<std::size_t>(parallel.pipeline * parallel.interleave);
+    has_window = has_window || small.plan.chunks.size() > chunks;
+    for (RankPlan const& rank : small.plan.ranks) {
+      for (Work const& work : rank.works) has_pieces = has_pieces || work.first_block > 0;
+    }
+    System faster = small.system;
+    faster.network.bandwidth.value.value *= 1e6;
+    SimTime const busy = simulate(small.plan, small.system).stages[0].busy;
+    is_slowed = is_slowed || busy > simulate(small.plan, faster).stages[0].busy;
+  }
+  REQUIRE(has_pieces);
+  REQUIRE(is_slowed);
+  REQUIRE(has_window);
+}
+
 TEST_CASE(
     "walking every op and every buffer gives what chunk summaries give, to the byte and the "
     "picosecond") {
