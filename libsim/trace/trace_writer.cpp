@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
-#include <cstring>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -116,13 +116,15 @@ class TraceWriter::Image {
   hid_t file() const { return file_.id(); }
   hid_t ranks() const { return ranks_.id(); }
 
-  std::vector<char> bytes() const {
+  /// The whole file; valid until the next change. (H5Fget_file_image() of HDF5 1.10 only tells the
+  /// size: it writes into the superblock of its copy without mending its checksum.)
+  std::span<char const> bytes() const {
     check_hdf5(H5Fflush(file_.id(), H5F_SCOPE_LOCAL), "complete the file");
     ssize_t const size = H5Fget_file_image(file_.id(), nullptr, 0);
     check_hdf5(size, "measure the file");
-    std::vector<char> image(static_cast<std::size_t>(size));
-    check_hdf5(H5Fget_file_image(file_.id(), image.data(), image.size()), "copy the file");
-    return image;
+    void* handle = nullptr;
+    check_hdf5(H5Fget_vfd_handle(file_.id(), H5P_DEFAULT, &handle), "find the file in memory");
+    return {*static_cast<char const**>(handle), static_cast<std::size_t>(size)};
   }
 
  private:
@@ -161,7 +163,7 @@ class TraceWriter::PartialFile {
   PartialFile& operator=(PartialFile&&) = delete;
   ~PartialFile() { discard(); }
 
-  void fill(std::vector<char> const& bytes) {
+  void fill(std::span<char const> bytes) {
     for (std::size_t done = 0; done < bytes.size();) {
       ssize_t const count = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
       if (count < 0 && errno == EINTR) continue;
@@ -246,14 +248,12 @@ void TraceWriter::write(RankTrace const& rank) {
 
 void TraceWriter::finish() {
   assert(image_ && "a file is finished once");
-  std::vector<char> bytes;
   try {
-    bytes = image_->bytes();
+    partial_->fill(image_->bytes());
   } catch (Hdf5Error const& error) {
     throw OutputError{path_, error.what()};
   }
   image_.reset();
-  partial_->fill(bytes);
   partial_->rename();
 }
 
