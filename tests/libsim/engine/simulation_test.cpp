@@ -77,6 +77,32 @@ TEST_CASE("memory does not depend on prices", "[simulation]") {
   }
 }
 
+TEST_CASE("a peak with activations in it is not at the start of the iteration", "[simulation]") {
+  // Gradients are zeroed first, which takes time and no activations.
+  for (OddRun const& run : odd_runs()) {
+    for (StageResult const& stage : simulate(make_plan(run.config), lossy_system()).stages) {
+      CAPTURE(run.name, stage.stage);
+      REQUIRE(stage.at_peak.activation_sum() > 0);
+      REQUIRE(stage.peak_at > SimTime{0});
+    }
+  }
+}
+
+TEST_CASE("a peak made by posting a receive is when its rank posts it", "[simulation]") {
+  // The first stage only embeds, without dropout: no pass needs a temporary. Behind its fourth
+  // forward it sends an output (2sbh) and opens the buffer of the first gradient (2sbh), with ids
+  // (8sb) and causal masks (s^2) of four microbatches.
+  TrainingConfig config = modest_run(1, 4);
+  config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {0, 3, 3, 2}};
+  config.model.dropout = 0;
+  Simulation const result = simulate(make_plan(config), lossy_system());
+  std::int64_t const s = 64, b = 2, h = 128;
+  REQUIRE(result.stages[0].activation_peak == 2 * 2 * s * b * h + 4 * (8 * s * b + s * s));
+  // Four embeddings have run by then, each at least its launches of 3 us.
+  REQUIRE(result.stages[0].peak_at > to_sim_time(4 * 3e-6));
+  REQUIRE(result.stages[0].peak_at < result.iteration);
+}
+
 TEST_CASE("a stage fits when its peak and the reserve are within the capacity", "[simulation]") {
   TrainingConfig config = modest_run(1, 2);
   System system = invented_system();
