@@ -30,15 +30,13 @@ class TextPieces {
   TextPieces& operator<<(char const* text) { return *this << std::string_view{text}; }
   template <std::integral Number>
   TextPieces& operator<<(Number number) {
-    std::array<char, 24>
-        digits;  // NOLINT(cppcoreguidelines-pro-type-member-init): to_chars fills it
+    std::array<char, 24> digits{};
     auto const end = std::to_chars(digits.data(), digits.data() + digits.size(), +number).ptr;
     return *this << std::string_view{digits.data(), static_cast<std::size_t>(end - digits.data())};
   }
   TextPieces& operator<<(bool fact) { return *this << (fact ? 1 : 0); }
   TextPieces& operator<<(double number) {
-    std::array<char, 32>
-        digits;  // NOLINT(cppcoreguidelines-pro-type-member-init): to_chars fills it
+    std::array<char, 32> digits{};
     auto const end =
         std::to_chars(digits.data(), digits.data() + digits.size(), number,
                       std::chars_format::general, std::numeric_limits<double>::max_digits10)
