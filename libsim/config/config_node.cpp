@@ -38,7 +38,7 @@ std::optional<double> parse_number(std::string_view text) {
 }  // namespace
 
 ConfigNode::ConfigNode(YamlNode const& node, std::string key, Diagnostics& diagnostics)
-    : ConfigNode{&node, key, key, node.place, node.place, diagnostics} {}
+    : ConfigNode{&node, std::move(key), std::string{}, node.place, node.place, diagnostics} {}
 
 ConfigNode::ConfigNode(YamlNode const* node,
                        std::string key,
@@ -53,13 +53,17 @@ ConfigNode::ConfigNode(YamlNode const* node,
       key_place_{std::move(key_place)},
       diagnostics_{&diagnostics} {}
 
+std::string ConfigNode::key_of(std::string_view name) const {
+  return (key_.empty() ? "" : key_ + ".") + std::string{name};
+}
+
 ConfigNode ConfigNode::child(std::string_view name) const {
-  std::string const key = (key_.empty() ? "" : key_ + ".") + std::string{name};
+  std::string const key = key_of(name);
   if (is_map()) {
-    for (auto const& [entry_key, value] : node_->entries) {
-      if (entry_key.text == name) {
-        return {&value, key, std::string{name}, value.place, entry_key.place, *diagnostics_};
-      }
+    for (std::size_t i = 0; i < node_->keys.size(); ++i) {
+      if (node_->keys[i].text != name) continue;
+      YamlNode const& value = node_->items[i];
+      return {&value, key, std::string{name}, value.place, node_->keys[i].place, *diagnostics_};
     }
   }
   return {nullptr, key, std::string{name}, place_, place_, *diagnostics_};
@@ -78,9 +82,11 @@ std::vector<ConfigNode> ConfigNode::items() const {
 std::vector<ConfigNode> ConfigNode::entries() const {
   std::vector<ConfigNode> nodes;
   if (!is_map()) return nodes;
-  for (auto const& [entry_key, value] : node_->entries) {
-    std::string const key = (key_.empty() ? "" : key_ + ".") + printable(entry_key.text);
-    nodes.push_back({&value, key, entry_key.text, value.place, entry_key.place, *diagnostics_});
+  for (std::size_t i = 0; i < node_->keys.size(); ++i) {
+    YamlNode const& name = node_->keys[i];
+    YamlNode const& value = node_->items[i];
+    nodes.push_back(
+        {&value, key_of(printable(name.text)), name.text, value.place, name.place, *diagnostics_});
   }
   return nodes;
 }

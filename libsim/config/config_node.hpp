@@ -44,13 +44,15 @@ class ConfigNode {
   /// Whether nothing is known against this key: see Diagnostics::is_sound.
   bool is_sound() const { return diagnostics_->is_sound(key_); }
 
+  /// Dotted path of the key `name` below this one.
+  std::string key_of(std::string_view name) const;
   /// The value below `name`; if there is none, a node that does not exist and stands at this place.
   ConfigNode child(std::string_view name) const;
   /// The entries of a list; none if this is no list.
   std::vector<ConfigNode> items() const;
   /// The values of a map, in the order of the file.
   std::vector<ConfigNode> entries() const;
-  /// Last part of the key.
+  /// Last part of the key; empty for the node that a load starts from.
   std::string const& name() const { return name_; }
 
   /// Whether this is the scalar `expected`.

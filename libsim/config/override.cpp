@@ -12,10 +12,7 @@ namespace {
 /// Everything below an override stands at the override: it has no lines that the user can see.
 void set_place(YamlNode& node, Place const& place) {
   node.place = place;
-  for (auto& [key, value] : node.entries) {
-    set_place(key, place);
-    set_place(value, place);
-  }
+  for (YamlNode& key : node.keys) set_place(key, place);
   for (YamlNode& item : node.items) set_place(item, place);
 }
 
@@ -33,7 +30,7 @@ YamlNode& entry(YamlNode& map, std::string_view key, Place const& place) {
   YamlNode made;
   made.kind = YamlNode::Kind::map;
   made.place = place;
-  return map.entries.emplace_back(scalar_at(key, place), std::move(made)).second;
+  return map.add_entry(scalar_at(key, place), std::move(made));
 }
 
 /// Makes `section`, found at `path` on the way to a key below it, a map; false if it cannot be one.
@@ -48,7 +45,7 @@ bool make_map(YamlNode& section,
     map.kind = YamlNode::Kind::map;
     map.place = section.place;
     YamlNode key = scalar_at(word_key->second, section.place);
-    map.entries.emplace_back(std::move(key), std::move(section));
+    map.add_entry(std::move(key), std::move(section));
     section = std::move(map);
   } else if (section.kind == YamlNode::Kind::scalar && rules.open_reference) {
     if (!rules.open_reference(section, path)) return false;
@@ -81,11 +78,13 @@ void apply_override(YamlNode& root,
     diagnostics.add({place, printable(key), "nothing", "a value after '='"});
     return;
   }
-  auto value = parse_yaml(override_text.substr(equals + 1), *origin, diagnostics);
-  if (!value) {
-    diagnostics.mark_unsound(std::string{key});
-    return;
+  Diagnostics of_value;
+  auto value = parse_yaml(override_text.substr(equals + 1), *origin, of_value);
+  for (Problem const& problem : of_value.problems()) {
+    // The positions count from the value's start, which the user does not see.
+    diagnostics.add({place, printable(key), problem.found, problem.accepted});
   }
+  if (!value) return;
   set_place(*value, place);
   YamlNode* node = &root;
   for (std::size_t from = 0;;) {

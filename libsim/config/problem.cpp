@@ -59,7 +59,8 @@ std::string printable(std::string_view text) {
 }
 
 std::string to_string(Problem const& problem) {
-  std::string text = to_string(problem.place) + ": ";
+  std::string text = to_string(problem.place);
+  if (!text.empty()) text += ": ";
   if (!problem.key.empty()) text += problem.key + ": ";
   return text + "found " + problem.found + "; accepted: " + problem.accepted;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ struct Problem {
   std::string accepted;  ///< what would be right
 };
 
-/// `place: key: found X; accepted: Y`.
+/// `place: key: found X; accepted: Y`, without what is empty.
 std::string to_string(Problem const& problem);
 
 /// Every problem of a configuration, not only the first. what() has one a line.
@@ -55,12 +56,13 @@ class Diagnostics {
 
   /// Notes that `key` could not be read, where the problem already stands under another key or
   /// file.
-  void mark_unsound(std::string key) { unsound_.push_back(std::move(key)); }
+  void mark_unsound(std::string key) { unsound_.insert(std::move(key)); }
 
   /// Whether nothing is known against `key`, the sections around it or anything below it. Checks
   /// that combine keys ask first, so that one mistake gives one problem.
   bool is_sound(std::string_view key) const;
 
+  std::vector<Problem> const& problems() const { return problems_; }
   std::vector<std::string> const& warnings() const { return warnings_; }
 
   /// \throws ConfigError  if there is any problem.
@@ -70,7 +72,7 @@ class Diagnostics {
 
  private:
   std::vector<Problem> problems_;
-  std::vector<std::string> unsound_;
+  std::set<std::string> unsound_;
   std::vector<std::string> warnings_;
 };
 

@@ -47,7 +47,7 @@ void SectionReader::finish() const {
     if (!meant.empty()) {
       accepted += "; did you mean '" + std::string{meant} + "'?";
       // Its default must not set off checks that only confuse.
-      section_.diagnostics().mark_unsound(section_.child(meant).key());
+      section_.diagnostics().mark_unsound(section_.key_of(meant));
     }
     entry.report_key("an unknown key", std::move(accepted));
   }

@@ -4,11 +4,13 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "libsim/config/text_encoding.hpp"
 
@@ -151,7 +153,7 @@ class TreeBuilder final : public YAML::EventHandler {
     } else if (!frame.key) {
       add_key(frame, std::move(node));
     } else {
-      frame.node.entries.emplace_back(std::move(*frame.key), std::move(node));
+      frame.node.add_entry(std::move(*frame.key), std::move(node));
       frame.key.reset();
     }
   }
@@ -184,14 +186,18 @@ void refuse_size(std::shared_ptr<std::string const> const& origin, Diagnostics& 
 }  // namespace
 
 YamlNode const* YamlNode::find(std::string_view key) const {
-  for (auto const& [name, value] : entries) {
-    if (name.text == key) return &value;
-  }
-  return nullptr;
+  auto const found = std::find_if(keys.begin(), keys.end(),
+                                  [&](YamlNode const& name) { return name.text == key; });
+  return found == keys.end() ? nullptr : &items[static_cast<std::size_t>(found - keys.begin())];
 }
 
 YamlNode* YamlNode::find(std::string_view key) {
   return const_cast<YamlNode*>(std::as_const(*this).find(key));
+}
+
+YamlNode& YamlNode::add_entry(YamlNode key, YamlNode value) {
+  keys.push_back(std::move(key));
+  return items.emplace_back(std::move(value));
 }
 
 std::optional<YamlNode> parse_yaml(std::string_view text,

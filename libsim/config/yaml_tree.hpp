@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "libsim/config/problem.hpp"
@@ -21,12 +20,14 @@ struct YamlNode {
   std::string text;  ///< scalar: its characters
   bool quoted =
       false;  ///< scalar: written in quotes or as a block, hence text even if it reads `8`
-  std::vector<std::pair<YamlNode, YamlNode>> entries;  ///< map: key and value
-  std::vector<YamlNode> items;                         ///< sequence
+  std::vector<YamlNode> items;  ///< sequence: its elements; map: its values
+  std::vector<YamlNode> keys;   ///< map: the key of each value
   Place place;
 
   YamlNode const* find(std::string_view key) const;
   YamlNode* find(std::string_view key);
+  /// Adds an entry to a map and returns its value.
+  YamlNode& add_entry(YamlNode key, YamlNode value);
 };
 
 /// Limits of a file, far above any configuration that a person writes.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <sstream>
-#include <stdexcept>
 #include <utility>
 
 #include "libsim/engine/timeline_walk.hpp"
@@ -23,12 +22,11 @@ void check_costs(ChunkCosts const& costs) {
       std::ostringstream message;
       message << "costs: found '" << cost << "'; accepted: 0, or " << smallest_cost << " to "
               << largest_cost;
-      throw std::invalid_argument{message.str()};
+      throw ScheduleError{message.str()};
     }
   }
   if (costs.forward + costs.backward == 0) {
-    throw std::invalid_argument{
-        "costs: found forward and backward '0'; accepted: at least one above 0"};
+    throw ScheduleError{"costs: found forward and backward '0'; accepted: at least one above 0"};
   }
 }
 

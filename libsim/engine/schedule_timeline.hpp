@@ -34,10 +34,9 @@ struct ScheduleTimeline {
 /// Plays a schedule with costs in place of programs.
 ///
 /// Costs become whole ticks of a decimal fraction of the unit, 10^11 to 10^12 ticks for the largest
-/// (fewer above a million chunks in all), so that costs of few digits are exact and so is their
-/// sum. \throws std::invalid_argument  unless costs are 0 or of a size from 1e-100 to 1e100, and
-/// forward
-///         or backward takes time.
+/// (fewer above a million chunks in all), so costs of few digits are exact and so is their sum.
+/// \throws ScheduleError  unless costs are 0 or from 1e-100 to 1e100 and some computation has one
+///         above 0.
 ScheduleTimeline play_schedule(PipelineSchedule const& schedule, ChunkCosts const& costs);
 
 }  // namespace stagecraft

@@ -100,9 +100,9 @@ std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
   layer.backward = blocks[*only].backward.backward;
   layer.recompute = blocks[*only].backward.recompute;
   layer.saved = saved_bytes(block);
-  RecomputePolicy policy = plan.config.recompute.front();
-  policy.layers = 1;
-  if (has_paper_bytes(plan.shape, policy)) layer.paper = paper_bytes(plan.shape, policy);
+  if (has_paper_bytes(plan.shape, block.policy)) {
+    layer.paper = paper_bytes(plan.shape, block.policy);
+  }
   return layer;
 }
 

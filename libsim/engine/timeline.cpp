@@ -1,5 +1,6 @@
 #include "libsim/engine/timeline.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <string>
 
@@ -104,6 +105,18 @@ std::string describe_deadlock(TimelineInput const& input, WalkState const& state
     }
   }
   return text;
+}
+
+SimTime ideal_time(Timeline const& timeline) {
+  SimTime ideal{0};
+  for (RankTimeline const& rank : timeline.ranks) ideal = std::max(ideal, rank.busy);
+  return ideal;
+}
+
+double bubble_fraction(Timeline const& timeline) {
+  SimTime const ideal = ideal_time(timeline);
+  return static_cast<double>((timeline.makespan - ideal).count()) /
+         static_cast<double>(ideal.count());
 }
 
 Timeline play(TimelineInput const& input) {

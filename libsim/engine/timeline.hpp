@@ -59,6 +59,12 @@ struct Timeline {
   friend bool operator==(Timeline const&, Timeline const&) = default;
 };
 
+/// Busy time of the busiest rank: how long the iteration would take if nobody ever waited.
+SimTime ideal_time(Timeline const& timeline);
+
+/// (makespan - ideal) / ideal. Pre: some rank is busy.
+double bubble_fraction(Timeline const& timeline);
+
 /// Work is left and no rank can go on. The message has one line a blocked rank, which says who
 /// waits for what: "rank 3 waits for receive(activation, microbatch 5, chunk 0) from rank 2".
 class ScheduleDeadlock : public std::runtime_error {
@@ -83,9 +89,9 @@ class ScheduleDeadlock : public std::runtime_error {
 /// left.
 ///
 /// The result does not depend on the order in which ranks are taken up: each is a sequential
-/// process that only ever waits for a named message or group. \throws ScheduleDeadlock       when
-/// nothing can move and steps are left. \throws std::invalid_argument  for a work on a stream other
-/// than compute and data_parallel, an
+/// process that only ever waits for a named message or group.
+/// \throws ScheduleDeadlock  when nothing can move and steps are left.
+/// \throws std::invalid_argument  for a work on a stream other than compute and data_parallel, an
 ///         embedding work on a middle rank, durations that do not match the works, a negative
 ///         price, or a slowdown out of range.
 Timeline play(TimelineInput const& input);

@@ -81,7 +81,8 @@ class TimelineWalk {
   /// Takes a rank as far as it can go now. Returns whether it is done.
   bool advance(int rank);
 
-  /// Takes all ranks to their ends. \throws ScheduleDeadlock  when they cannot get there.
+  /// Takes all ranks to their ends.
+  /// \throws ScheduleDeadlock  when they cannot get there.
   Timeline finish();
 
   WalkState const& state() const { return state_; }

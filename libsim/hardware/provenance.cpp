@@ -37,7 +37,9 @@ void add_rows(std::vector<ConstantRow>& rows, ConstantRow row, Json const& value
 void collect(std::vector<ConstantRow>& rows, std::string const& path, Json const& map) {
   for (auto const& [key, item] : map.items()) {
     if (!item.is_object()) continue;
-    std::string const item_path = path.empty() ? key : path + "." + key;
+    std::string item_path = path;
+    if (!path.empty()) item_path += ".";
+    item_path += key;
     if (item.contains("source")) {
       ConstantRow row;
       row.key = item_path;

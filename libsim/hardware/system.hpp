@@ -14,7 +14,7 @@ namespace stagecraft {
 template <typename T>
 struct Sourced {
   T value{};
-  std::string source;  ///< data sheet, paper and section, public measurement, file of ours; never empty
+  std::string source;  ///< data sheet, paper and section, measurement, file of ours; never empty
   std::string fitted;  ///< empty: not fitted; else on what
 
   friend bool operator==(Sourced const&, Sourced const&) = default;
@@ -31,8 +31,8 @@ struct CollectivePoint {
 /// How long a collective takes inside one node.
 ///
 /// Either a latency and a bandwidth (time = latency + wire bytes / bandwidth, where a ring moves
-/// (n-1)/n of the tensor for an all-gather or reduce-scatter and twice that for an all-reduce), or a
-/// measured table for `ranks` ranks, interpolated linearly in size and rescaled to other n.
+/// (n-1)/n of the tensor for an all-gather or reduce-scatter and twice that for an all-reduce), or
+/// a measured table for `ranks` ranks, interpolated linearly in size and rescaled to other n.
 struct CollectiveCost {
   Seconds latency;
   BytesPerSecond bandwidth;
@@ -75,18 +75,18 @@ struct Network {
 
 /// Constants of the cost model that no data sheet gives. Section `calibration`.
 struct Calibration {
-  Sourced<double> gemm_efficiency;         ///< e: main loop, clock included, fraction of peak
-  Sourced<double> gemm_small_tile;         ///< a 128x128 tile's main loop, relative to e
-  Sourced<Seconds> gemm_tile_prologue;     ///< per wave
-  Sourced<double> flash_forward_efficiency;   ///< of flash attention's work (half the square), fraction of peak
+  Sourced<double> gemm_efficiency;            ///< e: main loop, clock included, fraction of peak
+  Sourced<double> gemm_small_tile;            ///< a 128x128 tile's main loop, relative to e
+  Sourced<Seconds> gemm_tile_prologue;        ///< per wave
+  Sourced<double> flash_forward_efficiency;   ///< of its work on half the square, fraction of peak
   Sourced<double> flash_backward_efficiency;  ///< likewise
-  Sourced<Seconds> kernel_launch;          ///< launch and ramp, per kernel
-  Sourced<double> stream_efficiency;       ///< element-wise kernels, fraction of memory bandwidth
-  Sourced<double> dropout_efficiency;      ///< element-wise kernels that draw random numbers
-  Sourced<double> overlap_slowdown;        ///< fraction of a GEMM's speed lost under a collective
-  Sourced<Seconds> p2p_synchronisation;    ///< per pipeline exchange
-  Sourced<Seconds> iteration_overhead;     ///< fixed time per iteration
-  Sourced<Bytes> workspace;                ///< GEMM workspace per rank
+  Sourced<Seconds> kernel_launch;             ///< launch and ramp, per kernel
+  Sourced<double> stream_efficiency;          ///< element-wise kernels, fraction of memory bandwidth
+  Sourced<double> dropout_efficiency;         ///< element-wise kernels that draw random numbers
+  Sourced<double> overlap_slowdown;           ///< fraction of a GEMM's speed lost under a collective
+  Sourced<Seconds> p2p_synchronisation;       ///< per pipeline exchange
+  Sourced<Seconds> iteration_overhead;        ///< fixed time per iteration
+  Sourced<Bytes> workspace;                   ///< GEMM workspace per rank
 
   friend bool operator==(Calibration const&, Calibration const&) = default;
 };

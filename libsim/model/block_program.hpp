@@ -6,6 +6,7 @@
 
 #include "libsim/model/model_config.hpp"
 #include "libsim/model/op.hpp"
+#include "libsim/model/recompute_policy.hpp"
 #include "libsim/model/tensor.hpp"
 
 namespace stagecraft {
@@ -72,6 +73,7 @@ struct BlockProgram {
   enum class Kind : std::uint8_t { inputs, embedding, layers, head };
   Kind kind = Kind::layers;
   int layers = 0;  ///< Transformer layers in it: 0, 1, or the size of a full-recompute group
+  RecomputePolicy policy;  ///< of the layers
   std::vector<Tensor> tensors;
   std::vector<Op> forward;
   std::vector<Op> backward;

@@ -36,6 +36,7 @@ BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy c
   ProgramBuilder builder{BlockProgram::Kind::layers, shape};
   BlockProgram& program = builder.program();
   program.layers = layers;
+  program.policy = policy;
   Shape const hidden{shape.local_sequence(), shape.micro, shape.model.hidden};
   builder.begin(Pass::forward, Module::attention_norm, 0);
   program.input = builder.make({"attention_norm", "input"}, hidden);

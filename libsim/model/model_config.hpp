@@ -11,28 +11,29 @@ enum class Attention : std::uint8_t { unfused, flash };
 /// Whether dropout masks are kept from forward to backward (one byte an element, as in the paper)
 /// or regenerated from a counter.
 enum class DropoutMask : std::uint8_t { stored, regenerated };
-/// Whether every microbatch carries a boolean causal mask of s^2 bytes (as Megatron-LM of 2022 does).
+/// Whether every microbatch carries a boolean causal mask of s^2 bytes, as Megatron-LM of 2022
+/// does.
 enum class CausalMask : std::uint8_t { per_microbatch, none };
 enum class Precision : std::uint8_t { fp16, bf16, fp32, fp64 };
 
 /// What is trained: the shape of one decoder-only Transformer. Symbols are those of Korthikanti et
 /// al. 2022, table 1. Section `model` of a run file.
 struct ModelConfig {
-  std::int64_t layers = 0;       ///< L
-  std::int64_t hidden = 0;       ///< h
-  std::int64_t heads = 0;        ///< a
-  std::int64_t kv_heads = 0;     ///< groups of grouped-query attention; default heads
-  std::int64_t head_dim = 0;     ///< elements a head; default h / a
-  std::int64_t sequence = 0;     ///< s
-  std::int64_t vocabulary = 0;   ///< v, unpadded
-  std::int64_t vocabulary_multiple = 128;  ///< the vocabulary is padded to a multiple of this times t
-  std::int64_t ffn_hidden = 0;   ///< width of the MLP; default 4 h
+  std::int64_t layers = 0;                 ///< L
+  std::int64_t hidden = 0;                 ///< h
+  std::int64_t heads = 0;                  ///< a
+  std::int64_t kv_heads = 0;               ///< groups of grouped-query attention; default heads
+  std::int64_t head_dim = 0;               ///< elements a head; default h / a
+  std::int64_t sequence = 0;               ///< s
+  std::int64_t vocabulary = 0;             ///< v, unpadded
+  std::int64_t vocabulary_multiple = 128;  ///< padded to a multiple of this times t
+  std::int64_t ffn_hidden = 0;             ///< width of the MLP; default 4 h
   Activation activation = Activation::gelu;
   Norm norm = Norm::layernorm;
   Positions positions = Positions::learned;
   bool tied_embeddings = true;
-  double dropout = 0.1;          ///< rate of all three dropouts, 0 <= rate < 1
-  bool biases = true;            ///< of the four linear layers of a block
+  double dropout = 0.1;  ///< rate of all three dropouts, 0 <= rate < 1
+  bool biases = true;    ///< of the four linear layers of a block
   Attention attention = Attention::unfused;
   DropoutMask dropout_mask = DropoutMask::stored;
   CausalMask causal_mask = CausalMask::per_microbatch;

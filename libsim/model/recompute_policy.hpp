@@ -8,8 +8,8 @@ namespace stagecraft {
 
 enum class RecomputeGranularity : std::uint8_t { none, selective, full };
 enum class RecomputeMethod : std::uint8_t { uniform, block };
-/// What selective recompute can discard, as in Megatron-LM's --recompute-modules. `layernorm` discards
-/// the output of both norms of a layer; the others are ordinary checkpoints.
+/// What selective recompute can discard, as in Megatron-LM's --recompute-modules. `layernorm`
+/// discards the output of both norms of a layer; the others are ordinary checkpoints.
 enum class RecomputeModule : std::uint8_t { core_attention, mlp, layernorm };
 
 /// For how many outstanding microbatches all activations are stored (Korthikanti et al. 2022,
@@ -29,8 +29,9 @@ struct RecomputePolicy {
   /// Full only. uniform: layers a checkpoint group; block: how many layers of each chunk, from its
   /// first on, are checkpointed one by one.
   int layers = 1;
-  bool sharded_checkpoints = false;  ///< full without sequence parallelism: keep 1/t of the input, gather it again
-  StoreMicrobatches store_microbatches;
+  /// Full without sequence parallelism: keep 1/t of a checkpoint, gather it again.
+  bool sharded_checkpoints = false;
+  StoreMicrobatches store_microbatches{};
 
   friend bool operator==(RecomputePolicy const&, RecomputePolicy const&) = default;
 };

@@ -1,6 +1,8 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <iomanip>
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 
@@ -104,7 +106,8 @@ std::string canonical_text(TrainingPlan const& plan) {
   std::ostringstream out;
   // What the programs do not show: numbers that kernels take, and sizes the ops do not name.
   out << "stagecraft plan 1\n"
-      << "dropout " << config.model.dropout << " heads " << config.model.heads << " kv_heads "
+      << std::setprecision(std::numeric_limits<double>::max_digits10) << "dropout "
+      << config.model.dropout << " heads " << config.model.heads << " kv_heads "
       << config.model.kv_heads << " head_dim " << config.model.head_dim << " vocabulary "
       << config.model.vocabulary << " norm " << static_cast<int>(config.model.norm)
       << " data " << config.parallel.data << " tensor " << config.parallel.tensor << " p2p "

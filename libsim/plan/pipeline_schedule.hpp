@@ -20,7 +20,7 @@ struct ScheduleShape {
   friend bool operator==(ScheduleShape const&, ScheduleShape const&) = default;
 };
 
-/// A shape that no schedule has. The message names what was found and what is accepted.
+/// A shape, or costs, that no schedule has. The message names what was found and what is accepted.
 class ScheduleError : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
@@ -37,8 +37,7 @@ struct Transfer {
   std::int32_t peer = 0;  ///< stage at the other end
   std::int32_t microbatch = 0;
   std::int32_t chunk = 0;  ///< chunk of this end's stage that made it (send) or reads it (receive)
-  std::int32_t message =
-      0;  ///< the same number at both ends, dense from 0, unique in the iteration
+  std::int32_t message = 0;  ///< the same at both ends; dense from 0, unique in the iteration
 
   friend bool operator==(Transfer const&, Transfer const&) = default;
 };
@@ -84,9 +83,8 @@ inline constexpr std::int64_t max_scheduled_forwards = 16'000'000;
 /// consumer and relies on buffered sends: see append_overlapped_steps() in stage_exchanges.hpp.
 /// Interleaved with one chunk is the interleaved schedule at m = 1, with its 2(p-r-1) warm-up
 /// forwards; Megatron's command line turns that case into plain 1F1B.
-/// \throws ScheduleError  when the shape is illegal. Accepted: p, n, m >= 1; m = 1 and no group
-/// unless
-///         interleaved; interleaved: p >= 2, p <= group <= n, and n mod group is 0 or >= p.
+/// \throws ScheduleError  when the shape is illegal. Accepted: p, n, m from 1; interleaved: p >= 2,
+///         p <= group <= n, and n mod group 0 or >= p; others: m = 1 and no group.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py; Narayanan et al. 2021,
 /// arXiv:2104.04473, section 2.2; Huang et al. 2019, arXiv:1811.06965 (GPipe).
 PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape);

@@ -60,8 +60,8 @@ void append_blocking_steps(StageWriter& writer, VirtualOrder const& order, int w
 
 /// Interleaved 1F1B with blocking exchanges: in the steady phase one joint call after each forward
 /// and backward moves all four messages. Stage 0 receives at its forward k what stage p-1 made at
-/// its forward k-(p-1), earlier than it needs it; likewise stage p-1 for gradients. Source:
-/// Megatron-LM schedules.py, forward_backward_pipelining_with_interleaving, without overlap.
+/// its forward k-(p-1), earlier than it needs it; likewise stage p-1 for gradients.
+/// Source: Megatron-LM schedules.py, forward_backward_pipelining_with_interleaving, no overlap.
 void append_interleaved_blocking_steps(StageWriter& writer,
                                        VirtualOrder const& order,
                                        ScheduleShape const& shape,

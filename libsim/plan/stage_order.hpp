@@ -24,8 +24,8 @@ int warmup_forwards(ScheduleShape const& shape, int stage);
 
 /// The k-th forwards and backwards of a stage, the same on every stage: groups of G microbatches
 /// (the last may be shorter), each group run through the chunks one after the other, the backward
-/// from the last chunk to the first. With one chunk this is the order of the microbatches. Source:
-/// Megatron-LM core/pipeline_parallel/schedules.py, get_schedule_table.
+/// from the last chunk to the first. With one chunk this is the order of the microbatches.
+/// Source: Megatron-LM core/pipeline_parallel/schedules.py, get_schedule_table.
 class VirtualOrder {
  public:
   explicit VirtualOrder(ScheduleShape const& shape);

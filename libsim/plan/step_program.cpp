@@ -150,7 +150,9 @@ std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int3
   std::int64_t filled = 0;
   for (std::int32_t i = blocks; i-- > 0;) {
     filled += parameters_of(plan, chunk, i, 1);
-    bool const is_full = chunk.has_embedding && filled >= limit;
+    // Blocks without parameters join the bucket behind them.
+    bool const is_full =
+        chunk.has_embedding && filled >= limit && parameters_of(plan, chunk, 0, i) > 0;
     if (is_full || i == 0) {
       buckets.push_back({chunk_program, i, end - i, filled});
       end = i;

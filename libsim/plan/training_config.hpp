@@ -16,12 +16,12 @@ namespace stagecraft {
 /// Ranks are numbered tensor fastest, then data, then pipeline, as Megatron-LM does by default
 /// (megatron/core/parallel_state.py, order "tp-cp-ep-dp-pp"): a tensor group stays in one node.
 struct ParallelLayout {
-  int tensor = 1;      ///< t: ranks that share each layer's weights
-  int pipeline = 1;    ///< p: stages that split the layers
-  int interleave = 1;  ///< m of the paper: model chunks a stage
-  int data = 1;        ///< d: replicas that split the global batch
-  bool sequence = false;            ///< sequence parallelism; no effect with tensor 1
-  bool overlap_gradients = false;   ///< gradient reduction behind the last microbatch's backward
+  int tensor = 1;                  ///< t: ranks that share each layer's weights
+  int pipeline = 1;                ///< p: stages that split the layers
+  int interleave = 1;              ///< m of the paper: model chunks a stage
+  int data = 1;                    ///< d: replicas that split the global batch
+  bool sequence = false;           ///< sequence parallelism; no effect with tensor 1
+  bool overlap_gradients = false;  ///< gradient reduction behind the last microbatch's backward
 
   friend bool operator==(ParallelLayout const&, ParallelLayout const&) = default;
 };
@@ -45,7 +45,8 @@ enum class P2p : std::uint8_t { blocking, overlapped };
 /// Section `schedule`.
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
-  int group = 0;  ///< interleaved: microbatches a group (Megatron's microbatch_group_size_per_vp_stage); default p
+  /// Interleaved: microbatches a group, Megatron's microbatch_group_size_per_vp_stage; default p.
+  int group = 0;
   P2p p2p = P2p::blocking;
   bool scatter_gather = true;  ///< without sequence parallelism: send 1/t, gather at the receiver
 
@@ -54,9 +55,10 @@ struct ScheduleConfig {
 
 /// Section `memory`.
 struct MemoryConfig {
-  bool output_deallocation = true;     ///< free a chunk's output once it is sent (paper, appendix B)
+  bool output_deallocation = true;  ///< free a chunk's output once it is sent (paper, appendix B)
   bool distributed_optimizer = false;  ///< shard the optimizer state over the replicas (ZeRO-1)
-  Bytes reserve{std::int64_t{2} << 30};  ///< device context, NCCL buffers; counted only when asking whether a stage fits
+  /// Device context and NCCL buffers; counted only when asking whether a stage fits.
+  Bytes reserve{std::int64_t{2} << 30};
 
   friend bool operator==(MemoryConfig const&, MemoryConfig const&) = default;
 };
@@ -65,10 +67,11 @@ struct MemoryConfig {
 struct LayerSplit {
   enum class Kind : std::uint8_t { even, first_last, list };
   Kind kind = Kind::even;
-  std::optional<std::int64_t> first;  ///< first_last: layers of the first stage, all its chunks together
-  std::optional<std::int64_t> last;   ///< first_last: layers of the last stage
-  /// list: either one entry a stage (split evenly over its chunks), or one a virtual stage, in model
-  /// order (chunk c of stage r is entry c * p + r).
+  /// first_last: layers of the first and of the last stage, all chunks together.
+  std::optional<std::int64_t> first;
+  std::optional<std::int64_t> last;
+  /// list: either one entry a stage (split evenly over its chunks), or one a virtual stage, in
+  /// model order (chunk c of stage r is entry c * p + r).
   std::vector<std::int64_t> list;
 
   friend bool operator==(LayerSplit const&, LayerSplit const&) = default;
@@ -80,7 +83,8 @@ struct TrainingConfig {
   ParallelLayout parallel;
   BatchConfig batch;
   ScheduleConfig schedule;
-  std::vector<RecomputePolicy> recompute{RecomputePolicy{}};  ///< one for all stages, or one a stage
+  /// One for all stages, or one a stage.
+  std::vector<RecomputePolicy> recompute{RecomputePolicy{}};
   MemoryConfig memory;
   LayerSplit layout;
 

@@ -1,36 +1,24 @@
 #include "libsim/plan/training_config_checks.hpp"
 
 #include <algorithm>
-#include <initializer_list>
-#include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "libsim/plan/combination_check.hpp"
 #include "libsim/plan/layer_split.hpp"
+#include "libsim/plan/layout_checks.hpp"
 #include "libsim/plan/size_limits.hpp"
 #include "libsim/plan/training_words.hpp"
 
 namespace stagecraft {
 namespace {
 
-std::string to_text(std::int64_t value) { return std::to_string(value); }
-
-/// The node at a dotted key.
-ConfigNode node_at(ConfigNode const& root, std::string_view key) {
-  ConfigNode node = root;
-  for (std::size_t from = 0; from <= key.size();) {
-    std::size_t const end = std::min(key.find('.', from), key.size());
-    node = node.child(key.substr(from, end - from));
-    from = end + 1;
-  }
-  return node;
-}
-
 /// One configuration under check.
-class Checker {
+class Checker : CombinationCheck {
  public:
-  Checker(TrainingConfig const& config, ConfigNode const& root) : config_{config}, root_{root} {}
+  using CombinationCheck::CombinationCheck;
 
   void check_tensor_parallelism() const {
     ModelConfig const& model = config_.model;
@@ -81,24 +69,12 @@ class Checker {
     }
   }
 
-  void check_layout() const {
-    if (!sound({"model.layers", "parallel.pipeline", "parallel.interleave", "layout"})) return;
-    switch (config_.layout.kind) {
-      case LayerSplit::Kind::even:
-        return check_even_layout();
-      case LayerSplit::Kind::first_last:
-        return check_first_last_layout();
-      case LayerSplit::Kind::list:
-        return check_listed_layout();
-    }
-  }
-
   void check_recompute() const {
     if (!sound({"recompute"})) return;
     std::vector<RecomputePolicy> const& policies = config_.recompute;
     ConfigNode const section = root_.child("recompute");
     ConfigNode const per_stage = section.child("per_stage");
-    if (!per_stage.exists()) {
+    if (!per_stage.exists() && policies.size() == 1) {
       check_policy(policies.front(), section, largest_chunk({}));
       return;
     }
@@ -111,7 +87,7 @@ class Checker {
     }
     std::vector<ConfigNode> const items = per_stage.items();
     for (std::size_t stage = 0; stage < policies.size(); ++stage) {
-      check_policy(policies[stage], items[stage], largest_chunk(stage));
+      check_policy(policies[stage], items.empty() ? section : items[stage], largest_chunk(stage));
     }
   }
 
@@ -155,20 +131,6 @@ class Checker {
   }
 
  private:
-  bool sound(std::initializer_list<std::string_view> keys) const {
-    return std::all_of(keys.begin(), keys.end(),
-                       [&](std::string_view key) { return root_.diagnostics().is_sound(key); });
-  }
-
-  void refuse(std::string_view key, std::string_view value, std::string accepted) const {
-    ConfigNode const node = node_at(root_, key);
-    node.report(node.exists() ? node.found() : "'" + std::string{value} + "' (the default)",
-                std::move(accepted));
-  }
-  void refuse(std::string_view key, std::int64_t value, std::string accepted) const {
-    refuse(key, std::to_string(value), std::move(accepted));
-  }
-
   static std::string rounded(double value) {
     return value < 1e15 ? std::to_string(static_cast<std::int64_t>(value)) : "more than 10^15";
   }
@@ -197,99 +159,6 @@ class Checker {
     }
   }
 
-  void check_even_layout() const {
-    std::int64_t const p = config_.parallel.pipeline;
-    std::int64_t const m = config_.parallel.interleave;
-    std::int64_t const layers = config_.model.layers;
-    if (layers % (p * m) == 0) return;
-    std::string const layers_text = "model.layers (" + to_text(layers) + ")";
-    if (m == 1) {
-      refuse("parallel.pipeline", p, "a divisor of " + layers_text + ", or a layout");
-    } else if (layers % p == 0) {
-      refuse("parallel.interleave", m,
-             "a number whose product with parallel.pipeline (" + to_text(p) + ") divides " +
-                 layers_text + ", or a layout");
-    } else {
-      refuse("parallel.pipeline", p,
-             "a number whose product with parallel.interleave (" + to_text(m) + ") divides " +
-                 layers_text + ", or a layout");
-    }
-  }
-
-  void check_first_last_layout() const {
-    LayerSplit const& split = config_.layout;
-    ConfigNode const section = root_.child("layout");
-    std::int64_t const p = config_.parallel.pipeline;
-    std::int64_t const layers = config_.model.layers;
-    std::int64_t const between = p - (split.first ? 1 : 0) - (split.last ? 1 : 0);
-    std::int64_t const rest = layers - split.first.value_or(0) - split.last.value_or(0);
-    std::string const layers_text = "model.layers (" + to_text(layers) + ")";
-    if (between < 0) {
-      section.report("both first and last", "one of them, as parallel.pipeline is 1");
-    } else if (between == 0 && rest != 0) {
-      section.report("first and last with " + to_text(layers - rest) + " layers",
-                     layers_text + " in all");
-    } else if (between > 0 && (rest < between || rest % between != 0)) {
-      section.report(
-          "first and last that leave " + to_text(rest) + " layers",
-          "a multiple of the " + to_text(between) + " stages between them, of " + layers_text);
-    } else {
-      check_stage_layers();
-    }
-  }
-
-  void check_listed_layout() const {
-    std::vector<std::int64_t> const& list = config_.layout.list;
-    ConfigNode const section = root_.child("layout");
-    std::int64_t const p = config_.parallel.pipeline;
-    std::int64_t const m = config_.parallel.interleave;
-    auto const size = static_cast<std::int64_t>(list.size());
-    if (size != p && size != p * m) {
-      section.report(
-          "a list of " + to_text(size),
-          "a list of parallel.pipeline (" + to_text(p) + ") numbers" +
-              (m > 1 ? ", or of parallel.pipeline x parallel.interleave (" + to_text(p * m) + ")"
-                     : ""));
-      return;
-    }
-    std::int64_t const sum = std::accumulate(list.begin(), list.end(), std::int64_t{0});
-    if (sum != config_.model.layers) {
-      section.report("a list with " + to_text(sum) + " layers in all",
-                     "model.layers (" + to_text(config_.model.layers) + ") in all");
-      return;
-    }
-    check_stage_layers();
-  }
-
-  /// Pre: the counts of layers add up.
-  void check_stage_layers() const {
-    LayerSplit const& split = config_.layout;
-    ConfigNode const section = root_.child("layout");
-    std::int64_t const m = config_.parallel.interleave;
-    bool const is_per_stage =
-        static_cast<std::int64_t>(split.list.size()) != config_.parallel.pipeline * m;
-    std::vector<std::int64_t> stage_layers = split.list;
-    if (split.kind == LayerSplit::Kind::first_last) {
-      TrainingConfig whole_stages = config_;
-      whole_stages.parallel.interleave = 1;
-      stage_layers = layers_of_virtual_stages(whole_stages);
-    }
-    if (is_per_stage) {
-      auto const uneven = std::find_if(stage_layers.begin(), stage_layers.end(),
-                                       [&](std::int64_t layers) { return layers % m != 0; });
-      if (uneven != stage_layers.end()) {
-        section.report("a stage with " + to_text(*uneven) + " layers",
-                       "multiples of parallel.interleave (" + to_text(m) + ") for each stage");
-        return;
-      }
-    }
-    std::vector<std::int64_t> const layers = layers_of_virtual_stages(config_);
-    if (layers.size() > 2 && std::count(layers.begin() + 1, layers.end() - 1, 0) > 0) {
-      section.report("a virtual stage without layers",
-                     "at least one layer everywhere but on the first and last virtual stage");
-    }
-  }
-
   /// Layers of the largest chunk of a stage, or of all; nothing where the layout is not sound.
   std::optional<std::int64_t> largest_chunk(std::optional<std::size_t> stage) const {
     if (!sound({"model.layers", "parallel.pipeline", "parallel.interleave", "layout"})) {
@@ -309,8 +178,9 @@ class Checker {
                     std::optional<std::int64_t> chunk) const {
     if (policy.granularity != RecomputeGranularity::full) return;
     ConfigNode const layers = node.child("layers");
-    if (layers.exists() && chunk && policy.layers > *chunk && *chunk > 0) {
-      layers.report("a whole number from 1 to the layers of a chunk (" + to_text(*chunk) + ")");
+    if (chunk && policy.layers > *chunk && *chunk > 0) {
+      layers.report("'" + to_text(policy.layers) + "'",
+                    "a whole number from 1 to the layers of a chunk (" + to_text(*chunk) + ")");
     }
     if (!policy.sharded_checkpoints || !sound({"parallel.tensor", "parallel.sequence"})) return;
     ConfigNode const sharded = node.child("sharded_checkpoints");
@@ -320,19 +190,24 @@ class Checker {
       sharded.report("false, as parallel.sequence shards the checkpoints already");
     }
   }
-
-  TrainingConfig const& config_;
-  ConfigNode const& root_;
 };
 
 }  // namespace
+
+std::vector<Problem> problems_of(TrainingConfig const& config) {
+  YamlNode empty;
+  empty.kind = YamlNode::Kind::map;
+  Diagnostics diagnostics;
+  check_training_config(config, ConfigNode{empty, "", diagnostics});
+  return diagnostics.problems();
+}
 
 void check_training_config(TrainingConfig const& config, ConfigNode const& root) {
   Checker const checker{config, root};
   checker.check_tensor_parallelism();
   checker.check_batch();
   checker.check_schedule();
-  checker.check_layout();
+  check_layout(config, root);
   checker.check_recompute();
   checker.check_shards();
   checker.check_sizes();

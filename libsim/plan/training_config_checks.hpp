@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "libsim/config/config_node.hpp"
 #include "libsim/plan/training_config.hpp"
 
@@ -10,5 +12,9 @@ namespace stagecraft {
 /// `root` is the run file that `config` was read from. A combination is checked only where all its
 /// keys were read well, so that one mistake gives one problem.
 void check_training_config(TrainingConfig const& config, ConfigNode const& root);
+
+/// The same for a configuration that a program made and no file holds: the problems have keys but
+/// no places. Pre: every number is positive and the group of an interleaved schedule is set.
+std::vector<Problem> problems_of(TrainingConfig const& config);
 
 }  // namespace stagecraft

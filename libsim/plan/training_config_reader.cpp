@@ -148,8 +148,10 @@ nlohmann::ordered_json to_json(TrainingConfig const& config) {
       written(config.parallel, [](auto& v, auto const& fields) { visit_parallel(v, fields); });
   root["batch"] =
       written(config.batch, [](auto& v, auto const& fields) { visit_batch(v, fields); });
+  ScheduleConfig schedule = config.schedule;
+  if (schedule.group == 0) schedule.group = config.parallel.pipeline;
   root["schedule"] =
-      written(config.schedule, [](auto& v, auto const& fields) { visit_schedule(v, fields); });
+      written(schedule, [](auto& v, auto const& fields) { visit_schedule(v, fields); });
   root["recompute"] = to_json(config.recompute);
   root["memory"] =
       written(config.memory, [](auto& v, auto const& fields) { visit_memory(v, fields); });

@@ -128,18 +128,26 @@ std::string positional(Decimal const& decimal) {
   return decimal.digits.substr(0, at) + "." + decimal.digits.substr(at);
 }
 
+/// The last unit that `fits`; the first, which is the smallest, where none does.
+template <class Fits>
+Unit const& last_that_fits(std::span<Unit const> units, Fits const& fits) {
+  Unit const* chosen = units.data();
+  for (Unit const& unit : units) {
+    if (fits(unit)) chosen = &unit;
+  }
+  return *chosen;
+}
+
 /// Writes `value` in the largest decimal unit in which it is at least 1. Shifting the exponent of
 /// the shortest digits loses nothing, so the text parses back to the same double.
 std::string exact_real(double value, std::span<Unit const> units, std::string_view base) {
   if (value == 0) return "0 " + std::string{base};
   Decimal decimal = decimal_of(value);
-  Unit const* chosen = nullptr;
-  for (Unit const& unit : units) {
-    if (unit.binary != 0) continue;
-    if (chosen == nullptr || decimal.exponent > unit.decimal) chosen = &unit;
-  }
-  decimal.exponent -= chosen->decimal;
-  return positional(decimal) + " " + std::string{chosen->name};
+  Unit const& chosen = last_that_fits(units, [&](Unit const& unit) {
+    return unit.binary == 0 && decimal.exponent > unit.decimal;
+  });
+  decimal.exponent -= chosen.decimal;
+  return positional(decimal) + " " + std::string{chosen.name};
 }
 
 std::string three_digits(double value) {
@@ -153,12 +161,10 @@ std::string three_digits(double value) {
 
 std::string readable_real(double value, std::span<Unit const> units, std::string_view base) {
   if (value == 0) return "0 " + std::string{base};
-  Unit const* chosen = nullptr;
-  for (Unit const& unit : units) {
-    if (unit.binary != 0) continue;
-    if (chosen == nullptr || value >= std::pow(10.0, unit.decimal)) chosen = &unit;
-  }
-  return three_digits(value / std::pow(10.0, chosen->decimal)) + " " + std::string{chosen->name};
+  Unit const& chosen = last_that_fits(units, [&](Unit const& unit) {
+    return unit.binary == 0 && value >= std::pow(10.0, unit.decimal);
+  });
+  return three_digits(value / std::pow(10.0, chosen.decimal)) + " " + std::string{chosen.name};
 }
 
 }  // namespace
@@ -245,12 +251,11 @@ std::string exact_text(Seconds duration) { return exact_real(duration.value, tim
 
 std::string readable_text(Bytes size) {
   if (size.count() < 1024) return std::to_string(size.count()) + " B";
-  Unit const* chosen = nullptr;
   auto const value = static_cast<double>(size.count());
-  for (Unit const& unit : byte_units) {
-    if (unit.binary != 0 && value >= std::ldexp(1.0, unit.binary)) chosen = &unit;
-  }
-  return three_digits(std::ldexp(value, -chosen->binary)) + " " + std::string{chosen->name};
+  Unit const& chosen = last_that_fits(byte_units, [&](Unit const& unit) {
+    return unit.binary != 0 && value >= std::ldexp(1.0, unit.binary);
+  });
+  return three_digits(std::ldexp(value, -chosen.binary)) + " " + std::string{chosen.name};
 }
 
 std::string readable_text(BytesPerSecond rate) {

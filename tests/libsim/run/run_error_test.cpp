@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -102,6 +103,15 @@ TEST_CASE("a file that is missing, a folder or too large is refused by name", "[
   REQUIRE_THROWS_WITH(
       load_run_config("/dev/zero", {}),
       "/dev/zero: found more than 1 MiB; accepted: a configuration of at most 1 MiB");
+}
+
+TEST_CASE("a megabyte of mistakes is refused within seconds", "[run]") {
+  std::string const line = GENERATE("  tensr: 1\n", "  tensor: 1\n", "  other: {a: [1, 2]}\n");
+  std::string text = "parallel:\n";
+  while (text.size() + line.size() < (std::size_t{1} << 20)) text += line;
+  auto const start = std::chrono::steady_clock::now();
+  REQUIRE(message(text) != "no error");
+  REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::seconds{15});
 }
 
 TEST_CASE("sequence parallelism without tensor parallelism is a warning and has no effect",

@@ -1,0 +1,95 @@
+#include "apps/stagecraft/reproduce_command.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <stdexcept>
+
+#include "apps/stagecraft/command_line.hpp"
+#include "libsim/report/reproduction.hpp"
+#include "libsim/run/paper_config_folder.hpp"
+
+namespace stagecraft {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr char const* introduction =
+    "usage: stagecraft reproduce [table2 table4 table5 headline figure1 figure7 figure8 figure9 | all]\n"
+    "                            [options]\n\n"
+    "Predicts the tables and figures of Korthikanti et al. 2022 and prints them beside the published\n"
+    "values. Without a name: tables 2, 4 and 5.\n\n";
+
+constexpr char const* examples =
+    "\nexamples:\n"
+    "  stagecraft reproduce table5\n"
+    "  stagecraft reproduce all --output reproduction\n"
+    "  stagecraft reproduce figure9 --json\n";
+
+po::options_description describe_options() {
+  po::options_description options{"options"};
+  auto add = options.add_options();
+  add("output",
+      po::value<std::string>()->value_name("DIR"),
+      "also write every table and figure as CSV, and all as reproduction.json, into this folder");
+  add("json", "print one JSON document");
+  add("help,h", "print this");
+  return options;
+}
+
+std::vector<std::string> chosen(std::vector<std::string> words) {
+  std::vector<std::string_view> const known = reproducible();
+  if (words.empty()) return {"table2", "table4", "table5"};
+  if (words.size() == 1 && words.front() == "all") return {known.begin(), known.end()};
+  for (std::string const& word : words) {
+    if (std::find(known.begin(), known.end(), word) != known.end()) continue;
+    std::string names;
+    for (std::string_view const name : known) names += std::string{name} + ", ";
+    throw CommandLineError{"found '" + word + "'; accepted: " + names + "all"};
+  }
+  return words;
+}
+
+void write_file(std::filesystem::path const& path, std::string const& text) {
+  std::filesystem::path partial = path;
+  partial += ".partial";
+  std::ofstream file{partial, std::ios::binary};
+  file << text;
+  file.close();
+  if (!file) throw std::runtime_error("could not write '" + partial.string() + "'");
+  std::filesystem::rename(partial, path);
+}
+
+void write_folder(std::filesystem::path const& folder, std::vector<Reproduction> const& all) {
+  std::filesystem::create_directories(folder);
+  for (Reproduction const& one : all) write_file(folder / (one.name + ".csv"), to_csv(one));
+  write_file(folder / "reproduction.json", to_json(all).dump(1) + "\n");
+}
+
+}  // namespace
+
+int reproduce_command(std::vector<std::string> const& arguments) {
+  po::options_description const options = describe_options();
+  std::vector<std::string> words;
+  po::variables_map const values = parse_options(arguments, options, words);
+  if (values.count("help") > 0) {
+    std::cout << introduction << options << examples;
+    return 0;
+  }
+  std::vector<Reproduction> all;
+  for (std::string const& what : chosen(words)) {
+    std::vector<Reproduction> const parts = reproduce(what, paper_config_folder());
+    all.insert(all.end(), parts.begin(), parts.end());
+  }
+  if (values.count("json") > 0) {
+    std::cout << to_json(all).dump(1) << '\n';
+  } else {
+    for (std::size_t i = 0; i < all.size(); ++i) std::cout << (i == 0 ? "" : "\n") << to_text(all[i]);
+  }
+  if (values.count("output") > 0) write_folder(values["output"].as<std::string>(), all);
+  return 0;
+}
+
+}  // namespace stagecraft

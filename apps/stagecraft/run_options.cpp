@@ -1,0 +1,51 @@
+#include "apps/stagecraft/run_options.hpp"
+
+#include <iostream>
+
+#include "apps/stagecraft/command_line.hpp"
+
+namespace stagecraft {
+
+namespace po = boost::program_options;
+
+void add_run_options(po::options_description& options) {
+  auto add = options.add_options();
+  add("set",
+      po::value<std::vector<std::string>>()->composing()->value_name("KEY=VALUE"),
+      "override a key of the run file, e.g. --set parallel.tensor=4; may be repeated");
+  add("print-config", "print the effective configuration, which loads again, and stop");
+  add("json", "print one JSON document");
+  add("help,h", "print this");
+}
+
+RunArguments read_run_arguments(std::vector<std::string> const& arguments,
+                                po::options_description const& options,
+                                std::string const& introduction,
+                                std::string const& examples) {
+  RunArguments result;
+  std::vector<std::string> positional;
+  result.values = parse_options(arguments, options, positional);
+  if (result.values.count("help") > 0) {
+    std::cout << introduction << options << examples;
+    result.is_over = true;
+    return result;
+  }
+  if (positional.size() != 1) {
+    throw CommandLineError{"CONFIG: found " + std::to_string(positional.size()) +
+                           " files; accepted: one run file"};
+  }
+  std::vector<std::string> const overrides = result.values.count("set") > 0
+                                                 ? result.values["set"].as<std::vector<std::string>>()
+                                                 : std::vector<std::string>{};
+  result.config = load_run_config(positional.front(), overrides);
+  for (std::string const& warning : result.config.warnings) {
+    std::cerr << "warning: " << warning << '\n';
+  }
+  if (result.values.count("print-config") > 0) {
+    std::cout << to_yaml(result.config);
+    result.is_over = true;
+  }
+  return result;
+}
+
+}  // namespace stagecraft

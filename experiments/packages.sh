@@ -1,0 +1,65 @@
+#!/bin/sh
+# Installs the Debian 12 packages that are missing, and nothing where none is.
+#
+# usage: experiments/packages.sh SET...
+#   build   what the programs are built with
+#   test    what their tests need besides
+#   checks  what `tests/run.sh --all` needs besides: clang, clang-tidy, clang-format, sanitizers
+#   figures what draws the figures from the data that `stagecraft reproduce` writes
+set -eu
+
+build='g++ cmake ninja-build libboost-program-options-dev libyaml-cpp-dev libhdf5-dev zlib1g-dev
+  nlohmann-json3-dev libssl-dev'
+test='catch2 git python3 python3-h5py python3-yaml bsdutils'
+checks='clang clang-tidy-14 clang-format-14 libclang-rt-14-dev'
+figures='python3 python3-matplotlib'
+
+wanted=
+for set in "$@"; do
+  case $set in
+    build) wanted="$wanted $build" ;;
+    test) wanted="$wanted $test" ;;
+    checks) wanted="$wanted $checks" ;;
+    figures) wanted="$wanted $figures" ;;
+    *)
+      echo "packages.sh: found '$set'; accepted: build, test, checks, figures" >&2
+      exit 2
+      ;;
+  esac
+done
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "packages.sh: this is not Debian, so nothing is installed; needed are the equivalents of:" >&2
+  echo $wanted >&2
+  exit 0
+fi
+
+missing=
+for package in $wanted; do
+  # `dpkg -s` also succeeds for a package that was removed and left its configuration behind.
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ]; then
+  as_root=
+elif command -v sudo >/dev/null; then
+  as_root=sudo
+else
+  echo "packages.sh: neither root nor sudo; as root, run: apt-get install$missing" >&2
+  exit 1
+fi
+
+# apt's own words are shown only where it fails.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quietly() {
+  $as_root env DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1 </dev/null && return
+  cat "$log" >&2
+  echo "packages.sh: could not install:$missing" >&2
+  exit 1
+}
+echo "packages.sh: installing:$missing" >&2
+quietly apt-get -q update
+quietly apt-get -q -y --no-install-recommends install $missing

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Builds stagecraft and reproduces the paper: prints tables 2, 4 and 5 beside its values, and leaves
+# the data of every table and figure and a trace of each of table 5's eight rows in
+# build/reproduction/. Runs from any folder; installs missing Debian packages by itself.
+set -eu
+cd "$(dirname "$0")/.."
+
+results=build/reproduction
+program=build/plain/apps/stagecraft/stagecraft
+
+# Standard output is for the tables.
+{
+  ./experiments/packages.sh build
+  cmake -G Ninja -B build/plain -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF
+  cmake --build build/plain
+} >&2
+
+mkdir -p "$results/traces"
+$program reproduce all --output "$results" >"$results/all.txt"
+for run in 22b-full 22b-present 175b-full 175b-present 530b-full 530b-present 1t-full 1t-present; do
+  $program simulate "configs/paper/$run.yaml" --trace "$results/traces/$run.h5" >/dev/null
+done
+$program reproduce table2 table4 table5
+echo
+echo "Every table and figure: $results; traces of table 5's rows: $results/traces"

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "libsim/config/config_node.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// A configuration under check, with the run file that it was read from: what the checks of
+/// combinations share.
+class CombinationCheck {
+ public:
+  /// Both must outlive the check.
+  CombinationCheck(TrainingConfig const& config, ConfigNode const& root)
+      : config_{config}, root_{root} {}
+
+ protected:
+  /// Whether all these dotted keys were read well.
+  bool sound(std::initializer_list<std::string_view> keys) const;
+
+  /// Reports the value of a dotted key; `value` is what holds where the file leaves it out.
+  void refuse(std::string_view key, std::string_view value, std::string accepted) const;
+  void refuse(std::string_view key, std::int64_t value, std::string accepted) const;
+
+  static std::string to_text(std::int64_t value) { return std::to_string(value); }
+
+  TrainingConfig const& config_;
+  ConfigNode const& root_;
+};
+
+}  // namespace stagecraft

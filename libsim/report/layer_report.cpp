@@ -1,0 +1,198 @@
+#include "libsim/report/layer_report.hpp"
+
+#include <map>
+
+#include "libsim/model/blocks.hpp"
+#include "libsim/report/text_table.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::string shape_text(Shape const& shape) {
+  std::string text;
+  for (int i = 0; i < shape.rank(); ++i) text += (i == 0 ? "" : " x ") + std::to_string(shape[i]);
+  return text;
+}
+
+std::string shape_of(BlockProgram const& block, Op const& op) {
+  if (op.kind == OpKind::gemm) {
+    std::string const batch = op.gemm.batch > 1 ? std::to_string(op.gemm.batch) + " of " : "";
+    return batch + std::to_string(op.gemm.m) + " x " + std::to_string(op.gemm.n) + " x " +
+           std::to_string(op.gemm.k);
+  }
+  TensorList const& operands = op.writes.size() > 0 ? op.writes : op.reads;
+  return operands.size() > 0 ? shape_text(block.tensor(operands[0]).shape) : "";
+}
+
+/// Bytes of each saved buffer, credited to the op that first writes it.
+std::map<TensorId, std::int64_t> saved_buffers(BlockProgram const& block) {
+  std::map<TensorId, std::int64_t> saved;
+  for (BufferLife const& life : block.lives) {
+    if (life.is_saved()) saved[life.buffer] = block.tensor(life.buffer).bytes().count();
+  }
+  return saved;
+}
+
+void append_ops(LayerReport& report,
+                BlockProgram const& block,
+                Pass pass,
+                PassTimes const& times,
+                std::map<TensorId, std::int64_t>& saved) {
+  std::vector<Op> const& ops = block.ops(pass);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    Op const& op = ops[i];
+    LayerOpRow row;
+    row.op = to_string(op.name);
+    row.phase = name_of(op.phase);
+    row.stream = name_of(op.stream);
+    row.shape = shape_of(block, op);
+    row.flops = op.flops;
+    row.bytes = op.payload > Bytes{0} ? op.payload.count() : op.traffic.count();
+    if (pass == Pass::forward) {
+      for (TensorId const id : op.writes) {
+        auto const buffer = saved.find(block.tensor(id).buffer);
+        if (buffer == saved.end()) continue;
+        row.saved_bytes += buffer->second;
+        saved.erase(buffer);
+      }
+    }
+    row.start_seconds = to_seconds(times.start[i]);
+    row.seconds = to_seconds(times.end[i] - times.start[i]);
+    report.ops.push_back(std::move(row));
+  }
+}
+
+/// The paper's heading for a tensor, by the op program's name of it.
+std::string part_of(Name const& name) {
+  std::string_view const owner = name.owner;
+  if (owner.ends_with("_norm")) return "norms";
+  if (owner.starts_with("mlp")) return "MLP";
+  if (owner.starts_with("attention") || owner == "core_attention") return "attention";
+  return std::string{owner};
+}
+
+std::string milliseconds(double seconds) { return decimals(1e3 * seconds, 3); }
+std::string megabytes(std::int64_t bytes) { return decimals(static_cast<double>(bytes) * 1e-6, 2); }
+
+std::string in_hidden_states(LayerReport const& report, std::int64_t bytes) {
+  return decimals(static_cast<double>(bytes) / static_cast<double>(report.hidden_bytes), 3);
+}
+
+std::string ops_text(LayerReport const& report) {
+  TextTable table{{{"op", Align::left},
+                   {"phase", Align::left},
+                   {"stream", Align::left},
+                   {"shape", Align::left},
+                   {"GFLOP"},
+                   {"MB"},
+                   {"saved MB"},
+                   {"start ms"},
+                   {"ms"}}};
+  for (LayerOpRow const& row : report.ops) {
+    bool const is_marker = row.bytes == 0 && row.flops == 0;
+    table.add_row({row.op,
+                   row.phase,
+                   row.stream == "tensor_parallel" ? "tensor" : row.stream,
+                   row.shape,
+                   row.flops > 0 ? decimals(static_cast<double>(row.flops) * 1e-9, 1) : "",
+                   is_marker ? "" : megabytes(row.bytes),
+                   row.saved_bytes > 0 ? megabytes(row.saved_bytes) : "",
+                   milliseconds(row.start_seconds),
+                   milliseconds(row.seconds)});
+  }
+  return table.text();
+}
+
+std::string saved_text(LayerReport const& report) {
+  TextTable table{{{"kept from forward to backward", Align::left},
+                   {"", Align::left},
+                   {"bytes"},
+                   {"sbh"}}};
+  std::map<std::string, std::int64_t> sums;
+  for (SavedTensorRow const& row : report.saved) {
+    sums[row.part] += row.bytes;
+    table.add_row({row.part, row.tensor, std::to_string(row.bytes), in_hidden_states(report, row.bytes)});
+  }
+  table.add_rule();
+  for (auto const& [part, bytes] : sums) {
+    table.add_row({part, "", std::to_string(bytes), in_hidden_states(report, bytes)});
+  }
+  table.add_row({"all", "", std::to_string(report.saved_bytes), in_hidden_states(report, report.saved_bytes)});
+  if (report.paper_bytes) {
+    table.add_row({"the paper's table 2",
+                   "",
+                   std::to_string(*report.paper_bytes),
+                   in_hidden_states(report, *report.paper_bytes)});
+  }
+  return table.text();
+}
+
+}  // namespace
+
+std::vector<LayerReport> report_layers(TrainingPlan const& plan, CostModel const& cost) {
+  std::vector<LayerReport> reports;
+  BlockShape const& shape = plan.shape;
+  for (BlockProgram const& block : plan.blocks) {
+    if (block.kind != BlockProgram::Kind::layers) continue;
+    LayerReport& report = reports.emplace_back();
+    report.layers = block.layers;
+    report.hidden_bytes = shape.model.sequence * shape.micro * shape.model.hidden;
+    PassTimes const forward = time_pass(block, Pass::forward, cost);
+    PassTimes const backward = time_pass(block, Pass::backward, cost);
+    report.forward_seconds = to_seconds(forward.duration);
+    report.backward_seconds = to_seconds(backward.backward);
+    report.recompute_seconds = to_seconds(backward.recompute);
+    std::map<TensorId, std::int64_t> saved = saved_buffers(block);
+    for (auto const& [buffer, bytes] : saved) {
+      Name const& name = block.tensor(buffer).name;
+      report.saved.push_back({part_of(name), to_string(name), bytes});
+    }
+    report.saved_bytes = saved_bytes(block).count();
+    append_ops(report, block, Pass::forward, forward, saved);
+    append_ops(report, block, Pass::backward, backward, saved);
+    RecomputePolicy const& policy = block.policy;
+    if (block.layers == 1 && has_paper_bytes(shape, policy)) {
+      report.paper_bytes = paper_bytes(shape, policy).count();
+    }
+  }
+  return reports;
+}
+
+std::string to_text(LayerReport const& report) {
+  std::string text = ops_text(report) + "\n" + saved_text(report) + "\nforward " +
+                     milliseconds(report.forward_seconds) + " ms, backward " +
+                     milliseconds(report.backward_seconds) + " ms, recompute " +
+                     milliseconds(report.recompute_seconds) + " ms";
+  if (report.layers > 1) text += " for a group of " + std::to_string(report.layers) + " layers";
+  return text + "\n";
+}
+
+nlohmann::ordered_json to_json(LayerReport const& report) {
+  using Json = nlohmann::ordered_json;
+  Json ops = Json::array();
+  for (LayerOpRow const& row : report.ops) {
+    ops.push_back({{"op", row.op},
+                   {"phase", row.phase},
+                   {"stream", row.stream},
+                   {"shape", row.shape},
+                   {"flops", row.flops},
+                   {"bytes", row.bytes},
+                   {"saved_bytes", row.saved_bytes},
+                   {"start_seconds", row.start_seconds},
+                   {"seconds", row.seconds}});
+  }
+  Json saved = Json::array();
+  for (SavedTensorRow const& row : report.saved) {
+    saved.push_back({{"part", row.part}, {"tensor", row.tensor}, {"bytes", row.bytes}});
+  }
+  return {{"layers", report.layers},
+          {"forward_seconds", report.forward_seconds},
+          {"backward_seconds", report.backward_seconds},
+          {"recompute_seconds", report.recompute_seconds},
+          {"saved_bytes", report.saved_bytes},
+          {"paper_bytes", report.paper_bytes ? Json(*report.paper_bytes) : Json(nullptr)},
+          {"ops", ops},
+          {"saved", saved}};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libsim/engine/block_times.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// One op of a layer: what `stagecraft layer` prints a line of.
+struct LayerOpRow {
+  std::string op;
+  std::string phase;
+  std::string stream;
+  std::string shape;  ///< of a GEMM "batch x m x n x k", else of what it writes (reads, if nothing)
+  std::int64_t flops = 0;
+  std::int64_t bytes = 0;        ///< moved to and from memory, or of a collective's whole tensor
+  std::int64_t saved_bytes = 0;  ///< of its results that backward reads
+  double start_seconds = 0;      ///< from the start of its pass
+  double seconds = 0;
+};
+
+/// One tensor that a layer keeps from forward to backward.
+struct SavedTensorRow {
+  std::string part;  ///< of the paper's list: norms, attention or MLP
+  std::string tensor;
+  std::int64_t bytes = 0;
+};
+
+/// A layer block, op by op.
+struct LayerReport {
+  int layers = 1;  ///< of a full-recompute group
+  std::vector<LayerOpRow> ops;
+  std::vector<SavedTensorRow> saved;
+  double forward_seconds = 0;
+  double backward_seconds = 0;   ///< without recompute
+  double recompute_seconds = 0;
+  std::int64_t saved_bytes = 0;
+  std::optional<std::int64_t> paper_bytes;
+  std::int64_t hidden_bytes = 0;  ///< sbh elements at one byte: the unit of the paper's closed forms
+};
+
+/// Reports on every distinct layer block of a plan: one where all layers have one policy.
+std::vector<LayerReport> report_layers(TrainingPlan const& plan, CostModel const& cost);
+
+std::string to_text(LayerReport const& report);
+nlohmann::ordered_json to_json(LayerReport const& report);
+
+}  // namespace stagecraft

@@ -1,0 +1,199 @@
+#include "libsim/report/pipeline_picture.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <sstream>
+#include <vector>
+
+namespace stagecraft {
+
+namespace {
+
+// Backgrounds of the 256-colour palette: blues and greens of like brightness, so that black text
+// reads on all of them; chunks take turns.
+constexpr std::array<int, 4> forward_backgrounds{117, 75, 153, 111};
+constexpr std::array<int, 4> backward_backgrounds{114, 71, 157, 108};
+constexpr int no_background = 0;
+constexpr char no_character = '\0';
+
+constexpr char const* idle_glyph = "·";
+constexpr char const* forward_shade = "░";
+constexpr char const* backward_shade = "▓";
+
+std::string text_of(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+std::size_t digits(std::size_t number) { return std::to_string(number).size(); }
+
+/// How time becomes columns, and what a cell says.
+struct Layout {
+  std::size_t label = 0;    ///< columns before a row's cells
+  std::size_t columns = 0;  ///< for cells
+  double columns_per_tick = 0;
+  bool is_cut = false;  ///< the schedule goes on beyond the last column
+  bool has_chunks = false;
+  bool loses_cells = false;  ///< some computation is shorter than a column
+  int largest_microbatch = 0;
+
+  std::size_t column(SimTime time) const {
+    auto const at = std::llround(static_cast<double>(time.count()) * columns_per_tick);
+    return std::min(static_cast<std::size_t>(at), columns);
+  }
+};
+
+Layout make_layout(ScheduleTimeline const& played, std::size_t width) {
+  Layout layout;
+  SimTime shortest = SimTime::max();
+  SimTime longest{0};
+  for (auto const& rank : played.computations) {
+    for (ChunkSpan const& span : rank) {
+      SimTime const duration = span.end - span.start;
+      longest = std::max(longest, duration);
+      if (duration > SimTime{0}) shortest = std::min(shortest, duration);
+      layout.largest_microbatch = std::max(layout.largest_microbatch, span.run.microbatch);
+      layout.has_chunks = layout.has_chunks || span.run.chunk > 0;
+    }
+  }
+  assert(longest > SimTime{0});
+  layout.label = 5 + digits(played.computations.size() - 1) + 2;  // "rank 12 |"
+  layout.columns = width - layout.label;
+
+  // A number, a letter for the chunk if there are several, and a column of shade.
+  auto const roomy = static_cast<int>(digits(static_cast<std::size_t>(layout.largest_microbatch))) +
+                     (layout.has_chunks ? 2 : 1);
+  SimTime const unit = std::max(shortest, longest / 4);
+  auto const columns_for = [&](int unit_columns) {
+    layout.columns_per_tick = unit_columns / static_cast<double>(unit.count());
+    return static_cast<double>(played.timeline.makespan.count()) * layout.columns_per_tick;
+  };
+  int unit_columns = roomy;
+  while (unit_columns > 1 && columns_for(unit_columns) > static_cast<double>(layout.columns)) {
+    --unit_columns;
+  }
+  double const needed = std::ceil(columns_for(unit_columns) - 0.5);
+  layout.is_cut = needed > static_cast<double>(layout.columns);
+  if (!layout.is_cut) layout.columns = static_cast<std::size_t>(needed);
+  layout.loses_cells = shortest * unit_columns < unit;
+  return layout;
+}
+
+/// What stands in one column of a row: a character of a cell's text, or a shade.
+struct Glyph {
+  char character = no_character;
+  char const* shade = idle_glyph;
+  int background = no_background;
+};
+
+/// Writes a computation into the columns of its row.
+void draw_cell(std::vector<Glyph>& row,
+               ChunkSpan const& span,
+               Layout const& layout,
+               Colour colour) {
+  std::size_t const first = layout.column(span.start);
+  std::size_t const last = layout.column(span.end);
+  bool const is_forward = span.run.kind == ChunkRun::Kind::forward;
+  auto const chunk = static_cast<std::size_t>(span.run.chunk);
+
+  std::string const number = std::to_string(span.run.microbatch);
+  std::string letter;
+  if (layout.has_chunks) {
+    letter = static_cast<char>((is_forward ? 'a' : 'A') + static_cast<int>(chunk % 26));
+  }
+  // Without a letter it is the shade that tells forward from backward, so a column is kept for it.
+  std::size_t const room = last - first - (letter.empty() && last > first ? 1 : 0);
+  std::string const text = number.size() + letter.size() <= room ? number + letter
+                           : letter.size() <= room               ? letter
+                                                                 : std::string{};
+  for (std::size_t at = first; at < last; ++at) {
+    Glyph& glyph = row[at];
+    if (at - first < text.size()) glyph.character = text[at - first];
+    glyph.shade = colour == Colour::ansi ? " " : is_forward ? forward_shade : backward_shade;
+    auto const& backgrounds = is_forward ? forward_backgrounds : backward_backgrounds;
+    glyph.background = backgrounds[chunk % backgrounds.size()];
+  }
+}
+
+std::string paint(std::vector<Glyph> const& row, Colour colour) {
+  std::string line;
+  int background = no_background;
+  for (Glyph const& glyph : row) {
+    if (colour == Colour::ansi && glyph.background != background) {
+      background = glyph.background;
+      line += background == no_background ? "\x1b[0m"
+                                          : "\x1b[30;48;5;" + std::to_string(background) + "m";
+    }
+    if (glyph.character != no_character) {
+      line += glyph.character;
+    } else {
+      line += glyph.shade;
+    }
+  }
+  if (background != no_background && colour == Colour::ansi) line += "\x1b[0m";
+  return line;
+}
+
+/// The line above the rows: time at the left and at the right end.
+std::string axis(ScheduleTimeline const& played, Layout const& layout) {
+  SimTime const end =
+      layout.is_cut
+          ? SimTime{std::llround(static_cast<double>(layout.columns) / layout.columns_per_tick)}
+          : played.timeline.makespan;
+  std::string const text = text_of(played.in_units(end));
+  std::string line = "time";
+  line.resize(layout.label, ' ');
+  line += '0';
+  std::size_t const right = layout.label + layout.columns;
+  line.resize(std::max(line.size() + 1, right - std::min(right, text.size())), ' ');
+  return line + text + '\n';
+}
+
+std::string legend(ScheduleTimeline const& played, Layout const& layout, Colour colour) {
+  std::string text;
+  if (layout.is_cut) {
+    SimTime const shown{
+        std::llround(static_cast<double>(layout.columns) / layout.columns_per_tick)};
+    text += "cut at " + text_of(played.in_units(shown)) + " of " +
+            text_of(played.in_units(played.timeline.makespan)) + ": a wider terminal shows more\n";
+  }
+  if (layout.loses_cells) text += "a computation shorter than a column may be missing\n";
+  auto const sample = [&](ChunkRun::Kind kind) {
+    std::vector<Glyph> cell(layout.has_chunks ? 3 : 2);
+    Layout one = layout;
+    one.columns = cell.size();
+    one.columns_per_tick = 1;
+    ChunkSpan const span{{kind, 0, 0}, SimTime{0}, SimTime{static_cast<int>(cell.size())}};
+    draw_cell(cell, span, one, colour);
+    return paint(cell, colour);
+  };
+  text += sample(ChunkRun::Kind::forward) + " forward and " + sample(ChunkRun::Kind::backward) +
+          " backward of microbatch 0";
+  if (layout.has_chunks) text += " in chunk 0 (b: chunk 1)";
+  return text + ", " + idle_glyph + " idle\n";
+}
+
+}  // namespace
+
+std::string draw_pipeline(ScheduleTimeline const& played, TextStyle const& style) {
+  Layout const layout = make_layout(played, static_cast<std::size_t>(std::max(style.width, 40)));
+  std::string picture = axis(played, layout);
+  for (std::size_t rank = 0; rank < played.computations.size(); ++rank) {
+    std::string const number = std::to_string(rank);
+    picture += "rank ";
+    picture.append(layout.label - 7 - number.size(), ' ');
+    picture += number + " │";
+    std::vector<Glyph> row(layout.columns);
+    for (ChunkSpan const& span : played.computations[rank]) {
+      draw_cell(row, span, layout, style.colour);
+    }
+    picture += paint(row, style.colour) + '\n';
+  }
+  return picture + legend(played, layout, style.colour);
+}
+
+}  // namespace stagecraft

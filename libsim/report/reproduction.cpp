@@ -1,0 +1,183 @@
+#include "libsim/report/reproduction.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+
+#include "libsim/report/paper_figures.hpp"
+#include "libsim/report/paper_tables.hpp"
+#include "libsim/report/text_table.hpp"
+
+namespace stagecraft {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  std::vector<Reproduction> (*predict)(std::filesystem::path const&);
+};
+
+constexpr std::array entries{Entry{"table2", reproduce_table2},
+                             Entry{"table4", reproduce_table4},
+                             Entry{"table5", reproduce_table5},
+                             Entry{"headline", reproduce_headline},
+                             Entry{"figure1", reproduce_figure1},
+                             Entry{"figure7", reproduce_figure7},
+                             Entry{"figure8", reproduce_figure8},
+                             Entry{"figure9", reproduce_figure9}};
+
+template <typename Fold>
+double fold_errors(Reproduction const& reproduction, Fold fold) {
+  double result = 0;
+  for (ReproductionRow const& row : reproduction.rows) {
+    if (auto const error = row.error_percent()) result = fold(result, std::abs(*error));
+  }
+  return result;
+}
+
+/// A number in the unit that its quantity is read in: bytes as GiB, seconds of a layer as ms, shares in
+/// percent.
+struct Display {
+  double factor;
+  int digits;
+  std::string_view unit;
+  bool is_share;  ///< its error is read in points, not in percent of it
+};
+
+Display display_of(ReproductionRow const& row) {
+  if (row.quantity.ends_with("bytes")) return {1.0 / (1 << 30), 3, "GiB", false};
+  if (row.quantity == "iteration_seconds") return {1, 2, "s", false};
+  if (row.quantity.ends_with("seconds")) return {1e3, 2, "ms", false};
+  if (row.quantity.ends_with("percent")) return {1, 2, "%", true};
+  return {100, 1, "%", true};  // mfu, hfu
+}
+
+/// "+1.25 %", or "+0.8 points" for a share; empty where the paper gives no number.
+std::string error_text(ReproductionRow const& row) {
+  if (!row.published) return "";
+  Display const display = display_of(row);
+  if (!display.is_share) return signed_decimals(row.error_percent().value_or(0), 2) + " %";
+  return signed_decimals((row.predicted - *row.published) * display.factor, display.digits) +
+         " points";
+}
+
+std::string closing_line(Reproduction const& reproduction) {
+  double sum = 0;
+  double most = 0;
+  int count = 0;
+  bool is_share = false;
+  for (ReproductionRow const& row : reproduction.rows) {
+    if (!row.published) continue;
+    Display const display = display_of(row);
+    is_share = is_share || display.is_share;
+    double const error = std::abs(display.is_share
+                                      ? (row.predicted - *row.published) * display.factor
+                                      : row.error_percent().value_or(0));
+    sum += error;
+    most = std::max(most, error);
+    ++count;
+  }
+  if (count == 0) return "";
+  std::string const unit = is_share ? " points" : " %";
+  return "mean error " + decimals(sum / count, 2) + unit + ", largest " + decimals(most, 2) + unit +
+         "\n";
+}
+
+}  // namespace
+
+std::optional<double> ReproductionRow::error_percent() const {
+  if (!published || *published == 0) return std::nullopt;
+  return 100 * (predicted / *published - 1);
+}
+
+double Reproduction::mean_error_percent() const {
+  auto const count = std::count_if(
+      rows.begin(), rows.end(), [](auto const& row) { return row.error_percent().has_value(); });
+  double const sum = fold_errors(*this, [](double total, double error) { return total + error; });
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+double Reproduction::max_error_percent() const {
+  return fold_errors(*this, [](double most, double error) { return std::max(most, error); });
+}
+
+std::vector<std::string_view> reproducible() {
+  std::vector<std::string_view> names;
+  for (Entry const& entry : entries) names.push_back(entry.name);
+  return names;
+}
+
+std::vector<Reproduction> reproduce(std::string_view what, std::filesystem::path const& paper_configs) {
+  for (Entry const& entry : entries) {
+    if (entry.name == what) return entry.predict(paper_configs);
+  }
+  throw std::invalid_argument("nothing to reproduce is called '" + std::string{what} + "'");
+}
+
+std::string to_text(Reproduction const& reproduction) {
+  bool const has_stages =
+      std::any_of(reproduction.rows.begin(), reproduction.rows.end(), [](auto const& row) {
+        return row.stage.has_value();
+      });
+  std::vector<TextTable::Column> columns{
+      {"model", Align::left}, {"case", Align::left}, {"quantity", Align::left}};
+  if (has_stages) columns.push_back({"stage"});
+  columns.insert(columns.end(),
+                 {{"published", Align::right},
+                  {"predicted", Align::right},
+                  {"", Align::left},
+                  {"error", Align::right}});
+  TextTable table{columns};
+  for (ReproductionRow const& row : reproduction.rows) {
+    Display const display = display_of(row);
+    std::vector<std::string> cells{row.model, row.case_name, row.quantity};
+    if (has_stages) cells.push_back(row.stage ? std::to_string(*row.stage) : "");
+    cells.push_back(row.published ? decimals(*row.published * display.factor, display.digits) : "");
+    cells.push_back(decimals(row.predicted * display.factor, display.digits));
+    cells.emplace_back(display.unit);
+    cells.push_back(error_text(row));
+    table.add_row(std::move(cells));
+  }
+  return reproduction.name + ": " + reproduction.title + "\n" + table.text() +
+         closing_line(reproduction);
+}
+
+std::string to_csv(Reproduction const& reproduction) {
+  std::string text = "model,case,quantity,stage,published,predicted,error_percent\n";
+  for (ReproductionRow const& row : reproduction.rows) {
+    auto const optional = [](std::optional<double> value) {
+      return value ? nlohmann::json(*value).dump() : std::string{};
+    };
+    text += row.model + ',' + row.case_name + ',' + row.quantity + ',' +
+            (row.stage ? std::to_string(*row.stage) : "") + ',' + optional(row.published) + ',' +
+            optional(row.predicted) + ',' + optional(row.error_percent()) + '\n';
+  }
+  return text;
+}
+
+nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions) {
+  using Json = nlohmann::ordered_json;
+  auto const optional = [](std::optional<double> value) {
+    return value ? Json(*value) : Json(nullptr);
+  };
+  Json json;
+  Json errors = Json::object();
+  for (Reproduction const& reproduction : reproductions) {
+    Json rows = Json::array();
+    for (ReproductionRow const& row : reproduction.rows) {
+      Json entry = {{"model", row.model}, {"case", row.case_name}, {"quantity", row.quantity}};
+      if (row.stage) entry["stage"] = *row.stage;
+      entry["published"] = optional(row.published);
+      entry["predicted"] = row.predicted;
+      entry["error_percent"] = optional(row.error_percent());
+      rows.push_back(entry);
+    }
+    json[reproduction.name] = rows;
+    errors[reproduction.name] = {{"mean_percent", reproduction.mean_error_percent()},
+                                 {"max_percent", reproduction.max_error_percent()}};
+  }
+  json["errors"] = errors;
+  return json;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,86 @@
+#include "libsim/report/simulation_json.hpp"
+
+#include <string>
+
+#include "libsim/model/blocks.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json seconds(SimTime time) { return to_seconds(time); }
+
+Json layer_json(std::optional<LayerResult> const& layer) {
+  Json json = {{"forward_seconds", nullptr},
+               {"backward_seconds", nullptr},
+               {"recompute_seconds", nullptr},
+               {"saved_bytes", nullptr},
+               {"paper_bytes", nullptr}};
+  if (!layer) return json;
+  json["forward_seconds"] = seconds(layer->forward);
+  json["backward_seconds"] = seconds(layer->backward);
+  json["recompute_seconds"] = seconds(layer->recompute);
+  json["saved_bytes"] = layer->saved.count();
+  if (layer->paper) json["paper_bytes"] = layer->paper->count();
+  return json;
+}
+
+Json stage_json(StageResult const& stage) {
+  return {{"stage", stage.stage},
+          {"layers", stage.layers},
+          {"in_flight_chunks", stage.in_flight_chunks},
+          {"busy_seconds", seconds(stage.busy)},
+          {"fits", stage.fits},
+          {"peak_bytes", stage.peak()},
+          {"peak_at_seconds", seconds(stage.peak_at)},
+          {"at_peak", to_json(stage.at_peak)},
+          {"activation_peak_bytes", stage.activation_peak}};
+}
+
+Json breakdown_json(Breakdown const& breakdown) {
+  TimeShares const& shares = breakdown.shares;
+  return {{"forward", seconds(shares.forward)},
+          {"backward", seconds(shares.backward)},
+          {"recompute", seconds(shares.recompute)},
+          {"pipeline_transfer", seconds(breakdown.transfer)},
+          {"bubble", seconds(breakdown.bubble)},
+          {"data_parallel", seconds(shares.data_parallel)},
+          {"head_and_embedding", seconds(shares.head_and_embedding)},
+          {"optimizer", seconds(shares.optimizer)}};
+}
+
+}  // namespace
+
+Json to_json(CategoryBytes const& bytes) {
+  Json json;
+  for (int i = 0; i < category_count; ++i) {
+    auto const category = static_cast<Category>(i);
+    json[std::string{name_of(category)}] = bytes[category];
+  }
+  return json;
+}
+
+Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
+  Json stages = Json::array();
+  for (StageResult const& stage : simulation.stages) stages.push_back(stage_json(stage));
+  return {{"schema", "stagecraft.simulation/1"},
+          {"plan", fingerprint(plan)},
+          {"config", nullptr},
+          {"parameters", parameter_count(plan.config.model)},
+          {"iteration_seconds", seconds(simulation.iteration)},
+          {"ideal_seconds", seconds(simulation.ideal)},
+          {"bubble_fraction", simulation.bubble_fraction()},
+          {"model_flops", simulation.model_flops},
+          {"hardware_flops", simulation.hardware_flops},
+          {"mfu", simulation.mfu},
+          {"hfu", simulation.hfu},
+          {"hfu_paper", simulation.hfu_paper ? Json(*simulation.hfu_paper) : Json(nullptr)},
+          {"tokens_per_second", simulation.tokens_per_second},
+          {"layer", layer_json(simulation.layer)},
+          {"stages", stages},
+          {"breakdown_seconds", breakdown_json(simulation.breakdown)},
+          {"warnings", Json::array()}};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,114 @@
+#include "libsim/report/simulation_tables.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "libsim/model/blocks.hpp"
+#include "libsim/report/text_table.hpp"
+#include "libsim/units/quantity.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::string title(TrainingPlan const& plan, System const& system) {
+  TrainingConfig const& config = plan.config;
+  ParallelLayout const& parallel = config.parallel;
+  std::string text = decimals(static_cast<double>(parameter_count(config.model)) * 1e-9, 2) +
+                     " billion parameters on " + std::to_string(world_size(parallel)) + " x " +
+                     system.accelerator.name + "\ntensor " + std::to_string(parallel.tensor);
+  if (plan.shape.sequence_parallel) text += " with sequence parallelism";
+  text += ", pipeline " + std::to_string(parallel.pipeline);
+  if (parallel.interleave > 1) text += " x " + std::to_string(parallel.interleave) + " chunks";
+  text += ", data " + std::to_string(parallel.data) + "; " +
+          std::to_string(config.batch.global) + " sequences an iteration, " +
+          std::to_string(microbatches(config)) + " microbatches of " +
+          std::to_string(config.batch.micro) + "\n";
+  return text;
+}
+
+std::string percent(double fraction) { return decimals(100 * fraction, 1) + " %"; }
+
+std::string rates(Simulation const& simulation) {
+  std::string text = "iteration " + decimals(to_seconds(simulation.iteration), 3) + " s, " +
+                     decimals(simulation.tokens_per_second, 0) + " tokens/s, MFU " +
+                     percent(simulation.mfu) + ", HFU " + percent(simulation.hfu);
+  if (simulation.hfu_paper) {
+    text += " (" + percent(*simulation.hfu_paper) + " as the paper counts)";
+  }
+  return text + ", bubble " + percent(simulation.bubble_fraction()) + "\n";
+}
+
+std::string breakdown_table(Simulation const& simulation) {
+  Breakdown const& breakdown = simulation.breakdown;
+  std::array<std::pair<std::string_view, SimTime>, 8> const parts{
+      {{"forward", breakdown.shares.forward},
+       {"backward", breakdown.shares.backward},
+       {"recompute", breakdown.shares.recompute},
+       {"head and embedding", breakdown.shares.head_and_embedding},
+       {"pipeline transfer", breakdown.transfer},
+       {"bubble", breakdown.bubble},
+       {"data parallel", breakdown.shares.data_parallel},
+       {"optimizer", breakdown.shares.optimizer}}};
+  TextTable table{{{"time of the busiest stage", Align::left}, {"s"}, {"%"}}};
+  for (auto const& [name, time] : parts) {
+    table.add_row({std::string{name},
+                   decimals(to_seconds(time), 3),
+                   decimals(100 * to_seconds(time) / to_seconds(simulation.iteration), 1)});
+  }
+  return table.text();
+}
+
+std::string stage_table(Simulation const& simulation, TrainingPlan const& plan, System const& system) {
+  TextTable table{{{"stage"},
+                   {"layers"},
+                   {"in flight"},
+                   {"busy s"},
+                   {"param"},
+                   {"grad"},
+                   {"optim"},
+                   {"activ"},
+                   {"recomp"},
+                   {"comm"},
+                   {"peak GiB"},
+                   {"at s"},
+                   {"", Align::left}}};
+  for (StageResult const& stage : simulation.stages) {
+    auto const bytes = [&](Category category) { return gibibytes(stage.at_peak[category]); };
+    table.add_row({std::to_string(stage.stage),
+                   std::to_string(stage.layers),
+                   std::to_string(stage.in_flight_chunks),
+                   decimals(to_seconds(stage.busy), 3),
+                   bytes(Category::parameters),
+                   bytes(Category::gradients),
+                   bytes(Category::optimizer),
+                   bytes(Category::activations),
+                   bytes(Category::recomputed),
+                   bytes(Category::communication),
+                   gibibytes(stage.peak()),
+                   decimals(to_seconds(stage.peak_at), 3),
+                   stage.fits ? "" : "does not fit"});
+  }
+  std::string text = "memory at each stage's peak, GiB per accelerator\n" + table.text();
+  auto const count = std::count_if(simulation.stages.begin(),
+                                   simulation.stages.end(),
+                                   [](StageResult const& stage) { return !stage.fits; });
+  std::string const limit = readable_text(system.accelerator.memory.value) + " less " +
+                            readable_text(plan.config.memory.reserve) + " of reserve";
+  text += count == 0 ? "every stage fits into " + limit + "\n"
+                     : std::to_string(count) + " of " + std::to_string(simulation.stages.size()) +
+                           " stages do not fit into " + limit + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string simulation_tables(Simulation const& simulation,
+                              TrainingPlan const& plan,
+                              System const& system) {
+  return title(plan, system) + rates(simulation) + "\n" + breakdown_table(simulation) + "\n" +
+         stage_table(simulation, plan, system);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "libsim/engine/simulation.hpp"
+#include "libsim/hardware/system.hpp"
+
+namespace stagecraft {
+
+/// A simulation for a reader: what was run, how long an iteration takes and where the time of the
+/// busiest stage goes, and a line a stage with its memory by category in GiB.
+std::string simulation_tables(Simulation const& simulation,
+                              TrainingPlan const& plan,
+                              System const& system);
+
+}  // namespace stagecraft

@@ -1,0 +1,76 @@
+#include "libsim/report/text_table.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdio>
+
+namespace stagecraft {
+namespace {
+
+/// Code points of UTF-8 text.
+std::size_t width_of(std::string const& text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+void pad(std::string& line, std::string const& cell, std::size_t width, Align align) {
+  std::string const space(width - std::min(width, width_of(cell)), ' ');
+  if (align == Align::right) line += space;
+  line += cell;
+  if (align == Align::left) line += space;
+}
+
+std::string printed(char const* format, int count, double value) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, format, count, value);
+  return buffer;
+}
+
+}  // namespace
+
+void TextTable::add_row(std::vector<std::string> cells) {
+  assert(cells.size() == columns_.size());
+  rows_.push_back(std::move(cells));
+}
+
+std::string TextTable::text() const {
+  std::vector<std::size_t> widths;
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    std::size_t width = width_of(columns_[i].heading);
+    for (auto const& row : rows_) {
+      if (!row.empty()) width = std::max(width, width_of(row[i]));
+    }
+    widths.push_back(width);
+    total += width + (i == 0 ? 0 : 2);
+  }
+  std::string text;
+  auto const add_line = [&](auto cell_at) {
+    std::string line;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (i > 0) line += "  ";
+      pad(line, cell_at(i), widths[i], columns_[i].align);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  };
+  add_line([&](std::size_t i) -> std::string const& { return columns_[i].heading; });
+  for (auto const& row : rows_) {
+    if (row.empty()) {
+      text += std::string(total, '-') + '\n';
+    } else {
+      add_line([&](std::size_t i) -> std::string const& { return row[i]; });
+    }
+  }
+  return text;
+}
+
+std::string decimals(double value, int count) { return printed("%.*f", count, value); }
+
+std::string signed_decimals(double value, int count) { return printed("%+.*f", count, value); }
+
+std::string gibibytes(std::int64_t bytes) {
+  return decimals(static_cast<double>(bytes) / (1 << 30), 2);
+}
+
+}  // namespace stagecraft

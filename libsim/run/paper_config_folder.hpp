@@ -1,0 +1,18 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+namespace stagecraft {
+
+/// Folder of the run files of the paper's table 5 (`175b-present.yaml`, ...), whatever the current
+/// folder is: that of the installation which the running program belongs to, else that of the
+/// source this library was built from, else that of the configured installation prefix.
+/// \throws std::runtime_error  naming the folders that are not there.
+std::filesystem::path paper_config_folder();
+
+/// The first of `candidates` that is a folder.
+/// \throws std::runtime_error  naming all of them.
+std::filesystem::path first_folder(std::span<std::filesystem::path const> candidates);
+
+}  // namespace stagecraft

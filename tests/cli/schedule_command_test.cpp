@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/run_program.hpp"
+#include "tests/oracle/schedule_oracle.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Catch::Contains;
+
+/// The command line that asks for an oracle entry.
+std::string arguments_of(nlohmann::json const& entry) {
+  std::string const kind = entry.at("k");
+  return "schedule --json --schedule " + (kind == "no_pipelining" ? "1f1b" : kind) + " -p " +
+         entry.at("p").dump() + " -n " + entry.at("m").dump() + " -m " + entry.at("v").dump() +
+         (entry.contains("g") ? " --group " + entry.at("g").dump() : "");
+}
+
+nlohmann::json json_of(std::string const& arguments) {
+  ProgramResult const result = run_stagecraft(arguments);
+  INFO(arguments << '\n' << result.errors);
+  REQUIRE(result.exit_code == 0);
+  REQUIRE(result.errors.empty());
+  return nlohmann::json::parse(result.output);
+}
+
+}  // namespace
+
+TEST_CASE("schedule --json prints the oracle's orders, makespan, bubble and chunks in flight") {
+  for (auto const& entry : schedule_oracle()) {
+    INFO(name_of(entry));
+    nlohmann::json const printed = json_of(arguments_of(entry));
+    REQUIRE(printed.size() == 4);
+    REQUIRE(printed.at("orders") == entry.at("orders"));
+    REQUIRE(printed.at("makespan") == entry.at("makespan"));
+    REQUIRE(printed.at("in_flight_chunks") == entry.at("peak"));
+    // The oracle prints its bubbles with six digits.
+    REQUIRE(printed.at("bubble_fraction").get<double>() ==
+            Approx(entry.at("bubble").get<double>()).margin(1e-6));
+  }
+}
+
+TEST_CASE("schedule --transfer 0.25 takes as long as the oracle says, blocking or overlapped") {
+  for (auto const& entry : schedule_oracle()) {
+    INFO(name_of(entry));
+    std::string const arguments = arguments_of(entry) + " --transfer 0.25 --p2p ";
+    auto const& expected = entry.at("mk_p2p025");
+    REQUIRE(json_of(arguments + "overlapped").at("makespan") == expected.at("async"));
+    if (expected.contains("blocking")) {
+      REQUIRE(json_of(arguments + "blocking").at("makespan") == expected.at("blocking"));
+    }
+  }
+}
+
+TEST_CASE("schedule's defaults are a forward of 1, a backward of 2 and free blocking transfers") {
+  std::string const shape = "schedule --json --schedule interleaved -p 4 -n 8 -m 2";
+  REQUIRE(json_of(shape) ==
+          json_of(shape + " --group 4 --forward 1 --backward 2 --transfer 0 --p2p blocking"));
+  // Blocking and overlapped differ as soon as transfers cost something.
+  REQUIRE(json_of(shape + " --transfer 1") == json_of(shape + " --transfer 1 --p2p blocking"));
+  REQUIRE(json_of(shape + " --transfer 1") != json_of(shape + " --transfer 1 --p2p overlapped"));
+}
+
+TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is accepted") {
+  struct Refusal {
+    std::string arguments;
+    std::string message;
+  };
+  for (auto const& [arguments, message] : std::vector<Refusal>{
+           {"", "--schedule: found nothing"},
+           {"--schedule 1f1b -n 4", "--pipeline: found nothing"},
+           {"--schedule 1f1b -p 4", "--microbatches: found nothing"},
+           {"--schedule zigzag -p 4 -n 4",
+            "--schedule: found 'zigzag'; accepted: gpipe, 1f1b, interleaved"},
+           {"--schedule 1f1b -p 0 -n 4", "--pipeline (-p): found '0'; accepted: a whole number"},
+           {"--schedule 1f1b -p -4 -n 4", "--pipeline (-p): found '-4'"},
+           {"--schedule 1f1b -p 4.5 -n 4", "--pipeline (-p): found '4.5'"},
+           {"--schedule 1f1b -p 4 -n x", "--microbatches (-n): found 'x'"},
+           {"--schedule 1f1b -p 4 -n 99999999999999999999", "found '99999999999999999999'"},
+           {"--schedule 1f1b -p 4 -n 1000000000", "accepted: a product of at most 1000000"},
+           {"--schedule 1f1b -p 4 -n 8 -m 2",
+            "--chunks (-m): found '2'; accepted: 1, or --schedule interleaved"},
+           {"--schedule gpipe -p 4 -n 8 --group 4", "accepted: only with --schedule interleaved"},
+           {"--schedule interleaved -p 4 -n 8 -m 2 --group 3", "found '3'; accepted: 4 to 8"},
+           {"--schedule interleaved -p 4 -n 9 -m 2", "microbatches per group: found '4'"},
+           {"--schedule interleaved -p 1 -n 9 -m 2", "found '1'; accepted: a whole number from 2"},
+           {"--schedule 1f1b -p 4 -n 8 --forward -1", "--forward: found '-1'"},
+           {"--schedule 1f1b -p 4 -n 8 --backward nan", "--backward: found 'nan'"},
+           {"--schedule 1f1b -p 4 -n 8 --transfer 1s", "--transfer: found '1s'"},
+           {"--schedule 1f1b -p 4 -n 8 --forward 0 --backward 0", "accepted: at least one above 0"},
+           {"--schedule 1f1b -p 4 -n 8 --p2p batched",
+            "--p2p: found 'batched'; accepted: blocking, overlapped"},
+           {"--schedule 1f1b -p 4 -n 8 extra", "found 'extra'; accepted: options only"},
+           {"--schedule 1f1b -p 4 -n 8 --microbatch 8", "--microbatch"},
+           {"--schedule 1f1b -p 4 -n 8 -n 8", "more than once"},
+       }) {
+    CAPTURE(arguments);
+    ProgramResult const result = run_stagecraft("schedule " + arguments);
+    REQUIRE(result.exit_code == 2);
+    REQUIRE(result.output.empty());
+    REQUIRE_THAT(result.errors, Contains(message));
+  }
+}
+
+TEST_CASE("an unknown command is refused with the commands there are") {
+  ProgramResult const result = run_stagecraft("schdule");
+  REQUIRE(result.exit_code == 2);
+  REQUIRE_THAT(result.errors, Contains("found 'schdule'; accepted: ") && Contains("schedule"));
+  REQUIRE(run_stagecraft("").exit_code == 2);
+}
+
+TEST_CASE("--help shows examples that run") {
+  REQUIRE_THAT(run_stagecraft("--help").output, Contains("  schedule ") && Contains("examples:"));
+  ProgramResult const help = run_stagecraft("schedule --help");
+  REQUIRE(help.exit_code == 0);
+  std::istringstream lines{help.output.substr(help.output.find("examples:"))};
+  int examples = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::string const program = "  stagecraft ";
+    if (line.rfind(program, 0) != 0) continue;
+    CAPTURE(line);
+    ++examples;
+    REQUIRE(run_stagecraft(line.substr(program.size())).exit_code == 0);
+  }
+  REQUIRE(examples >= 2);
+}
+
+TEST_CASE("output that cannot be written is exit code 1") {
+  ProgramResult const result = run_stagecraft("schedule --schedule gpipe -p 2 -n 2 >/dev/full");
+  REQUIRE(result.exit_code == 1);
+  REQUIRE_THAT(result.errors, Contains("could not write to standard output"));
+}
+
+TEST_CASE("the picture is as wide as COLUMNS says, 100 columns without a terminal") {
+  std::string const arguments = "schedule --schedule gpipe -p 2 -n 300";
+  auto const longest_row = [](std::string const& output) {
+    std::istringstream lines{output};
+    std::size_t longest = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("│") == std::string::npos) continue;
+      auto const columns = std::count_if(line.begin(), line.end(), [](char c) {
+        return (static_cast<unsigned char>(c) >> 6) != 2;  // not a UTF-8 continuation
+      });
+      longest = std::max(longest, static_cast<std::size_t>(columns));
+    }
+    return longest;
+  };
+  REQUIRE(longest_row(run_stagecraft(arguments, "COLUMNS=61").output) == 61);
+  REQUIRE(longest_row(run_stagecraft(arguments, "unset COLUMNS;").output) == 100);
+}
+
+TEST_CASE("colour is for terminals, and not where NO_COLOR is set") {
+  std::string const arguments = "schedule --schedule 1f1b -p 2 -n 2";
+  std::string const escape = "\x1b[";
+  REQUIRE_THAT(run_stagecraft(arguments, "TERM=xterm").output, !Contains(escape));
+  REQUIRE_THAT(run_stagecraft_on_terminal(arguments, "unset NO_COLOR; TERM=xterm").output,
+               Contains(escape));
+  ProgramResult const plain = run_stagecraft_on_terminal(arguments, "NO_COLOR=1 TERM=xterm");
+  REQUIRE_THAT(plain.output, !Contains(escape) && Contains("0▓"));
+}
+
+}  // namespace stagecraft

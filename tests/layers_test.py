@@ -1,0 +1,46 @@
+"""Breaks each rule of layers.py once, in a tree made for it."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+# file, included, whether that is allowed
+CASES = [
+    ("libsim/plan/a.cpp", '"libsim/model/op.hpp"', True),
+    ("libsim/plan/a.cpp", '"libsim/plan/b.hpp"', True),
+    ("libsim/model/a.hpp", '"libsim/plan/b.hpp"', False),
+    ("libsim/config/a.cpp", "<yaml-cpp/yaml.h>", True),
+    ("libsim/plan/a.cpp", "<yaml-cpp/yaml.h>", False),
+    ("libsim/trace/a.cpp", "<hdf5.h>", True),
+    ("apps/stagecraft/a.cpp", "<hdf5.h>", False),
+    ("libsim/plan/a.cpp", '"libexec/memory/a.hpp"', False),
+    ("libsim/plan/a.cpp", "<cuda_runtime.h>", False),
+    ("libsim/plan/a.cpp", "<cublasLt.h>", False),
+    ("libsim/plan/a.cpp", "<nccl.h>", False),
+    ("libsim/plan/a.cpp", "<mpi.h>", False),
+    ("libsim/plan/a.cpp", '"apps/stagecraft/a.hpp"', False),
+    ("libsim/plan/a.cpp", '"tests/cli/a.hpp"', False),
+    ("libexec/comm/a.cu", "<cuda_runtime.h>", True),
+    ("libexec/comm/a.cpp", '"libsim/trace/a.hpp"', True),
+    ("libexec/comm/a.cpp", '"libsim/engine/a.hpp"', False),
+    ("libexec/comm/a.cpp", '"libsim/cost/a.hpp"', False),
+    ("apps/stagecraft-exec/a.cpp", '"libsim/cost/a.hpp"', True),
+]
+ORDER = ["config", "model", "plan", "cost", "trace", "engine"]
+
+layers, wrong = pathlib.Path(__file__).with_name("layers.py"), 0
+for file, included, allowed in CASES:
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / file).parent.mkdir(parents=True)
+        (root / file).write_text(f"// A comment.\n#include {included}\n")
+        (root / "libsim").mkdir(exist_ok=True)
+        (root / "libsim/CMakeLists.txt").write_text("".join(f"add_subdirectory({name})\n" for name in ORDER))
+        result = subprocess.run([sys.executable, layers, root], capture_output=True, text=True, check=False)
+        named = f"{file}:2: includes {included[1:-1]}" in result.stdout
+        if (result.returncode == 0) != allowed or named == allowed:
+            wrong += 1
+            print(f"{file} including {included}: expected {'no' if allowed else 'a'} complaint; got:")
+            print(result.stdout + result.stderr)
+sys.exit(1 if wrong else 0)

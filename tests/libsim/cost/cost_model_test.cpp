@@ -1,0 +1,234 @@
+#include "libsim/cost/cost_model.hpp"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "libsim/model/blocks.hpp"
+#include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/odd_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+bool is_collective(Op const& op) {
+  return op.kind == OpKind::all_reduce || op.kind == OpKind::all_gather ||
+         op.kind == OpKind::reduce_scatter;
+}
+
+Op sweep(std::int64_t bytes) {
+  Op op;
+  op.kind = OpKind::add;
+  op.traffic = Bytes{bytes};
+  return op;
+}
+
+Op all_reduce(CollectiveGroup group, std::int64_t bytes) {
+  Op op;
+  op.kind = OpKind::all_reduce;
+  op.group = group;
+  op.payload = Bytes{bytes};
+  return op;
+}
+
+TEST_CASE("an element-wise kernel takes its launch and its bytes", "[cost]") {
+  TrainingConfig const config = modest_run(1, 1);
+  System const system = lossy_system();
+  Op op = sweep(85'000'000);
+  REQUIRE(CostModel(system, config).price(op) == to_sim_time(3e-6 + 100e-6));
+  op.draws_random = true;  // at 0.7 of the bandwidth instead of 0.85
+  REQUIRE(CostModel(system, config).price(op) == to_sim_time(3e-6 + 85e6 / 0.7e12));
+}
+
+TEST_CASE("waits and holds take no time", "[cost]") {
+  TrainingConfig const config = modest_run(2, 1);
+  System const system = lossy_system();
+  for (OpKind const kind : {OpKind::wait, OpKind::hold}) {
+    Op op = sweep(1000);
+    op.kind = kind;
+    REQUIRE(CostModel(system, config).price(op) == SimTime{0});
+  }
+}
+
+TEST_CASE("no kernel is faster than its bytes at full bandwidth or its FLOPs at peak", "[cost]") {
+  for (System const& system : {invented_system(), lossy_system()}) {
+    for (OddRun const& run : odd_runs()) {
+      TrainingPlan const plan = make_plan(run.config);
+      CostModel const cost{system, plan.config};
+      for (BlockProgram const& block : plan.blocks) {
+        for (Pass const pass : {Pass::forward, Pass::backward}) {
+          for (Op const& op : block.ops(pass)) {
+            if (is_collective(op)) continue;
+            CAPTURE(run.name, to_string(op.name));
+            double const seconds = to_seconds(cost.price(op)) + 1e-12;
+            REQUIRE(seconds >= static_cast<double>(op.traffic.count()) / 1e12);
+            REQUIRE(seconds >= static_cast<double>(op.flops) / 100e12);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("no collective is faster than a ring's bytes over the link", "[cost]") {
+  for (OddRun const& run : odd_runs()) {
+    TrainingPlan const plan = make_plan(run.config);
+    System const system = lossy_system();
+    CostModel const cost{system, plan.config};
+    double const t = run.config.parallel.tensor;
+    for (BlockProgram const& block : plan.blocks) {
+      for (Op const& op : block.forward) {
+        if (!is_collective(op)) continue;
+        double const rings = op.kind == OpKind::all_reduce ? 2 : 1;
+        double const bytes = rings * (t - 1) / t * static_cast<double>(op.payload.count());
+        REQUIRE(to_seconds(cost.price(op)) >= bytes / 100e9);
+      }
+    }
+  }
+}
+
+TEST_CASE("a weight gradient reads and writes 4 bytes a parameter beside its operands", "[cost]") {
+  // Accumulation into fp32 main gradients: 8 bytes a parameter and microbatch (cost of
+  // Megatron-LM's gradient accumulation fusion); operands in 16 bits, each read once.
+  BlockProgram const layer = build_layers(block_shape(modest_run(1, 1)), 1, {});
+  std::int64_t products = 0;
+  for (Op const& op : layer.backward) {
+    if (op.kind != OpKind::gemm || op.phase != Phase::weight_gradient) continue;
+    ++products;
+    std::int64_t const parameters = op.gemm.m * op.gemm.n;
+    REQUIRE(op.gemm.accumulate);
+    REQUIRE(op.traffic.count() == 8 * parameters + 2 * op.gemm.k * (op.gemm.m + op.gemm.n));
+  }
+  REQUIRE(products == 4);
+}
+
+TEST_CASE("element-wise kernels of a layer move the bytes that Megatron's kernels move", "[cost]") {
+  // Bytes an element of the tensor named: norm forward 4, backward 4 + 6 (apex reads dy and x
+  // twice: parameters' gradients are a kernel of their own); bias + dropout + add 7, backward 5 + 2
+  // for the bias; bias + GeLU 4, backward 6 + 2; residual gradient 6; softmax 3 and 4; attention
+  // dropout 5 and 5; bias of QKV 4; merging heads 4. Biases, weights and statistics are under 1 %.
+  std::int64_t const s = 256, b = 4, h = 1024, a = 8, sbh = s * b * h, as2b = a * s * s * b;
+  BlockProgram const layer = build_layers({.model = gpt(1, h, a, s, 1024), .micro = b}, 1, {});
+  std::map<std::string, std::int64_t> traffic;
+  for (Pass const pass : {Pass::forward, Pass::backward}) {
+    for (Op const& op : layer.ops(pass)) traffic[to_string(op.name)] += op.traffic.count();
+  }
+  auto const moves = [&](std::string const& op, std::int64_t bytes) {
+    CAPTURE(op);
+    REQUIRE(traffic.contains(op));
+    REQUIRE(static_cast<double>(traffic.at(op)) ==
+            Approx(static_cast<double>(bytes)).epsilon(0.01));
+  };
+  moves("mlp_norm.forward", 4 * sbh);
+  moves("mlp_norm.input_gradient", 6 * sbh);
+  moves("mlp_norm.weight_gradient", 4 * sbh);
+  moves("mlp_norm.residual_gradient", 6 * sbh);
+  moves("mlp.output.dropout_add", 7 * sbh);
+  moves("mlp.output.dropout_backward", 5 * sbh);
+  moves("mlp.output.bias_gradient", 2 * sbh);
+  moves("mlp.activation.forward", 4 * 4 * sbh);
+  moves("mlp.activation.backward", 6 * 4 * sbh);
+  moves("mlp.up.bias_gradient", 2 * 4 * sbh);
+  moves("attention.qkv.bias_add", 4 * 3 * sbh);
+  moves("attention.qkv.concatenate_gradients", 4 * 3 * sbh);
+  moves("core_attention.softmax", 3 * as2b);
+  moves("core_attention.softmax_backward", 4 * as2b);
+  moves("core_attention.dropout", 5 * as2b);
+  moves("core_attention.dropout_backward", 5 * as2b);
+  moves("core_attention.merge_heads", 4 * sbh);
+}
+
+TEST_CASE("cross entropy moves 38 bytes a logit forward and 14 backward", "[cost]") {
+  // Megatron-LM's unfused vocabulary-parallel cross entropy.
+  std::int64_t const s = 64, b = 2, v = 8192;
+  BlockProgram const head = build_head({.model = gpt(1, 64, 4, s, v), .micro = b}, HeadWeight::own);
+  auto const bytes = [&](Pass pass) {
+    std::int64_t sum = 0;
+    for (Op const& op : head.ops(pass)) {
+      bool const is_loss = op.name.owner == "loss" && op.kind != OpKind::load_tokens;
+      if (is_loss) sum += op.traffic.count();
+    }
+    return static_cast<double>(sum);
+  };
+  REQUIRE(bytes(Pass::forward) == Approx(38.0 * s * b * v).epsilon(0.01));
+  REQUIRE(bytes(Pass::backward) == Approx(14.0 * s * b * v).epsilon(0.01));
+}
+
+TEST_CASE("tensor groups stay in a node, replicas leave it when tensor x data does", "[cost]") {
+  // Nodes of 8, ranks numbered tensor fastest, then data: 100 GB/s inside, 10 GB/s between.
+  System const system = invented_system();
+  auto const seconds = [&](TrainingConfig const& config, CollectiveGroup group) {
+    return to_seconds(CostModel(system, config).price(all_reduce(group, 1'000'000)));
+  };
+  TrainingConfig const near = modest_run(4, 1, 2), far = modest_run(8, 1, 2);
+  REQUIRE(seconds(near, CollectiveGroup::tensor) == Approx(2 * 0.75 * 1e6 / 100e9));
+  REQUIRE(seconds(near, CollectiveGroup::data) == Approx(1e6 / 100e9));
+  REQUIRE(seconds(far, CollectiveGroup::data) == Approx(1e6 / 10e9));
+}
+
+TEST_CASE("the two holders of a tied embedding are as far apart as first and last stage",
+          "[cost]") {
+  System const system = invented_system();
+  auto const seconds = [&](int tensor, int pipeline) {
+    TrainingConfig const config = modest_run(tensor, pipeline);
+    return to_seconds(
+        CostModel(system, config).price(all_reduce(CollectiveGroup::embedding, 1'000'000)));
+  };
+  REQUIRE(seconds(2, 4) == Approx(1e6 / 100e9));  // ranks 0 and 6 of one node
+  REQUIRE(seconds(4, 4) == Approx(1e6 / 10e9));   // ranks 0 and 12
+}
+
+TEST_CASE("a message between nodes pays the network, one inside a node its link", "[cost]") {
+  System const system = lossy_system();
+  TrainingConfig config = modest_run(4, 4);
+  config.parallel.sequence = true;  // whole messages of 2sbh/t
+  TrainingPlan const plan = make_plan(config);
+  double const bytes = 2.0 * 64 * 2 * 128 / 4;
+  CostModel const cost{system, plan.config};
+  MessagePrice const near = cost.price_message(plan, 0, 1);
+  REQUIRE(near.latency == to_sim_time(3e-6 + 40e-6));
+  REQUIRE(near.occupancy == to_sim_time(bytes / 100e9));
+  MessagePrice const far = cost.price_message(plan, 1, 2);
+  REQUIRE(far.latency == to_sim_time(7e-6 + 40e-6));
+  REQUIRE(far.occupancy == to_sim_time(bytes / 9e9));
+}
+
+TEST_CASE("a scattered message sends 1/t and adds the gather at its receiver", "[cost]") {
+  System const system = lossy_system();
+  TrainingConfig config = modest_run(8, 2);
+  TrainingPlan const scattered = make_plan(config);
+  double const whole = 2.0 * 64 * 2 * 128;
+  MessagePrice const price = CostModel(system, scattered.config).price_message(scattered, 0, 1);
+  REQUIRE(price.occupancy == to_sim_time(whole / 8 / 9e9));
+  REQUIRE(price.latency == to_sim_time(7e-6 + 40e-6 + 10e-6 + 7.0 / 8 * whole / 100e9));
+  config.schedule.scatter_gather = false;
+  TrainingPlan const plain = make_plan(config);
+  MessagePrice const at_once = CostModel(system, plain.config).price_message(plain, 0, 1);
+  REQUIRE(at_once.occupancy == to_sim_time(whole / 9e9));
+  REQUIRE(at_once.latency == to_sim_time(7e-6 + 40e-6));
+}
+
+TEST_CASE("flash attention is priced by its FLOPs, or its bytes where they take longer", "[cost]") {
+  TrainingConfig config = modest_run(1, 1);
+  config.model.attention = Attention::flash;
+  System system = invented_system();
+  system.calibration.flash_forward_efficiency.value = 0.5;
+  system.calibration.kernel_launch.value = {3e-6};
+  Op op;
+  op.kind = OpKind::flash_attention;
+  op.flops = 50'000'000'000;
+  op.traffic = Bytes{1'000'000};
+  REQUIRE(CostModel(system, config).price(op) == to_sim_time(3e-6 + 1e-3));
+  op.traffic = Bytes{2'000'000'000};
+  REQUIRE(CostModel(system, config).price(op) == to_sim_time(3e-6 + 2e-3));
+}
+
+TEST_CASE("a system without a peak for the precision is refused by name", "[cost]") {
+  TrainingConfig config = modest_run(1, 1);
+  config.model.precision = Precision::fp64;
+  System system = invented_system();
+  system.accelerator.peak.value.erase(Precision::fp64);
+  REQUIRE_THROWS_WITH((CostModel{system, config}), Catch::Contains("invented"));
+}
+
+}  // namespace
+}  // namespace stagecraft

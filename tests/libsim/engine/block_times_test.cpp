@@ -1,0 +1,147 @@
+#include "libsim/engine/block_times.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "libsim/model/blocks.hpp"
+#include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr SimTime microsecond{1'000'000};
+
+/// A backward pass written down op by op, on two tensor ranks: kernels by their traffic at 1 TB/s
+/// (1 MB a microsecond), all-reduces by their payload (a ring of two moves it once, at 100 GB/s).
+class HandMadePass {
+ public:
+  HandMadePass() { config_.parallel.tensor = 2; }
+
+  HandMadePass& compute(int microseconds, Phase phase) {
+    Op op;
+    op.kind = OpKind::add;
+    op.phase = phase;
+    op.traffic = Bytes{microseconds * 1'000'000};
+    block_.backward.push_back(op);
+    return *this;
+  }
+  HandMadePass& all_reduce(int microseconds, Phase phase) {
+    Op op;
+    op.kind = OpKind::all_reduce;
+    op.stream = Stream::tensor_parallel;
+    op.phase = phase;
+    op.payload = Bytes{microseconds * 100'000};
+    block_.backward.push_back(op);
+    return *this;
+  }
+  HandMadePass& wait_for(std::int32_t position, Phase phase) {
+    Op op;
+    op.kind = OpKind::wait;
+    op.phase = phase;
+    op.waits_for = position;
+    block_.backward.push_back(op);
+    return *this;
+  }
+  PassTimes times(double slowdown = 0) {
+    System system = invented_system();
+    system.calibration.overlap_slowdown.value = slowdown;
+    return time_pass(block_, Pass::backward, CostModel{system, config_});
+  }
+
+ private:
+  TrainingConfig config_;
+  BlockProgram block_;
+};
+
+constexpr Phase input = Phase::input_gradient, weight = Phase::weight_gradient,
+                recompute = Phase::recompute;
+
+TEST_CASE("an all-reduce longer than the weight gradient behind it is exposed by the difference",
+          "[engine]") {
+  // 10 of dgrad; 30 of all-reduce beside 20 of wgrad: 10 + 30.
+  auto pass = HandMadePass{}.compute(10, input).all_reduce(30, input).compute(20, weight);
+  PassTimes const times = pass.wait_for(1, input).times();
+  REQUIRE(times.duration == 40 * microsecond);
+  REQUIRE(times.start[1] == 10 * microsecond);
+  REQUIRE(times.end[1] == 40 * microsecond);
+  REQUIRE(times.end[2] == 30 * microsecond);
+}
+
+TEST_CASE("an all-reduce shorter than the weight gradient costs nothing", "[engine]") {
+  auto pass = HandMadePass{}.compute(10, input).all_reduce(15, input).compute(20, weight);
+  REQUIRE(pass.wait_for(1, input).times().duration == 30 * microsecond);
+}
+
+TEST_CASE("a GEMM under an all-reduce loses the slowdown's part of its speed for that long",
+          "[engine]") {
+  // At half speed for 15 it does 7.5 of 20; 12.5 remain: 10 + 15 + 12.5.
+  auto pass = HandMadePass{}.compute(10, input).all_reduce(15, input).compute(20, weight);
+  PassTimes const times = pass.wait_for(1, input).times(0.5);
+  REQUIRE(times.duration == SimTime{37'500'000});
+  REQUIRE(times.end[1] == 25 * microsecond);  // the collective is not slowed down
+}
+
+TEST_CASE("compute issued before a collective is not slowed down by it", "[engine]") {
+  auto pass = HandMadePass{}.compute(10, input).all_reduce(15, input).wait_for(1, input);
+  REQUIRE(pass.compute(20, weight).times(0.5).duration == 45 * microsecond);
+}
+
+TEST_CASE("collectives follow each other on their stream", "[engine]") {
+  auto pass = HandMadePass{}.all_reduce(10, input).all_reduce(10, input).compute(5, weight);
+  PassTimes const times = pass.wait_for(1, input).times();
+  REQUIRE(times.start[1] == 10 * microsecond);
+  REQUIRE(times.duration == 20 * microsecond);
+}
+
+TEST_CASE("exposed communication counts in the phase that waits for it", "[engine]") {
+  // Recompute 4, its all-reduce 6 exposed; backward 10, 30 beside 20, exposed 10.
+  auto pass = HandMadePass{}.compute(4, recompute).all_reduce(6, recompute).wait_for(1, recompute);
+  pass.compute(10, input).all_reduce(30, input).compute(20, weight).wait_for(4, input);
+  PassTimes const times = pass.times();
+  REQUIRE(times.recompute == 10 * microsecond);
+  REQUIRE(times.backward == 40 * microsecond);
+  REQUIRE(times.forward == SimTime{0});
+  REQUIRE(times.duration == 50 * microsecond);
+}
+
+TEST_CASE("the all-reduces of forward are exposed again when it is recomputed", "[engine]") {
+  // Korthikanti et al. 2022, section 6.1: why full recompute costs more than a third.
+  TrainingConfig config = run_of(paper_models[0], RecomputeGranularity::full, false);
+  System const system = lossy_system();
+  CostModel const cost{system, config};
+  BlockShape const shape = block_shape(config);
+  BlockProgram const full = build_layers(shape, 1, config.recompute.front());
+  BlockProgram const stored = build_layers(shape, 1, {});
+  PassTimes const forward = time_pass(stored, Pass::forward, cost);
+  REQUIRE(time_pass(full, Pass::backward, cost).recompute == forward.duration);
+  REQUIRE(time_pass(full, Pass::backward, cost).backward ==
+          time_pass(stored, Pass::backward, cost).duration);
+  REQUIRE(time_pass(full, Pass::forward, cost).duration == forward.duration);
+}
+
+TEST_CASE("the shares of a pass sum to its duration, and no stream does two things at once",
+          "[engine]") {
+  bool const sequence = GENERATE(false, true);
+  auto const granularity = GENERATE(RecomputeGranularity::none, RecomputeGranularity::selective,
+                                    RecomputeGranularity::full);
+  TrainingConfig config = run_of(paper_models[1], granularity, sequence);
+  System const system = lossy_system();
+  CostModel const cost{system, config};
+  BlockProgram const layer = build_layers(block_shape(config), 1, config.recompute.front());
+  for (Pass const pass : {Pass::forward, Pass::backward}) {
+    PassTimes const times = time_pass(layer, pass, cost);
+    REQUIRE(times.forward + times.recompute + times.backward == times.duration);
+    SimTime idle[2] = {};
+    for (std::size_t i = 0; i < times.start.size(); ++i) {
+      Op const& op = layer.ops(pass)[i];
+      SimTime& of_stream = idle[op.stream == Stream::compute ? 0 : 1];
+      REQUIRE(times.start[i] >= of_stream);
+      REQUIRE(times.end[i] - times.start[i] >= cost.price(op));
+      of_stream = times.end[i];
+    }
+    REQUIRE(times.duration >= idle[1]);  // the tensor-parallel stream is drained
+  }
+}
+
+}  // namespace
+}  // namespace stagecraft

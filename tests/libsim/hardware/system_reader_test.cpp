@@ -1,0 +1,120 @@
+#include "libsim/hardware/system_reader.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+namespace stagecraft {
+namespace {
+
+std::string const selene = std::string{STAGECRAFT_SOURCE_DIR} + "/configs/systems/selene-a100.yaml";
+
+System read(YamlNode const& root, Diagnostics& diagnostics) {
+  System system = read_system(ConfigNode{root, "", diagnostics});
+  diagnostics.throw_if_any();
+  return system;
+}
+
+/// The A100 system with the constant of a section replaced by YAML text.
+System with(std::string const& section, std::string const& key, std::string const& text) {
+  Diagnostics diagnostics;
+  auto root = parse_yaml_file(selene, Place{}, "", diagnostics);
+  *root->find(section)->find(key) = *parse_yaml(text, "new.yaml", diagnostics);
+  diagnostics.throw_if_any();
+  return read(*root, diagnostics);
+}
+
+TEST_CASE("the A100 system has the data sheet's numbers", "[hardware]") {
+  Diagnostics diagnostics;
+  System const system = read(*parse_yaml_file(selene, Place{}, "", diagnostics), diagnostics);
+  // NVIDIA A100 data sheet: 312 TFLOP/s, 80 GB, 2039 GB/s, 108 SMs; DGX A100: 8 GPUs, 200 Gb/s
+  // each.
+  REQUIRE(system.accelerator.peak.value.at(Precision::fp16) == FlopsPerSecond{312e12});
+  REQUIRE(system.accelerator.bandwidth.value == BytesPerSecond{2039e9});
+  REQUIRE(system.accelerator.multiprocessors.value == 108);
+  REQUIRE(system.node.accelerators.value == 8);
+  REQUIRE(system.network.bandwidth.value == BytesPerSecond{25e9});
+  REQUIRE(system.node.all_reduce.value.table.size() == 8);
+  REQUIRE(system.node.all_reduce.value.table.front() ==
+          CollectivePoint{Bytes{1 << 20}, Seconds{92.8e-6}});
+  REQUIRE(system.node.all_reduce.value.ranks == 8);
+  // An all-gather moves as many bytes as an all-reduce of half the size.
+  REQUIRE(system.node.all_gather.value.table.front() ==
+          CollectivePoint{Bytes{2 << 20}, Seconds{92.8e-6}});
+}
+
+TEST_CASE("a constant needs a value and a source that says something", "[hardware]") {
+  REQUIRE_THROWS_WITH(with("accelerator", "memory", "{value: 80 GiB}"),
+                      "new.yaml:1:1: accelerator.memory.source: found nothing; accepted: text");
+  REQUIRE_THROWS_WITH(
+      with("accelerator", "memory", "{value: 80 GiB, source: ''}"),
+      "new.yaml:1:25: accelerator.memory.source: found the text ''; accepted: text");
+  REQUIRE_THROWS_WITH(
+      with("accelerator", "memory", "80 GiB"),
+      "new.yaml:1:1: accelerator.memory: found '80 GiB'; accepted: a map {value: ..., "
+      "source: ..., fitted: no | 'on what'}");
+  REQUIRE_THROWS_WITH(with("accelerator", "memory", "{source: x}"),
+                      Catch::Contains("accelerator.memory.value: found nothing; accepted: a size"));
+}
+
+TEST_CASE("a constant says on what it was fitted, not merely that it was", "[hardware]") {
+  REQUIRE(with("calibration", "gemm_efficiency", "{value: 0.8, source: x, fitted: on table 4}")
+              .calibration.gemm_efficiency.fitted == "on table 4");
+  REQUIRE(with("calibration", "gemm_efficiency", "{value: 0.8, source: x, fitted: no}")
+              .calibration.gemm_efficiency.fitted.empty());
+  REQUIRE_THROWS_WITH(
+      with("calibration", "gemm_efficiency", "{value: 0.8, source: x, fitted: yes}"),
+      "new.yaml:1:33: calibration.gemm_efficiency.fitted: found 'yes'; accepted: no, or on "
+      "what it was fitted");
+}
+
+TEST_CASE("efficiencies and rates cannot be nothing", "[hardware]") {
+  REQUIRE_THROWS_WITH(
+      with("calibration", "stream_efficiency", "{value: 0, source: x}"),
+      "new.yaml:1:9: calibration.stream_efficiency.value: found '0'; accepted: a number from "
+      "0.001 to 1");
+  REQUIRE_THROWS_WITH(
+      with("network", "bandwidth", "{value: 0 B/s, source: x}"),
+      "new.yaml:1:9: network.bandwidth.value: found '0 B/s'; accepted: a rate from 1 to "
+      "10^24 per second");
+  REQUIRE_THROWS_WITH(
+      with("calibration", "overlap_slowdown", "{value: 1, source: x}"),
+      Catch::Contains("overlap_slowdown.value: found '1'; accepted: a number from 0 to below 1"));
+}
+
+TEST_CASE("a collective is a latency and a bandwidth, or a table of ascending sizes",
+          "[hardware]") {
+  CollectiveCost const cost =
+      with("node", "p2p", "{value: {latency: 5 us, bandwidth: 1 GB/s}, source: x}").node.p2p.value;
+  REQUIRE(cost == CollectiveCost{Seconds{5e-6}, BytesPerSecond{1e9}, {}, 0});
+  REQUIRE_THROWS_WITH(with("node", "all_reduce",
+                           "{value: {table: [[4 MiB, 1 us], [1 MiB, 2 us]], ranks: 8}, source: x}"),
+                      "new.yaml:1:34: node.all_reduce.value.table[1][0]: found '1 MiB'; accepted: "
+                      "a size above that of "
+                      "the point before");
+  REQUIRE_THROWS_WITH(
+      with("node", "all_reduce", "{value: {table: [[4 MiB]]}, source: x}"),
+      "new.yaml:1:18: node.all_reduce.value.table[0]: found a list; accepted: a point [size, "
+      "time], such as [1 MiB, 92.8 us]\n"
+      "new.yaml:1:9: node.all_reduce.value.ranks: found nothing; accepted: a whole number "
+      "from 2 to 1000000");
+  REQUIRE_THROWS_WITH(
+      with("node", "all_reduce", "{value: {table: [], ranks: 8}, source: x}"),
+      Catch::Contains("node.all_reduce.value.table: found a list; accepted: a list of points"));
+  REQUIRE_THROWS_WITH(with("node", "all_reduce",
+                           "{value: {latency: 1 us, table: [[1 B, 1 us]], ranks: 2}, source: x}"),
+                      Catch::Contains("node.all_reduce.value.latency: found an unknown key"));
+}
+
+TEST_CASE("a section that is left out is one problem", "[hardware]") {
+  Diagnostics diagnostics;
+  auto root = parse_yaml_file(selene, Place{}, "", diagnostics);
+  root->keys.pop_back();
+  root->items.pop_back();
+  read_system(ConfigNode{*root, "system", diagnostics});
+  REQUIRE(diagnostics.problems().size() == 1);
+  REQUIRE(to_string(diagnostics.problems().front()) ==
+          selene + ":3:1: system.calibration: found nothing; accepted: a map");
+}
+
+}  // namespace
+}  // namespace stagecraft

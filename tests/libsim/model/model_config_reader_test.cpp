@@ -1,0 +1,110 @@
+#include "libsim/model/model_config_reader.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+namespace stagecraft {
+namespace {
+
+/// Reads `more` below the keys that every model needs: h = 64, a = 8.
+ModelConfig read(std::string const& more) {
+  std::string const text =
+      "layers: 4\nhidden: 64\nheads: 8\nsequence: 32\nvocabulary: 100\n" + more;
+  Diagnostics diagnostics;
+  auto const root = parse_yaml(text, "m.yaml", diagnostics);
+  diagnostics.throw_if_any();
+  ModelConfig model = read_model_config(ConfigNode{*root, "", diagnostics});
+  diagnostics.throw_if_any();
+  return model;
+}
+
+TEST_CASE("kv_heads, head_dim and ffn_hidden default to a, h / a and 4 h", "[model]") {
+  ModelConfig const model = read("");
+  REQUIRE(model.kv_heads == 8);
+  REQUIRE(model.head_dim == 8);
+  REQUIRE(model.ffn_hidden == 256);
+}
+
+TEST_CASE("of alternatives the first that DESIGN names is the default", "[model]") {
+  ModelConfig const model = read("");
+  REQUIRE(model.activation == Activation::gelu);
+  REQUIRE(model.norm == Norm::layernorm);
+  REQUIRE(model.positions == Positions::learned);
+  REQUIRE(model.attention == Attention::unfused);
+  REQUIRE(model.dropout_mask == DropoutMask::stored);
+  REQUIRE(model.causal_mask == CausalMask::per_microbatch);
+  REQUIRE(model.precision == Precision::fp16);
+}
+
+TEST_CASE("every key of a model is read", "[model]") {
+  ModelConfig const model = read(
+      "kv_heads: 2\nhead_dim: 10\nvocabulary_multiple: 1\nffn_hidden: 96\nactivation: "
+      "swiglu\nnorm: rmsnorm\n"
+      "positions: rotary\ntied_embeddings: false\ndropout: 0\nbiases: false\nattention: flash\n"
+      "dropout_mask: regenerated\ncausal_mask: none\nprecision: bf16\n");
+  ModelConfig expected;
+  expected.layers = 4;
+  expected.hidden = 64;
+  expected.heads = 8;
+  expected.kv_heads = 2;
+  expected.head_dim = 10;
+  expected.sequence = 32;
+  expected.vocabulary = 100;
+  expected.vocabulary_multiple = 1;
+  expected.ffn_hidden = 96;
+  expected.activation = Activation::swiglu;
+  expected.norm = Norm::rmsnorm;
+  expected.positions = Positions::rotary;
+  expected.tied_embeddings = false;
+  expected.dropout = 0;
+  expected.biases = false;
+  expected.attention = Attention::flash;
+  expected.dropout_mask = DropoutMask::regenerated;
+  expected.causal_mask = CausalMask::none;
+  expected.precision = Precision::bf16;
+  REQUIRE(model == expected);
+}
+
+TEST_CASE("what a model must have is reported all at once", "[model]") {
+  Diagnostics diagnostics;
+  auto const root = parse_yaml("norm: batchnorm\n", "m.yaml", diagnostics);
+  read_model_config(ConfigNode{*root, "model", diagnostics});
+  REQUIRE_THROWS_WITH(
+      diagnostics.throw_if_any(),
+      "m.yaml:1:1: model.layers: found nothing; accepted: a whole number from 1 to 100000\n"
+      "m.yaml:1:1: model.hidden: found nothing; accepted: a whole number from 1 to 16777216\n"
+      "m.yaml:1:1: model.heads: found nothing; accepted: a whole number from 1 to 1048576\n"
+      "m.yaml:1:1: model.sequence: found nothing; accepted: a whole number from 1 to 16777216\n"
+      "m.yaml:1:1: model.vocabulary: found nothing; accepted: a whole number from 1 to 2147483648\n"
+      "m.yaml:1:7: model.norm: found 'batchnorm'; accepted: layernorm, rmsnorm");
+}
+
+TEST_CASE("heads are a multiple of kv_heads", "[model]") {
+  REQUIRE_THROWS_WITH(read("kv_heads: 3\n"),
+                      "m.yaml:6:11: kv_heads: found '3'; accepted: a divisor of heads (8)");
+}
+
+TEST_CASE("heads divide hidden unless head_dim is given", "[model]") {
+  REQUIRE_NOTHROW(read("head_dim: 7\n"));
+  Diagnostics diagnostics;
+  auto const root = parse_yaml("layers: 1\nhidden: 10\nheads: 3\nsequence: 1\nvocabulary: 1\n",
+                               "m.yaml", diagnostics);
+  read_model_config(ConfigNode{*root, "", diagnostics});
+  REQUIRE_THROWS_WITH(
+      diagnostics.throw_if_any(),
+      "m.yaml:3:8: heads: found '3'; accepted: a divisor of hidden (10), or head_dim given");
+}
+
+TEST_CASE("rotary positions need an even head_dim", "[model]") {
+  REQUIRE_THROWS_WITH(
+      read("head_dim: 7\npositions: rotary\n"),
+      "m.yaml:7:12: positions: found 'rotary'; accepted: learned, or an even head_dim (7)");
+}
+
+TEST_CASE("a dropout rate is at least 0 and below 1", "[model]") {
+  REQUIRE_THROWS_WITH(read("dropout: 1\n"),
+                      "m.yaml:6:10: dropout: found '1'; accepted: a number from 0 to below 1");
+}
+
+}  // namespace
+}  // namespace stagecraft

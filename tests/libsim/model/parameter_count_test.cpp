@@ -1,0 +1,89 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "libsim/model/blocks.hpp"
+#include "libsim/run/run_config.hpp"
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::filesystem::path const models =
+    std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs" / "models";
+
+/// As published: sums of the released checkpoints' tensors (Hugging Face model cards and
+/// safetensors indices); the paper's four by its own formula, 12Lh^2 (1 + 13/(12h) + (v +
+/// s)/(12hL)) and the final norm's 2h (Narayanan et al. 2021, arXiv:2104.04473, equation 1, counts
+/// 2h less).
+std::map<std::string, std::int64_t> const published{
+    {"gpt2-small", 124'439'808},     {"gpt2-xl", 1'557'611'200},
+    {"llama2-7b", 6'738'415'616},    {"llama2-70b", 68'976'648'192},
+    {"llama3-8b", 8'030'261'248},    {"llama3-405b", 405'853'388'800},
+    {"gpt-22b", 22'074'273'792},     {"gpt3-175b", 174'615'846'912},
+    {"mtnlg-530b", 529'600'819'200}, {"gpt-1t", 1'008'038'758'400}};
+
+TEST_CASE("every model file has the published number of parameters", "[model]") {
+  std::set<std::string> seen;
+  for (auto const& entry : std::filesystem::directory_iterator{models}) {
+    std::string const name = entry.path().stem();
+    CAPTURE(name);
+    REQUIRE(published.contains(name));
+    REQUIRE(parameter_count(load_model_file(entry.path())) == published.at(name));
+    seen.insert(name);
+  }
+  REQUIRE(seen.size() == published.size());
+}
+
+TEST_CASE(
+    "the paper's models have 12Lh^2 (1 + 13/(12h) + (v + s)/(12hL)) parameters and a final norm",
+    "[model]") {
+  for (PaperModel const& row : paper_models) {
+    CAPTURE(row.name);
+    std::int64_t const L = row.layers, h = row.hidden;
+    REQUIRE(parameter_count(model_of(row)) ==
+            12 * L * h * h + 13 * L * h + (51200 + 2048) * h + 2 * h);
+  }
+}
+
+TEST_CASE("a layer on one of t ranks holds 1/t of its matrices and all of norms and row biases",
+          "[model]") {
+  // Megatron-LM: QKV and MLP-up biases are cut with their rows; 6h are whole (two norms, two
+  // biases).
+  std::int64_t const h = 512, t = 4;
+  BlockProgram const layer =
+      build_layers({.model = gpt(1, h, 8, 64, 1000), .tensor = static_cast<int>(t)}, 1, {});
+  std::int64_t held = 0, counted = 0;
+  for (Parameter const& parameter : layer.parameters) {
+    held += layer.tensor(parameter.weight).shape.elements();
+    counted += parameter.published_elements;
+    REQUIRE(layer.tensor(parameter.weight).shape == layer.tensor(parameter.gradient).shape);
+  }
+  REQUIRE(held == (12 * h * h + 7 * h) / t + 6 * h);
+  REQUIRE(counted == 12 * h * h + 13 * h);
+}
+
+TEST_CASE("only norms and row-parallel biases have partial gradients, under sequence parallelism",
+          "[model]") {
+  // Megatron-LM, parameters marked sequence_parallel: 6h of a layer.
+  std::int64_t const h = 512;
+  bool const sequence = GENERATE(false, true);
+  BlockProgram const layer = build_layers(
+      {.model = gpt(1, h, 8, 64, 1000), .tensor = 4, .sequence_parallel = sequence}, 1, {});
+  std::int64_t partial = 0;
+  for (Parameter const& parameter : layer.parameters) {
+    if (parameter.partial_gradient) partial += layer.tensor(parameter.weight).shape.elements();
+  }
+  REQUIRE(partial == (sequence ? 6 * h : 0));
+}
+
+TEST_CASE("an untied head has a matrix of its own, a tied one none", "[model]") {
+  ModelConfig model = gpt(2, 64, 4, 32, 1000);
+  std::int64_t const tied = parameter_count(model);
+  model.tied_embeddings = false;
+  REQUIRE(parameter_count(model) == tied + 1000 * 64);
+}
+
+}  // namespace
+}  // namespace stagecraft

@@ -1,0 +1,251 @@
+#include "libsim/plan/step_program.hpp"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft {
+namespace {
+
+TrainingConfig small_run(int pipeline = 1) {
+  TrainingConfig config;
+  config.model = gpt(4, 64, 4, 32, 1000);
+  config.parallel.pipeline = pipeline;
+  config.batch.global = 64;
+  return config;
+}
+
+/// Bytes that element-wise kernels of the step move, by name.
+std::map<std::string, std::int64_t> swept(RankPlan const& rank) {
+  std::map<std::string, std::int64_t> bytes;
+  for (Op const& op : rank.step_ops) {
+    if (op.traffic > Bytes{0}) bytes[to_string(op.name)] += op.traffic.count();
+  }
+  return bytes;
+}
+
+std::int64_t sum(std::map<std::string, std::int64_t> const& bytes) {
+  std::int64_t total = 0;
+  for (auto const& entry : bytes) total += entry.second;
+  return total;
+}
+
+std::vector<Op> collectives(RankPlan const& rank) {
+  std::vector<Op> found;
+  for (Op const& op : rank.step_ops) {
+    bool const is_collective = op.kind == OpKind::all_reduce || op.kind == OpKind::all_gather ||
+                               op.kind == OpKind::reduce_scatter;
+    if (is_collective) found.push_back(op);
+  }
+  return found;
+}
+
+TEST_CASE("an fp16 step moves 66 bytes a parameter, a bf16 step 58", "[plan]") {
+  // Megatron-LM of May 2022: zero 4, divide by d 8, unscale 8 (fp16), norm 4, clip 8, Adam 28,
+  // fp32 to 16 bits 6.
+  TrainingConfig config = small_run();
+  RankPlan const fp16 = make_plan(config).ranks[0];
+  REQUIRE(sum(swept(fp16)) == 66 * fp16.parameters);
+  REQUIRE(swept(fp16).at("step.adam") == 28 * fp16.parameters);
+  config.model.precision = Precision::bf16;
+  RankPlan const bf16 = make_plan(config).ranks[0];
+  REQUIRE(sum(swept(bf16)) == 58 * bf16.parameters);
+  REQUIRE_FALSE(swept(bf16).contains("step.unscale"));
+}
+
+TEST_CASE("full precision needs neither scaling nor narrowing", "[plan]") {
+  // fp32: zero 4, divide 8, norm 4, clip 8; Adam reads gradient, parameter, two moments and writes
+  // three: 28. fp64 twice that.
+  TrainingConfig config = small_run();
+  config.model.precision = Precision::fp32;
+  RankPlan const fp32 = make_plan(config).ranks[0];
+  REQUIRE(sum(swept(fp32)) == 52 * fp32.parameters);
+  config.model.precision = Precision::fp64;
+  RankPlan const fp64 = make_plan(config).ranks[0];
+  REQUIRE(sum(swept(fp64)) == 104 * fp64.parameters);
+}
+
+TEST_CASE("the distributed optimizer steps on 1/d but zeroes and scales every gradient", "[plan]") {
+  TrainingConfig config = small_run();
+  config.parallel.data = 4;
+  config.memory.distributed_optimizer = true;
+  RankPlan const rank = make_plan(config).ranks[0];
+  std::int64_t const shard = (rank.parameters + 3) / 4;
+  auto const bytes = swept(rank);
+  REQUIRE(bytes.at("step.zero_gradients") == 4 * rank.parameters);
+  REQUIRE(bytes.at("step.scale_gradients") == 8 * rank.parameters);
+  REQUIRE(sum(bytes) == 12 * rank.parameters + 54 * shard);
+}
+
+TEST_CASE("replicas all-reduce 4 bytes a parameter once an iteration", "[plan]") {
+  TrainingConfig config = small_run();
+  config.parallel.data = 4;
+  RankPlan const rank = make_plan(config).ranks[0];
+  std::int64_t payload = 0;
+  for (Op const& op : collectives(rank)) {
+    if (op.group != CollectiveGroup::data) continue;
+    REQUIRE(op.kind == OpKind::all_reduce);
+    REQUIRE(op.stream == Stream::data_parallel);
+    payload += op.payload.count();
+  }
+  REQUIRE(payload == 4 * rank.parameters);
+}
+
+TEST_CASE("the distributed optimizer reduce-scatters gradients and gathers 2 bytes a parameter",
+          "[plan]") {
+  TrainingConfig config = small_run();
+  config.parallel.data = 4;
+  config.memory.distributed_optimizer = true;
+  RankPlan const rank = make_plan(config).ranks[0];
+  std::map<OpKind, std::int64_t> payload;
+  for (Op const& op : collectives(rank)) {
+    if (op.group == CollectiveGroup::data) payload[op.kind] += op.payload.count();
+  }
+  REQUIRE(payload == std::map<OpKind, std::int64_t>{{OpKind::reduce_scatter, 4 * rank.parameters},
+                                                    {OpKind::all_gather, 2 * rank.parameters}});
+}
+
+TEST_CASE("one replica reduces nothing over replicas", "[plan]") {
+  for (Op const& op : collectives(make_plan(small_run(2)).ranks[0])) {
+    REQUIRE(op.group != CollectiveGroup::data);
+  }
+}
+
+TEST_CASE(
+    "sequence parallelism sums 6h gradients a layer and 2h of the last norm over the tensor group",
+    "[plan]") {
+  // Megatron-LM, 4 bytes each; two layers a stage.
+  TrainingConfig config = small_run(2);
+  config.parallel.tensor = 4;
+  auto const payload = [&](std::size_t stage) {
+    std::int64_t bytes = 0;
+    for (Op const& op : collectives(make_plan(config).ranks[stage])) {
+      if (op.group == CollectiveGroup::tensor) bytes += op.payload.count();
+    }
+    return bytes;
+  };
+  REQUIRE(payload(0) == 0);
+  config.parallel.sequence = true;
+  REQUIRE(payload(0) == 4 * 2 * 6 * 64);
+  REQUIRE(payload(1) == 4 * (2 * 6 * 64 + 2 * 64));
+}
+
+TEST_CASE("first and last stage sum the tied embedding's gradient, padded rows included",
+          "[plan]") {
+  TrainingConfig config = small_run(4);
+  config.parallel.tensor = 2;
+  auto const embedding_bytes = [](RankPlan const& rank) {
+    std::int64_t bytes = 0;
+    for (Op const& op : collectives(rank)) {
+      if (op.group == CollectiveGroup::embedding) bytes += op.payload.count();
+    }
+    return bytes;
+  };
+  TrainingPlan const tied = make_plan(config);
+  REQUIRE(embedding_bytes(tied.ranks[0]) == 4 * 1024 / 2 * 64);
+  REQUIRE(embedding_bytes(tied.ranks[1]) == 0);
+  REQUIRE(embedding_bytes(tied.ranks[2]) == 0);
+  REQUIRE(embedding_bytes(tied.ranks[3]) == 4 * 1024 / 2 * 64);
+  config.model.tied_embeddings = false;
+  REQUIRE(embedding_bytes(make_plan(config).ranks[0]) == 0);
+  config.model.tied_embeddings = true;
+  config.parallel.pipeline = 1;
+  REQUIRE(embedding_bytes(make_plan(config).ranks[0]) == 0);
+}
+
+TEST_CASE("every stage joins one all-reduce for the gradient norm", "[plan]") {
+  TrainingConfig config = small_run(4);
+  for (RankPlan const& rank : make_plan(config).ranks) {
+    int joined = 0;
+    for (Work const& work : rank.works) joined += work.group == StageGroup::all ? 1 : 0;
+    REQUIRE(joined == 1);
+  }
+}
+
+/// A first stage of four layers of h = 2048 with an embedding of 64 M elements: over Megatron's
+/// bucket limit of 40 M elements, as is any layer (50 M).
+TrainingConfig large_first_stage() {
+  TrainingConfig config = small_run(2);
+  config.model = gpt(8, 2048, 16, 32, 32000);
+  config.parallel.data = 2;
+  config.parallel.overlap_gradients = true;
+  return config;
+}
+
+TEST_CASE("the first chunk is reduced in buckets of at least 40 M elements, every other whole",
+          "[plan]") {
+  TrainingPlan const plan = make_plan(large_first_stage());
+  auto const first = gradient_buckets(plan, 0);
+  REQUIRE(first.size() > 1);
+  for (GradientBucket const& bucket : first) REQUIRE(bucket.parameters >= 40'000'000);
+  REQUIRE(gradient_buckets(plan, 1).size() == 1);
+}
+
+TEST_CASE("buckets cover a chunk's blocks once, from its last to its first", "[plan]") {
+  TrainingPlan const plan = make_plan(large_first_stage());
+  for (std::int32_t program = 0; program < 2; ++program) {
+    auto end =
+        static_cast<std::int32_t>(plan.chunks[static_cast<std::size_t>(program)].blocks.size());
+    std::int64_t parameters = 0;
+    for (GradientBucket const& bucket : gradient_buckets(plan, program)) {
+      REQUIRE(bucket.first_block + bucket.block_count == end);
+      REQUIRE(bucket.block_count > 0);
+      end = bucket.first_block;
+      parameters += bucket.parameters;
+    }
+    REQUIRE(end == 0);
+    REQUIRE(parameters == plan.ranks[static_cast<std::size_t>(program)].parameters);
+  }
+}
+
+TEST_CASE("overlapped reduction sends the same bytes as one reduction at the end", "[plan]") {
+  TrainingConfig config = large_first_stage();
+  bool const distributed = GENERATE(false, true);
+  config.memory.distributed_optimizer = distributed;
+  auto const sent = [](TrainingPlan const& plan, std::size_t stage) {
+    std::int64_t bytes = 0;
+    RankPlan const& rank = plan.ranks[stage];
+    for (Step const& step : rank.steps) {
+      if (step.kind != Step::Kind::run) continue;
+      Work const& work = rank.works[static_cast<std::size_t>(step.work)];
+      if (work.kind != Work::Kind::step) continue;
+      Op const& op = rank.step_ops[static_cast<std::size_t>(work.op)];
+      if (op.group == CollectiveGroup::data) bytes += op.payload.count();
+    }
+    return bytes;
+  };
+  TrainingPlan const overlapped = make_plan(config);
+  config.parallel.overlap_gradients = false;
+  TrainingPlan const at_end = make_plan(config);
+  for (std::size_t stage = 0; stage < 2; ++stage) {
+    REQUIRE(sent(overlapped, stage) == sent(at_end, stage));
+  }
+}
+
+TEST_CASE("no collective of a step is empty", "[plan]") {
+  bool const overlap = GENERATE(false, true);
+  TrainingConfig config = large_first_stage();
+  config.parallel.overlap_gradients = overlap;
+  for (RankPlan const& rank : make_plan(config).ranks) {
+    for (Op const& op : collectives(rank)) REQUIRE(op.payload > Bytes{0});
+  }
+}
+
+TEST_CASE("overlapped reduction begins only with the last microbatch of a chunk", "[plan]") {
+  TrainingPlan const plan = make_plan(large_first_stage());
+  for (RankPlan const& rank : plan.ranks) {
+    int backwards = 0;
+    for (Step const& step : rank.steps) {
+      if (step.kind != Step::Kind::run) continue;
+      Work const& work = rank.works[static_cast<std::size_t>(step.work)];
+      if (work.kind == Work::Kind::backward && work.first_block == 0) ++backwards;
+      if (work.stream == Stream::data_parallel) REQUIRE(backwards >= 31);
+    }
+    REQUIRE(backwards == 32);
+  }
+}
+
+}  // namespace
+}  // namespace stagecraft

@@ -1,0 +1,288 @@
+#include "libsim/plan/training_plan.hpp"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// 12 layers of a small GPT on 4 stages, 8 microbatches.
+TrainingConfig small_run() {
+  TrainingConfig config;
+  config.model = gpt(12, 64, 4, 32, 1000);
+  config.parallel.pipeline = 4;
+  config.batch.global = 8;
+  return config;
+}
+
+TrainingConfig interleaved_run(int chunks, int group) {
+  TrainingConfig config = small_run();
+  config.schedule.kind = ScheduleKind::interleaved;
+  config.schedule.group = group;
+  config.parallel.interleave = chunks;
+  return config;
+}
+
+/// Layers of each block of transformer layers in a chunk; a checkpointed layer is negative.
+std::vector<int> layer_groups(TrainingPlan const& plan, std::size_t chunk) {
+  std::vector<int> groups;
+  for (std::int32_t const index : plan.chunks[chunk].blocks) {
+    BlockProgram const& block = plan.blocks[static_cast<std::size_t>(index)];
+    if (block.kind != BlockProgram::Kind::layers) continue;
+    bool const is_rebuilt = std::any_of(block.backward.begin(), block.backward.end(),
+                                        [](auto& op) { return op.phase == Phase::recompute; });
+    groups.push_back(is_rebuilt ? -block.layers : block.layers);
+  }
+  return groups;
+}
+
+std::vector<std::int64_t> layers_of_chunks(TrainingPlan const& plan) {
+  std::vector<std::int64_t> layers;
+  for (ChunkProgram const& chunk : plan.chunks) layers.push_back(chunk.layers);
+  return layers;
+}
+
+TEST_CASE("chunk c of stage r holds the layers of virtual stage c p + r", "[plan]") {
+  // Narayanan et al. 2021, section 2.2: 12 layers, 2 chunks on 2 stages, 3 layers each.
+  TrainingConfig config = interleaved_run(2, 2);
+  config.parallel.pipeline = 2;
+  TrainingPlan const plan = make_plan(config);
+  REQUIRE(plan.chunks.size() == 4);
+  for (int v = 0; v < 4; ++v) {
+    ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(v)];
+    REQUIRE(chunk.stage == v % 2);
+    REQUIRE(chunk.chunk == v / 2);
+    REQUIRE(chunk.first_layer == 3 * v);
+    REQUIRE(chunk.layers == 3);
+    REQUIRE(chunk.has_embedding == (v == 0));
+    REQUIRE(chunk.has_head == (v == 3));
+  }
+}
+
+TEST_CASE("first and last stages take the layers they are given, the others share the rest",
+          "[plan]") {
+  TrainingConfig config = small_run();
+  config.layout = {.kind = LayerSplit::Kind::first_last, .first = 1, .last = 3, .list = {}};
+  REQUIRE(layers_of_chunks(make_plan(config)) == std::vector<std::int64_t>{1, 4, 4, 3});
+  config.layout = {.kind = LayerSplit::Kind::first_last, .first = {}, .last = 0, .list = {}};
+  REQUIRE(layers_of_chunks(make_plan(config)) == std::vector<std::int64_t>{4, 4, 4, 0});
+}
+
+TEST_CASE("a listed layout names stages, or virtual stages in model order", "[plan]") {
+  TrainingConfig config = interleaved_run(2, 4);
+  config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {2, 4, 4, 2}};
+  REQUIRE(layers_of_chunks(make_plan(config)) == std::vector<std::int64_t>{1, 2, 2, 1, 1, 2, 2, 1});
+  config.layout.list = {0, 1, 2, 3, 1, 2, 3, 0};
+  REQUIRE(layers_of_chunks(make_plan(config)) == std::vector<std::int64_t>{0, 1, 2, 3, 1, 2, 3, 0});
+}
+
+TEST_CASE("a last stage without layers still has the head", "[plan]") {
+  TrainingConfig config = small_run();
+  config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {4, 4, 4, 0}};
+  TrainingPlan const plan = make_plan(config);
+  REQUIRE(plan.chunks.back().has_head);
+  REQUIRE(layer_groups(plan, 3).empty());
+  // One h of the norm's weight, one of its bias, and its copy of the word embedding: 1024 rows.
+  REQUIRE(plan.ranks.back().parameters == 1024 * 64 + 2 * 64);
+}
+
+TEST_CASE("uniform groups of N cut a chunk into ceil(l/N), the last one shorter", "[plan]") {
+  // Megatron-LM, recompute_method uniform, per chunk.
+  TrainingConfig config = small_run();
+  config.parallel.pipeline = 1;
+  config.model.layers = 11;
+  config.recompute.front() = {.granularity = RecomputeGranularity::full, .layers = 4};
+  REQUIRE(layer_groups(make_plan(config), 0) == std::vector<int>{-4, -4, -3});
+}
+
+TEST_CASE("the block method checkpoints the first K layers of every chunk one by one", "[plan]") {
+  TrainingConfig config = interleaved_run(3, 2);
+  config.parallel.pipeline = 2;
+  config.model.layers = 18;
+  config.recompute.front() = {
+      .granularity = RecomputeGranularity::full, .method = RecomputeMethod::block, .layers = 2};
+  TrainingPlan const plan = make_plan(config);
+  for (std::size_t chunk = 0; chunk < 6; ++chunk) {
+    REQUIRE(layer_groups(plan, chunk) == std::vector<int>{-1, -1, 1});
+  }
+}
+
+TEST_CASE("every stage may have a policy of its own", "[plan]") {
+  TrainingConfig config = small_run();
+  config.recompute = {
+      {.granularity = RecomputeGranularity::full},
+      {.granularity = RecomputeGranularity::full, .layers = 3},
+      {},
+      {.granularity = RecomputeGranularity::full, .method = RecomputeMethod::block, .layers = 1}};
+  TrainingPlan const plan = make_plan(config);
+  REQUIRE(layer_groups(plan, 0) == std::vector<int>{-1, -1, -1});
+  REQUIRE(layer_groups(plan, 1) == std::vector<int>{-3});
+  REQUIRE(layer_groups(plan, 2) == std::vector<int>{1, 1, 1});
+  REQUIRE(layer_groups(plan, 3) == std::vector<int>{-1, 1, 1});
+}
+
+/// Which of a stage's forwards, in order, are stored whole (S) and which checkpointed (C); a
+/// backward must find what its forward left.
+std::string window_of(TrainingPlan const& plan, std::size_t stage) {
+  RankPlan const& rank = plan.ranks[stage];
+  std::string window;
+  std::map<std::pair<int, int>, int> program_of;
+  for (Step const& step : rank.steps) {
+    if (step.kind != Step::Kind::run) continue;
+    Work const& work = rank.works[static_cast<std::size_t>(step.work)];
+    auto const key = std::pair{work.chunk, step.microbatch};
+    if (work.kind == Work::Kind::forward) {
+      auto const groups = layer_groups(plan, static_cast<std::size_t>(work.program));
+      window += groups.front() > 0 ? 'S' : 'C';
+      program_of[key] = work.program;
+    } else if (work.kind == Work::Kind::backward) {
+      REQUIRE(program_of.at(key) == work.program);
+    }
+  }
+  return window;
+}
+
+TEST_CASE("the window of appendix C stores n of every warm-up + 1 microbatches", "[plan]") {
+  // Megatron-LM with num_microbatches_with_partial_activation_checkpoints 1, p = 4: rank 0
+  // S C C C S C C C, rank 1 S C C S ..., rank 2 S C ..., rank 3 stores all.
+  TrainingConfig config = small_run();
+  config.recompute.front() = {.granularity = RecomputeGranularity::full,
+                              .store_microbatches = {.automatic = false, .count = 1}};
+  TrainingPlan const plan = make_plan(config);
+  REQUIRE(window_of(plan, 0) == "SCCCSCCC");
+  REQUIRE(window_of(plan, 1) == "SCCSCCSC");
+  REQUIRE(window_of(plan, 2) == "SCSCSCSC");
+  REQUIRE(window_of(plan, 3) == "SSSSSSSS");
+}
+
+TEST_CASE("a window as wide as the warm-up + 1 stores everything", "[plan]") {
+  TrainingConfig config = small_run();
+  config.recompute.front() = {.granularity = RecomputeGranularity::full,
+                              .store_microbatches = {.automatic = false, .count = 4}};
+  TrainingPlan const plan = make_plan(config);
+  for (std::size_t stage = 0; stage < 4; ++stage) REQUIRE(window_of(plan, stage) == "SSSSSSSS");
+}
+
+TEST_CASE("all microbatches run forward and backward once on every chunk", "[plan]") {
+  auto const config =
+      GENERATE(small_run(), interleaved_run(3, 4), interleaved_run(1, 4), interleaved_run(3, 8));
+  TrainingPlan const plan = make_plan(config);
+  for (RankPlan const& rank : plan.ranks) {
+    std::map<std::tuple<Work::Kind, int, int>, int> runs;
+    for (Step const& step : rank.steps) {
+      if (step.kind != Step::Kind::run) continue;
+      Work const& work = rank.works[static_cast<std::size_t>(step.work)];
+      if (work.kind == Work::Kind::step) continue;
+      ++runs[{work.kind, work.chunk, step.microbatch}];
+    }
+    REQUIRE(static_cast<int>(runs.size()) == 2 * 8 * config.parallel.interleave);
+    for (auto const& entry : runs) REQUIRE(entry.second == 1);
+  }
+}
+
+TEST_CASE("a stage holds 1/t of its matrices, its norms whole, and the embedding where it is used",
+          "[plan]") {
+  // By hand for h = 64, t = 2, 12 layers on 4 stages: a layer has (12h^2 + 7h)/2 + 6h elements; the
+  // vocabulary of 1000 is padded to 1024 = 4 x 128 x 2, 512 rows a rank.
+  TrainingConfig config = small_run();
+  config.parallel.tensor = 2;
+  std::int64_t const h = 64, layer = (12 * h * h + 7 * h) / 2 + 6 * h;
+  TrainingPlan const plan = make_plan(config);
+  REQUIRE(plan.ranks[0].parameters == 3 * layer + 512 * h + 32 * h);
+  REQUIRE(plan.ranks[1].parameters == 3 * layer);
+  REQUIRE(plan.ranks[2].parameters == 3 * layer);
+  REQUIRE(plan.ranks[3].parameters == 3 * layer + 2 * h + 512 * h);
+}
+
+TEST_CASE("one stage holds a tied embedding once and an untied one twice", "[plan]") {
+  TrainingConfig config = small_run();
+  config.parallel.pipeline = 1;
+  std::int64_t const h = 64, layers = 12 * (12 * h * h + 13 * h);
+  REQUIRE(make_plan(config).ranks[0].parameters == layers + 1024 * h + 32 * h + 2 * h);
+  config.model.tied_embeddings = false;
+  REQUIRE(make_plan(config).ranks[0].parameters == layers + 2 * 1024 * h + 32 * h + 2 * h);
+}
+
+TEST_CASE("interleaving moves layers between stages but holds as many", "[plan]") {
+  TrainingConfig const plain = small_run();
+  TrainingConfig const interleaved = interleaved_run(3, 4);
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    REQUIRE(make_plan(interleaved).ranks[stage].parameters ==
+            make_plan(plain).ranks[stage].parameters);
+  }
+}
+
+TEST_CASE("a parameter takes 2+4+12 bytes in 16 bits, 4+4+8 in 32, 8+8+16 in 64", "[plan]") {
+  // Parameter, gradient, master copy with Adam's moments.
+  struct Row {
+    Precision precision;
+    std::int64_t parameter, gradient, optimizer;
+  };
+  auto const row = GENERATE(Row{Precision::fp16, 2, 4, 12}, Row{Precision::bf16, 2, 4, 12},
+                            Row{Precision::fp32, 4, 4, 8}, Row{Precision::fp64, 8, 8, 16});
+  TrainingConfig config = small_run();
+  config.model.precision = row.precision;
+  for (RankPlan const& rank : make_plan(config).ranks) {
+    REQUIRE(rank.parameter_bytes == Bytes{row.parameter * rank.parameters});
+    REQUIRE(rank.gradient_bytes == Bytes{row.gradient * rank.parameters});
+    REQUIRE(rank.optimizer_bytes == Bytes{row.optimizer * rank.parameters});
+  }
+}
+
+TEST_CASE("the distributed optimizer holds 12/d bytes a parameter, its shard rounded up",
+          "[plan]") {
+  TrainingConfig config = small_run();
+  config.parallel.data = 8;
+  config.batch.global = 64;
+  config.memory.distributed_optimizer = true;
+  for (RankPlan const& rank : make_plan(config).ranks) {
+    std::int64_t const shard = (rank.parameters + 7) / 8;
+    REQUIRE(rank.optimizer_bytes == Bytes{12 * shard});
+    REQUIRE(rank.gradient_bytes == Bytes{4 * rank.parameters});
+  }
+}
+
+TEST_CASE("parameters, gradients and optimizer of figure 1 are 18 bytes x parameters / (tp)",
+          "[plan][figure1]") {
+  // Korthikanti et al. 2022, figure 1, GiB a GPU. The figure spreads the model evenly: the middle
+  // stage must meet it but for the embedding and what tensor parallelism replicates, within 1 %.
+  std::array<double, 4> const gib{46.26, 45.74, 31.71, 33.00};
+  for (std::size_t i = 0; i < paper_models.size(); ++i) {
+    TrainingConfig const config = run_of(paper_models[i], RecomputeGranularity::selective, true);
+    double sum = 0;
+    for (RankPlan const& rank : make_plan(config).ranks) {
+      sum += static_cast<double>(
+          (rank.parameter_bytes + rank.gradient_bytes + rank.optimizer_bytes).count());
+    }
+    // The second copy of the tied embedding is not in the figure.
+    std::int64_t const copies = paper_models[i].pipeline > 1 ? 1 : 0;
+    sum -= static_cast<double>(copies * 18 * 51200 * paper_models[i].hidden / 8);
+    CAPTURE(paper_models[i].name);
+    REQUIRE(sum / paper_models[i].pipeline / 0x1p30 == Approx(gib[i]).epsilon(0.01));
+  }
+}
+
+TEST_CASE("a message is the hidden state: 2sbh, or 2sbh/t with sequence parallelism", "[plan]") {
+  TrainingConfig config = small_run();
+  config.parallel.tensor = 4;
+  config.batch.micro = 2;
+  REQUIRE(make_plan(config).message_bytes() == Bytes{2 * 32 * 2 * 64});
+  REQUIRE(make_plan(config).scatters_messages());
+  config.parallel.sequence = true;
+  REQUIRE(make_plan(config).message_bytes() == Bytes{2 * 32 * 2 * 64 / 4});
+  REQUIRE_FALSE(make_plan(config).scatters_messages());
+}
+
+TEST_CASE("sequence parallelism on one tensor rank changes nothing", "[plan]") {
+  TrainingConfig config = small_run();
+  std::string const without = canonical_text(make_plan(config));
+  config.parallel.sequence = true;
+  REQUIRE(canonical_text(make_plan(config)) == without);
+}
+
+}  // namespace
+}  // namespace stagecraft
