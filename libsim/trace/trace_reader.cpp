@@ -31,6 +31,14 @@ TraceClock parse_clock(std::string const& word) {
                   "'; accepted: simulated, wall, virtual, solo"};
 }
 
+void check_plan(std::string const& fingerprint) {
+  bool const is_digest = fingerprint.size() == 64 &&
+                         fingerprint.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (is_digest) return;
+  throw Hdf5Error{"attribute plan: found '" + printable(fingerprint) +
+                  "'; accepted: 64 hexadecimal digits"};
+}
+
 void check_equal_lengths(std::string const& where, std::size_t rows, std::size_t found) {
   if (found == rows) return;
   throw Hdf5Error{where + ": found " + std::to_string(found) +
@@ -125,6 +133,7 @@ void TraceReader::read_all_but_ranks() {
   for (MetaAttribute const& attribute : meta_attributes) {
     meta_.*attribute.text = root.text(attribute.name, most_attribute_bytes);
   }
+  check_plan(meta_.plan);
   TraceGroup const names = root.group("names");
   for (NamesDataset const& dataset : names_datasets) {
     names_.*dataset.names = names.names(dataset.name);

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "libsim/run/run_config.hpp"
-#include "libsim/trace/program_version.hpp"
 
 namespace stagecraft {
 
@@ -59,11 +58,6 @@ TEST_CASE("transfers, whole chunks, phases and streams have their own names") {
   REQUIRE(names.phase[static_cast<std::size_t>(TracePhase::optimizer)] == "optimizer");
   REQUIRE(names.stream[static_cast<std::size_t>(TraceStream::tensor_parallel)] ==
           "tensor_parallel");
-}
-
-TEST_CASE("the program says its version and commit") {
-  std::string const version{program_version()};
-  REQUIRE_THAT(version, Catch::Matches(R"([0-9]+\.[0-9]+\.[0-9]+ \(commit .+\))"));
 }
 
 }  // namespace stagecraft

@@ -98,6 +98,8 @@ TEST_CASE("another version, clock or a missing text is refused by name") {
   REQUIRE_THROWS_WITH(
       read_everything(path),
       Contains("attribute clock: found 'sundial\\n'; accepted: simulated, wall, virtual, solo"));
+  with_attribute("plan", std::string(63, 'a') + "g");
+  REQUIRE_THROWS_WITH(read_everything(path), Contains("accepted: 64 hexadecimal digits"));
   for (char const* const name :
        {"schema", "clock", "program_version", "command_line", "config", "plan", "device"}) {
     with_attribute(name, "");

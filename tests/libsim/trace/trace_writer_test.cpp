@@ -62,8 +62,10 @@ TEST_CASE("texts of a trace have no limit of 64 KiB, and may be empty") {
 
 TEST_CASE("a trace without ranks and names is a trace") {
   TemporaryFolder const folder;
-  write_trace(folder.file("a.h5"), {});
-  REQUIRE(TraceReader{folder.file("a.h5")}.read_all() == Trace{});
+  Trace trace;
+  trace.meta.plan = std::string(64, '0');
+  write_trace(folder.file("a.h5"), trace);
+  REQUIRE(TraceReader{folder.file("a.h5")}.read_all() == trace);
 }
 
 TEST_CASE("the same trace gives the same bytes, at another time and under another name") {
