@@ -192,7 +192,7 @@ TraceFile TraceFile::open(std::filesystem::path const& path) {
   return TraceFile{H5Handle{file, H5Fclose, "open it"}};
 }
 
-TraceFile TraceFile::open(std::span<unsigned char const> image, std::string const& name) {
+TraceFile TraceFile::open(std::span<unsigned char const> image) {
   H5Handle const access = file_access();
   constexpr std::size_t increment = std::size_t{1} << 16;
   check_hdf5(H5Pset_fapl_core(access.id(), increment, false), "open it in memory");
@@ -200,6 +200,9 @@ TraceFile TraceFile::open(std::span<unsigned char const> image, std::string cons
   void* const bytes = const_cast<unsigned char*>(image.data());
   if (image.empty()) throw Hdf5Error{"is not an HDF5 file"};
   check_hdf5(H5Pset_file_image(access.id(), bytes, image.size()), "open it in memory");
+  // HDF5 looks for a file of the same name on disk, and takes two in memory of one name for the
+  // same: below /dev/null there are none, and identifiers are never used twice.
+  std::string const name = "/dev/null/" + std::to_string(access.id());
   hid_t const file = H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.id());
   if (file < 0) explain_open_failure();
   return TraceFile{H5Handle{file, H5Fclose, "open it"}};
