@@ -1,6 +1,7 @@
 #include "libsim/engine/rank_memory.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace stagecraft {
 namespace {
@@ -35,8 +36,8 @@ void end_transfer(MemoryProfile& profile, TrainingPlan const& plan, Transfer con
     release(profile, Category::communication, plan.sent_bytes().count());
     return;
   }
-  bool const is_kept = transfer.payload == Transfer::Payload::activation &&
-                       !plan.config.memory.output_deallocation;
+  bool const is_kept =
+      transfer.payload == Transfer::Payload::activation && !plan.config.memory.output_deallocation;
   if (!is_kept) release(profile, Category::activations, whole);
 }
 
@@ -45,6 +46,52 @@ bool keeps_output(TrainingPlan const& plan, Work const& work) {
          !plan.config.memory.output_deallocation &&
          !plan.chunks[static_cast<std::size_t>(work.program)].has_head;
 }
+
+/// The memory of a rank's steps, profiled once a kind of step: messages differ only in payload and
+/// end, so that a few profiles serve thousands of posts and waits.
+class StepMoves {
+ public:
+  StepMoves(TrainingPlan const& plan, RankPlan const& rank, std::vector<WorkProfile> const& works)
+      : plan_{plan}, rank_{rank}, works_{works}, of_work_(works.size(), none_) {
+    of_messages_.fill(none_);
+  }
+
+  MemoryMove const& of(Step const& step) {
+    if (step.kind == Step::Kind::run)
+      return made(of_work_[static_cast<std::size_t>(step.work)], step);
+    if (step.kind == Step::Kind::drain || step.count > most_) {
+      other_ = none_;
+      return made(other_, step);
+    }
+    std::size_t code = step.kind == Step::Kind::post ? 2 : 3;
+    for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
+      Transfer const& transfer = rank_.transfers[static_cast<std::size_t>(i)];
+      code = 4 * code + 2 * static_cast<std::size_t>(transfer.payload) +
+             static_cast<std::size_t>(transfer.end);
+    }
+    return made(of_messages_[code], step);
+  }
+
+ private:
+  static constexpr std::int32_t most_ = 4;  ///< transfers of a step, for which moves are kept
+  static constexpr std::int32_t none_ = -1;
+
+  MemoryMove const& made(std::int32_t& place, Step const& step) {
+    if (place == none_) {
+      place = static_cast<std::int32_t>(moves_.size());
+      moves_.emplace_back(profile_step_memory(plan_, rank_, step, works_));
+    }
+    return moves_[static_cast<std::size_t>(place)];
+  }
+
+  TrainingPlan const& plan_;
+  RankPlan const& rank_;
+  std::vector<WorkProfile> const& works_;
+  std::vector<MemoryMove> moves_;
+  std::vector<std::int32_t> of_work_;
+  std::array<std::int32_t, 4 << 2 * most_> of_messages_;
+  std::int32_t other_ = none_;
+};
 
 }  // namespace
 
@@ -87,34 +134,29 @@ CategoryBytes resident_memory(RankPlan const& rank) {
   return bytes;
 }
 
+MemoryWalk::MemoryWalk(CategoryBytes const& resident)
+    : now_{resident}, sum_{resident.sum()}, activation_sum_{resident.activation_sum()} {
+  memory_.at_peak = resident;
+  peak_ = sum_;
+}
+
 RankMemory walk_memory(TrainingPlan const& plan,
                        RankPlan const& rank,
                        std::vector<WorkProfile> const& works) {
-  RankMemory memory;
-  CategoryBytes now = resident_memory(rank);
-  memory.at_peak = now;
-  std::int64_t peak = now.sum();
-  std::int32_t in_flight = 0;
+  MemoryWalk walk{resident_memory(rank)};
+  StepMoves moves{plan, rank, works};
   for (std::size_t i = 0; i < rank.steps.size(); ++i) {
     Step const& step = rank.steps[i];
-    MemoryProfile const profile = profile_step_memory(plan, rank, step, works);
-    if (now.sum() + profile.peak > peak) {
-      peak = now.sum() + profile.peak;
-      memory.at_peak = now + profile.at_peak;
-      memory.peak_step = static_cast<std::int32_t>(i);
-    }
-    memory.activation_peak =
-        std::max(memory.activation_peak, now.activation_sum() + profile.activation_peak);
-    now += profile.net;
+    walk.move(moves.of(step), static_cast<std::int32_t>(i));
     if (step.kind != Step::Kind::run) continue;
     Work const& work = rank.works[static_cast<std::size_t>(step.work)];
     if (work.kind == Work::Kind::forward) {
-      memory.in_flight_chunks = std::max(memory.in_flight_chunks, ++in_flight);
+      walk.begin_chunk();
     } else if (work.kind == Work::Kind::backward && work.first_block == 0) {
-      --in_flight;
+      walk.end_chunk();
     }
   }
-  return memory;
+  return walk.result();
 }
 
 }  // namespace stagecraft

@@ -187,6 +187,9 @@ void append_gradient_reduction(RankPlan& rank, TrainingPlan const& plan, std::in
 }
 
 void append_end_of_step(RankPlan& rank, TrainingPlan const& plan) {
+  if (!plan.config.parallel.overlap_gradients) {
+    append_gradient_reduction(rank, plan, rank.parameters);
+  }
   if (plan.config.parallel.data > 1) {
     rank.steps.push_back({.kind = Step::Kind::drain, .microbatch = -1});
   }

@@ -35,8 +35,9 @@ void append_begin_of_step(RankPlan& rank, TrainingPlan const& plan);
 /// scaled by 1/d, then all-reduced, or reduce-scattered with the distributed optimizer.
 void append_gradient_reduction(RankPlan& rank, TrainingPlan const& plan, std::int64_t parameters);
 
-/// Appends what follows the last microbatch: the gradient reductions over tensor ranks and between the
-/// two holders of a tied embedding, and the mixed-precision Adam step.
+/// Appends what follows the last microbatch: the reduction of all gradients over the replicas (unless
+/// it was overlapped), those over tensor ranks and between the two holders of a tied embedding, and
+/// the mixed-precision Adam step.
 ///
 /// Bytes a parameter with fp16: zero 4, scale 8, unscale 8, norm 4, clip 8, Adam 28, narrow 6.
 /// Source: Megatron-LM of May 2022, optimizer/optimizer.py and model/distributed.py.
