@@ -33,9 +33,9 @@ int main(int argc, char** argv) {
   trace.meta.plan = std::string(64, 'f');
   trace.meta.config = "model: {layers: 2}\n";
   trace.names = {.op = {"attention.qkv", "backward"}, .phase = {"forward"}, .stream = {"compute"}};
-  write_trace(folder / "no_ranks.h5", trace);
+  write_trace(folder / "no_ranks.trace", trace);
   trace.ranks = {small_rank(0, 0)};
-  write_trace(folder / "no_rows.h5", trace);
+  write_trace(folder / "no_rows.trace", trace);
   trace.ranks = {small_rank(0, 5), small_rank(3, 40)};
-  write_trace(folder / "two_ranks.h5", trace);
+  write_trace(folder / "two_ranks.trace", trace);
 }
