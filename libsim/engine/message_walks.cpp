@@ -37,9 +37,12 @@ std::int32_t OverlappedMessages::width(std::size_t rank) const {
   return components;
 }
 
-void OverlappedMessages::write_state(std::size_t rank, std::span<SimTime> state) const {
+void OverlappedMessages::write_state(std::size_t rank,
+                                     SimTime clock,
+                                     std::span<SimTime> state) const {
   auto component = state.begin();
-  for (SimTime const idle : ranks_[rank].idle) *component++ = idle;
+  // A stream that is idle already makes no difference, since when is not part of the state.
+  for (SimTime const idle : ranks_[rank].idle) *component++ = std::max(idle, clock);
   for (std::int32_t const row : sent_rows_[rank]) {
     Row const& sent = rows_[static_cast<std::size_t>(row)];
     for (std::int32_t i = sent.sent - sent.crossing; i < sent.sent; ++i) {

@@ -60,7 +60,7 @@ class BlockingMessages {
     return std::all_of(crossing.begin(), crossing.end(), [](std::int32_t n) { return n == 0; });
   }
   std::int32_t width(std::size_t /*rank*/) const { return 0; }
-  void write_state(std::size_t /*rank*/, std::span<SimTime> /*state*/) const {}
+  void write_state(std::size_t /*rank*/, SimTime /*clock*/, std::span<SimTime> /*state*/) const {}
 
  private:
   struct Row {
@@ -115,7 +115,7 @@ class OverlappedMessages {
   /// Notes which messages belong to the state at the borders of laps.
   bool can_tell_state(std::span<std::int32_t const> crossing);
   std::int32_t width(std::size_t rank) const;
-  void write_state(std::size_t rank, std::span<SimTime> state) const;
+  void write_state(std::size_t rank, SimTime clock, std::span<SimTime> state) const;
 
  private:
   struct Rank {

@@ -122,7 +122,7 @@ class TrackWalk {
   void record(std::size_t number, Rank const& rank) {
     auto const state = history_->state(number, rank.border);
     state.front() = rank.clock;
-    messages_.write_state(number, state.subspan(1));
+    messages_.write_state(number, rank.clock, state.subspan(1));
     if (!history_->is_complete_with(rank.border)) return;
     auto const repetition = history_->repetition(rank.border);
     if (!repetition) return;
