@@ -12,14 +12,24 @@
 
 namespace stagecraft {
 
-/// A memory profile with the sums that a walk needs of it.
+/// A memory profile as a walk needs it: what is read at every step comes first, in one cache line.
 struct MemoryMove {
-  MemoryProfile profile;
+  std::int64_t peak = 0;
+  std::int64_t activation_peak = 0;
   std::int64_t net_sum = 0;
   std::int64_t net_activation_sum = 0;
+  bool is_level = true;  ///< net is zero in every category, as in an exchange of equals
+  CategoryBytes net;
+  CategoryBytes at_peak;
 
-  explicit MemoryMove(MemoryProfile const& of)
-      : profile{of}, net_sum{of.net.sum()}, net_activation_sum{of.net.activation_sum()} {}
+  explicit MemoryMove(MemoryProfile const& profile)
+      : peak{profile.peak},
+        activation_peak{profile.activation_peak},
+        net_sum{profile.net.sum()},
+        net_activation_sum{profile.net.activation_sum()},
+        is_level{profile.net == CategoryBytes{}},
+        net{profile.net},
+        at_peak{profile.at_peak} {}
 };
 
 /// Follows what a rank holds through its issue order.
@@ -29,15 +39,15 @@ class MemoryWalk {
 
   /// Step `step` of the rank moves memory so.
   void move(MemoryMove const& move, std::int32_t step) {
-    MemoryProfile const& profile = move.profile;
-    if (sum_ + profile.peak > peak_) {
-      peak_ = sum_ + profile.peak;
-      memory_.at_peak = now_ + profile.at_peak;
+    if (sum_ + move.peak > peak_) {
+      peak_ = sum_ + move.peak;
+      memory_.at_peak = now_ + move.at_peak;
       memory_.peak_step = step;
     }
     memory_.activation_peak =
-        std::max(memory_.activation_peak, activation_sum_ + profile.activation_peak);
-    now_ += profile.net;
+        std::max(memory_.activation_peak, activation_sum_ + move.activation_peak);
+    if (move.is_level) return;
+    now_ += move.net;
     sum_ += move.net_sum;
     activation_sum_ += move.net_activation_sum;
   }

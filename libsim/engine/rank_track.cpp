@@ -1,7 +1,5 @@
 #include "libsim/engine/rank_track.hpp"
 
-#include <cassert>
-
 #include "libsim/plan/stage_exchanges.hpp"
 #include "libsim/plan/step_program.hpp"
 
@@ -24,6 +22,7 @@ class TrackSink {
         rank_{rank},
         works_{plan, loop.shape, rank},
         memory_{resident_memory(rank)},
+        is_blocking_{loop.shape.p2p == P2p::blocking},
         first_end_{static_cast<std::int32_t>(tracks.ends.size())},
         lap_begin_{loop.backwards_before(rank.stage)} {}
 
@@ -44,21 +43,25 @@ class TrackSink {
 
   void transfer(Transfer const& transfer, int row) {
     tracks_.ends.emplace_back(row, transfer.peer, transfer.end);
+    code_.add(transfer.payload, transfer.end);
   }
 
   void post(std::int32_t first, std::int32_t count) {
-    if (!is_in_lap_) count_sends(first, count);
-    if (loop_.shape.p2p == P2p::blocking) return;  // the wait that follows directly does both
-    add(TrackStep::Kind::post, MessageMoves::Kind::post, first, count);
+    if (loop_.has_loop() && !is_in_lap_) count_ends(first, count, Transfer::End::send, 1);
+    if (is_blocking_) return;  // the wait that follows directly does both
+    add(TrackStep::Kind::post, messages_.of(MessageMoves::Kind::post, code_), first, count);
+    code_ = {};
   }
 
   void wait(std::int32_t first, std::int32_t count) {
-    if (!is_in_lap_) count_receives(first, count);
-    if (loop_.shape.p2p == P2p::blocking) {
-      add(TrackStep::Kind::exchange, MessageMoves::Kind::exchange, first, count);
-    } else {
-      add(TrackStep::Kind::wait, MessageMoves::Kind::wait, first, count);
+    if (loop_.has_loop() && !is_in_lap_) count_ends(first, count, Transfer::End::receive, -1);
+    if (!is_blocking_) {
+      MessageMoves::Code const code = code_of(first, count);
+      add(TrackStep::Kind::wait, messages_.of(MessageMoves::Kind::wait, code), first, count);
+      return;
     }
+    add(TrackStep::Kind::exchange, messages_.of(MessageMoves::Kind::exchange, code_), first, count);
+    code_ = {};
   }
 
   /// Takes the steps that have gathered in the rank plan.
@@ -126,29 +129,27 @@ class TrackSink {
     tracks_.steps.push_back({.kind = work.kind, .index = number});
   }
 
-  void add(TrackStep::Kind kind, MessageMoves::Kind moves, std::int32_t first, std::int32_t count) {
-    assert(count <= MessageMoves::most);
-    int const rows = static_cast<int>(tracks_.crossing.size());
+  void add(TrackStep::Kind kind, MemoryMove const& move, std::int32_t first, std::int32_t count) {
+    memory_.move(move, 0);
+    tracks_.steps.push_back(
+        {.kind = kind, .count = static_cast<std::int16_t>(count), .index = first_end_ + first});
+  }
+
+  MessageMoves::Code code_of(std::int32_t first, std::int32_t count) const {
+    auto const boundaries = static_cast<std::int32_t>(tracks_.crossing.size() / 2);
     MessageMoves::Code code;
     for (std::int32_t i = first; i < first + count; ++i) {
-      TrackEnd const& end = this->end(i);
-      code.add(2 * end.row < rows ? Transfer::Payload::activation : Transfer::Payload::gradient,
-               end.sends() ? Transfer::End::send : Transfer::End::receive);
+      code.add(end(i).row < boundaries ? Transfer::Payload::activation : Transfer::Payload::gradient,
+               end(i).sends() ? Transfer::End::send : Transfer::End::receive);
     }
-    memory_.move(messages_.of(moves, code), 0);
-    tracks_.steps.push_back(
-        {.kind = kind, .count = static_cast<std::uint8_t>(count), .index = first_end_ + first});
+    return code;
   }
 
-  void count_sends(std::int32_t first, std::int32_t count) {
+  /// Counts what is sent, or received, before the lap begins.
+  void count_ends(std::int32_t first, std::int32_t count, Transfer::End counted, int by) {
     for (std::int32_t i = first; i < first + count; ++i) {
-      if (end(i).sends()) ++tracks_.crossing[static_cast<std::size_t>(end(i).row)];
-    }
-  }
-
-  void count_receives(std::int32_t first, std::int32_t count) {
-    for (std::int32_t i = first; i < first + count; ++i) {
-      if (!end(i).sends()) --tracks_.crossing[static_cast<std::size_t>(end(i).row)];
+      if (end(i).sends() != (counted == Transfer::End::send)) continue;
+      tracks_.crossing[static_cast<std::size_t>(end(i).row)] += by;
     }
   }
 
@@ -165,7 +166,9 @@ class TrackSink {
   MemoryWalk memory_;
   std::vector<SimTime> durations_;
   std::vector<Issued> issued_;  ///< by work
+  MessageMoves::Code code_;     ///< of the transfers since the last post
   CategoryBytes at_lap_begin_;
+  bool is_blocking_;
   std::int32_t first_end_;
   int lap_begin_;
   int backwards_ = 0;

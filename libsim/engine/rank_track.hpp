@@ -25,7 +25,7 @@ struct TrackStep {
     border,    ///< of a lap: where the first begins, and where each ends
   };
   Kind kind = Kind::run;
-  std::uint8_t count = 0;
+  std::int16_t count = 0;
   std::int32_t index = 0;
 };
 
