@@ -7,13 +7,16 @@
 #include <vector>
 
 #include "apps/stagecraft/command_line.hpp"
+#include "apps/stagecraft/compare_command.hpp"
 #include "apps/stagecraft/layer_command.hpp"
 #include "apps/stagecraft/reproduce_command.hpp"
 #include "apps/stagecraft/schedule_command.hpp"
 #include "apps/stagecraft/simulate_command.hpp"
+#include "apps/stagecraft/system_command.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/trace/program_version.hpp"
+#include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
 
@@ -31,6 +34,9 @@ constexpr std::array commands{
     Command{"layer", "one layer, op by op: FLOPs, bytes, saved bytes, time", layer_command},
     Command{"schedule", "a pipeline schedule alone: order, makespan, bubble, chunks in flight",
             schedule_command},
+    Command{"compare", "two traces of one plan: memory, times, where the difference comes from",
+            compare_command},
+    Command{"system", "the constants of a system, each with its source", system_command},
 };
 
 // Exit codes; 3 is "does not fit in memory" and comes from the commands that look at memory.
@@ -94,6 +100,9 @@ int run(std::vector<std::string> const& words) {
     return bad_input;
   } catch (ConfigError const& error) {
     std::cerr << error.what() << '\n';
+    return bad_input;
+  } catch (TraceFileError const& error) {
+    std::cerr << who << ": " << error.what() << '\n';
     return bad_input;
   } catch (ScheduleError const& error) {
     std::cerr << who << ": " << error.what() << '\n';

@@ -1,9 +1,14 @@
 #include "apps/stagecraft/simulate_command.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <optional>
+#include <sstream>
 
+#include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/run_options.hpp"
+#include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/simulation_tables.hpp"
@@ -25,13 +30,60 @@ constexpr char const* examples =
     "\nexamples:\n"
     "  stagecraft simulate configs/paper/175b-present.yaml\n"
     "  stagecraft simulate configs/paper/175b-present.yaml --set recompute=full --set batch.micro=2\n"
-    "  stagecraft simulate configs/paper/22b-full.yaml --json --require-fit\n";
+    "  stagecraft simulate configs/paper/22b-full.yaml --json --require-fit\n"
+    "  stagecraft simulate configs/paper/1t-full.yaml --trace 1t.h5 --detail op --ranks 0,1,32,63\n";
 
 po::options_description describe_options() {
   po::options_description options{"options"};
-  options.add_options()("require-fit", "exit with 3 if a stage does not fit into its memory");
+  auto add = options.add_options();
+  add("require-fit", "exit with 3 if a stage does not fit into its memory");
+  add("trace", po::value<std::string>()->value_name("F.h5"), "also write a trace of the iteration");
+  add("detail",
+      po::value<std::string>()->value_name("KIND")->default_value("chunk"),
+      "of the trace: chunk (a row a forward or backward) or op (a row a kernel)");
+  add("ranks",
+      po::value<std::string>()->value_name("R,R,..."),
+      "of the trace: only these pipeline ranks");
   add_run_options(options);
   return options;
+}
+
+TraceDetail read_detail(std::string const& word) {
+  if (word == "chunk") return TraceDetail::chunk;
+  if (word == "op") return TraceDetail::op;
+  throw CommandLineError{"--detail: found '" + word + "'; accepted: chunk, op"};
+}
+
+std::vector<std::int32_t> read_ranks(std::string const& list, int stages) {
+  std::vector<std::int32_t> ranks;
+  std::istringstream words{list};
+  for (std::string word; std::getline(words, word, ',');) {
+    ranks.push_back(whole_number("--ranks", word, 0, stages - 1));
+  }
+  if (ranks.empty()) throw CommandLineError{"--ranks: found ''; accepted: numbers and commas"};
+  return ranks;
+}
+
+/// What --trace, --detail and --ranks ask for; checked before anything is simulated.
+struct TraceRequest {
+  std::filesystem::path path;
+  RecordOptions options;
+};
+
+std::optional<TraceRequest> read_trace_request(RunArguments const& run,
+                                               std::vector<std::string> const& arguments) {
+  TraceRequest request;
+  request.options.detail = read_detail(run.values["detail"].as<std::string>());
+  if (run.values.count("ranks") > 0) {
+    request.options.ranks = read_ranks(run.values["ranks"].as<std::string>(),
+                                       run.config.training.parallel.pipeline);
+  }
+  if (run.values.count("trace") == 0) return std::nullopt;
+  request.path = run.values["trace"].as<std::string>();
+  request.options.command_line = "stagecraft simulate";
+  for (std::string const& word : arguments) request.options.command_line += ' ' + word;
+  request.options.config = to_yaml(run.config);
+  return request;
 }
 
 nlohmann::ordered_json document(Simulation const& simulation,
@@ -49,6 +101,7 @@ int simulate_command(std::vector<std::string> const& arguments) {
   RunArguments const run =
       read_run_arguments(arguments, describe_options(), introduction, examples);
   if (run.is_over) return 0;
+  std::optional<TraceRequest> const trace = read_trace_request(run, arguments);
   TrainingPlan const plan = make_plan(run.config.training);
   Simulation const simulation = simulate(plan, run.config.system);
   if (run.values.count("json") > 0) {
@@ -56,6 +109,7 @@ int simulate_command(std::vector<std::string> const& arguments) {
   } else {
     std::cout << simulation_tables(simulation, plan, run.config.system);
   }
+  if (trace) record_to_file(trace->path, plan, run.config.system, trace->options);
   bool const fits = std::all_of(simulation.stages.begin(),
                                 simulation.stages.end(),
                                 [](StageResult const& stage) { return stage.fits; });

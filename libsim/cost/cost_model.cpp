@@ -96,7 +96,7 @@ MessagePrice CostModel::price_message(TrainingPlan const& plan, int from_stage, 
   int const per_node = system_.node.accelerators.value;
   bool const is_near = from_stage * stride / per_node == to_stage * stride / per_node;
   Bytes const whole = plan.message_bytes();
-  Bytes const sent = plan.scatters_messages() ? Bytes{whole.count() / config_.parallel.tensor} : whole;
+  Bytes const sent = plan.sent_bytes();
   CollectiveCost const& link = system_.node.p2p.value;
   double const rate =
       is_near ? link.bandwidth.value

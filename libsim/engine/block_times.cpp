@@ -41,4 +41,10 @@ PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost)
   return times;
 }
 
+SimTime issue_time(std::vector<Op> const& ops, PassTimes const& times, std::size_t op) {
+  if (ops[op].stream == Stream::compute) return times.start[op];
+  while (op > 0 && ops[op].stream != Stream::compute) --op;
+  return ops[op].stream == Stream::compute ? times.end[op] : SimTime{0};
+}
+
 }  // namespace stagecraft

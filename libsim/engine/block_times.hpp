@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -25,5 +26,9 @@ struct PassTimes {
 /// Collectives start once all compute issued before them is done, in order on their stream. Compute is
 /// slowed down while a collective runs beside it. The compute stream stands still at explicit waits.
 PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost);
+
+/// When the compute stream issues op `op` of a pass, and its buffers are allocated. A collective may
+/// start later, behind others on its stream.
+SimTime issue_time(std::vector<Op> const& ops, PassTimes const& times, std::size_t op);
 
 }  // namespace stagecraft

@@ -1,7 +1,6 @@
 #include "libsim/engine/memory_profile.hpp"
 
 #include <algorithm>
-#include <vector>
 
 namespace stagecraft {
 
@@ -15,30 +14,35 @@ void MemoryProfile::append(MemoryProfile const& next) {
   net += next.net;
 }
 
-MemoryProfile profile_memory(BlockProgram const& block, Pass pass) {
+MemoryChanges memory_changes(BlockProgram const& block, Pass pass) {
   std::size_t const count = block.ops(pass).size();
-  std::vector<CategoryBytes> allocated(count);
-  std::vector<CategoryBytes> released(count);
+  MemoryChanges changes{.before = std::vector<CategoryBytes>(count),
+                        .after = std::vector<CategoryBytes>(count)};
   for (BufferLife const& life : block.lives) {
     Tensor const& tensor = block.tensor(life.buffer);
     std::int64_t const bytes = tensor.bytes().count();
     if (life.allocate_pass == pass && life.allocate >= 0) {
-      allocated[static_cast<std::size_t>(life.allocate)][tensor.category] += bytes;
+      changes.before[static_cast<std::size_t>(life.allocate)][tensor.category] += bytes;
     }
     if (life.release_pass == pass && life.release >= 0) {
-      released[static_cast<std::size_t>(life.release)][tensor.category] -= bytes;
+      changes.after[static_cast<std::size_t>(life.release)][tensor.category] -= bytes;
     }
   }
+  return changes;
+}
+
+MemoryProfile profile_memory(BlockProgram const& block, Pass pass) {
+  MemoryChanges const changes = memory_changes(block, pass);
   MemoryProfile profile;
-  for (std::size_t i = 0; i < count; ++i) {
-    profile.net += allocated[i];
+  for (std::size_t i = 0; i < changes.before.size(); ++i) {
+    profile.net += changes.before[i];
     if (profile.net.sum() > profile.peak) {
       profile.peak = profile.net.sum();
       profile.at_peak = profile.net;
       profile.peak_op = static_cast<std::int32_t>(i);
     }
     profile.activation_peak = std::max(profile.activation_peak, profile.net.activation_sum());
-    profile.net += released[i];
+    profile.net += changes.after[i];
   }
   return profile;
 }

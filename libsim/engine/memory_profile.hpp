@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "libsim/model/block_program.hpp"
 
@@ -47,6 +48,14 @@ struct MemoryProfile {
   /// Continues with `next`, whose op positions are not kept (peak_op becomes -1).
   void append(MemoryProfile const& next);
 };
+
+/// What the ops of one pass change, by op.
+struct MemoryChanges {
+  std::vector<CategoryBytes> before;  ///< allocated just before an op
+  std::vector<CategoryBytes> after;   ///< released right after it, negative
+};
+
+MemoryChanges memory_changes(BlockProgram const& block, Pass pass);
 
 /// Walks the buffers of one pass: allocated before their op, released after theirs.
 MemoryProfile profile_memory(BlockProgram const& block, Pass pass);

@@ -20,17 +20,11 @@ void release(MemoryProfile& profile, Category category, std::int64_t bytes) {
   allocate(profile, category, -bytes);
 }
 
-/// Bytes of a message as it travels.
-std::int64_t wire_bytes(TrainingPlan const& plan) {
-  std::int64_t const whole = plan.message_bytes().count();
-  return plan.scatters_messages() ? whole / plan.shape.tensor : whole;
-}
-
 void start_transfer(MemoryProfile& profile, TrainingPlan const& plan, Transfer const& transfer) {
   if (transfer.end == Transfer::End::send) return;
   Category const category =
       plan.scatters_messages() ? Category::communication : Category::activations;
-  allocate(profile, category, wire_bytes(plan));
+  allocate(profile, category, plan.sent_bytes().count());
 }
 
 void end_transfer(MemoryProfile& profile, TrainingPlan const& plan, Transfer const& transfer) {
@@ -38,7 +32,7 @@ void end_transfer(MemoryProfile& profile, TrainingPlan const& plan, Transfer con
   if (transfer.end == Transfer::End::receive) {
     if (!plan.scatters_messages()) return;
     allocate(profile, Category::activations, whole);
-    release(profile, Category::communication, wire_bytes(plan));
+    release(profile, Category::communication, plan.sent_bytes().count());
     return;
   }
   bool const is_kept =

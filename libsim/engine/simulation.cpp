@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libsim/engine/flops.hpp"
+#include "libsim/engine/priced_plan.hpp"
 #include "libsim/engine/rank_memory.hpp"
 #include "libsim/engine/timeline_walk.hpp"
 #include "libsim/model/blocks.hpp"
@@ -10,45 +11,43 @@
 namespace stagecraft {
 namespace {
 
-/// Everything about one rank that its timeline and its memory follow from.
-struct RankProfile {
-  std::vector<WorkProfile> works;
-  std::vector<SimTime> durations;
-  RankMemory memory;
-};
-
-RankProfile profile_rank(TrainingPlan const& plan,
-                         RankPlan const& rank,
-                         std::vector<BlockProfile> const& blocks,
-                         CostModel const& cost) {
-  RankProfile profile;
-  profile.works = profile_works(plan, rank, blocks, cost);
-  for (WorkProfile const& work : profile.works) profile.durations.push_back(work.duration);
-  profile.memory = walk_memory(plan, rank, profile.works);
-  return profile;
-}
-
 /// Sums each rank's time by what it goes to, and notes when its memory peaks.
 class ResultObserver {
  public:
-  ResultObserver(TrainingPlan const& plan, std::vector<RankProfile> const& profiles)
-      : plan_{plan}, profiles_{profiles}, shares_(plan.ranks.size()), peak_at_(plan.ranks.size()) {}
+  ResultObserver(PricedPlan const& priced, std::vector<RankMemory> const& memory)
+      : priced_{priced},
+        memory_{memory},
+        shares_(memory.size()),
+        peak_at_(memory.size()),
+        data_parallel_idle_(memory.size()) {}
 
   void ran(int rank, int step, SimTime start, SimTime end) {
     auto const r = static_cast<std::size_t>(rank);
-    RankProfile const& profile = profiles_[r];
-    Step const& issued = plan_.ranks[r].steps[static_cast<std::size_t>(step)];
-    auto const work = static_cast<std::size_t>(issued.work);
-    WorkProfile const& of_work = profile.works[work];
-    if (profile.memory.peak_step == step) peak_at_[r] = start + of_work.peak_offset;
-    if (plan_.ranks[r].works[work].stream != Stream::compute) return;
+    RankPlan const& rank_plan = priced_.plan().ranks[r];
+    auto const work =
+        static_cast<std::size_t>(rank_plan.steps[static_cast<std::size_t>(step)].work);
+    WorkProfile const& of_work = priced_.works(r)[work];
+    if (rank_plan.works[work].stream != Stream::compute) {
+      data_parallel_idle_[r] = end;
+      return;
+    }
+    if (step < memory_[r].peak_step) {
+      peak_at_[r] = end;
+    } else if (step == memory_[r].peak_step) {
+      peak_at_[r] = slowed_end(start,
+                               of_work.peak_offset,
+                               data_parallel_idle_[r],
+                               priced_.cost().slowdown_millionths());
+    }
     shares_[r] += of_work.shares;
     // A chunk that a gradient reduction slows down is slowed down in its backward.
     shares_[r].backward += (end - start) - of_work.duration;
   }
-  void waited(int rank, int step, SimTime start, SimTime /*end*/) {
+  // Messages change memory when their post is issued and when their wait is over; a post takes no
+  // time and a wait need not, so that the end of what came before is when they happen.
+  void waited(int rank, int step, SimTime /*start*/, SimTime end) {
     auto const r = static_cast<std::size_t>(rank);
-    if (profiles_[r].memory.peak_step == step) peak_at_[r] = start;
+    if (step <= memory_[r].peak_step) peak_at_[r] = end;
   }
   void transferred(int /*rank*/, int /*transfer*/, SimTime /*start*/, SimTime /*end*/) {}
 
@@ -56,33 +55,12 @@ class ResultObserver {
   SimTime peak_at(std::size_t rank) const { return peak_at_[rank]; }
 
  private:
-  TrainingPlan const& plan_;
-  std::vector<RankProfile> const& profiles_;
+  PricedPlan const& priced_;
+  std::vector<RankMemory> const& memory_;
   std::vector<TimeShares> shares_;
   std::vector<SimTime> peak_at_;
+  std::vector<SimTime> data_parallel_idle_;
 };
-
-TransferPrice transfer_price(CostModel const& cost, TrainingPlan const& plan, int from, int to) {
-  MessagePrice const price = cost.price_message(plan, from, to);
-  return {.latency = price.latency, .occupancy = price.occupancy};
-}
-
-std::vector<RankProgram> rank_programs(TrainingPlan const& plan,
-                                       std::vector<RankProfile> const& profiles,
-                                       CostModel const& cost) {
-  int const p = plan.config.parallel.pipeline;
-  std::vector<RankProgram> programs;
-  for (int r = 0; r < p; ++r) {
-    RankPlan const& rank = plan.ranks[static_cast<std::size_t>(r)];
-    programs.push_back({.steps = rank.steps,
-                        .works = rank.works,
-                        .transfers = rank.transfers,
-                        .durations = profiles[static_cast<std::size_t>(r)].durations,
-                        .activation = transfer_price(cost, plan, r, (r + 1) % p),
-                        .gradient = transfer_price(cost, plan, r, (r + p - 1) % p)});
-  }
-  return programs;
-}
 
 std::int64_t layers_of_stage(TrainingPlan const& plan, int stage) {
   std::int64_t layers = 0;
@@ -129,19 +107,14 @@ std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
 }
 
 Simulation simulate(TrainingPlan const& plan, System const& system) {
-  CostModel const cost{system, plan.config};
-  std::vector<BlockProfile> const blocks = profile_blocks(plan, cost);
-  std::vector<RankProfile> profiles;
-  for (RankPlan const& rank : plan.ranks) {
-    profiles.push_back(profile_rank(plan, rank, blocks, cost));
+  PricedPlan const priced{plan, system};
+  CostModel const& cost = priced.cost();
+  std::vector<RankMemory> memory;
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    memory.push_back(walk_memory(plan, plan.ranks[r], priced.works(r)));
   }
-  std::vector<RankProgram> const programs = rank_programs(plan, profiles, cost);
-  TimelineInput const input{.ranks = programs,
-                            .messages = plan.messages,
-                            .p2p = plan.config.schedule.p2p,
-                            .slowdown_millionths = cost.slowdown_millionths()};
-  ResultObserver observer{plan, profiles};
-  Timeline const timeline = play(input, observer);
+  ResultObserver observer{priced, memory};
+  Timeline const timeline = play(priced.timeline(), observer);
 
   Simulation result;
   SimTime const overhead = cost.iteration_overhead();
@@ -152,11 +125,11 @@ Simulation simulate(TrainingPlan const& plan, System const& system) {
     StageResult& stage = result.stages.emplace_back();
     stage.stage = plan.ranks[r].stage;
     stage.layers = layers_of_stage(plan, stage.stage);
-    stage.in_flight_chunks = profiles[r].memory.in_flight_chunks;
+    stage.in_flight_chunks = memory[r].in_flight_chunks;
     stage.busy = timeline.ranks[r].busy;
-    stage.at_peak = profiles[r].memory.at_peak;
+    stage.at_peak = memory[r].at_peak;
     stage.at_peak[Category::workspace] += cost.workspace().count();
-    stage.activation_peak = profiles[r].memory.activation_peak;
+    stage.activation_peak = memory[r].activation_peak;
     stage.peak_at = observer.peak_at(r);
     stage.fits = stage.peak() + plan.config.memory.reserve.count() <= capacity;
     if (timeline.ranks[r].busy > timeline.ranks[busiest].busy) busiest = r;
@@ -168,7 +141,7 @@ Simulation simulate(TrainingPlan const& plan, System const& system) {
   result.breakdown.shares.optimizer += overhead;
   result.breakdown.transfer = rank.transfer;
   result.breakdown.bubble = rank.bubble + (timeline.makespan - rank.end);
-  result.layer = summarize_layer(plan, blocks);
+  result.layer = summarize_layer(plan, priced.blocks());
   add_rates(result, plan, system);
   return result;
 }

@@ -40,7 +40,9 @@ WorkProfile profile_chunk(TrainingPlan const& plan,
     profile.memory.append(memory);
     if (profile.memory.peak > peak_before) {
       profile.peak_offset =
-          profile.duration + times.start[static_cast<std::size_t>(memory.peak_op)];
+          profile.duration + issue_time(plan.blocks[i].ops(pass),
+                                        times,
+                                        static_cast<std::size_t>(memory.peak_op));
     }
     profile.duration += times.duration;
     profile.shares += shares_of(plan.blocks[i], times);

@@ -110,8 +110,8 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
 }
 
 void count_parameters(TrainingPlan const& plan, RankPlan& rank) {
-  int const p = plan.config.parallel.pipeline;
-  for (int chunk = 0; chunk < plan.config.parallel.interleave; ++chunk) {
+  std::int64_t const p = plan.config.parallel.pipeline;
+  for (std::int64_t chunk = 0; chunk < plan.config.parallel.interleave; ++chunk) {
     ChunkProgram const& program = plan.chunks[static_cast<std::size_t>(chunk * p + rank.stage)];
     rank.parameters +=
         parameters_of(plan, program, 0, static_cast<std::int32_t>(program.blocks.size()));

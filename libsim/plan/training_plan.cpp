@@ -54,6 +54,10 @@ Bytes TrainingPlan::message_bytes() const {
                element_size(activation_type(shape.model.precision))};
 }
 
+Bytes TrainingPlan::sent_bytes() const {
+  return scatters_messages() ? Bytes{message_bytes().count() / shape.tensor} : message_bytes();
+}
+
 bool TrainingPlan::scatters_messages() const {
   return config.schedule.scatter_gather && !shape.sequence_parallel && shape.tensor > 1;
 }

@@ -49,6 +49,8 @@ struct TrainingPlan {
 
   /// Whole hidden state of one rank between two virtual stages.
   Bytes message_bytes() const;
+  /// What of it travels: all, or 1/t where messages are scattered.
+  Bytes sent_bytes() const;
   /// Whether a sender ships 1/t of the message and the receivers gather it.
   bool scatters_messages() const;
 };

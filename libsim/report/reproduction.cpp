@@ -103,6 +103,7 @@ double Reproduction::max_error_percent() const {
 
 std::vector<std::string_view> reproducible() {
   std::vector<std::string_view> names;
+  names.reserve(entries.size());
   for (Entry const& entry : entries) names.push_back(entry.name);
   return names;
 }

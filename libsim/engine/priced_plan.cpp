@@ -1,0 +1,41 @@
+#include "libsim/engine/priced_plan.hpp"
+
+#include <utility>
+
+namespace stagecraft {
+
+namespace {
+
+TransferPrice transfer_price(CostModel const& cost, TrainingPlan const& plan, int from, int to) {
+  MessagePrice const price = cost.price_message(plan, from, to);
+  return {.latency = price.latency, .occupancy = price.occupancy};
+}
+
+}  // namespace
+
+PricedPlan::PricedPlan(TrainingPlan const& plan, System const& system)
+    : plan_{plan}, cost_{system, plan.config}, blocks_{profile_blocks(plan, cost_)} {
+  int const p = plan.config.parallel.pipeline;
+  ranks_.reserve(plan.ranks.size());
+  for (RankPlan const& rank : plan.ranks) {
+    Rank& profile = ranks_.emplace_back();
+    profile.works = profile_works(plan, rank, blocks_, cost_);
+    for (WorkProfile const& work : profile.works) profile.durations.push_back(work.duration);
+    int const r = rank.stage;
+    programs_.push_back({.steps = rank.steps,
+                         .works = rank.works,
+                         .transfers = rank.transfers,
+                         .durations = profile.durations,
+                         .activation = transfer_price(cost_, plan, r, (r + 1) % p),
+                         .gradient = transfer_price(cost_, plan, r, (r + p - 1) % p)});
+  }
+}
+
+TimelineInput PricedPlan::timeline() const {
+  return {.ranks = programs_,
+          .messages = plan_.messages,
+          .p2p = plan_.config.schedule.p2p,
+          .slowdown_millionths = cost_.slowdown_millionths()};
+}
+
+}  // namespace stagecraft

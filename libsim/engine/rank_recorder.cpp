@@ -1,0 +1,187 @@
+#include "libsim/engine/rank_recorder.hpp"
+
+#include <algorithm>
+
+#include "libsim/engine/rank_memory.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Takes one rank's steps in issue order and appends their rows.
+class RankRecorder {
+ public:
+  RankRecorder(PricedPlan const& priced,
+               RecordedTimes const& times,
+               TraceVocabulary const& vocabulary,
+               std::int32_t rank,
+               TraceDetail detail)
+      : priced_{priced},
+        plan_{priced.plan().ranks[static_cast<std::size_t>(rank)]},
+        profiles_{priced.works(static_cast<std::size_t>(rank))},
+        times_{times.ranks[static_cast<std::size_t>(rank)]},
+        vocabulary_{vocabulary},
+        works_{record_works(priced, static_cast<std::size_t>(rank), vocabulary, detail)},
+        now_{resident_memory(plan_)} {
+    trace_.rank = rank;
+    trace_.stage = plan_.stage;
+    now_[Category::workspace] = priced.cost().workspace().count();
+    make_room();
+  }
+
+  RankTrace record(SimTime makespan) && {
+    add_memory(SimTime{0}, now_);
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) add(plan_.steps[i], times_.steps[i]);
+    SimTime const overhead = priced_.cost().iteration_overhead();
+    if (overhead > SimTime{0}) {
+      add_row({.end = overhead,
+               .op = TraceVocabulary::iteration_overhead,
+               .phase = TracePhase::optimizer},
+              {makespan, makespan + overhead}, -1, -1);
+    }
+    trace_.ops.resize(op_rows_);
+    trace_.memory.resize(memory_rows_);
+    return std::move(trace_);
+  }
+
+ private:
+  void make_room() {
+    std::size_t ops = 1;     // the iteration's overhead
+    std::size_t memory = 1;  // the start
+    for (Step const& step : plan_.steps) {
+      memory += 3;  // a step's peak and end, and the end of an output that was kept
+      if (step.kind == Step::Kind::run) {
+        ops += works_[static_cast<std::size_t>(step.work)].ops.size();
+        memory += works_[static_cast<std::size_t>(step.work)].memory.size();
+      }
+      if (step.kind == Step::Kind::post) ops += static_cast<std::size_t>(step.count);
+    }
+    trace_.ops.resize(ops);
+    trace_.memory.resize(memory);
+  }
+
+  void add(Step const& step, Interval const& time) {
+    switch (step.kind) {
+      case Step::Kind::run:
+        add_run(step, time);
+        return;
+      case Step::Kind::post:
+        add_transfers(step);
+        break;
+      case Step::Kind::wait:
+      case Step::Kind::drain:
+        clock_ = std::max(clock_, time.end);
+        break;
+    }
+    add_states(profile_step_memory(priced_.plan(), plan_, step, profiles_), clock_);
+  }
+
+  void add_run(Step const& step, Interval const& time) {
+    auto const index = static_cast<std::size_t>(step.work);
+    Work const& work = plan_.works[index];
+    RecordedWork const& recorded = works_[index];
+    std::int32_t const chunk = work.kind == Work::Kind::step ? -1 : work.chunk;
+    SimTime const alone = profiles_[index].duration;
+    bool const is_stretched = time.end - time.start != alone;
+    // A group lasts as long as its slowest member: its one row is the interval itself.
+    if (work.kind == Work::Kind::step) {
+      add_row(recorded.ops.front(), time, step.microbatch, chunk);
+    } else {
+      for (RecordedOp const& op : recorded.ops) {
+        add_row(op, {at(time.start, op.start, is_stretched), at(time.start, op.end, is_stretched)},
+                step.microbatch, chunk);
+      }
+    }
+    for (RecordedMemory const& state : recorded.memory) {
+      add_memory(at(time.start, state.time, is_stretched), now_ + state.bytes);
+    }
+    if (work.stream == Stream::data_parallel) {
+      data_parallel_idle_ = time.end;
+      if (work.group != StageGroup::none) clock_ = time.end;
+    } else {
+      clock_ = time.end;
+    }
+    // The rules of messages may release more at the end than the work itself does.
+    MemoryProfile const profile = profile_step_memory(priced_.plan(), plan_, step, profiles_);
+    now_ += profile.net;
+    if (profile.net != profiles_[index].memory.net) add_memory(clock_, now_);
+  }
+
+  /// When something `offset` into a work happens. A data-parallel stream that is busy slows works
+  /// down as a whole, as timeline.hpp says: what happens inside moves with it.
+  SimTime at(SimTime start, SimTime offset, bool is_stretched) const {
+    if (!is_stretched) return start + offset;
+    return slowed_end(start, offset, data_parallel_idle_, priced_.cost().slowdown_millionths());
+  }
+
+  void add_transfers(Step const& step) {
+    for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
+      auto const index = static_cast<std::size_t>(i);
+      Transfer const& transfer = plan_.transfers[index];
+      add_row({.op = vocabulary_.index_of(transfer),
+               .phase = TracePhase::transfer,
+               .stream = stream_of(transfer),
+               .bytes = priced_.plan().sent_bytes().count()},
+              times_.transfers[index], transfer.microbatch, transfer.chunk);
+    }
+  }
+
+  void add_states(MemoryProfile const& profile, SimTime time) {
+    for (RecordedMemory const& state : recorded_memory(profile, time, time)) {
+      add_memory(time, now_ + state.bytes);
+    }
+    now_ += profile.net;
+  }
+
+  void add_row(RecordedOp const& op,
+               Interval const& time,
+               std::int32_t microbatch,
+               std::int32_t chunk) {
+    OpColumns& ops = trace_.ops;
+    std::size_t const row = op_rows_++;
+    ops.start[row] = time.start.count();
+    ops.duration[row] = (time.end - time.start).count();
+    ops.op[row] = op.op;
+    ops.phase[row] = static_cast<std::int64_t>(op.phase);
+    ops.stream[row] = static_cast<std::int64_t>(op.stream);
+    ops.layer[row] = op.layer;
+    ops.microbatch[row] = microbatch;
+    ops.chunk[row] = chunk;
+    ops.bytes[row] = op.bytes;
+    ops.flops[row] = op.flops;
+  }
+
+  void add_memory(SimTime time, CategoryBytes const& bytes) {
+    MemoryColumns& memory = trace_.memory;
+    std::size_t const row = memory_rows_++;
+    memory.time[row] = time.count();
+    for (std::size_t i = 0; i < memory.bytes.size(); ++i) {
+      memory.bytes[i][row] = bytes[static_cast<Category>(i)];
+    }
+  }
+
+  PricedPlan const& priced_;
+  RankPlan const& plan_;
+  std::vector<WorkProfile> const& profiles_;
+  RankTimes const& times_;
+  TraceVocabulary const& vocabulary_;
+  std::vector<RecordedWork> works_;
+  CategoryBytes now_;
+  SimTime clock_{0};               ///< of the compute stream
+  SimTime data_parallel_idle_{0};  ///< the data-parallel stream has no work from here on
+  RankTrace trace_;
+  std::size_t op_rows_ = 0;
+  std::size_t memory_rows_ = 0;
+};
+
+}  // namespace
+
+RankTrace record_rank(PricedPlan const& priced,
+                      RecordedTimes const& times,
+                      TraceVocabulary const& vocabulary,
+                      std::int32_t rank,
+                      TraceDetail detail) {
+  return RankRecorder{priced, times, vocabulary, rank, detail}.record(times.makespan);
+}
+
+}  // namespace stagecraft

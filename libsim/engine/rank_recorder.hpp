@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libsim/engine/recorded_times.hpp"
+#include "libsim/engine/recorded_work.hpp"
+#include "libsim/trace/trace.hpp"
+
+namespace stagecraft {
+
+/// What one pipeline rank did, from its steps and when they happened.
+RankTrace record_rank(PricedPlan const& priced,
+                      RecordedTimes const& times,
+                      TraceVocabulary const& vocabulary,
+                      std::int32_t rank,
+                      TraceDetail detail);
+
+}  // namespace stagecraft

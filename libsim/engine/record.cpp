@@ -1,0 +1,75 @@
+#include "libsim/engine/record.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "libsim/engine/rank_recorder.hpp"
+#include "libsim/engine/recorded_times.hpp"
+#include "libsim/trace/program_version.hpp"
+#include "libsim/trace/trace_names.hpp"
+#include "libsim/trace/trace_writer.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+TraceMeta meta_of(TrainingPlan const& plan, System const& system, RecordOptions const& options) {
+  return {.program_version = std::string{program_version()},
+          .command_line = options.command_line,
+          .config = options.config,
+          .plan = fingerprint(plan),
+          .device = system.name,
+          .clock = TraceClock::simulated};
+}
+
+/// Ascending, each once.
+std::vector<std::int32_t> chosen_ranks(TrainingPlan const& plan,
+                                       std::vector<std::int32_t> const& asked) {
+  std::vector<std::int32_t> ranks = asked;
+  auto const count = static_cast<std::int32_t>(plan.ranks.size());
+  if (ranks.empty()) {
+    ranks.resize(plan.ranks.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  for (std::int32_t const rank : {ranks.front(), ranks.back()}) {
+    if (rank < 0 || rank >= count) {
+      throw std::invalid_argument{"pipeline rank: found '" + std::to_string(rank) +
+                                  "'; accepted: 0 to " + std::to_string(count - 1)};
+    }
+  }
+  return ranks;
+}
+
+}  // namespace
+
+Trace record(TrainingPlan const& plan, System const& system, RecordOptions const& options) {
+  std::vector<std::int32_t> const ranks = chosen_ranks(plan, options.ranks);
+  PricedPlan const priced{plan, system};
+  TraceVocabulary const vocabulary{plan};
+  RecordedTimes const times = record_times(priced);
+  Trace trace{.meta = meta_of(plan, system, options), .names = vocabulary.names(), .ranks = {}};
+  for (std::int32_t const rank : ranks) {
+    trace.ranks.push_back(record_rank(priced, times, vocabulary, rank, options.detail));
+  }
+  return trace;
+}
+
+void record_to_file(std::filesystem::path const& path,
+                    TrainingPlan const& plan,
+                    System const& system,
+                    RecordOptions const& options) {
+  std::vector<std::int32_t> const ranks = chosen_ranks(plan, options.ranks);
+  PricedPlan const priced{plan, system};
+  TraceVocabulary const vocabulary{plan};
+  TraceWriter writer{path, meta_of(plan, system, options), vocabulary.names()};
+  RecordedTimes const times = record_times(priced);
+  for (std::int32_t const rank : ranks) {
+    writer.write(record_rank(priced, times, vocabulary, rank, options.detail));
+  }
+  writer.finish();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,151 @@
+#include "libsim/engine/recorded_work.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+RecordedOp recorded_op(Op const& op, TraceVocabulary const& vocabulary) {
+  return {.op = vocabulary.index_of(op.name),
+          .phase = phase_of(op),
+          .stream = stream_of(op.stream),
+          .bytes = recorded_bytes(op),
+          .flops = op.flops};
+}
+
+/// Layers of a chunk that come before its block `position`.
+std::int64_t layers_before(TrainingPlan const& plan,
+                           ChunkProgram const& chunk,
+                           std::size_t position) {
+  std::int64_t layers = 0;
+  for (std::size_t i = 0; i < position; ++i) {
+    layers += plan.blocks[static_cast<std::size_t>(chunk.blocks[i])].layers;
+  }
+  return layers;
+}
+
+/// Appends the ops of blocks, one block after another.
+class OpRecorder {
+ public:
+  OpRecorder(PricedPlan const& priced, TraceVocabulary const& vocabulary, Pass pass)
+      : priced_{priced}, vocabulary_{vocabulary}, pass_{pass} {}
+
+  /// `first_layer`: number in the model of the block's first layer.
+  void append(std::size_t block, std::int64_t first_layer) {
+    BlockProgram const& program = priced_.plan().blocks[block];
+    PassTimes const& times = priced_.blocks()[block].times(pass_);
+    std::vector<Op> const& ops = program.ops(pass_);
+    bool const has_layers = program.kind == BlockProgram::Kind::layers;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      RecordedOp& row = work_.ops.emplace_back(recorded_op(ops[i], vocabulary_));
+      row.start = start_ + times.start[i];
+      row.end = start_ + times.end[i];
+      row.layer = has_layers ? first_layer + ops[i].layer : -1;
+    }
+    append_memory(program, times);
+    start_ += times.duration;
+  }
+
+  RecordedWork finish() && { return std::move(work_); }
+
+ private:
+  void append_memory(BlockProgram const& program, PassTimes const& times) {
+    std::vector<Op> const& ops = program.ops(pass_);
+    MemoryChanges const changes = memory_changes(program, pass_);
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      change(start_ + issue_time(ops, times, i), changes.before[i]);
+      // Only ops of the compute stream release: others are waited for first.
+      change(start_ + times.end[i], changes.after[i]);
+    }
+  }
+
+  void change(SimTime time, CategoryBytes const& by) {
+    if (by == CategoryBytes{}) return;
+    now_ += by;
+    work_.memory.push_back({time, now_});
+  }
+
+  PricedPlan const& priced_;
+  TraceVocabulary const& vocabulary_;
+  Pass pass_;
+  RecordedWork work_;
+  SimTime start_{0};
+  CategoryBytes now_;
+};
+
+RecordedWork record_ops(PricedPlan const& priced,
+                        Work const& work,
+                        TraceVocabulary const& vocabulary) {
+  TrainingPlan const& plan = priced.plan();
+  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(work.program)];
+  bool const is_forward = work.kind == Work::Kind::forward;
+  OpRecorder recorder{priced, vocabulary, is_forward ? Pass::forward : Pass::backward};
+  for (std::int32_t i = 0; i < work.block_count; ++i) {
+    auto const position = static_cast<std::size_t>(
+        is_forward ? work.first_block + i : work.first_block + work.block_count - 1 - i);
+    recorder.append(static_cast<std::size_t>(chunk.blocks[position]),
+                    chunk.first_layer + layers_before(plan, chunk, position));
+  }
+  return std::move(recorder).finish();
+}
+
+RecordedWork record_chunk(PricedPlan const& priced, Work const& work, WorkProfile const& profile) {
+  TrainingPlan const& plan = priced.plan();
+  bool const is_forward = work.kind == Work::Kind::forward;
+  RecordedOp row{
+      .end = profile.duration,
+      .op = is_forward ? TraceVocabulary::forward : TraceVocabulary::backward,
+      .phase = is_forward ? TracePhase::forward : TracePhase::backward,
+  };
+  for (std::int32_t const block : blocks_in_order(plan, work)) {
+    BlockProgram const& program = plan.blocks[static_cast<std::size_t>(block)];
+    for (Op const& op : program.ops(is_forward ? Pass::forward : Pass::backward)) {
+      row.bytes += op.traffic.count();
+      row.flops += op.flops;
+    }
+  }
+  return {.ops = {row},
+          .memory = recorded_memory(profile.memory, profile.peak_offset, profile.duration)};
+}
+
+}  // namespace
+
+std::int64_t recorded_bytes(Op const& op) {
+  return op.payload > Bytes{0} ? op.payload.count() : op.traffic.count();
+}
+
+std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
+                                            SimTime peak_time,
+                                            SimTime end) {
+  std::vector<RecordedMemory> states;
+  if (profile.peak > 0) states.push_back({peak_time, profile.at_peak});
+  CategoryBytes const last = states.empty() ? CategoryBytes{} : profile.at_peak;
+  if (profile.net != last) states.push_back({end, profile.net});
+  return states;
+}
+
+std::vector<RecordedWork> record_works(PricedPlan const& priced,
+                                       std::size_t rank,
+                                       TraceVocabulary const& vocabulary,
+                                       TraceDetail detail) {
+  RankPlan const& plan = priced.plan().ranks[rank];
+  std::vector<RecordedWork> recorded;
+  recorded.reserve(plan.works.size());
+  for (std::size_t i = 0; i < plan.works.size(); ++i) {
+    Work const& work = plan.works[i];
+    WorkProfile const& profile = priced.works(rank)[i];
+    if (work.kind == Work::Kind::step) {
+      Op const& op = plan.step_ops[static_cast<std::size_t>(work.op)];
+      RecordedOp row = recorded_op(op, vocabulary);
+      row.stream = stream_of(work.stream);
+      row.end = profile.duration;
+      recorded.push_back({.ops = {row}, .memory = {}});
+    } else if (detail == TraceDetail::op) {
+      recorded.push_back(record_ops(priced, work, vocabulary));
+    } else {
+      recorded.push_back(record_chunk(priced, work, profile));
+    }
+  }
+  return recorded;
+}
+
+}  // namespace stagecraft

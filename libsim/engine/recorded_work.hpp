@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libsim/engine/memory_profile.hpp"
+#include "libsim/engine/priced_plan.hpp"
+#include "libsim/trace/trace_names.hpp"
+
+namespace stagecraft {
+
+enum class TraceDetail : std::uint8_t {
+  chunk,  ///< a row a work: forward or backward of a microbatch, transfer, step of the optimizer
+  op,     ///< a row an op
+};
+
+/// A row of a work, its time relative to the work's start.
+struct RecordedOp {
+  SimTime start{0};
+  SimTime end{0};
+  std::int64_t op = 0;  ///< into the names of the trace
+  TracePhase phase = TracePhase::forward;
+  TraceStream stream = TraceStream::compute;
+  std::int64_t layer = -1;
+  std::int64_t bytes = 0;
+  std::int64_t flops = 0;
+};
+
+/// A state of a rank's memory, relative to the work's start in time and in bytes.
+struct RecordedMemory {
+  SimTime time{0};
+  CategoryBytes bytes;
+};
+
+/// What a work leaves in a trace each time it runs.
+struct RecordedWork {
+  std::vector<RecordedOp> ops;         ///< in issue order
+  std::vector<RecordedMemory> memory;  ///< after each change
+};
+
+/// Bytes of an op as traces count them: the payload of communication, the memory traffic of
+/// kernels.
+std::int64_t recorded_bytes(Op const& op);
+
+/// The states of memory that a summary knows: its peak, where it is one, and its end. `peak_time`
+/// and `end` are when.
+std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
+                                            SimTime peak_time,
+                                            SimTime end);
+
+/// One for each work of a rank.
+std::vector<RecordedWork> record_works(PricedPlan const& priced,
+                                       std::size_t rank,
+                                       TraceVocabulary const& vocabulary,
+                                       TraceDetail detail);
+
+}  // namespace stagecraft

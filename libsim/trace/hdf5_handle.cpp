@@ -1,0 +1,29 @@
+#include "libsim/trace/hdf5_handle.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Called for each entry from the failed call inwards: the last one told is the cause.
+herr_t keep_reason(unsigned /*depth*/, H5E_error2_t const* entry, void* reason) {
+  if (entry->desc != nullptr) *static_cast<std::string*>(reason) = entry->desc;
+  return 0;
+}
+
+}  // namespace
+
+void silence_hdf5() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+std::string last_hdf5_reason() {
+  std::string reason;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_reason, &reason);
+  return reason;
+}
+
+void check_hdf5(long long status, std::string const& doing) {
+  if (status >= 0) return;
+  std::string const reason = last_hdf5_reason();
+  throw Hdf5Error{"could not " + doing + (reason.empty() ? "" : ": " + reason)};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <hdf5.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace stagecraft {
+
+/// A call of the HDF5 library failed. Caught inside this folder, where the file's name is known.
+class Hdf5Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Keeps HDF5 from printing its error stack on standard error. HDF5 has one such setting a process.
+void silence_hdf5();
+
+/// HDF5's own words for its last failure, innermost cause; empty if there was none.
+std::string last_hdf5_reason();
+
+/// \throws Hdf5Error  "could not <doing>: <HDF5's reason>" where `status` is negative.
+void check_hdf5(long long status, std::string const& doing);
+
+/// An open HDF5 identifier, closed exactly once.
+class H5Handle {
+ public:
+  using Close = herr_t (*)(hid_t);
+
+  /// \throws Hdf5Error  where `id` is what a failed call returns.
+  H5Handle(hid_t id, Close close, std::string const& doing) : id_{id}, close_{close} {
+    check_hdf5(id, doing);
+  }
+  H5Handle(H5Handle&& other) noexcept
+      : id_{std::exchange(other.id_, H5I_INVALID_HID)}, close_{other.close_} {}
+  H5Handle(H5Handle const&) = delete;
+  H5Handle& operator=(H5Handle const&) = delete;
+  H5Handle& operator=(H5Handle&&) = delete;
+  ~H5Handle() {
+    if (id_ >= 0) close_(id_);
+  }
+
+  hid_t id() const { return id_; }
+
+ private:
+  hid_t id_;
+  Close close_;
+};
+
+}  // namespace stagecraft

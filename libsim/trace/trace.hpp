@@ -1,0 +1,124 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/model/tensor.hpp"
+
+namespace stagecraft {
+
+/// What the times of a trace were measured with.
+enum class TraceClock : std::uint8_t {
+  simulated,     ///< prices of a cost model
+  wall,          ///< a real clock
+  virtual_time,  ///< real ops, priced communication; written as "virtual"
+  solo,          ///< one rank alone, its peers priced
+};
+
+std::string_view name_of(TraceClock clock);
+
+/// Where a trace comes from.
+struct TraceMeta {
+  std::string program_version;
+  std::string command_line;
+  std::string config;  ///< effective configuration, YAML
+  std::string plan;    ///< fingerprint of the TrainingPlan
+  std::string device;  ///< system that was simulated, or device that executed
+  TraceClock clock = TraceClock::simulated;
+
+  friend bool operator==(TraceMeta const&, TraceMeta const&) = default;
+};
+
+/// What the columns `op`, `phase` and `stream` index.
+struct TraceNames {
+  std::vector<std::string> op;
+  std::vector<std::string> phase;
+  std::vector<std::string> stream;
+
+  friend bool operator==(TraceNames const&, TraceNames const&) = default;
+};
+
+using TraceColumn = std::vector<std::int64_t>;
+
+/// A column as files have it: its name and its unit.
+struct ColumnDescription {
+  std::string_view name;
+  std::string_view unit;
+};
+
+/// What ran on one rank, a row an op, in issue order. All columns have the same length.
+struct OpColumns {
+  TraceColumn start;       ///< ps since the start of the iteration
+  TraceColumn duration;    ///< ps
+  TraceColumn op;          ///< into TraceNames::op
+  TraceColumn phase;       ///< into TraceNames::phase
+  TraceColumn stream;      ///< into TraceNames::stream
+  TraceColumn layer;       ///< of the whole model; -1 where it does not apply
+  TraceColumn microbatch;  ///< of the replica; -1 where it does not apply
+  TraceColumn chunk;       ///< of the stage; -1 where it does not apply
+  TraceColumn bytes;       ///< kernels: moved to and from device memory; communication: payload
+  TraceColumn flops;       ///< matrix products
+
+  std::size_t rows() const { return start.size(); }
+  void resize(std::size_t rows);
+  friend bool operator==(OpColumns const&, OpColumns const&) = default;
+};
+
+/// What a file calls a column of OpColumns, and where that is.
+struct OpColumn : ColumnDescription {
+  TraceColumn OpColumns::*column = nullptr;
+};
+inline constexpr std::array<OpColumn, 10> op_columns{
+    {{{"start", "ps"}, &OpColumns::start},
+     {{"duration", "ps"}, &OpColumns::duration},
+     {{"op", "index into /names/op"}, &OpColumns::op},
+     {{"phase", "index into /names/phase"}, &OpColumns::phase},
+     {{"stream", "index into /names/stream"}, &OpColumns::stream},
+     {{"layer", "number"}, &OpColumns::layer},
+     {{"microbatch", "number"}, &OpColumns::microbatch},
+     {{"chunk", "number"}, &OpColumns::chunk},
+     {{"bytes", "byte"}, &OpColumns::bytes},
+     {{"flops", "FLOP"}, &OpColumns::flops}}};
+
+/// Memory of one rank, a row after each change, in issue order; times never decrease. A row whose
+/// time is the next row's too is a state in between.
+struct MemoryColumns {
+  TraceColumn time;                               ///< ps since the start of the iteration
+  std::array<TraceColumn, category_count> bytes;  ///< by Category
+
+  std::size_t rows() const { return time.size(); }
+  void resize(std::size_t rows);
+  TraceColumn& of(Category category) { return bytes[static_cast<std::size_t>(category)]; }
+  TraceColumn const& of(Category category) const {
+    return bytes[static_cast<std::size_t>(category)];
+  }
+  friend bool operator==(MemoryColumns const&, MemoryColumns const&) = default;
+};
+
+/// One rank of a trace.
+///
+/// A simulator plays one rank for each pipeline stage, which stands for all tensor and data ranks
+/// of it: there `rank` is the stage. An executor numbers the ranks of the whole job.
+struct RankTrace {
+  std::int32_t rank = 0;
+  std::int32_t stage = 0;
+  OpColumns ops;
+  MemoryColumns memory;
+
+  friend bool operator==(RankTrace const&, RankTrace const&) = default;
+};
+
+/// What happened in one iteration of a plan: what simulator and executor both return.
+struct Trace {
+  TraceMeta meta;
+  TraceNames names;
+  std::vector<RankTrace> ranks;  ///< by rank number
+
+  friend bool operator==(Trace const&, Trace const&) = default;
+};
+
+}  // namespace stagecraft

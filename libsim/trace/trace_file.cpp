@@ -1,0 +1,336 @@
+#include "libsim/trace/trace_file.hpp"
+
+#include <algorithm>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/trace/column_codec.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Twice what TraceWriter writes; it bounds what one chunk can make us allocate.
+constexpr hsize_t most_chunk_elements = 131'072;
+constexpr std::size_t most_names = 1'000'000;
+constexpr std::size_t most_name_bytes = 4'096;
+constexpr std::size_t most_names_bytes = std::size_t{16} << 20;
+
+[[noreturn]] void refuse(std::string const& where,
+                         std::string const& found,
+                         std::string const& accepted) {
+  throw Hdf5Error{where + ": found " + found + "; accepted: " + accepted};
+}
+
+H5Handle type_of_attribute(H5Handle const& attribute) {
+  return {H5Aget_type(attribute.id()), H5Tclose, "read a type"};
+}
+
+void require_scalar(H5Handle const& attribute, std::string const& where) {
+  H5Handle const space{H5Aget_space(attribute.id()), H5Sclose, "read " + where};
+  if (H5Sget_simple_extent_type(space.id()) != H5S_SCALAR) {
+    refuse(where, "several values", "one");
+  }
+}
+
+/// Size of a text of fixed length. Texts of variable length are refused: HDF5 allocates whatever
+/// length the file says.
+std::size_t text_size(H5Handle const& type, std::string const& where) {
+  if (H5Tget_class(type.id()) != H5T_STRING || H5Tis_variable_str(type.id()) != 0) {
+    refuse(where, "another type", "text of fixed length");
+  }
+  return H5Tget_size(type.id());
+}
+
+/// The same text type in memory, padded with zeros.
+H5Handle memory_text_type(H5Handle const& type, std::size_t size, std::string const& where) {
+  H5Handle memory{H5Tcopy(H5T_C_S1), H5Tclose, "read " + where};
+  check_hdf5(H5Tset_size(memory.id(), size), "read " + where);
+  check_hdf5(H5Tset_strpad(memory.id(), H5T_STR_NULLPAD), "read " + where);
+  check_hdf5(H5Tset_cset(memory.id(), H5Tget_cset(type.id())), "read " + where);
+  return memory;
+}
+
+std::string without_padding(std::string text) {
+  text.erase(std::find(text.begin(), text.end(), '\0'), text.end());
+  return text;
+}
+
+/// Rows of a dataset of one dimension.
+hsize_t rows_of(H5Handle const& dataset, std::string const& where) {
+  H5Handle const space{H5Dget_space(dataset.id()), H5Sclose, "read " + where};
+  hsize_t rows = 0;
+  if (H5Sget_simple_extent_type(space.id()) != H5S_SIMPLE ||
+      H5Sget_simple_extent_ndims(space.id()) != 1 ||
+      H5Sget_simple_extent_dims(space.id(), &rows, nullptr) != 1) {
+    refuse(where, "another shape", "one dimension");
+  }
+  return rows;
+}
+
+H5Handle creation_properties(H5Handle const& dataset, std::string const& where) {
+  return {H5Dget_create_plist(dataset.id()), H5Pclose, "read " + where};
+}
+
+/// Filters by id, so that HDF5 never looks for a plugin; each at most once.
+std::vector<ColumnFilter> filters_of(H5Handle const& properties, std::string const& where) {
+  std::vector<ColumnFilter> filters;
+  int const count = H5Pget_nfilters(properties.id());
+  check_hdf5(count, "read " + where);
+  for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    unsigned config = 0;
+    H5Z_filter_t const id =
+        H5Pget_filter2(properties.id(), i, &flags, &values, nullptr, 0, nullptr, &config);
+    bool const is_known = id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_DEFLATE;
+    auto const filter = id == H5Z_FILTER_SHUFFLE ? ColumnFilter::shuffle : ColumnFilter::deflate;
+    if (!is_known || std::find(filters.begin(), filters.end(), filter) != filters.end()) {
+      refuse(where, "filter " + std::to_string(id), "shuffle and deflate, once each");
+    }
+    filters.push_back(filter);
+  }
+  return filters;
+}
+
+/// Elements of a chunk, at most those of the whole column in its last one.
+hsize_t chunk_elements_of(H5Handle const& properties, std::string const& where) {
+  hsize_t elements = 0;
+  if (H5Pget_layout(properties.id()) != H5D_CHUNKED ||
+      H5Pget_chunk(properties.id(), 1, &elements) != 1) {
+    refuse(where, "another layout", "chunks");
+  }
+  if (elements < 1 || elements > most_chunk_elements) {
+    refuse(where, "chunks of " + std::to_string(elements) + " elements",
+           "1 to " + std::to_string(most_chunk_elements));
+  }
+  return elements;
+}
+
+/// Which filters of a chunk were left out when it was written (bit i: filter i) is part of its
+/// entry in the file.
+std::vector<ColumnFilter> applied(std::vector<ColumnFilter> const& filters, std::uint32_t skipped) {
+  std::vector<ColumnFilter> result;
+  for (std::size_t i = 0; i < filters.size(); ++i) {
+    if ((skipped >> i & 1U) == 0) result.push_back(filters[i]);
+  }
+  return result;
+}
+
+class ChunkedColumn {
+ public:
+  ChunkedColumn(H5Handle const& dataset, std::string const& where)
+      : dataset_{dataset}, where_{where} {
+    H5Handle const properties = creation_properties(dataset, where);
+    chunk_ = chunk_elements_of(properties, where);
+    filters_ = filters_of(properties, where);
+  }
+
+  void read(TraceColumn& values) {
+    elements_.resize(chunk_);
+    for (hsize_t row = 0; row < values.size(); row += chunk_) {
+      read_chunk(row);
+      auto const count = std::min<std::size_t>(chunk_, values.size() - row);
+      std::copy_n(elements_.begin(), count, values.begin() + static_cast<std::ptrdiff_t>(row));
+    }
+  }
+
+ private:
+  void read_chunk(hsize_t row) {
+    std::string const where = where_ + ", row " + std::to_string(row);
+    hsize_t size = 0;
+    check_hdf5(H5Dget_chunk_storage_size(dataset_.id(), &row, &size), "read " + where);
+    if (size == 0 || size > most_stored_bytes(elements_.size())) {
+      refuse(where, "a chunk of " + std::to_string(size) + " bytes",
+             "up to " + std::to_string(most_stored_bytes(elements_.size())));
+    }
+    stored_.resize(size);
+    std::uint32_t skipped = 0;
+    check_hdf5(H5Dread_chunk(dataset_.id(), H5P_DEFAULT, &row, &skipped, stored_.data()),
+               "read " + where);
+    if (!unpack_chunk(stored_, applied(filters_, skipped), elements_)) {
+      throw Hdf5Error{where + ": the chunk is damaged"};
+    }
+  }
+
+  H5Handle const& dataset_;
+  std::string const& where_;
+  hsize_t chunk_ = 0;
+  std::vector<ColumnFilter> filters_;
+  std::vector<unsigned char> stored_;
+  TraceColumn elements_;
+};
+
+herr_t collect_name(hid_t /*group*/, char const* name, H5L_info_t const* /*info*/, void* state) {
+  auto& [names, most] = *static_cast<std::pair<std::vector<std::string>, std::size_t>*>(state);
+  if (names.size() == most) return 1;
+  names.emplace_back(name);
+  return 0;
+}
+
+H5Handle file_access() {
+  silence_hdf5();
+  H5Handle access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "create properties"};
+  // Files appear whole, by a rename: locks would only fail on file systems that have none.
+  check_hdf5(H5Pset_file_locking(access.id(), false, true), "switch file locks off");
+  return access;
+}
+
+/// HDF5's words for what is no HDF5 file, in ours.
+[[noreturn]] void explain_open_failure() {
+  std::string const reason = last_hdf5_reason();
+  if (reason.find("signature") != std::string::npos) throw Hdf5Error{"is not an HDF5 file"};
+  if (reason.find("truncated") != std::string::npos) throw Hdf5Error{"is cut off: " + reason};
+  throw Hdf5Error{"is damaged: " + reason};
+}
+
+}  // namespace
+
+TraceFile TraceFile::open(std::filesystem::path const& path) {
+  H5Handle const access = file_access();
+  hid_t const file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id());
+  if (file < 0) explain_open_failure();
+  return TraceFile{H5Handle{file, H5Fclose, "open it"}};
+}
+
+TraceFile TraceFile::open(std::span<unsigned char const> image, std::string const& name) {
+  H5Handle const access = file_access();
+  constexpr std::size_t increment = std::size_t{1} << 16;
+  check_hdf5(H5Pset_fapl_core(access.id(), increment, false), "open it in memory");
+  // HDF5 copies the image, and only its signature lacks the const.
+  void* const bytes = const_cast<unsigned char*>(image.data());
+  if (image.empty()) throw Hdf5Error{"is not an HDF5 file"};
+  check_hdf5(H5Pset_file_image(access.id(), bytes, image.size()), "open it in memory");
+  hid_t const file = H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.id());
+  if (file < 0) explain_open_failure();
+  return TraceFile{H5Handle{file, H5Fclose, "open it"}};
+}
+
+TraceGroup TraceFile::root() const {
+  return {H5Handle{H5Gopen2(file_.id(), "/", H5P_DEFAULT), H5Gclose, "open the root group"}, ""};
+}
+
+std::string TraceGroup::path_of(std::string_view name) const {
+  return path_ + "/" + std::string{name};
+}
+
+void TraceGroup::require_hard_link(std::string const& name, std::string const& what) const {
+  htri_t const exists = H5Lexists(group_.id(), name.c_str(), H5P_DEFAULT);
+  check_hdf5(exists, "look for " + path_of(name));
+  if (exists == 0) throw Hdf5Error{path_of(name) + ": there is none; accepted: " + what};
+  H5L_info_t info{};
+  check_hdf5(H5Lget_info(group_.id(), name.c_str(), &info, H5P_DEFAULT),
+             "look at " + path_of(name));
+  if (info.type != H5L_TYPE_HARD) refuse(path_of(name), "a link to elsewhere", what);
+}
+
+TraceGroup TraceGroup::group(std::string const& name) const {
+  require_hard_link(name, "a group");
+  hid_t const group = H5Gopen2(group_.id(), name.c_str(), H5P_DEFAULT);
+  return {H5Handle{group, H5Gclose, "open group " + path_of(name)}, path_of(name)};
+}
+
+H5Handle TraceGroup::dataset(std::string const& name) const {
+  require_hard_link(name, "a dataset");
+  hid_t const dataset = H5Dopen2(group_.id(), name.c_str(), H5P_DEFAULT);
+  return {dataset, H5Dclose, "open dataset " + path_of(name)};
+}
+
+H5Handle TraceGroup::attribute(std::string const& name) const {
+  std::string const where = "attribute " + name + (path_.empty() ? "" : " of " + path_);
+  htri_t const exists = H5Aexists(group_.id(), name.c_str());
+  check_hdf5(exists, "look for " + where);
+  if (exists == 0) throw Hdf5Error{where + ": there is none"};
+  return {H5Aopen(group_.id(), name.c_str(), H5P_DEFAULT), H5Aclose, "open " + where};
+}
+
+std::vector<std::string> TraceGroup::links(std::size_t most) const {
+  std::pair<std::vector<std::string>, std::size_t> state{{}, most};
+  hsize_t position = 0;
+  int const status =
+      H5Literate(group_.id(), H5_INDEX_NAME, H5_ITER_NATIVE, &position, collect_name, &state);
+  check_hdf5(status, "list " + path_);
+  if (status > 0) refuse(path_, "more than " + std::to_string(most) + " links", "fewer");
+  return state.first;
+}
+
+std::string TraceGroup::text(std::string const& name, std::size_t most) const {
+  std::string const where = "attribute " + name;
+  H5Handle const value = attribute(name);
+  require_scalar(value, where);
+  H5Handle const type = type_of_attribute(value);
+  std::size_t const size = text_size(type, where);
+  if (size > most) {
+    refuse(where, std::to_string(size) + " bytes", "up to " + std::to_string(most));
+  }
+  std::string text(size, '\0');
+  H5Handle const memory = memory_text_type(type, size, where);
+  check_hdf5(H5Aread(value.id(), memory.id(), text.data()), "read " + where);
+  return without_padding(std::move(text));
+}
+
+std::int32_t TraceGroup::number(std::string const& name) const {
+  std::string const where = "attribute " + name + " of " + path_;
+  H5Handle const value = attribute(name);
+  require_scalar(value, where);
+  if (H5Tequal(type_of_attribute(value).id(), H5T_STD_I64LE) <= 0) {
+    refuse(where, "another type", "a 64-bit integer");
+  }
+  std::int64_t number = 0;
+  check_hdf5(H5Aread(value.id(), H5T_NATIVE_INT64, &number), "read " + where);
+  if (number < 0 || number > std::int64_t{0x7fffffff}) {
+    refuse(where, std::to_string(number), "0 to 2147483647");
+  }
+  return static_cast<std::int32_t>(number);
+}
+
+std::vector<std::string> TraceGroup::names(std::string const& name) const {
+  std::string const where = path_of(name);
+  H5Handle const values = dataset(name);
+  hsize_t const rows = rows_of(values, where);
+  H5Handle const type{H5Dget_type(values.id()), H5Tclose, "read " + where};
+  std::size_t const size = text_size(type, where);
+  if (size > most_name_bytes || rows > most_names || rows * size > most_names_bytes) {
+    refuse(where, std::to_string(rows) + " names of " + std::to_string(size) + " bytes",
+           "up to 4096 bytes each, 16 MiB together");
+  }
+  H5Handle const properties = creation_properties(values, where);
+  if (H5Pget_layout(properties.id()) != H5D_CONTIGUOUS ||
+      H5Pget_external_count(properties.id()) != 0) {
+    refuse(where, "another layout", "contiguous, in the same file");
+  }
+  std::string block(rows * size, '\0');
+  if (rows > 0) {
+    H5Handle const memory = memory_text_type(type, size, where);
+    check_hdf5(H5Dread(values.id(), memory.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, block.data()),
+               "read " + where);
+  }
+  std::vector<std::string> result;
+  result.reserve(rows);
+  for (hsize_t i = 0; i < rows; ++i) {
+    result.push_back(without_padding(block.substr(i * size, size)));
+  }
+  return result;
+}
+
+TraceColumn TraceGroup::column(std::string_view name, std::int64_t& budget) const {
+  std::string const where = path_of(name);
+  H5Handle const values = dataset(std::string{name});
+  hsize_t const rows = rows_of(values, where);
+  H5Handle const type{H5Dget_type(values.id()), H5Tclose, "read " + where};
+  if (H5Tequal(type.id(), H5T_STD_I64LE) <= 0) {
+    refuse(where, "another type", "64-bit little-endian integers");
+  }
+  if (rows > static_cast<hsize_t>(budget)) {
+    refuse(where, std::to_string(rows) + " rows",
+           "up to " + std::to_string(budget) + " (all columns of a rank: 1 GiB)");
+  }
+  ChunkedColumn chunks{values, where};
+  // Nobody claims rows without their bytes: the least a chunk takes is one byte.
+  if (rows > 0 && H5Dget_storage_size(values.id()) == 0) refuse(where, "rows without data", "data");
+  budget -= static_cast<std::int64_t>(rows);
+  TraceColumn column(rows);
+  chunks.read(column);
+  return column;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/trace/hdf5_handle.hpp"
+#include "libsim/trace/trace.hpp"
+
+namespace stagecraft {
+
+/// A group of an HDF5 file that nobody vouches for. All functions throw Hdf5Error, with the path
+/// inside the file, what was found and what is accepted.
+///
+/// Only hard links are followed: no loops of soft links, no other files. Sizes are checked before
+/// anything is allocated.
+class TraceGroup {
+ public:
+  TraceGroup(H5Handle group, std::string path) : group_{std::move(group)}, path_{std::move(path)} {}
+
+  std::string const& path() const { return path_; }
+
+  TraceGroup group(std::string const& name) const;
+  /// Names of the links, at most `most` of them.
+  std::vector<std::string> links(std::size_t most) const;
+  /// An attribute: one text of fixed length, at most `most` bytes.
+  std::string text(std::string const& attribute, std::size_t most) const;
+  /// An attribute: one 64-bit integer from 0 to 2^31 - 1.
+  std::int32_t number(std::string const& attribute) const;
+  /// A dataset of texts of fixed length.
+  std::vector<std::string> names(std::string const& name) const;
+  /// A dataset of 64-bit integers. Its elements are taken from `budget`, and must be within it.
+  TraceColumn column(std::string_view name, std::int64_t& budget) const;
+
+ private:
+  std::string path_of(std::string_view name) const;
+  H5Handle attribute(std::string const& name) const;
+  H5Handle dataset(std::string const& name) const;
+  void require_hard_link(std::string const& name, std::string const& what) const;
+
+  H5Handle group_;
+  std::string path_;
+};
+
+/// An open HDF5 file.
+class TraceFile {
+ public:
+  /// \throws Hdf5Error
+  static TraceFile open(std::filesystem::path const& path);
+  static TraceFile open(std::span<unsigned char const> image, std::string const& name);
+
+  TraceGroup root() const;
+
+ private:
+  explicit TraceFile(H5Handle file) : file_{std::move(file)} {}
+
+  H5Handle file_;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,128 @@
+#include "libsim/trace/trace_names.hpp"
+
+#include <cassert>
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::int64_t first_transfer = 3;  ///< names before it are those of whole chunks
+
+}  // namespace
+
+std::string_view name_of(TracePhase phase) {
+  switch (phase) {
+    case TracePhase::forward:
+      return "forward";
+    case TracePhase::recompute:
+      return "recompute";
+    case TracePhase::input_gradient:
+      return "input_gradient";
+    case TracePhase::weight_gradient:
+      return "weight_gradient";
+    case TracePhase::backward:
+      return "backward";
+    case TracePhase::transfer:
+      return "transfer";
+    case TracePhase::data_parallel:
+      return "data_parallel";
+    case TracePhase::optimizer:
+      return "optimizer";
+  }
+  return "?";
+}
+
+TracePhase phase_of(Op const& op) {
+  switch (op.phase) {
+    case Phase::forward:
+      return TracePhase::forward;
+    case Phase::recompute:
+      return TracePhase::recompute;
+    case Phase::input_gradient:
+      return TracePhase::input_gradient;
+    case Phase::weight_gradient:
+      return TracePhase::weight_gradient;
+    case Phase::step:
+      break;
+  }
+  bool const moves_gradients = op.payload > Bytes{0} && op.group != CollectiveGroup::model;
+  return moves_gradients ? TracePhase::data_parallel : TracePhase::optimizer;
+}
+
+std::string_view name_of(TraceStream stream) {
+  switch (stream) {
+    case TraceStream::compute:
+      return "compute";
+    case TraceStream::tensor_parallel:
+      return "tensor_parallel";
+    case TraceStream::data_parallel:
+      return "data_parallel";
+    case TraceStream::send_activation:
+      return "send_activation";
+    case TraceStream::send_gradient:
+      return "send_gradient";
+    case TraceStream::receive_activation:
+      return "receive_activation";
+    case TraceStream::receive_gradient:
+      return "receive_gradient";
+  }
+  return "?";
+}
+
+TraceStream stream_of(Stream stream) {
+  switch (stream) {
+    case Stream::compute:
+      return TraceStream::compute;
+    case Stream::tensor_parallel:
+      return TraceStream::tensor_parallel;
+    case Stream::data_parallel:
+      return TraceStream::data_parallel;
+    case Stream::send:
+    case Stream::receive:
+      break;
+  }
+  assert(false && "the streams of messages depend on the payload");
+  return TraceStream::compute;
+}
+
+TraceStream stream_of(Transfer const& transfer) {
+  bool const is_activation = transfer.payload == Transfer::Payload::activation;
+  if (transfer.end == Transfer::End::send) {
+    return is_activation ? TraceStream::send_activation : TraceStream::send_gradient;
+  }
+  return is_activation ? TraceStream::receive_activation : TraceStream::receive_gradient;
+}
+
+TraceVocabulary::TraceVocabulary(TrainingPlan const& plan) {
+  for (auto phase = TracePhase::forward; phase <= TracePhase::optimizer;
+       phase = static_cast<TracePhase>(static_cast<int>(phase) + 1)) {
+    names_.phase.emplace_back(name_of(phase));
+  }
+  for (auto stream = TraceStream::compute; stream <= TraceStream::receive_gradient;
+       stream = static_cast<TraceStream>(static_cast<int>(stream) + 1)) {
+    names_.stream.emplace_back(name_of(stream));
+  }
+  for (char const* const name : {"forward", "backward", "iteration_overhead", "send.activation",
+                                 "send.gradient", "receive.activation", "receive.gradient"}) {
+    add(name);
+  }
+  for (BlockProgram const& block : plan.blocks) {
+    for (Op const& op : block.forward) add(to_string(op.name));
+    for (Op const& op : block.backward) add(to_string(op.name));
+  }
+  for (RankPlan const& rank : plan.ranks) {
+    for (Op const& op : rank.step_ops) add(to_string(op.name));
+  }
+}
+
+std::int64_t TraceVocabulary::index_of(Transfer const& transfer) const {
+  return first_transfer + static_cast<std::int64_t>(stream_of(transfer)) -
+         static_cast<std::int64_t>(TraceStream::send_activation);
+}
+
+void TraceVocabulary::add(std::string const& name) {
+  bool const is_new = index_.emplace(name, static_cast<std::int64_t>(names_.op.size())).second;
+  if (is_new) names_.op.push_back(name);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,192 @@
+#include "libsim/trace/trace_reader.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <system_error>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/trace/hdf5_handle.hpp"
+#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace_file.hpp"
+#include "libsim/trace/trace_schema.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Elements of all columns that are read together: 1 GiB.
+constexpr std::int64_t most_elements = std::int64_t{1} << 27;
+/// No time, and no sum of memory, goes beyond it: sums of two stay clear of overflow.
+constexpr std::int64_t most = std::int64_t{1} << 62;
+constexpr std::size_t most_attribute_bytes = std::size_t{16} << 20;
+constexpr std::size_t most_ranks = 1'000'000;
+
+TraceClock parse_clock(std::string const& word) {
+  for (TraceClock const clock :
+       {TraceClock::simulated, TraceClock::wall, TraceClock::virtual_time, TraceClock::solo}) {
+    if (word == name_of(clock)) return clock;
+  }
+  throw Hdf5Error{"attribute clock: found '" + printable(word) +
+                  "'; accepted: simulated, wall, virtual, solo"};
+}
+
+void check_plan(std::string const& fingerprint) {
+  bool const is_digest = fingerprint.size() == 64 &&
+                         fingerprint.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (is_digest) return;
+  throw Hdf5Error{"attribute plan: found '" + printable(fingerprint) +
+                  "'; accepted: 64 hexadecimal digits"};
+}
+
+void check_equal_lengths(std::string const& where, std::size_t rows, std::size_t found) {
+  if (found == rows) return;
+  throw Hdf5Error{where + ": found " + std::to_string(found) +
+                  " rows; accepted: " + std::to_string(rows) + ", as in the first column"};
+}
+
+/// \throws Hdf5Error  naming the first row that is not in [least, greatest].
+void check_range(std::string const& where,
+                 TraceColumn const& column,
+                 std::int64_t least,
+                 std::int64_t greatest) {
+  auto const wrong = std::find_if(column.begin(), column.end(), [&](std::int64_t value) {
+    return value < least || value > greatest;
+  });
+  if (wrong == column.end()) return;
+  throw Hdf5Error{where + ", row " + std::to_string(wrong - column.begin()) + ": found " +
+                  std::to_string(*wrong) + "; accepted: " + std::to_string(least) + " to " +
+                  std::to_string(greatest)};
+}
+
+void check_index(std::string const& where,
+                 TraceColumn const& column,
+                 std::vector<std::string> const& names) {
+  if (!column.empty() && names.empty()) throw Hdf5Error{where + ": there are no names for it"};
+  check_range(where, column, 0, static_cast<std::int64_t>(names.size()) - 1);
+}
+
+void check_ops(std::string const& where, OpColumns const& ops, TraceNames const& names) {
+  check_range(where + "/start", ops.start, 0, most / 2);
+  check_range(where + "/duration", ops.duration, 0, most / 2);
+  check_index(where + "/op", ops.op, names.op);
+  check_index(where + "/phase", ops.phase, names.phase);
+  check_index(where + "/stream", ops.stream, names.stream);
+}
+
+void check_memory(std::string const& where, MemoryColumns const& memory) {
+  check_range(where + "/time", memory.time, 0, most);
+  if (!std::is_sorted(memory.time.begin(), memory.time.end())) {
+    throw Hdf5Error{where + "/time: found a time before that of the row above it"};
+  }
+  for (std::size_t i = 0; i < memory.bytes.size(); ++i) {
+    std::string const name{name_of(static_cast<Category>(i))};
+    check_range(where + "/" + name, memory.bytes[i], 0, most / (2 * category_count));
+  }
+}
+
+/// The number that a link of /ranks is, written as numbers are; nothing for any other name.
+std::optional<std::int32_t> rank_number(std::string const& name) {
+  std::int32_t rank = 0;
+  auto const [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+  bool const is_number = error == std::errc{} && end == name.data() + name.size() && rank >= 0;
+  if (!is_number || std::to_string(rank) != name) return std::nullopt;
+  return rank;
+}
+
+}  // namespace
+
+TraceReader::TraceReader(std::filesystem::path const& path) : name_{path.string()} {
+  std::error_code error;
+  auto const status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) throw TraceFileError{name_, "there is no such file"};
+  if (!std::filesystem::is_regular_file(status)) throw TraceFileError{name_, "is not a file"};
+  try {
+    file_ = std::make_unique<TraceFile>(TraceFile::open(path));
+    read_all_but_ranks();
+  } catch (Hdf5Error const& problem) {
+    throw TraceFileError{name_, problem.what()};
+  }
+}
+
+TraceReader::TraceReader(std::span<unsigned char const> image, std::string const& name)
+    : name_{name} {
+  try {
+    file_ = std::make_unique<TraceFile>(TraceFile::open(image, name));
+    read_all_but_ranks();
+  } catch (Hdf5Error const& problem) {
+    throw TraceFileError{name_, problem.what()};
+  }
+}
+
+TraceReader::~TraceReader() = default;
+TraceReader::TraceReader(TraceReader&&) noexcept = default;
+
+void TraceReader::read_all_but_ranks() {
+  TraceGroup const root = file_->root();
+  std::string const schema = root.text("schema", most_attribute_bytes);
+  if (schema != trace_schema) {
+    throw Hdf5Error{"attribute schema: found '" + printable(schema) + "'; accepted: '" +
+                    std::string{trace_schema} + "'"};
+  }
+  meta_.clock = parse_clock(root.text("clock", most_attribute_bytes));
+  for (MetaAttribute const& attribute : meta_attributes) {
+    meta_.*attribute.text = root.text(attribute.name, most_attribute_bytes);
+  }
+  check_plan(meta_.plan);
+  TraceGroup const names = root.group("names");
+  for (NamesDataset const& dataset : names_datasets) {
+    names_.*dataset.names = names.names(dataset.name);
+  }
+  for (std::string const& name : root.group("ranks").links(most_ranks)) {
+    std::optional<std::int32_t> const rank = rank_number(name);
+    if (!rank) {
+      throw Hdf5Error{"/ranks: found '" + printable(name) + "'; accepted: rank numbers"};
+    }
+    ranks_.push_back(*rank);
+  }
+  std::sort(ranks_.begin(), ranks_.end());
+}
+
+RankTrace TraceReader::read(std::int32_t rank) const {
+  std::int64_t budget = most_elements;
+  return read(rank, budget);
+}
+
+RankTrace TraceReader::read(std::int32_t rank, std::int64_t& budget) const {
+  try {
+    RankTrace trace;
+    trace.rank = rank;
+    TraceGroup const group = file_->root().group("ranks").group(std::to_string(rank));
+    trace.stage = group.number("stage");
+    TraceGroup const ops = group.group("ops");
+    for (OpColumn const& column : op_columns) {
+      TraceColumn& values = trace.ops.*column.column;
+      values = ops.column(column.name, budget);
+      check_equal_lengths(ops.path() + "/" + std::string{column.name}, trace.ops.rows(),
+                          values.size());
+    }
+    TraceGroup const memory = group.group("memory");
+    trace.memory.time = memory.column("time", budget);
+    for (std::size_t i = 0; i < trace.memory.bytes.size(); ++i) {
+      std::string const name{name_of(static_cast<Category>(i))};
+      trace.memory.bytes[i] = memory.column(name, budget);
+      check_equal_lengths(memory.path() + "/" + name, trace.memory.rows(),
+                          trace.memory.bytes[i].size());
+    }
+    check_ops(ops.path(), trace.ops, names_);
+    check_memory(memory.path(), trace.memory);
+    return trace;
+  } catch (Hdf5Error const& problem) {
+    throw TraceFileError{name_, problem.what()};
+  }
+}
+
+Trace TraceReader::read_all() const {
+  Trace trace{.meta = meta_, .names = names_, .ranks = {}};
+  std::int64_t budget = most_elements;
+  for (std::int32_t const rank : ranks_) trace.ranks.push_back(read(rank, budget));
+  return trace;
+}
+
+}  // namespace stagecraft

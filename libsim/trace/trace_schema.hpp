@@ -1,0 +1,32 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "libsim/trace/trace.hpp"
+
+namespace stagecraft {
+
+/// What this version of the program writes and reads; see SCHEMA.md.
+inline constexpr std::string_view trace_schema = "stagecraft.trace/1";
+
+/// An attribute of the root with a member of TraceMeta; besides them `schema` and `clock`.
+struct MetaAttribute {
+  char const* name;
+  std::string TraceMeta::*text;
+};
+inline constexpr std::array<MetaAttribute, 5> meta_attributes{
+    {{"program_version", &TraceMeta::program_version},
+     {"command_line", &TraceMeta::command_line},
+     {"config", &TraceMeta::config},
+     {"plan", &TraceMeta::plan},
+     {"device", &TraceMeta::device}}};
+
+struct NamesDataset {
+  char const* name;
+  std::vector<std::string> TraceNames::*names;
+};
+inline constexpr std::array<NamesDataset, 3> names_datasets{
+    {{"op", &TraceNames::op}, {"phase", &TraceNames::phase}, {"stream", &TraceNames::stream}}};
+
+}  // namespace stagecraft

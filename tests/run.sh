@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Builds and runs the tests; installs missing Debian packages by itself.
+#
+# usage: tests/run.sh [--all]
+#   --all  also clang-format, headers compiled alone, the build without tests, a program that uses an
+#          installation, clang-tidy, sanitizers, fuzzers
+#
+# Stops at the first step that fails. The last line counts each test, and each other step, once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+all=false
+case "$*" in
+  '') ;;
+  --all) all=true ;;
+  *)
+    echo "run.sh: found '$*'; accepted: nothing, or --all" >&2
+    exit 2
+    ;;
+esac
+
+passed=0
+failed=0
+durations=
+current='start'
+
+finish() {
+  local status=$?
+  if [ "$status" -ne 0 ]; then
+    [ "$failed" -gt 0 ] || failed=1
+    printf '\nFAILED: %s\n' "$current"
+  fi
+  printf '\n%s%d passed, %d failed\n' "$durations" "$passed" "$failed"
+}
+trap finish EXIT
+
+# step NAME COMMAND...: runs it under a heading and takes its time. A command that runs tests counts
+# them; any other counts as one.
+step() {
+  local begin=$SECONDS before=$passed
+  current=$1
+  shift
+  printf '\n=== %s\n' "$current"
+  "$@"
+  [ "$passed" -gt "$before" ] || passed=$((passed + 1))
+  durations+=$(printf '%5d s  %s' $((SECONDS - begin)) "$current")$'\n'
+}
+
+# Configures and builds a preset, and the given targets where there are any.
+build() {
+  local preset=$1
+  shift
+  mkdir -p build
+  cmake --preset "$preset" >build/configure.log || { cat build/configure.log && return 1; }
+  cmake --build --preset "$preset" ${1:+--target "$@"}
+}
+
+build_and_test() {
+  local log=build/$1/tests.log status=0
+  build "$1"
+  ctest --preset "$1" | tee "$log" || status=$?
+  local bad total
+  read -r bad total < <(sed -nE 's/.*, ([0-9]+) tests failed out of ([0-9]+)$/\1 \2/p' "$log") || true
+  failed=$((failed + ${bad:-0}))
+  passed=$((passed + ${total:-0} - ${bad:-0}))
+  return "$status"
+}
+
+sources() { find libsim apps tests -name '*.cpp' -o -name '*.hpp'; }
+
+check_format() { sources | xargs clang-format-14 --dry-run --Werror; }
+
+build_headers_alone() { build release all_verify_interface_header_sets; }
+
+# As someone builds who has no Catch2.
+build_without_tests() {
+  cmake -G Ninja -B build/plain -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+    -DCMAKE_DISABLE_FIND_PACKAGE_Catch2=ON >build/configure.log || { cat build/configure.log && return 1; }
+  cmake --build build/plain
+}
+
+# Whether an installation serves programs that know nothing of this folder.
+use_installation() { tests/install/run.sh build/plain build/install; }
+
+run_tidy() {
+  run-clang-tidy-14 -p build/release -quiet "^$PWD/(libsim|apps)/" >build/tidy.log 2>&1 ||
+    { grep -E 'warning:|error:' -A 4 build/tidy.log && return 1; }
+}
+
+# Each tests/fuzz/X_fuzz.cpp, with the seeds of X_seeds/ and, where there is one, the words of X.dict.
+run_fuzzers() {
+  build fuzz
+  local source name corpus
+  for source in tests/fuzz/*_fuzz.cpp; do
+    name=$(basename "$source" _fuzz.cpp)
+    corpus=build/fuzz/corpus/$name
+    mkdir -p "$corpus"
+    local options=(-max_total_time=30 -timeout=10 -print_final_stats=1 -artifact_prefix=build/fuzz/)
+    [ ! -f "tests/fuzz/$name.dict" ] || options+=("-dict=tests/fuzz/$name.dict")
+    "build/fuzz/tests/fuzz/${name}_fuzz" "${options[@]}" "$corpus" "tests/fuzz/${name}_seeds" \
+      >"build/fuzz/$name.log" 2>&1 || { tail -n 60 "build/fuzz/$name.log" && return 1; }
+    printf '%s: %s runs\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$name.log")"
+  done
+}
+
+if $all; then
+  step 'packages' experiments/packages.sh build test checks
+  step 'clang-format' check_format
+fi
+$all || step 'packages' experiments/packages.sh build test
+step 'tests' build_and_test release
+if $all; then
+  step 'headers compiled alone' build_headers_alone
+  step 'build without tests' build_without_tests
+  step 'reproduction of the paper' experiments/reproduce.sh
+  step 'use of an installation' use_installation
+  step 'clang-tidy' run_tidy
+  step 'tests with address and undefined-behaviour sanitizers' build_and_test asan
+  step 'fuzzers' run_fuzzers
+fi
