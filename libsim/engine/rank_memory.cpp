@@ -1,7 +1,6 @@
 #include "libsim/engine/rank_memory.hpp"
 
-#include <algorithm>
-#include <array>
+#include "libsim/engine/memory_walk.hpp"
 
 namespace stagecraft {
 namespace {
@@ -41,89 +40,81 @@ void end_transfer(MemoryProfile& profile, TrainingPlan const& plan, Transfer con
   if (!is_kept) release(profile, Category::activations, whole);
 }
 
+std::span<Transfer const> transfers_of(RankPlan const& rank, Step const& step) {
+  return std::span{rank.transfers}.subspan(static_cast<std::size_t>(step.first),
+                                           static_cast<std::size_t>(step.count));
+}
+
 bool keeps_output(TrainingPlan const& plan, Work const& work) {
   return work.kind == Work::Kind::backward && work.first_block == 0 &&
          !plan.config.memory.output_deallocation &&
          !plan.chunks[static_cast<std::size_t>(work.program)].has_head;
 }
 
-/// The memory of a rank's steps, profiled once a kind of step: messages differ only in payload and
-/// end, so that a few profiles serve thousands of posts and waits.
+/// The memory of a rank's steps, profiled once a kind of step.
 class StepMoves {
  public:
   StepMoves(TrainingPlan const& plan, RankPlan const& rank, std::vector<WorkProfile> const& works)
-      : plan_{plan}, rank_{rank}, works_{works}, of_work_(works.size(), none_) {
-    of_messages_.fill(none_);
+      : plan_{plan}, rank_{rank}, of_messages_{plan} {
+    of_work_.reserve(works.size());
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      of_work_.emplace_back(work_memory(plan, rank.works[i], works[i]));
+    }
   }
 
   MemoryMove const& of(Step const& step) {
-    if (step.kind == Step::Kind::run)
-      return made(of_work_[static_cast<std::size_t>(step.work)], step);
-    if (step.kind == Step::Kind::drain || step.count > most_) {
-      other_ = none_;
-      return made(other_, step);
+    if (step.kind == Step::Kind::run) return of_work_[static_cast<std::size_t>(step.work)];
+    auto const kind =
+        step.kind == Step::Kind::post ? MessageMoves::Kind::post : MessageMoves::Kind::wait;
+    if (step.count > MessageMoves::most) {
+      other_ = MemoryMove{message_memory(plan_, step.kind, transfers_of(rank_, step))};
+      return other_;
     }
-    std::size_t code = step.kind == Step::Kind::post ? 2 : 3;
-    for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
-      Transfer const& transfer = rank_.transfers[static_cast<std::size_t>(i)];
-      code = 4 * code + 2 * static_cast<std::size_t>(transfer.payload) +
-             static_cast<std::size_t>(transfer.end);
+    MessageMoves::Code code;
+    for (Transfer const& transfer : transfers_of(rank_, step)) {
+      code.add(transfer.payload, transfer.end);
     }
-    return made(of_messages_[code], step);
+    return of_messages_.of(kind, code);
   }
 
  private:
-  static constexpr std::int32_t most_ = 4;  ///< transfers of a step, for which moves are kept
-  static constexpr std::int32_t none_ = -1;
-
-  MemoryMove const& made(std::int32_t& place, Step const& step) {
-    if (place == none_) {
-      place = static_cast<std::int32_t>(moves_.size());
-      moves_.emplace_back(profile_step_memory(plan_, rank_, step, works_));
-    }
-    return moves_[static_cast<std::size_t>(place)];
-  }
-
   TrainingPlan const& plan_;
   RankPlan const& rank_;
-  std::vector<WorkProfile> const& works_;
-  std::vector<MemoryMove> moves_;
-  std::vector<std::int32_t> of_work_;
-  std::array<std::int32_t, 4 << 2 * most_> of_messages_;
-  std::int32_t other_ = none_;
+  std::vector<MemoryMove> of_work_;
+  MessageMoves of_messages_;
+  MemoryMove other_{MemoryProfile{}};
 };
 
 }  // namespace
+
+MemoryProfile work_memory(TrainingPlan const& plan, Work const& work, WorkProfile const& profile) {
+  MemoryProfile memory = profile.memory;
+  if (keeps_output(plan, work)) {
+    release(memory, Category::activations, plan.message_bytes().count());
+  }
+  return memory;
+}
+
+MemoryProfile message_memory(TrainingPlan const& plan,
+                             Step::Kind kind,
+                             std::span<Transfer const> transfers) {
+  MemoryProfile memory;
+  for (Transfer const& transfer : transfers) {
+    (kind == Step::Kind::post ? start_transfer : end_transfer)(memory, plan, transfer);
+  }
+  return memory;
+}
 
 MemoryProfile profile_step_memory(TrainingPlan const& plan,
                                   RankPlan const& rank,
                                   Step const& step,
                                   std::vector<WorkProfile> const& works) {
-  MemoryProfile profile;
-  auto const each_transfer = [&](auto what) {
-    for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
-      what(profile, plan, rank.transfers[static_cast<std::size_t>(i)]);
-    }
-  };
-  switch (step.kind) {
-    case Step::Kind::post:
-      each_transfer(start_transfer);
-      break;
-    case Step::Kind::wait:
-      each_transfer(end_transfer);
-      break;
-    case Step::Kind::drain:
-      break;
-    case Step::Kind::run: {
-      auto const index = static_cast<std::size_t>(step.work);
-      profile = works[index].memory;
-      if (keeps_output(plan, rank.works[index])) {
-        release(profile, Category::activations, plan.message_bytes().count());
-      }
-      break;
-    }
+  if (step.kind == Step::Kind::drain) return {};
+  if (step.kind != Step::Kind::run) {
+    return message_memory(plan, step.kind, transfers_of(rank, step));
   }
-  return profile;
+  auto const work = static_cast<std::size_t>(step.work);
+  return work_memory(plan, rank.works[work], works[work]);
 }
 
 CategoryBytes resident_memory(RankPlan const& rank) {
@@ -132,12 +123,6 @@ CategoryBytes resident_memory(RankPlan const& rank) {
   bytes[Category::gradients] = rank.gradient_bytes.count();
   bytes[Category::optimizer] = rank.optimizer_bytes.count();
   return bytes;
-}
-
-MemoryWalk::MemoryWalk(CategoryBytes const& resident)
-    : now_{resident}, sum_{resident.sum()}, activation_sum_{resident.activation_sum()} {
-  memory_.at_peak = resident;
-  peak_ = sum_;
 }
 
 RankMemory walk_memory(TrainingPlan const& plan,

@@ -20,19 +20,8 @@ RankWorks::RankWorks(TrainingPlan const& plan, ScheduleShape const& shape, RankP
   backwards_left_.assign(chunks, shape.microbatches);
 }
 
-std::int32_t RankWorks::forward(ChunkRun const& run) {
-  if (window_store_ > 0) stored_[place(run)] = forwards_ % window_ < window_store_ ? 1 : 0;
-  ++forwards_;
-  return whole_work(run, Work::Kind::forward);
-}
-
-std::int32_t RankWorks::backward(ChunkRun const& run) {
-  return whole_work(run, Work::Kind::backward);
-}
-
-bool RankWorks::starts_reduction(ChunkRun const& run) {
-  bool const is_last = --backwards_left_[static_cast<std::size_t>(run.chunk)] == 0;
-  return is_last && overlaps_reduction_;
+void RankWorks::note_stored(ChunkRun const& run) {
+  stored_[place(run)] = forwards_++ % window_ < window_store_ ? 1 : 0;
 }
 
 void RankWorks::append_reduced_backward(ChunkRun const& run) {
@@ -53,16 +42,10 @@ std::int32_t RankWorks::program(ChunkRun const& run) const {
   return is_stored(run) ? p * chunks_ + index : index;
 }
 
-std::int32_t RankWorks::whole_work(ChunkRun const& run, Work::Kind kind) {
-  int const variant = is_stored(run) ? 1 : 0;
-  int const pass = kind == Work::Kind::forward ? 0 : 1;
-  auto& known = whole_[static_cast<std::size_t>(2 * (variant * chunks_ + run.chunk) + pass)];
-  if (known < 0) {
-    std::int32_t const index = program(run);
-    auto const& blocks = plan_.chunks[static_cast<std::size_t>(index)].blocks;
-    known = append(kind, index, 0, static_cast<std::int32_t>(blocks.size()));
-  }
-  return known;
+std::int32_t RankWorks::append_whole(ChunkRun const& run, Work::Kind kind) {
+  std::int32_t const index = program(run);
+  auto const& blocks = plan_.chunks[static_cast<std::size_t>(index)].blocks;
+  return append(kind, index, 0, static_cast<std::int32_t>(blocks.size()));
 }
 
 std::int32_t RankWorks::append(Work::Kind kind,

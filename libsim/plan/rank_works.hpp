@@ -19,12 +19,17 @@ class RankWorks {
   RankWorks(TrainingPlan const& plan, ScheduleShape const& shape, RankPlan& rank);
 
   /// Number of the work of a forward; of the whole backward of a chunk that ran forward before.
-  std::int32_t forward(ChunkRun const& run);
-  std::int32_t backward(ChunkRun const& run);
+  std::int32_t forward(ChunkRun const& run) {
+    if (window_store_ > 0) note_stored(run);
+    return whole_work(run, Work::Kind::forward);
+  }
+  std::int32_t backward(ChunkRun const& run) { return whole_work(run, Work::Kind::backward); }
 
   /// Whether gradients are reduced behind this backward: it is the last of its chunk, and gradient
   /// reduction is overlapped. Asked once a backward.
-  bool starts_reduction(ChunkRun const& run);
+  bool starts_reduction(ChunkRun const& run) {
+    return overlaps_reduction_ && --backwards_left_[static_cast<std::size_t>(run.chunk)] == 0;
+  }
   /// Appends the steps of such a backward: each bucket's blocks, then its reduction.
   void append_reduced_backward(ChunkRun const& run);
 
@@ -38,7 +43,15 @@ class RankWorks {
            static_cast<std::size_t>(run.microbatch);
   }
   std::int32_t program(ChunkRun const& run) const;
-  std::int32_t whole_work(ChunkRun const& run, Work::Kind kind);
+  void note_stored(ChunkRun const& run);
+  std::int32_t whole_work(ChunkRun const& run, Work::Kind kind) {
+    int const variant = is_stored(run) ? 1 : 0;
+    int const pass = kind == Work::Kind::forward ? 0 : 1;
+    auto& known = whole_[static_cast<std::size_t>(2 * (variant * chunks_ + run.chunk) + pass)];
+    if (known < 0) known = append_whole(run, kind);
+    return known;
+  }
+  std::int32_t append_whole(ChunkRun const& run, Work::Kind kind);
   std::int32_t append(Work::Kind kind,
                       std::int32_t program,
                       std::int32_t first,
