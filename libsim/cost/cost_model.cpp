@@ -122,6 +122,12 @@ int CostModel::slowdown_millionths() const {
   return static_cast<int>(std::lround(system_.calibration.overlap_slowdown.value * 1e6));
 }
 
+int CostModel::data_parallel_slowdown_millionths() const {
+  ParallelLayout const& parallel = config_.parallel;
+  if (in_one_node(parallel.tensor, parallel.data)) return slowdown_millionths();
+  return static_cast<int>(std::lround(system_.calibration.network_slowdown.value * 1e6));
+}
+
 SimTime CostModel::iteration_overhead() const {
   return to_sim_time(system_.calibration.iteration_overhead.value.value);
 }

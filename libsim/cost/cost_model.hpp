@@ -31,8 +31,11 @@ class CostModel {
   /// messages are scattered.
   MessagePrice price_message(TrainingPlan const& plan, int from_stage, int to_stage) const;
 
-  /// Millionths of a kernel's speed that are lost while a collective runs beside it.
+  /// Millionths of a kernel's speed that are lost while a collective of the tensor group runs beside it.
   int slowdown_millionths() const;
+  /// The same under a gradient reduction over the replicas: over the network it takes fewer
+  /// multiprocessors and less memory bandwidth.
+  int data_parallel_slowdown_millionths() const;
   SimTime iteration_overhead() const;
   Bytes workspace() const { return system_.calibration.workspace.value; }
 

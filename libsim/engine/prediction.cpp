@@ -39,7 +39,7 @@ TrackEnds walk(TrainingPlan const& plan,
                        .loop = &loop,
                        .activation = {},
                        .gradient = {},
-                       .slowdown_millionths = cost.slowdown_millionths()};
+                       .slowdown_millionths = cost.data_parallel_slowdown_millionths()};
   for (int r = 0; r < p; ++r) {
     input.activation.push_back(transfer_price(cost, plan, r, (r + 1) % p));
     input.gradient.push_back(transfer_price(cost, plan, r, (r + p - 1) % p));
@@ -65,7 +65,7 @@ Timeline play_rest(TrainingPlan const& plan,
   return play({.ranks = programs,
                .messages = 0,
                .p2p = plan.config.schedule.p2p,
-               .slowdown_millionths = cost.slowdown_millionths(),
+               .slowdown_millionths = cost.data_parallel_slowdown_millionths(),
                .starts = starts});
 }
 

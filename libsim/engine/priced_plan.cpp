@@ -35,7 +35,7 @@ TimelineInput PricedPlan::timeline() const {
   return {.ranks = programs_,
           .messages = plan_.messages,
           .p2p = plan_.config.schedule.p2p,
-          .slowdown_millionths = cost_.slowdown_millionths()};
+          .slowdown_millionths = cost_.data_parallel_slowdown_millionths()};
 }
 
 }  // namespace stagecraft

@@ -37,7 +37,7 @@ class ResultObserver {
       peak_at_[r] = slowed_end(start,
                                of_work.peak_offset,
                                data_parallel_idle_[r],
-                               priced_.cost().slowdown_millionths());
+                               priced_.cost().data_parallel_slowdown_millionths());
     }
     shares_[r] += of_work.shares;
     // A chunk that a gradient reduction slows down is slowed down in its backward.

@@ -84,6 +84,7 @@ struct Calibration {
   Sourced<double> stream_efficiency;          ///< element-wise kernels, fraction of memory bandwidth
   Sourced<double> dropout_efficiency;         ///< element-wise kernels that draw random numbers
   Sourced<double> overlap_slowdown;           ///< fraction of a GEMM's speed lost under a collective
+  Sourced<double> network_slowdown;           ///< likewise, under a collective over the network
   Sourced<Seconds> p2p_synchronisation;       ///< per pipeline exchange
   Sourced<Seconds> iteration_overhead;        ///< fixed time per iteration
   Sourced<Bytes> workspace;                   ///< GEMM workspace per rank

@@ -53,6 +53,7 @@ void visit_system(Visitor& visitor, AnySystem& system) {
     section.constant("stream_efficiency", calibration.stream_efficiency, efficiency_range);
     section.constant("dropout_efficiency", calibration.dropout_efficiency, efficiency_range);
     section.constant("overlap_slowdown", calibration.overlap_slowdown, NumberRange{0, 1, false});
+    section.constant("network_slowdown", calibration.network_slowdown, NumberRange{0, 1, false});
     section.constant("p2p_synchronisation", calibration.p2p_synchronisation);
     section.constant("iteration_overhead", calibration.iteration_overhead);
     section.constant("workspace", calibration.workspace);

@@ -12,18 +12,12 @@ using Json = nlohmann::ordered_json;
 Json seconds(SimTime time) { return to_seconds(time); }
 
 Json layer_json(std::optional<LayerResult> const& layer) {
-  Json json = {{"forward_seconds", nullptr},
-               {"backward_seconds", nullptr},
-               {"recompute_seconds", nullptr},
-               {"saved_bytes", nullptr},
-               {"paper_bytes", nullptr}};
-  if (!layer) return json;
-  json["forward_seconds"] = seconds(layer->forward);
-  json["backward_seconds"] = seconds(layer->backward);
-  json["recompute_seconds"] = seconds(layer->recompute);
-  json["saved_bytes"] = layer->saved.count();
-  if (layer->paper) json["paper_bytes"] = layer->paper->count();
-  return json;
+  if (!layer) return nullptr;
+  return {{"forward_seconds", seconds(layer->forward)},
+          {"backward_seconds", seconds(layer->backward)},
+          {"recompute_seconds", seconds(layer->recompute)},
+          {"saved_bytes", layer->saved.count()},
+          {"paper_bytes", layer->paper ? Json(layer->paper->count()) : Json(nullptr)}};
 }
 
 Json stage_json(StageResult const& stage) {

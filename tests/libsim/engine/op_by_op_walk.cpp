@@ -219,7 +219,8 @@ class RankWalk {
   /// Time of the rank when `offset` of a work has been computed: the data-parallel stream, while it
   /// is busy, slows a work down as a whole.
   SimTime at(SimTime offset) const {
-    return slowed(work_start_, offset, data_parallel_idle_, world_.cost.slowdown_millionths());
+    return slowed(work_start_, offset, data_parallel_idle_,
+                  world_.cost.data_parallel_slowdown_millionths());
   }
 
   void run_block(ChunkProgram const& chunk,
@@ -321,7 +322,8 @@ class RankWalk {
       end = data_parallel_idle_ = start + duration;
     } else {
       end = clock_ =
-          slowed(clock_, duration, data_parallel_idle_, world_.cost.slowdown_millionths());
+          slowed(clock_, duration, data_parallel_idle_,
+                 world_.cost.data_parallel_slowdown_millionths());
     }
     walked_.ops.push_back({.op = &op, .start = start, .end = end});
     return true;
