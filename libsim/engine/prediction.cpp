@@ -95,7 +95,7 @@ std::optional<Prediction> predict(TrainingConfig const& config,
     stage.activation_peak = memory.activation_peak;
     stage.in_flight_chunks = memory.in_flight_chunks;
     stage.busy = ends.busy[r] + rest.ranks[r].busy;
-    prediction.ideal = std::max(prediction.ideal, stage.busy + overhead);
+    prediction.ideal = std::max(prediction.ideal, stage.busy);
   }
   return prediction;
 }

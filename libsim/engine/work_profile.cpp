@@ -22,7 +22,8 @@ TimeShares shares_of(BlockProgram const& block, PassTimes const& times) {
 WorkProfile profile_step(Op const& op, CostModel const& cost) {
   WorkProfile profile;
   profile.duration = cost.price(op);
-  bool const reduces_gradients = op.payload > Bytes{0} && op.group != CollectiveGroup::model;
+  bool const is_scalar = op.group == CollectiveGroup::model || op.group == CollectiveGroup::job;
+  bool const reduces_gradients = op.payload > Bytes{0} && !is_scalar;
   (reduces_gradients ? profile.shares.data_parallel : profile.shares.optimizer) = profile.duration;
   return profile;
 }

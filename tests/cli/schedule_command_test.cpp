@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 #include "tests/oracle/schedule_oracle.hpp"
 
@@ -18,14 +19,6 @@ std::string arguments_of(nlohmann::json const& entry) {
   return "schedule --json --schedule " + (kind == "no_pipelining" ? "1f1b" : kind) + " -p " +
          entry.at("p").dump() + " -n " + entry.at("m").dump() + " -m " + entry.at("v").dump() +
          (entry.contains("g") ? " --group " + entry.at("g").dump() : "");
-}
-
-nlohmann::json json_of(std::string const& arguments) {
-  ProgramResult const result = run_stagecraft(arguments);
-  INFO(arguments << '\n' << result.errors);
-  REQUIRE(result.exit_code == 0);
-  REQUIRE(result.errors.empty());
-  return nlohmann::json::parse(result.output);
 }
 
 }  // namespace

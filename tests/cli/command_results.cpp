@@ -1,0 +1,74 @@
+#include "tests/cli/command_results.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <system_error>
+
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft {
+
+std::string paper_run(std::string const& name) {
+  return "'" STAGECRAFT_SOURCE_DIR "/configs/paper/" + name + ".yaml'";
+}
+
+nlohmann::json json_of(std::string const& arguments) {
+  ProgramResult const result = run_stagecraft(arguments);
+  INFO(arguments << '\n' << result.errors);
+  REQUIRE(result.exit_code == 0);
+  REQUIRE(result.errors.empty());
+  return nlohmann::json::parse(result.output);
+}
+
+void require_refusal(std::string const& arguments, std::vector<std::string> const& parts) {
+  CAPTURE(arguments);
+  ProgramResult const result = run_stagecraft(arguments);
+  REQUIRE(result.exit_code == 2);
+  REQUIRE(result.output.empty());
+  for (std::string const& part : parts) REQUIRE_THAT(result.errors, Catch::Contains(part));
+}
+
+std::string text_of(std::filesystem::path const& file) {
+  std::ifstream stream{file, std::ios::binary};
+  REQUIRE(stream);
+  return {std::istreambuf_iterator<char>{stream}, {}};
+}
+
+std::vector<std::string> keys_of(nlohmann::json const& object) {
+  std::vector<std::string> keys;
+  for (auto const& [key, value] : object.items()) keys.push_back(key);
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "stagecraft-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error{"could not make a folder"};
+  path_ = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string TemporaryFolder::write(std::string const& name, std::string const& text) const {
+  std::filesystem::path const file = path_ / name;
+  std::ofstream{file, std::ios::binary} << text;
+  return file.string();
+}
+
+std::vector<std::string> TemporaryFolder::names() const {
+  std::vector<std::string> names;
+  for (auto const& entry : std::filesystem::directory_iterator{path_}) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace stagecraft

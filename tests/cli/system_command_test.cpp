@@ -1,0 +1,101 @@
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using nlohmann::json;
+
+std::string const systems = STAGECRAFT_SOURCE_DIR "/configs/systems/";
+
+/// The dotted keys of a system's constants: maps that hold a value and a source.
+void collect(std::set<std::string>& keys, std::string const& path, json const& map) {
+  for (auto const& [key, item] : map.items()) {
+    if (!item.is_object()) continue;
+    if (item.contains("source")) {
+      keys.insert(path + key);
+    } else {
+      collect(keys, path + key + ".", item);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("system lists a value and a source for every constant of every system") {
+  for (std::string const name : {"selene-a100", "dgx-h100", "h200"}) {
+    CAPTURE(name);
+    json const result = json_of("system --json '" + systems + name + ".yaml'");
+    REQUIRE(result.at("name") == name);
+    REQUIRE(result.at("validated").is_boolean());
+    std::set<std::string> expected;
+    collect(expected, "",
+            json_of("simulate --json " + paper_run("22b-full") + " --set 'system=" + systems +
+                    name + ".yaml' --set parallel.tensor=1 --set model.layers=1")
+                .at("config")
+                .at("system"));
+    REQUIRE(expected.size() > 20);
+    std::set<std::string> found;
+    for (json const& row : result.at("constants")) {
+      CAPTURE(row);
+      REQUIRE_FALSE(row.at("value").get<std::string>().empty());
+      REQUIRE(row.at("source").get<std::string>().size() > 5);
+      REQUIRE(row.at("unit").is_string());
+      REQUIRE((row.at("fitted").is_null() || row.at("fitted").is_string()));
+      // A row of a constant with several values has their key after the constant's.
+      std::string key = row.at("key");
+      while (expected.count(key) == 0 && key.find('.') != std::string::npos) {
+        key.erase(key.rfind('.'));
+      }
+      found.insert(key);
+    }
+    REQUIRE(found == expected);
+  }
+}
+
+TEST_CASE("system gives the A100's data sheet, and says what was fitted on what") {
+  json const result = json_of("system --json '" + systems + "selene-a100.yaml'");
+  REQUIRE(result.at("validated") == true);
+  std::set<std::string> fitted;
+  for (json const& row : result.at("constants")) {
+    if (row.at("key") == "accelerator.peak.fp16") {
+      REQUIRE(row.at("value") == "312");
+      REQUIRE(row.at("unit") == "TFLOP/s");
+    }
+    if (row.at("fitted").is_null()) continue;
+    fitted.insert(row.at("key").get<std::string>());
+    REQUIRE_THAT(row.at("fitted").get<std::string>(), Catch::Contains("table 4"));
+  }
+  REQUIRE(fitted ==
+          std::set<std::string>{"calibration.gemm_efficiency", "calibration.overlap_slowdown"});
+}
+
+TEST_CASE("system says of a system without measurements that it is not validated") {
+  ProgramResult const result = run_stagecraft("system '" + systems + "h200.yaml'");
+  REQUIRE(result.exit_code == 0);
+  REQUIRE_THAT(result.output, Catch::StartsWith("h200, not validated"));
+}
+
+TEST_CASE("system refuses what is no system file with exit code 2") {
+  require_refusal("system", {"FILE: found 0 files; accepted: one system file"});
+  require_refusal("system no/such.yaml",
+                  {"no/such.yaml: found ", "accepted: a readable YAML file"});
+  require_refusal("system --json " + paper_run("22b-full"),
+                  {"22b-full.yaml:2:1: accelerator: found nothing; accepted: a map",
+                   "parallel: found an unknown key"});
+  TemporaryFolder const folder;
+  // A constant without a source is refused.
+  std::string text = text_of(systems + "h200.yaml");
+  std::string const source = "    source: NVIDIA H200 data sheet; not validated\n";
+  std::size_t const at = text.find(source);
+  REQUIRE(at != std::string::npos);
+  text.erase(at, source.size());
+  require_refusal("system " + folder.write("guessed.yaml", text),
+                  {"accelerator.memory.source: found nothing; accepted: "});
+}
+
+}  // namespace stagecraft
