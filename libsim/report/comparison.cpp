@@ -82,6 +82,7 @@ std::vector<OpComparison> compare_ops(Pair<Ranks> const& ranks,
   std::map<OpKey, Pair<double>> sums;
   for (std::size_t const side : {0U, 1U}) add_ops(sums, side, ranks[side], stages);
   std::vector<OpComparison> ops;
+  ops.reserve(sums.size());
   for (auto const& [key, time] : sums) ops.push_back({key.op, key.phase, key.stream, time});
   std::stable_sort(ops.begin(), ops.end(), [](OpComparison const& x, OpComparison const& y) {
     return x.seconds[0] + x.seconds[1] > y.seconds[0] + y.seconds[1];
@@ -122,6 +123,7 @@ std::vector<Contribution> contributions_on(std::int32_t stage,
     }
   }
   std::vector<Contribution> contributions;
+  contributions.reserve(phases.size() + 1);
   for (auto const& [phase, time] : phases) contributions.push_back({phase, time});
   contributions.push_back(waiting);
   std::stable_sort(contributions.begin(), contributions.end(),

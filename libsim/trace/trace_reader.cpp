@@ -79,9 +79,11 @@ void check_memory(std::string const& where, MemoryColumns const& memory) {
   if (!std::is_sorted(memory.time.begin(), memory.time.end())) {
     throw Hdf5Error{where + "/time: found a time before that of the row above it"};
   }
+  constexpr std::int64_t most_bytes = most / category_count / 2;
   for (std::size_t i = 0; i < memory.bytes.size(); ++i) {
-    std::string const name{name_of(static_cast<Category>(i))};
-    check_range(where + "/" + name, memory.bytes[i], 0, most / (2 * category_count));
+    std::string column = where + "/";
+    column += name_of(static_cast<Category>(i));
+    check_range(column, memory.bytes[i], 0, most_bytes);
   }
 }
 
