@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/stagecraft/command_line.hpp"
+#include "apps/stagecraft/compare_command.hpp"
 #include "apps/stagecraft/layer_command.hpp"
 #include "apps/stagecraft/reproduce_command.hpp"
 #include "apps/stagecraft/schedule_command.hpp"
@@ -33,6 +34,8 @@ constexpr std::array commands{
     Command{"layer", "one layer, op by op: FLOPs, bytes, saved bytes, time", layer_command},
     Command{"schedule", "a pipeline schedule alone: order, makespan, bubble, chunks in flight",
             schedule_command},
+    Command{"compare", "two traces of one plan: memory, times, where the difference comes from",
+            compare_command},
     Command{"system", "the constants of a system, each with its source", system_command},
 };
 

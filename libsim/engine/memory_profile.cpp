@@ -4,22 +4,6 @@
 
 namespace stagecraft {
 
-std::int64_t CategoryBytes::sum() const {
-  std::int64_t total = 0;
-  for (std::int64_t const bytes : bytes_) total += bytes;
-  return total;
-}
-
-std::int64_t CategoryBytes::activation_sum() const {
-  return (*this)[Category::activations] + (*this)[Category::recomputed] +
-         (*this)[Category::communication];
-}
-
-CategoryBytes& CategoryBytes::operator+=(CategoryBytes const& other) {
-  for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] += other.bytes_[i];
-  return *this;
-}
-
 void MemoryProfile::append(MemoryProfile const& next) {
   if (net.sum() + next.peak > peak) {
     peak = net.sum() + next.peak;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -15,10 +16,20 @@ class CategoryBytes {
   std::int64_t operator[](Category category) const {
     return bytes_[static_cast<std::size_t>(category)];
   }
-  std::int64_t sum() const;
+  std::int64_t sum() const {
+    std::int64_t total = 0;
+    for (std::int64_t const bytes : bytes_) total += bytes;
+    return total;
+  }
   /// activations + recomputed + communication.
-  std::int64_t activation_sum() const;
-  CategoryBytes& operator+=(CategoryBytes const& other);
+  std::int64_t activation_sum() const {
+    return (*this)[Category::activations] + (*this)[Category::recomputed] +
+           (*this)[Category::communication];
+  }
+  CategoryBytes& operator+=(CategoryBytes const& other) {
+    for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] += other.bytes_[i];
+    return *this;
+  }
   friend CategoryBytes operator+(CategoryBytes a, CategoryBytes const& b) { return a += b; }
   friend bool operator==(CategoryBytes const&, CategoryBytes const&) = default;
 
@@ -28,9 +39,9 @@ class CategoryBytes {
 
 /// How memory moves, in issue order, while a piece of a plan runs; relative to its start.
 struct MemoryProfile {
-  CategoryBytes net;      ///< at the end
-  CategoryBytes at_peak;  ///< at the first instant where the sum is largest
-  std::int64_t peak = 0;  ///< that sum; 0 where it never rises above the start
+  CategoryBytes net;                 ///< at the end
+  CategoryBytes at_peak;             ///< at the first instant where the sum is largest
+  std::int64_t peak = 0;             ///< that sum; 0 where it never rises above the start
   std::int64_t activation_peak = 0;  ///< largest activation_sum
   std::int32_t peak_op = -1;         ///< op whose buffers made the peak; -1: the start
 

@@ -1,6 +1,6 @@
 #include "libsim/engine/rank_memory.hpp"
 
-#include <algorithm>
+#include "libsim/engine/memory_walk.hpp"
 
 namespace stagecraft {
 namespace {
@@ -35,9 +35,14 @@ void end_transfer(MemoryProfile& profile, TrainingPlan const& plan, Transfer con
     release(profile, Category::communication, plan.sent_bytes().count());
     return;
   }
-  bool const is_kept = transfer.payload == Transfer::Payload::activation &&
-                       !plan.config.memory.output_deallocation;
+  bool const is_kept =
+      transfer.payload == Transfer::Payload::activation && !plan.config.memory.output_deallocation;
   if (!is_kept) release(profile, Category::activations, whole);
+}
+
+std::span<Transfer const> transfers_of(RankPlan const& rank, Step const& step) {
+  return std::span{rank.transfers}.subspan(static_cast<std::size_t>(step.first),
+                                           static_cast<std::size_t>(step.count));
 }
 
 bool keeps_output(TrainingPlan const& plan, Work const& work) {
@@ -46,37 +51,70 @@ bool keeps_output(TrainingPlan const& plan, Work const& work) {
          !plan.chunks[static_cast<std::size_t>(work.program)].has_head;
 }
 
+/// The memory of a rank's steps, profiled once a kind of step.
+class StepMoves {
+ public:
+  StepMoves(TrainingPlan const& plan, RankPlan const& rank, std::vector<WorkProfile> const& works)
+      : plan_{plan}, rank_{rank}, of_messages_{plan} {
+    of_work_.reserve(works.size());
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      of_work_.emplace_back(work_memory(plan, rank.works[i], works[i]));
+    }
+  }
+
+  MemoryMove const& of(Step const& step) {
+    if (step.kind == Step::Kind::run) return of_work_[static_cast<std::size_t>(step.work)];
+    auto const kind =
+        step.kind == Step::Kind::post ? MessageMoves::Kind::post : MessageMoves::Kind::wait;
+    if (step.count > MessageMoves::most) {
+      other_ = MemoryMove{message_memory(plan_, step.kind, transfers_of(rank_, step))};
+      return other_;
+    }
+    MessageMoves::Code code;
+    for (Transfer const& transfer : transfers_of(rank_, step)) {
+      code.add(transfer.payload, transfer.end);
+    }
+    return of_messages_.of(kind, code);
+  }
+
+ private:
+  TrainingPlan const& plan_;
+  RankPlan const& rank_;
+  std::vector<MemoryMove> of_work_;
+  MessageMoves of_messages_;
+  MemoryMove other_{MemoryProfile{}};
+};
+
 }  // namespace
+
+MemoryProfile work_memory(TrainingPlan const& plan, Work const& work, WorkProfile const& profile) {
+  MemoryProfile memory = profile.memory;
+  if (keeps_output(plan, work)) {
+    release(memory, Category::activations, plan.message_bytes().count());
+  }
+  return memory;
+}
+
+MemoryProfile message_memory(TrainingPlan const& plan,
+                             Step::Kind kind,
+                             std::span<Transfer const> transfers) {
+  MemoryProfile memory;
+  for (Transfer const& transfer : transfers) {
+    (kind == Step::Kind::post ? start_transfer : end_transfer)(memory, plan, transfer);
+  }
+  return memory;
+}
 
 MemoryProfile profile_step_memory(TrainingPlan const& plan,
                                   RankPlan const& rank,
                                   Step const& step,
                                   std::vector<WorkProfile> const& works) {
-  MemoryProfile profile;
-  auto const each_transfer = [&](auto what) {
-    for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
-      what(profile, plan, rank.transfers[static_cast<std::size_t>(i)]);
-    }
-  };
-  switch (step.kind) {
-    case Step::Kind::post:
-      each_transfer(start_transfer);
-      break;
-    case Step::Kind::wait:
-      each_transfer(end_transfer);
-      break;
-    case Step::Kind::drain:
-      break;
-    case Step::Kind::run: {
-      auto const index = static_cast<std::size_t>(step.work);
-      profile = works[index].memory;
-      if (keeps_output(plan, rank.works[index])) {
-        release(profile, Category::activations, plan.message_bytes().count());
-      }
-      break;
-    }
+  if (step.kind == Step::Kind::drain) return {};
+  if (step.kind != Step::Kind::run) {
+    return message_memory(plan, step.kind, transfers_of(rank, step));
   }
-  return profile;
+  auto const work = static_cast<std::size_t>(step.work);
+  return work_memory(plan, rank.works[work], works[work]);
 }
 
 CategoryBytes resident_memory(RankPlan const& rank) {
@@ -90,31 +128,20 @@ CategoryBytes resident_memory(RankPlan const& rank) {
 RankMemory walk_memory(TrainingPlan const& plan,
                        RankPlan const& rank,
                        std::vector<WorkProfile> const& works) {
-  RankMemory memory;
-  CategoryBytes now = resident_memory(rank);
-  memory.at_peak = now;
-  std::int64_t peak = now.sum();
-  std::int32_t in_flight = 0;
+  MemoryWalk walk{resident_memory(rank)};
+  StepMoves moves{plan, rank, works};
   for (std::size_t i = 0; i < rank.steps.size(); ++i) {
     Step const& step = rank.steps[i];
-    MemoryProfile const profile = profile_step_memory(plan, rank, step, works);
-    if (now.sum() + profile.peak > peak) {
-      peak = now.sum() + profile.peak;
-      memory.at_peak = now + profile.at_peak;
-      memory.peak_step = static_cast<std::int32_t>(i);
-    }
-    memory.activation_peak =
-        std::max(memory.activation_peak, now.activation_sum() + profile.activation_peak);
-    now += profile.net;
+    walk.move(moves.of(step), static_cast<std::int32_t>(i));
     if (step.kind != Step::Kind::run) continue;
     Work const& work = rank.works[static_cast<std::size_t>(step.work)];
     if (work.kind == Work::Kind::forward) {
-      memory.in_flight_chunks = std::max(memory.in_flight_chunks, ++in_flight);
+      walk.begin_chunk();
     } else if (work.kind == Work::Kind::backward && work.first_block == 0) {
-      --in_flight;
+      walk.end_chunk();
     }
   }
-  return memory;
+  return walk.result();
 }
 
 }  // namespace stagecraft

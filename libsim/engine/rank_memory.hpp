@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "libsim/engine/memory_profile.hpp"
@@ -14,16 +15,28 @@ struct RankMemory {
   CategoryBytes at_peak;  ///< at the first instant where the sum (without workspace) is largest
   std::int64_t activation_peak = 0;  ///< largest activations + recomputed + communication
   std::int32_t peak_step = 0;        ///< step of RankPlan::steps that makes the peak
-  std::int32_t in_flight_chunks = 0; ///< most (microbatch, chunk) pairs between forward and backward
+  std::int32_t in_flight_chunks =
+      0;  ///< most (microbatch, chunk) pairs between forward and backward
 };
 
-/// What a step does to a rank's memory, messages included: receive buffers exist from their post on,
-/// sent tensors until the wait for their send (outputs that are not deallocated: until their backward
-/// is over). Where messages are scattered, a receive buffer holds 1/t and is gathered at the wait.
+/// What a step does to a rank's memory, messages included: receive buffers exist from their post
+/// on, sent tensors until the wait for their send (outputs that are not deallocated: until their
+/// backward is over). Where messages are scattered, a receive buffer holds 1/t and is gathered at
+/// the wait.
 MemoryProfile profile_step_memory(TrainingPlan const& plan,
                                   RankPlan const& rank,
                                   Step const& step,
                                   std::vector<WorkProfile> const& works);
+
+/// What a chunk or step work does to a rank's memory, given its profile.
+MemoryProfile work_memory(TrainingPlan const& plan, Work const& work, WorkProfile const& profile);
+
+/// What a post of, or a wait for, messages does to a rank's memory: only their payloads and ends
+/// count.
+/// Pre: `kind` is post or wait.
+MemoryProfile message_memory(TrainingPlan const& plan,
+                             Step::Kind kind,
+                             std::span<Transfer const> transfers);
 
 /// What a rank holds at the start of an iteration: parameters, gradients, optimizer state.
 CategoryBytes resident_memory(RankPlan const& rank);

@@ -30,6 +30,12 @@ struct RankProgram {
   TransferPrice gradient;
 };
 
+/// Where a rank stands before its first step.
+struct RankStart {
+  SimTime clock{0};               ///< of its compute stream
+  SimTime data_parallel_idle{0};  ///< its data-parallel stream is busy until here
+};
+
 /// Everything an iteration's timeline follows from.
 struct TimelineInput {
   std::span<RankProgram const> ranks;  ///< by pipeline rank
@@ -38,6 +44,7 @@ struct TimelineInput {
   /// Computation loses this many millionths of its speed while its rank's data-parallel stream is
   /// busy. In [0, 1000000).
   int slowdown_millionths = 0;
+  std::span<RankStart const> starts = {};  ///< by pipeline rank; empty: all start at 0
 };
 
 /// Where a rank's time goes. end = busy + transfer + bubble + data_parallel.

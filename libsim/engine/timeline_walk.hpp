@@ -71,6 +71,10 @@ class TimelineWalk {
       : input_{input}, observer_{observer}, totals_(input.ranks.size()) {
     check_timeline_input(input);
     state_.ranks.resize(input.ranks.size());
+    for (std::size_t i = 0; i < input.starts.size(); ++i) {
+      state_.ranks[i].clock = input.starts[i].clock;
+      state_.ranks[i].data_parallel_idle = input.starts[i].data_parallel_idle;
+    }
     state_.messages.resize(static_cast<std::size_t>(input.messages));
     ready_.reserve(input.ranks.size());
     for (RankProgram const& rank : input.ranks) {

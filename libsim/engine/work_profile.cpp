@@ -22,8 +22,7 @@ TimeShares shares_of(BlockProgram const& block, PassTimes const& times) {
 WorkProfile profile_step(Op const& op, CostModel const& cost) {
   WorkProfile profile;
   profile.duration = cost.price(op);
-  bool const reduces_gradients =
-      op.payload > Bytes{0} && op.group != CollectiveGroup::model;
+  bool const reduces_gradients = op.payload > Bytes{0} && op.group != CollectiveGroup::model;
   (reduces_gradients ? profile.shares.data_parallel : profile.shares.optimizer) = profile.duration;
   return profile;
 }
@@ -80,12 +79,21 @@ std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel con
 }
 
 std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Work const& work) {
-  std::vector<std::int32_t> const& all =
-      plan.chunks[static_cast<std::size_t>(work.program)].blocks;
+  std::vector<std::int32_t> const& all = plan.chunks[static_cast<std::size_t>(work.program)].blocks;
   auto const first = all.begin() + work.first_block;
   std::vector<std::int32_t> blocks(first, first + work.block_count);
   if (work.kind == Work::Kind::backward) std::reverse(blocks.begin(), blocks.end());
   return blocks;
+}
+
+WorkProfile profile_work(TrainingPlan const& plan,
+                         RankPlan const& rank,
+                         Work const& work,
+                         std::vector<BlockProfile> const& blocks,
+                         CostModel const& cost) {
+  return work.kind == Work::Kind::step
+             ? profile_step(rank.step_ops[static_cast<std::size_t>(work.op)], cost)
+             : profile_chunk(plan, work, blocks);
 }
 
 std::vector<WorkProfile> profile_works(TrainingPlan const& plan,
@@ -95,9 +103,7 @@ std::vector<WorkProfile> profile_works(TrainingPlan const& plan,
   std::vector<WorkProfile> profiles;
   profiles.reserve(rank.works.size());
   for (Work const& work : rank.works) {
-    profiles.push_back(work.kind == Work::Kind::step
-                           ? profile_step(rank.step_ops[static_cast<std::size_t>(work.op)], cost)
-                           : profile_chunk(plan, work, blocks));
+    profiles.push_back(profile_work(plan, rank, work, blocks, cost));
   }
   return profiles;
 }

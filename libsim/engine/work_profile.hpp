@@ -50,7 +50,14 @@ std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel con
 /// The blocks of a forward or backward work, in the order in which they run.
 std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Work const& work);
 
-/// Composes a rank's works from their blocks (every block drains its streams, so times add up).
+/// Composes a work of a rank from its blocks (every block drains its streams, so times add up).
+WorkProfile profile_work(TrainingPlan const& plan,
+                         RankPlan const& rank,
+                         Work const& work,
+                         std::vector<BlockProfile> const& blocks,
+                         CostModel const& cost);
+
+/// All works of a rank.
 std::vector<WorkProfile> profile_works(TrainingPlan const& plan,
                                        RankPlan const& rank,
                                        std::vector<BlockProfile> const& blocks,

@@ -64,19 +64,28 @@ AttentionLayer make_attention(ProgramBuilder& builder) {
   ModelConfig const& model = shape.model;
   QkvWidths const widths{shape};
   std::int64_t const published_qkv = model.head_dim * (model.heads + 2 * model.kv_heads);
+  ParameterSplit const split{.axis = ParameterSplit::Axis::rows,
+                             .segments = 3,
+                             .kv_replicas = shape.kv_replicas(),
+                             .valid_rows = published_qkv};
   AttentionLayer attention;
   attention.norm = make_norm(builder, "attention_norm");
   attention.qkv.weight = builder.parameter({"attention.qkv", "weight"},
                                            {widths.all, model.hidden},
-                                           {.published_elements = published_qkv * model.hidden});
+                                           {.published_elements = published_qkv * model.hidden,
+                                            .split = split});
   if (model.biases) {
     attention.qkv_bias = builder.parameter(
-        {"attention.qkv", "bias"}, {widths.all}, {.published_elements = published_qkv});
+        {"attention.qkv", "bias"},
+        {widths.all},
+        {.published_elements = published_qkv, .split = split});
   }
   attention.projection.weight =
       builder.parameter({"attention.projection", "weight"},
                         {model.hidden, widths.q},
-                        {.published_elements = model.hidden * model.heads * model.head_dim});
+                        {.published_elements = model.hidden * model.heads * model.head_dim,
+                         .split = {.axis = ParameterSplit::Axis::columns,
+                                   .valid_rows = model.hidden}});
   if (model.biases) {
     attention.residual.bias = builder.parameter(
         {"attention.projection", "bias"},

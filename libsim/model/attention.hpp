@@ -21,6 +21,9 @@ struct AttentionLayer {
   TensorId v = no_tensor;
   TensorId k_full = no_tensor;  ///< repeated to every query head (grouped queries, unfused attention)
   TensorId v_full = no_tensor;
+  TensorId q_by_head = no_tensor;  ///< views that unfused attention's GEMMs read: [b, a/t, s, d]
+  TensorId k_by_head = no_tensor;
+  TensorId v_by_head = no_tensor;
   TensorId softmax_output = no_tensor;
   TensorId dropout_output = no_tensor;  ///< softmax_output itself where there is no dropout
   TensorId dropout_mask = no_tensor;

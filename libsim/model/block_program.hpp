@@ -23,6 +23,10 @@ struct BlockShape {
   std::int64_t heads() const { return model.heads / tensor; }
   /// Key and value heads of a rank; replicated where t exceeds their number.
   std::int64_t kv_heads() const { return model.kv_heads < tensor ? 1 : model.kv_heads / tensor; }
+  /// Tensor ranks that hold the same key and value heads.
+  int kv_replicas() const {
+    return model.kv_heads < tensor ? static_cast<int>(tensor / model.kv_heads) : 1;
+  }
   std::int64_t ffn() const { return model.ffn_hidden / tensor; }
   /// v padded to a multiple of vocabulary_multiple * t.
   std::int64_t padded_vocabulary() const;
@@ -31,6 +35,17 @@ struct BlockShape {
   std::int64_t local_sequence() const {
     return sequence_parallel ? model.sequence / tensor : model.sequence;
   }
+};
+
+/// How a rank's part of a parameter follows from the whole model's tensor.
+struct ParameterSplit {
+  enum class Axis : std::uint8_t { none, rows, columns };
+  Axis axis = Axis::none;  ///< none: every tensor rank holds the whole
+  /// Row blocks that are split on their own and held one after another: 3 for [q | k | v], 2 for
+  /// SwiGLU's [gate | up].
+  int segments = 1;
+  int kv_replicas = 1;  ///< ranks that hold the same key and value rows, where t exceeds kv_heads
+  std::int64_t valid_rows = 0;  ///< of the whole tensor; further rows are padding and stay zero
 };
 
 /// One trained tensor of a block.
@@ -42,11 +57,11 @@ struct Parameter {
   /// Its gradient is a partial sum on each tensor rank (norms and biases under sequence parallelism).
   bool partial_gradient = false;
   bool tied_embedding = false;  ///< the word embedding that the head shares
+  ParameterSplit split;
   bool shared = false;          ///< a second use of a parameter that another block of the same rank owns
 };
 
-/// A contiguous piece of memory traffic between a block and its neighbours, and when every buffer of
-/// the block exists. Positions are op indices; -1 means before the pass's first op.
+/// When a buffer of a block exists. Positions are op indices of a pass.
 ///
 /// A buffer is allocated just before the op at `allocate` and released right after the op at `release`.
 /// Rules: allocated at its first write; released after its last use, or after the wait for the last op

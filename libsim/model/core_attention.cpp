@@ -5,6 +5,34 @@ namespace {
 
 constexpr std::string_view owner = "core_attention";
 
+/// A tensor [s, b, heads, d] as GEMMs read it: a view [b, heads, s, d] of the same buffer.
+TensorId by_head(ProgramBuilder& builder, std::string_view part, TensorId tokens) {
+  Tensor const tensor = builder.tensor(tokens);
+  Shape const& extents = tensor.shape;
+  Shape strides = tensor.strides;
+  if (tensor.buffer == tokens) {
+    strides = {extents[1] * extents[2] * extents[3], extents[2] * extents[3], extents[3], 1};
+  }
+  return builder.view({owner, part},
+                      tensor.buffer,
+                      {extents[1], extents[2], extents[0], extents[3]},
+                      {strides[1], strides[2], strides[0], strides[3]},
+                      tensor.offset);
+}
+
+/// A tensor [b, heads, s, d] that a GEMM wrote, as every other op reads it: [s, b, heads, d].
+TensorId by_token(ProgramBuilder& builder, std::string_view part, TensorId heads) {
+  Shape const extents = builder.tensor(heads).shape;
+  return builder.view({owner, part},
+                      heads,
+                      {extents[2], extents[0], extents[1], extents[3]},
+                      {extents[3],
+                       extents[1] * extents[2] * extents[3],
+                       extents[2] * extents[3],
+                       1},
+                      0);
+}
+
 /// Sizes of the attention core on one rank.
 struct Core {
   std::int64_t s, b, heads, kv_heads, d;
@@ -37,12 +65,15 @@ void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
                 {attention.k, attention.v},
                 {attention.k_full, attention.v_full});
   }
+  attention.q_by_head = by_head(builder, "q_by_head", attention.q);
+  attention.k_by_head = by_head(builder, "k_by_head", attention.k_full);
+  attention.v_by_head = by_head(builder, "v_by_head", attention.v_full);
   TensorId const scores = builder.make({owner, "scores"}, core.scores());
   builder.gemm({owner, "scores"},
                Phase::forward,
                {.batch = batch, .m = core.s, .n = core.s, .k = core.d, .transpose_b = true},
-               attention.q,
-               attention.k_full,
+               attention.q_by_head,
+               attention.k_by_head,
                scores);
   attention.softmax_output = builder.make({owner, "softmax_output"}, core.scores());
   Op& softmax = builder.add(OpKind::causal_softmax,
@@ -62,17 +93,17 @@ void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
                                                attention.softmax_output,
                                                attention.dropout_mask);
   }
-  TensorId const by_head = builder.make({owner, "context_by_head"}, core.by_head());
+  TensorId const context = builder.make({owner, "context_by_head"}, core.by_head());
   builder.gemm({owner, "context"},
                Phase::forward,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s},
                attention.dropout_output,
-               attention.v_full,
-               by_head);
+               attention.v_by_head,
+               context);
   builder.add(OpKind::merge_heads,
               {owner, "merge_heads"},
               Phase::forward,
-              {by_head},
+              {by_token(builder, "context_by_token", context)},
               {attention.context});
 }
 
@@ -106,7 +137,7 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
                Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.s, .k = core.d, .transpose_b = true},
                d_by_head,
-               attention.v_full,
+               attention.v_by_head,
                d_dropped);
   QkvGradients gradients;
   gradients.v = builder.make({owner, "v_gradient"}, core.by_head());
@@ -135,17 +166,20 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
                Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s},
                d_scores,
-               attention.k_full,
+               attention.k_by_head,
                gradients.q);
   gradients.k = builder.make({owner, "k_gradient"}, core.by_head());
   builder.gemm({owner, "k_gradient"},
                Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s, .transpose_a = true},
                d_scores,
-               attention.q,
+               attention.q_by_head,
                gradients.k);
+  gradients.q = by_token(builder, "q_gradient_by_token", gradients.q);
+  gradients.k = by_token(builder, "k_gradient_by_token", gradients.k);
+  gradients.v = by_token(builder, "v_gradient_by_token", gradients.v);
   if (repeats_heads(core, builder.shape())) {
-    Shape const groups{core.b, core.kv_heads, core.s, core.d};
+    Shape const groups{core.s, core.b, core.kv_heads, core.d};
     TensorId const dk = builder.make({owner, "grouped_k_gradient"}, groups);
     TensorId const dv = builder.make({owner, "grouped_v_gradient"}, groups);
     builder.add(OpKind::repeat_heads_backward,
@@ -162,7 +196,9 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
 void flash_forward(ProgramBuilder& builder, AttentionLayer& attention) {
   Core const core{builder.shape()};
   attention.log_sum_exp =
-      builder.make({owner, "log_sum_exp"}, {core.b, core.heads, core.s}, ElementType::f32);
+      builder.make({owner, "log_sum_exp"},
+                   {core.b, core.heads, core.s},
+                   gradient_type(builder.shape().model.precision));
   Op& op = builder.add(OpKind::flash_attention,
                        {owner, "flash"},
                        Phase::forward,
@@ -170,6 +206,7 @@ void flash_forward(ProgramBuilder& builder, AttentionLayer& attention) {
                        {attention.context, attention.log_sum_exp});
   op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
   op.flops = op.gemm.flops();  // two GEMMs over half the square
+  op.draws_random = builder.shape().model.dropout > 0;
 }
 
 QkvGradients flash_backward(ProgramBuilder& builder,
@@ -192,6 +229,7 @@ QkvGradients flash_backward(ProgramBuilder& builder,
                        {gradients.q, gradients.k, gradients.v});
   op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
   op.flops = op.gemm.flops() * 5 / 2;  // five GEMMs, the scores recomputed among them
+  op.draws_random = builder.shape().model.dropout > 0;  // masks are always drawn again
   return gradients;
 }
 

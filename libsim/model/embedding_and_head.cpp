@@ -13,21 +13,23 @@ Shape local_hidden(BlockShape const& shape) {
   return {shape.local_sequence(), shape.micro, shape.model.hidden};
 }
 
-TensorId load_tokens(ProgramBuilder& builder, Name name) {
+TensorId load(ProgramBuilder& builder, OpKind kind, Name name) {
   BlockShape const& shape = builder.shape();
   TensorId const tokens =
       builder.make(name, {shape.model.sequence, shape.micro}, ElementType::i64);
-  builder.add(OpKind::load_tokens, name, Phase::forward, {}, {tokens});
+  builder.add(kind, name, Phase::forward, {}, {tokens});
   return tokens;
 }
 
-TensorId word_embedding(ProgramBuilder& builder, Name name, std::int64_t published, bool shared) {
+TensorId word_embedding(ProgramBuilder& builder, Name name, std::int64_t published, HeadWeight weight) {
   BlockShape const& shape = builder.shape();
   return builder.parameter(name,
                            {shape.vocabulary(), shape.model.hidden},
                            {.published_elements = published,
                             .tied_embedding = shape.model.tied_embeddings,
-                            .shared = shared});
+                            .shared = weight == HeadWeight::shared,
+                            .split = {.axis = ParameterSplit::Axis::rows,
+                                      .valid_rows = shape.model.vocabulary}});
 }
 
 /// Rows looked up, summed over the vocabulary shards, with positions added; [s or s/t, b, h].
@@ -120,14 +122,15 @@ TensorId loss_forward(ProgramBuilder& builder, TensorId logits, TensorId labels)
     probabilities = builder.make({"loss", "softmax"}, builder.tensor(logits).shape, wide);
     builder.add(OpKind::widen_logits, {"loss", "widen"}, Phase::forward, {logits}, {probabilities});
   }
-  auto const sum_over_group = [&](Name name, TensorId rows) {
-    builder.collective(
+  auto const reduce = [&](Name name, TensorId rows, Reduction reduction) {
+    Op* const op = builder.collective(
         OpKind::all_reduce, name, Phase::forward, rows, rows, rows, Overlap::none);
+    if (op != nullptr) op->reduction = reduction;
   };
   TensorId const maximum = builder.make({"loss", "maximum"}, row, wide);
   builder.add(
       OpKind::logits_maximum, {"loss", "maximum"}, Phase::forward, {probabilities}, {maximum});
-  sum_over_group({"loss", "all_reduce_maximum"}, maximum);
+  reduce({"loss", "all_reduce_maximum"}, maximum, Reduction::maximum);
   TensorId const sum = builder.make({"loss", "sum"}, row, wide);
   TensorId const predicted = builder.make({"loss", "predicted"}, row, wide);
   Op& exponentials = builder.add(OpKind::exponentials,
@@ -137,8 +140,8 @@ TensorId loss_forward(ProgramBuilder& builder, TensorId logits, TensorId labels)
                                  {probabilities, sum, predicted});
   // Subtract (read, write), exponential (read, write), sum (read).
   exponentials.traffic = 5 * builder.tensor(probabilities).bytes();
-  sum_over_group({"loss", "all_reduce_predicted"}, predicted);
-  sum_over_group({"loss", "all_reduce_sum"}, sum);
+  reduce({"loss", "all_reduce_predicted"}, predicted, Reduction::sum);
+  reduce({"loss", "all_reduce_sum"}, sum, Reduction::sum);
   TensorId const loss = builder.make({"loss", "loss"}, row, wide);
   builder.add(OpKind::cross_entropy,
               {"loss", "cross_entropy"},
@@ -183,7 +186,7 @@ void write_embedding(ProgramBuilder& builder) {
   ModelConfig const& model = shape.model;
   BlockProgram& program = builder.program();
   TensorId const table =
-      word_embedding(builder, {"embedding", "weight"}, model.vocabulary * model.hidden, false);
+      word_embedding(builder, {"embedding", "weight"}, model.vocabulary * model.hidden, HeadWeight::own);
   TensorId const positions =
       model.positions == Positions::learned
           ? builder.parameter({"positions", "weight"},
@@ -192,7 +195,7 @@ void write_embedding(ProgramBuilder& builder) {
           : no_tensor;
 
   builder.begin(Pass::forward, Module::embedding, 0);
-  TensorId const tokens = load_tokens(builder, {"embedding", "tokens"});
+  TensorId const tokens = load(builder, OpKind::load_tokens, {"embedding", "tokens"});
   TensorId const rows = look_up(builder, tokens, table, positions);
   TensorId mask = no_tensor;
   program.output = model.dropout > 0 ? dropout_forward(builder,
@@ -223,13 +226,13 @@ void write_head(ProgramBuilder& builder, HeadWeight weight) {
                       .weight = word_embedding(builder,
                                                {"head.logits", "weight"},
                                                model.tied_embeddings ? 0 : model.vocabulary * model.hidden,
-                                               weight == HeadWeight::shared)};
+                                               weight)};
 
   builder.begin(Pass::forward, Module::final_norm, 0);
   program.input = builder.make({"final_norm", "input"}, local_hidden(shape));
   TensorId const normed = norm_forward(builder, norm, program.input, {"head.logits", "input"});
   builder.begin(Pass::forward, Module::head, 0);
-  TensorId const labels = load_tokens(builder, {"loss", "labels"});
+  TensorId const labels = load(builder, OpKind::load_labels, {"loss", "labels"});
   TensorId const result =
       column_parallel_forward(builder, logits, normed, {"head.logits", "output"});
   TensorId const probabilities = loss_forward(builder, result, labels);

@@ -13,20 +13,27 @@ MlpLayer make_mlp(ProgramBuilder& builder) {
   BlockShape const& shape = builder.shape();
   ModelConfig const& model = shape.model;
   std::int64_t const branches = is_gated(builder) ? 2 : 1;
+  ParameterSplit const split{.axis = ParameterSplit::Axis::rows,
+                             .segments = static_cast<int>(branches),
+                             .valid_rows = branches * model.ffn_hidden};
   MlpLayer mlp;
   mlp.norm = make_norm(builder, "mlp_norm");
   mlp.up.weight =
       builder.parameter({"mlp.up", "weight"},
                         {branches * shape.ffn(), model.hidden},
-                        {.published_elements = branches * model.ffn_hidden * model.hidden});
+                        {.published_elements = branches * model.ffn_hidden * model.hidden,
+                         .split = split});
   if (model.biases) {
     mlp.up_bias = builder.parameter({"mlp.up", "bias"},
                                     {branches * shape.ffn()},
-                                    {.published_elements = branches * model.ffn_hidden});
+                                    {.published_elements = branches * model.ffn_hidden,
+                                     .split = split});
   }
   mlp.down.weight = builder.parameter({"mlp.down", "weight"},
                                       {model.hidden, shape.ffn()},
-                                      {.published_elements = model.hidden * model.ffn_hidden});
+                                      {.published_elements = model.hidden * model.ffn_hidden,
+                                       .split = {.axis = ParameterSplit::Axis::columns,
+                                                 .valid_rows = model.hidden}});
   if (model.biases) {
     mlp.residual.bias = builder.parameter(
         {"mlp.down", "bias"},

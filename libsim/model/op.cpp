@@ -64,6 +64,7 @@ std::string_view name_of(OpKind kind) {
     STAGECRAFT_KIND(bias_dropout_add)
     STAGECRAFT_KIND(add)
     STAGECRAFT_KIND(load_tokens)
+    STAGECRAFT_KIND(load_labels)
     STAGECRAFT_KIND(make_causal_mask)
     STAGECRAFT_KIND(embedding)
     STAGECRAFT_KIND(embedding_backward)

@@ -15,12 +15,17 @@ enum class Stream : std::uint8_t { compute, tensor_parallel, data_parallel, send
 
 std::string_view name_of(Stream stream);
 
+/// What a reducing collective computes.
+enum class Reduction : std::uint8_t { sum, maximum };
+
 /// Ranks that a collective joins.
 enum class CollectiveGroup : std::uint8_t {
-  tensor,     ///< the t ranks that share each layer
-  data,       ///< the d replicas of a shard
-  embedding,  ///< first and last stage, which share the tied embedding
-  model,      ///< all stages and tensor ranks of a replica
+  tensor,       ///< the t ranks that share each layer
+  kv_replicas,  ///< the t / g tensor ranks that hold the same key and value heads
+  data,         ///< the d replicas of a shard
+  embedding,    ///< first and last stage, which share the tied embedding
+  model,        ///< all stages and tensor ranks of a replica
+  job,          ///< every rank
 };
 
 /// Why an op runs.
@@ -44,7 +49,7 @@ enum class OpKind : std::uint8_t {
   causal_softmax,            ///< scores -> softmax output (scale, mask, softmax)
   causal_softmax_backward,   ///< d softmax output, softmax output -> d scores, in place
   dropout,                   ///< x -> y, [mask]
-  dropout_backward,          ///< dy, [mask] -> dx, in place on scores, else a new tensor
+  dropout_backward,          ///< dy, [mask] -> dx
   merge_heads,               ///< context by head -> context [s, b, h/t], contiguous
   concatenate,               ///< dq, dk, dv -> d qkv
   flash_attention,           ///< q, k, v -> context, log-sum-exp
@@ -55,7 +60,8 @@ enum class OpKind : std::uint8_t {
   swiglu_backward,           ///< dy, x, [bias] -> dx
   bias_dropout_add,          ///< x, residual, [bias] -> y, [mask]
   add,                       ///< a, b -> a + b, in place on a
-  load_tokens,               ///< -> token ids (or labels) of the microbatch
+  load_tokens,               ///< -> token ids of the microbatch
+  load_labels,               ///< -> the tokens that follow them
   make_causal_mask,          ///< -> boolean mask [s, s]
   embedding,                 ///< tokens, table -> rows; those of other ranks' vocabulary are zero
   embedding_backward,        ///< dy, tokens -> d table, accumulating
@@ -64,8 +70,8 @@ enum class OpKind : std::uint8_t {
   slice,                     ///< x -> this rank's 1/t of it
   widen_logits,              ///< logits -> fp32 logits
   logits_maximum,            ///< logits -> maximum a row
-  exponentials,              ///< logits, maximum, labels -> exponentials in place, their sum and the label's logit a row
-  cross_entropy,             ///< exponentials, sums, labels -> softmax in place, loss
+  exponentials,              ///< logits, maximum, labels -> exponentials in place; sum and label's logit a row
+  cross_entropy,             ///< exponentials, their sum, the label's logit, labels -> softmax in place, loss
   cross_entropy_backward,    ///< softmax, labels -> d logits, in place
   narrow_logits,             ///< fp32 d logits -> d logits
   all_reduce,                ///< x -> x, in place, summed (or maximum) over the group
@@ -73,13 +79,13 @@ enum class OpKind : std::uint8_t {
   reduce_scatter,            ///< whole -> shard
   wait,                      ///< the compute stream waits for one op of another stream
   hold,                      ///< nothing; its operands live until here
-  zero_gradients,            ///< step ops; they touch all parameters of a rank
-  scale_gradients,           ///< multiply by 1/d before the reduction
-  unscale_gradients,         ///< divide by the loss scale and look for infinities (fp16)
-  gradient_norm,             ///< sum of squares
-  clip_gradients,            ///< multiply by the clipping coefficient
-  adam,                      ///< update master copy and moments
-  narrow_parameters,         ///< master copy to 16-bit parameters
+  zero_gradients,            ///< step ops from here on: all gradients of the rank
+  scale_gradients,           ///< a bucket's gradients times 1/d, before their reduction
+  unscale_gradients,         ///< the rank's shard divided by the loss scale; notes infinities (fp16)
+  gradient_norm,             ///< sum of squares over the rank's shard
+  clip_gradients,            ///< the rank's shard times the clipping coefficient
+  adam,                      ///< updates master copy and moments of the rank's shard
+  narrow_parameters,         ///< master copy of the rank's shard to 16-bit parameters
 };
 
 std::string_view name_of(OpKind kind);
@@ -140,6 +146,12 @@ class TensorList {
 };
 
 /// One kernel or collective of a block program.
+///
+/// Issue order is the order of a pass's list. An op on the compute stream starts when the one before it
+/// is done. A collective starts once all compute issued before it is done, in order on its own stream;
+/// the compute stream meets it again at an explicit wait. Operands of rank four are views or tensors
+/// that a GEMM reads as [batch, heads, rows, columns] by their strides; every other op sees
+/// [sequence, batch, heads, head_dim].
 struct Op {
   OpKind kind = OpKind::hold;
   Name name;  ///< e.g. attention.qkv.weight_gradient
@@ -154,6 +166,7 @@ struct Op {
   Bytes traffic;            ///< bytes that the kernel moves to and from device memory
   Bytes payload;            ///< collectives: size of the whole (unsharded) tensor
   CollectiveGroup group = CollectiveGroup::tensor;  ///< collectives only
+  Reduction reduction = Reduction::sum;             ///< all_reduce and reduce_scatter only
   bool asynchronous = false;    ///< collectives: waited for where its result is used, not where it is issued
   bool draws_random = false;    ///< generates random numbers, which slows an element-wise kernel down
   std::int32_t waits_for = -1;  ///< wait only: index, in the same pass, of the op waited for

@@ -55,6 +55,7 @@ TensorId ProgramBuilder::parameter(Name name, Shape shape, ParameterTraits trait
                                  .published_elements = traits.published_elements,
                                  .partial_gradient = traits.partial_gradient,
                                  .tied_embedding = traits.tied_embedding,
+                                 .split = traits.split,
                                  .shared = traits.shared});
   return weight;
 }
@@ -85,18 +86,19 @@ Op& ProgramBuilder::gemm(
   return op;
 }
 
-void ProgramBuilder::collective(OpKind kind,
+Op* ProgramBuilder::collective(OpKind kind,
                                 Name name,
                                 Phase phase,
                                 TensorId from,
                                 TensorId to,
                                 TensorId whole,
                                 Overlap overlap) {
-  if (shape_.tensor == 1) return;
+  if (shape_.tensor == 1) return nullptr;
   Op& op = add(kind, name, phase, {from}, {to});
   op.stream = Stream::tensor_parallel;
   op.payload = tensor(whole).bytes();
   op.asynchronous = overlap == Overlap::behind_compute;
+  return &op;
 }
 
 }  // namespace stagecraft

@@ -35,6 +35,7 @@ class ProgramBuilder {
     bool partial_gradient = false;
     bool tied_embedding = false;
     bool shared = false;
+    ParameterSplit split{};
   };
   /// A parameter and its gradient; the gradient's id is in program().parameters.
   TensorId parameter(Name name, Shape shape, ParameterTraits traits);
@@ -45,8 +46,8 @@ class ProgramBuilder {
   /// Appends C (+)= A B; traffic is each matrix once, C twice where it accumulates.
   Op& gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
   /// Appends a collective over the tensor group, on its stream. `whole` is the unsharded tensor. Nothing
-  /// is appended where t = 1.
-  void collective(OpKind kind,
+  /// is appended, and nothing comes back, where t = 1.
+  Op* collective(OpKind kind,
                   Name name,
                   Phase phase,
                   TensorId from,

@@ -162,7 +162,8 @@ std::vector<Op> shard_checkpoint(BlockProgram& block, int tensor_ranks, TwinMap&
   auto const shard_id = static_cast<TensorId>(block.tensors.size());
   shard.name = {"checkpoint", "input_shard"};
   shard.buffer = shard_id;
-  shard.shape = {shard.shape[0] / tensor_ranks, shard.shape[1], shard.shape[2]};
+  // A flat piece, the last one padded: the elements need not be a multiple of t.
+  shard.shape = {(shard.shape.elements() + tensor_ranks - 1) / tensor_ranks};
   block.tensors.push_back(shard);
   Tensor gathered = block.tensor(x);
   auto const gathered_id = static_cast<TensorId>(block.tensors.size());

@@ -1,26 +1,70 @@
 #include <openssl/evp.h>
 
 #include <array>
-#include <iomanip>
+#include <charconv>
+#include <concepts>
+#include <functional>
 #include <limits>
-#include <sstream>
+#include <memory>
 #include <stdexcept>
+#include <string_view>
 
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
 namespace {
 
-void write(std::ostream& out, Shape const& shape) {
+/// Text handed on in pieces. A plan's text has megabytes and most of it is numbers, which an
+/// ostream writes ten times as slowly; a piece stays in the cache until it is hashed.
+class TextPieces {
+ public:
+  using Take = std::function<void(std::string_view)>;
+
+  explicit TextPieces(Take take) : take_{std::move(take)} { piece_.reserve(size_ + reserve_); }
+
+  TextPieces& operator<<(std::string_view text) {
+    piece_.append(text);
+    if (piece_.size() >= size_) hand_on();
+    return *this;
+  }
+  TextPieces& operator<<(char const* text) { return *this << std::string_view{text}; }
+  template <std::integral Number>
+  TextPieces& operator<<(Number number) {
+    std::array<char, 24> digits{};
+    auto const end = std::to_chars(digits.data(), digits.data() + digits.size(), +number).ptr;
+    return *this << std::string_view{digits.data(), static_cast<std::size_t>(end - digits.data())};
+  }
+  TextPieces& operator<<(bool fact) { return *this << (fact ? 1 : 0); }
+  TextPieces& operator<<(double number) {
+    std::array<char, 32> digits{};
+    auto const end =
+        std::to_chars(digits.data(), digits.data() + digits.size(), number,
+                      std::chars_format::general, std::numeric_limits<double>::max_digits10)
+            .ptr;
+    return *this << std::string_view{digits.data(), static_cast<std::size_t>(end - digits.data())};
+  }
+  void hand_on() {
+    take_(piece_);
+    piece_.clear();
+  }
+
+ private:
+  static constexpr std::size_t size_ = 32 << 10;
+  static constexpr std::size_t reserve_ = 256;
+  Take take_;
+  std::string piece_;
+};
+
+void write(TextPieces& out, Shape const& shape) {
   for (int i = 0; i < shape.rank(); ++i) out << (i == 0 ? "[" : ",") << shape[i];
   out << "]";
 }
 
-void write(std::ostream& out, TensorList const& ids) {
+void write(TextPieces& out, TensorList const& ids) {
   for (TensorId const id : ids) out << " " << id;
 }
 
-void write(std::ostream& out, Tensor const& tensor) {
+void write(TextPieces& out, Tensor const& tensor) {
   out << "tensor " << to_string(tensor.name) << " layer " << tensor.layer
       << (tensor.rebuilt ? " rebuilt " : " ") << name_of(tensor.type) << " "
       << name_of(tensor.category) << " ";
@@ -30,7 +74,7 @@ void write(std::ostream& out, Tensor const& tensor) {
   out << "\n";
 }
 
-void write(std::ostream& out, Op const& op) {
+void write(TextPieces& out, Op const& op) {
   out << "op " << name_of(op.kind) << " " << to_string(op.name) << " " << name_of(op.phase) << " "
       << name_of(op.stream) << " layer " << op.layer << " reads";
   write(out, op.reads);
@@ -46,7 +90,7 @@ void write(std::ostream& out, Op const& op) {
       << (op.draws_random ? " random" : "") << "\n";
 }
 
-void write(std::ostream& out, BlockProgram const& block) {
+void write(TextPieces& out, BlockProgram const& block) {
   out << "block " << static_cast<int>(block.kind) << " layers " << block.layers << " input "
       << block.input << " output " << block.output << " gradients " << block.grad_output << " "
       << block.grad_input << "\n";
@@ -57,14 +101,14 @@ void write(std::ostream& out, BlockProgram const& block) {
   for (Op const& op : block.backward) write(out, op);
 }
 
-void write(std::ostream& out, ChunkProgram const& chunk) {
+void write(TextPieces& out, ChunkProgram const& chunk) {
   out << "chunk " << chunk.stage << "." << chunk.chunk << " layers " << chunk.first_layer << "+"
       << chunk.layers << " blocks";
   for (std::int32_t const block : chunk.blocks) out << " " << block;
   out << "\n";
 }
 
-void write(std::ostream& out, RankPlan const& rank) {
+void write(TextPieces& out, RankPlan const& rank) {
   out << "rank " << rank.stage << " parameters " << rank.parameters << " optimizer "
       << rank.optimizer_bytes.count() << "\n";
   for (Op const& op : rank.step_ops) write(out, op);
@@ -84,42 +128,67 @@ void write(std::ostream& out, RankPlan const& rank) {
   }
 }
 
-std::string sha256(std::string const& text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int length = 0;
-  if (EVP_Digest(text.data(), text.size(), digest.data(), &length, EVP_sha256(), nullptr) != 1) {
-    throw std::runtime_error("could not compute a SHA-256 digest");
+/// A SHA-256 that is fed piece by piece.
+class Digest {
+ public:
+  Digest() : context_{EVP_MD_CTX_new(), EVP_MD_CTX_free} {
+    check(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
   }
-  constexpr char digits[] = "0123456789abcdef";
-  std::string hex;
-  for (unsigned int i = 0; i < length; ++i) {
-    hex += digits[digest[i] >> 4];
-    hex += digits[digest[i] & 15];
+  void add(std::string_view piece) {
+    check(EVP_DigestUpdate(context_.get(), piece.data(), piece.size()) == 1);
   }
-  return hex;
-}
+  std::string hexadecimal() {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned int length = 0;
+    check(EVP_DigestFinal_ex(context_.get(), digest.data(), &length) == 1);
+    constexpr char digits[] = "0123456789abcdef";
+    std::string hex;
+    for (unsigned int i = 0; i < length; ++i) {
+      hex += digits[digest[i] >> 4];
+      hex += digits[digest[i] & 15];
+    }
+    return hex;
+  }
 
-}  // namespace
+ private:
+  static void check(bool is_done) {
+    if (!is_done) throw std::runtime_error("could not compute a SHA-256 digest");
+  }
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
 
-std::string canonical_text(TrainingPlan const& plan) {
+void write(TextPieces& out, TrainingPlan const& plan) {
   TrainingConfig const& config = plan.config;
-  std::ostringstream out;
   // What the programs do not show: numbers that kernels take, and sizes the ops do not name.
   out << "stagecraft plan 1\n"
-      << std::setprecision(std::numeric_limits<double>::max_digits10) << "dropout "
-      << config.model.dropout << " heads " << config.model.heads << " kv_heads "
+      << "dropout " << config.model.dropout << " heads " << config.model.heads << " kv_heads "
       << config.model.kv_heads << " head_dim " << config.model.head_dim << " vocabulary "
-      << config.model.vocabulary << " norm " << static_cast<int>(config.model.norm)
-      << " data " << config.parallel.data << " tensor " << config.parallel.tensor << " p2p "
+      << config.model.vocabulary << " norm " << static_cast<int>(config.model.norm) << " data "
+      << config.parallel.data << " tensor " << config.parallel.tensor << " p2p "
       << static_cast<int>(config.schedule.p2p) << " scatter " << plan.scatters_messages()
       << " deallocation " << config.memory.output_deallocation << " message "
       << plan.message_bytes().count() << "\n";
   for (BlockProgram const& block : plan.blocks) write(out, block);
   for (ChunkProgram const& chunk : plan.chunks) write(out, chunk);
   for (RankPlan const& rank : plan.ranks) write(out, rank);
-  return std::move(out).str();
 }
 
-std::string fingerprint(TrainingPlan const& plan) { return sha256(canonical_text(plan)); }
+}  // namespace
+
+std::string canonical_text(TrainingPlan const& plan) {
+  std::string text;
+  TextPieces out{[&](std::string_view piece) { text.append(piece); }};
+  write(out, plan);
+  out.hand_on();
+  return text;
+}
+
+std::string fingerprint(TrainingPlan const& plan) {
+  Digest digest;
+  TextPieces out{[&](std::string_view piece) { digest.add(piece); }};
+  write(out, plan);
+  out.hand_on();
+  return digest.hexadecimal();
+}
 
 }  // namespace stagecraft

@@ -46,8 +46,36 @@ void check_group(ScheduleShape const& shape) {
   }
 }
 
-/// The shape with its group filled in.
-ScheduleShape checked(ScheduleShape shape) {
+/// Takes a stage's order as steps with their microbatches.
+class StepSink {
+ public:
+  StepSink(ScheduleShape const& shape, StageSchedule& stage) : stage_{stage} {
+    auto const runs =
+        2 * static_cast<std::size_t>(shape.microbatches) * static_cast<std::size_t>(shape.chunks);
+    stage_.steps.reserve(3 * runs + 3);  // a computation, a post and a wait each, and the ends
+    stage_.transfers.reserve(2 * runs);
+  }
+
+  void run(ChunkRun const& run) {
+    auto const kind = run.kind == ChunkRun::Kind::forward ? ScheduleStep::Kind::forward
+                                                          : ScheduleStep::Kind::backward;
+    stage_.steps.push_back({.kind = kind, .chunk = run.chunk, .microbatch = run.microbatch});
+  }
+  void transfer(Transfer const& transfer, int /*row*/) { stage_.transfers.push_back(transfer); }
+  void post(std::int32_t first, std::int32_t count) {
+    stage_.steps.push_back({.kind = ScheduleStep::Kind::post, .first = first, .count = count});
+  }
+  void wait(std::int32_t first, std::int32_t count) {
+    stage_.steps.push_back({.kind = ScheduleStep::Kind::wait, .first = first, .count = count});
+  }
+
+ private:
+  StageSchedule& stage_;
+};
+
+}  // namespace
+
+ScheduleShape checked_shape(ScheduleShape shape) {
   check_counts(shape);
   if (shape.kind == ScheduleKind::interleaved) {
     if (shape.group == 0) shape.group = shape.stages;
@@ -63,29 +91,15 @@ ScheduleShape checked(ScheduleShape shape) {
   return shape;
 }
 
-StageSchedule make_stage(ScheduleShape const& shape, VirtualOrder const& order, int stage) {
-  StageWriter writer{shape, stage};
-  int const warmup = warmup_forwards(shape, stage);
-  if (shape.p2p == P2p::overlapped) {
-    append_overlapped_steps(writer, stage_order(order, warmup));
-  } else if (shape.kind == ScheduleKind::interleaved) {
-    append_interleaved_blocking_steps(writer, order, shape, stage);
-  } else {
-    append_blocking_steps(writer, order, warmup);
-  }
-  return std::move(writer).finish();
-}
-
-}  // namespace
-
 PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape) {
   PipelineSchedule schedule;
-  schedule.shape = checked(shape);
+  schedule.shape = checked_shape(shape);
   schedule.messages = message_count(schedule.shape);
   VirtualOrder const order{schedule.shape};
-  schedule.stages.reserve(static_cast<std::size_t>(schedule.shape.stages));
+  schedule.stages.resize(static_cast<std::size_t>(schedule.shape.stages));
   for (int stage = 0; stage < schedule.shape.stages; ++stage) {
-    schedule.stages.push_back(make_stage(schedule.shape, order, stage));
+    StepSink sink{schedule.shape, schedule.stages[static_cast<std::size_t>(stage)]};
+    write_stage(schedule.shape, order, stage, sink);
   }
   return schedule;
 }

@@ -74,6 +74,11 @@ struct PipelineSchedule {
 /// Most forward computations (p * n * m) in a schedule: beyond it the steps alone take gigabytes.
 inline constexpr std::int64_t max_scheduled_forwards = 16'000'000;
 
+/// The shape with its group filled in.
+/// \throws ScheduleError  when no schedule has it. Accepted: p, n, m from 1; interleaved: p >= 2,
+///         p <= group <= n, and n mod group 0 or >= p; others: m = 1 and no group.
+ScheduleShape checked_shape(ScheduleShape shape);
+
 /// Lays out GPipe (backward in the order of the forward), 1F1B or interleaved 1F1B, as Megatron-LM
 /// issues them.
 ///
@@ -83,8 +88,7 @@ inline constexpr std::int64_t max_scheduled_forwards = 16'000'000;
 /// consumer and relies on buffered sends: see append_overlapped_steps() in stage_exchanges.hpp.
 /// Interleaved with one chunk is the interleaved schedule at m = 1, with its 2(p-r-1) warm-up
 /// forwards; Megatron's command line turns that case into plain 1F1B.
-/// \throws ScheduleError  when the shape is illegal. Accepted: p, n, m from 1; interleaved: p >= 2,
-///         p <= group <= n, and n mod group 0 or >= p; others: m = 1 and no group.
+/// \throws ScheduleError  where checked_shape() does.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py; Narayanan et al. 2021,
 /// arXiv:2104.04473, section 2.2; Huang et al. 2019, arXiv:1811.06965 (GPipe).
 PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape);

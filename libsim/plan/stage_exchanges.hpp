@@ -1,7 +1,8 @@
 #pragma once
 
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "libsim/plan/pipeline_schedule.hpp"
@@ -13,7 +14,13 @@ namespace stagecraft {
 ///
 /// Transfers are collected by send_output_of() and receive_input_of(), which leave out what does
 /// not cross stages (the input of the model's first chunk, the output of its last), then issued
-/// together.
+/// together. Where it all goes is the sink's business, so that no schedule is laid out in one form
+/// and then copied into another; a sink has
+///     void run(ChunkRun const&);
+///     void transfer(Transfer const&, int row);  // appends to the stage's list; rows:
+///     message_rows() void post(std::int32_t first, std::int32_t count); void wait(std::int32_t
+///     first, std::int32_t count);
+template <class Sink>
 class StageWriter {
  public:
   /// Transfers [first, first + count) of the stage.
@@ -22,50 +29,208 @@ class StageWriter {
     std::int32_t count = 0;
   };
 
-  /// Pre: the shape is legal.
-  StageWriter(ScheduleShape const& shape, int stage);
+  /// Pre: the shape is legal. The sink must outlive the writer.
+  StageWriter(ScheduleShape const& shape, int stage, Sink& sink)
+      : sink_{sink},
+        stages_{shape.stages},
+        microbatches_{shape.microbatches},
+        virtual_stages_{shape.stages * shape.chunks},
+        stage_{stage},
+        next_{stage + 1 < shape.stages ? stage + 1 : 0},
+        previous_{stage > 0 ? stage - 1 : shape.stages - 1} {}
 
-  void run(ChunkRun const& run);
-  void send_output_of(ChunkRun const& run);
-  void receive_input_of(ChunkRun const& run);
+  void run(ChunkRun const& run) { sink_.run(run); }
 
-  Range post();  ///< starts what was collected since the last post; no step if nothing was
-  void wait(Range range);            ///< no step if the range is empty
-  void exchange() { wait(post()); }  ///< a blocking joint call
+  void send_output_of(ChunkRun const& run) {
+    int const here = virtual_stage(run);
+    if (run.kind == ChunkRun::Kind::forward) {
+      if (here + 1 < virtual_stages_) add(Transfer::End::send, run, here + 1);
+    } else if (here > 0) {
+      add(Transfer::End::send, run, here);
+    }
+  }
 
-  StageSchedule finish() && { return std::move(schedule_); }
+  void receive_input_of(ChunkRun const& run) {
+    int const here = virtual_stage(run);
+    if (run.kind == ChunkRun::Kind::forward) {
+      if (here > 0) add(Transfer::End::receive, run, here);
+    } else if (here + 1 < virtual_stages_) {
+      add(Transfer::End::receive, run, here + 1);
+    }
+  }
+
+  /// Starts what was collected since the last post; no step if nothing was.
+  Range post() {
+    Range const range{posted_, added_ - posted_};
+    posted_ = added_;
+    if (range.count > 0) sink_.post(range.first, range.count);
+    return range;
+  }
+
+  /// No step if the range is empty.
+  void wait(Range range) {
+    if (range.count > 0) sink_.wait(range.first, range.count);
+  }
+
+  /// A blocking joint call.
+  void exchange() { wait(post()); }
 
  private:
   int virtual_stage(ChunkRun const& run) const { return run.chunk * stages_ + stage_; }
-  int message(Transfer::Payload payload, int upper, int microbatch) const;
-  void add(Transfer::End end, Transfer::Payload payload, int upper, ChunkRun const& run);
 
+  /// Adds one end of what crosses the boundary below virtual stage `upper` (1 to pm - 1).
+  void add(Transfer::End end, ChunkRun const& run, int upper) {
+    bool const is_forward = run.kind == ChunkRun::Kind::forward;
+    bool const goes_up = is_forward == (end == Transfer::End::send);
+    int const row = upper - 1 + (is_forward ? 0 : virtual_stages_ - 1);
+    sink_.transfer(
+        {.payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient,
+         .end = end,
+         .peer = goes_up ? next_ : previous_,
+         .microbatch = run.microbatch,
+         .chunk = run.chunk,
+         .message = row * microbatches_ + run.microbatch},
+        row);
+    ++added_;
+  }
+
+  Sink& sink_;
   int stages_;
   int microbatches_;
   int virtual_stages_;
   int stage_;
+  int next_;
+  int previous_;
+  std::int32_t added_ = 0;   ///< transfers so far
   std::int32_t posted_ = 0;  ///< transfers before this one have been posted
-  StageSchedule schedule_;
 };
 
-/// Messages of an iteration: an activation and a gradient for each microbatch and each boundary
-/// between virtual stages.
+/// Rows of messages: the activations, then the gradients, that cross each boundary between virtual
+/// stages. All messages of a row go from one stage to one other, in the order of the microbatches.
+int message_rows(ScheduleShape const& shape);
+
+/// Messages of an iteration: one a row and microbatch.
 int message_count(ScheduleShape const& shape);
 
 /// GPipe and 1F1B with blocking exchanges. Warm-up: receive, forward, send; steady: the forward's
 /// output goes out while the gradient comes in, then the backward's while the next input comes in;
 /// cool-down: receive, backward, send. GPipe has warm-up and cool-down only.
 /// Source: Megatron-LM schedules.py, forward_backward_pipelining_without_interleaving.
-void append_blocking_steps(StageWriter& writer, VirtualOrder const& order, int warmup);
+template <class Sink>
+void append_blocking_steps(StageWriter<Sink>& writer, VirtualOrder const& order, int warmup) {
+  for (int k = 0; k < warmup; ++k) {
+    writer.receive_input_of(order.forward(k));
+    writer.exchange();
+    writer.run(order.forward(k));
+    writer.send_output_of(order.forward(k));
+    writer.exchange();
+  }
+  int const steady = order.size() - warmup;
+  if (steady > 0) {
+    writer.receive_input_of(order.forward(warmup));
+    writer.exchange();
+  }
+  for (int k = 0; k < steady; ++k) {
+    writer.run(order.forward(warmup + k));
+    writer.send_output_of(order.forward(warmup + k));
+    writer.receive_input_of(order.backward(k));
+    writer.exchange();
+    writer.run(order.backward(k));
+    writer.send_output_of(order.backward(k));
+    if (k + 1 < steady) writer.receive_input_of(order.forward(warmup + k + 1));
+    writer.exchange();
+  }
+  for (int k = steady; k < order.size(); ++k) {
+    writer.receive_input_of(order.backward(k));
+    writer.exchange();
+    writer.run(order.backward(k));
+    writer.send_output_of(order.backward(k));
+    writer.exchange();
+  }
+}
+
+/// Receives what Megatron receives together with the sends after virtual forward or backward k
+/// (recv_tensor_from_previous_stage). The leading stage (0 forward, p-1 backward) runs p-1 virtual
+/// steps ahead of the trailing one, whose output wraps round to its next chunk.
+class InterleavedReceives {
+ public:
+  InterleavedReceives(VirtualOrder const& order, ScheduleShape const& shape, int stage)
+      : order_{order}, lead_{shape.stages - 1}, last_chunk_{shape.chunks - 1}, stage_{stage} {}
+
+  template <class Sink>
+  void after_forward(StageWriter<Sink>& writer, int k) const {
+    if (stage_ != 0) {
+      if (k + 1 < order_.size()) writer.receive_input_of(order_.forward(k + 1));
+    } else if (k >= lead_) {
+      ChunkRun made = order_.forward(k - lead_);
+      if (made.chunk == last_chunk_) return;
+      ++made.chunk;
+      writer.receive_input_of(made);
+    }
+  }
+
+  template <class Sink>
+  void after_backward(StageWriter<Sink>& writer, int k) const {
+    if (stage_ != lead_) {
+      if (k + 1 < order_.size()) writer.receive_input_of(order_.backward(k + 1));
+    } else if (k >= lead_) {
+      ChunkRun made = order_.backward(k - lead_);
+      if (made.chunk == 0) return;
+      --made.chunk;
+      writer.receive_input_of(made);
+    }
+  }
+
+ private:
+  VirtualOrder const& order_;
+  int lead_;
+  int last_chunk_;
+  int stage_;
+};
 
 /// Interleaved 1F1B with blocking exchanges: in the steady phase one joint call after each forward
 /// and backward moves all four messages. Stage 0 receives at its forward k what stage p-1 made at
 /// its forward k-(p-1), earlier than it needs it; likewise stage p-1 for gradients.
 /// Source: Megatron-LM schedules.py, forward_backward_pipelining_with_interleaving, no overlap.
-void append_interleaved_blocking_steps(StageWriter& writer,
+template <class Sink>
+void append_interleaved_blocking_steps(StageWriter<Sink>& writer,
                                        VirtualOrder const& order,
                                        ScheduleShape const& shape,
-                                       int stage);
+                                       int stage) {
+  InterleavedReceives const receive{order, shape, stage};
+  int const warmup = warmup_forwards(shape, stage);
+  int const steady = order.size() - warmup;
+
+  writer.receive_input_of(order.forward(0));
+  writer.exchange();
+  for (int k = 0; k < warmup; ++k) {
+    writer.run(order.forward(k));
+    writer.send_output_of(order.forward(k));
+    receive.after_forward(writer, k);
+    if (k + 1 == warmup && steady > 0) writer.receive_input_of(order.backward(0));
+    writer.exchange();
+  }
+  for (int k = 0; k < steady; ++k) {
+    int const forward = warmup + k;
+    writer.run(order.forward(forward));
+    writer.run(order.backward(k));
+    writer.send_output_of(order.forward(forward));
+    writer.send_output_of(order.backward(k));
+    if (k + 1 < steady) receive.after_forward(writer, forward);
+    receive.after_backward(writer, k);
+    writer.exchange();
+  }
+  if (steady == 0) {
+    writer.receive_input_of(order.backward(0));
+    writer.exchange();
+  }
+  for (int k = steady; k < order.size(); ++k) {
+    writer.run(order.backward(k));
+    writer.send_output_of(order.backward(k));
+    receive.after_backward(writer, k);
+    writer.exchange();
+  }
+}
 
 /// Any schedule with overlapped transfers. After each computation one post sends its output and
 /// opens the receive of the computation after the next; before each computation one wait takes the
@@ -73,6 +238,37 @@ void append_interleaved_blocking_steps(StageWriter& writer,
 /// and a send is waited for (its buffer released) one computation after its producer.
 ///
 /// Sends must be buffered: a send may be waited for before the other end has opened its receive.
-void append_overlapped_steps(StageWriter& writer, std::vector<ChunkRun> const& runs);
+template <class Sink>
+void append_overlapped_steps(StageWriter<Sink>& writer, std::vector<ChunkRun> const& runs) {
+  assert(!runs.empty());
+  writer.receive_input_of(runs.front());
+  typename StageWriter<Sink>::Range earlier = writer.post();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (i > 0) writer.send_output_of(runs[i - 1]);
+    if (i + 1 < runs.size()) writer.receive_input_of(runs[i + 1]);
+    auto const latest = writer.post();
+    writer.wait(earlier);
+    writer.run(runs[i]);
+    earlier = latest;
+  }
+  writer.send_output_of(runs.back());
+  auto const last = writer.post();
+  writer.wait({earlier.first, earlier.count + last.count});
+}
+
+/// Writes the whole issue order of a stage into the sink. Pre: the shape is legal, its group filled
+/// in; `order` is its order.
+template <class Sink>
+void write_stage(ScheduleShape const& shape, VirtualOrder const& order, int stage, Sink& sink) {
+  StageWriter<Sink> writer{shape, stage, sink};
+  int const warmup = warmup_forwards(shape, stage);
+  if (shape.p2p == P2p::overlapped) {
+    append_overlapped_steps(writer, stage_order(order, warmup));
+  } else if (shape.kind == ScheduleKind::interleaved) {
+    append_interleaved_blocking_steps(writer, order, shape, stage);
+  } else {
+    append_blocking_steps(writer, order, warmup);
+  }
+}
 
 }  // namespace stagecraft

@@ -11,8 +11,8 @@
 
 namespace stagecraft {
 
-/// What one chunk of a stage computes for a microbatch: blocks in model order; backward runs them in
-/// reverse.
+/// What one chunk of a stage computes for a microbatch: blocks in model order; backward runs them
+/// in reverse.
 struct ChunkProgram {
   std::int32_t stage = 0;
   std::int32_t chunk = 0;
@@ -23,8 +23,8 @@ struct ChunkProgram {
   bool has_head = false;             ///< it ends in the loss and sends no activation
 };
 
-/// What a rank of one stage does in an iteration, in one issue order. All tensor and data ranks of a
-/// stage do the same.
+/// What a rank of one stage does in an iteration, in one issue order. All tensor and data ranks of
+/// a stage do the same.
 struct RankPlan {
   std::int32_t stage = 0;
   std::vector<Work> works;          ///< everything it can be asked to do
@@ -37,7 +37,8 @@ struct RankPlan {
   Bytes optimizer_bytes;  ///< of this rank's shard, where it is sharded
 };
 
-/// One iteration of training, as every rank performs it. The simulator prices it, the executor runs it.
+/// One iteration of training, as every rank performs it. The simulator prices it, the executor runs
+/// it.
 struct TrainingPlan {
   TrainingConfig config;
   BlockShape shape;

@@ -31,6 +31,14 @@ TraceClock parse_clock(std::string const& word) {
                   "'; accepted: simulated, wall, virtual, solo"};
 }
 
+void check_plan(std::string const& fingerprint) {
+  bool const is_digest = fingerprint.size() == 64 &&
+                         fingerprint.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (is_digest) return;
+  throw Hdf5Error{"attribute plan: found '" + printable(fingerprint) +
+                  "'; accepted: 64 hexadecimal digits"};
+}
+
 void check_equal_lengths(std::string const& where, std::size_t rows, std::size_t found) {
   if (found == rows) return;
   throw Hdf5Error{where + ": found " + std::to_string(found) +
@@ -104,7 +112,7 @@ TraceReader::TraceReader(std::filesystem::path const& path) : name_{path.string(
 TraceReader::TraceReader(std::span<unsigned char const> image, std::string const& name)
     : name_{name} {
   try {
-    file_ = std::make_unique<TraceFile>(TraceFile::open(image, name));
+    file_ = std::make_unique<TraceFile>(TraceFile::open(image));
     read_all_but_ranks();
   } catch (Hdf5Error const& problem) {
     throw TraceFileError{name_, problem.what()};
@@ -125,6 +133,7 @@ void TraceReader::read_all_but_ranks() {
   for (MetaAttribute const& attribute : meta_attributes) {
     meta_.*attribute.text = root.text(attribute.name, most_attribute_bytes);
   }
+  check_plan(meta_.plan);
   TraceGroup const names = root.group("names");
   for (NamesDataset const& dataset : names_datasets) {
     names_.*dataset.names = names.names(dataset.name);

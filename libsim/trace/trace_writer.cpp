@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
-#include <cstring>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -109,24 +109,24 @@ H5Handle create_group(hid_t parent, char const* name) {
 /// its end, so the disk is left to PartialFile.
 class TraceWriter::Image {
  public:
-  /// HDF5 takes two files in memory of one name for the same.
-  explicit Image(std::string const& name)
-      : file_{create(name)}, ranks_{create_group(file_.id(), "ranks")} {}
+  Image() : file_{create()}, ranks_{create_group(file_.id(), "ranks")} {}
 
   hid_t file() const { return file_.id(); }
   hid_t ranks() const { return ranks_.id(); }
 
-  std::vector<char> bytes() const {
+  /// The whole file; valid until the next change. (H5Fget_file_image() of HDF5 1.10 only tells the
+  /// size: it writes into the superblock of its copy without mending its checksum.)
+  std::span<char const> bytes() const {
     check_hdf5(H5Fflush(file_.id(), H5F_SCOPE_LOCAL), "complete the file");
     ssize_t const size = H5Fget_file_image(file_.id(), nullptr, 0);
     check_hdf5(size, "measure the file");
-    std::vector<char> image(static_cast<std::size_t>(size));
-    check_hdf5(H5Fget_file_image(file_.id(), image.data(), image.size()), "copy the file");
-    return image;
+    void* handle = nullptr;
+    check_hdf5(H5Fget_vfd_handle(file_.id(), H5P_DEFAULT, &handle), "find the file in memory");
+    return {*static_cast<char const**>(handle), static_cast<std::size_t>(size)};
   }
 
  private:
-  static H5Handle create(std::string const& name) {
+  static H5Handle create() {
     silence_hdf5();
     H5Handle const access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "create properties"};
     check_hdf5(H5Pset_fapl_core(access.id(), image_increment, false), "keep the file in memory");
@@ -134,6 +134,8 @@ class TraceWriter::Image {
     check_hdf5(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_V18),
                "choose the format");
     H5Handle const properties = untimed_properties(H5P_FILE_CREATE);
+    // HDF5 takes two files in memory of one name for the same; identifiers are never used twice.
+    std::string const name = "/dev/null/" + std::to_string(access.id());
     return {H5Fcreate(name.c_str(), H5F_ACC_TRUNC, properties.id(), access.id()), H5Fclose,
             "create a file in memory"};
   }
@@ -161,7 +163,7 @@ class TraceWriter::PartialFile {
   PartialFile& operator=(PartialFile&&) = delete;
   ~PartialFile() { discard(); }
 
-  void fill(std::vector<char> const& bytes) {
+  void fill(std::span<char const> bytes) {
     for (std::size_t done = 0; done < bytes.size();) {
       ssize_t const count = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
       if (count < 0 && errno == EINTR) continue;
@@ -207,7 +209,7 @@ TraceWriter::TraceWriter(std::filesystem::path const& path,
                          TraceNames const& names)
     : path_{path}, partial_{std::make_unique<PartialFile>(path)} {
   try {
-    image_ = std::make_unique<Image>(path.string());
+    image_ = std::make_unique<Image>();
     hid_t const root = image_->file();
     write_attribute(root, "schema", trace_schema);
     write_attribute(root, "clock", name_of(meta.clock));
@@ -246,14 +248,12 @@ void TraceWriter::write(RankTrace const& rank) {
 
 void TraceWriter::finish() {
   assert(image_ && "a file is finished once");
-  std::vector<char> bytes;
   try {
-    bytes = image_->bytes();
+    partial_->fill(image_->bytes());
   } catch (Hdf5Error const& error) {
     throw OutputError{path_, error.what()};
   }
   image_.reset();
-  partial_->fill(bytes);
   partial_->rename();
 }
 

@@ -66,6 +66,9 @@ inline std::vector<OddRun> odd_runs() {
   add("first and last virtual stage empty", interleaved(modest_run(1, 2), 2, 2), [&](C& c) {
     c.layout = layout({0, 4, 4, 0}), c.memory.output_deallocation = false;
   });
+  add("an embedding without dropout alone on its stage", modest_run(1, 4), [&](C& c) {
+    c.layout = layout({0, 3, 3, 2}), c.model.dropout = 0;
+  });
   add("groups of 3 in 8 layers", modest_run(2, 1),
       [](C& c) { c.recompute.front() = {.granularity = RecomputeGranularity::full, .layers = 3}; });
   add("block of 1 in 2", modest_run(2, 4), [](C& c) {

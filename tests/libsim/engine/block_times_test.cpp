@@ -119,6 +119,19 @@ TEST_CASE("the all-reduces of forward are exposed again when it is recomputed", 
   REQUIRE(time_pass(full, Pass::forward, cost).duration == forward.duration);
 }
 
+TEST_CASE("layers in a row take as long as each alone: every layer drains its streams",
+          "[engine]") {
+  bool const sequence = GENERATE(false, true);
+  TrainingConfig config = run_of(paper_models[1], RecomputeGranularity::none, sequence);
+  System const system = lossy_system();
+  CostModel const cost{system, config};
+  BlockShape const shape = block_shape(config);
+  for (Pass const pass : {Pass::forward, Pass::backward}) {
+    REQUIRE(time_pass(build_layers(shape, 3, {}), pass, cost).duration ==
+            3 * time_pass(build_layers(shape, 1, {}), pass, cost).duration);
+  }
+}
+
 TEST_CASE("the shares of a pass sum to its duration, and no stream does two things at once",
           "[engine]") {
   bool const sequence = GENERATE(false, true);

@@ -196,6 +196,9 @@ TEST_CASE("a scattered message arrives as 1/t and takes its whole size once gath
   REQUIRE(after[Category::communication] == (scatters ? whole / 4 : 0));
   REQUIRE(after[Category::activations] == (scatters ? 0 : whole));
   REQUIRE((post + 1)->kind == Step::Kind::wait);
+  // While it is gathered both are there: the whole comes on top of the scattered part.
+  REQUIRE(profile_step_memory(profiled.plan, rank, *(post + 1), profiled.works[1]).peak ==
+          (scatters ? whole : 0));
   after += bytes(*(post + 1));
   REQUIRE(after[Category::communication] == 0);
   REQUIRE(after[Category::activations] == whole);

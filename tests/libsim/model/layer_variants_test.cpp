@@ -183,6 +183,16 @@ TEST_CASE("sharded checkpoints keep 2sbh/t without sequence parallelism", "[mode
   REQUIRE(saved_bytes(layer) == Bytes{2 * sbh / t});
 }
 
+TEST_CASE("a sharded checkpoint is 1/t of all elements even where t does not divide s", "[model]") {
+  // Megatron-LM, split_tensor_into_1d_equal_chunks: a flat piece.
+  ModelConfig model = base();
+  model.sequence = 63;
+  BlockProgram const layer =
+      build_layers({.model = model, .tensor = t, .micro = b}, 1,
+                   {.granularity = RecomputeGranularity::full, .sharded_checkpoints = true});
+  REQUIRE(saved_bytes(layer) == Bytes{2 * 63 * b * h / t});
+}
+
 TEST_CASE("several layers in one block keep as much as each alone", "[model]") {
   BlockShape const shape{.model = base(), .tensor = t, .micro = b};
   REQUIRE(saved_bytes(build_layers(shape, 3, {})).count() ==

@@ -207,5 +207,47 @@ TEST_CASE(
                           "attention.qkv.weight_gradient", "attention.qkv.wait"});
 }
 
+/// A forward pass on two tensors, written down op by op.
+struct HandMadeBlock {
+  BlockProgram block;
+
+  HandMadeBlock() {
+    for (TensorId id : {0, 1}) {
+      block.tensors.emplace_back();
+      block.tensors.back().buffer = id;
+      block.tensors.back().shape = {1};
+    }
+  }
+  HandMadeBlock& op(Stream stream, TensorList reads, TensorList writes) {
+    Op op;
+    op.kind = stream == Stream::compute ? OpKind::add : OpKind::all_gather;
+    op.stream = stream;
+    op.asynchronous = true;
+    op.reads = reads;
+    op.writes = writes;
+    block.forward.push_back(op);
+    return *this;
+  }
+  /// c for computation, g for a gather, w for a wait.
+  std::string order() {
+    insert_waits(block);
+    std::string text;
+    for (Op const& op : block.forward) {
+      text += op.kind == OpKind::wait ? 'w' : op.stream == Stream::compute ? 'c' : 'g';
+    }
+    return text;
+  }
+};
+
+TEST_CASE("computation waits before it reads, overwrites or feeds what a collective uses",
+          "[model]") {
+  constexpr Stream compute = Stream::compute, tensor = Stream::tensor_parallel;
+  // The gather reads tensor 0 and writes tensor 1.
+  REQUIRE(HandMadeBlock{}.op(tensor, {0}, {1}).op(compute, {0}, {}).order() == "gcw");
+  REQUIRE(HandMadeBlock{}.op(tensor, {0}, {1}).op(compute, {1}, {}).order() == "gwc");
+  REQUIRE(HandMadeBlock{}.op(tensor, {0}, {1}).op(compute, {}, {1}).order() == "gwc");
+  REQUIRE(HandMadeBlock{}.op(tensor, {0}, {1}).op(compute, {}, {0}).order() == "gwc");
+}
+
 }  // namespace
 }  // namespace stagecraft

@@ -123,5 +123,52 @@ TEST_CASE("rebuilt tensors count as recomputed, and only they", "[model]") {
   }
 }
 
+/// Name of the backward op behind which a buffer goes.
+std::string released_by(BlockProgram const& block, Name name, bool rebuilt) {
+  for (BufferLife const& life : block.lives) {
+    Tensor const& tensor = block.tensor(life.buffer);
+    if (tensor.name != name || tensor.rebuilt != rebuilt || life.release < 0) continue;
+    return to_string(block.ops(life.release_pass)[static_cast<std::size_t>(life.release)].name);
+  }
+  return "nothing";
+}
+
+TEST_CASE("a checkpoint keeps the gradient it received and the output it rebuilt to its end",
+          "[model]") {
+  // The frame of torch.utils.checkpoint holds both until the backward of its region returns: the
+  // 4sbh beside a rebuilt layer in the reading of figure 9.
+  BlockProgram const full = layer_with({.granularity = RecomputeGranularity::full}, 4, false);
+  REQUIRE(to_string(full.backward.back().name) == "checkpoint.release");
+  REQUIRE(released_by(full, {"block", "output_gradient"}, false) == "checkpoint.release");
+  REQUIRE(released_by(full, {"block", "output"}, true) == "checkpoint.release");
+
+  BlockProgram const core = layer_with({.granularity = RecomputeGranularity::selective}, 4, false);
+  REQUIRE(released_by(core, {"core_attention", "context_gradient"}, false) == "checkpoint.release");
+  REQUIRE(released_by(core, {"attention.projection", "input"}, true) == "checkpoint.release");
+}
+
+TEST_CASE("random numbers are drawn where a mask is made, and again where none was stored",
+          "[model]") {
+  auto const draws = [](DropoutMask mask, Pass pass) {
+    ModelConfig model = gpt(1, h, 8, s, 1000);
+    model.dropout_mask = mask;
+    BlockProgram const layer = build_layers({.model = model, .micro = b}, 1, {});
+    std::vector<std::string> names;
+    for (Op const& op : layer.ops(pass)) {
+      if (op.draws_random) names.push_back(to_string(op.name));
+    }
+    return names;
+  };
+  std::vector<std::string> const forward{"core_attention.dropout", "attention.output.dropout_add",
+                                         "mlp.output.dropout_add"};
+  REQUIRE(draws(DropoutMask::stored, Pass::forward) == forward);
+  REQUIRE(draws(DropoutMask::regenerated, Pass::forward) == forward);
+  REQUIRE(draws(DropoutMask::stored, Pass::backward).empty());
+  REQUIRE(
+      draws(DropoutMask::regenerated, Pass::backward) ==
+      std::vector<std::string>{"mlp.output.dropout_backward", "attention.output.dropout_backward",
+                               "core_attention.dropout_again", "core_attention.dropout_backward"});
+}
+
 }  // namespace
 }  // namespace stagecraft

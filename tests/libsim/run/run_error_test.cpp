@@ -54,6 +54,21 @@ TEST_CASE("all problems of a run come at once, each at its own place", "[run]") 
       "x.yaml:3:20: parallel.tensor: found '5'; accepted: a divisor of model.heads (96)");
 }
 
+TEST_CASE("a tensor size that does not divide the heads reads as DESIGN has it", "[run]") {
+  auto const system = to_json(load_system_file(paper / "../systems/selene-a100.yaml"));
+  std::string const text =
+      "# A run\n# with everything\n# in place.\n"
+      "model:\n  layers: 96\n  hidden: 12288\n  heads: 96\n  sequence: 2048\n  vocabulary: 51200\n"
+      "system: " +
+      system.dump() +
+      "\n"
+      "batch: {global: 64}\nrecompute: selective\n"
+      "parallel:\n  tensor: 5\n";
+  REQUIRE_THROWS_WITH(
+      parse_run_config(text, "configs/x.yaml", {}),
+      "configs/x.yaml:14:11: parallel.tensor: found '5'; accepted: a divisor of model.heads (96)");
+}
+
 TEST_CASE("a problem inside a named file stands in that file, under the run's key", "[run]") {
   std::string const text = message(
       "model: {layers: 4, hidden: 32, heads: 5, sequence: 16, vocabulary: 9}\n"

@@ -1,0 +1,221 @@
+#include "libsim/engine/rank_track.hpp"
+
+#include "libsim/plan/stage_exchanges.hpp"
+#include "libsim/plan/step_program.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Takes a stage's order as a track, and follows its memory at the same time.
+class TrackSink {
+ public:
+  TrackSink(TrainingPlan const& plan,
+            ScheduleLoop const& loop,
+            WorkPrices& prices,
+            MessageMoves& messages,
+            Tracks& tracks,
+            RankPlan& rank)
+      : loop_{loop},
+        prices_{prices},
+        messages_{messages},
+        tracks_{tracks},
+        rank_{rank},
+        works_{plan, loop.shape, rank},
+        memory_{resident_memory(rank)},
+        is_blocking_{loop.shape.p2p == P2p::blocking},
+        first_end_{static_cast<std::int32_t>(tracks.ends.size())},
+        lap_begin_{loop.backwards_before(rank.stage)} {}
+
+  void run(ChunkRun const& run) {
+    if (run.kind == ChunkRun::Kind::forward) {
+      if (loop_.has_loop()) mark_border();
+      issue(works_.forward(run));
+      return;
+    }
+    ++backwards_;
+    if (works_.starts_reduction(run)) {
+      works_.append_reduced_backward(run);
+      take_steps();
+    } else {
+      issue(works_.backward(run));
+    }
+  }
+
+  void transfer(Transfer const& transfer, int row) {
+    tracks_.ends.emplace_back(row, transfer.peer, transfer.end);
+    code_.add(transfer.payload, transfer.end);
+  }
+
+  void post(std::int32_t first, std::int32_t count) {
+    if (loop_.has_loop() && !is_in_lap_) count_ends(first, count, Transfer::End::send, 1);
+    if (is_blocking_) return;  // the wait that follows directly does both
+    add(TrackStep::Kind::post, messages_.of(MessageMoves::Kind::post, code_), first, count);
+    code_ = {};
+  }
+
+  void wait(std::int32_t first, std::int32_t count) {
+    if (loop_.has_loop() && !is_in_lap_) count_ends(first, count, Transfer::End::receive, -1);
+    if (!is_blocking_) {
+      MessageMoves::Code const code = code_of(first, count);
+      add(TrackStep::Kind::wait, messages_.of(MessageMoves::Kind::wait, code), first, count);
+      return;
+    }
+    add(TrackStep::Kind::exchange, messages_.of(MessageMoves::Kind::exchange, code_), first, count);
+    code_ = {};
+  }
+
+  /// Takes the steps that have gathered in the rank plan.
+  void take_steps() {
+    for (Step const& step : rank_.steps) issue(step.work);
+    rank_.steps.clear();
+  }
+
+  /// Follows the memory of steps that stay in the rank plan.
+  void pass_over(std::vector<Step> const& steps) {
+    for (Step const& step : steps) {
+      if (step.kind == Step::Kind::run) move_memory(issued(step.work));
+    }
+  }
+
+  RankTrack finish() && { return {.durations = std::move(durations_), .memory = memory_.result()}; }
+
+ private:
+  void mark_border() {
+    if (backwards_ == lap_begin_ && !is_in_lap_) {
+      at_lap_begin_ = memory_.now();
+      is_in_lap_ = true;
+    } else if (backwards_ == lap_begin_ + loop_.lap_backwards && !is_after_lap_) {
+      tracks_.laps_are_level = tracks_.laps_are_level && memory_.now() == at_lap_begin_;
+      is_after_lap_ = true;
+    } else {
+      return;
+    }
+    tracks_.steps.push_back({.kind = TrackStep::Kind::border});
+  }
+
+  /// What issuing a work means here.
+  struct Issued {
+    MemoryMove const* memory;
+    TrackStep::Kind kind;
+    std::int8_t in_flight;  ///< 1: begins a chunk's stay, -1: ends it
+  };
+
+  Issued const& issued(std::int32_t number) {
+    auto const index = static_cast<std::size_t>(number);
+    while (issued_.size() <= index) {
+      Work const& work = rank_.works[issued_.size()];
+      WorkPrice const& price = prices_.of(rank_, work);
+      bool const ends = work.kind == Work::Kind::backward && work.first_block == 0;
+      bool const on_compute = work.stream == Stream::compute;
+      durations_.push_back(price.duration);
+      issued_.push_back({.memory = &price.memory,
+                         .kind = on_compute ? TrackStep::Kind::run : TrackStep::Kind::reduce,
+                         .in_flight = static_cast<std::int8_t>(work.kind == Work::Kind::forward ? 1
+                                                               : ends                           ? -1
+                                                                      : 0)});
+    }
+    return issued_[index];
+  }
+
+  void move_memory(Issued const& work) {
+    memory_.move(*work.memory, 0);
+    if (work.in_flight > 0) memory_.begin_chunk();
+    if (work.in_flight < 0) memory_.end_chunk();
+  }
+
+  void issue(std::int32_t number) {
+    Issued const& work = issued(number);
+    move_memory(work);
+    tracks_.steps.push_back({.kind = work.kind, .index = number});
+  }
+
+  void add(TrackStep::Kind kind, MemoryMove const& move, std::int32_t first, std::int32_t count) {
+    memory_.move(move, 0);
+    tracks_.steps.push_back(
+        {.kind = kind, .count = static_cast<std::int16_t>(count), .index = first_end_ + first});
+  }
+
+  MessageMoves::Code code_of(std::int32_t first, std::int32_t count) const {
+    auto const boundaries = static_cast<std::int32_t>(tracks_.crossing.size() / 2);
+    MessageMoves::Code code;
+    for (std::int32_t i = first; i < first + count; ++i) {
+      code.add(end(i).row < boundaries ? Transfer::Payload::activation : Transfer::Payload::gradient,
+               end(i).sends() ? Transfer::End::send : Transfer::End::receive);
+    }
+    return code;
+  }
+
+  /// Counts what is sent, or received, before the lap begins.
+  void count_ends(std::int32_t first, std::int32_t count, Transfer::End counted, int by) {
+    for (std::int32_t i = first; i < first + count; ++i) {
+      if (end(i).sends() != (counted == Transfer::End::send)) continue;
+      tracks_.crossing[static_cast<std::size_t>(end(i).row)] += by;
+    }
+  }
+
+  TrackEnd const& end(std::int32_t i) const {
+    return tracks_.ends[static_cast<std::size_t>(first_end_ + i)];
+  }
+
+  ScheduleLoop const& loop_;
+  WorkPrices& prices_;
+  MessageMoves& messages_;
+  Tracks& tracks_;
+  RankPlan& rank_;
+  RankWorks works_;
+  MemoryWalk memory_;
+  std::vector<SimTime> durations_;
+  std::vector<Issued> issued_;  ///< by work
+  MessageMoves::Code code_;     ///< of the transfers since the last post
+  CategoryBytes at_lap_begin_;
+  bool is_blocking_;
+  std::int32_t first_end_;
+  int lap_begin_;
+  int backwards_ = 0;
+  bool is_in_lap_ = false;  ///< or after it
+  bool is_after_lap_ = false;
+};
+
+RankTrack lay_track(TrainingPlan const& plan,
+                    ScheduleLoop const& loop,
+                    VirtualOrder const& order,
+                    WorkPrices& prices,
+                    MessageMoves& messages,
+                    Tracks& tracks,
+                    RankPlan& rank) {
+  std::size_t const first_step = tracks.steps.size();
+  TrackSink sink{plan, loop, prices, messages, tracks, rank};
+  append_begin_of_step(rank, plan);
+  sink.take_steps();
+  write_stage(loop.shape, order, rank.stage, sink);
+  std::size_t const end_step = tracks.steps.size();
+  append_end_of_step(rank, plan);
+  sink.pass_over(rank.steps);
+  RankTrack track = std::move(sink).finish();
+  track.first_step = first_step;
+  track.end_step = end_step;
+  return track;
+}
+
+}  // namespace
+
+Tracks lay_tracks(TrainingPlan& plan, ScheduleLoop const& loop, WorkPrices& prices) {
+  Tracks tracks;
+  ScheduleShape const& shape = loop.shape;
+  auto const stages = static_cast<std::size_t>(shape.stages);
+  std::size_t const runs = 2 * stages * static_cast<std::size_t>(shape.microbatches) *
+                           static_cast<std::size_t>(shape.chunks);
+  constexpr std::size_t around = 8;  // begin of the iteration, borders, exchanges at the ends
+  tracks.steps.reserve(3 * runs + around * stages);
+  tracks.ends.reserve(2 * runs);
+  tracks.crossing.resize(static_cast<std::size_t>(message_rows(shape)));
+  tracks.ranks.reserve(stages);
+  VirtualOrder const order{shape};
+  MessageMoves messages{plan};
+  for (RankPlan& rank : plan.ranks) {
+    tracks.ranks.push_back(lay_track(plan, loop, order, prices, messages, tracks, rank));
+  }
+  return tracks;
+}
+
+}  // namespace stagecraft

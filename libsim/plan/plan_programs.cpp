@@ -1,0 +1,155 @@
+#include "libsim/plan/plan_programs.hpp"
+
+#include <algorithm>
+
+#include "libsim/model/blocks.hpp"
+#include "libsim/plan/layer_split.hpp"
+#include "libsim/plan/step_program.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Builds each distinct block once.
+class BlockCatalogue {
+ public:
+  explicit BlockCatalogue(TrainingPlan& plan) : plan_{plan} {}
+
+  std::int32_t inputs() {
+    return find({BlockProgram::Kind::inputs, 0, {}, HeadWeight::own},
+                [&] { return build_inputs(plan_.shape); });
+  }
+  std::int32_t embedding() {
+    return find({BlockProgram::Kind::embedding, 0, {}, HeadWeight::own},
+                [&] { return build_embedding(plan_.shape); });
+  }
+  std::int32_t layers(int count, RecomputePolicy const& policy) {
+    return find({BlockProgram::Kind::layers, count, policy, HeadWeight::own},
+                [&] { return build_layers(plan_.shape, count, policy); });
+  }
+  std::int32_t head(HeadWeight weight) {
+    return find({BlockProgram::Kind::head, 0, {}, weight},
+                [&] { return build_head(plan_.shape, weight); });
+  }
+
+ private:
+  struct Key {
+    BlockProgram::Kind kind;
+    int layers;
+    RecomputePolicy policy;
+    HeadWeight weight;
+    bool operator==(Key const&) const = default;
+  };
+
+  template <typename Build>
+  std::int32_t find(Key const& key, Build build) {
+    auto const known = std::find(keys_.begin(), keys_.end(), key);
+    auto const index = static_cast<std::int32_t>(known - keys_.begin());
+    if (known == keys_.end()) {
+      keys_.push_back(key);
+      plan_.blocks.push_back(build());
+    }
+    return index;
+  }
+
+  TrainingPlan& plan_;
+  std::vector<Key> keys_;
+};
+
+/// The layers of a chunk as blocks: full-recompute groups, or single layers.
+void append_layers(std::vector<std::int32_t>& blocks,
+                   BlockCatalogue& catalogue,
+                   std::int64_t layers,
+                   RecomputePolicy const& policy) {
+  bool const is_full = policy.granularity == RecomputeGranularity::full;
+  if (is_full && policy.method == RecomputeMethod::uniform) {
+    for (std::int64_t rest = layers; rest > 0; rest -= policy.layers) {
+      auto const group = static_cast<int>(std::min<std::int64_t>(rest, policy.layers));
+      blocks.push_back(catalogue.layers(group, policy));
+    }
+    return;
+  }
+  RecomputePolicy single = policy;
+  single.layers = 1;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    bool const is_stored = is_full && i >= policy.layers;  // block method: only the first K layers
+    blocks.push_back(catalogue.layers(1, is_stored ? RecomputePolicy{} : single));
+  }
+}
+
+/// Chunks are stored by variant: first all (chunk, stage) with the stage's policy, then, where a
+/// window of microbatches is stored, all again without recompute.
+enum class Variant : std::uint8_t { policy, stored };
+
+void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant variant) {
+  TrainingConfig const& config = plan.config;
+  std::vector<std::int64_t> const layers = layers_of_virtual_stages(config);
+  std::int64_t first_layer = 0;
+  for (std::size_t v = 0; v < layers.size(); ++v) {
+    ChunkProgram chunk;
+    chunk.stage = static_cast<std::int32_t>(v) % config.parallel.pipeline;
+    chunk.chunk = static_cast<std::int32_t>(v) / config.parallel.pipeline;
+    chunk.first_layer = first_layer;
+    chunk.layers = layers[v];
+    first_layer += layers[v];
+    chunk.has_embedding = v == 0;
+    chunk.has_head = v + 1 == layers.size();
+    if (config.model.causal_mask == CausalMask::per_microbatch) {
+      chunk.blocks.push_back(catalogue.inputs());
+    }
+    if (chunk.has_embedding) chunk.blocks.push_back(catalogue.embedding());
+    RecomputePolicy policy = policy_of(config, chunk.stage);
+    policy.store_microbatches = {};
+    append_layers(chunk.blocks, catalogue, chunk.layers,
+                  variant == Variant::policy ? policy : RecomputePolicy{});
+    if (chunk.has_head) {
+      bool const shares = config.model.tied_embeddings && config.parallel.pipeline == 1;
+      chunk.blocks.push_back(catalogue.head(shares ? HeadWeight::shared : HeadWeight::own));
+    }
+    plan.chunks.push_back(std::move(chunk));
+  }
+}
+
+void count_parameters(TrainingPlan const& plan, RankPlan& rank) {
+  std::int64_t const p = plan.config.parallel.pipeline;
+  for (std::int64_t chunk = 0; chunk < plan.config.parallel.interleave; ++chunk) {
+    ChunkProgram const& program = plan.chunks[static_cast<std::size_t>(chunk * p + rank.stage)];
+    rank.parameters +=
+        parameters_of(plan, program, 0, static_cast<std::int32_t>(program.blocks.size()));
+  }
+  Precision const precision = plan.config.model.precision;
+  std::int64_t const d = plan.config.memory.distributed_optimizer ? plan.config.parallel.data : 1;
+  rank.parameter_bytes = Bytes{rank.parameters * element_size(activation_type(precision))};
+  rank.gradient_bytes = Bytes{rank.parameters * element_size(gradient_type(precision))};
+  rank.optimizer_bytes = (rank.parameters + d - 1) / d * optimizer_bytes_per_parameter(precision);
+}
+
+}  // namespace
+
+ScheduleShape schedule_shape(TrainingConfig const& config) {
+  return {.kind = config.schedule.kind,
+          .stages = config.parallel.pipeline,
+          .microbatches = static_cast<int>(microbatches(config)),
+          .chunks = config.parallel.interleave,
+          .group = config.schedule.group,
+          .p2p = config.schedule.p2p};
+}
+
+TrainingPlan make_programs(TrainingConfig const& config) {
+  TrainingPlan plan;
+  plan.config = config;
+  plan.shape = block_shape(config);
+  BlockCatalogue catalogue{plan};
+  append_chunks(plan, catalogue, Variant::policy);
+  bool const has_window =
+      std::any_of(config.recompute.begin(), config.recompute.end(),
+                  [](auto const& policy) { return policy.store_microbatches.count > 0; });
+  if (has_window) append_chunks(plan, catalogue, Variant::stored);
+  plan.ranks.resize(static_cast<std::size_t>(config.parallel.pipeline));
+  for (std::size_t stage = 0; stage < plan.ranks.size(); ++stage) {
+    plan.ranks[stage].stage = static_cast<std::int32_t>(stage);
+    count_parameters(plan, plan.ranks[stage]);
+  }
+  return plan;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// The schedule that a configuration asks for.
+ScheduleShape schedule_shape(TrainingConfig const& config);
+
+/// A plan without its issue orders: blocks, chunks, and what each rank holds. Works, steps and
+/// transfers are still empty.
+TrainingPlan make_programs(TrainingConfig const& config);
+
+}  // namespace stagecraft

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "libsim/plan/stage_order.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// Gives the chunk runs of a rank their works, in the rank's issue order: by which program a chunk
+/// runs, and whether its backward is cut into pieces between which gradients are reduced. A work is
+/// appended to RankPlan::works when it is first used.
+class RankWorks {
+ public:
+  /// The plan's chunks and blocks, and the rank's stage, are set; all three outlive this object.
+  /// Pre: `shape` is legal, its group filled in.
+  RankWorks(TrainingPlan const& plan, ScheduleShape const& shape, RankPlan& rank);
+
+  /// Number of the work of a forward; of the whole backward of a chunk that ran forward before.
+  std::int32_t forward(ChunkRun const& run) {
+    if (window_store_ > 0) note_stored(run);
+    return whole_work(run, Work::Kind::forward);
+  }
+  std::int32_t backward(ChunkRun const& run) { return whole_work(run, Work::Kind::backward); }
+
+  /// Whether gradients are reduced behind this backward: it is the last of its chunk, and gradient
+  /// reduction is overlapped. Asked once a backward.
+  bool starts_reduction(ChunkRun const& run) {
+    return overlaps_reduction_ && --backwards_left_[static_cast<std::size_t>(run.chunk)] == 0;
+  }
+  /// Appends the steps of such a backward: each bucket's blocks, then its reduction.
+  void append_reduced_backward(ChunkRun const& run);
+
+ private:
+  /// Whether the run's microbatch is among those whose activations are all stored.
+  bool is_stored(ChunkRun const& run) const {
+    return window_store_ > 0 && stored_[place(run)] != 0;
+  }
+  std::size_t place(ChunkRun const& run) const {
+    return static_cast<std::size_t>(run.chunk) * microbatches_ +
+           static_cast<std::size_t>(run.microbatch);
+  }
+  std::int32_t program(ChunkRun const& run) const;
+  void note_stored(ChunkRun const& run);
+  std::int32_t whole_work(ChunkRun const& run, Work::Kind kind) {
+    int const variant = is_stored(run) ? 1 : 0;
+    int const pass = kind == Work::Kind::forward ? 0 : 1;
+    auto& known = whole_[static_cast<std::size_t>(2 * (variant * chunks_ + run.chunk) + pass)];
+    if (known < 0) known = append_whole(run, kind);
+    return known;
+  }
+  std::int32_t append_whole(ChunkRun const& run, Work::Kind kind);
+  std::int32_t append(Work::Kind kind,
+                      std::int32_t program,
+                      std::int32_t first,
+                      std::int32_t count);
+
+  TrainingPlan const& plan_;
+  RankPlan& rank_;
+  std::size_t microbatches_;
+  int chunks_;
+  bool overlaps_reduction_;
+  int window_;  ///< forwards of the warm-up plus one: the window of the paper's appendix C
+  int window_store_ = 0;              ///< how many in a window are stored
+  int forwards_ = 0;                  ///< so far
+  std::vector<std::uint8_t> stored_;  ///< by chunk and microbatch; empty where none is
+  std::vector<std::int32_t> whole_;   ///< works by variant, chunk and pass; -1: not yet used
+  std::vector<std::int32_t> backwards_left_;  ///< by chunk
+};
+
+}  // namespace stagecraft

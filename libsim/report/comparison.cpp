@@ -1,0 +1,168 @@
+#include "libsim/report/comparison.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "libsim/trace/trace_error.hpp"
+#include "libsim/trace/trace_names.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Ranks = std::vector<RankSummary>;
+
+double seconds(std::int64_t picoseconds) { return to_seconds(SimTime{picoseconds}); }
+
+void require_same_plan(TraceReader const& a, TraceReader const& b) {
+  if (a.meta().plan == b.meta().plan) return;
+  throw TraceFileError{b.name(), "is of plan " + b.meta().plan + ", but " + a.name() +
+                                     " is of plan " + a.meta().plan +
+                                     "; --force compares them all the same"};
+}
+
+std::set<std::int32_t> stages_of(Ranks const& ranks) {
+  std::set<std::int32_t> stages;
+  for (RankSummary const& rank : ranks) stages.insert(rank.stage);
+  return stages;
+}
+
+std::set<std::int32_t> common_stages(Pair<Ranks> const& ranks) {
+  std::set<std::int32_t> const other = stages_of(ranks[1]);
+  std::set<std::int32_t> stages = stages_of(ranks[0]);
+  std::erase_if(stages, [&](std::int32_t stage) { return !other.contains(stage); });
+  return stages;
+}
+
+/// The rank of `others` to hold `rank` against: the same one, or the first of its stage.
+RankSummary const* partner_of(RankSummary const& rank, Ranks const& others) {
+  RankSummary const* partner = nullptr;
+  for (RankSummary const& other : others) {
+    if (other.stage != rank.stage) continue;
+    if (other.rank == rank.rank) return &other;
+    if (partner == nullptr) partner = &other;
+  }
+  return partner;
+}
+
+std::vector<RankComparison> compare_memory(Pair<Ranks> const& ranks) {
+  std::size_t const larger = ranks[1].size() > ranks[0].size() ? 1 : 0;
+  std::vector<RankComparison> compared;
+  for (RankSummary const& rank : ranks[larger]) {
+    RankSummary const* const partner = partner_of(rank, ranks[1 - larger]);
+    if (partner == nullptr) continue;
+    RankComparison& entry = compared.emplace_back();
+    entry.rank = rank.rank;
+    entry.stage = rank.stage;
+    entry.at_peak[larger] = rank.at_peak;
+    entry.at_peak[1 - larger] = partner->at_peak;
+  }
+  return compared;
+}
+
+/// Adds a trace's time of each op: a stage counts once, however many ranks it has.
+void add_ops(std::map<OpKey, Pair<double>>& ops,
+             std::size_t side,
+             Ranks const& ranks,
+             std::set<std::int32_t> const& stages) {
+  std::map<std::int32_t, double> ranks_of_stage;
+  for (RankSummary const& rank : ranks) ranks_of_stage[rank.stage] += 1;
+  for (RankSummary const& rank : ranks) {
+    if (!stages.contains(rank.stage)) continue;
+    for (auto const& [key, time] : rank.ops) {
+      ops[key][side] += seconds(time) / ranks_of_stage[rank.stage];
+    }
+  }
+}
+
+std::vector<OpComparison> compare_ops(Pair<Ranks> const& ranks,
+                                      std::set<std::int32_t> const& stages) {
+  std::map<OpKey, Pair<double>> sums;
+  for (std::size_t const side : {0U, 1U}) add_ops(sums, side, ranks[side], stages);
+  std::vector<OpComparison> ops;
+  for (auto const& [key, time] : sums) ops.push_back({key.op, key.phase, key.stream, time});
+  std::stable_sort(ops.begin(), ops.end(), [](OpComparison const& x, OpComparison const& y) {
+    return x.seconds[0] + x.seconds[1] > y.seconds[0] + y.seconds[1];
+  });
+  return ops;
+}
+
+RankSummary const& first_of_stage(Ranks const& ranks, std::int32_t stage) {
+  return *std::find_if(ranks.begin(), ranks.end(),
+                       [stage](RankSummary const& rank) { return rank.stage == stage; });
+}
+
+std::int32_t busiest_stage(Ranks const& ranks, std::set<std::int32_t> const& stages) {
+  return *std::max_element(stages.begin(), stages.end(), [&](std::int32_t x, std::int32_t y) {
+    return first_of_stage(ranks, x).compute_time() < first_of_stage(ranks, y).compute_time();
+  });
+}
+
+/// What a phase is counted as: where only one trace tells the parts of a backward apart, as one.
+std::string comparable_phase(std::string const& phase, bool same_detail) {
+  bool const is_part = phase == name_of(TracePhase::recompute) ||
+                       phase == name_of(TracePhase::input_gradient) ||
+                       phase == name_of(TracePhase::weight_gradient);
+  return is_part && !same_detail ? std::string{name_of(TracePhase::backward)} : phase;
+}
+
+std::vector<Contribution> contributions_on(std::int32_t stage,
+                                           Pair<Ranks> const& ranks,
+                                           Pair<double> const& iteration,
+                                           bool same_detail) {
+  std::map<std::string, Pair<double>> phases;
+  Contribution waiting{.phase = "waiting", .seconds = iteration};
+  for (std::size_t const side : {0U, 1U}) {
+    for (auto const& [key, time] : first_of_stage(ranks[side], stage).ops) {
+      if (key.stream != name_of(TraceStream::compute)) continue;
+      phases[comparable_phase(key.phase, same_detail)][side] += seconds(time);
+      waiting.seconds[side] -= seconds(time);
+    }
+  }
+  std::vector<Contribution> contributions;
+  for (auto const& [phase, time] : phases) contributions.push_back({phase, time});
+  contributions.push_back(waiting);
+  std::stable_sort(contributions.begin(), contributions.end(),
+                   [](Contribution const& x, Contribution const& y) {
+                     return std::abs(x.difference()) > std::abs(y.difference());
+                   });
+  return contributions;
+}
+
+bool has_whole_chunks(Ranks const& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [](RankSummary const& rank) { return rank.has_whole_chunks; });
+}
+
+}  // namespace
+
+std::optional<double> Comparison::iteration_percent() const {
+  if (!(iteration_seconds[0] > 0)) return std::nullopt;
+  return 100 * (iteration_seconds[1] - iteration_seconds[0]) / iteration_seconds[0];
+}
+
+Comparison compare(TraceReader const& a, TraceReader const& b, PlanCheck check) {
+  if (check == PlanCheck::same_plan) require_same_plan(a, b);
+  Pair<Ranks> const ranks{summarize(a), summarize(b)};
+  std::set<std::int32_t> const stages = common_stages(ranks);
+  if (stages.empty()) throw TraceFileError{b.name(), "has no stage that " + a.name() + " has"};
+  Comparison comparison;
+  comparison.files = {a.name(), b.name()};
+  comparison.meta = {a.meta(), b.meta()};
+  for (std::size_t const side : {0U, 1U}) {
+    std::int64_t end = 0;
+    for (RankSummary const& rank : ranks[side]) end = std::max(end, rank.end);
+    comparison.iteration_seconds[side] = seconds(end);
+  }
+  comparison.ranks = compare_memory(ranks);
+  comparison.ops = compare_ops(ranks, stages);
+  comparison.stage = busiest_stage(ranks[0], stages);
+  comparison.same_detail = has_whole_chunks(ranks[0]) == has_whole_chunks(ranks[1]);
+  comparison.contributions = contributions_on(comparison.stage, ranks, comparison.iteration_seconds,
+                                              comparison.same_detail);
+  return comparison;
+}
+
+}  // namespace stagecraft

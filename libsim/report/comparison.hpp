@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libsim/engine/memory_profile.hpp"
+#include "libsim/report/trace_summary.hpp"
+#include "libsim/trace/trace_reader.hpp"
+
+namespace stagecraft {
+
+/// A value of each of the two traces: A, B.
+template <typename Value>
+using Pair = std::array<Value, 2>;
+
+/// Memory of one rank at its peak, by category (workspace: the largest).
+struct RankComparison {
+  std::int32_t rank = 0;  ///< its number in the trace that has more ranks
+  std::int32_t stage = 0;
+  Pair<CategoryBytes> at_peak;
+};
+
+/// Time of all ops of one name and phase: the sum over the stages that both traces have, of one
+/// rank of each (the mean of the stage's ranks).
+struct OpComparison {
+  std::string op;
+  std::string phase;
+  std::string stream;
+  Pair<double> seconds{};
+};
+
+/// What makes up the difference in iteration time, on one stage: compute time by phase, and the
+/// rest, `waiting`. All of them sum to the difference of the iterations.
+struct Contribution {
+  std::string phase;
+  Pair<double> seconds{};
+
+  double difference() const { return seconds[1] - seconds[0]; }
+};
+
+/// Two traces side by side.
+struct Comparison {
+  Pair<std::string> files;
+  Pair<TraceMeta> meta;
+  Pair<double> iteration_seconds{};
+  std::vector<RankComparison> ranks;        ///< of the stages that both have
+  std::vector<OpComparison> ops;            ///< by the sum of both times, largest first
+  std::int32_t stage = 0;                   ///< that of most compute time in A (ties: the lowest)
+  std::vector<Contribution> contributions;  ///< on that stage, largest difference first
+  bool same_detail = true;                  ///< false: one is of whole chunks, the other op by op
+
+  bool same_plan() const { return meta[0].plan == meta[1].plan; }
+  /// By how much B's iteration is longer than A's; nothing where A's takes no time.
+  std::optional<double> iteration_percent() const;
+};
+
+enum class PlanCheck : std::uint8_t {
+  same_plan,  ///< refuse traces of two plans
+  any_plan,
+};
+
+/// Compares two traces, rank by rank, so that two ranks at a time are in memory.
+///
+/// Ranks are matched by stage: a simulated rank stands for all ranks of its stage.
+/// \throws TraceFileError  when a trace cannot be read, when their plans differ and must not, or
+///         when they have no stage in common.
+Comparison compare(TraceReader const& a, TraceReader const& b, PlanCheck check);
+
+}  // namespace stagecraft

@@ -1,0 +1,216 @@
+#include "libsim/report/comparison_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/report/text_table.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// More ops than these are left to --json.
+constexpr std::size_t most_ops_shown = 24;
+
+std::string change(double a, double b) {
+  if (!(a > 0)) return "";
+  return signed_decimals(100 * (b - a) / a, 2);
+}
+
+std::string header(Comparison const& comparison) {
+  std::string text;
+  for (std::size_t const side : {0U, 1U}) {
+    TraceMeta const& meta = comparison.meta[side];
+    text += std::string{side == 0 ? "A" : "B"} + "  " + comparison.files[side] + ": " +
+            std::string{name_of(meta.clock)} + " on " + printable(meta.device) + ", iteration " +
+            decimals(comparison.iteration_seconds[side], 6) + " s\n";
+  }
+  if (!comparison.same_plan())
+    text += "These are two plans: what differs is not only how they ran.\n";
+  return text;
+}
+
+std::string memory_table(Comparison const& comparison) {
+  std::vector<TextTable::Column> columns{{"stage"}, {"rank"}, {"", Align::left}, {"peak GiB"}};
+  for (int i = 0; i < category_count; ++i) {
+    columns.push_back({std::string{name_of(static_cast<Category>(i))}});
+  }
+  TextTable table{columns};
+  bool is_first = true;
+  for (RankComparison const& rank : comparison.ranks) {
+    if (!std::exchange(is_first, false)) table.add_rule();
+    auto const add = [&](std::string const& what, auto value) {
+      std::vector<std::string> cells{std::to_string(rank.stage), std::to_string(rank.rank), what};
+      cells.push_back(value(rank.at_peak[0].sum(), rank.at_peak[1].sum()));
+      for (int i = 0; i < category_count; ++i) {
+        auto const category = static_cast<Category>(i);
+        cells.push_back(value(rank.at_peak[0][category], rank.at_peak[1][category]));
+      }
+      table.add_row(cells);
+    };
+    add("A", [](std::int64_t a, std::int64_t) { return gibibytes(a); });
+    add("B", [](std::int64_t, std::int64_t b) { return gibibytes(b); });
+    add("B - A bytes", [](std::int64_t a, std::int64_t b) { return std::to_string(b - a); });
+  }
+  return table.text();
+}
+
+std::vector<std::string> time_cells(Pair<double> const& time) {
+  return {decimals(time[0], 6), decimals(time[1], 6), signed_decimals(time[1] - time[0], 6),
+          change(time[0], time[1])};
+}
+
+/// Phases of the compute stream and its waiting, which sum to the iteration.
+std::string stage_table(Comparison const& comparison) {
+  TextTable table{{{"phase", Align::left}, {"A s"}, {"B s"}, {"B - A s"}, {"%"}}};
+  auto const add = [&](std::string const& name, Pair<double> const& time) {
+    std::vector<std::string> cells = time_cells(time);
+    cells.insert(cells.begin(), printable(name));
+    table.add_row(cells);
+  };
+  for (Contribution const& part : comparison.contributions) add(part.phase, part.seconds);
+  table.add_rule();
+  add("iteration", comparison.iteration_seconds);
+  return table.text();
+}
+
+std::string op_table(Comparison const& comparison) {
+  TextTable table{{{"stream", Align::left},
+                   {"phase", Align::left},
+                   {"op", Align::left},
+                   {"A s"},
+                   {"B s"},
+                   {"B - A s"},
+                   {"%"}}};
+  std::size_t const shown = std::min(comparison.ops.size(), most_ops_shown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    OpComparison const& op = comparison.ops[i];
+    std::vector<std::string> cells = time_cells(op.seconds);
+    cells.insert(cells.begin(), {printable(op.stream), printable(op.phase), printable(op.op)});
+    table.add_row(cells);
+  }
+  std::string text = table.text();
+  if (shown < comparison.ops.size()) {
+    text += "and " + std::to_string(comparison.ops.size() - shown) +
+            " more that take less time; --json has them all\n";
+  }
+  return text;
+}
+
+std::string explain_memory(Comparison const& comparison) {
+  RankComparison const* furthest = nullptr;
+  std::int64_t most = 0;
+  for (RankComparison const& rank : comparison.ranks) {
+    std::int64_t const apart = std::abs(rank.at_peak[1].sum() - rank.at_peak[0].sum());
+    if (apart <= most) continue;
+    most = apart;
+    furthest = &rank;
+  }
+  if (furthest == nullptr) return "Memory peaks are equal to the byte.";
+  auto category = Category::parameters;
+  for (int i = 0; i < category_count; ++i) {
+    auto const other = static_cast<Category>(i);
+    auto const apart = [&](Category which) {
+      return std::abs(furthest->at_peak[1][which] - furthest->at_peak[0][which]);
+    };
+    if (apart(other) > apart(category)) category = other;
+  }
+  std::int64_t const bytes = furthest->at_peak[1].sum() - furthest->at_peak[0].sum();
+  return "Memory peaks differ most on stage " + std::to_string(furthest->stage) + ": B holds " +
+         std::to_string(std::abs(bytes)) + (bytes > 0 ? " bytes more" : " bytes less") +
+         ", most of it " + std::string{name_of(category)} + ".";
+}
+
+/// The op of a phase that differs most, e.g. ", of which attention.qkv +0.1 s".
+std::string explain_phase(Comparison const& comparison, std::string const& phase) {
+  OpComparison const* furthest = nullptr;
+  for (OpComparison const& op : comparison.ops) {
+    if (op.phase != phase) continue;
+    if (furthest == nullptr || std::abs(op.seconds[1] - op.seconds[0]) >
+                                   std::abs(furthest->seconds[1] - furthest->seconds[0])) {
+      furthest = &op;
+    }
+  }
+  if (furthest == nullptr || furthest->seconds[0] == furthest->seconds[1]) return "";
+  return "; there " + printable(furthest->op) + " differs most, " +
+         signed_decimals(furthest->seconds[1] - furthest->seconds[0], 6) + " s over all stages";
+}
+
+}  // namespace
+
+std::string explain_difference(Comparison const& comparison) {
+  double const difference = comparison.iteration_seconds[1] - comparison.iteration_seconds[0];
+  std::string text;
+  if (difference == 0) {
+    text = "Both iterations take the same time.";
+  } else {
+    text = "B's iteration is " + decimals(std::abs(difference), 6) + " s (" +
+           decimals(std::abs(comparison.iteration_percent().value_or(0)), 2) + " %) " +
+           (difference > 0 ? "longer" : "shorter") + " than A's. On stage " +
+           std::to_string(comparison.stage) + ", the busiest of A:";
+    std::string separator = " ";
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, comparison.contributions.size()); ++i) {
+      Contribution const& part = comparison.contributions[i];
+      if (part.difference() == 0) break;
+      text +=
+          separator + printable(part.phase) + ' ' + signed_decimals(part.difference(), 6) + " s";
+      separator = ", ";
+    }
+    if (comparison.same_detail) {
+      text += explain_phase(comparison, comparison.contributions.front().phase);
+    }
+    text += ".";
+  }
+  if (!comparison.same_detail) {
+    text +=
+        " One trace is of whole chunks and the other op by op: for times by op, record both at "
+        "the same detail.";
+  }
+  return text + " " + explain_memory(comparison);
+}
+
+std::string comparison_tables(Comparison const& comparison) {
+  return header(comparison) + "\nmemory at the peak\n" + memory_table(comparison) +
+         "\ncompute stream of stage " + std::to_string(comparison.stage) +
+         ", the busiest of A; communication that it waits for counts in its phase\n" +
+         stage_table(comparison) + "\nops, all stages together\n" + op_table(comparison) + "\n" +
+         explain_difference(comparison) + "\n";
+}
+
+nlohmann::ordered_json to_json(Comparison const& comparison) {
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  for (RankComparison const& rank : comparison.ranks) {
+    nlohmann::ordered_json categories;
+    for (int i = 0; i < category_count; ++i) {
+      auto const category = static_cast<Category>(i);
+      categories[std::string{name_of(category)}] = {rank.at_peak[0][category],
+                                                    rank.at_peak[1][category]};
+    }
+    ranks.push_back({{"rank", rank.rank},
+                     {"stage", rank.stage},
+                     {"peak_bytes", {rank.at_peak[0].sum(), rank.at_peak[1].sum()}},
+                     {"by_category", categories}});
+  }
+  nlohmann::ordered_json ops = nlohmann::ordered_json::array();
+  for (OpComparison const& op : comparison.ops) {
+    ops.push_back(
+        {{"op", op.op}, {"phase", op.phase}, {"stream", op.stream}, {"seconds", op.seconds}});
+  }
+  auto const percent = comparison.iteration_percent();
+  auto const& meta = comparison.meta;
+  return {{"schema", "stagecraft.comparison/1"},
+          {"same_plan", comparison.same_plan()},
+          {"plans", {meta[0].plan, meta[1].plan}},
+          {"files", comparison.files},
+          {"clocks", {name_of(meta[0].clock), name_of(meta[1].clock)}},
+          {"iteration_seconds", comparison.iteration_seconds},
+          {"iteration_percent", percent ? nlohmann::ordered_json(*percent) : nullptr},
+          {"ranks", ranks},
+          {"ops", ops},
+          {"explanation", explain_difference(comparison)}};
+}
+
+}  // namespace stagecraft

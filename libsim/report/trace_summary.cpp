@@ -1,0 +1,83 @@
+#include "libsim/report/trace_summary.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "libsim/trace/trace_names.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Pre: neither is negative. Files can claim times whose sum no number holds.
+std::int64_t sum_at_most(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return a > most - b ? most : a + b;
+}
+
+std::string const& name_at(std::vector<std::string> const& names, std::int64_t index) {
+  return names[static_cast<std::size_t>(index)];
+}
+
+void summarize_ops(RankSummary& summary, OpColumns const& ops, TraceNames const& names) {
+  // By indices first: looking texts up for each of a million rows takes a second.
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::int64_t> times;
+  for (std::size_t i = 0; i < ops.rows(); ++i) {
+    std::int64_t& time = times[{ops.op[i], ops.phase[i], ops.stream[i]}];
+    time = sum_at_most(time, ops.duration[i]);
+    summary.end = std::max(summary.end, ops.start[i] + ops.duration[i]);
+  }
+  for (auto const& [key, time] : times) {
+    auto const& [op, phase, stream] = key;
+    std::int64_t& sum = summary.ops[{name_at(names.op, op), name_at(names.phase, phase),
+                                     name_at(names.stream, stream)}];
+    sum = sum_at_most(sum, time);
+    summary.has_whole_chunks =
+        summary.has_whole_chunks || name_at(names.op, op) == name_of(TracePhase::backward);
+  }
+}
+
+void summarize_memory(RankSummary& summary, MemoryColumns const& memory) {
+  std::int64_t peak = -1;
+  std::int64_t workspace = 0;
+  for (std::size_t row = 0; row < memory.rows(); ++row) {
+    workspace = std::max(workspace, memory.of(Category::workspace)[row]);
+    std::int64_t sum = -memory.of(Category::workspace)[row];
+    for (TraceColumn const& column : memory.bytes) sum += column[row];
+    if (sum <= peak) continue;
+    peak = sum;
+    for (std::size_t i = 0; i < memory.bytes.size(); ++i) {
+      summary.at_peak[static_cast<Category>(i)] = memory.bytes[i][row];
+    }
+  }
+  summary.at_peak[Category::workspace] = workspace;
+}
+
+}  // namespace
+
+std::int64_t RankSummary::compute_time() const {
+  std::int64_t sum = 0;
+  for (auto const& [key, time] : ops) {
+    if (key.stream == name_of(TraceStream::compute)) sum = sum_at_most(sum, time);
+  }
+  return sum;
+}
+
+RankSummary summarize(RankTrace const& rank, TraceNames const& names) {
+  RankSummary summary;
+  summary.rank = rank.rank;
+  summary.stage = rank.stage;
+  summarize_ops(summary, rank.ops, names);
+  summarize_memory(summary, rank.memory);
+  return summary;
+}
+
+std::vector<RankSummary> summarize(TraceReader const& trace) {
+  std::vector<RankSummary> summaries;
+  for (std::int32_t const rank : trace.ranks()) {
+    summaries.push_back(summarize(trace.read(rank), trace.names()));
+  }
+  return summaries;
+}
+
+}  // namespace stagecraft

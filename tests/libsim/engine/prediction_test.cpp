@@ -1,0 +1,110 @@
+#include "libsim/engine/prediction.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "libsim/engine/simulation.hpp"
+#include "tests/libsim/engine/random_runs.hpp"
+#include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/odd_runs.hpp"
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// What is not the same in both, in words; empty where all is.
+std::string difference(TrainingConfig const& config,
+                       System const& system,
+                       Prediction const& found) {
+  Simulation const full = simulate(make_plan(config), system);
+  std::string text;
+  auto const compare = [&](std::string const& what, auto const& expected, auto const& actual) {
+    if (!(expected == actual)) text += what + "; ";
+  };
+  compare("iteration", full.iteration, found.iteration);
+  compare("ideal", full.ideal, found.ideal);
+  compare("number of stages", full.stages.size(), found.stages.size());
+  for (std::size_t i = 0; i < full.stages.size() && i < found.stages.size(); ++i) {
+    std::string const stage = " of stage " + std::to_string(i);
+    compare("busy time" + stage, full.stages[i].busy, found.stages[i].busy);
+    compare("bytes at peak" + stage, full.stages[i].at_peak, found.stages[i].at_peak);
+    compare("activation peak" + stage, full.stages[i].activation_peak,
+            found.stages[i].activation_peak);
+    compare("chunks in flight" + stage, full.stages[i].in_flight_chunks,
+            found.stages[i].in_flight_chunks);
+  }
+  return text;
+}
+
+struct Tally {
+  int runs = 0;
+  int loops = 0;
+  int jumps = 0;
+};
+
+/// Compares `runs` random runs of up to so many groups of microbatches.
+Tally compare_random_runs(std::uint32_t seed, int runs, int most_groups) {
+  RandomRuns random{seed};
+  Tally tally;
+  for (int i = 0; i < runs; ++i) {
+    TrainingConfig const config = random.config(most_groups);
+    System const system = random.system();
+    Prediction const prediction = predict(config, system);
+    CAPTURE(seed, i, config.parallel.pipeline, config.parallel.interleave, config.schedule.group,
+            static_cast<int>(config.schedule.kind), static_cast<int>(config.schedule.p2p),
+            microbatches(config), prediction.laps, prediction.laps_left_out);
+    REQUIRE(difference(config, system, prediction).empty());
+    ++tally.runs;
+    tally.loops += prediction.laps > 1 ? 1 : 0;
+    tally.jumps += prediction.laps_left_out > 0 ? 1 : 0;
+  }
+  return tally;
+}
+
+TEST_CASE("a prediction is the simulation to the picosecond and the byte, on 3000 random runs",
+          "[engine]") {
+  Tally const tally = compare_random_runs(1, 3000, 8);
+  // Else the test would say nothing about the steady state.
+  REQUIRE(tally.loops > tally.runs / 3);
+  REQUIRE(tally.jumps > tally.runs / 5);
+}
+
+TEST_CASE("a prediction is the simulation where the steady state is long", "[engine]") {
+  Tally const tally = compare_random_runs(2, 200, 80);
+  REQUIRE(tally.jumps > tally.runs / 3);
+}
+
+TEST_CASE("a prediction is the simulation on runs at the edges of what is legal", "[engine]") {
+  for (OddRun const& run : odd_runs()) {
+    for (System const& system : {invented_system(), lossy_system()}) {
+      CAPTURE(run.name);
+      REQUIRE(difference(run.config, system, predict(run.config, system)).empty());
+    }
+  }
+}
+
+TEST_CASE("equal stages repeat from the first lap on", "[engine]") {
+  // 1F1B of equal stages at no cost of messages is periodic in one microbatch as soon as it is
+  // steady.
+  TrainingConfig config = modest_run(1, 4);
+  config.batch.global = 2 * 1000;
+  config.model.vocabulary = 1;
+  Prediction const prediction = predict(config, invented_system());
+  REQUIRE(prediction.laps == 1000 - (4 + 2) + 1);
+  REQUIRE(prediction.laps_left_out > 900);
+}
+
+TEST_CASE("a window of stored microbatches is walked in full", "[engine]") {
+  TrainingConfig config = modest_run(2, 4);
+  config.batch.global = 2 * 100;
+  config.recompute.front().granularity = RecomputeGranularity::full;
+  config.recompute.front().store_microbatches.count = 2;
+  Prediction const prediction = predict(config, lossy_system());
+  REQUIRE(prediction.laps == 1);
+  REQUIRE(difference(config, lossy_system(), prediction).empty());
+}
+
+}  // namespace
+}  // namespace stagecraft
