@@ -22,4 +22,4 @@ for run in 22b-full 22b-present 175b-full 175b-present 530b-full 530b-present 1t
 done
 $program reproduce table2 table4 table5
 echo
-echo "Every table and figure: $results; traces of table 5's rows: $results/traces"
+echo "All tables and figures: $PWD/$results; traces of table 5's rows: $PWD/$results/traces"
