@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iostream>
 #include <stdexcept>
+#include <system_error>
 
 #include "apps/stagecraft/command_line.hpp"
 #include "libsim/report/reproduction.hpp"
@@ -42,7 +43,9 @@ po::options_description describe_options() {
 std::vector<std::string> chosen(std::vector<std::string> words) {
   std::vector<std::string_view> const known = reproducible();
   if (words.empty()) return {"table2", "table4", "table5"};
-  if (words.size() == 1 && words.front() == "all") return {known.begin(), known.end()};
+  if (std::find(words.begin(), words.end(), "all") != words.end()) {
+    return {known.begin(), known.end()};
+  }
   for (std::string const& word : words) {
     if (std::find(known.begin(), known.end(), word) != known.end()) continue;
     std::string names;
@@ -63,7 +66,12 @@ void write_file(std::filesystem::path const& path, std::string const& text) {
 }
 
 void write_folder(std::filesystem::path const& folder, std::vector<Reproduction> const& all) {
-  std::filesystem::create_directories(folder);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw std::runtime_error("could not create folder '" + folder.string() +
+                             "': " + error.message());
+  }
   for (Reproduction const& one : all) write_file(folder / (one.name + ".csv"), to_csv(one));
   write_file(folder / "reproduction.json", to_json(all).dump(1) + "\n");
 }

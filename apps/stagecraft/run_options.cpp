@@ -38,6 +38,11 @@ RunArguments read_run_arguments(std::vector<std::string> const& arguments,
                                                  ? result.values["set"].as<std::vector<std::string>>()
                                                  : std::vector<std::string>{};
   result.config = load_run_config(positional.front(), overrides);
+  if (!result.config.system.validated) {
+    result.config.warnings.push_back("system '" + result.config.system.name +
+                                     "' is not validated: its constants are public numbers and "
+                                     "guesses that no measurement was held against");
+  }
   for (std::string const& warning : result.config.warnings) {
     std::cerr << "warning: " << warning << '\n';
   }

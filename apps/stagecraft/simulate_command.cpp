@@ -72,6 +72,12 @@ struct TraceRequest {
 
 std::optional<TraceRequest> read_trace_request(RunArguments const& run,
                                                std::vector<std::string> const& arguments) {
+  for (char const* const option : {"detail", "ranks"}) {
+    bool const is_given = run.values.count(option) > 0 && !run.values[option].defaulted();
+    if (is_given && run.values.count("trace") == 0) {
+      throw CommandLineError{std::string{"--"} + option + ": found without --trace; accepted: with it"};
+    }
+  }
   TraceRequest request;
   request.options.detail = read_detail(run.values["detail"].as<std::string>());
   if (run.values.count("ranks") > 0) {

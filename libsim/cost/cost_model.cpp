@@ -79,14 +79,19 @@ Seconds CostModel::collective_seconds(Op const& op) const {
   switch (op.group) {
     case CollectiveGroup::tensor:
       return time(1, parallel.tensor);
+    case CollectiveGroup::kv_replicas:
+      return time(1, static_cast<int>(parallel.tensor / config_.model.kv_heads));
     case CollectiveGroup::data:
       return time(parallel.tensor, parallel.data);
     case CollectiveGroup::embedding:
       return time(replica_stride * (parallel.pipeline - 1), 2);
+    // A scalar: only latencies count. Inside the node by its table, between the others by the network.
     case CollectiveGroup::model:
-      // A scalar: only latencies count. Inside the node by its table, between stages by the network.
       return Seconds{time(1, parallel.tensor).value +
                      time(replica_stride, parallel.pipeline).value};
+    case CollectiveGroup::job:
+      return Seconds{time(1, parallel.tensor).value +
+                     time(parallel.tensor, parallel.data * parallel.pipeline).value};
   }
   return Seconds{0};
 }
@@ -104,9 +109,10 @@ MessagePrice CostModel::price_message(TrainingPlan const& plan, int from_stage, 
   double latency = (is_near ? link.latency.value : system_.network.latency.value.value) +
                    system_.calibration.p2p_synchronisation.value.value;
   if (plan.scatters_messages()) {
-    latency +=
-        node_collective_time(Collective::all_gather, whole, config_.parallel.tensor, system_.node)
-            .value;
+    Op gather;
+    gather.kind = OpKind::all_gather;
+    gather.payload = whole;
+    latency += collective_seconds(gather).value;
   }
   return {.latency = to_sim_time(latency),
           .occupancy = to_sim_time((sent / BytesPerSecond{rate}).value)};

@@ -13,11 +13,6 @@ double model_flops(TrainingPlan const& plan) {
 }
 
 double hardware_flops(TrainingPlan const& plan) {
-  auto const all = [](Op const&) { return true; };
-  std::vector<double> of_block;
-  for (BlockProgram const& block : plan.blocks) {
-    of_block.push_back(static_cast<double>(flops_of(block, all)));
-  }
   auto const of_pass = [&](std::int32_t block, Pass pass) {
     double sum = 0;
     for (Op const& op : plan.blocks[static_cast<std::size_t>(block)].ops(pass)) {

@@ -134,7 +134,7 @@ Simulation simulate(TrainingPlan const& plan, System const& system) {
     stage.fits = stage.peak() + plan.config.memory.reserve.count() <= capacity;
     if (timeline.ranks[r].busy > timeline.ranks[busiest].busy) busiest = r;
   }
-  result.ideal = timeline.ranks[busiest].busy + overhead;
+  result.ideal = timeline.ranks[busiest].busy;
   RankTimeline const& rank = timeline.ranks[busiest];
   result.breakdown.shares = observer.shares(busiest);
   result.breakdown.shares.data_parallel += rank.data_parallel;

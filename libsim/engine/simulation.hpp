@@ -50,7 +50,7 @@ struct Simulation {
   double hardware_flops = 0;
   double mfu = 0;
   double hfu = 0;
-  std::optional<double> hfu_paper;  ///< with the paper's equation 8 (or 96BLsh^2... for full recompute)
+  std::optional<double> hfu_paper;  ///< by paper_hardware_flops
   double tokens_per_second = 0;
   std::optional<LayerResult> layer;
   std::vector<StageResult> stages;

@@ -70,7 +70,7 @@ void read_table(ConfigNode const& node, std::vector<CollectivePoint>& table) {
     }
     table.push_back(point);
   }
-  if (node.items().empty()) node.report(accepted);
+  if (node.items().size() < 2) node.report("at least two points, each a size and a duration");
 }
 
 void read_value(ConfigNode const& node, CollectiveCost& cost) {
@@ -203,6 +203,10 @@ System read_system(ConfigNode const& section) {
   SystemReader reader{section};
   visit_system(reader, system);
   reader.finish();
+  if (!system.node.p2p.value.table.empty()) {
+    section.child("node").child("p2p").child("value").report(
+        "a latency and a bandwidth, not a table");
+  }
   return system;
 }
 

@@ -32,7 +32,7 @@ void RankWorks::append_reduced_backward(ChunkRun const& run) {
                                        : append(Work::Kind::backward, bucket.chunk_program,
                                                 bucket.first_block, bucket.block_count);
     rank_.steps.push_back({.kind = Step::Kind::run, .work = work, .microbatch = run.microbatch});
-    append_gradient_reduction(rank_, plan_, bucket.parameters);
+    append_gradient_reduction(rank_, plan_, bucket);
   }
 }
 

@@ -6,9 +6,6 @@
 
 namespace stagecraft {
 
-
-
-
 /// Which pipeline ranks take part in a piece of work together: it starts when the last has arrived.
 /// Ranks of one tensor or data group behave alike and need no entry here.
 enum class StageGroup : std::uint8_t {
@@ -25,8 +22,10 @@ struct Work {
   Stream stream = Stream::compute;
   StageGroup group = StageGroup::none;
   std::int32_t chunk = 0;        ///< forward, backward: chunk of the stage
-  std::int32_t program = 0;      ///< forward, backward: index into TrainingPlan::chunks
-  std::int32_t first_block = 0;  ///< backward: blocks [first_block, first_block + block_count), in model order
+  /// forward, backward: index into TrainingPlan::chunks. Gradient reductions: whose gradients, or
+  /// GradientBucket::all_chunks.
+  std::int32_t program = 0;
+  std::int32_t first_block = 0;  ///< with program: blocks [first_block, first_block + block_count)
   std::int32_t block_count = 0;
   std::int32_t op = 0;           ///< step: index into the rank's step program
 };

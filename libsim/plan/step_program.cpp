@@ -5,7 +5,7 @@
 namespace stagecraft {
 namespace {
 
-void issue(RankPlan& rank, Op const& op, StageGroup group) {
+Work& issue(RankPlan& rank, Op const& op, StageGroup group) {
   Work work;
   work.kind = Work::Kind::step;
   work.stream = op.stream;
@@ -18,6 +18,7 @@ void issue(RankPlan& rank, Op const& op, StageGroup group) {
   step.microbatch = -1;
   rank.works.push_back(work);
   rank.steps.push_back(step);
+  return rank.works.back();
 }
 
 Op sweep(OpKind kind, Name name, Bytes traffic) {
@@ -41,7 +42,9 @@ std::int64_t gradient_size(TrainingPlan const& plan) {
   return element_size(gradient_type(plan.config.model.precision));
 }
 
-std::int64_t partial_parameters(RankPlan const& rank, TrainingPlan const& plan) {
+/// Elements of the rank's parameters for which `counted` holds.
+template <typename Counted>
+std::int64_t elements_where(RankPlan const& rank, TrainingPlan const& plan, Counted counted) {
   std::int64_t sum = 0;
   auto const stages = static_cast<std::size_t>(plan.config.parallel.pipeline);
   auto const chunks = static_cast<std::size_t>(plan.config.parallel.interleave);
@@ -49,7 +52,7 @@ std::int64_t partial_parameters(RankPlan const& rank, TrainingPlan const& plan) 
     for (std::int32_t const index : plan.chunks[i].blocks) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(index)];
       for (Parameter const& parameter : block.parameters) {
-        if (parameter.partial_gradient) sum += block.tensor(parameter.weight).shape.elements();
+        if (counted(parameter)) sum += block.tensor(parameter.weight).shape.elements();
       }
     }
   }
@@ -69,14 +72,24 @@ std::int64_t owned_parameters(RankPlan const& rank, TrainingPlan const& plan) {
 
 void append_reductions_between_ranks(RankPlan& rank, TrainingPlan const& plan) {
   std::int64_t const g = gradient_size(plan);
-  if (std::int64_t const partial = partial_parameters(rank, plan); partial > 0) {
-    issue(rank,
-          collective(OpKind::all_reduce,
-                     {"step", "all_reduce_norm_gradients"},
-                     CollectiveGroup::tensor,
-                     Bytes{partial * g}),
-          StageGroup::none);
-  }
+  auto const reduce = [&](Name name, CollectiveGroup group, std::int64_t elements) {
+    if (elements == 0) return;
+    issue(rank, collective(OpKind::all_reduce, name, group, Bytes{elements * g}), StageGroup::none);
+  };
+  reduce({"step", "all_reduce_norm_gradients"},
+         CollectiveGroup::tensor,
+         elements_where(rank, plan, [](Parameter const& parameter) {
+           return parameter.partial_gradient;
+         }));
+  // Ranks that hold the same key and value heads see different query heads of them. Of a replicated
+  // [q | k | v], the rows of k and v are summed.
+  std::int64_t const replicated = elements_where(rank, plan, [](Parameter const& parameter) {
+    return parameter.split.kv_replicas > 1;
+  });
+  std::int64_t const kv_rows = 2 * plan.shape.kv_heads();
+  reduce({"step", "all_reduce_kv_gradients"},
+         CollectiveGroup::kv_replicas,
+         replicated / (plan.shape.heads() + kv_rows) * kv_rows);
   int const p = plan.config.parallel.pipeline;
   bool const holds_embedding = rank.stage == 0 || rank.stage == p - 1;
   if (plan.config.model.tied_embeddings && p > 1 && holds_embedding) {
@@ -97,16 +110,20 @@ void append_optimizer(RankPlan& rank, TrainingPlan const& plan) {
   auto const run = [&](OpKind kind, Name name, std::int64_t bytes_per_parameter) {
     issue(rank, sweep(kind, name, Bytes{bytes_per_parameter * n}), StageGroup::none);
   };
+  // With sharded optimizer state every replica has seen only its own part of the gradients.
+  CollectiveGroup const everyone = plan.config.memory.distributed_optimizer ? CollectiveGroup::job
+                                                                           : CollectiveGroup::model;
+  auto const agree = [&](Name name, Reduction reduction) {
+    Op op = collective(OpKind::all_reduce, name, everyone, Bytes{g});
+    op.reduction = reduction;
+    issue(rank, op, StageGroup::all);
+  };
   if (precision == Precision::fp16) {
     run(OpKind::unscale_gradients, {"step", "unscale"}, 2 * g);
+    agree({"step", "all_reduce_found_infinity"}, Reduction::maximum);
   }
   run(OpKind::gradient_norm, {"step", "gradient_norm"}, g);
-  issue(rank,
-        collective(OpKind::all_reduce,
-                   {"step", "all_reduce_gradient_norm"},
-                   CollectiveGroup::model,
-                   Bytes{g}),
-        StageGroup::all);
+  agree({"step", "all_reduce_gradient_norm"}, Reduction::sum);
   run(OpKind::clip_gradients, {"step", "clip"}, 2 * g);
   run(OpKind::adam, {"step", "adam"}, g + 3 * g + 3 * g);  // grad; master and moments read and written
   if (is_16_bit(precision)) {
@@ -170,11 +187,17 @@ void append_begin_of_step(RankPlan& rank, TrainingPlan const& plan) {
         StageGroup::none);
 }
 
-void append_gradient_reduction(RankPlan& rank, TrainingPlan const& plan, std::int64_t parameters) {
-  std::int64_t const bytes = parameters * gradient_size(plan);
-  issue(rank,
-        sweep(OpKind::scale_gradients, {"step", "scale_gradients"}, Bytes{2 * bytes}),
-        StageGroup::none);
+void append_gradient_reduction(RankPlan& rank,
+                               TrainingPlan const& plan,
+                               GradientBucket const& bucket) {
+  std::int64_t const bytes = bucket.parameters * gradient_size(plan);
+  auto const on_bucket = [&](Op const& op) {
+    Work& work = issue(rank, op, StageGroup::none);
+    work.program = bucket.chunk_program;
+    work.first_block = bucket.first_block;
+    work.block_count = bucket.block_count;
+  };
+  on_bucket(sweep(OpKind::scale_gradients, {"step", "scale_gradients"}, Bytes{2 * bytes}));
   if (plan.config.parallel.data == 1) return;
   bool const shards = plan.config.memory.distributed_optimizer;
   Op reduction = collective(
@@ -183,12 +206,13 @@ void append_gradient_reduction(RankPlan& rank, TrainingPlan const& plan, std::in
       CollectiveGroup::data,
       Bytes{bytes});
   reduction.stream = Stream::data_parallel;
-  issue(rank, reduction, StageGroup::none);
+  on_bucket(reduction);
 }
 
 void append_end_of_step(RankPlan& rank, TrainingPlan const& plan) {
   if (!plan.config.parallel.overlap_gradients) {
-    append_gradient_reduction(rank, plan, rank.parameters);
+    append_gradient_reduction(
+        rank, plan, {.chunk_program = GradientBucket::all_chunks, .parameters = rank.parameters});
   }
   if (plan.config.parallel.data > 1) {
     rank.steps.push_back({.kind = Step::Kind::drain, .microbatch = -1});

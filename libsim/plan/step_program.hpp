@@ -9,7 +9,8 @@ namespace stagecraft {
 
 /// A contiguous run of a chunk's blocks whose gradients are reduced together.
 struct GradientBucket {
-  std::int32_t chunk_program = 0;  ///< into TrainingPlan::chunks
+  static constexpr std::int32_t all_chunks = -1;
+  std::int32_t chunk_program = 0;  ///< into TrainingPlan::chunks; all_chunks: everything the rank holds
   std::int32_t first_block = 0;
   std::int32_t block_count = 0;
   std::int64_t parameters = 0;
@@ -31,9 +32,11 @@ std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int3
 /// Appends what a rank does before the first microbatch: zeroing the main gradients.
 void append_begin_of_step(RankPlan& rank, TrainingPlan const& plan);
 
-/// Appends the reduction of `parameters` gradients over the replicas, on the data-parallel stream:
+/// Appends the reduction of a bucket's gradients over the replicas, on the data-parallel stream:
 /// scaled by 1/d, then all-reduced, or reduce-scattered with the distributed optimizer.
-void append_gradient_reduction(RankPlan& rank, TrainingPlan const& plan, std::int64_t parameters);
+void append_gradient_reduction(RankPlan& rank,
+                               TrainingPlan const& plan,
+                               GradientBucket const& bucket);
 
 /// Appends what follows the last microbatch: the reduction of all gradients over the replicas (unless
 /// it was overlapped), those over tensor ranks and between the two holders of a tied embedding, and

@@ -23,7 +23,7 @@ std::string title(TrainingPlan const& plan, System const& system) {
   if (parallel.interleave > 1) text += " x " + std::to_string(parallel.interleave) + " chunks";
   text += ", data " + std::to_string(parallel.data) + "; " +
           std::to_string(config.batch.global) + " sequences an iteration, " +
-          std::to_string(microbatches(config)) + " microbatches of " +
+          std::to_string(microbatches(config)) + " a replica in microbatches of " +
           std::to_string(config.batch.micro) + "\n";
   return text;
 }
@@ -37,7 +37,8 @@ std::string rates(Simulation const& simulation) {
   if (simulation.hfu_paper) {
     text += " (" + percent(*simulation.hfu_paper) + " as the paper counts)";
   }
-  return text + ", bubble " + percent(simulation.bubble_fraction()) + "\n";
+  return text + ", " +
+         percent(simulation.bubble_fraction()) + " more than its busiest stage computes\n";
 }
 
 std::string breakdown_table(Simulation const& simulation) {

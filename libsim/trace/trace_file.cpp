@@ -1,6 +1,8 @@
 #include "libsim/trace/trace_file.hpp"
 
 #include <algorithm>
+#include <array>
+#include <fstream>
 
 #include "libsim/config/problem.hpp"
 #include "libsim/trace/column_codec.hpp"
@@ -175,10 +177,20 @@ H5Handle file_access() {
   return access;
 }
 
-/// HDF5's words for what is no HDF5 file, in ours.
+/// Refuses what TraceWriter never writes. Its format, superblock 2, has a checksum on everything
+/// that HDF5 parses; older ones have none, and HDF5 1.10 can crash on their damage.
+void require_superblock_2(std::span<unsigned char const> head) {
+  constexpr std::array<unsigned char, 8> signature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+  bool const is_hdf5 = head.size() > signature.size() &&
+                       std::equal(signature.begin(), signature.end(), head.begin());
+  if (!is_hdf5) throw Hdf5Error{"is not an HDF5 file"};
+  unsigned const version = head[signature.size()];
+  if (version != 2) refuse("HDF5 superblock", "version " + std::to_string(version), "2");
+}
+
+/// HDF5's words for a damaged file, in ours.
 [[noreturn]] void explain_open_failure() {
   std::string const reason = last_hdf5_reason();
-  if (reason.find("signature") != std::string::npos) throw Hdf5Error{"is not an HDF5 file"};
   if (reason.find("truncated") != std::string::npos) throw Hdf5Error{"is cut off: " + reason};
   throw Hdf5Error{"is damaged: " + reason};
 }
@@ -186,20 +198,29 @@ H5Handle file_access() {
 }  // namespace
 
 TraceFile TraceFile::open(std::filesystem::path const& path) {
+  std::array<char, 9> head{};
+  std::ifstream stream{path, std::ios::binary};
+  if (!stream) throw Hdf5Error{"cannot be opened for reading"};
+  stream.read(head.data(), head.size());
+  require_superblock_2({reinterpret_cast<unsigned char const*>(head.data()),
+                        static_cast<std::size_t>(stream.gcount())});
   H5Handle const access = file_access();
   hid_t const file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id());
   if (file < 0) explain_open_failure();
   return TraceFile{H5Handle{file, H5Fclose, "open it"}};
 }
 
-TraceFile TraceFile::open(std::span<unsigned char const> image, std::string const& name) {
+TraceFile TraceFile::open(std::span<unsigned char const> image) {
+  require_superblock_2(image);
   H5Handle const access = file_access();
   constexpr std::size_t increment = std::size_t{1} << 16;
   check_hdf5(H5Pset_fapl_core(access.id(), increment, false), "open it in memory");
   // HDF5 copies the image, and only its signature lacks the const.
   void* const bytes = const_cast<unsigned char*>(image.data());
-  if (image.empty()) throw Hdf5Error{"is not an HDF5 file"};
   check_hdf5(H5Pset_file_image(access.id(), bytes, image.size()), "open it in memory");
+  // HDF5 looks for a file of the same name on disk, and takes two in memory of one name for the
+  // same: below /dev/null there are none, and identifiers are never used twice.
+  std::string const name = "/dev/null/" + std::to_string(access.id());
   hid_t const file = H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.id());
   if (file < 0) explain_open_failure();
   return TraceFile{H5Handle{file, H5Fclose, "open it"}};

@@ -50,7 +50,7 @@ class TraceFile {
  public:
   /// \throws Hdf5Error
   static TraceFile open(std::filesystem::path const& path);
-  static TraceFile open(std::span<unsigned char const> image, std::string const& name);
+  static TraceFile open(std::span<unsigned char const> image);
 
   TraceGroup root() const;
 

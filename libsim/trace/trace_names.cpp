@@ -45,7 +45,9 @@ TracePhase phase_of(Op const& op) {
     case Phase::step:
       break;
   }
-  bool const moves_gradients = op.payload > Bytes{0} && op.group != CollectiveGroup::model;
+  // What is summed over a whole replica or job is the norm, a scalar.
+  bool const is_scalar = op.group == CollectiveGroup::model || op.group == CollectiveGroup::job;
+  bool const moves_gradients = op.payload > Bytes{0} && !is_scalar;
   return moves_gradients ? TracePhase::data_parallel : TracePhase::optimizer;
 }
 

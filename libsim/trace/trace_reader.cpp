@@ -112,7 +112,7 @@ TraceReader::TraceReader(std::filesystem::path const& path) : name_{path.string(
 TraceReader::TraceReader(std::span<unsigned char const> image, std::string const& name)
     : name_{name} {
   try {
-    file_ = std::make_unique<TraceFile>(TraceFile::open(image, name));
+    file_ = std::make_unique<TraceFile>(TraceFile::open(image));
     read_all_but_ranks();
   } catch (Hdf5Error const& problem) {
     throw TraceFileError{name_, problem.what()};

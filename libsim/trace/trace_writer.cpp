@@ -109,9 +109,7 @@ H5Handle create_group(hid_t parent, char const* name) {
 /// its end, so the disk is left to PartialFile.
 class TraceWriter::Image {
  public:
-  /// HDF5 takes two files in memory of one name for the same.
-  explicit Image(std::string const& name)
-      : file_{create(name)}, ranks_{create_group(file_.id(), "ranks")} {}
+  Image() : file_{create()}, ranks_{create_group(file_.id(), "ranks")} {}
 
   hid_t file() const { return file_.id(); }
   hid_t ranks() const { return ranks_.id(); }
@@ -128,7 +126,7 @@ class TraceWriter::Image {
   }
 
  private:
-  static H5Handle create(std::string const& name) {
+  static H5Handle create() {
     silence_hdf5();
     H5Handle const access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "create properties"};
     check_hdf5(H5Pset_fapl_core(access.id(), image_increment, false), "keep the file in memory");
@@ -136,6 +134,8 @@ class TraceWriter::Image {
     check_hdf5(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_V18),
                "choose the format");
     H5Handle const properties = untimed_properties(H5P_FILE_CREATE);
+    // HDF5 takes two files in memory of one name for the same; identifiers are never used twice.
+    std::string const name = "/dev/null/" + std::to_string(access.id());
     return {H5Fcreate(name.c_str(), H5F_ACC_TRUNC, properties.id(), access.id()), H5Fclose,
             "create a file in memory"};
   }
@@ -209,7 +209,7 @@ TraceWriter::TraceWriter(std::filesystem::path const& path,
                          TraceNames const& names)
     : path_{path}, partial_{std::make_unique<PartialFile>(path)} {
   try {
-    image_ = std::make_unique<Image>(path.string());
+    image_ = std::make_unique<Image>();
     hid_t const root = image_->file();
     write_attribute(root, "schema", trace_schema);
     write_attribute(root, "clock", name_of(meta.clock));

@@ -197,14 +197,14 @@ TEST_CASE("the optimizer phase of the 22B run takes 105 ms on its A100s", "[simu
           Approx(66 * 22.074e9 / 8 / (0.85 * 2039e9)).epsilon(0.01));
 }
 
-TEST_CASE("the fixed overhead is in the iteration and in the ideal time", "[simulation]") {
+TEST_CASE("the fixed overhead is in the iteration and not in the ideal time", "[simulation]") {
   TrainingConfig const config = modest_run(2, 2);
   System system = invented_system();
   Simulation const without = simulate(make_plan(config), system);
   system.calibration.iteration_overhead.value = {0.25};
   Simulation const with = simulate(make_plan(config), system);
   REQUIRE(with.iteration - without.iteration == to_sim_time(0.25));
-  REQUIRE(with.ideal - without.ideal == to_sim_time(0.25));
+  REQUIRE(with.ideal == without.ideal);
 }
 
 TEST_CASE("replicas change what is reduced, not what a replica computes", "[simulation]") {
@@ -233,6 +233,7 @@ TEST_CASE("the gradient norm's all-reduce is time of the optimizer, not of gradi
   // Four stages in one node; untied, so that nothing else is reduced. A ring of 4 pays 20 us here.
   TrainingConfig config = modest_run(1, 4);
   config.model.tied_embeddings = false;
+  config.model.precision = Precision::bf16;  // no loss scale, so no second all-reduce for infinities
   System system = invented_system();
   SimTime const before = simulate(make_plan(config), system).breakdown.shares.optimizer;
   system.node.all_reduce.value.latency = {20e-6};

@@ -46,7 +46,7 @@ constexpr std::array choices{
     "parallel_too: {data: 1}",
     "memory: {output_deallocation: false, distributed_optimizer: true}\n"
     "model: {BASE, attention: flash, tied_embeddings: false, positions: rotary, norm: rmsnorm, "
-    "activation: swiglu, kv_heads: 2, causal_mask: none}\nparallel_too: {data: 1}",
+    "activation: swiglu, kv_heads: 1, causal_mask: none}\nparallel_too: {data: 1}",
     "memory: {output_deallocation: true}\n"
     "model: {BASE, attention: flash, tied_embeddings: false, dropout_mask: regenerated}\n"
     "parallel_too: {data: 2, overlap_gradients: true}",

@@ -92,14 +92,14 @@ TEST_CASE("a collective is a latency and a bandwidth, or a table of ascending si
                       "a size above that of "
                       "the point before");
   REQUIRE_THROWS_WITH(
-      with("node", "all_reduce", "{value: {table: [[4 MiB]]}, source: x}"),
+      with("node", "all_reduce", "{value: {table: [[4 MiB], [8 MiB, 1 us]]}, source: x}"),
       "new.yaml:1:18: node.all_reduce.value.table[0]: found a list; accepted: a point [size, "
       "time], such as [1 MiB, 92.8 us]\n"
       "new.yaml:1:9: node.all_reduce.value.ranks: found nothing; accepted: a whole number "
       "from 2 to 1000000");
   REQUIRE_THROWS_WITH(
       with("node", "all_reduce", "{value: {table: [], ranks: 8}, source: x}"),
-      Catch::Contains("node.all_reduce.value.table: found a list; accepted: a list of points"));
+      Catch::Contains("node.all_reduce.value.table: found a list; accepted: at least two points"));
   REQUIRE_THROWS_WITH(with("node", "all_reduce",
                            "{value: {latency: 1 us, table: [[1 B, 1 us]], ranks: 2}, source: x}"),
                       Catch::Contains("node.all_reduce.value.latency: found an unknown key"));

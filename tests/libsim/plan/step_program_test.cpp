@@ -155,13 +155,34 @@ TEST_CASE("first and last stage sum the tied embedding's gradient, padded rows i
   REQUIRE(embedding_bytes(make_plan(config).ranks[0]) == 0);
 }
 
-TEST_CASE("every stage joins one all-reduce for the gradient norm", "[plan]") {
+TEST_CASE("every stage joins one all-reduce for the gradient norm, with fp16 one for infinities too",
+          "[plan]") {
   TrainingConfig config = small_run(4);
+  config.model.precision = GENERATE(Precision::fp16, Precision::bf16);
   for (RankPlan const& rank : make_plan(config).ranks) {
     int joined = 0;
     for (Work const& work : rank.works) joined += work.group == StageGroup::all ? 1 : 0;
-    REQUIRE(joined == 1);
+    REQUIRE(joined == (config.model.precision == Precision::fp16 ? 2 : 1));
   }
+}
+
+TEST_CASE("key and value gradients are summed over the ranks that hold the same heads", "[plan]") {
+  TrainingConfig config = small_run(1);
+  ModelConfig& model = config.model;
+  model.kv_heads = 2;
+  config.parallel.tensor = 4;
+  auto const payload = [&]() -> std::int64_t {
+    TrainingPlan const plan = make_plan(config);
+    for (Op const& op : plan.ranks.front().step_ops) {
+      if (op.group == CollectiveGroup::kv_replicas) return op.payload.count();
+    }
+    return 0;
+  };
+  // One key and one value head a rank, each a weight of d x h and a bias of d, in fp32.
+  std::int64_t const head = model.head_dim * (model.hidden + (model.biases ? 1 : 0));
+  REQUIRE(payload() == model.layers * 2 * head * 4);
+  config.parallel.tensor = 2;
+  REQUIRE(payload() == 0);
 }
 
 /// A first stage of four layers of h = 2048 with an embedding of 64 M elements: over Megatron's

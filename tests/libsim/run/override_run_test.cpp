@@ -38,11 +38,11 @@ TEST_CASE("an override replaces a whole section", "[run]") {
 
 TEST_CASE("an override adds a key to a section that is written as a word", "[run]") {
   RunConfig const config =
-      load_run_config(file, {"schedule.p2p=overlapped", "recompute.store_microbatches=auto"});
+      load_run_config(file, {"schedule.p2p=overlapped", "recompute.store_microbatches=2"});
   REQUIRE(config.training.schedule.kind == ScheduleKind::interleaved);
   REQUIRE(config.training.schedule.p2p == P2p::overlapped);
   REQUIRE(config.training.recompute.front().granularity == RecomputeGranularity::selective);
-  REQUIRE(config.training.recompute.front().store_microbatches.automatic);
+  REQUIRE(config.training.recompute.front().store_microbatches.count == 2);
 }
 
 TEST_CASE("an override makes a section that the file leaves out", "[run]") {

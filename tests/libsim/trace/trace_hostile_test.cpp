@@ -48,7 +48,8 @@ std::int64_t most_memory() {
   return std::int64_t{usage.ru_maxrss} * 1024;
 }
 
-/// What inflates to `pieces` MiB of zeros. Made piece by piece: this process must not have held them.
+/// What inflates to `pieces` MiB of zeros. Made piece by piece: this process must not have held
+/// them.
 std::vector<unsigned char> compressed_zeros(int pieces) {
   std::vector<unsigned char> zeros(std::size_t{1} << 20);
   std::vector<unsigned char> bytes(std::size_t{1} << 20);
@@ -166,6 +167,20 @@ TEST_CASE("links to other files and loops of links are not followed") {
   refuses([](hid_t file) {
     H5Lcreate_soft("/ranks/0/ops", file, "/ranks/0/ops", H5P_DEFAULT, H5P_DEFAULT);
   });
+}
+
+TEST_CASE("formats without checksums are refused before HDF5 parses them") {
+  TemporaryFolder const folder;
+  hid_t const access = H5Pcreate(H5P_FILE_ACCESS);
+  for (auto const& [format, version] :
+       {std::pair{H5F_LIBVER_EARLIEST, 0}, std::pair{H5F_LIBVER_V110, 3}}) {
+    H5Pset_libver_bounds(access, format, H5F_LIBVER_LATEST);
+    H5Fclose(H5Fcreate(folder.file("a.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access));
+    REQUIRE_THROWS_WITH(
+        read_everything(folder.file("a.h5")),
+        Contains("HDF5 superblock: found version " + std::to_string(version) + "; accepted: 2"));
+  }
+  H5Pclose(access);
 }
 
 TEST_CASE("data outside the file is not read") {

@@ -48,6 +48,15 @@ TEST_CASE("a file in memory is read as a file on disk is") {
   write_trace(folder.file("a.h5"), sample_trace());
   TraceReader const reader{bytes_of(folder.file("a.h5")), "an image"};
   REQUIRE(reader.read_all() == sample_trace());
+  // Its name is for messages only: there is a file of that name, and another image.
+  std::string const name = folder.file("a.h5").string();
+  Trace other = sample_trace();
+  other.meta.device = "other";
+  write_trace(folder.file("b.h5"), other);
+  TraceReader const first{bytes_of(folder.file("a.h5")), name};
+  TraceReader const second{bytes_of(folder.file("b.h5")), name};
+  REQUIRE(first.read_all() == sample_trace());
+  REQUIRE(second.read_all() == other);
   REQUIRE_THROWS_WITH((TraceReader{std::vector<unsigned char>{}, "an image"}),
                       Contains("an image: is not an HDF5 file"));
 }
