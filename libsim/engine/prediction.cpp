@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "libsim/cost/cost_model.hpp"
+#include "libsim/engine/priced_plan.hpp"
 #include "libsim/engine/rank_track.hpp"
 #include "libsim/engine/schedule_loop.hpp"
 #include "libsim/engine/track_walk.hpp"
@@ -23,11 +24,6 @@ ScheduleLoop loop_of(TrainingConfig const& config) {
       std::any_of(config.recompute.begin(), config.recompute.end(),
                   [](auto const& policy) { return policy.store_microbatches.count > 0; });
   return has_window ? ScheduleLoop{.shape = shape} : find_loop(shape);
-}
-
-TransferPrice transfer_price(CostModel const& cost, TrainingPlan const& plan, int from, int to) {
-  MessagePrice const price = cost.price_message(plan, from, to);
-  return {.latency = price.latency, .occupancy = price.occupancy};
 }
 
 TrackEnds walk(TrainingPlan const& plan,
@@ -84,8 +80,7 @@ std::optional<Prediction> predict(TrainingConfig const& config,
   Prediction prediction;
   prediction.laps = loop.laps;
   prediction.laps_left_out = ends.laps_left_out;
-  SimTime const overhead = cost.iteration_overhead();
-  prediction.iteration = rest.makespan + overhead;
+  prediction.iteration = rest.makespan + cost.iteration_overhead();
   prediction.stages.reserve(plan.ranks.size());
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     RankMemory const& memory = tracks.ranks[r].memory;
@@ -95,12 +90,17 @@ std::optional<Prediction> predict(TrainingConfig const& config,
     stage.activation_peak = memory.activation_peak;
     stage.in_flight_chunks = memory.in_flight_chunks;
     stage.busy = ends.busy[r] + rest.ranks[r].busy;
-    prediction.ideal = std::max(prediction.ideal, stage.busy);
   }
   return prediction;
 }
 
 }  // namespace
+
+SimTime Prediction::longest_busy() const {
+  SimTime longest{0};
+  for (StagePrediction const& stage : stages) longest = std::max(longest, stage.busy);
+  return longest;
+}
 
 Prediction predict(TrainingConfig const& config, System const& system) {
   ScheduleLoop const loop = loop_of(config);

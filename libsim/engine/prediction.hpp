@@ -23,10 +23,12 @@ struct StagePrediction {
 /// What a search asks of a simulation; as in Simulation.
 struct Prediction {
   SimTime iteration{0};
-  SimTime ideal{0};  ///< busy time of the busiest stage
   std::vector<StagePrediction> stages;
   int laps = 1;           ///< repetitions of the steady phase in the schedule
   int laps_left_out = 0;  ///< of them, known to repeat others
+
+  /// Busy time of the busiest stage.
+  SimTime longest_busy() const;
 };
 
 /// Simulates an iteration as simulate(make_plan(config), system) does, to the picosecond and the

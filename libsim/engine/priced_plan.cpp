@@ -4,14 +4,10 @@
 
 namespace stagecraft {
 
-namespace {
-
 TransferPrice transfer_price(CostModel const& cost, TrainingPlan const& plan, int from, int to) {
   MessagePrice const price = cost.price_message(plan, from, to);
   return {.latency = price.latency, .occupancy = price.occupancy};
 }
-
-}  // namespace
 
 PricedPlan::PricedPlan(TrainingPlan const& plan, System const& system)
     : plan_{plan}, cost_{system, plan.config}, blocks_{profile_blocks(plan, cost_)} {

@@ -24,7 +24,6 @@ std::string difference(TrainingConfig const& config,
     if (!(expected == actual)) text += what + "; ";
   };
   compare("iteration", full.iteration, found.iteration);
-  compare("ideal", full.ideal, found.ideal);
   compare("number of stages", full.stages.size(), found.stages.size());
   for (std::size_t i = 0; i < full.stages.size() && i < found.stages.size(); ++i) {
     std::string const stage = " of stage " + std::to_string(i);

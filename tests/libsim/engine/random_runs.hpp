@@ -104,6 +104,7 @@ class RandomRuns {
     int const vocabulary = 100 << below(10);
     config.model = gpt(layers, hidden, 4, sequence, vocabulary);
     ModelConfig& model = config.model;
+    if (chance(4)) model.kv_heads = chance(2) ? 1 : 2;
     model.tied_embeddings = !chance(3);
     model.dropout = chance(3) ? 0.0 : 0.1;
     model.dropout_mask = chance(3) ? DropoutMask::regenerated : DropoutMask::stored;

@@ -1,0 +1,199 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/speed/measured_process.hpp"
+#include "libsim/engine/prediction.hpp"
+#include "libsim/engine/simulation.hpp"
+#include "libsim/run/run_config.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// A quantity measured several times: wall clock, and the thread's or process's own time.
+struct Samples {
+  std::vector<double> wall;
+  std::vector<double> cpu;
+
+  void sort() {
+    std::sort(wall.begin(), wall.end());
+    std::sort(cpu.begin(), cpu.end());
+  }
+  double fastest() const { return wall.front(); }
+  double median() const { return wall[wall.size() / 2]; }
+  double slowest() const { return wall.back(); }
+  double median_cpu() const { return cpu[cpu.size() / 2]; }
+};
+
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+/// Seconds a call, over `samples` stretches of `calls` calls; `call` gets a number that never
+/// repeats.
+template <typename Call>
+Samples measure(int samples, int calls, Call call) {
+  Samples result;
+  int number = 0;
+  for (int sample = 0; sample < samples; ++sample) {
+    double const cpu = thread_seconds();
+    auto const begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) call(number++);
+    std::chrono::duration<double> const wall = std::chrono::steady_clock::now() - begin;
+    result.wall.push_back(wall.count() / calls);
+    result.cpu.push_back((thread_seconds() - cpu) / calls);
+  }
+  result.sort();
+  return result;
+}
+
+std::vector<RecomputePolicy> policies() {
+  using enum RecomputeGranularity;
+  return {{.granularity = none},
+          {.granularity = selective},
+          {.granularity = selective,
+           .modules = {RecomputeModule::core_attention, RecomputeModule::mlp}},
+          {.granularity = selective,
+           .modules = {RecomputeModule::core_attention, RecomputeModule::layernorm}},
+          {.granularity = full},
+          {.granularity = full, .layers = 2},
+          {.granularity = full, .method = RecomputeMethod::block}};
+}
+
+/// One configuration under another policy and other prices at every call.
+class Variations {
+ public:
+  explicit Variations(RunConfig const& run) : config_{run.training}, system_{run.system} {
+    first_bandwidth_ = system_.accelerator.bandwidth.value.value;
+  }
+
+  void vary(int number) {
+    config_.recompute.front() = policies_[static_cast<std::size_t>(number) % policies_.size()];
+    system_.accelerator.bandwidth.value.value = first_bandwidth_ * (1 + 1e-4 * (number % 1009));
+    system_.calibration.p2p_synchronisation.value.value = 1e-6 * (number % 97);
+  }
+  TrainingConfig& config() { return config_; }
+  System const& system() const { return system_; }
+
+ private:
+  std::vector<RecomputePolicy> policies_ = policies();
+  TrainingConfig config_;
+  System system_;
+  double first_bandwidth_;
+};
+
+double chunk_ops(TrainingConfig const& config) {
+  return 2.0 * config.parallel.pipeline * config.parallel.interleave *
+         static_cast<double>(microbatches(config));
+}
+
+void print_predictions(std::filesystem::path const& folder, std::string const& name, double goal) {
+  RunConfig const run = load_run_config(folder / (name + ".yaml"), {});
+  Variations variations{run};
+  int left_out = 0;
+  Samples const samples = measure(31, 200, [&](int number) {
+    variations.vary(number);
+    left_out += predict(variations.config(), variations.system()).laps_left_out > 0 ? 1 : 0;
+  });
+  std::printf("%-14s %8.0f %10.0f %10.0f %10.0f %10.0f %10.0f %8.0f %%\n", name.c_str(),
+              chunk_ops(run.training), goal, 1 / samples.slowest(), 1 / samples.median(),
+              1 / samples.fastest(), 1 / samples.median_cpu(), 100.0 * left_out / (31 * 200));
+}
+
+/// A window of stored microbatches has no steady state: everything is laid out and walked.
+void print_full_walks(std::filesystem::path const& folder, std::string const& name) {
+  RunConfig const run = load_run_config(folder / (name + ".yaml"), {});
+  Variations variations{run};
+  Samples const samples = measure(31, 20, [&](int number) {
+    variations.vary(number);
+    variations.config().recompute.front().store_microbatches.count = 1 + number % 3;
+    predict(variations.config(), variations.system());
+  });
+  double const each = 1e9 / chunk_ops(run.training);
+  std::printf("%-14s %8.0f %10d %10.1f %10.1f %10.1f %10.1f\n", name.c_str(),
+              chunk_ops(run.training), 50, samples.fastest() * each, samples.median() * each,
+              samples.slowest() * each, samples.median_cpu() * each);
+}
+
+void print_plans(std::filesystem::path const& folder, std::string const& name) {
+  RunConfig const run = load_run_config(folder / (name + ".yaml"), {});
+  Samples const samples =
+      measure(15, 1, [&](int /*number*/) { simulate(make_plan(run.training), run.system); });
+  std::printf("%-14s %8.0f %10d %10.2f %10.2f %10.2f %10.2f\n", name.c_str(),
+              chunk_ops(run.training), 10, samples.fastest() * 1e3, samples.median() * 1e3,
+              samples.slowest() * 1e3, samples.median_cpu() * 1e3);
+}
+
+void print_processes(std::filesystem::path const& folder,
+                     std::string const& program,
+                     std::string const& name) {
+  Samples samples;
+  for (int i = 0; i < 21; ++i) {
+    ProcessSeconds const seconds =
+        measure_process({program, "simulate", (folder / (name + ".yaml")).string(), "--json"});
+    samples.wall.push_back(seconds.wall);
+    samples.cpu.push_back(seconds.cpu);
+  }
+  samples.sort();
+  std::printf("%-14s %8s %10d %10.1f %10.1f %10.1f %10.1f\n", name.c_str(), "", 60,
+              samples.fastest() * 1e3, samples.median() * 1e3, samples.slowest() * 1e3,
+              samples.median_cpu() * 1e3);
+}
+
+void print_load() {
+  double load[3] = {};
+  if (getloadavg(load, 3) != 3) return;
+  std::printf("load of the machine, 1, 5 and 15 minutes: %.1f %.1f %.1f\n", load[0], load[1],
+              load[2]);
+}
+
+void print_all(std::filesystem::path const& folder, std::string const& program) {
+  std::vector<std::string> const rows{"22b-full",  "22b-present",  "175b-full", "175b-present",
+                                      "530b-full", "530b-present", "1t-full",   "1t-present"};
+  print_load();
+  std::printf(
+      "\nconfigurations a second in process, one thread, policy and prices new at every call\n"
+      "%-14s %8s %10s %10s %10s %10s %10s %10s\n",
+      "", "chunkops", "goal", "slowest", "median", "fastest", "median cpu", "jumped");
+  print_predictions(folder, "175b-present", 10'000);
+  print_predictions(folder, "530b-present", 1'000);
+  print_predictions(folder, "1t-present", 0);
+  char const* const columns = "%-14s %8s %10s %10s %10s %10s %10s\n";
+  std::printf("\nns a chunk op where there is no steady state (a window of stored microbatches)\n");
+  std::printf(columns, "", "chunkops", "goal", "fastest", "median", "slowest", "median cpu");
+  for (std::string const name : {"175b-full", "530b-full", "1t-full"})
+    print_full_walks(folder, name);
+  std::printf("\nms to make a plan and simulate it, in process\n");
+  std::printf(columns, "", "chunkops", "goal", "fastest", "median", "slowest", "median cpu");
+  for (std::string const& name : rows) print_plans(folder, name);
+  std::printf("\nms of a whole process, stagecraft simulate --json\n");
+  std::printf(columns, "", "", "goal", "fastest", "median", "slowest", "median cpu");
+  for (std::string const& name : rows) print_processes(folder, program, name);
+  print_load();
+}
+
+}  // namespace
+}  // namespace stagecraft
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fputs("usage: measure_speed CONFIGS/paper STAGECRAFT\n", stderr);
+    return 2;
+  }
+  try {
+    stagecraft::print_all(argv[1], argv[2]);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "measure_speed: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
