@@ -13,8 +13,10 @@ namespace {
 
 constexpr char const* introduction =
     "usage: stagecraft layer CONFIG [options]\n\n"
-    "Shows one Transformer layer for one microbatch on one rank, op by op: shape, FLOPs, bytes moved,\n"
-    "bytes saved for backward, and time; then the saved tensors beside the paper's closed form.\n\n";
+    "Shows one Transformer layer for one microbatch on one rank, op by op: shape, FLOPs, bytes "
+    "moved,\n"
+    "bytes saved for backward, and time; then the saved tensors beside the paper's closed "
+    "form.\n\n";
 
 constexpr char const* examples =
     "\nexamples:\n"
@@ -34,9 +36,8 @@ int layer_command(std::vector<std::string> const& arguments) {
   if (run.values.count("json") > 0) {
     nlohmann::ordered_json layers = nlohmann::ordered_json::array();
     for (LayerReport const& report : reports) layers.push_back(to_json(report));
-    nlohmann::ordered_json const document = {{"schema", "stagecraft.layers/1"},
-                                             {"plan", fingerprint(plan)},
-                                             {"layers", layers}};
+    nlohmann::ordered_json const document = {
+        {"schema", "stagecraft.layers/1"}, {"plan", fingerprint(plan)}, {"layers", layers}};
     std::cout << document.dump(1) << '\n';
     return 0;
   }

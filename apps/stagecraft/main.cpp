@@ -30,7 +30,8 @@ struct Command {
 
 constexpr std::array commands{
     Command{"simulate", "per-stage memory and iteration time of a run file", simulate_command},
-    Command{"reproduce", "the paper's tables and figures, predicted beside published", reproduce_command},
+    Command{"reproduce", "the paper's tables and figures, predicted beside published",
+            reproduce_command},
     Command{"layer", "one layer, op by op: FLOPs, bytes, saved bytes, time", layer_command},
     Command{"schedule", "a pipeline schedule alone: order, makespan, bubble, chunks in flight",
             schedule_command},
@@ -68,7 +69,8 @@ int dispatch(std::vector<std::string> const& words) {
     return done;
   }
   if (words[0] == "--version") {
-    std::cout << "stagecraft " << program_version() << "\nbuilt with " << program_features() << '\n';
+    std::cout << "stagecraft " << program_version() << "\nbuilt with " << program_features()
+              << '\n';
     return done;
   }
   std::string names;

@@ -18,9 +18,11 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr char const* introduction =
-    "usage: stagecraft reproduce [table2 table4 table5 headline figure1 figure7 figure8 figure9 | all]\n"
+    "usage: stagecraft reproduce [table2 table4 table5 headline figure1 figure7 figure8 figure9 | "
+    "all]\n"
     "                            [options]\n\n"
-    "Predicts the tables and figures of Korthikanti et al. 2022 and prints them beside the published\n"
+    "Predicts the tables and figures of Korthikanti et al. 2022 and prints them beside the "
+    "published\n"
     "values. Without a name: tables 2, 4 and 5.\n\n";
 
 constexpr char const* examples =
@@ -32,8 +34,7 @@ constexpr char const* examples =
 po::options_description describe_options() {
   po::options_description options{"options"};
   auto add = options.add_options();
-  add("output",
-      po::value<std::string>()->value_name("DIR"),
+  add("output", po::value<std::string>()->value_name("DIR"),
       "also write every table and figure as CSV, and all as reproduction.json, into this folder");
   add("json", "print one JSON document");
   add("help,h", "print this");
@@ -94,7 +95,8 @@ int reproduce_command(std::vector<std::string> const& arguments) {
   if (values.count("json") > 0) {
     std::cout << to_json(all).dump(1) << '\n';
   } else {
-    for (std::size_t i = 0; i < all.size(); ++i) std::cout << (i == 0 ? "" : "\n") << to_text(all[i]);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      std::cout << (i == 0 ? "" : "\n") << to_text(all[i]);
   }
   if (values.count("output") > 0) write_folder(values["output"].as<std::string>(), all);
   return 0;

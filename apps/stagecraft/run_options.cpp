@@ -10,8 +10,7 @@ namespace po = boost::program_options;
 
 void add_run_options(po::options_description& options) {
   auto add = options.add_options();
-  add("set",
-      po::value<std::vector<std::string>>()->composing()->value_name("KEY=VALUE"),
+  add("set", po::value<std::vector<std::string>>()->composing()->value_name("KEY=VALUE"),
       "override a key of the run file, e.g. --set parallel.tensor=4; may be repeated");
   add("print-config", "print the effective configuration, which loads again, and stop");
   add("json", "print one JSON document");
@@ -34,9 +33,9 @@ RunArguments read_run_arguments(std::vector<std::string> const& arguments,
     throw CommandLineError{"CONFIG: found " + std::to_string(positional.size()) +
                            " files; accepted: one run file"};
   }
-  std::vector<std::string> const overrides = result.values.count("set") > 0
-                                                 ? result.values["set"].as<std::vector<std::string>>()
-                                                 : std::vector<std::string>{};
+  std::vector<std::string> const overrides =
+      result.values.count("set") > 0 ? result.values["set"].as<std::vector<std::string>>()
+                                     : std::vector<std::string>{};
   result.config = load_run_config(positional.front(), overrides);
   if (!result.config.system.validated) {
     result.config.warnings.push_back("system '" + result.config.system.name +

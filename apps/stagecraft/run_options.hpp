@@ -18,8 +18,8 @@ struct RunArguments {
   bool is_over = false;  ///< --help or --print-config has been printed; nothing is left to do
 };
 
-/// Parses the command line of a command with one CONFIG and loads it; prints its warnings on standard
-/// error.
+/// Parses the command line of a command with one CONFIG and loads it; prints its warnings on
+/// standard error.
 /// \throws CommandLineError, ConfigError
 RunArguments read_run_arguments(std::vector<std::string> const& arguments,
                                 boost::program_options::options_description const& options,

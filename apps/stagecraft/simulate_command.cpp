@@ -29,20 +29,20 @@ constexpr char const* introduction =
 constexpr char const* examples =
     "\nexamples:\n"
     "  stagecraft simulate configs/paper/175b-present.yaml\n"
-    "  stagecraft simulate configs/paper/175b-present.yaml --set recompute=full --set batch.micro=2\n"
+    "  stagecraft simulate configs/paper/175b-present.yaml --set recompute=full --set "
+    "batch.micro=2\n"
     "  stagecraft simulate configs/paper/22b-full.yaml --json --require-fit\n"
-    "  stagecraft simulate configs/paper/1t-full.yaml --trace 1t.h5 --detail op --ranks 0,1,32,63\n";
+    "  stagecraft simulate configs/paper/1t-full.yaml --trace 1t.h5 --detail op --ranks "
+    "0,1,32,63\n";
 
 po::options_description describe_options() {
   po::options_description options{"options"};
   auto add = options.add_options();
   add("require-fit", "exit with 3 if a stage does not fit into its memory");
   add("trace", po::value<std::string>()->value_name("F.h5"), "also write a trace of the iteration");
-  add("detail",
-      po::value<std::string>()->value_name("KIND")->default_value("chunk"),
+  add("detail", po::value<std::string>()->value_name("KIND")->default_value("chunk"),
       "of the trace: chunk (a row a forward or backward) or op (a row a kernel)");
-  add("ranks",
-      po::value<std::string>()->value_name("R,R,..."),
+  add("ranks", po::value<std::string>()->value_name("R,R,..."),
       "of the trace: only these pipeline ranks");
   add_run_options(options);
   return options;
@@ -72,17 +72,18 @@ struct TraceRequest {
 
 std::optional<TraceRequest> read_trace_request(RunArguments const& run,
                                                std::vector<std::string> const& arguments) {
-  for (char const* const option : {"detail", "ranks"}) {
-    bool const is_given = run.values.count(option) > 0 && !run.values[option].defaulted();
-    if (is_given && run.values.count("trace") == 0) {
-      throw CommandLineError{std::string{"--"} + option + ": found without --trace; accepted: with it"};
-    }
-  }
   TraceRequest request;
   request.options.detail = read_detail(run.values["detail"].as<std::string>());
   if (run.values.count("ranks") > 0) {
-    request.options.ranks = read_ranks(run.values["ranks"].as<std::string>(),
-                                       run.config.training.parallel.pipeline);
+    request.options.ranks =
+        read_ranks(run.values["ranks"].as<std::string>(), run.config.training.parallel.pipeline);
+  }
+  for (char const* const option : {"detail", "ranks"}) {
+    bool const is_given = run.values.count(option) > 0 && !run.values[option].defaulted();
+    if (is_given && run.values.count("trace") == 0) {
+      throw CommandLineError{std::string{"--"} + option +
+                             ": found without --trace; accepted: with it"};
+    }
   }
   if (run.values.count("trace") == 0) return std::nullopt;
   request.path = run.values["trace"].as<std::string>();
@@ -116,8 +117,7 @@ int simulate_command(std::vector<std::string> const& arguments) {
     std::cout << simulation_tables(simulation, plan, run.config.system);
   }
   if (trace) record_to_file(trace->path, plan, run.config.system, trace->options);
-  bool const fits = std::all_of(simulation.stages.begin(),
-                                simulation.stages.end(),
+  bool const fits = std::all_of(simulation.stages.begin(), simulation.stages.end(),
                                 [](StageResult const& stage) { return stage.fits; });
   return run.values.count("require-fit") > 0 && !fits ? does_not_fit : 0;
 }

@@ -16,7 +16,8 @@ namespace {
 
 constexpr char const* introduction =
     "usage: stagecraft system FILE [options]\n\n"
-    "Lists every constant of a system: its value and unit, where it comes from, and whether it was\n"
+    "Lists every constant of a system: its value and unit, where it comes from, and whether it "
+    "was\n"
     "fitted, and on what.\n\n";
 
 constexpr char const* examples =
@@ -27,12 +28,12 @@ constexpr char const* examples =
 nlohmann::ordered_json to_json(System const& system) {
   nlohmann::ordered_json constants = nlohmann::ordered_json::array();
   for (ConstantRow const& row : list_constants(system)) {
-    constants.push_back({{"key", row.key},
-                         {"value", row.value},
-                         {"unit", row.unit},
-                         {"source", row.source},
-                         {"fitted", row.fitted.empty() ? nlohmann::json(nullptr)
-                                                       : nlohmann::json(row.fitted)}});
+    constants.push_back(
+        {{"key", row.key},
+         {"value", row.value},
+         {"unit", row.unit},
+         {"source", row.source},
+         {"fitted", row.fitted.empty() ? nlohmann::json(nullptr) : nlohmann::json(row.fitted)}});
   }
   return {{"schema", "stagecraft.system/1"},
           {"name", system.name},
@@ -47,7 +48,8 @@ std::string to_text(System const& system) {
                    {"fitted", Align::left},
                    {"source", Align::left}}};
   for (ConstantRow const& row : list_constants(system)) {
-    table.add_row({row.key, row.value, row.unit, row.fitted.empty() ? "no" : row.fitted, row.source});
+    table.add_row(
+        {row.key, row.value, row.unit, row.fitted.empty() ? "no" : row.fitted, row.source});
   }
   return system.name + (system.validated ? "" : ", not validated against measurements") + "\n" +
          table.text();

@@ -20,7 +20,11 @@ nlohmann::json json_of(std::string const& arguments) {
   ProgramResult const result = run_stagecraft(arguments);
   INFO(arguments << '\n' << result.errors);
   REQUIRE(result.exit_code == 0);
-  REQUIRE(result.errors.empty());
+  // Only that a system is not validated may be said beside a result.
+  std::string const& said = result.errors;
+  bool const is_silent = said.empty() || (said.find("is not validated") != std::string::npos &&
+                                          std::count(said.begin(), said.end(), '\n') == 1);
+  REQUIRE(is_silent);
   return nlohmann::json::parse(result.output);
 }
 

@@ -82,9 +82,9 @@ TEST_CASE(
 
   ProgramResult const tables = traces.compare("selene", "h100");
   REQUIRE(tables.exit_code == 0);
-  REQUIRE_THAT(tables.output, Contains("simulated on selene-a100") &&
-                                  Contains("simulated on dgx-h100") && Contains("B's iteration is") &&
-                                  Contains("shorter than A's. On stage 0"));
+  REQUIRE_THAT(tables.output,
+               Contains("simulated on selene-a100") && Contains("simulated on dgx-h100") &&
+                   Contains("B's iteration is") && Contains("shorter than A's. On stage 0"));
 
   ProgramResult const same = traces.compare("selene", "selene");
   REQUIRE_THAT(same.output, Contains("Both iterations take the same time. Memory peaks are equal"));

@@ -106,7 +106,7 @@ TEST_CASE("an unknown command is refused with the commands there are") {
   REQUIRE(run_stagecraft("").exit_code == 2);
 }
 
-TEST_CASE("--help shows examples that run") {
+TEST_CASE("stagecraft --help shows examples that run") {
   REQUIRE_THAT(run_stagecraft("--help").output, Contains("  schedule ") && Contains("examples:"));
   ProgramResult const help = run_stagecraft("schedule --help");
   REQUIRE(help.exit_code == 0);

@@ -148,7 +148,9 @@ TEST_CASE("the printed config gives the same plan and iteration when run from an
   }
 }
 
-TEST_CASE("--print-config prints a run that loads again, prints itself and gives the same plan") {
+TEST_CASE(
+    "simulate --print-config prints a run that loads again, prints itself and gives the same "
+    "plan") {
   std::string const arguments =
       "simulate " + paper_run("175b-present") + " --set parallel.tensor=4 --set recompute=full";
   ProgramResult const printed = run_stagecraft(arguments + " --print-config");
@@ -212,7 +214,8 @@ TEST_CASE("peak_bytes is the sum of at_peak, and fits says whether it and the re
   REQUIRE(fitting < stages);
 }
 
-TEST_CASE("--require-fit exits with 3 where a stage does not fit, and prints all the same") {
+TEST_CASE(
+    "simulate --require-fit exits with 3 where a stage does not fit, and prints all the same") {
   // Korthikanti et al. 2022, figure 1: 22B without recompute needs 46 + 59 GiB of 80.
   std::string const too_large =
       "simulate " + paper_run("22b-full") + " --set recompute=none" + GENERATE("", " --json");
@@ -272,7 +275,8 @@ TEST_CASE("simulate's warnings go to standard error, and into the JSON") {
   REQUIRE_THAT(warnings[0].get<std::string>(), Contains(warning));
 }
 
-TEST_CASE("--trace writes one file, and one that cannot be written is exit code 1 and no file") {
+TEST_CASE(
+    "simulate --trace writes one file, and one that cannot be written is exit code 1 and no file") {
   TemporaryFolder const folder;
   std::string const arguments =
       "simulate --json " + paper_run("175b-full") + " --detail op --trace ";

@@ -11,5 +11,6 @@ int main() {
   stagecraft::RunConfig const config = stagecraft::load_run_config(folder / "22b-full.yaml", {});
   stagecraft::TrainingPlan const plan = stagecraft::make_plan(config.training);
   stagecraft::Simulation const simulation = stagecraft::simulate(plan, config.system);
-  std::printf("%s\n%lld ps\n", folder.c_str(), static_cast<long long>(simulation.iteration.count()));
+  std::printf("%s\n%lld ps\n", folder.c_str(),
+              static_cast<long long>(simulation.iteration.count()));
 }

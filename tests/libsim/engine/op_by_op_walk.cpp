@@ -321,9 +321,8 @@ class RankWalk {
       start = std::max(clock_, data_parallel_idle_);
       end = data_parallel_idle_ = start + duration;
     } else {
-      end = clock_ =
-          slowed(clock_, duration, data_parallel_idle_,
-                 world_.cost.data_parallel_slowdown_millionths());
+      end = clock_ = slowed(clock_, duration, data_parallel_idle_,
+                            world_.cost.data_parallel_slowdown_millionths());
     }
     walked_.ops.push_back({.op = &op, .start = start, .end = end});
     return true;

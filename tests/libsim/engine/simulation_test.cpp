@@ -233,7 +233,8 @@ TEST_CASE("the gradient norm's all-reduce is time of the optimizer, not of gradi
   // Four stages in one node; untied, so that nothing else is reduced. A ring of 4 pays 20 us here.
   TrainingConfig config = modest_run(1, 4);
   config.model.tied_embeddings = false;
-  config.model.precision = Precision::bf16;  // no loss scale, so no second all-reduce for infinities
+  config.model.precision =
+      Precision::bf16;  // no loss scale, so no second all-reduce for infinities
   System system = invented_system();
   SimTime const before = simulate(make_plan(config), system).breakdown.shares.optimizer;
   system.node.all_reduce.value.latency = {20e-6};

@@ -155,8 +155,9 @@ TEST_CASE("first and last stage sum the tied embedding's gradient, padded rows i
   REQUIRE(embedding_bytes(make_plan(config).ranks[0]) == 0);
 }
 
-TEST_CASE("every stage joins one all-reduce for the gradient norm, with fp16 one for infinities too",
-          "[plan]") {
+TEST_CASE(
+    "every stage joins one all-reduce for the gradient norm, with fp16 one for infinities too",
+    "[plan]") {
   TrainingConfig config = small_run(4);
   config.model.precision = GENERATE(Precision::fp16, Precision::bf16);
   for (RankPlan const& rank : make_plan(config).ranks) {
