@@ -1,11 +1,23 @@
 #include "libsim/engine/memory_walk.hpp"
 
+#include <vector>
+
 namespace stagecraft {
 
 MemoryWalk::MemoryWalk(CategoryBytes const& resident)
     : now_{resident}, sum_{resident.sum()}, activation_sum_{resident.activation_sum()} {
   memory_.at_peak = resident;
   peak_ = sum_;
+}
+
+void MemoryWalk::repeat_since(MemoryWalk const& then, int times) {
+  for (int i = 0; i < category_count; ++i) {
+    auto const category = static_cast<Category>(i);
+    now_[category] += times * (now_[category] - then.now_[category]);
+  }
+  sum_ += times * (sum_ - then.sum_);
+  activation_sum_ += times * (activation_sum_ - then.activation_sum_);
+  in_flight_ += times * (in_flight_ - then.in_flight_);
 }
 
 std::int16_t MessageMoves::make(Kind kind, Code const& code) {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <deque>
 
 #include "libsim/engine/memory_profile.hpp"
 #include "libsim/engine/rank_memory.hpp"
@@ -56,6 +56,11 @@ class MemoryWalk {
   }
   void end_chunk() { --in_flight_; }
 
+  /// What happened since the walk was as `then` happens `times` more times, of which nothing is
+  /// looked at. (What repeats changes memory steadily: its peak is in its first or in its last
+  /// time.)
+  void repeat_since(MemoryWalk const& then, int times);
+
   CategoryBytes const& now() const { return now_; }
   RankMemory const& result() const { return memory_; }
 
@@ -97,7 +102,7 @@ class MessageMoves {
 
   explicit MessageMoves(TrainingPlan const& plan) : plan_{plan} { places_.fill(none_); }
 
-  /// Valid until the next call. Pre: code.count() <= most.
+  /// Valid for as long as this object. Pre: code.count() <= most.
   MemoryMove const& of(Kind kind, Code const& code) {
     auto& place = places_[code_limit_ * static_cast<std::size_t>(kind) + code.value()];
     if (place == none_) place = make(kind, code);
@@ -110,7 +115,7 @@ class MessageMoves {
   static constexpr std::int16_t none_ = -1;
   static constexpr std::size_t code_limit_ = std::size_t{2} << 2 * most;
   TrainingPlan const& plan_;
-  std::vector<MemoryMove> moves_;
+  std::deque<MemoryMove> moves_;  ///< never moves what it holds
   std::array<std::int16_t, 3 * code_limit_> places_;
 };
 

@@ -1,5 +1,8 @@
 #include "libsim/engine/rank_track.hpp"
 
+#include <algorithm>
+#include <limits>
+
 #include "libsim/plan/stage_exchanges.hpp"
 #include "libsim/plan/step_program.hpp"
 
@@ -33,9 +36,11 @@ class TrackSink {
       return;
     }
     ++backwards_;
+    last_backward_ = run;
     if (works_.starts_reduction(run)) {
       works_.append_reduced_backward(run);
       take_steps();
+      can_repeat_ = false;
     } else {
       issue(works_.backward(run));
     }
@@ -64,6 +69,38 @@ class TrackSink {
     code_ = {};
   }
 
+  void begin_stretch() {
+    can_repeat_ = works_.are_alike();
+    stretch_.moves.clear();
+    stretch_.first_step = tracks_.steps.size();
+    stretch_.first_end = tracks_.ends.size();
+    stretch_.backwards = backwards_;
+    stretch_.memory = memory_;
+  }
+
+  int repeat(int times) {
+    bool const is_before_lap = loop_.has_loop() && !is_in_lap_;
+    int more = can_repeat_ ? times - 1 : 0;
+    if (backwards_ > stretch_.backwards) {
+      if (more > 0 && loop_.has_loop()) more = std::min(more, backwards_to_border() - 1);
+      if (more > 0) more = works_.repeat_backward(last_backward_, more);
+      backwards_ += more;
+    }
+    if (more == 0) return 1;
+    // The first time has been followed; then the last.
+    memory_.repeat_since(stretch_.memory, more - 1);
+    for (Move const& move : stretch_.moves) follow(move);
+    if (is_before_lap) {
+      for (std::size_t i = stretch_.first_end; i < tracks_.ends.size(); ++i) {
+        TrackEnd const& end = tracks_.ends[i];
+        tracks_.crossing[static_cast<std::size_t>(end.row)] += end.sends() ? more : -more;
+      }
+    }
+    auto const steps = static_cast<std::int16_t>(tracks_.steps.size() - stretch_.first_step);
+    tracks_.steps.push_back({.kind = TrackStep::Kind::repeat, .count = steps, .index = more + 1});
+    return more + 1;
+  }
+
   /// Takes the steps that have gathered in the rank plan.
   void take_steps() {
     for (Step const& step : rank_.steps) issue(step.work);
@@ -73,7 +110,7 @@ class TrackSink {
   /// Follows the memory of steps that stay in the rank plan.
   void pass_over(std::vector<Step> const& steps) {
     for (Step const& step : steps) {
-      if (step.kind == Step::Kind::run) move_memory(issued(step.work));
+      if (step.kind == Step::Kind::run) follow(issued(step.work).move);
     }
   }
 
@@ -91,13 +128,32 @@ class TrackSink {
       return;
     }
     tracks_.steps.push_back({.kind = TrackStep::Kind::border});
+    stretch_.first_step = tracks_.steps.size();  // a border is before the first step of a stretch
   }
 
+  /// Backwards from the beginning of the stretch to the next border, or many if there is none left.
+  int backwards_to_border() const {
+    int const border = is_in_lap_ ? lap_begin_ + loop_.lap_backwards : lap_begin_;
+    return is_after_lap_ ? std::numeric_limits<int>::max() : border - stretch_.backwards;
+  }
+
+  /// What a step means to memory.
+  struct Move {
+    MemoryMove const* memory;
+    int in_flight;  ///< 1: begins a chunk's stay, -1: ends it
+  };
   /// What issuing a work means here.
   struct Issued {
-    MemoryMove const* memory;
+    Move move;
     TrackStep::Kind kind;
-    std::int8_t in_flight;  ///< 1: begins a chunk's stay, -1: ends it
+  };
+  /// What has been written since a stretch began, and how things stood then.
+  struct Stretch {
+    std::vector<Move> moves;
+    std::size_t first_step = 0;
+    std::size_t first_end = 0;
+    int backwards = 0;
+    MemoryWalk memory{CategoryBytes{}};
   };
 
   Issued const& issued(std::int32_t number) {
@@ -108,29 +164,29 @@ class TrackSink {
       bool const ends = work.kind == Work::Kind::backward && work.first_block == 0;
       bool const on_compute = work.stream == Stream::compute;
       durations_.push_back(price.duration);
-      issued_.push_back({.memory = &price.memory,
-                         .kind = on_compute ? TrackStep::Kind::run : TrackStep::Kind::reduce,
-                         .in_flight = static_cast<std::int8_t>(work.kind == Work::Kind::forward ? 1
-                                                               : ends                           ? -1
-                                                                      : 0)});
+      int const in_flight = work.kind == Work::Kind::forward ? 1 : ends ? -1 : 0;
+      issued_.push_back({.move = {.memory = &price.memory, .in_flight = in_flight},
+                         .kind = on_compute ? TrackStep::Kind::run : TrackStep::Kind::reduce});
     }
     return issued_[index];
   }
 
-  void move_memory(Issued const& work) {
-    memory_.move(*work.memory, 0);
-    if (work.in_flight > 0) memory_.begin_chunk();
-    if (work.in_flight < 0) memory_.end_chunk();
+  void follow(Move const& move) {
+    memory_.move(*move.memory, 0);
+    if (move.in_flight > 0) memory_.begin_chunk();
+    if (move.in_flight < 0) memory_.end_chunk();
   }
 
   void issue(std::int32_t number) {
     Issued const& work = issued(number);
-    move_memory(work);
+    follow(work.move);
+    stretch_.moves.push_back(work.move);
     tracks_.steps.push_back({.kind = work.kind, .index = number});
   }
 
   void add(TrackStep::Kind kind, MemoryMove const& move, std::int32_t first, std::int32_t count) {
-    memory_.move(move, 0);
+    follow({.memory = &move, .in_flight = 0});
+    stretch_.moves.push_back({.memory = &move, .in_flight = 0});
     tracks_.steps.push_back(
         {.kind = kind, .count = static_cast<std::int16_t>(count), .index = first_end_ + first});
   }
@@ -139,8 +195,9 @@ class TrackSink {
     auto const boundaries = static_cast<std::int32_t>(tracks_.crossing.size() / 2);
     MessageMoves::Code code;
     for (std::int32_t i = first; i < first + count; ++i) {
-      code.add(end(i).row < boundaries ? Transfer::Payload::activation : Transfer::Payload::gradient,
-               end(i).sends() ? Transfer::End::send : Transfer::End::receive);
+      code.add(
+          end(i).row < boundaries ? Transfer::Payload::activation : Transfer::Payload::gradient,
+          end(i).sends() ? Transfer::End::send : Transfer::End::receive);
     }
     return code;
   }
@@ -166,7 +223,10 @@ class TrackSink {
   MemoryWalk memory_;
   std::vector<SimTime> durations_;
   std::vector<Issued> issued_;  ///< by work
-  MessageMoves::Code code_;     ///< of the transfers since the last post
+  Stretch stretch_;
+  ChunkRun last_backward_;
+  bool can_repeat_ = false;
+  MessageMoves::Code code_;  ///< of the transfers since the last post
   CategoryBytes at_lap_begin_;
   bool is_blocking_;
   std::int32_t first_end_;

@@ -22,6 +22,7 @@ struct TrackStep {
     exchange,  ///< blocking: post ends [index, index + count) and wait for them
     post,      ///< overlapped: start them
     wait,      ///< overlapped: wait for them
+    repeat,    ///< the `count` steps before it run `index` times in all
     border,    ///< of a lap: where the first begins, and where each ends
   };
   Kind kind = Kind::run;

@@ -69,7 +69,8 @@ class TrackWalk {
     SimTime busy{0};
     SimTime data_parallel_idle{0};
     SimTime busy_in_lap{0};
-    int border = -1;  ///< last one passed
+    std::int32_t times_left = 0;  ///< of the stretch that it repeats; 0 where it is in none
+    int border = -1;              ///< last one passed
   };
 
   void advance(std::size_t number) {
@@ -91,6 +92,10 @@ class TrackWalk {
             --rank.step;
             return;
           }
+          break;
+        case TrackStep::Kind::repeat:
+          if (rank.times_left == 0) rank.times_left = step.index;
+          if (--rank.times_left > 0) rank.step -= step.count + 1;
           break;
         case TrackStep::Kind::border:
           pass_border(number, rank);

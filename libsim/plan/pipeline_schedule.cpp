@@ -69,6 +69,9 @@ class StepSink {
     stage_.steps.push_back({.kind = ScheduleStep::Kind::wait, .first = first, .count = count});
   }
 
+  void begin_stretch() {}
+  int repeat(int /*times*/) { return 1; }
+
  private:
   StageSchedule& stage_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,6 +31,17 @@ class RankWorks {
   bool starts_reduction(ChunkRun const& run) {
     return overlaps_reduction_ && --backwards_left_[static_cast<std::size_t>(run.chunk)] == 0;
   }
+  /// Counts up to `more` further backwards of the chunk that are like the one before, and returns
+  /// how many are.
+  int repeat_backward(ChunkRun const& run, int more) {
+    if (!overlaps_reduction_) return more;
+    auto& left = backwards_left_[static_cast<std::size_t>(run.chunk)];
+    int const like = left > 1 ? std::min(more, left - 1) : 0;
+    left -= like;
+    return like;
+  }
+  /// Whether all microbatches of a chunk have the same works (but for the last backward).
+  bool are_alike() const { return window_store_ == 0; }
   /// Appends the steps of such a backward: each bucket's blocks, then its reduction.
   void append_reduced_backward(ChunkRun const& run);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -75,6 +76,9 @@ class StageWriter {
   /// A blocking joint call.
   void exchange() { wait(post()); }
 
+  void begin_stretch() { sink_.begin_stretch(); }
+  int repeat(int times) { return sink_.repeat(times); }
+
  private:
   int virtual_stage(ChunkRun const& run) const { return run.chunk * stages_ + stage_; }
 
@@ -115,22 +119,26 @@ int message_count(ScheduleShape const& shape);
 /// GPipe and 1F1B with blocking exchanges. Warm-up: receive, forward, send; steady: the forward's
 /// output goes out while the gradient comes in, then the backward's while the next input comes in;
 /// cool-down: receive, backward, send. GPipe has warm-up and cool-down only.
+/// Pre: one chunk.
 /// Source: Megatron-LM schedules.py, forward_backward_pipelining_without_interleaving.
 template <class Sink>
 void append_blocking_steps(StageWriter<Sink>& writer, VirtualOrder const& order, int warmup) {
-  for (int k = 0; k < warmup; ++k) {
+  for (int k = 0, times = 1; k < warmup; k += times) {
+    writer.begin_stretch();
     writer.receive_input_of(order.forward(k));
     writer.exchange();
     writer.run(order.forward(k));
     writer.send_output_of(order.forward(k));
     writer.exchange();
+    times = writer.repeat(warmup - k);
   }
   int const steady = order.size() - warmup;
   if (steady > 0) {
     writer.receive_input_of(order.forward(warmup));
     writer.exchange();
   }
-  for (int k = 0; k < steady; ++k) {
+  for (int k = 0, times = 1; k < steady; k += times) {
+    writer.begin_stretch();
     writer.run(order.forward(warmup + k));
     writer.send_output_of(order.forward(warmup + k));
     writer.receive_input_of(order.backward(k));
@@ -139,13 +147,16 @@ void append_blocking_steps(StageWriter<Sink>& writer, VirtualOrder const& order,
     writer.send_output_of(order.backward(k));
     if (k + 1 < steady) writer.receive_input_of(order.forward(warmup + k + 1));
     writer.exchange();
+    times = writer.repeat(std::max(1, steady - 1 - k));  // the last is on its own
   }
-  for (int k = steady; k < order.size(); ++k) {
+  for (int k = steady, times = 1; k < order.size(); k += times) {
+    writer.begin_stretch();
     writer.receive_input_of(order.backward(k));
     writer.exchange();
     writer.run(order.backward(k));
     writer.send_output_of(order.backward(k));
     writer.exchange();
+    times = writer.repeat(order.size() - k);
   }
 }
 
@@ -169,6 +180,14 @@ class InterleavedReceives {
     }
   }
 
+  /// For how many k on these receives are alike.
+  int alike_after_forward(int k) const {
+    return stage_ != 0 ? order_.alike(k + 1) : alike_behind(k);
+  }
+  int alike_after_backward(int k) const {
+    return stage_ != lead_ ? order_.alike(k + 1) : alike_behind(k);
+  }
+
   template <class Sink>
   void after_backward(StageWriter<Sink>& writer, int k) const {
     if (stage_ != lead_) {
@@ -182,6 +201,8 @@ class InterleavedReceives {
   }
 
  private:
+  int alike_behind(int k) const { return k < lead_ ? lead_ - k : order_.alike(k - lead_); }
+
   VirtualOrder const& order_;
   int lead_;
   int last_chunk_;
@@ -203,15 +224,19 @@ void append_interleaved_blocking_steps(StageWriter<Sink>& writer,
 
   writer.receive_input_of(order.forward(0));
   writer.exchange();
-  for (int k = 0; k < warmup; ++k) {
+  for (int k = 0, times = 1; k < warmup; k += times) {
+    writer.begin_stretch();
     writer.run(order.forward(k));
     writer.send_output_of(order.forward(k));
     receive.after_forward(writer, k);
     if (k + 1 == warmup && steady > 0) writer.receive_input_of(order.backward(0));
     writer.exchange();
+    times = writer.repeat(
+        std::min({order.alike(k), receive.alike_after_forward(k), std::max(1, warmup - 1 - k)}));
   }
-  for (int k = 0; k < steady; ++k) {
+  for (int k = 0, times = 1; k < steady; k += times) {
     int const forward = warmup + k;
+    writer.begin_stretch();
     writer.run(order.forward(forward));
     writer.run(order.backward(k));
     writer.send_output_of(order.forward(forward));
@@ -219,16 +244,21 @@ void append_interleaved_blocking_steps(StageWriter<Sink>& writer,
     if (k + 1 < steady) receive.after_forward(writer, forward);
     receive.after_backward(writer, k);
     writer.exchange();
+    times = writer.repeat(
+        std::min({order.alike(forward), order.alike(k), receive.alike_after_forward(forward),
+                  receive.alike_after_backward(k), std::max(1, steady - 1 - k)}));
   }
   if (steady == 0) {
     writer.receive_input_of(order.backward(0));
     writer.exchange();
   }
-  for (int k = steady; k < order.size(); ++k) {
+  for (int k = steady, times = 1; k < order.size(); k += times) {
+    writer.begin_stretch();
     writer.run(order.backward(k));
     writer.send_output_of(order.backward(k));
     receive.after_backward(writer, k);
     writer.exchange();
+    times = writer.repeat(std::min(order.alike(k), receive.alike_after_backward(k)));
   }
 }
 

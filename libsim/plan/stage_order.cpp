@@ -19,18 +19,27 @@ int warmup_forwards(ScheduleShape const& shape, int stage) {
   return forwards;
 }
 
-VirtualOrder::VirtualOrder(ScheduleShape const& shape) : chunks_{shape.chunks} {
+VirtualOrder::VirtualOrder(ScheduleShape const& shape)
+    : chunks_{shape.chunks},
+      group_{shape.kind == ScheduleKind::interleaved ? shape.group : shape.microbatches} {
   int const n = shape.microbatches;
-  int const group = shape.kind == ScheduleKind::interleaved ? shape.group : n;
   forwards_.reserve(static_cast<std::size_t>(n) * static_cast<std::size_t>(shape.chunks));
-  for (int first = 0; first < n; first += group) {
-    int const last = std::min(first + group, n);
+  for (int first = 0; first < n; first += group_) {
+    int const last = std::min(first + group_, n);
     for (int chunk = 0; chunk < shape.chunks; ++chunk) {
       for (int microbatch = first; microbatch < last; ++microbatch) {
         forwards_.push_back({ChunkRun::Kind::forward, microbatch, chunk});
       }
     }
   }
+}
+
+int VirtualOrder::alike(int k) const {
+  if (k >= size()) return 1;
+  if (chunks_ == 1) return size() - k;
+  int const first = k - k % (group_ * chunks_);  // of the group's forwards
+  int const microbatches = std::min(group_, (size() - first) / chunks_);
+  return microbatches - (k - first) % microbatches;
 }
 
 std::vector<ChunkRun> stage_order(VirtualOrder const& order, int warmup) {

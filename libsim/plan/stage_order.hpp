@@ -36,9 +36,13 @@ class VirtualOrder {
     ChunkRun const& mirrored = forwards_[static_cast<std::size_t>(k)];
     return {ChunkRun::Kind::backward, mirrored.microbatch, chunks_ - 1 - mirrored.chunk};
   }
+  /// How many forwards from the k-th on, and so how many backwards, are of the same chunk; 1 behind
+  /// the last.
+  int alike(int k) const;
 
  private:
   int chunks_;
+  int group_;
   std::vector<ChunkRun> forwards_;
 };
 

@@ -42,6 +42,9 @@ class RankSink {
         {.kind = Step::Kind::wait, .microbatch = -1, .first = first, .count = count});
   }
 
+  void begin_stretch() {}
+  int repeat(int /*times*/) { return 1; }
+
  private:
   RankPlan& rank_;
   RankWorks works_;
