@@ -53,16 +53,16 @@ SimTime CostModel::price(Op const& op) const {
                        std::max(compute, (op.traffic / streaming_rate(system_)).value));
   }
   if (op.gemm.batch > 0) {
-    std::int64_t const element = element_size(op.gemm.accumulate
-                                                  ? gradient_type(config_.model.precision)
-                                                  : activation_type(config_.model.precision));
+    std::int64_t const element =
+        element_size(op.gemm.accumulate ? gradient_type(config_.model.precision)
+                                        : activation_type(config_.model.precision));
     std::int64_t const output = op.gemm.batch * op.gemm.m * op.gemm.n * element;
     Bytes const epilogue{op.gemm.accumulate ? 2 * output : output};
     return to_sim_time(
         gemm_time(op.gemm, op.traffic, epilogue, config_.model.precision, system_).value);
   }
-  double const efficiency = op.draws_random ? constants.dropout_efficiency.value
-                                            : constants.stream_efficiency.value;
+  double const efficiency =
+      op.draws_random ? constants.dropout_efficiency.value : constants.stream_efficiency.value;
   BytesPerSecond const rate{system_.accelerator.bandwidth.value.value * efficiency};
   return to_sim_time(constants.kernel_launch.value.value + (op.traffic / rate).value);
 }
@@ -85,7 +85,8 @@ Seconds CostModel::collective_seconds(Op const& op) const {
       return time(parallel.tensor, parallel.data);
     case CollectiveGroup::embedding:
       return time(replica_stride * (parallel.pipeline - 1), 2);
-    // A scalar: only latencies count. Inside the node by its table, between the others by the network.
+    // A scalar: only latencies count. Inside the node by its table, between the others by the
+    // network.
     case CollectiveGroup::model:
       return Seconds{time(1, parallel.tensor).value +
                      time(replica_stride, parallel.pipeline).value};
@@ -96,7 +97,9 @@ Seconds CostModel::collective_seconds(Op const& op) const {
   return Seconds{0};
 }
 
-MessagePrice CostModel::price_message(TrainingPlan const& plan, int from_stage, int to_stage) const {
+MessagePrice CostModel::price_message(TrainingPlan const& plan,
+                                      int from_stage,
+                                      int to_stage) const {
   int const stride = config_.parallel.tensor * config_.parallel.data;
   int const per_node = system_.node.accelerators.value;
   bool const is_near = from_stage * stride / per_node == to_stage * stride / per_node;

@@ -6,8 +6,8 @@
 
 namespace stagecraft {
 
-/// Price of one message between two stages: it arrives latency + occupancy after it starts, and holds
-/// the sender's link for the occupancy.
+/// Price of one message between two stages: it arrives latency + occupancy after it starts, and
+/// holds the sender's link for the occupancy.
 struct MessagePrice {
   SimTime latency{0};
   SimTime occupancy{0};
@@ -16,8 +16,8 @@ struct MessagePrice {
 /// What everything in a plan costs on a system. Times are rounded to picoseconds once an op.
 ///
 /// Element-wise kernels: launch + traffic / (memory bandwidth x efficiency). GEMMs: gemm_time.
-/// Collectives: by where their ranks sit; ranks are numbered tensor fastest, then data, then pipeline,
-/// and fill nodes in that order.
+/// Collectives: by where their ranks sit; ranks are numbered tensor fastest, then data, then
+/// pipeline, and fill nodes in that order.
 class CostModel {
  public:
   /// Both must outlive the model. \throws std::invalid_argument when the system has no peak for the
@@ -27,11 +27,12 @@ class CostModel {
   /// Duration of an op alone on its rank. 0 for waits and holds.
   SimTime price(Op const& op) const;
 
-  /// Price of the hidden state sent from one stage to another, with the gather at its receiver where
-  /// messages are scattered.
+  /// Price of the hidden state sent from one stage to another, with the gather at its receiver
+  /// where messages are scattered.
   MessagePrice price_message(TrainingPlan const& plan, int from_stage, int to_stage) const;
 
-  /// Millionths of a kernel's speed that are lost while a collective of the tensor group runs beside it.
+  /// Millionths of a kernel's speed that are lost while a collective of the tensor group runs
+  /// beside it.
   int slowdown_millionths() const;
   /// The same under a gradient reduction over the replicas: over the network it takes fewer
   /// multiprocessors and less memory bandwidth.

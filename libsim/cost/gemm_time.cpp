@@ -18,23 +18,18 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b
 
 }  // namespace
 
-Seconds gemm_time(GemmShape const& gemm,
-                  Bytes traffic,
-                  Bytes output,
-                  Precision precision,
-                  System const& system) {
+Seconds gemm_time(
+    GemmShape const& gemm, Bytes traffic, Bytes output, Precision precision, System const& system) {
   Calibration const& constants = system.calibration;
   auto const processors = static_cast<std::int64_t>(system.accelerator.multiprocessors.value);
   double const peak = system.accelerator.peak.value.at(precision).value;
-  double const rate =
-      peak / static_cast<double>(processors) * constants.gemm_efficiency.value;
+  double const rate = peak / static_cast<double>(processors) * constants.gemm_efficiency.value;
   BytesPerSecond const stream{system.accelerator.bandwidth.value.value *
                               constants.stream_efficiency.value};
 
   double best = std::numeric_limits<double>::infinity();
   for (Tile const& tile : tiles) {
-    std::int64_t const count =
-        gemm.batch * divide_up(gemm.m, tile.m) * divide_up(gemm.n, tile.n);
+    std::int64_t const count = gemm.batch * divide_up(gemm.m, tile.m) * divide_up(gemm.n, tile.n);
     std::int64_t const waves = divide_up(count, processors);
     double const flops = 2.0 * static_cast<double>(tile.m * tile.n) * static_cast<double>(gemm.k);
     double const tile_rate = tile.is_small ? rate * constants.gemm_small_tile.value : rate;

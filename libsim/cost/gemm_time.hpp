@@ -8,19 +8,17 @@ namespace stagecraft {
 
 /// Time of a batched matrix product, launch included.
 ///
-/// The output is cut into tiles that the multiprocessors work on in waves; each wave pays a prologue and
-/// k steps of the main loop at the tile's share of peak. The best tile wins, as a library heuristic
-/// would choose. The epilogue's traffic (writing C, and reading it where it accumulates) is not hidden;
-/// the whole is never faster than `traffic` at the memory's streaming rate.
+/// The output is cut into tiles that the multiprocessors work on in waves; each wave pays a
+/// prologue and k steps of the main loop at the tile's share of peak. The best tile wins, as a
+/// library heuristic would choose. The epilogue's traffic (writing C, and reading it where it
+/// accumulates) is not hidden; the whole is never faster than `traffic` at the memory's streaming
+/// rate.
 ///
 /// `traffic` is the op's device-memory traffic, `output` the part of it that the epilogue moves.
 /// Pre: the accelerator has a peak for `precision`.
 /// Source: cost-model structure of CUTLASS's tile and wave quantisation (NVIDIA, "Matrix Multiplication
 /// Background User's Guide", 2023, sections 3 and 4).
-Seconds gemm_time(GemmShape const& gemm,
-                  Bytes traffic,
-                  Bytes output,
-                  Precision precision,
-                  System const& system);
+Seconds gemm_time(
+    GemmShape const& gemm, Bytes traffic, Bytes output, Precision precision, System const& system);
 
 }  // namespace stagecraft

@@ -10,25 +10,27 @@
 
 namespace stagecraft {
 
-/// When the ops of one pass of a block run, from the pass's start, nothing else running on the rank.
+/// When the ops of one pass of a block run, from the pass's start, nothing else running on the
+/// rank.
 struct PassTimes {
   std::vector<SimTime> start;  ///< of each op
   std::vector<SimTime> end;    ///< of each op
   SimTime duration{0};
-  SimTime forward{0};    ///< share of the compute stream's time that forward ops take, exposed
-                         ///< communication included; the three shares sum to the duration
+  SimTime forward{0};  ///< share of the compute stream's time that forward ops take, exposed
+                       ///< communication included; the three shares sum to the duration
   SimTime recompute{0};
   SimTime backward{0};
 };
 
 /// Plays one pass on the compute and the tensor-parallel stream.
 ///
-/// Collectives start once all compute issued before them is done, in order on their stream. Compute is
-/// slowed down while a collective runs beside it. The compute stream stands still at explicit waits.
+/// Collectives start once all compute issued before them is done, in order on their stream. Compute
+/// is slowed down while a collective runs beside it. The compute stream stands still at explicit
+/// waits.
 PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost);
 
-/// When the compute stream issues op `op` of a pass, and its buffers are allocated. A collective may
-/// start later, behind others on its stream.
+/// When the compute stream issues op `op` of a pass, and its buffers are allocated. A collective
+/// may start later, behind others on its stream.
 SimTime issue_time(std::vector<Op> const& ops, PassTimes const& times, std::size_t op);
 
 }  // namespace stagecraft

@@ -6,12 +6,12 @@
 
 namespace stagecraft {
 
-/// Matrix-product work of one iteration of the whole job, nothing recomputed (the paper's equation 7
-/// for its models).
+/// Matrix-product work of one iteration of the whole job, nothing recomputed (the paper's equation
+/// 7 for its models).
 double model_flops(TrainingPlan const& plan);
 
-/// Matrix-product work that the plan's programs really do: recompute, vocabulary padding and replicated
-/// heads included.
+/// Matrix-product work that the plan's programs really do: recompute, vocabulary padding and
+/// replicated heads included.
 double hardware_flops(TrainingPlan const& plan);
 
 /// The paper's printed hardware FLOPs: equation 8 with SP or TP and selective recompute of core

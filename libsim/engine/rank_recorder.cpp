@@ -111,7 +111,8 @@ class RankRecorder {
   /// down as a whole, as timeline.hpp says: what happens inside moves with it.
   SimTime at(SimTime start, SimTime offset, bool is_stretched) const {
     if (!is_stretched) return start + offset;
-    return slowed_end(start, offset, data_parallel_idle_, priced_.cost().data_parallel_slowdown_millionths());
+    return slowed_end(start, offset, data_parallel_idle_,
+                      priced_.cost().data_parallel_slowdown_millionths());
   }
 
   void add_transfers(Step const& step) {

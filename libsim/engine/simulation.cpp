@@ -34,9 +34,7 @@ class ResultObserver {
     if (step < memory_[r].peak_step) {
       peak_at_[r] = end;
     } else if (step == memory_[r].peak_step) {
-      peak_at_[r] = slowed_end(start,
-                               of_work.peak_offset,
-                               data_parallel_idle_[r],
+      peak_at_[r] = slowed_end(start, of_work.peak_offset, data_parallel_idle_[r],
                                priced_.cost().data_parallel_slowdown_millionths());
     }
     shares_[r] += of_work.shares;

@@ -17,8 +17,8 @@ struct StageResult {
   std::int32_t stage = 0;
   std::int64_t layers = 0;
   std::int32_t in_flight_chunks = 0;
-  SimTime busy{0};  ///< its compute stream, without any waiting
-  bool fits = true; ///< peak + reserve <= capacity
+  SimTime busy{0};   ///< its compute stream, without any waiting
+  bool fits = true;  ///< peak + reserve <= capacity
   CategoryBytes at_peak;
   SimTime peak_at{0};
   std::int64_t activation_peak = 0;
@@ -57,9 +57,9 @@ struct Simulation {
   Breakdown breakdown;
 
   double bubble_fraction() const {
-    return ideal.count() == 0
-               ? 0.0
-               : static_cast<double>((iteration - ideal).count()) / static_cast<double>(ideal.count());
+    return ideal.count() == 0 ? 0.0
+                              : static_cast<double>((iteration - ideal).count()) /
+                                    static_cast<double>(ideal.count());
   }
 };
 

@@ -40,10 +40,8 @@ WorkProfile profile_chunk(TrainingPlan const& plan,
     std::int64_t const peak_before = profile.memory.peak;
     profile.memory.append(memory);
     if (profile.memory.peak > peak_before) {
-      profile.peak_offset =
-          profile.duration + issue_time(plan.blocks[i].ops(pass),
-                                        times,
-                                        static_cast<std::size_t>(memory.peak_op));
+      profile.peak_offset = profile.duration + issue_time(plan.blocks[i].ops(pass), times,
+                                                          static_cast<std::size_t>(memory.peak_op));
     }
     profile.duration += times.duration;
     profile.shares += shares_of(plan.blocks[i], times);

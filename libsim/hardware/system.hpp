@@ -81,13 +81,13 @@ struct Calibration {
   Sourced<double> flash_forward_efficiency;   ///< of its work on half the square, fraction of peak
   Sourced<double> flash_backward_efficiency;  ///< likewise
   Sourced<Seconds> kernel_launch;             ///< launch and ramp, per kernel
-  Sourced<double> stream_efficiency;          ///< element-wise kernels, fraction of memory bandwidth
-  Sourced<double> dropout_efficiency;         ///< element-wise kernels that draw random numbers
-  Sourced<double> overlap_slowdown;           ///< fraction of a GEMM's speed lost under a collective
-  Sourced<double> network_slowdown;           ///< likewise, under a collective over the network
-  Sourced<Seconds> p2p_synchronisation;       ///< per pipeline exchange
-  Sourced<Seconds> iteration_overhead;        ///< fixed time per iteration
-  Sourced<Bytes> workspace;                   ///< GEMM workspace per rank
+  Sourced<double> stream_efficiency;     ///< element-wise kernels, fraction of memory bandwidth
+  Sourced<double> dropout_efficiency;    ///< element-wise kernels that draw random numbers
+  Sourced<double> overlap_slowdown;      ///< fraction of a GEMM's speed lost under a collective
+  Sourced<double> network_slowdown;      ///< likewise, under a collective over the network
+  Sourced<Seconds> p2p_synchronisation;  ///< per pipeline exchange
+  Sourced<Seconds> iteration_overhead;   ///< fixed time per iteration
+  Sourced<Bytes> workspace;              ///< GEMM workspace per rank
 
   friend bool operator==(Calibration const&, Calibration const&) = default;
 };

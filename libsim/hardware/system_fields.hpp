@@ -43,11 +43,9 @@ void visit_system(Visitor& visitor, AnySystem& system) {
     section.constant("gemm_efficiency", calibration.gemm_efficiency, efficiency_range);
     section.constant("gemm_small_tile", calibration.gemm_small_tile, efficiency_range);
     section.constant("gemm_tile_prologue", calibration.gemm_tile_prologue);
-    section.constant("flash_forward_efficiency",
-                     calibration.flash_forward_efficiency,
+    section.constant("flash_forward_efficiency", calibration.flash_forward_efficiency,
                      efficiency_range);
-    section.constant("flash_backward_efficiency",
-                     calibration.flash_backward_efficiency,
+    section.constant("flash_backward_efficiency", calibration.flash_backward_efficiency,
                      efficiency_range);
     section.constant("kernel_launch", calibration.kernel_launch);
     section.constant("stream_efficiency", calibration.stream_efficiency, efficiency_range);

@@ -18,11 +18,8 @@ TensorId heads_view(
   BlockShape const& shape = builder.shape();
   std::int64_t const d = shape.model.head_dim;
   std::int64_t const width = QkvWidths{shape}.all;
-  return builder.view(name,
-                      qkv,
-                      {shape.model.sequence, shape.micro, count, d},
-                      {shape.micro * width, width, d, 1},
-                      offset);
+  return builder.view(name, qkv, {shape.model.sequence, shape.micro, count, d},
+                      {shape.micro * width, width, d, 1}, offset);
 }
 
 void project_qkv(ProgramBuilder& builder, AttentionLayer& attention) {
@@ -31,27 +28,22 @@ void project_qkv(ProgramBuilder& builder, AttentionLayer& attention) {
   TensorId const qkv =
       column_parallel_forward(builder, attention.qkv, attention.input, {"core_attention", "qkv"});
   if (attention.qkv_bias != no_tensor) {
-    builder.add(OpKind::bias_add,
-                {"attention.qkv", "bias_add"},
-                Phase::forward,
-                {qkv, attention.qkv_bias},
-                {qkv});
+    builder.add(OpKind::bias_add, {"attention.qkv", "bias_add"}, Phase::forward,
+                {qkv, attention.qkv_bias}, {qkv});
   }
   attention.q = heads_view(builder, {"core_attention", "q"}, qkv, shape.heads(), 0);
   attention.k = heads_view(builder, {"core_attention", "k"}, qkv, shape.kv_heads(), widths.q);
   attention.v =
       heads_view(builder, {"core_attention", "v"}, qkv, shape.kv_heads(), widths.q + widths.kv);
   if (shape.model.positions == Positions::rotary) {
-    // Megatron's rotary embedding makes new tensors; v stays a view, so the whole qkv buffer lives on.
+    // Megatron's rotary embedding makes new tensors; v stays a view, so the whole qkv buffer lives
+    // on.
     TensorId const q =
         builder.make({"core_attention", "rotated_q"}, builder.tensor(attention.q).shape);
     TensorId const k =
         builder.make({"core_attention", "rotated_k"}, builder.tensor(attention.k).shape);
-    builder.add(OpKind::rotary,
-                {"attention.qkv", "rotary"},
-                Phase::forward,
-                {attention.q, attention.k},
-                {q, k});
+    builder.add(OpKind::rotary, {"attention.qkv", "rotary"}, Phase::forward,
+                {attention.q, attention.k}, {q, k});
     attention.q = q;
     attention.k = k;
   }
@@ -70,26 +62,20 @@ AttentionLayer make_attention(ProgramBuilder& builder) {
                              .valid_rows = published_qkv};
   AttentionLayer attention;
   attention.norm = make_norm(builder, "attention_norm");
-  attention.qkv.weight = builder.parameter({"attention.qkv", "weight"},
-                                           {widths.all, model.hidden},
-                                           {.published_elements = published_qkv * model.hidden,
-                                            .split = split});
+  attention.qkv.weight =
+      builder.parameter({"attention.qkv", "weight"}, {widths.all, model.hidden},
+                        {.published_elements = published_qkv * model.hidden, .split = split});
   if (model.biases) {
-    attention.qkv_bias = builder.parameter(
-        {"attention.qkv", "bias"},
-        {widths.all},
-        {.published_elements = published_qkv, .split = split});
+    attention.qkv_bias = builder.parameter({"attention.qkv", "bias"}, {widths.all},
+                                           {.published_elements = published_qkv, .split = split});
   }
-  attention.projection.weight =
-      builder.parameter({"attention.projection", "weight"},
-                        {model.hidden, widths.q},
-                        {.published_elements = model.hidden * model.heads * model.head_dim,
-                         .split = {.axis = ParameterSplit::Axis::columns,
-                                   .valid_rows = model.hidden}});
+  attention.projection.weight = builder.parameter(
+      {"attention.projection", "weight"}, {model.hidden, widths.q},
+      {.published_elements = model.hidden * model.heads * model.head_dim,
+       .split = {.axis = ParameterSplit::Axis::columns, .valid_rows = model.hidden}});
   if (model.biases) {
     attention.residual.bias = builder.parameter(
-        {"attention.projection", "bias"},
-        {model.hidden},
+        {"attention.projection", "bias"}, {model.hidden},
         {.published_elements = model.hidden, .partial_gradient = shape.sequence_parallel});
   }
   return attention;
@@ -104,8 +90,8 @@ TensorId attention_forward(
   builder.begin(Pass::forward, Module::core_attention, layer);
   core_attention_forward(builder, attention);
   builder.begin(Pass::forward, Module::attention_output, layer);
-  TensorId const projected = row_parallel_forward(
-      builder, attention.projection, attention.context, {"attention.projection", "output"});
+  TensorId const projected = row_parallel_forward(builder, attention.projection, attention.context,
+                                                  {"attention.projection", "output"});
   return residual_forward(builder, attention.residual, projected, x, y);
 }
 
@@ -116,35 +102,27 @@ TensorId attention_backward(ProgramBuilder& builder,
   BlockShape const& shape = builder.shape();
   builder.begin(Pass::backward, Module::attention_output, layer);
   TensorId const d_projected = residual_backward(builder, attention.residual, dy);
-  TensorId const d_context = row_parallel_backward(builder,
-                                                   attention.projection,
-                                                   attention.context,
-                                                   d_projected,
-                                                   {"core_attention", "context_gradient"});
+  TensorId const d_context =
+      row_parallel_backward(builder, attention.projection, attention.context, d_projected,
+                            {"core_attention", "context_gradient"});
   builder.begin(Pass::backward, Module::core_attention, layer);
   QkvGradients const gradients = core_attention_backward(builder, attention, d_context);
   builder.begin(Pass::backward, Module::attention_input, layer);
   if (shape.model.positions == Positions::rotary) {
-    builder.add(OpKind::rotary_backward,
-                {"attention.qkv", "rotary_backward"},
-                Phase::input_gradient,
-                {gradients.q, gradients.k},
-                {gradients.q, gradients.k});
+    builder.add(OpKind::rotary_backward, {"attention.qkv", "rotary_backward"},
+                Phase::input_gradient, {gradients.q, gradients.k}, {gradients.q, gradients.k});
   }
   TensorId const d_qkv = builder.make(
       {"attention.qkv", "output_gradient"},
       {shape.model.sequence, shape.micro, builder.tensor(attention.qkv.weight).shape[0]});
-  builder.add(OpKind::concatenate,
-              {"attention.qkv", "concatenate_gradients"},
-              Phase::input_gradient,
-              {gradients.q, gradients.k, gradients.v},
-              {d_qkv});
+  builder.add(OpKind::concatenate, {"attention.qkv", "concatenate_gradients"},
+              Phase::input_gradient, {gradients.q, gradients.k, gradients.v}, {d_qkv});
   bias_gradient(builder, "attention.qkv", d_qkv, attention.qkv_bias);
   TensorId const d_input = column_parallel_backward(builder, attention.qkv, attention.input, d_qkv);
   builder.begin(Pass::backward, Module::attention_norm, layer);
   TensorId const dx = norm_backward(builder, attention.norm, d_input);
-  builder.add(
-      OpKind::add, {"attention_norm", "residual_gradient"}, Phase::input_gradient, {dx, dy}, {dx});
+  builder.add(OpKind::add, {"attention_norm", "residual_gradient"}, Phase::input_gradient, {dx, dy},
+              {dx});
   return dx;
 }
 

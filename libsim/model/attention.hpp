@@ -6,8 +6,8 @@
 
 namespace stagecraft {
 
-/// Self-attention of one layer: QKV projection, core attention, output projection, dropout and residual
-/// add, with what forward keeps for backward. Heads are split over the tensor group.
+/// Self-attention of one layer: QKV projection, core attention, output projection, dropout and
+/// residual add, with what forward keeps for backward. Heads are split over the tensor group.
 struct AttentionLayer {
   NormLayer norm;
   Linear qkv{.owner = "attention.qkv"};
@@ -19,7 +19,8 @@ struct AttentionLayer {
   TensorId q = no_tensor;      ///< as core attention reads it, after rotary positions
   TensorId k = no_tensor;
   TensorId v = no_tensor;
-  TensorId k_full = no_tensor;  ///< repeated to every query head (grouped queries, unfused attention)
+  TensorId k_full =
+      no_tensor;  ///< repeated to every query head (grouped queries, unfused attention)
   TensorId v_full = no_tensor;
   TensorId q_by_head = no_tensor;  ///< views that unfused attention's GEMMs read: [b, a/t, s, d]
   TensorId k_by_head = no_tensor;
@@ -34,9 +35,13 @@ struct AttentionLayer {
 AttentionLayer make_attention(ProgramBuilder& builder);
 
 /// Forward of layer `layer`: the hidden state after the residual add, named `y`.
-TensorId attention_forward(ProgramBuilder& builder, AttentionLayer& attention, int layer, TensorId x, Name y);
+TensorId attention_forward(
+    ProgramBuilder& builder, AttentionLayer& attention, int layer, TensorId x, Name y);
 /// Backward: the gradient of x, that of the residual path included.
-TensorId attention_backward(ProgramBuilder& builder, AttentionLayer const& attention, int layer, TensorId dy);
+TensorId attention_backward(ProgramBuilder& builder,
+                            AttentionLayer const& attention,
+                            int layer,
+                            TensorId dy);
 
 /// softmax(q k^T / sqrt(d)) v, causal.
 ///
@@ -53,6 +58,8 @@ struct QkvGradients {
   TensorId k = no_tensor;
   TensorId v = no_tensor;
 };
-QkvGradients core_attention_backward(ProgramBuilder& builder, AttentionLayer const& attention, TensorId d_context);
+QkvGradients core_attention_backward(ProgramBuilder& builder,
+                                     AttentionLayer const& attention,
+                                     TensorId d_context);
 
 }  // namespace stagecraft

@@ -16,9 +16,9 @@ enum class Pass : std::uint8_t { forward, backward };
 /// One rank's share of a model, for one microbatch: the sizes that block programs are written in.
 struct BlockShape {
   ModelConfig model;
-  int tensor = 1;                   ///< t
-  bool sequence_parallel = false;   ///< norms, dropouts and residuals on s/t rows
-  std::int64_t micro = 1;           ///< b
+  int tensor = 1;                  ///< t
+  bool sequence_parallel = false;  ///< norms, dropouts and residuals on s/t rows
+  std::int64_t micro = 1;          ///< b
 
   std::int64_t heads() const { return model.heads / tensor; }
   /// Key and value heads of a rank; replicated where t exceeds their number.
@@ -54,18 +54,19 @@ struct Parameter {
   TensorId gradient = no_tensor;  ///< what weight-gradient kernels accumulate into
   /// Elements of the whole model's tensor, without padding and copies: what published counts count.
   std::int64_t published_elements = 0;
-  /// Its gradient is a partial sum on each tensor rank (norms and biases under sequence parallelism).
+  /// Its gradient is a partial sum on each tensor rank (norms and biases under sequence
+  /// parallelism).
   bool partial_gradient = false;
   bool tied_embedding = false;  ///< the word embedding that the head shares
   ParameterSplit split;
-  bool shared = false;          ///< a second use of a parameter that another block of the same rank owns
+  bool shared = false;  ///< a second use of a parameter that another block of the same rank owns
 };
 
 /// When a buffer of a block exists. Positions are op indices of a pass.
 ///
-/// A buffer is allocated just before the op at `allocate` and released right after the op at `release`.
-/// Rules: allocated at its first write; released after its last use, or after the wait for the last op
-/// of another stream that uses it. Made by derive_liveness, never written by hand.
+/// A buffer is allocated just before the op at `allocate` and released right after the op at
+/// `release`. Rules: allocated at its first write; released after its last use, or after the wait
+/// for the last op of another stream that uses it. Made by derive_liveness, never written by hand.
 struct BufferLife {
   static constexpr std::int32_t outside = -2;  ///< allocated or released by a neighbour
   TensorId buffer = no_tensor;
@@ -78,12 +79,12 @@ struct BufferLife {
   bool is_saved() const { return allocate_pass == Pass::forward && release_pass == Pass::backward; }
 };
 
-/// What one part of a model computes for one microbatch on one rank: the single description from which
-/// memory, FLOPs, time and kernels are derived.
+/// What one part of a model computes for one microbatch on one rank: the single description from
+/// which memory, FLOPs, time and kernels are derived.
 ///
 /// Blocks of a chunk run one after another, in model order forward and in reverse order backward; a
-/// block's output is the next block's input. Every block drains its tensor-parallel stream at the end
-/// of each pass.
+/// block's output is the next block's input. Every block drains its tensor-parallel stream at the
+/// end of each pass.
 struct BlockProgram {
   enum class Kind : std::uint8_t { inputs, embedding, layers, head };
   Kind kind = Kind::layers;
@@ -104,8 +105,8 @@ struct BlockProgram {
   std::vector<Op>& ops(Pass pass) { return pass == Pass::forward ? forward : backward; }
 };
 
-/// Bytes that a block keeps from forward to backward: its input, if backward reads it, included; its
-/// output is the next block's input.
+/// Bytes that a block keeps from forward to backward: its input, if backward reads it, included;
+/// its output is the next block's input.
 Bytes saved_bytes(BlockProgram const& block);
 
 /// Matrix-product work of all ops for which `counted(op)` holds, both passes.

@@ -52,10 +52,7 @@ BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy c
     stack.push_back({make_attention(builder), make_mlp(builder)});
     Layer& layer = stack.back();
     x = attention_forward(builder, layer.attention, i, x, {"mlp_norm", "input"});
-    x = mlp_forward(builder,
-                    layer.mlp,
-                    i,
-                    x,
+    x = mlp_forward(builder, layer.mlp, i, x,
                     i + 1 < layers ? Name{"layer", "output"} : Name{"block", "output"});
   }
   program.output = x;

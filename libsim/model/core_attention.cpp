@@ -13,24 +13,17 @@ TensorId by_head(ProgramBuilder& builder, std::string_view part, TensorId tokens
   if (tensor.buffer == tokens) {
     strides = {extents[1] * extents[2] * extents[3], extents[2] * extents[3], extents[3], 1};
   }
-  return builder.view({owner, part},
-                      tensor.buffer,
+  return builder.view({owner, part}, tensor.buffer,
                       {extents[1], extents[2], extents[0], extents[3]},
-                      {strides[1], strides[2], strides[0], strides[3]},
-                      tensor.offset);
+                      {strides[1], strides[2], strides[0], strides[3]}, tensor.offset);
 }
 
 /// A tensor [b, heads, s, d] that a GEMM wrote, as every other op reads it: [s, b, heads, d].
 TensorId by_token(ProgramBuilder& builder, std::string_view part, TensorId heads) {
   Shape const extents = builder.tensor(heads).shape;
-  return builder.view({owner, part},
-                      heads,
-                      {extents[2], extents[0], extents[1], extents[3]},
-                      {extents[3],
-                       extents[1] * extents[2] * extents[3],
-                       extents[2] * extents[3],
-                       1},
-                      0);
+  return builder.view(
+      {owner, part}, heads, {extents[2], extents[0], extents[1], extents[3]},
+      {extents[3], extents[1] * extents[2] * extents[3], extents[2] * extents[3], 1}, 0);
 }
 
 /// Sizes of the attention core on one rank.
@@ -59,52 +52,34 @@ void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
     Shape const full{core.s, core.b, core.heads, core.d};
     attention.k_full = builder.make({owner, "repeated_k"}, full);
     attention.v_full = builder.make({owner, "repeated_v"}, full);
-    builder.add(OpKind::repeat_heads,
-                {owner, "repeat_heads"},
-                Phase::forward,
-                {attention.k, attention.v},
-                {attention.k_full, attention.v_full});
+    builder.add(OpKind::repeat_heads, {owner, "repeat_heads"}, Phase::forward,
+                {attention.k, attention.v}, {attention.k_full, attention.v_full});
   }
   attention.q_by_head = by_head(builder, "q_by_head", attention.q);
   attention.k_by_head = by_head(builder, "k_by_head", attention.k_full);
   attention.v_by_head = by_head(builder, "v_by_head", attention.v_full);
   TensorId const scores = builder.make({owner, "scores"}, core.scores());
-  builder.gemm({owner, "scores"},
-               Phase::forward,
+  builder.gemm({owner, "scores"}, Phase::forward,
                {.batch = batch, .m = core.s, .n = core.s, .k = core.d, .transpose_b = true},
-               attention.q_by_head,
-               attention.k_by_head,
-               scores);
+               attention.q_by_head, attention.k_by_head, scores);
   attention.softmax_output = builder.make({owner, "softmax_output"}, core.scores());
-  Op& softmax = builder.add(OpKind::causal_softmax,
-                            {owner, "softmax"},
-                            Phase::forward,
-                            {scores},
+  Op& softmax = builder.add(OpKind::causal_softmax, {owner, "softmax"}, Phase::forward, {scores},
                             {attention.softmax_output});
   // The fused kernel reads only the lower triangle and writes the whole square.
   Bytes const square = builder.tensor(scores).bytes();
   softmax.traffic = Bytes{square.count() / 2 + square.count()};
   attention.dropout_output = attention.softmax_output;
   if (builder.shape().model.dropout > 0) {
-    attention.dropout_output = dropout_forward(builder,
-                                               {owner, "dropout"},
-                                               {owner, "dropout_output"},
-                                               {owner, "dropout_mask"},
-                                               attention.softmax_output,
-                                               attention.dropout_mask);
+    attention.dropout_output =
+        dropout_forward(builder, {owner, "dropout"}, {owner, "dropout_output"},
+                        {owner, "dropout_mask"}, attention.softmax_output, attention.dropout_mask);
   }
   TensorId const context = builder.make({owner, "context_by_head"}, core.by_head());
-  builder.gemm({owner, "context"},
-               Phase::forward,
-               {.batch = batch, .m = core.s, .n = core.d, .k = core.s},
-               attention.dropout_output,
-               attention.v_by_head,
-               context);
-  builder.add(OpKind::merge_heads,
-              {owner, "merge_heads"},
-              Phase::forward,
-              {by_token(builder, "context_by_token", context)},
-              {attention.context});
+  builder.gemm({owner, "context"}, Phase::forward,
+               {.batch = batch, .m = core.s, .n = core.d, .k = core.s}, attention.dropout_output,
+               attention.v_by_head, context);
+  builder.add(OpKind::merge_heads, {owner, "merge_heads"}, Phase::forward,
+              {by_token(builder, "context_by_token", context)}, {attention.context});
 }
 
 QkvGradients unfused_backward(ProgramBuilder& builder,
@@ -114,67 +89,45 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
   std::int64_t const batch = core.b * core.heads;
   std::int64_t const row = core.b * core.heads * core.d;
   // The batched GEMMs read the heads of d_context where they lie: no copy.
-  TensorId const d_by_head = builder.view({owner, "context_gradient_by_head"},
-                                          d_context,
-                                          core.by_head(),
-                                          {core.heads * core.d, core.d, row, 1},
-                                          0);
+  TensorId const d_by_head = builder.view({owner, "context_gradient_by_head"}, d_context,
+                                          core.by_head(), {core.heads * core.d, core.d, row, 1}, 0);
   TensorId probabilities = attention.dropout_output;
   if (builder.shape().model.dropout > 0 && attention.dropout_mask == no_tensor) {
     // Regenerated masks: only the softmax output was kept, its dropout is drawn again.
     TensorId no_mask = no_tensor;
-    probabilities = dropout_forward(builder,
-                                    {owner, "dropout_again"},
-                                    {owner, "dropout_output_again"},
-                                    {},
-                                    attention.softmax_output,
-                                    no_mask);
+    probabilities =
+        dropout_forward(builder, {owner, "dropout_again"}, {owner, "dropout_output_again"}, {},
+                        attention.softmax_output, no_mask);
     builder.program().tensors.back().category = Category::recomputed;
     builder.program().backward.back().phase = Phase::input_gradient;
   }
   TensorId d_dropped = builder.make({owner, "dropout_output_gradient"}, core.scores());
-  builder.gemm({owner, "dropout_output_gradient"},
-               Phase::input_gradient,
+  builder.gemm({owner, "dropout_output_gradient"}, Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.s, .k = core.d, .transpose_b = true},
-               d_by_head,
-               attention.v_by_head,
-               d_dropped);
+               d_by_head, attention.v_by_head, d_dropped);
   QkvGradients gradients;
   gradients.v = builder.make({owner, "v_gradient"}, core.by_head());
-  builder.gemm({owner, "v_gradient"},
-               Phase::input_gradient,
+  builder.gemm({owner, "v_gradient"}, Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s, .transpose_a = true},
-               probabilities,
-               d_by_head,
-               gradients.v);
-  TensorId const d_scores = builder.shape().model.dropout > 0
-                                ? dropout_backward(builder,
-                                                   {owner, "dropout_backward"},
-                                                   {owner, "scores_gradient"},
-                                                   d_dropped,
-                                                   attention.dropout_mask)
-                                : d_dropped;
-  Op& softmax = builder.add(OpKind::causal_softmax_backward,
-                            {owner, "softmax_backward"},
-                            Phase::input_gradient,
-                            {d_scores, attention.softmax_output},
-                            {d_scores});
+               probabilities, d_by_head, gradients.v);
+  TensorId const d_scores =
+      builder.shape().model.dropout > 0
+          ? dropout_backward(builder, {owner, "dropout_backward"}, {owner, "scores_gradient"},
+                             d_dropped, attention.dropout_mask)
+          : d_dropped;
+  Op& softmax =
+      builder.add(OpKind::causal_softmax_backward, {owner, "softmax_backward"},
+                  Phase::input_gradient, {d_scores, attention.softmax_output}, {d_scores});
   // Reads the lower triangles of both operands, writes the whole square.
   softmax.traffic = 2 * builder.tensor(d_scores).bytes();
   gradients.q = builder.make({owner, "q_gradient"}, core.by_head());
-  builder.gemm({owner, "q_gradient"},
-               Phase::input_gradient,
-               {.batch = batch, .m = core.s, .n = core.d, .k = core.s},
-               d_scores,
-               attention.k_by_head,
-               gradients.q);
+  builder.gemm({owner, "q_gradient"}, Phase::input_gradient,
+               {.batch = batch, .m = core.s, .n = core.d, .k = core.s}, d_scores,
+               attention.k_by_head, gradients.q);
   gradients.k = builder.make({owner, "k_gradient"}, core.by_head());
-  builder.gemm({owner, "k_gradient"},
-               Phase::input_gradient,
+  builder.gemm({owner, "k_gradient"}, Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s, .transpose_a = true},
-               d_scores,
-               attention.q_by_head,
-               gradients.k);
+               d_scores, attention.q_by_head, gradients.k);
   gradients.q = by_token(builder, "q_gradient_by_token", gradients.q);
   gradients.k = by_token(builder, "k_gradient_by_token", gradients.k);
   gradients.v = by_token(builder, "v_gradient_by_token", gradients.v);
@@ -182,11 +135,8 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
     Shape const groups{core.s, core.b, core.kv_heads, core.d};
     TensorId const dk = builder.make({owner, "grouped_k_gradient"}, groups);
     TensorId const dv = builder.make({owner, "grouped_v_gradient"}, groups);
-    builder.add(OpKind::repeat_heads_backward,
-                {owner, "repeat_heads_backward"},
-                Phase::input_gradient,
-                {gradients.k, gradients.v},
-                {dk, dv});
+    builder.add(OpKind::repeat_heads_backward, {owner, "repeat_heads_backward"},
+                Phase::input_gradient, {gradients.k, gradients.v}, {dk, dv});
     gradients.k = dk;
     gradients.v = dv;
   }
@@ -195,13 +145,9 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
 
 void flash_forward(ProgramBuilder& builder, AttentionLayer& attention) {
   Core const core{builder.shape()};
-  attention.log_sum_exp =
-      builder.make({owner, "log_sum_exp"},
-                   {core.b, core.heads, core.s},
-                   gradient_type(builder.shape().model.precision));
-  Op& op = builder.add(OpKind::flash_attention,
-                       {owner, "flash"},
-                       Phase::forward,
+  attention.log_sum_exp = builder.make({owner, "log_sum_exp"}, {core.b, core.heads, core.s},
+                                       gradient_type(builder.shape().model.precision));
+  Op& op = builder.add(OpKind::flash_attention, {owner, "flash"}, Phase::forward,
                        {attention.q, attention.k, attention.v},
                        {attention.context, attention.log_sum_exp});
   op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
@@ -217,16 +163,10 @@ QkvGradients flash_backward(ProgramBuilder& builder,
   gradients.q = builder.make({owner, "q_gradient"}, {core.s, core.b, core.heads, core.d});
   gradients.k = builder.make({owner, "k_gradient"}, {core.s, core.b, core.kv_heads, core.d});
   gradients.v = builder.make({owner, "v_gradient"}, {core.s, core.b, core.kv_heads, core.d});
-  Op& op = builder.add(OpKind::flash_attention_backward,
-                       {owner, "flash_backward"},
-                       Phase::input_gradient,
-                       {d_context,
-                        attention.q,
-                        attention.k,
-                        attention.v,
-                        attention.context,
-                        attention.log_sum_exp},
-                       {gradients.q, gradients.k, gradients.v});
+  Op& op = builder.add(
+      OpKind::flash_attention_backward, {owner, "flash_backward"}, Phase::input_gradient,
+      {d_context, attention.q, attention.k, attention.v, attention.context, attention.log_sum_exp},
+      {gradients.q, gradients.k, gradients.v});
   op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
   op.flops = op.gemm.flops() * 5 / 2;  // five GEMMs, the scores recomputed among them
   op.draws_random = builder.shape().model.dropout > 0;  // masks are always drawn again

@@ -15,55 +15,43 @@ Shape local_hidden(BlockShape const& shape) {
 
 TensorId load(ProgramBuilder& builder, OpKind kind, Name name) {
   BlockShape const& shape = builder.shape();
-  TensorId const tokens =
-      builder.make(name, {shape.model.sequence, shape.micro}, ElementType::i64);
+  TensorId const tokens = builder.make(name, {shape.model.sequence, shape.micro}, ElementType::i64);
   builder.add(kind, name, Phase::forward, {}, {tokens});
   return tokens;
 }
 
-TensorId word_embedding(ProgramBuilder& builder, Name name, std::int64_t published, HeadWeight weight) {
+TensorId word_embedding(ProgramBuilder& builder,
+                        Name name,
+                        std::int64_t published,
+                        HeadWeight weight) {
   BlockShape const& shape = builder.shape();
-  return builder.parameter(name,
-                           {shape.vocabulary(), shape.model.hidden},
-                           {.published_elements = published,
-                            .tied_embedding = shape.model.tied_embeddings,
-                            .shared = weight == HeadWeight::shared,
-                            .split = {.axis = ParameterSplit::Axis::rows,
-                                      .valid_rows = shape.model.vocabulary}});
+  return builder.parameter(
+      name, {shape.vocabulary(), shape.model.hidden},
+      {.published_elements = published,
+       .tied_embedding = shape.model.tied_embeddings,
+       .shared = weight == HeadWeight::shared,
+       .split = {.axis = ParameterSplit::Axis::rows, .valid_rows = shape.model.vocabulary}});
 }
 
 /// Rows looked up, summed over the vocabulary shards, with positions added; [s or s/t, b, h].
 TensorId look_up(ProgramBuilder& builder, TensorId tokens, TensorId table, TensorId positions) {
   BlockShape const& shape = builder.shape();
   TensorId const rows = builder.make({"embedding", "rows"}, whole_hidden(shape));
-  Op& lookup = builder.add(
-      OpKind::embedding, {"embedding", "lookup"}, Phase::forward, {tokens, table}, {rows});
+  Op& lookup = builder.add(OpKind::embedding, {"embedding", "lookup"}, Phase::forward,
+                           {tokens, table}, {rows});
   lookup.traffic = 2 * builder.tensor(rows).bytes();  // only the rows looked up are read
   bool const scatters_directly = shape.sequence_parallel && positions == no_tensor;
   if (scatters_directly) {
     TensorId const shard = builder.make({"embedding", "rows_shard"}, local_hidden(shape));
-    builder.collective(OpKind::reduce_scatter,
-                       {"embedding", "reduce_scatter"},
-                       Phase::forward,
-                       rows,
-                       shard,
-                       rows,
-                       Overlap::none);
+    builder.collective(OpKind::reduce_scatter, {"embedding", "reduce_scatter"}, Phase::forward,
+                       rows, shard, rows, Overlap::none);
     return shard;
   }
-  builder.collective(OpKind::all_reduce,
-                     {"embedding", "all_reduce"},
-                     Phase::forward,
-                     rows,
-                     rows,
-                     rows,
-                     Overlap::none);
+  builder.collective(OpKind::all_reduce, {"embedding", "all_reduce"}, Phase::forward, rows, rows,
+                     rows, Overlap::none);
   if (positions != no_tensor) {
-    builder.add(OpKind::add_positions,
-                {"embedding", "add_positions"},
-                Phase::forward,
-                {rows, positions},
-                {rows});
+    builder.add(OpKind::add_positions, {"embedding", "add_positions"}, Phase::forward,
+                {rows, positions}, {rows});
   }
   if (!shape.sequence_parallel) return rows;
   TensorId const shard = builder.make({"embedding", "rows_shard"}, local_hidden(shape));
@@ -72,43 +60,27 @@ TensorId look_up(ProgramBuilder& builder, TensorId tokens, TensorId table, Tenso
   return shard;
 }
 
-void embedding_backward(ProgramBuilder& builder,
-                        TensorId tokens,
-                        TensorId table,
-                        TensorId positions,
-                        TensorId dy) {
+void embedding_backward(
+    ProgramBuilder& builder, TensorId tokens, TensorId table, TensorId positions, TensorId dy) {
   BlockShape const& shape = builder.shape();
   TensorId whole = dy;
   if (shape.sequence_parallel) {
-    whole = builder.make({"embedding", "gathered_gradient"},
-                         whole_hidden(shape),
-                         builder.type(),
+    whole = builder.make({"embedding", "gathered_gradient"}, whole_hidden(shape), builder.type(),
                          Category::communication);
-    builder.collective(OpKind::all_gather,
-                       {"embedding", "all_gather_gradient"},
-                       Phase::input_gradient,
-                       dy,
-                       whole,
-                       whole,
-                       Overlap::none);
+    builder.collective(OpKind::all_gather, {"embedding", "all_gather_gradient"},
+                       Phase::input_gradient, dy, whole, whole, Overlap::none);
   }
   TensorId const gradient = builder.gradient_of(table);
-  Op& scatter = builder.add(OpKind::embedding_backward,
-                            {"embedding", "weight_gradient"},
-                            Phase::weight_gradient,
-                            {whole, tokens},
-                            {gradient});
+  Op& scatter = builder.add(OpKind::embedding_backward, {"embedding", "weight_gradient"},
+                            Phase::weight_gradient, {whole, tokens}, {gradient});
   // Every row of dy is read; on average 1/t of them are added to this rank's rows of the gradient.
   std::int64_t const elements = builder.tensor(whole).shape.elements();
   scatter.traffic =
       builder.tensor(whole).bytes() +
       Bytes{2 * elements / shape.tensor * element_size(builder.tensor(gradient).type)};
   if (positions != no_tensor) {
-    builder.add(OpKind::positions_gradient,
-                {"positions", "weight_gradient"},
-                Phase::weight_gradient,
-                {whole},
-                {builder.gradient_of(positions)});
+    builder.add(OpKind::positions_gradient, {"positions", "weight_gradient"},
+                Phase::weight_gradient, {whole}, {builder.gradient_of(positions)});
   }
 }
 
@@ -123,47 +95,35 @@ TensorId loss_forward(ProgramBuilder& builder, TensorId logits, TensorId labels)
     builder.add(OpKind::widen_logits, {"loss", "widen"}, Phase::forward, {logits}, {probabilities});
   }
   auto const reduce = [&](Name name, TensorId rows, Reduction reduction) {
-    Op* const op = builder.collective(
-        OpKind::all_reduce, name, Phase::forward, rows, rows, rows, Overlap::none);
+    Op* const op = builder.collective(OpKind::all_reduce, name, Phase::forward, rows, rows, rows,
+                                      Overlap::none);
     if (op != nullptr) op->reduction = reduction;
   };
   TensorId const maximum = builder.make({"loss", "maximum"}, row, wide);
-  builder.add(
-      OpKind::logits_maximum, {"loss", "maximum"}, Phase::forward, {probabilities}, {maximum});
+  builder.add(OpKind::logits_maximum, {"loss", "maximum"}, Phase::forward, {probabilities},
+              {maximum});
   reduce({"loss", "all_reduce_maximum"}, maximum, Reduction::maximum);
   TensorId const sum = builder.make({"loss", "sum"}, row, wide);
   TensorId const predicted = builder.make({"loss", "predicted"}, row, wide);
-  Op& exponentials = builder.add(OpKind::exponentials,
-                                 {"loss", "exponentials"},
-                                 Phase::forward,
-                                 {probabilities, maximum, labels},
-                                 {probabilities, sum, predicted});
+  Op& exponentials = builder.add(OpKind::exponentials, {"loss", "exponentials"}, Phase::forward,
+                                 {probabilities, maximum, labels}, {probabilities, sum, predicted});
   // Subtract (read, write), exponential (read, write), sum (read).
   exponentials.traffic = 5 * builder.tensor(probabilities).bytes();
   reduce({"loss", "all_reduce_predicted"}, predicted, Reduction::sum);
   reduce({"loss", "all_reduce_sum"}, sum, Reduction::sum);
   TensorId const loss = builder.make({"loss", "loss"}, row, wide);
-  builder.add(OpKind::cross_entropy,
-              {"loss", "cross_entropy"},
-              Phase::forward,
-              {probabilities, sum, predicted, labels},
-              {probabilities, loss});
+  builder.add(OpKind::cross_entropy, {"loss", "cross_entropy"}, Phase::forward,
+              {probabilities, sum, predicted, labels}, {probabilities, loss});
   return probabilities;
 }
 
 TensorId loss_backward(ProgramBuilder& builder, TensorId probabilities, TensorId labels) {
-  builder.add(OpKind::cross_entropy_backward,
-              {"loss", "cross_entropy_backward"},
-              Phase::input_gradient,
-              {probabilities, labels},
-              {probabilities});
+  builder.add(OpKind::cross_entropy_backward, {"loss", "cross_entropy_backward"},
+              Phase::input_gradient, {probabilities, labels}, {probabilities});
   if (builder.tensor(probabilities).type == builder.type()) return probabilities;
   TensorId const d_logits =
       builder.make({"head.logits", "output_gradient"}, builder.tensor(probabilities).shape);
-  builder.add(OpKind::narrow_logits,
-              {"loss", "narrow"},
-              Phase::input_gradient,
-              {probabilities},
+  builder.add(OpKind::narrow_logits, {"loss", "narrow"}, Phase::input_gradient, {probabilities},
               {d_logits});
   return d_logits;
 }
@@ -185,12 +145,11 @@ void write_embedding(ProgramBuilder& builder) {
   BlockShape const& shape = builder.shape();
   ModelConfig const& model = shape.model;
   BlockProgram& program = builder.program();
-  TensorId const table =
-      word_embedding(builder, {"embedding", "weight"}, model.vocabulary * model.hidden, HeadWeight::own);
+  TensorId const table = word_embedding(builder, {"embedding", "weight"},
+                                        model.vocabulary * model.hidden, HeadWeight::own);
   TensorId const positions =
       model.positions == Positions::learned
-          ? builder.parameter({"positions", "weight"},
-                              {model.sequence, model.hidden},
+          ? builder.parameter({"positions", "weight"}, {model.sequence, model.hidden},
                               {.published_elements = model.sequence * model.hidden})
           : no_tensor;
 
@@ -198,22 +157,18 @@ void write_embedding(ProgramBuilder& builder) {
   TensorId const tokens = load(builder, OpKind::load_tokens, {"embedding", "tokens"});
   TensorId const rows = look_up(builder, tokens, table, positions);
   TensorId mask = no_tensor;
-  program.output = model.dropout > 0 ? dropout_forward(builder,
-                                                       {"embedding", "dropout"},
-                                                       {"embedding", "output"},
-                                                       {"embedding", "dropout_mask"},
-                                                       rows,
-                                                       mask)
-                                     : rows;
+  program.output = model.dropout > 0
+                       ? dropout_forward(builder, {"embedding", "dropout"}, {"embedding", "output"},
+                                         {"embedding", "dropout_mask"}, rows, mask)
+                       : rows;
 
   builder.begin(Pass::backward, Module::embedding, 0);
   program.grad_output = builder.make({"embedding", "output_gradient"}, local_hidden(shape));
-  TensorId const d_rows = model.dropout > 0 ? dropout_backward(builder,
-                                                               {"embedding", "dropout_backward"},
-                                                               {"embedding", "rows_gradient"},
-                                                               program.grad_output,
-                                                               mask)
-                                            : program.grad_output;
+  TensorId const d_rows =
+      model.dropout > 0
+          ? dropout_backward(builder, {"embedding", "dropout_backward"},
+                             {"embedding", "rows_gradient"}, program.grad_output, mask)
+          : program.grad_output;
   embedding_backward(builder, tokens, table, positions, d_rows);
 }
 
@@ -223,10 +178,9 @@ void write_head(ProgramBuilder& builder, HeadWeight weight) {
   BlockProgram& program = builder.program();
   NormLayer norm = make_norm(builder, "final_norm");
   Linear const logits{.owner = "head.logits",
-                      .weight = word_embedding(builder,
-                                               {"head.logits", "weight"},
-                                               model.tied_embeddings ? 0 : model.vocabulary * model.hidden,
-                                               weight)};
+                      .weight = word_embedding(
+                          builder, {"head.logits", "weight"},
+                          model.tied_embeddings ? 0 : model.vocabulary * model.hidden, weight)};
 
   builder.begin(Pass::forward, Module::final_norm, 0);
   program.input = builder.make({"final_norm", "input"}, local_hidden(shape));

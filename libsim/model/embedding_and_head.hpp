@@ -4,7 +4,8 @@
 
 namespace stagecraft {
 
-/// Token (and learned position) embedding and its dropout: what the first stage does before its layers.
+/// Token (and learned position) embedding and its dropout: what the first stage does before its
+/// layers.
 ///
 /// Writes  the hidden state [s or s/t, b, h]; keeps the token ids (8 bytes each) and the dropout mask.
 /// Source: Korthikanti et al. 2022, section 4.3; Megatron-LM Embedding and VocabParallelEmbedding.
@@ -13,8 +14,8 @@ void write_embedding(ProgramBuilder& builder);
 /// Whether the head's weight is the word embedding held by another block of the same rank.
 enum class HeadWeight : std::uint8_t { own, shared };
 
-/// Final norm, output projection onto the vocabulary and cross entropy: what the last stage does after
-/// its layers.
+/// Final norm, output projection onto the vocabulary and cross entropy: what the last stage does
+/// after its layers.
 ///
 /// Writes  logits [s, b, v/t], widened to fp32 and turned into the softmax in place; keeps it, the
 ///         normed hidden state and the norm's input. Every separate kernel of Megatron's unfused

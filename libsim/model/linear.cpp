@@ -44,65 +44,53 @@ TensorId reduce(ProgramBuilder& builder,
                 std::int64_t features,
                 Overlap overlap) {
   if (!builder.shape().sequence_parallel) {
-    builder.collective(
-        OpKind::all_reduce, {owner, "all_reduce"}, phase, partial, partial, partial, overlap);
+    builder.collective(OpKind::all_reduce, {owner, "all_reduce"}, phase, partial, partial, partial,
+                       overlap);
     return partial;
   }
   TensorId const shard = builder.make(name, local(builder, features));
-  builder.collective(
-      OpKind::reduce_scatter, {owner, "reduce_scatter"}, phase, partial, shard, partial, overlap);
+  builder.collective(OpKind::reduce_scatter, {owner, "reduce_scatter"}, phase, partial, shard,
+                     partial, overlap);
   return shard;
 }
 
 void product(ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId y) {
-  builder.gemm({linear.owner, "forward"},
-               Phase::forward,
+  builder.gemm({linear.owner, "forward"}, Phase::forward,
                {.batch = 1,
                 .m = rows(builder),
                 .n = width(builder, linear),
                 .k = depth(builder, linear),
                 .transpose_b = true},
-               x,
-               linear.weight,
-               y);
+               x, linear.weight, y);
 }
 
 void input_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy, TensorId dx) {
-  builder.gemm({linear.owner, "input_gradient"},
-               Phase::input_gradient,
-               {.batch = 1,
-                .m = rows(builder),
-                .n = depth(builder, linear),
-                .k = width(builder, linear)},
-               dy,
-               linear.weight,
-               dx);
+  builder.gemm(
+      {linear.owner, "input_gradient"}, Phase::input_gradient,
+      {.batch = 1, .m = rows(builder), .n = depth(builder, linear), .k = width(builder, linear)},
+      dy, linear.weight, dx);
 }
 
 void weight_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy, TensorId x) {
-  builder.gemm({linear.owner, "weight_gradient"},
-               Phase::weight_gradient,
+  builder.gemm({linear.owner, "weight_gradient"}, Phase::weight_gradient,
                {.batch = 1,
                 .m = width(builder, linear),
                 .n = depth(builder, linear),
                 .k = rows(builder),
                 .transpose_a = true,
                 .accumulate = true},
-               dy,
-               x,
-               builder.gradient_of(linear.weight));
+               dy, x, builder.gradient_of(linear.weight));
 }
 
 }  // namespace
 
-TensorId column_parallel_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y) {
-  TensorId const gathered = gather(builder,
-                                   {linear.owner, "gathered_input"},
-                                   {linear.owner, "all_gather"},
-                                   Phase::forward,
-                                   x,
-                                   depth(builder, linear),
-                                   Overlap::none);
+TensorId column_parallel_forward(ProgramBuilder& builder,
+                                 Linear const& linear,
+                                 TensorId x,
+                                 Name y) {
+  TensorId const gathered =
+      gather(builder, {linear.owner, "gathered_input"}, {linear.owner, "all_gather"},
+             Phase::forward, x, depth(builder, linear), Overlap::none);
   TensorId const result = builder.make(y, whole(builder, width(builder, linear)));
   product(builder, linear, gathered, result);
   return result;
@@ -113,22 +101,13 @@ TensorId column_parallel_backward(ProgramBuilder& builder,
                                   TensorId x,
                                   TensorId dy) {
   std::int64_t const features = depth(builder, linear);
-  TensorId const gathered = gather(builder,
-                                   {linear.owner, "regathered_input"},
-                                   {linear.owner, "all_gather_again"},
-                                   Phase::weight_gradient,
-                                   x,
-                                   features,
-                                   Overlap::behind_compute);
+  TensorId const gathered =
+      gather(builder, {linear.owner, "regathered_input"}, {linear.owner, "all_gather_again"},
+             Phase::weight_gradient, x, features, Overlap::behind_compute);
   TensorId const partial = builder.make({linear.owner, "input_gradient"}, whole(builder, features));
   input_gradient(builder, linear, dy, partial);
-  TensorId const dx = reduce(builder,
-                             {linear.owner, "input_gradient_shard"},
-                             linear.owner,
-                             Phase::input_gradient,
-                             partial,
-                             features,
-                             Overlap::behind_compute);
+  TensorId const dx = reduce(builder, {linear.owner, "input_gradient_shard"}, linear.owner,
+                             Phase::input_gradient, partial, features, Overlap::behind_compute);
   weight_gradient(builder, linear, dy, gathered);
   return dx;
 }
@@ -136,24 +115,15 @@ TensorId column_parallel_backward(ProgramBuilder& builder,
 TensorId row_parallel_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y) {
   TensorId const partial = builder.make(y, whole(builder, width(builder, linear)));
   product(builder, linear, x, partial);
-  return reduce(builder,
-                {linear.owner, "output_shard"},
-                linear.owner,
-                Phase::forward,
-                partial,
-                width(builder, linear),
-                Overlap::none);
+  return reduce(builder, {linear.owner, "output_shard"}, linear.owner, Phase::forward, partial,
+                width(builder, linear), Overlap::none);
 }
 
 TensorId row_parallel_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx) {
-  TensorId const gathered = gather(builder,
-                                   {linear.owner, "gathered_gradient"},
-                                   {linear.owner, "all_gather_gradient"},
-                                   Phase::input_gradient,
-                                   dy,
-                                   width(builder, linear),
-                                   Overlap::none);
+  TensorId const gathered =
+      gather(builder, {linear.owner, "gathered_gradient"}, {linear.owner, "all_gather_gradient"},
+             Phase::input_gradient, dy, width(builder, linear), Overlap::none);
   TensorId const result = builder.make(dx, whole(builder, depth(builder, linear)));
   input_gradient(builder, linear, gathered, result);
   weight_gradient(builder, linear, gathered, x);

@@ -7,8 +7,9 @@
 
 namespace stagecraft {
 
-/// A linear layer whose weight [width, depth] is split over the tensor group: by rows (column parallel
-/// in Megatron's terms) or by columns (row parallel). Activations are [s, b, depth] -> [s, b, width].
+/// A linear layer whose weight [width, depth] is split over the tensor group: by rows (column
+/// parallel in Megatron's terms) or by columns (row parallel). Activations are [s, b, depth] -> [s,
+/// b, width].
 struct Linear {
   std::string_view owner;  ///< e.g. "attention.qkv"
   TensorId weight = no_tensor;
@@ -23,18 +24,21 @@ TensorId column_parallel_forward(ProgramBuilder& builder, Linear const& linear, 
 
 /// dx = dy W summed over the group, dW += dy^T x.
 ///
-/// Without sequence parallelism dx is all-reduced behind the weight-gradient GEMM. With it, the saved
-/// shard of x is gathered again behind the input-gradient GEMM, and dx is reduce-scattered behind the
-/// weight-gradient GEMM.
+/// Without sequence parallelism dx is all-reduced behind the weight-gradient GEMM. With it, the
+/// saved shard of x is gathered again behind the input-gradient GEMM, and dx is reduce-scattered
+/// behind the weight-gradient GEMM.
 /// Source: Megatron-LM, LinearWithGradAccumulationAndAsyncCommunication.backward.
-TensorId column_parallel_backward(ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy);
+TensorId column_parallel_backward(ProgramBuilder& builder,
+                                  Linear const& linear,
+                                  TensorId x,
+                                  TensorId dy);
 
 /// y = x W^T summed over the group, with W split by columns: all-reduced, or reduce-scattered to
 /// [s/t, b, width] with sequence parallelism. Not overlapped.
 TensorId row_parallel_forward(ProgramBuilder& builder, Linear const& linear, TensorId x, Name y);
 
-/// dx = dy W, dW += dy^T x; with sequence parallelism dy is gathered first, not overlapped. `dx` names
-/// the result.
+/// dx = dy W, dW += dy^T x; with sequence parallelism dy is gathered first, not overlapped. `dx`
+/// names the result.
 TensorId row_parallel_backward(
     ProgramBuilder& builder, Linear const& linear, TensorId x, TensorId dy, Name dx);
 

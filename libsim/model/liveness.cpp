@@ -20,7 +20,8 @@ bool touches(BlockProgram const& block, TensorList const& ids, TensorList const&
   });
 }
 
-/// Whether a compute op must come after the collective: it uses the result, or overwrites an operand.
+/// Whether a compute op must come after the collective: it uses the result, or overwrites an
+/// operand.
 bool conflicts(BlockProgram const& block, Op const& op, Op const& collective) {
   return touches(block, op.reads, collective.writes) ||
          touches(block, op.writes, collective.writes) ||

@@ -18,26 +18,21 @@ MlpLayer make_mlp(ProgramBuilder& builder) {
                              .valid_rows = branches * model.ffn_hidden};
   MlpLayer mlp;
   mlp.norm = make_norm(builder, "mlp_norm");
-  mlp.up.weight =
-      builder.parameter({"mlp.up", "weight"},
-                        {branches * shape.ffn(), model.hidden},
-                        {.published_elements = branches * model.ffn_hidden * model.hidden,
-                         .split = split});
+  mlp.up.weight = builder.parameter(
+      {"mlp.up", "weight"}, {branches * shape.ffn(), model.hidden},
+      {.published_elements = branches * model.ffn_hidden * model.hidden, .split = split});
   if (model.biases) {
-    mlp.up_bias = builder.parameter({"mlp.up", "bias"},
-                                    {branches * shape.ffn()},
-                                    {.published_elements = branches * model.ffn_hidden,
-                                     .split = split});
+    mlp.up_bias =
+        builder.parameter({"mlp.up", "bias"}, {branches * shape.ffn()},
+                          {.published_elements = branches * model.ffn_hidden, .split = split});
   }
-  mlp.down.weight = builder.parameter({"mlp.down", "weight"},
-                                      {model.hidden, shape.ffn()},
-                                      {.published_elements = model.hidden * model.ffn_hidden,
-                                       .split = {.axis = ParameterSplit::Axis::columns,
-                                                 .valid_rows = model.hidden}});
+  mlp.down.weight = builder.parameter(
+      {"mlp.down", "weight"}, {model.hidden, shape.ffn()},
+      {.published_elements = model.hidden * model.ffn_hidden,
+       .split = {.axis = ParameterSplit::Axis::columns, .valid_rows = model.hidden}});
   if (model.biases) {
     mlp.residual.bias = builder.parameter(
-        {"mlp.down", "bias"},
-        {model.hidden},
+        {"mlp.down", "bias"}, {model.hidden},
         {.published_elements = model.hidden, .partial_gradient = shape.sequence_parallel});
   }
   return mlp;
@@ -52,11 +47,8 @@ TensorId mlp_forward(ProgramBuilder& builder, MlpLayer& mlp, int layer, TensorId
       column_parallel_forward(builder, mlp.up, mlp.input, {"mlp.activation", "input"});
   mlp.activation_output =
       builder.make({"mlp.down", "input"}, {shape.model.sequence, shape.micro, shape.ffn()});
-  builder.add(is_gated(builder) ? OpKind::swiglu : OpKind::gelu,
-              {"mlp.activation", "forward"},
-              Phase::forward,
-              {mlp.activation_input, mlp.up_bias},
-              {mlp.activation_output});
+  builder.add(is_gated(builder) ? OpKind::swiglu : OpKind::gelu, {"mlp.activation", "forward"},
+              Phase::forward, {mlp.activation_input, mlp.up_bias}, {mlp.activation_output});
   TensorId const down =
       row_parallel_forward(builder, mlp.down, mlp.activation_output, {"mlp.down", "output"});
   builder.begin(Pass::forward, Module::mlp_output, layer);
@@ -72,16 +64,14 @@ TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, T
   TensorId const d_up = builder.make({"mlp.activation", "input_gradient"},
                                      builder.tensor(mlp.activation_input).shape);
   builder.add(is_gated(builder) ? OpKind::swiglu_backward : OpKind::gelu_backward,
-              {"mlp.activation", "backward"},
-              Phase::input_gradient,
-              {d_activation, mlp.activation_input, mlp.up_bias},
-              {d_up});
+              {"mlp.activation", "backward"}, Phase::input_gradient,
+              {d_activation, mlp.activation_input, mlp.up_bias}, {d_up});
   bias_gradient(builder, "mlp.up", d_up, mlp.up_bias);
   TensorId const d_input = column_parallel_backward(builder, mlp.up, mlp.input, d_up);
   builder.begin(Pass::backward, Module::mlp_norm, layer);
   TensorId const dx = norm_backward(builder, mlp.norm, d_input);
-  builder.add(
-      OpKind::add, {"mlp_norm", "residual_gradient"}, Phase::input_gradient, {dx, dy}, {dx});
+  builder.add(OpKind::add, {"mlp_norm", "residual_gradient"}, Phase::input_gradient, {dx, dy},
+              {dx});
   return dx;
 }
 

@@ -6,8 +6,9 @@
 
 namespace stagecraft {
 
-/// The MLP of one layer: h -> f, GeLU or SwiGLU, f -> h, dropout and residual add, with what forward
-/// keeps for backward. f is split over the tensor group; SwiGLU's first product is 2 f wide.
+/// The MLP of one layer: h -> f, GeLU or SwiGLU, f -> h, dropout and residual add, with what
+/// forward keeps for backward. f is split over the tensor group; SwiGLU's first product is 2 f
+/// wide.
 struct MlpLayer {
   NormLayer norm;
   Linear up{.owner = "mlp.up"};

@@ -70,22 +70,22 @@ enum class OpKind : std::uint8_t {
   slice,                     ///< x -> this rank's 1/t of it
   widen_logits,              ///< logits -> fp32 logits
   logits_maximum,            ///< logits -> maximum a row
-  exponentials,              ///< logits, maximum, labels -> exponentials in place; sum and label's logit a row
-  cross_entropy,             ///< exponentials, their sum, the label's logit, labels -> softmax in place, loss
-  cross_entropy_backward,    ///< softmax, labels -> d logits, in place
-  narrow_logits,             ///< fp32 d logits -> d logits
-  all_reduce,                ///< x -> x, in place, summed (or maximum) over the group
-  all_gather,                ///< shard -> whole
-  reduce_scatter,            ///< whole -> shard
-  wait,                      ///< the compute stream waits for one op of another stream
-  hold,                      ///< nothing; its operands live until here
-  zero_gradients,            ///< step ops from here on: all gradients of the rank
-  scale_gradients,           ///< a bucket's gradients times 1/d, before their reduction
-  unscale_gradients,         ///< the rank's shard divided by the loss scale; notes infinities (fp16)
-  gradient_norm,             ///< sum of squares over the rank's shard
-  clip_gradients,            ///< the rank's shard times the clipping coefficient
-  adam,                      ///< updates master copy and moments of the rank's shard
-  narrow_parameters,         ///< master copy of the rank's shard to 16-bit parameters
+  exponentials,   ///< logits, maximum, labels -> exponentials in place; sum and label's logit a row
+  cross_entropy,  ///< exponentials, their sum, the label's logit, labels -> softmax in place, loss
+  cross_entropy_backward,  ///< softmax, labels -> d logits, in place
+  narrow_logits,           ///< fp32 d logits -> d logits
+  all_reduce,              ///< x -> x, in place, summed (or maximum) over the group
+  all_gather,              ///< shard -> whole
+  reduce_scatter,          ///< whole -> shard
+  wait,                    ///< the compute stream waits for one op of another stream
+  hold,                    ///< nothing; its operands live until here
+  zero_gradients,          ///< step ops from here on: all gradients of the rank
+  scale_gradients,         ///< a bucket's gradients times 1/d, before their reduction
+  unscale_gradients,       ///< the rank's shard divided by the loss scale; notes infinities (fp16)
+  gradient_norm,           ///< sum of squares over the rank's shard
+  clip_gradients,          ///< the rank's shard times the clipping coefficient
+  adam,                    ///< updates master copy and moments of the rank's shard
+  narrow_parameters,       ///< master copy of the rank's shard to 16-bit parameters
 };
 
 std::string_view name_of(OpKind kind);
@@ -147,11 +147,11 @@ class TensorList {
 
 /// One kernel or collective of a block program.
 ///
-/// Issue order is the order of a pass's list. An op on the compute stream starts when the one before it
-/// is done. A collective starts once all compute issued before it is done, in order on its own stream;
-/// the compute stream meets it again at an explicit wait. Operands of rank four are views or tensors
-/// that a GEMM reads as [batch, heads, rows, columns] by their strides; every other op sees
-/// [sequence, batch, heads, head_dim].
+/// Issue order is the order of a pass's list. An op on the compute stream starts when the one
+/// before it is done. A collective starts once all compute issued before it is done, in order on
+/// its own stream; the compute stream meets it again at an explicit wait. Operands of rank four are
+/// views or tensors that a GEMM reads as [batch, heads, rows, columns] by their strides; every
+/// other op sees [sequence, batch, heads, head_dim].
 struct Op {
   OpKind kind = OpKind::hold;
   Name name;  ///< e.g. attention.qkv.weight_gradient
@@ -161,14 +161,15 @@ struct Op {
   std::int32_t layer = 0;  ///< of the block, from 0
   TensorList reads;
   TensorList writes;
-  GemmShape gemm;           ///< gemm only
-  std::int64_t flops = 0;   ///< matrix-product work; element-wise work is not counted
-  Bytes traffic;            ///< bytes that the kernel moves to and from device memory
-  Bytes payload;            ///< collectives: size of the whole (unsharded) tensor
+  GemmShape gemm;          ///< gemm only
+  std::int64_t flops = 0;  ///< matrix-product work; element-wise work is not counted
+  Bytes traffic;           ///< bytes that the kernel moves to and from device memory
+  Bytes payload;           ///< collectives: size of the whole (unsharded) tensor
   CollectiveGroup group = CollectiveGroup::tensor;  ///< collectives only
   Reduction reduction = Reduction::sum;             ///< all_reduce and reduce_scatter only
-  bool asynchronous = false;    ///< collectives: waited for where its result is used, not where it is issued
-  bool draws_random = false;    ///< generates random numbers, which slows an element-wise kernel down
+  bool asynchronous =
+      false;  ///< collectives: waited for where its result is used, not where it is issued
+  bool draws_random = false;  ///< generates random numbers, which slows an element-wise kernel down
   std::int32_t waits_for = -1;  ///< wait only: index, in the same pass, of the op waited for
 };
 

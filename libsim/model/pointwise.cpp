@@ -27,13 +27,10 @@ TensorId norm_forward(ProgramBuilder& builder, NormLayer& norm, TensorId x, Name
   std::int64_t const rows = shape.local_sequence() * shape.micro;
   std::int64_t const moments = shape.model.norm == Norm::layernorm ? 2 : 1;
   norm.input = x;
-  norm.statistics = builder.make(
-      {norm.owner, "statistics"}, {moments, rows}, gradient_type(shape.model.precision));
+  norm.statistics = builder.make({norm.owner, "statistics"}, {moments, rows},
+                                 gradient_type(shape.model.precision));
   TensorId const result = builder.make(y, builder.tensor(x).shape);
-  builder.add(OpKind::norm,
-              {norm.owner, "forward"},
-              Phase::forward,
-              {x, norm.weight, norm.bias},
+  builder.add(OpKind::norm, {norm.owner, "forward"}, Phase::forward, {x, norm.weight, norm.bias},
               {result, norm.statistics});
   return result;
 }
@@ -41,18 +38,12 @@ TensorId norm_forward(ProgramBuilder& builder, NormLayer& norm, TensorId x, Name
 TensorId norm_backward(ProgramBuilder& builder, NormLayer const& norm, TensorId dy) {
   TensorList gradients{builder.gradient_of(norm.weight)};
   if (norm.bias != no_tensor) gradients.push_back(builder.gradient_of(norm.bias));
-  builder.add(OpKind::norm_weight_gradient,
-              {norm.owner, "weight_gradient"},
-              Phase::weight_gradient,
-              {dy, norm.input, norm.statistics},
-              gradients);
+  builder.add(OpKind::norm_weight_gradient, {norm.owner, "weight_gradient"}, Phase::weight_gradient,
+              {dy, norm.input, norm.statistics}, gradients);
   TensorId const dx =
       builder.make({norm.owner, "input_gradient"}, builder.tensor(norm.input).shape);
-  builder.add(OpKind::norm_backward,
-              {norm.owner, "input_gradient"},
-              Phase::input_gradient,
-              {dy, norm.input, norm.statistics, norm.weight},
-              {dx});
+  builder.add(OpKind::norm_backward, {norm.owner, "input_gradient"}, Phase::input_gradient,
+              {dy, norm.input, norm.statistics, norm.weight}, {dx});
   return dx;
 }
 
@@ -63,22 +54,17 @@ TensorId residual_forward(
   if (has_dropout(builder) && stores_masks(builder)) {
     add.mask = builder.make({add.owner, "dropout_mask"}, shape, ElementType::u8);
   }
-  Op& op = builder.add(OpKind::bias_dropout_add,
-                       {add.owner, "dropout_add"},
-                       Phase::forward,
-                       {x, residual, add.bias},
-                       {result, add.mask});
+  Op& op = builder.add(OpKind::bias_dropout_add, {add.owner, "dropout_add"}, Phase::forward,
+                       {x, residual, add.bias}, {result, add.mask});
   op.draws_random = has_dropout(builder);
   return result;
 }
 
 TensorId residual_backward(ProgramBuilder& builder, ResidualAdd const& add, TensorId dy) {
-  TensorId const dx = has_dropout(builder) ? dropout_backward(builder,
-                                                              {add.owner, "dropout_backward"},
-                                                              {add.owner, "dropout_gradient"},
-                                                              dy,
-                                                              add.mask)
-                                           : dy;
+  TensorId const dx = has_dropout(builder)
+                          ? dropout_backward(builder, {add.owner, "dropout_backward"},
+                                             {add.owner, "dropout_gradient"}, dy, add.mask)
+                          : dy;
   bias_gradient(builder, add.owner, dx, add.bias);
   return dx;
 }
@@ -104,10 +90,7 @@ TensorId dropout_backward(
 
 void bias_gradient(ProgramBuilder& builder, std::string_view owner, TensorId dy, TensorId bias) {
   if (bias == no_tensor) return;
-  builder.add(OpKind::bias_gradient,
-              {owner, "bias_gradient"},
-              Phase::weight_gradient,
-              {dy},
+  builder.add(OpKind::bias_gradient, {owner, "bias_gradient"}, Phase::weight_gradient, {dy},
               {builder.gradient_of(bias)});
 }
 

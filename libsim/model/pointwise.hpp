@@ -15,7 +15,8 @@ struct NormLayer {
   TensorId statistics = no_tensor;  ///< fp32, a row: mean and 1/deviation, or 1/rms
 };
 
-/// Makes the parameters of a norm: [h], replicated; their gradients are partial under sequence parallelism.
+/// Makes the parameters of a norm: [h], replicated; their gradients are partial under sequence
+/// parallelism.
 NormLayer make_norm(ProgramBuilder& builder, std::string_view owner);
 /// y = norm(x); `y` names the result. Keeps x and the statistics.
 TensorId norm_forward(ProgramBuilder& builder, NormLayer& norm, TensorId x, Name y);
@@ -36,7 +37,8 @@ TensorId residual_forward(
 TensorId residual_backward(ProgramBuilder& builder, ResidualAdd const& add, TensorId dy);
 
 /// y = dropout(x), with the mask kept where masks are stored (else `mask` stays absent).
-TensorId dropout_forward(ProgramBuilder& builder, Name op, Name y, Name mask_name, TensorId x, TensorId& mask);
+TensorId dropout_forward(
+    ProgramBuilder& builder, Name op, Name y, Name mask_name, TensorId x, TensorId& mask);
 /// dx into a new buffer, from the mask or from regenerated random numbers.
 TensorId dropout_backward(ProgramBuilder& builder, Name op, Name dx, TensorId dy, TensorId mask);
 

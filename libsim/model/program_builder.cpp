@@ -29,11 +29,8 @@ TensorId ProgramBuilder::make(Name name, Shape shape, ElementType type, Category
   return id;
 }
 
-TensorId ProgramBuilder::view(Name name,
-                              TensorId base,
-                              Shape shape,
-                              Shape strides,
-                              std::int64_t offset) {
+TensorId ProgramBuilder::view(
+    Name name, TensorId base, Shape shape, Shape strides, std::int64_t offset) {
   Tensor const& owner = tensor(base);
   assert(owner.buffer == base);
   TensorId const id = make(name, shape, owner.type, owner.category);
@@ -87,12 +84,12 @@ Op& ProgramBuilder::gemm(
 }
 
 Op* ProgramBuilder::collective(OpKind kind,
-                                Name name,
-                                Phase phase,
-                                TensorId from,
-                                TensorId to,
-                                TensorId whole,
-                                Overlap overlap) {
+                               Name name,
+                               Phase phase,
+                               TensorId from,
+                               TensorId to,
+                               TensorId whole,
+                               Overlap overlap) {
   if (shape_.tensor == 1) return nullptr;
   Op& op = add(kind, name, phase, {from}, {to});
   op.stream = Stream::tensor_parallel;

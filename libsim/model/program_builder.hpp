@@ -24,7 +24,10 @@ class ProgramBuilder {
   void begin(Pass pass, Module module, int layer);
 
   /// A new microbatch tensor.
-  TensorId make(Name name, Shape shape, ElementType type, Category category = Category::activations);
+  TensorId make(Name name,
+                Shape shape,
+                ElementType type,
+                Category category = Category::activations);
   /// A new microbatch tensor of activation type.
   TensorId make(Name name, Shape shape) { return make(name, shape, type()); }
   /// A strided window on `base`'s buffer.
@@ -45,15 +48,15 @@ class ProgramBuilder {
   Op& add(OpKind kind, Name name, Phase phase, TensorList reads, TensorList writes);
   /// Appends C (+)= A B; traffic is each matrix once, C twice where it accumulates.
   Op& gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
-  /// Appends a collective over the tensor group, on its stream. `whole` is the unsharded tensor. Nothing
-  /// is appended, and nothing comes back, where t = 1.
+  /// Appends a collective over the tensor group, on its stream. `whole` is the unsharded tensor.
+  /// Nothing is appended, and nothing comes back, where t = 1.
   Op* collective(OpKind kind,
-                  Name name,
-                  Phase phase,
-                  TensorId from,
-                  TensorId to,
-                  TensorId whole,
-                  Overlap overlap);
+                 Name name,
+                 Phase phase,
+                 TensorId from,
+                 TensorId to,
+                 TensorId whole,
+                 Overlap overlap);
 
  private:
   BlockShape shape_;

@@ -68,7 +68,8 @@ bool contains(TensorList const& ids, TensorId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-/// Tensors that the region hands on: the block's output, or what forward ops outside the region read.
+/// Tensors that the region hands on: the block's output, or what forward ops outside the region
+/// read.
 template <typename InRegion>
 TensorList region_outputs(BlockProgram const& block, InRegion in_region) {
   TensorList outputs;
@@ -76,17 +77,16 @@ TensorList region_outputs(BlockProgram const& block, InRegion in_region) {
     if (!in_region(op)) continue;
     for (TensorId const id : op.writes) {
       bool const is_read_outside = std::any_of(
-          block.forward.begin(), block.forward.end(), [&](Op const& reader) {
-            return !in_region(reader) && contains(reader.reads, id);
-          });
+          block.forward.begin(), block.forward.end(),
+          [&](Op const& reader) { return !in_region(reader) && contains(reader.reads, id); });
       if ((id == block.output || is_read_outside) && !contains(outputs, id)) outputs.push_back(id);
     }
   }
   return outputs;
 }
 
-/// Gradients that the region's backward ops receive from outside: first written by ops that are not in
-/// the region, or handed in by the block after.
+/// Gradients that the region's backward ops receive from outside: first written by ops that are not
+/// in the region, or handed in by the block after.
 template <typename InRegion>
 TensorList received_gradients(BlockProgram const& block, InRegion in_region) {
   TensorList received;
@@ -96,11 +96,10 @@ TensorList received_gradients(BlockProgram const& block, InRegion in_region) {
       TensorId const buffer = block.tensor(id).buffer;
       if (block.tensor(buffer).lifetime == Lifetime::job || contains(received, buffer)) continue;
       auto const writer =
-          std::find_if(block.backward.begin(), block.backward.end(), [&](Op const& other) {
-            return contains(other.writes, buffer);
-          });
-      bool const from_outside =
-          writer != block.backward.end() && !in_region(*writer) && writer->phase != Phase::recompute;
+          std::find_if(block.backward.begin(), block.backward.end(),
+                       [&](Op const& other) { return contains(other.writes, buffer); });
+      bool const from_outside = writer != block.backward.end() && !in_region(*writer) &&
+                                writer->phase != Phase::recompute;
       if (buffer == block.grad_output || from_outside) received.push_back(buffer);
     }
   }
@@ -143,9 +142,8 @@ void discard_outputs(BlockProgram& block, InRegion in_region) {
   TwinMap twins{block.tensors.size()};
   std::vector<Op> const clones = clone_region(block, twins, in_region);
   auto const reads_twin = [&](Op const& op) {
-    return std::any_of(op.reads.begin(), op.reads.end(), [&](TensorId id) {
-      return twins.of(id) != id;
-    });
+    return std::any_of(op.reads.begin(), op.reads.end(),
+                       [&](TensorId id) { return twins.of(id) != id; });
   };
   std::vector<Op>& backward = block.backward;
   auto const first = std::find_if(backward.begin(), backward.end(), reads_twin);

@@ -90,24 +90,26 @@ std::string to_string(Name const& name);
 
 /// A tensor of an op program: what it is, not where it is. Liveness decides when its buffer exists.
 struct Tensor {
-  Name name;  ///< e.g. core_attention.softmax_output; with `layer` and `rebuilt` unique in its program
-  std::int32_t layer = 0;    ///< layer of the block that it belongs to, from 0
-  bool rebuilt = false;      ///< made by a recompute op
+  Name name;  ///< e.g. core_attention.softmax_output; with `layer` and `rebuilt` unique in its
+              ///< program
+  std::int32_t layer = 0;  ///< layer of the block that it belongs to, from 0
+  bool rebuilt = false;    ///< made by a recompute op
   ElementType type = ElementType::f16;
   Category category = Category::activations;
   Lifetime lifetime = Lifetime::microbatch;
   Shape shape;
   /// The tensor whose buffer this one reads and writes: itself, unless it is a view.
   TensorId buffer = no_tensor;
-  Shape strides;             ///< views only: in elements, one an extent
-  std::int64_t offset = 0;   ///< views only: of the first element, in elements of the buffer
+  Shape strides;            ///< views only: in elements, one an extent
+  std::int64_t offset = 0;  ///< views only: of the first element, in elements of the buffer
 
   constexpr Bytes bytes() const { return Bytes{shape.elements() * element_size(type)}; }
 };
 
 /// Element type of activations and parameters.
 ElementType activation_type(Precision precision);
-/// Element type of the gradients that weight-gradient kernels accumulate into: fp32 for 16-bit training.
+/// Element type of the gradients that weight-gradient kernels accumulate into: fp32 for 16-bit
+/// training.
 ElementType gradient_type(Precision precision);
 /// Optimizer bytes a parameter: fp32 master copy and two Adam moments (16-bit: 4 + 8), moments only
 /// (fp32: 8, fp64: 16).

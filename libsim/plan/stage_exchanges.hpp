@@ -16,11 +16,11 @@ namespace stagecraft {
 /// Transfers are collected by send_output_of() and receive_input_of(), which leave out what does
 /// not cross stages (the input of the model's first chunk, the output of its last), then issued
 /// together. Where it all goes is the sink's business, so that no schedule is laid out in one form
-/// and then copied into another; a sink has
-///     void run(ChunkRun const&);
-///     void transfer(Transfer const&, int row);  // appends to the stage's list; rows:
-///     message_rows() void post(std::int32_t first, std::int32_t count); void wait(std::int32_t
-///     first, std::int32_t count);
+/// and then copied into another.
+///
+/// A sink has run(ChunkRun const&); transfer(Transfer const&, int row), which appends to the
+/// stage's list (rows: message_rows()); post(std::int32_t first, std::int32_t count); and wait()
+/// likewise.
 template <class Sink>
 class StageWriter {
  public:

@@ -21,19 +21,19 @@ struct Work {
   Kind kind = Kind::forward;
   Stream stream = Stream::compute;
   StageGroup group = StageGroup::none;
-  std::int32_t chunk = 0;        ///< forward, backward: chunk of the stage
+  std::int32_t chunk = 0;  ///< forward, backward: chunk of the stage
   /// forward, backward: index into TrainingPlan::chunks. Gradient reductions: whose gradients, or
   /// GradientBucket::all_chunks.
   std::int32_t program = 0;
   std::int32_t first_block = 0;  ///< with program: blocks [first_block, first_block + block_count)
   std::int32_t block_count = 0;
-  std::int32_t op = 0;           ///< step: index into the rank's step program
+  std::int32_t op = 0;  ///< step: index into the rank's step program
 };
 
 /// One entry of a rank's issue order.
 struct Step {
   enum class Kind : std::uint8_t {
-    run,    ///< issue works[work] on its stream; the compute stream goes on once its own work is done
+    run,  ///< issue works[work] on its stream; the compute stream goes on once its own work is done
     post,   ///< start transfers [first, first + count) of the rank together
     wait,   ///< the compute stream waits until transfers [first, first + count) are over
     drain,  ///< the compute stream waits until the data-parallel stream is idle

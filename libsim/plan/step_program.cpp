@@ -76,26 +76,21 @@ void append_reductions_between_ranks(RankPlan& rank, TrainingPlan const& plan) {
     if (elements == 0) return;
     issue(rank, collective(OpKind::all_reduce, name, group, Bytes{elements * g}), StageGroup::none);
   };
-  reduce({"step", "all_reduce_norm_gradients"},
-         CollectiveGroup::tensor,
-         elements_where(rank, plan, [](Parameter const& parameter) {
-           return parameter.partial_gradient;
-         }));
+  reduce({"step", "all_reduce_norm_gradients"}, CollectiveGroup::tensor,
+         elements_where(rank, plan,
+                        [](Parameter const& parameter) { return parameter.partial_gradient; }));
   // Ranks that hold the same key and value heads see different query heads of them. Of a replicated
   // [q | k | v], the rows of k and v are summed.
-  std::int64_t const replicated = elements_where(rank, plan, [](Parameter const& parameter) {
-    return parameter.split.kv_replicas > 1;
-  });
+  std::int64_t const replicated = elements_where(
+      rank, plan, [](Parameter const& parameter) { return parameter.split.kv_replicas > 1; });
   std::int64_t const kv_rows = 2 * plan.shape.kv_heads();
-  reduce({"step", "all_reduce_kv_gradients"},
-         CollectiveGroup::kv_replicas,
+  reduce({"step", "all_reduce_kv_gradients"}, CollectiveGroup::kv_replicas,
          replicated / (plan.shape.heads() + kv_rows) * kv_rows);
   int const p = plan.config.parallel.pipeline;
   bool const holds_embedding = rank.stage == 0 || rank.stage == p - 1;
   if (plan.config.model.tied_embeddings && p > 1 && holds_embedding) {
     issue(rank,
-          collective(OpKind::all_reduce,
-                     {"step", "all_reduce_embedding_gradient"},
+          collective(OpKind::all_reduce, {"step", "all_reduce_embedding_gradient"},
                      CollectiveGroup::embedding,
                      Bytes{plan.shape.vocabulary() * plan.config.model.hidden * g}),
           StageGroup::embedding);
@@ -111,8 +106,8 @@ void append_optimizer(RankPlan& rank, TrainingPlan const& plan) {
     issue(rank, sweep(kind, name, Bytes{bytes_per_parameter * n}), StageGroup::none);
   };
   // With sharded optimizer state every replica has seen only its own part of the gradients.
-  CollectiveGroup const everyone = plan.config.memory.distributed_optimizer ? CollectiveGroup::job
-                                                                           : CollectiveGroup::model;
+  CollectiveGroup const everyone =
+      plan.config.memory.distributed_optimizer ? CollectiveGroup::job : CollectiveGroup::model;
   auto const agree = [&](Name name, Reduction reduction) {
     Op op = collective(OpKind::all_reduce, name, everyone, Bytes{g});
     op.reduction = reduction;
@@ -125,15 +120,14 @@ void append_optimizer(RankPlan& rank, TrainingPlan const& plan) {
   run(OpKind::gradient_norm, {"step", "gradient_norm"}, g);
   agree({"step", "all_reduce_gradient_norm"}, Reduction::sum);
   run(OpKind::clip_gradients, {"step", "clip"}, 2 * g);
-  run(OpKind::adam, {"step", "adam"}, g + 3 * g + 3 * g);  // grad; master and moments read and written
+  run(OpKind::adam, {"step", "adam"},
+      g + 3 * g + 3 * g);  // grad; master and moments read and written
   if (is_16_bit(precision)) {
     run(OpKind::narrow_parameters, {"step", "narrow_parameters"}, g + weight);
   }
   if (plan.config.memory.distributed_optimizer && plan.config.parallel.data > 1) {
-    Op gather = collective(OpKind::all_gather,
-                           {"step", "all_gather_parameters"},
-                           CollectiveGroup::data,
-                           Bytes{rank.parameters * weight});
+    Op gather = collective(OpKind::all_gather, {"step", "all_gather_parameters"},
+                           CollectiveGroup::data, Bytes{rank.parameters * weight});
     gather.stream = Stream::data_parallel;
     issue(rank, gather, StageGroup::none);
     rank.steps.push_back({.kind = Step::Kind::drain, .microbatch = -1});
@@ -181,8 +175,7 @@ std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int3
 
 void append_begin_of_step(RankPlan& rank, TrainingPlan const& plan) {
   issue(rank,
-        sweep(OpKind::zero_gradients,
-              {"step", "zero_gradients"},
+        sweep(OpKind::zero_gradients, {"step", "zero_gradients"},
               Bytes{rank.parameters * gradient_size(plan)}),
         StageGroup::none);
 }
@@ -200,11 +193,9 @@ void append_gradient_reduction(RankPlan& rank,
   on_bucket(sweep(OpKind::scale_gradients, {"step", "scale_gradients"}, Bytes{2 * bytes}));
   if (plan.config.parallel.data == 1) return;
   bool const shards = plan.config.memory.distributed_optimizer;
-  Op reduction = collective(
-      shards ? OpKind::reduce_scatter : OpKind::all_reduce,
-      {"step", shards ? "reduce_scatter_gradients" : "all_reduce_gradients"},
-      CollectiveGroup::data,
-      Bytes{bytes});
+  Op reduction = collective(shards ? OpKind::reduce_scatter : OpKind::all_reduce,
+                            {"step", shards ? "reduce_scatter_gradients" : "all_reduce_gradients"},
+                            CollectiveGroup::data, Bytes{bytes});
   reduction.stream = Stream::data_parallel;
   on_bucket(reduction);
 }

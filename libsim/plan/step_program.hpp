@@ -10,7 +10,8 @@ namespace stagecraft {
 /// A contiguous run of a chunk's blocks whose gradients are reduced together.
 struct GradientBucket {
   static constexpr std::int32_t all_chunks = -1;
-  std::int32_t chunk_program = 0;  ///< into TrainingPlan::chunks; all_chunks: everything the rank holds
+  std::int32_t chunk_program =
+      0;  ///< into TrainingPlan::chunks; all_chunks: everything the rank holds
   std::int32_t first_block = 0;
   std::int32_t block_count = 0;
   std::int64_t parameters = 0;
@@ -38,9 +39,9 @@ void append_gradient_reduction(RankPlan& rank,
                                TrainingPlan const& plan,
                                GradientBucket const& bucket);
 
-/// Appends what follows the last microbatch: the reduction of all gradients over the replicas (unless
-/// it was overlapped), those over tensor ranks and between the two holders of a tied embedding, and
-/// the mixed-precision Adam step.
+/// Appends what follows the last microbatch: the reduction of all gradients over the replicas
+/// (unless it was overlapped), those over tensor ranks and between the two holders of a tied
+/// embedding, and the mixed-precision Adam step.
 ///
 /// Bytes a parameter with fp16: zero 4, scale 8, unscale 8, norm 4, clip 8, Adam 28, narrow 6.
 /// Source: Megatron-LM of May 2022, optimizer/optimizer.py and model/distributed.py.

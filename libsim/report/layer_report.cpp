@@ -90,38 +90,33 @@ std::string ops_text(LayerReport const& report) {
                    {"ms"}}};
   for (LayerOpRow const& row : report.ops) {
     bool const is_marker = row.bytes == 0 && row.flops == 0;
-    table.add_row({row.op,
-                   row.phase,
-                   row.stream == "tensor_parallel" ? "tensor" : row.stream,
+    table.add_row({row.op, row.phase, row.stream == "tensor_parallel" ? "tensor" : row.stream,
                    row.shape,
                    row.flops > 0 ? decimals(static_cast<double>(row.flops) * 1e-9, 1) : "",
                    is_marker ? "" : megabytes(row.bytes),
                    row.saved_bytes > 0 ? megabytes(row.saved_bytes) : "",
-                   milliseconds(row.start_seconds),
-                   milliseconds(row.seconds)});
+                   milliseconds(row.start_seconds), milliseconds(row.seconds)});
   }
   return table.text();
 }
 
 std::string saved_text(LayerReport const& report) {
-  TextTable table{{{"kept from forward to backward", Align::left},
-                   {"", Align::left},
-                   {"bytes"},
-                   {"sbh"}}};
+  TextTable table{
+      {{"kept from forward to backward", Align::left}, {"", Align::left}, {"bytes"}, {"sbh"}}};
   std::map<std::string, std::int64_t> sums;
   for (SavedTensorRow const& row : report.saved) {
     sums[row.part] += row.bytes;
-    table.add_row({row.part, row.tensor, std::to_string(row.bytes), in_hidden_states(report, row.bytes)});
+    table.add_row(
+        {row.part, row.tensor, std::to_string(row.bytes), in_hidden_states(report, row.bytes)});
   }
   table.add_rule();
   for (auto const& [part, bytes] : sums) {
     table.add_row({part, "", std::to_string(bytes), in_hidden_states(report, bytes)});
   }
-  table.add_row({"all", "", std::to_string(report.saved_bytes), in_hidden_states(report, report.saved_bytes)});
+  table.add_row({"all", "", std::to_string(report.saved_bytes),
+                 in_hidden_states(report, report.saved_bytes)});
   if (report.paper_bytes) {
-    table.add_row({"the paper's table 2",
-                   "",
-                   std::to_string(*report.paper_bytes),
+    table.add_row({"the paper's table 2", "", std::to_string(*report.paper_bytes),
                    in_hidden_states(report, *report.paper_bytes)});
   }
   return table.text();

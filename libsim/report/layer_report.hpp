@@ -36,11 +36,12 @@ struct LayerReport {
   std::vector<LayerOpRow> ops;
   std::vector<SavedTensorRow> saved;
   double forward_seconds = 0;
-  double backward_seconds = 0;   ///< without recompute
+  double backward_seconds = 0;  ///< without recompute
   double recompute_seconds = 0;
   std::int64_t saved_bytes = 0;
   std::optional<std::int64_t> paper_bytes;
-  std::int64_t hidden_bytes = 0;  ///< sbh elements at one byte: the unit of the paper's closed forms
+  std::int64_t hidden_bytes =
+      0;  ///< sbh elements at one byte: the unit of the paper's closed forms
 };
 
 /// Reports on every distinct layer block of a plan: one where all layers have one policy.

@@ -25,9 +25,8 @@ double state_bytes(TrainingPlan const& plan) {
 
 /// What the layers of the first stage keep when most chunks are in flight.
 double layer_activation_bytes(TrainingPlan const& plan, Simulation const& simulation) {
-  double const layers_in_flight =
-      static_cast<double>(simulation.stages.front().in_flight_chunks) *
-      static_cast<double>(plan.chunks.front().layers);
+  double const layers_in_flight = static_cast<double>(simulation.stages.front().in_flight_chunks) *
+                                  static_cast<double>(plan.chunks.front().layers);
   return layers_in_flight * static_cast<double>(simulation.layer.value().saved.count());
 }
 
@@ -58,7 +57,8 @@ std::vector<Reproduction> reproduce_figure1(std::filesystem::path const& paper_c
                              .predicted = predicted});
     };
     for (PaperCase const& paper_case : {paper_cases().front(), paper_cases().back()}) {
-      RunConfig const run = load_paper_run(paper_configs, models[i], "present", paper_case.overrides);
+      RunConfig const run =
+          load_paper_run(paper_configs, models[i], "present", paper_case.overrides);
       TrainingPlan const plan = make_plan(run.training);
       Simulation const simulation = simulate(plan, run.system);
       bool const is_baseline = paper_case.name == "baseline";
@@ -112,10 +112,9 @@ std::vector<Reproduction> reproduce_figure8(std::filesystem::path const& paper_c
       if (paper_case.name != "baseline" && !is_full && !is_present) continue;
       LayerResult const layer =
           layer_of(load_paper_run(paper_configs, model, "present", paper_case.overrides));
-      for (auto const& [quantity, time] :
-           {std::pair{"forward_seconds", layer.forward},
-            std::pair{"backward_seconds", layer.backward},
-            std::pair{"recompute_seconds", layer.recompute}}) {
+      for (auto const& [quantity, time] : {std::pair{"forward_seconds", layer.forward},
+                                           std::pair{"backward_seconds", layer.backward},
+                                           std::pair{"recompute_seconds", layer.recompute}}) {
         times.rows.push_back({.model = model.name,
                               .case_name = is_present ? "present" : paper_case.name,
                               .quantity = quantity,
@@ -151,15 +150,11 @@ std::vector<Reproduction> reproduce_figure9(std::filesystem::path const& paper_c
                                         {24, 3.60, 4.46},
                                         {33, 1.46, 1.61},
                                         {34, 1.22, 1.22}}};
-  Reproduction result{.name = "figure9",
-                      .title = "activation memory of every pipeline rank, 530B"};
+  Reproduction result{.name = "figure9", .title = "activation memory of every pipeline rank, 530B"};
   for (bool const is_deallocated : {true, false}) {
     RunConfig const run = load_paper_run(
-        paper_configs,
-        {"530B", "530b"},
-        "full",
-        {"schedule=1f1b",
-         "parallel.interleave=1",
+        paper_configs, {"530B", "530b"}, "full",
+        {"schedule=1f1b", "parallel.interleave=1",
          std::string{"memory.output_deallocation="} + (is_deallocated ? "true" : "false")});
     Simulation const simulation = simulate(make_plan(run.training), run.system);
     for (StageResult const& stage : simulation.stages) {

@@ -8,9 +8,7 @@
 namespace stagecraft {
 namespace {
 
-Simulation predict(RunConfig const& run) {
-  return simulate(make_plan(run.training), run.system);
-}
+Simulation predict(RunConfig const& run) { return simulate(make_plan(run.training), run.system); }
 
 /// One layer of a run, for one microbatch on one rank.
 LayerResult predict_layer(RunConfig const& run) {
@@ -42,11 +40,11 @@ std::vector<PaperCase> paper_cases() {
 
 std::vector<Reproduction> reproduce_table2(std::filesystem::path const& paper_configs) {
   std::vector<PaperCase> cases = paper_cases();
-  cases.insert(cases.begin(),
-               {"no_parallelism",
-                {"parallel.sequence=false", "parallel.tensor=1", "recompute=none"}});
-  Reproduction result{.name = "table2",
-                      .title = "activations that a layer keeps a microbatch; published is the closed form"};
+  cases.insert(cases.begin(), {"no_parallelism",
+                               {"parallel.sequence=false", "parallel.tensor=1", "recompute=none"}});
+  Reproduction result{
+      .name = "table2",
+      .title = "activations that a layer keeps a microbatch; published is the closed form"};
   for (PaperModel const& model : paper_models()) {
     for (PaperCase const& paper_case : cases) {
       RunConfig const run = load_paper_run(paper_configs, model, "present", paper_case.overrides);
@@ -82,7 +80,8 @@ std::vector<Reproduction> reproduce_table4(std::filesystem::path const& paper_co
         load_paper_run(paper_configs, paper_models().front(), "present", cases[i].overrides));
     double const forward = to_seconds(layer.forward);
     double const backward = to_seconds(layer.backward + layer.recompute);
-    auto const add = [&](Reproduction& to, std::string quantity, double published, double predicted) {
+    auto const add = [&](Reproduction& to, std::string quantity, double published,
+                         double predicted) {
       to.rows.push_back({.model = "22B",
                          .case_name = cases[i].name,
                          .quantity = std::move(quantity),
@@ -98,9 +97,7 @@ std::vector<Reproduction> reproduce_table4(std::filesystem::path const& paper_co
       predicted_baseline = predicted;
       continue;
     }
-    add(overheads,
-        "overhead_percent",
-        100 * (published / published_baseline - 1),
+    add(overheads, "overhead_percent", 100 * (published / published_baseline - 1),
         100 * (predicted / predicted_baseline - 1));
   }
   return {times, overheads};
@@ -115,19 +112,17 @@ std::vector<Reproduction> reproduce_table5(std::filesystem::path const& paper_co
                                               {49.05, 37.83, 0.560, 0.570},
                                               {94.42, 71.49, 0.563, 0.570}}};
   Reproduction times{.name = "table5", .title = "an iteration, end to end"};
-  Reproduction rates{.name = "table5_rates",
-                     .title = "throughput increase of the present work over full recompute, MFU, HFU"};
+  Reproduction rates{
+      .name = "table5_rates",
+      .title = "throughput increase of the present work over full recompute, MFU, HFU"};
   std::vector<PaperModel> const models = paper_models();
   for (std::size_t i = 0; i < models.size(); ++i) {
     Simulation const full = predict(load_paper_run(paper_configs, models[i], "full"));
     Simulation const present = predict(load_paper_run(paper_configs, models[i], "present"));
     double const seconds_full = to_seconds(full.iteration);
     double const seconds_present = to_seconds(present.iteration);
-    auto const add = [&](Reproduction& to,
-                         std::string case_name,
-                         std::string quantity,
-                         double published,
-                         double predicted) {
+    auto const add = [&](Reproduction& to, std::string case_name, std::string quantity,
+                         double published, double predicted) {
       to.rows.push_back({.model = models[i].name,
                          .case_name = std::move(case_name),
                          .quantity = std::move(quantity),
@@ -136,10 +131,7 @@ std::vector<Reproduction> reproduce_table5(std::filesystem::path const& paper_co
     };
     add(times, "full", "iteration_seconds", measured[i].full, seconds_full);
     add(times, "present", "iteration_seconds", measured[i].present, seconds_present);
-    add(rates,
-        "present",
-        "increase_percent",
-        100 * (measured[i].full / measured[i].present - 1),
+    add(rates, "present", "increase_percent", 100 * (measured[i].full / measured[i].present - 1),
         100 * (seconds_full / seconds_present - 1));
     add(rates, "present", "mfu", measured[i].mfu, present.mfu);
     add(rates, "present", "hfu_paper", measured[i].hfu, present.hfu_paper.value());

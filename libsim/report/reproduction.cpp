@@ -17,14 +17,11 @@ struct Entry {
   std::vector<Reproduction> (*predict)(std::filesystem::path const&);
 };
 
-constexpr std::array entries{Entry{"table2", reproduce_table2},
-                             Entry{"table4", reproduce_table4},
-                             Entry{"table5", reproduce_table5},
-                             Entry{"headline", reproduce_headline},
-                             Entry{"figure1", reproduce_figure1},
-                             Entry{"figure7", reproduce_figure7},
-                             Entry{"figure8", reproduce_figure8},
-                             Entry{"figure9", reproduce_figure9}};
+constexpr std::array entries{
+    Entry{"table2", reproduce_table2},   Entry{"table4", reproduce_table4},
+    Entry{"table5", reproduce_table5},   Entry{"headline", reproduce_headline},
+    Entry{"figure1", reproduce_figure1}, Entry{"figure7", reproduce_figure7},
+    Entry{"figure8", reproduce_figure8}, Entry{"figure9", reproduce_figure9}};
 
 template <typename Fold>
 double fold_errors(Reproduction const& reproduction, Fold fold) {
@@ -35,8 +32,8 @@ double fold_errors(Reproduction const& reproduction, Fold fold) {
   return result;
 }
 
-/// A number in the unit that its quantity is read in: bytes as GiB, seconds of a layer as ms, shares in
-/// percent.
+/// A number in the unit that its quantity is read in: bytes as GiB, seconds of a layer as ms,
+/// shares in percent.
 struct Display {
   double factor;
   int digits;
@@ -70,9 +67,9 @@ std::string closing_line(Reproduction const& reproduction) {
     if (!row.published) continue;
     Display const display = display_of(row);
     is_share = is_share || display.is_share;
-    double const error = std::abs(display.is_share
-                                      ? (row.predicted - *row.published) * display.factor
-                                      : row.error_percent().value_or(0));
+    double const error =
+        std::abs(display.is_share ? (row.predicted - *row.published) * display.factor
+                                  : row.error_percent().value_or(0));
     sum += error;
     most = std::max(most, error);
     ++count;
@@ -91,8 +88,8 @@ std::optional<double> ReproductionRow::error_percent() const {
 }
 
 double Reproduction::mean_error_percent() const {
-  auto const count = std::count_if(
-      rows.begin(), rows.end(), [](auto const& row) { return row.error_percent().has_value(); });
+  auto const count = std::count_if(rows.begin(), rows.end(),
+                                   [](auto const& row) { return row.error_percent().has_value(); });
   double const sum = fold_errors(*this, [](double total, double error) { return total + error; });
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }
@@ -108,7 +105,8 @@ std::vector<std::string_view> reproducible() {
   return names;
 }
 
-std::vector<Reproduction> reproduce(std::string_view what, std::filesystem::path const& paper_configs) {
+std::vector<Reproduction> reproduce(std::string_view what,
+                                    std::filesystem::path const& paper_configs) {
   for (Entry const& entry : entries) {
     if (entry.name == what) return entry.predict(paper_configs);
   }
@@ -116,18 +114,15 @@ std::vector<Reproduction> reproduce(std::string_view what, std::filesystem::path
 }
 
 std::string to_text(Reproduction const& reproduction) {
-  bool const has_stages =
-      std::any_of(reproduction.rows.begin(), reproduction.rows.end(), [](auto const& row) {
-        return row.stage.has_value();
-      });
+  bool const has_stages = std::any_of(reproduction.rows.begin(), reproduction.rows.end(),
+                                      [](auto const& row) { return row.stage.has_value(); });
   std::vector<TextTable::Column> columns{
       {"model", Align::left}, {"case", Align::left}, {"quantity", Align::left}};
   if (has_stages) columns.push_back({"stage"});
-  columns.insert(columns.end(),
-                 {{"published", Align::right},
-                  {"predicted", Align::right},
-                  {"", Align::left},
-                  {"error", Align::right}});
+  columns.insert(columns.end(), {{"published", Align::right},
+                                 {"predicted", Align::right},
+                                 {"", Align::left},
+                                 {"error", Align::right}});
   TextTable table{columns};
   for (ReproductionRow const& row : reproduction.rows) {
     Display const display = display_of(row);

@@ -11,9 +11,9 @@ namespace stagecraft {
 
 /// One number of the paper and our prediction of it.
 struct ReproductionRow {
-  std::string model;                ///< "22B", "175B", "530B", "1T"
-  std::string case_name;            ///< e.g. "full", "present", "baseline"
-  std::string quantity;             ///< with its unit, e.g. "iteration_seconds"
+  std::string model;                  ///< "22B", "175B", "530B", "1T"
+  std::string case_name;              ///< e.g. "full", "present", "baseline"
+  std::string quantity;               ///< with its unit, e.g. "iteration_seconds"
   std::optional<int> stage{};         ///< figures over stages only
   std::optional<double> published{};  ///< absent where the paper gives no number
   double predicted = 0;
@@ -33,8 +33,8 @@ struct Reproduction {
   double max_error_percent() const;
 };
 
-/// Everything that can be reproduced, in the order of the paper: table2 table4 table5 headline figure1
-/// figure7 figure8 figure9.
+/// Everything that can be reproduced, in the order of the paper: table2 table4 table5 headline
+/// figure1 figure7 figure8 figure9.
 std::vector<std::string_view> reproducible();
 
 /// Predicts one of reproducible() from the run files in `paper_configs`.
@@ -42,7 +42,8 @@ std::vector<std::string_view> reproducible();
 /// table5 also gives `table5_rates` (throughput increase, MFU, HFU), hence a list.
 /// Published numbers: Korthikanti et al. 2022, arXiv:2205.05198, read as reference values.
 /// \throws ConfigError  when a run file is damaged.
-std::vector<Reproduction> reproduce(std::string_view what, std::filesystem::path const& paper_configs);
+std::vector<Reproduction> reproduce(std::string_view what,
+                                    std::filesystem::path const& paper_configs);
 
 std::string to_text(Reproduction const& reproduction);
 std::string to_csv(Reproduction const& reproduction);

@@ -21,10 +21,9 @@ std::string title(TrainingPlan const& plan, System const& system) {
   if (plan.shape.sequence_parallel) text += " with sequence parallelism";
   text += ", pipeline " + std::to_string(parallel.pipeline);
   if (parallel.interleave > 1) text += " x " + std::to_string(parallel.interleave) + " chunks";
-  text += ", data " + std::to_string(parallel.data) + "; " +
-          std::to_string(config.batch.global) + " sequences an iteration, " +
-          std::to_string(microbatches(config)) + " a replica in microbatches of " +
-          std::to_string(config.batch.micro) + "\n";
+  text += ", data " + std::to_string(parallel.data) + "; " + std::to_string(config.batch.global) +
+          " sequences an iteration, " + std::to_string(microbatches(config)) +
+          " a replica in microbatches of " + std::to_string(config.batch.micro) + "\n";
   return text;
 }
 
@@ -37,8 +36,8 @@ std::string rates(Simulation const& simulation) {
   if (simulation.hfu_paper) {
     text += " (" + percent(*simulation.hfu_paper) + " as the paper counts)";
   }
-  return text + ", " +
-         percent(simulation.bubble_fraction()) + " more than its busiest stage computes\n";
+  return text + ", " + percent(simulation.bubble_fraction()) +
+         " more than its busiest stage computes\n";
 }
 
 std::string breakdown_table(Simulation const& simulation) {
@@ -54,14 +53,15 @@ std::string breakdown_table(Simulation const& simulation) {
        {"optimizer", breakdown.shares.optimizer}}};
   TextTable table{{{"time of the busiest stage", Align::left}, {"s"}, {"%"}}};
   for (auto const& [name, time] : parts) {
-    table.add_row({std::string{name},
-                   decimals(to_seconds(time), 3),
+    table.add_row({std::string{name}, decimals(to_seconds(time), 3),
                    decimals(100 * to_seconds(time) / to_seconds(simulation.iteration), 1)});
   }
   return table.text();
 }
 
-std::string stage_table(Simulation const& simulation, TrainingPlan const& plan, System const& system) {
+std::string stage_table(Simulation const& simulation,
+                        TrainingPlan const& plan,
+                        System const& system) {
   TextTable table{{{"stage"},
                    {"layers"},
                    {"in flight"},
@@ -77,23 +77,16 @@ std::string stage_table(Simulation const& simulation, TrainingPlan const& plan, 
                    {"", Align::left}}};
   for (StageResult const& stage : simulation.stages) {
     auto const bytes = [&](Category category) { return gibibytes(stage.at_peak[category]); };
-    table.add_row({std::to_string(stage.stage),
-                   std::to_string(stage.layers),
-                   std::to_string(stage.in_flight_chunks),
-                   decimals(to_seconds(stage.busy), 3),
-                   bytes(Category::parameters),
-                   bytes(Category::gradients),
-                   bytes(Category::optimizer),
-                   bytes(Category::activations),
-                   bytes(Category::recomputed),
-                   bytes(Category::communication),
-                   gibibytes(stage.peak()),
-                   decimals(to_seconds(stage.peak_at), 3),
+    table.add_row({std::to_string(stage.stage), std::to_string(stage.layers),
+                   std::to_string(stage.in_flight_chunks), decimals(to_seconds(stage.busy), 3),
+                   bytes(Category::parameters), bytes(Category::gradients),
+                   bytes(Category::optimizer), bytes(Category::activations),
+                   bytes(Category::recomputed), bytes(Category::communication),
+                   gibibytes(stage.peak()), decimals(to_seconds(stage.peak_at), 3),
                    stage.fits ? "" : "does not fit"});
   }
   std::string text = "memory at each stage's peak, GiB per accelerator\n" + table.text();
-  auto const count = std::count_if(simulation.stages.begin(),
-                                   simulation.stages.end(),
+  auto const count = std::count_if(simulation.stages.begin(), simulation.stages.end(),
                                    [](StageResult const& stage) { return !stage.fits; });
   std::string const limit = readable_text(system.accelerator.memory.value) + " less " +
                             readable_text(plan.config.memory.reserve) + " of reserve";

@@ -9,8 +9,9 @@ namespace {
 
 /// Code points of UTF-8 text.
 std::size_t width_of(std::string const& text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
 }
 
 void pad(std::string& line, std::string const& cell, std::size_t width, Align align) {

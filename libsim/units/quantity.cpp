@@ -143,9 +143,8 @@ Unit const& last_that_fits(std::span<Unit const> units, Fits const& fits) {
 std::string exact_real(double value, std::span<Unit const> units, std::string_view base) {
   if (value == 0) return "0 " + std::string{base};
   Decimal decimal = decimal_of(value);
-  Unit const& chosen = last_that_fits(units, [&](Unit const& unit) {
-    return unit.binary == 0 && decimal.exponent > unit.decimal;
-  });
+  Unit const& chosen = last_that_fits(
+      units, [&](Unit const& unit) { return unit.binary == 0 && decimal.exponent > unit.decimal; });
   decimal.exponent -= chosen.decimal;
   return positional(decimal) + " " + std::string{chosen.name};
 }
