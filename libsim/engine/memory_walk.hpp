@@ -100,23 +100,23 @@ class MessageMoves {
     int count_ = 0;
   };
 
-  explicit MessageMoves(TrainingPlan const& plan) : plan_{plan} { places_.fill(none_); }
+  explicit MessageMoves(TrainingPlan const& plan) : plan_{plan} { places_.fill(none); }
 
   /// Valid for as long as this object. Pre: code.count() <= most.
   MemoryMove const& of(Kind kind, Code const& code) {
-    auto& place = places_[code_limit_ * static_cast<std::size_t>(kind) + code.value()];
-    if (place == none_) place = make(kind, code);
+    auto& place = places_[code_limit * static_cast<std::size_t>(kind) + code.value()];
+    if (place == none) place = make(kind, code);
     return moves_[static_cast<std::size_t>(place)];
   }
 
  private:
   std::int16_t make(Kind kind, Code const& code);
 
-  static constexpr std::int16_t none_ = -1;
-  static constexpr std::size_t code_limit_ = std::size_t{2} << 2 * most;
+  static constexpr std::int16_t none = -1;
+  static constexpr std::size_t code_limit = std::size_t{2} << 2 * most;
   TrainingPlan const& plan_;
   std::deque<MemoryMove> moves_;  ///< never moves what it holds
-  std::array<std::int16_t, 3 * code_limit_> places_;
+  std::array<std::int16_t, 3 * code_limit> places_;
 };
 
 }  // namespace stagecraft

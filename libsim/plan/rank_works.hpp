@@ -59,7 +59,8 @@ class RankWorks {
   std::int32_t whole_work(ChunkRun const& run, Work::Kind kind) {
     int const variant = is_stored(run) ? 1 : 0;
     int const pass = kind == Work::Kind::forward ? 0 : 1;
-    auto& known = whole_[static_cast<std::size_t>(2 * (variant * chunks_ + run.chunk) + pass)];
+    auto& known = whole_[2 * static_cast<std::size_t>(variant * chunks_ + run.chunk) +
+                         static_cast<std::size_t>(pass)];
     if (known < 0) known = append_whole(run, kind);
     return known;
   }
