@@ -211,7 +211,7 @@ class TrackSink {
   }
 
   TrackEnd const& end(std::int32_t i) const {
-    return tracks_.ends[static_cast<std::size_t>(first_end_ + i)];
+    return tracks_.ends[static_cast<std::size_t>(first_end_) + static_cast<std::size_t>(i)];
   }
 
   ScheduleLoop const& loop_;
