@@ -50,7 +50,7 @@ std::vector<std::string> chosen(std::vector<std::string> words) {
   for (std::string const& word : words) {
     if (std::find(known.begin(), known.end(), word) != known.end()) continue;
     std::string names;
-    for (std::string_view const name : known) names += std::string{name} + ", ";
+    for (std::string_view const name : known) names.append(name).append(", ");
     throw CommandLineError{"found '" + word + "'; accepted: " + names + "all"};
   }
   return words;
