@@ -51,7 +51,8 @@ std::vector<std::string> chosen(std::vector<std::string> words) {
     if (std::find(known.begin(), known.end(), word) != known.end()) continue;
     std::string names;
     for (std::string_view const name : known) names.append(name).append(", ");
-    throw CommandLineError{"found '" + word + "'; accepted: " + names + "all"};
+    names.append("all");
+    throw CommandLineError{"found '" + word + "'; accepted: " + names};
   }
   return words;
 }
