@@ -124,8 +124,9 @@ TEST_CASE("layer's table shows the components beside the paper's closed form") {
                                               " --set recompute=none --set parallel.tensor=1");
   REQUIRE(result.exit_code == 0);
   // 11 + 5 x 64 x 2048 / 6144, 19, and 34 + 106.667.
-  REQUIRE_THAT(result.output, Catch::Matches("[^]*\nattention +5922357248 +117[.]667\n[^]*") &&
-                                  Catch::Matches("[^]*\nMLP +956301312 +19[.]000\n[^]*") &&
+  // std::regex recurses once a character, which is too deep for a table under sanitizers.
+  REQUIRE_THAT(result.output, Catch::Contains(" 5922357248  117.667\n") &&
+                                  Catch::Contains(" 956301312   19.000\n") &&
                                   Catch::Contains("7079985152  140.667"));
 }
 
