@@ -30,7 +30,9 @@ struct ModelConfig {
   std::int64_t ffn_hidden = 0;             ///< width of the MLP; default 4 h
   Activation activation = Activation::gelu;
   Norm norm = Norm::layernorm;
+  double norm_epsilon = 1e-5;  ///< added to the variance, or to the mean square
   Positions positions = Positions::learned;
+  double rotary_base = 10000;  ///< rotary positions: wavelengths from 2 pi to 2 pi times this
   bool tied_embeddings = true;
   double dropout = 0.1;  ///< rate of all three dropouts, 0 <= rate < 1
   bool biases = true;    ///< of the four linear layers of a block

@@ -25,7 +25,9 @@ void visit_fields(Visitor& visitor, Model& model) {
   visitor.integer("ffn_hidden", model.ffn_hidden, {1, 1 << 26});
   visitor.word("activation", model.activation);
   visitor.word("norm", model.norm);
+  visitor.number("norm_epsilon", model.norm_epsilon, {0, 1});
   visitor.word("positions", model.positions);
+  visitor.number("rotary_base", model.rotary_base, {1, 1e12});
   visitor.boolean("tied_embeddings", model.tied_embeddings);
   visitor.number("dropout", model.dropout, {0, 1});
   visitor.boolean("biases", model.biases);

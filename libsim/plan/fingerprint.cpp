@@ -160,10 +160,11 @@ class Digest {
 void write(TextPieces& out, TrainingPlan const& plan) {
   TrainingConfig const& config = plan.config;
   // What the programs do not show: numbers that kernels take, and sizes the ops do not name.
-  out << "stagecraft plan 1\n"
+  out << "stagecraft plan 2\n"
       << "dropout " << config.model.dropout << " heads " << config.model.heads << " kv_heads "
       << config.model.kv_heads << " head_dim " << config.model.head_dim << " vocabulary "
-      << config.model.vocabulary << " norm " << static_cast<int>(config.model.norm) << " data "
+      << config.model.vocabulary << " norm " << static_cast<int>(config.model.norm) << " "
+      << config.model.norm_epsilon << " rotary " << config.model.rotary_base << " data "
       << config.parallel.data << " tensor " << config.parallel.tensor << " p2p "
       << static_cast<int>(config.schedule.p2p) << " scatter " << plan.scatters_messages()
       << " deallocation " << config.memory.output_deallocation << " message "

@@ -77,6 +77,23 @@ struct LayerSplit {
   friend bool operator==(LayerSplit const&, LayerSplit const&) = default;
 };
 
+/// Section `training`: numbers that only an executor needs. They change neither memory nor time, so
+/// that a plan's fingerprint does not depend on them. Defaults are those of Brown et al. 2020
+/// (GPT-3), appendix B, and of Megatron-LM.
+struct Hyperparameters {
+  std::int64_t seed = 1234;  ///< of parameters, dropout and synthetic data
+  double init_std = 0.02;    ///< of weights; output layers: divided by sqrt(2L)
+  double learning_rate = 1.5e-4;
+  double beta1 = 0.9;  ///< Adam
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  ///< decoupled; not of biases and norms
+  double clip = 1;            ///< largest norm of all gradients together; 0: not clipped
+  double loss_scale = 65536;  ///< fp16: the first one; halved at an overflow
+
+  friend bool operator==(Hyperparameters const&, Hyperparameters const&) = default;
+};
+
 /// Everything a TrainingPlan is made from. Defaults filled in, combinations checked.
 struct TrainingConfig {
   ModelConfig model;
@@ -87,6 +104,7 @@ struct TrainingConfig {
   std::vector<RecomputePolicy> recompute{RecomputePolicy{}};
   MemoryConfig memory;
   LayerSplit layout;
+  Hyperparameters training;
 
   friend bool operator==(TrainingConfig const&, TrainingConfig const&) = default;
 };

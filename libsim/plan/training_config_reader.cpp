@@ -51,6 +51,20 @@ void visit_memory(Visitor& visitor, Memory& memory) {
   visitor.quantity("reserve", memory.reserve);
 }
 
+template <typename Visitor, typename Training>
+void visit_training(Visitor& visitor, Training& training) {
+  constexpr double most = 1e9;
+  visitor.integer("seed", training.seed, {0, std::numeric_limits<std::int64_t>::max()});
+  visitor.number("init_std", training.init_std, {0, most});
+  visitor.number("learning_rate", training.learning_rate, {0, most});
+  visitor.number("beta1", training.beta1, {0, 1});
+  visitor.number("beta2", training.beta2, {0, 1});
+  visitor.number("epsilon", training.epsilon, {0, most});
+  visitor.number("weight_decay", training.weight_decay, {0, most});
+  visitor.number("clip", training.clip, {0, most});
+  visitor.number("loss_scale", training.loss_scale, {1, most});
+}
+
 ScheduleConfig read_schedule(ConfigNode const& section) {
   ScheduleConfig schedule;
   if (!section.exists()) return schedule;
@@ -123,6 +137,7 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   config.recompute = read_recompute(root.child("recompute"));
   read("memory", config.memory, [](auto& v, auto& fields) { visit_memory(v, fields); });
   config.layout = read_layout(root.child("layout"));
+  read("training", config.training, [](auto& v, auto& fields) { visit_training(v, fields); });
   bool const has_group = config.schedule.group != 0;
   if (config.schedule.kind == ScheduleKind::interleaved && !has_group) {
     config.schedule.group = config.parallel.pipeline;
@@ -156,6 +171,8 @@ nlohmann::ordered_json to_json(TrainingConfig const& config) {
   root["memory"] =
       written(config.memory, [](auto& v, auto const& fields) { visit_memory(v, fields); });
   root["layout"] = to_json(config.layout);
+  root["training"] =
+      written(config.training, [](auto& v, auto const& fields) { visit_training(v, fields); });
   return root;
 }
 
