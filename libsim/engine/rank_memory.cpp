@@ -1,11 +1,13 @@
 #include "libsim/engine/rank_memory.hpp"
 
 #include "libsim/engine/memory_walk.hpp"
+#include "libsim/plan/message_buffers.hpp"
 
 namespace stagecraft {
 namespace {
 
-void allocate(MemoryProfile& profile, Category category, std::int64_t bytes) {
+/// Allocates `bytes`, or releases them where they are negative.
+void change(MemoryProfile& profile, Category category, std::int64_t bytes) {
   MemoryProfile one;
   one.net[category] = bytes;
   if (bytes > 0) {
@@ -16,39 +18,9 @@ void allocate(MemoryProfile& profile, Category category, std::int64_t bytes) {
   profile.append(one);
 }
 
-void release(MemoryProfile& profile, Category category, std::int64_t bytes) {
-  allocate(profile, category, -bytes);
-}
-
-void start_transfer(MemoryProfile& profile, TrainingPlan const& plan, Transfer const& transfer) {
-  if (transfer.end == Transfer::End::send) return;
-  Category const category =
-      plan.scatters_messages() ? Category::communication : Category::activations;
-  allocate(profile, category, plan.sent_bytes().count());
-}
-
-void end_transfer(MemoryProfile& profile, TrainingPlan const& plan, Transfer const& transfer) {
-  std::int64_t const whole = plan.message_bytes().count();
-  if (transfer.end == Transfer::End::receive) {
-    if (!plan.scatters_messages()) return;
-    allocate(profile, Category::activations, whole);
-    release(profile, Category::communication, plan.sent_bytes().count());
-    return;
-  }
-  bool const is_kept =
-      transfer.payload == Transfer::Payload::activation && !plan.config.memory.output_deallocation;
-  if (!is_kept) release(profile, Category::activations, whole);
-}
-
 std::span<Transfer const> transfers_of(RankPlan const& rank, Step const& step) {
   return std::span{rank.transfers}.subspan(static_cast<std::size_t>(step.first),
                                            static_cast<std::size_t>(step.count));
-}
-
-bool keeps_output(TrainingPlan const& plan, Work const& work) {
-  return work.kind == Work::Kind::backward && work.first_block == 0 &&
-         !plan.config.memory.output_deallocation &&
-         !plan.chunks[static_cast<std::size_t>(work.program)].has_head;
 }
 
 /// The memory of a rank's steps, profiled once a kind of step.
@@ -89,8 +61,9 @@ class StepMoves {
 
 MemoryProfile work_memory(TrainingPlan const& plan, Work const& work, WorkProfile const& profile) {
   MemoryProfile memory = profile.memory;
-  if (keeps_output(plan, work)) {
-    release(memory, Category::activations, plan.message_bytes().count());
+  if (releases_output(plan, work)) {
+    change(memory, MessageMove{}.category(),
+           -message_buffer_bytes(plan, MessageBuffer::whole).count());
   }
   return memory;
 }
@@ -100,7 +73,10 @@ MemoryProfile message_memory(TrainingPlan const& plan,
                              std::span<Transfer const> transfers) {
   MemoryProfile memory;
   for (Transfer const& transfer : transfers) {
-    (kind == Step::Kind::post ? start_transfer : end_transfer)(memory, plan, transfer);
+    for (MessageMove const& move : message_moves(plan, kind, transfer)) {
+      std::int64_t const bytes = message_buffer_bytes(plan, move.buffer).count();
+      change(memory, move.category(), move.allocates ? bytes : -bytes);
+    }
   }
   return memory;
 }

@@ -19,10 +19,7 @@ struct RankMemory {
       0;  ///< most (microbatch, chunk) pairs between forward and backward
 };
 
-/// What a step does to a rank's memory, messages included: receive buffers exist from their post
-/// on, sent tensors until the wait for their send (outputs that are not deallocated: until their
-/// backward is over). Where messages are scattered, a receive buffer holds 1/t and is gathered at
-/// the wait.
+/// What a step does to a rank's memory, messages included (plan/message_buffers.hpp).
 MemoryProfile profile_step_memory(TrainingPlan const& plan,
                                   RankPlan const& rank,
                                   Step const& step,

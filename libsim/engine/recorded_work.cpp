@@ -1,5 +1,7 @@
 #include "libsim/engine/recorded_work.hpp"
 
+#include "libsim/plan/parameter_layout.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -10,17 +12,6 @@ RecordedOp recorded_op(Op const& op, TraceVocabulary const& vocabulary) {
           .stream = stream_of(op.stream),
           .bytes = recorded_bytes(op),
           .flops = op.flops};
-}
-
-/// Layers of a chunk that come before its block `position`.
-std::int64_t layers_before(TrainingPlan const& plan,
-                           ChunkProgram const& chunk,
-                           std::size_t position) {
-  std::int64_t layers = 0;
-  for (std::size_t i = 0; i < position; ++i) {
-    layers += plan.blocks[static_cast<std::size_t>(chunk.blocks[i])].layers;
-  }
-  return layers;
 }
 
 /// Appends the ops of blocks, one block after another.
@@ -83,7 +74,7 @@ RecordedWork record_ops(PricedPlan const& priced,
     auto const position = static_cast<std::size_t>(
         is_forward ? work.first_block + i : work.first_block + work.block_count - 1 - i);
     recorder.append(static_cast<std::size_t>(chunk.blocks[position]),
-                    chunk.first_layer + layers_before(plan, chunk, position));
+                    first_layer_of(plan, chunk, position));
   }
   return std::move(recorder).finish();
 }

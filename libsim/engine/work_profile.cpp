@@ -1,7 +1,5 @@
 #include "libsim/engine/work_profile.hpp"
 
-#include <algorithm>
-
 namespace stagecraft {
 namespace {
 
@@ -75,14 +73,6 @@ std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel con
                         .backward_memory = profile_memory(block, Pass::backward)});
   }
   return profiles;
-}
-
-std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Work const& work) {
-  std::vector<std::int32_t> const& all = plan.chunks[static_cast<std::size_t>(work.program)].blocks;
-  auto const first = all.begin() + work.first_block;
-  std::vector<std::int32_t> blocks(first, first + work.block_count);
-  if (work.kind == Work::Kind::backward) std::reverse(blocks.begin(), blocks.end());
-  return blocks;
 }
 
 WorkProfile profile_work(TrainingPlan const& plan,

@@ -47,9 +47,6 @@ struct WorkProfile {
 /// Profiles of all distinct blocks of a plan.
 std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel const& cost);
 
-/// The blocks of a forward or backward work, in the order in which they run.
-std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Work const& work);
-
 /// Composes a work of a rank from its blocks (every block drains its streams, so times add up).
 WorkProfile profile_work(TrainingPlan const& plan,
                          RankPlan const& rank,

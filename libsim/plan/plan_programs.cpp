@@ -4,6 +4,7 @@
 
 #include "libsim/model/blocks.hpp"
 #include "libsim/plan/layer_split.hpp"
+#include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
@@ -117,10 +118,9 @@ void count_parameters(TrainingPlan const& plan, RankPlan& rank) {
         parameters_of(plan, program, 0, static_cast<std::int32_t>(program.blocks.size()));
   }
   Precision const precision = plan.config.model.precision;
-  std::int64_t const d = plan.config.memory.distributed_optimizer ? plan.config.parallel.data : 1;
   rank.parameter_bytes = Bytes{rank.parameters * element_size(activation_type(precision))};
   rank.gradient_bytes = Bytes{rank.parameters * element_size(gradient_type(precision))};
-  rank.optimizer_bytes = (rank.parameters + d - 1) / d * optimizer_bytes_per_parameter(precision);
+  rank.optimizer_bytes = optimizer_shard(plan, rank) * optimizer_bytes_per_parameter(precision);
 }
 
 }  // namespace

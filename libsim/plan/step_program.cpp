@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libsim/plan/parameter_layout.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -63,13 +65,6 @@ bool is_16_bit(Precision precision) {
   return precision == Precision::fp16 || precision == Precision::bf16;
 }
 
-/// Elements whose optimizer state this rank holds.
-std::int64_t owned_parameters(RankPlan const& rank, TrainingPlan const& plan) {
-  if (!plan.config.memory.distributed_optimizer) return rank.parameters;
-  std::int64_t const d = plan.config.parallel.data;
-  return (rank.parameters + d - 1) / d;
-}
-
 void append_reductions_between_ranks(RankPlan& rank, TrainingPlan const& plan) {
   std::int64_t const g = gradient_size(plan);
   auto const reduce = [&](Name name, CollectiveGroup group, std::int64_t elements) {
@@ -99,7 +94,7 @@ void append_reductions_between_ranks(RankPlan& rank, TrainingPlan const& plan) {
 
 void append_optimizer(RankPlan& rank, TrainingPlan const& plan) {
   Precision const precision = plan.config.model.precision;
-  std::int64_t const n = owned_parameters(rank, plan);
+  std::int64_t const n = optimizer_shard(plan, rank);
   std::int64_t const g = gradient_size(plan);
   std::int64_t const weight = element_size(activation_type(precision));
   auto const run = [&](OpKind kind, Name name, std::int64_t bytes_per_parameter) {

@@ -1,5 +1,7 @@
 #include "libsim/plan/training_plan.hpp"
 
+#include <algorithm>
+
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/rank_works.hpp"
 #include "libsim/plan/stage_exchanges.hpp"
@@ -75,6 +77,14 @@ BlockShape block_shape(TrainingConfig const& config) {
 RecomputePolicy const& policy_of(TrainingConfig const& config, int stage) {
   return config.recompute.size() == 1 ? config.recompute.front()
                                       : config.recompute[static_cast<std::size_t>(stage)];
+}
+
+std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Work const& work) {
+  std::vector<std::int32_t> const& all = plan.chunks[static_cast<std::size_t>(work.program)].blocks;
+  auto const first = all.begin() + work.first_block;
+  std::vector<std::int32_t> blocks(first, first + work.block_count);
+  if (work.kind == Work::Kind::backward) std::reverse(blocks.begin(), blocks.end());
+  return blocks;
 }
 
 TrainingPlan make_plan(TrainingConfig const& config) {

@@ -65,6 +65,10 @@ RecomputePolicy const& policy_of(TrainingConfig const& config, int stage);
 /// \throws std::invalid_argument  for an illegal schedule shape.
 TrainingPlan make_plan(TrainingConfig const& config);
 
+/// The blocks of a forward or backward work (into TrainingPlan::blocks), in the order in which they
+/// run.
+std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Work const& work);
+
 /// Canonical text of a plan: everything that decides what is computed, in which order and in which
 /// buffers; nothing of system, prices, clock, backend or version.
 std::string canonical_text(TrainingPlan const& plan);
