@@ -1,0 +1,156 @@
+#include <algorithm>
+
+#include "libexec/kernels/element.hpp"
+#include "libexec/kernels/formulas.hpp"
+#include "libexec/kernels/kernels.hpp"
+
+namespace stagecraft::STAGECRAFT_ISA {
+namespace {
+
+/// Columns that are worked on at a time.
+constexpr std::int64_t chunk = 256;
+
+/// A bias of zeros, so that rows without one run through the same loop.
+template <typename S>
+constexpr S no_bias[chunk] = {};
+
+/// Calls body(row, first column, columns, bias of the first column) over [0, rows) x [0, columns).
+template <typename S, typename Body>
+void for_chunks(KernelContext const& context,
+                std::int64_t rows,
+                std::int64_t columns,
+                S const* bias,
+                Body const& body) {
+  for_row_ranges(*context.pool, rows, columns, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t first = 0; first < columns; first += chunk) {
+        std::int64_t const width = std::min(chunk, columns - first);
+        body(row, first, width, bias == nullptr ? no_bias<S> : bias + first);
+      }
+    }
+  });
+}
+
+/// The bias, operand `index` where there is one, of `columns` elements.
+template <typename S>
+S const* optional_bias(KernelCall const& call, std::size_t index, std::int64_t columns) {
+  if (call.reads.size() <= index) return nullptr;
+  expect_tensor(call, call.reads[index], element_type<S>(), {columns});
+  return elements_of<S>(call.reads[index]);
+}
+
+/// Expects x [..., branches f] and y [..., f]; gives f.
+template <typename S>
+std::int64_t expect_activation(KernelCall const& call,
+                               Operand const& x,
+                               Operand const& y,
+                               std::int64_t branches) {
+  expect(call, y.shape.rank() > 0 && last_extent(y) > 0, "an operand has no columns");
+  expect_tensor(call, y, element_type<S>(), y.shape);
+  expect_elements(call, x, element_type<S>(), branches * y.shape.elements());
+  expect(call, last_extent(x) == branches * last_extent(y), "the widths do not fit together");
+  return last_extent(y);
+}
+
+template <typename S>
+void gelu_of(KernelContext const& context, KernelCall const& call) {
+  Operand const& x = call.reads[0];
+  std::int64_t const f = expect_activation<S>(call, x, call.writes[0], 1);
+  S const* const bias = optional_bias<S>(call, 1, f);
+  for_chunks(context, x.shape.elements() / f, f, bias,
+             [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
+               S const* const from = elements_of<S>(x) + row * f + first;
+               S* const to = elements_of<S>(call.writes[0]) + row * f + first;
+               for (std::int64_t i = 0; i < width; ++i) {
+                 to[i] = narrow<S>(stagecraft::gelu(widen(from[i]) + widen(b[i])));
+               }
+             });
+}
+
+template <typename S>
+void gelu_backward_of(KernelContext const& context, KernelCall const& call) {
+  Operand const& x = call.reads[1];
+  std::int64_t const f = expect_activation<S>(call, x, call.reads[0], 1);
+  expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
+  S const* const bias = optional_bias<S>(call, 2, f);
+  for_chunks(context, x.shape.elements() / f, f, bias,
+             [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
+               S const* const dy = elements_of<S>(call.reads[0]) + row * f + first;
+               S const* const from = elements_of<S>(x) + row * f + first;
+               S* const dx = elements_of<S>(call.writes[0]) + row * f + first;
+               for (std::int64_t i = 0; i < width; ++i) {
+                 dx[i] = narrow<S>(widen(dy[i]) * gelu_derivative(widen(from[i]) + widen(b[i])));
+               }
+             });
+}
+
+template <typename S>
+void swiglu_of(KernelContext const& context, KernelCall const& call) {
+  Operand const& y = call.writes[0];
+  std::int64_t const f = expect_activation<S>(call, call.reads[0], y, 2);
+  S const* const bias = optional_bias<S>(call, 1, 2 * f);
+  for_chunks(context, y.shape.elements() / f, f, bias,
+             [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
+               S const* const gate = elements_of<S>(call.reads[0]) + row * 2 * f + first;
+               S const* const up = gate + f;
+               S const* const up_bias = bias == nullptr ? b : b + f;
+               S* const to = elements_of<S>(y) + row * f + first;
+               for (std::int64_t i = 0; i < width; ++i) {
+                 to[i] = narrow<S>(silu(widen(gate[i]) + widen(b[i])) *
+                                   (widen(up[i]) + widen(up_bias[i])));
+               }
+             });
+}
+
+template <typename S>
+void swiglu_backward_of(KernelContext const& context, KernelCall const& call) {
+  using C = Compute<S>;
+  Operand const& dy = call.reads[0];
+  std::int64_t const f = expect_activation<S>(call, call.reads[1], dy, 2);
+  expect_tensor(call, call.writes[0], element_type<S>(), call.reads[1].shape);
+  S const* const bias = optional_bias<S>(call, 2, 2 * f);
+  for_chunks(context, dy.shape.elements() / f, f, bias,
+             [&](std::int64_t row, std::int64_t first, std::int64_t width, S const* b) {
+               S const* const d = elements_of<S>(dy) + row * f + first;
+               S const* const gate = elements_of<S>(call.reads[1]) + row * 2 * f + first;
+               S const* const up = gate + f;
+               S const* const up_bias = bias == nullptr ? b : b + f;
+               S* const d_gate = elements_of<S>(call.writes[0]) + row * 2 * f + first;
+               S* const d_up = d_gate + f;
+               for (std::int64_t i = 0; i < width; ++i) {
+                 C const g = widen(gate[i]) + widen(b[i]);
+                 C const u = widen(up[i]) + widen(up_bias[i]);
+                 C const gradient = widen(d[i]);
+                 d_gate[i] = narrow<S>(gradient * u * silu_derivative(g));
+                 d_up[i] = narrow<S>(gradient * silu(g));
+               }
+             });
+}
+
+}  // namespace
+
+void gelu(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 1, 2, 1, 1);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { gelu_of<decltype(tag)>(context, call); });
+}
+
+void gelu_backward(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 3, 1, 1);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { gelu_backward_of<decltype(tag)>(context, call); });
+}
+
+void swiglu(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 1, 2, 1, 1);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { swiglu_of<decltype(tag)>(context, call); });
+}
+
+void swiglu_backward(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 3, 1, 1);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { swiglu_backward_of<decltype(tag)>(context, call); });
+}
+
+}  // namespace stagecraft::STAGECRAFT_ISA

@@ -1,0 +1,133 @@
+#include <algorithm>
+
+#include "libexec/kernels/element.hpp"
+#include "libexec/kernels/kernels.hpp"
+
+namespace stagecraft::STAGECRAFT_ISA {
+namespace {
+
+/// x[row, column] += vector[column], in place; `group`: rows that share one row of `added`.
+template <typename S>
+void add_rows(KernelContext const& context,
+              KernelCall const& call,
+              std::int64_t rows,
+              std::int64_t columns,
+              std::int64_t group) {
+  expect_elements(call, call.writes[0], element_type<S>(), rows * columns);
+  S* const x = elements_of<S>(call.writes[0]);
+  S const* const added = elements_of<S>(call.reads[1]);
+  for_row_ranges(*context.pool, rows, columns, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      S* const values = x + row * columns;
+      S const* const vector = added + row / group * columns;
+      for (std::int64_t i = 0; i < columns; ++i) {
+        values[i] = narrow<S>(widen(values[i]) + widen(vector[i]));
+      }
+    }
+  });
+}
+
+/// sum[column] += x[row, column] over the rows in order, by blocks of columns.
+template <typename S>
+void add_column_sums(KernelContext const& context,
+                     S const* x,
+                     Compute<S>* sums,
+                     std::int64_t rows,
+                     std::int64_t columns) {
+  using C = Compute<S>;
+  constexpr std::int64_t block = 128;
+  context.pool->run((columns + block - 1) / block, [&](std::int64_t task, int) {
+    std::int64_t const first = task * block;
+    std::int64_t const width = std::min(block, columns - first);
+    C sum[block] = {};
+    for (std::int64_t row = 0; row < rows; ++row) {
+      S const* const values = x + row * columns + first;
+      for (std::int64_t i = 0; i < width; ++i) sum[i] += widen(values[i]);
+    }
+    for (std::int64_t i = 0; i < width; ++i) sums[first + i] += sum[i];
+  });
+}
+
+}  // namespace
+
+void bias_add(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 2, 1, 1);
+  Operand const& x = call.reads[0];
+  expect(call, x.shape.rank() > 0 && last_extent(x) > 0, "x has no columns");
+  std::int64_t const n = last_extent(x);
+  expect_in_place(call, 0, 0);
+  expect_tensor(call, call.reads[1], x.type, {n});
+  with_storage_type(call.kind, x.type, [&](auto tag) {
+    std::int64_t const rows = x.shape.elements() / n;
+    add_rows<decltype(tag)>(context, call, rows, n, rows);
+  });
+}
+
+void add_positions(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 2, 1, 1);
+  Operand const& x = call.reads[0];
+  expect(call, x.shape.rank() == 3, "x is not [s, b, h]");
+  expect_in_place(call, 0, 0);
+  expect_tensor(call, call.reads[1], x.type, {x.shape[0], x.shape[2]});
+  with_storage_type(call.kind, x.type, [&](auto tag) {
+    add_rows<decltype(tag)>(context, call, x.shape[0] * x.shape[1], x.shape[2], x.shape[1]);
+  });
+}
+
+void bias_gradient(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 1, 1, 1, 1);
+  Operand const& dy = call.reads[0];
+  expect(call, dy.shape.rank() > 0 && last_extent(dy) > 0, "dy has no columns");
+  std::int64_t const n = last_extent(dy);
+  with_storage_type(call.kind, dy.type, [&](auto tag) {
+    using S = decltype(tag);
+    expect_tensor(call, dy, element_type<S>(), dy.shape);
+    expect_tensor(call, call.writes[0], element_type<Compute<S>>(), {n});
+    add_column_sums(context, elements_of<S>(dy), elements_of<Compute<S>>(call.writes[0]),
+                    dy.shape.elements() / n, n);
+  });
+}
+
+void positions_gradient(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 1, 1, 1, 1);
+  Operand const& dy = call.reads[0];
+  expect(call, dy.shape.rank() == 3, "dy is not [s, b, h]");
+  std::int64_t const b = dy.shape[1];
+  std::int64_t const h = dy.shape[2];
+  with_storage_type(call.kind, dy.type, [&](auto tag) {
+    using S = decltype(tag);
+    using C = Compute<S>;
+    expect_tensor(call, dy, element_type<S>(), dy.shape);
+    expect_tensor(call, call.writes[0], element_type<C>(), {dy.shape[0], h});
+    S const* const from = elements_of<S>(dy);
+    C* const to = elements_of<C>(call.writes[0]);
+    for_row_ranges(*context.pool, dy.shape[0], b * h, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t position = begin; position < end; ++position) {
+        for (std::int64_t sequence = 0; sequence < b; ++sequence) {
+          S const* const row = from + (position * b + sequence) * h;
+          for (std::int64_t i = 0; i < h; ++i) to[position * h + i] += widen(row[i]);
+        }
+      }
+    });
+  });
+}
+
+void add(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 2, 1, 1);
+  Operand const& a = call.reads[0];
+  std::int64_t const n = a.shape.elements();
+  expect_in_place(call, 0, 0);
+  expect_tensor(call, call.reads[1], a.type, a.shape);
+  with_storage_type(call.kind, a.type, [&](auto tag) {
+    using S = decltype(tag);
+    expect_elements(call, call.writes[0], element_type<S>(), n);
+    S const* const added = elements_of<S>(call.reads[1]);
+    S* const sum = elements_of<S>(call.writes[0]);
+    for_row_ranges(*context.pool, n, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        sum[i] = narrow<S>(widen(sum[i]) + widen(added[i]));
+    });
+  });
+}
+
+}  // namespace stagecraft::STAGECRAFT_ISA

@@ -1,0 +1,55 @@
+#include "libexec/kernels/cpu_kernels.hpp"
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+
+#include "libexec/kernels/openblas.hpp"
+#include "libexec/kernels/operand_checks.hpp"
+#include "libexec/kernels/scratch.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::align_val_t alignment{64};
+
+}  // namespace
+
+void CpuKernels::FreeAligned::operator()(std::byte* memory) const {
+  ::operator delete(memory, alignment);
+}
+
+Bytes CpuKernels::workspace(Precision precision, int threads) {
+  std::int64_t const size = precision == Precision::fp64 ? 8 : 4;
+  std::int64_t const tiles = threads * tiles_a_worker * tile_elements * size;
+  bool const widens = precision == Precision::fp16 || precision == Precision::bf16;
+  return Bytes{widens ? std::max(tiles, widened_elements * size) : tiles};
+}
+
+CpuKernels::CpuKernels(RankShare const& share, CpuKernelOptions const& options)
+    : table_{kernel_table(options.instructions)},
+      pool_{std::make_unique<WorkerPool>(options.threads)} {
+  if (table_ == nullptr) {
+    throw std::invalid_argument(
+        "CPU kernels: the processor or this build does not have the instruction set asked for");
+  }
+  if (options.gemm == GemmKind::openblas) {
+    require_threaded_openblas();
+    set_openblas_threads(options.threads);
+  }
+  auto const size =
+      static_cast<std::size_t>(workspace(share.shape.model.precision, options.threads).count());
+  workspace_.reset(static_cast<std::byte*>(::operator new(size, alignment)));
+  context_ = {.share = share,
+              .gemm = options.gemm,
+              .pool = pool_.get(),
+              .workspace = {workspace_.get(), size}};
+}
+
+void CpuKernels::run(KernelCall const& call) {
+  Kernel const kernel = table_->by_kind[static_cast<std::size_t>(call.kind)];
+  if (kernel == nullptr) refuse(call.kind, "the executor does this itself; there is no kernel");
+  kernel(context_, call);
+}
+
+}  // namespace stagecraft

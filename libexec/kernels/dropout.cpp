@@ -1,0 +1,172 @@
+#include <algorithm>
+
+#include "libexec/kernels/dropout_draw.hpp"
+#include "libexec/kernels/element.hpp"
+#include "libexec/kernels/kernels.hpp"
+
+namespace stagecraft::STAGECRAFT_ISA {
+namespace {
+
+/// How the elements of a dropout lie: rows of which only the first columns are alive.
+///
+/// Above the diagonal of attention probabilities nothing is drawn: mask and result are 0 there.
+struct DropoutRows {
+  RankShare const& share;
+  bool causal = false;  ///< attention probabilities [b, heads, s, s], else hidden states [., h]
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+
+  std::int64_t alive(std::int64_t row) const { return causal ? row % columns + 1 : columns; }
+  std::uint64_t first_element(std::int64_t row) const {
+    if (!causal) {
+      return first_hidden_element(share) + static_cast<std::uint64_t>(row * columns);
+    }
+    std::int64_t const head = row / columns;
+    std::int64_t const heads = share.shape.heads();
+    return first_probability(share, head / heads, head % heads, row % columns);
+  }
+};
+
+/// Expects x to be what the draw's site has on this rank.
+DropoutRows rows_of(KernelContext const& context, KernelCall const& call, Operand const& x) {
+  BlockShape const& shape = context.share.shape;
+  bool const causal = call.draw.site == DropoutSite::attention;
+  std::int64_t const s = shape.model.sequence;
+  Shape const expected = causal ? Shape{shape.micro, shape.heads(), s, s}
+                                : Shape{shape.local_sequence(), shape.micro, shape.model.hidden};
+  expect(call, x.shape == expected, "x is not what its dropout site has on this rank");
+  std::int64_t const columns = last_extent(x);
+  return {context.share, causal, x.shape.elements() / columns, columns};
+}
+
+/// Rate and what follows from it.
+template <typename C>
+struct Rate {
+  std::uint32_t threshold;
+  C scale;  ///< of what is kept
+
+  explicit Rate(double rate)
+      : threshold{keep_threshold(rate)}, scale{static_cast<C>(1.0 / (1.0 - rate))} {}
+};
+
+/// A mask operand, or null where it is drawn.
+std::uint8_t* mask_of(KernelCall const& call,
+                      OperandList const& list,
+                      std::size_t index,
+                      Shape const& shape) {
+  if (list.size() <= index) return nullptr;
+  expect_tensor(call, list[index], ElementType::u8, shape);
+  return elements_of<std::uint8_t>(list[index]);
+}
+
+/// y = mask x / (1 - rate), with the mask given, or drawn and, if wanted, stored.
+template <typename S>
+void drop(KernelContext const& context,
+          KernelCall const& call,
+          std::uint8_t const* given,
+          std::uint8_t* stored) {
+  using C = Compute<S>;
+  Operand const& x = call.reads[0];
+  DropoutRows const rows = rows_of(context, call, x);
+  expect_tensor(call, x, element_type<S>(), x.shape);
+  expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
+  Rate<C> const rate{context.model().dropout};
+  S const* const input = elements_of<S>(x);
+  S* const output = elements_of<S>(call.writes[0]);
+  for_row_ranges(*context.pool, rows.rows, rows.columns, [&](std::int64_t begin, std::int64_t end) {
+    std::uint8_t drawn[draw_chunk + 8];
+    for (std::int64_t row = begin; row < end; ++row) {
+      std::int64_t const alive = rows.alive(row);
+      std::uint64_t const first_element = rows.first_element(row);
+      for (std::int64_t first = 0; first < alive; first += draw_chunk) {
+        std::int64_t const n = std::min(draw_chunk, alive - first);
+        std::int64_t const place = row * rows.columns + first;
+        std::uint8_t const* const kept =
+            given != nullptr
+                ? given + place
+                : draw_kept(call.draw, rate.threshold,
+                            first_element + static_cast<std::uint64_t>(first), n, drawn);
+        for (std::int64_t i = 0; i < n; ++i) {
+          C const value = widen(input[place + i]) * rate.scale;
+          output[place + i] = narrow<S>(kept[i] != 0 ? value : C{0});
+        }
+        if (stored != nullptr) std::copy_n(kept, n, stored + place);
+      }
+      std::int64_t const rest = row * rows.columns + alive;
+      std::fill_n(output + rest, rows.columns - alive, S{});
+      if (stored != nullptr) std::fill_n(stored + rest, rows.columns - alive, std::uint8_t{0});
+    }
+  });
+}
+
+template <typename S>
+constexpr S no_bias[draw_chunk] = {};
+
+/// y = residual + dropout(x + bias).
+template <typename S>
+void add_dropped(KernelContext const& context, KernelCall const& call) {
+  using C = Compute<S>;
+  Operand const& x = call.reads[0];
+  DropoutRows const rows = rows_of(context, call, x);
+  std::int64_t const h = rows.columns;
+  expect_tensor(call, x, element_type<S>(), x.shape);
+  expect_tensor(call, call.reads[1], element_type<S>(), x.shape);
+  expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
+  bool const biased = call.reads.size() == 3;
+  if (biased) expect_tensor(call, call.reads[2], element_type<S>(), {h});
+  bool const drops = context.model().dropout > 0;
+  std::uint8_t* const stored = mask_of(call, call.writes, 1, x.shape);
+  Rate<C> const rate{context.model().dropout};
+  for_row_ranges(*context.pool, rows.rows, h, [&](std::int64_t begin, std::int64_t end) {
+    std::uint8_t drawn[draw_chunk + 8];
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t first = 0; first < h; first += draw_chunk) {
+        std::int64_t const n = std::min(draw_chunk, h - first);
+        std::int64_t const place = row * h + first;
+        S const* const from = elements_of<S>(x) + place;
+        S const* const residual = elements_of<S>(call.reads[1]) + place;
+        S const* const bias = biased ? elements_of<S>(call.reads[2]) + first : no_bias<S>;
+        S* const to = elements_of<S>(call.writes[0]) + place;
+        if (!drops) {
+          for (std::int64_t i = 0; i < n; ++i) {
+            to[i] = narrow<S>(widen(residual[i]) + (widen(from[i]) + widen(bias[i])));
+          }
+          continue;
+        }
+        std::uint8_t const* const kept =
+            draw_kept(call.draw, rate.threshold,
+                      rows.first_element(row) + static_cast<std::uint64_t>(first), n, drawn);
+        for (std::int64_t i = 0; i < n; ++i) {
+          C const value = (widen(from[i]) + widen(bias[i])) * rate.scale;
+          to[i] = narrow<S>(widen(residual[i]) + (kept[i] != 0 ? value : C{0}));
+        }
+        if (stored != nullptr) std::copy_n(kept, n, stored + place);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void dropout(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 1, 1, 1, 2);
+  std::uint8_t* const stored = mask_of(call, call.writes, 1, call.reads[0].shape);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { drop<decltype(tag)>(context, call, nullptr, stored); });
+}
+
+void dropout_backward(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 1, 2, 1, 1);
+  std::uint8_t const* const given = mask_of(call, call.reads, 1, call.reads[0].shape);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { drop<decltype(tag)>(context, call, given, nullptr); });
+}
+
+void bias_dropout_add(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 3, 1, 2);
+  expect(call, call.draw.site != DropoutSite::attention, "attention has no residual of its own");
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { add_dropped<decltype(tag)>(context, call); });
+}
+
+}  // namespace stagecraft::STAGECRAFT_ISA

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libexec/kernels/kernel_context.hpp"
+#include "libexec/kernels/philox.hpp"
+
+/// Masks of dropout, drawn in runs of consecutive global elements.
+namespace stagecraft {
+
+/// Elements of a run.
+inline constexpr std::int64_t draw_chunk = 256;
+
+/// Draws whether each of `count` elements from global index `first` on is kept: 1 or 0.
+/// Pre: 0 < count <= draw_chunk. `kept` has room for draw_chunk + 8 elements; the wanted ones start
+/// at the returned place in it, for runs need not start at a whole block of four.
+inline std::uint8_t const* draw_kept(RandomDraw const& draw,
+                                     std::uint32_t threshold,
+                                     std::uint64_t first,
+                                     std::int64_t count,
+                                     std::uint8_t* kept) {
+  // Blocks in flight at once, as arrays, so that each round of Philox is vector code.
+  constexpr std::uint32_t width = 16;
+  std::uint64_t const first_block = first >> 2;
+  std::uint64_t const last_block = (first + static_cast<std::uint64_t>(count) - 1) >> 2;
+  auto const blocks = static_cast<std::uint32_t>(last_block - first_block + 1);
+  for (std::uint32_t begin = 0; begin < blocks; begin += width) {
+    std::uint32_t x0[width];
+    std::uint32_t x1[width];
+    std::uint32_t x2[width];
+    std::uint32_t x3[width];
+    for (std::uint32_t j = 0; j < width; ++j) {
+      std::uint64_t const block = first_block + begin + j;
+      x0[j] = static_cast<std::uint32_t>(block);
+      x1[j] = static_cast<std::uint32_t>(block >> 32);
+      x2[j] = draw.microbatch;
+      x3[j] = site_word(draw);
+    }
+    for (std::uint32_t round = 0; round < 10; ++round) {
+      std::uint32_t const key_0 = draw.seed + round * philox_weyl_0;
+      std::uint32_t const key_1 = draw.step + round * philox_weyl_1;
+      for (std::uint32_t j = 0; j < width; ++j) {
+        std::uint64_t const a = std::uint64_t{philox_multiplier_0} * x0[j];
+        std::uint64_t const b = std::uint64_t{philox_multiplier_1} * x2[j];
+        x0[j] = static_cast<std::uint32_t>(b >> 32) ^ x1[j] ^ key_0;
+        x1[j] = static_cast<std::uint32_t>(b);
+        x2[j] = static_cast<std::uint32_t>(a >> 32) ^ x3[j] ^ key_1;
+        x3[j] = static_cast<std::uint32_t>(a);
+      }
+    }
+    std::uint32_t const used = blocks - begin < width ? blocks - begin : width;
+    for (std::uint32_t j = 0; j < used; ++j) {
+      std::uint8_t* const four = kept + 4 * (begin + j);
+      four[0] = x0[j] >= threshold;
+      four[1] = x1[j] >= threshold;
+      four[2] = x2[j] >= threshold;
+      four[3] = x3[j] >= threshold;
+    }
+  }
+  return kept + (first & 3);
+}
+
+/// Global index of the first element of a rank's hidden states [local rows, b, h].
+inline std::uint64_t first_hidden_element(RankShare const& share) {
+  return static_cast<std::uint64_t>(share.first_row() * share.shape.micro *
+                                    share.shape.model.hidden);
+}
+
+/// Global index of column 0 in a row of attention probabilities [b, local heads, s, s].
+inline std::uint64_t first_probability(RankShare const& share,
+                                       std::int64_t sequence,
+                                       std::int64_t head,
+                                       std::int64_t row) {
+  ModelConfig const& model = share.shape.model;
+  std::int64_t const s = model.sequence;
+  return static_cast<std::uint64_t>(
+      ((sequence * model.heads + share.first_head() + head) * s + row) * s);
+}
+
+}  // namespace stagecraft

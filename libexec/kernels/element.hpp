@@ -1,0 +1,116 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "libexec/kernels/operand_checks.hpp"
+#include "libsim/model/tensor.hpp"
+
+/// Storage types of elements, and what they are computed on in. All conversions are free of
+/// branches, so that loops over them become vector code.
+namespace stagecraft {
+
+/// The upper half of an IEEE single.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+};
+
+/// IEEE half precision.
+struct Float16 {
+  std::uint16_t bits = 0;
+};
+
+inline double widen(double x) { return x; }
+inline float widen(float x) { return x; }
+inline float widen(BFloat16 x) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
+}
+inline float widen(Float16 x) {
+  std::uint32_t const sign = static_cast<std::uint32_t>(x.bits & 0x8000U) << 16;
+  std::uint32_t const magnitude = x.bits & 0x7FFFU;
+  // Subnormal: an integer times 2^-24. Else the exponent's bias grows from 15 to 127, and that of
+  // infinity and NaN once more, from 143 to 255.
+  float const subnormal = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24F;
+  std::uint32_t const special = magnitude >= 0x7C00U ? 112U << 23 : 0U;
+  std::uint32_t const normal = (magnitude << 13) + (112U << 23) + special;
+  std::uint32_t const bits = magnitude < 0x400U ? std::bit_cast<std::uint32_t>(subnormal) : normal;
+  return std::bit_cast<float>(bits | sign);
+}
+
+/// The nearest bfloat16, ties to even; a NaN stays one.
+inline BFloat16 to_bfloat16(float x) {
+  auto const bits = std::bit_cast<std::uint32_t>(x);
+  std::uint32_t const rounded = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
+  std::uint32_t const quiet_nan = bits >> 16 | 0x40U;
+  bool const is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
+  return {static_cast<std::uint16_t>(is_nan ? quiet_nan : rounded)};
+}
+
+/// The nearest half, ties to even; beyond 65520 infinity, a NaN stays one.
+inline Float16 to_float16(float x) {
+  auto const bits = std::bit_cast<std::uint32_t>(x);
+  std::uint32_t const sign = bits >> 16 & 0x8000U;
+  std::uint32_t const magnitude = bits & 0x7FFFFFFFU;
+  // Below 2^-14: next to 1/2 a float's last place is 2^-24, a half's smallest step, so that the
+  // addition does the rounding.
+  std::uint32_t const subnormal =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3F000000U;
+  std::uint32_t const normal = (magnitude - (112U << 23) + 0xFFFU + (magnitude >> 13 & 1U)) >> 13;
+  std::uint32_t const quiet_nan = 0x7E00U | (magnitude >> 13 & 0x3FFU);
+  std::uint32_t result = magnitude < 0x38800000U ? subnormal : normal;
+  result = magnitude >= 0x477FF000U ? 0x7C00U : result;
+  result = magnitude > 0x7F800000U ? quiet_nan : result;
+  return {static_cast<std::uint16_t>(result | sign)};
+}
+
+/// What elements stored as S are computed on in: double for double, else float. Also the type of
+/// statistics, accumulated gradients and losses (gradient_type()).
+template <typename S>
+using Compute = std::conditional_t<std::is_same_v<S, double>, double, float>;
+
+/// Whether S is stored in 16 bits.
+template <typename S>
+inline constexpr bool is_narrow = sizeof(S) == 2;
+
+/// `x` as stored.
+template <typename S>
+inline S narrow(Compute<S> x) {
+  if constexpr (std::is_same_v<S, BFloat16>) {
+    return to_bfloat16(x);
+  } else if constexpr (std::is_same_v<S, Float16>) {
+    return to_float16(x);
+  } else {
+    return x;
+  }
+}
+
+template <typename S>
+constexpr ElementType element_type() {
+  if constexpr (std::is_same_v<S, BFloat16>) return ElementType::bf16;
+  if constexpr (std::is_same_v<S, Float16>) return ElementType::f16;
+  if constexpr (std::is_same_v<S, float>) return ElementType::f32;
+  return ElementType::f64;
+}
+
+/// Calls `body(S{})` for the storage type S that `type` names.
+/// \throws std::logic_error  naming `kind`, if elements of `type` are not numbers to compute on.
+template <typename Body>
+void with_storage_type(OpKind kind, ElementType type, Body const& body) {
+  switch (type) {
+    case ElementType::f16:
+      return body(Float16{});
+    case ElementType::bf16:
+      return body(BFloat16{});
+    case ElementType::f32:
+      return body(float{});
+    case ElementType::f64:
+      return body(double{});
+    case ElementType::u8:
+    case ElementType::i64:
+      break;
+  }
+  refuse(kind, "its first operand is not of a floating-point type");
+}
+
+}  // namespace stagecraft

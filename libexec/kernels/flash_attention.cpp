@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "libexec/kernels/exponential.hpp"
+#include "libexec/kernels/flash_tile.hpp"
+#include "libexec/kernels/kernels.hpp"
+#include "libexec/kernels/lane_reduction.hpp"
+
+namespace stagecraft::STAGECRAFT_ISA {
+namespace {
+
+/// The running softmax of one row: Milakov and Gimelshein 2018, arXiv:1805.02867.
+template <typename C>
+struct RunningSoftmax {
+  C maximum = -std::numeric_limits<C>::infinity();
+  C sum = 0;
+
+  /// Turns n scores into exponentials relative to the new maximum; what was summed before is to be
+  /// multiplied by the returned factor.
+  C advance(C* scores, std::int64_t n) {
+    C const before = maximum;
+    maximum = lane_maximum<C>(n, maximum, [&](std::int64_t j) { return scores[j]; });
+    C const correction = exponential(before - maximum);
+    for (std::int64_t j = 0; j < n; ++j) scores[j] = exponential(scores[j] - maximum);
+    sum = sum * correction + lane_sum<C>(n, [&](std::int64_t j) { return scores[j]; });
+    return correction;
+  }
+};
+
+/// A tile of query rows of one head against all keys it may see.
+/// Source: Dao 2023, arXiv:2307.08691, algorithm 1.
+template <typename S>
+void attend(KernelContext const& context,
+            KernelCall const& call,
+            FlashShape const& flash,
+            Operand const& context_by_head,
+            std::int64_t task,
+            int worker) {
+  using C = Compute<S>;
+  std::int64_t const first = task % flash.tiles() * flash.rows;
+  std::int64_t const head = task / flash.tiles() % flash.heads;
+  std::int64_t const sequence = task / flash.tiles() / flash.heads;
+  std::int64_t const kv_head = head / (flash.heads / flash.kv_heads);
+  std::int64_t const m = flash.rows_at(first);
+  Scratch<C> scratch{context, worker};
+  C* const q = scratch.take(tile_elements);
+  C* const k_transposed = scratch.take(tile_elements);
+  C* const v = scratch.take(tile_elements);
+  C* const sums = scratch.take(tile_elements);
+  C* const scores = scratch.take(flash.rows * flash.rows);
+  FlashDropout const dropout{context, call};
+  auto const keep_factor = static_cast<C>(dropout.factor());
+  RunningSoftmax<C> softmax[64];
+
+  load_rows(HeadRows<S const>{HeadsView<S const>{call.reads[0]}, sequence, head}, first, m, flash,
+            static_cast<C>(flash.scale), q);
+  std::fill_n(sums, m * flash.width, C{0});
+  for (std::int64_t key = 0; key < first + m; key += flash.rows) {
+    std::int64_t const n = flash.rows_at(key);
+    load_transposed(HeadRows<S const>{HeadsView<S const>{call.reads[1]}, sequence, kv_head}, key, n,
+                    flash, k_transposed);
+    load_rows(HeadRows<S const>{HeadsView<S const>{call.reads[2]}, sequence, kv_head}, key, n,
+              flash, C{1}, v);
+    std::fill_n(scores, m * flash.rows, C{0});
+    add_product(LeftTile<C>{q, flash.width, 1}, k_transposed, flash.rows, scores, flash.rows, m,
+                flash.rows, flash.d);
+    for (std::int64_t i = 0; i < m; ++i) {
+      C* const row = scores + i * flash.rows;
+      std::int64_t const seen = std::min(n, first + i - key + 1);
+      C const correction = softmax[i].advance(row, seen);
+      std::fill(row + seen, row + flash.rows, C{0});
+      for (std::int64_t e = 0; e < flash.width; ++e) sums[i * flash.width + e] *= correction;
+      if (!dropout.drops()) continue;
+      std::uint8_t room[draw_chunk + 8];
+      std::uint8_t const* const kept = dropout.kept(sequence, head, first + i, key, seen, room);
+      for (std::int64_t j = 0; j < seen; ++j) row[j] = kept[j] != 0 ? row[j] * keep_factor : C{0};
+    }
+    add_product(LeftTile<C>{scores, flash.rows, 1}, v, flash.width, sums, flash.width, m,
+                flash.width, n);
+  }
+  C* const log_sums = elements_of<C>(call.writes[1]) + (sequence * flash.heads + head) * flash.s;
+  for (std::int64_t i = 0; i < m; ++i) {
+    C const inverse = C{1} / softmax[i].sum;
+    for (std::int64_t e = 0; e < flash.width; ++e) sums[i * flash.width + e] *= inverse;
+    log_sums[first + i] = softmax[i].maximum + std::log(softmax[i].sum);
+  }
+  store_rows(sums, HeadRows<S>{HeadsView<S>{context_by_head}, sequence, head}, first, m, flash);
+}
+
+}  // namespace
+
+void flash_attention(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 3, 3, 2, 2);
+  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+    using S = decltype(tag);
+    FlashShape const flash = flash_shape<S>(call, call.reads[0], call.reads[1], call.reads[2]);
+    Operand const by_head = split_heads(call, call.writes[0], element_type<S>(), flash);
+    expect_tensor(call, call.writes[1], element_type<Compute<S>>(),
+                  {flash.b, flash.heads, flash.s});
+    context.pool->run(flash.b * flash.heads * flash.tiles(), [&](std::int64_t task, int worker) {
+      attend<S>(context, call, flash, by_head, task, worker);
+    });
+  });
+}
+
+}  // namespace stagecraft::STAGECRAFT_ISA

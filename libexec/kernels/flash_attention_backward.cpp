@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <cmath>
+
+#include "libexec/kernels/exponential.hpp"
+#include "libexec/kernels/flash_tile.hpp"
+#include "libexec/kernels/kernels.hpp"
+#include "libexec/kernels/lane_reduction.hpp"
+
+/// Two sweeps, one for dk and dv and one for dq, each with its own scores: a sum over tiles then
+/// stays with one thread, in a fixed order, in full precision, and needs no buffer that grows with
+/// s.
+namespace stagecraft::STAGECRAFT_ISA {
+namespace {
+
+/// The operands of a call.
+template <typename S>
+struct Operands {
+  FlashShape flash;
+  Operand d_context, q, k, v, context;  ///< all [s, b, heads or kv heads, d]
+  Compute<S> const* log_sums;           ///< [b, heads, s]
+  FlashDropout dropout;
+};
+
+template <typename S>
+HeadRows<S const> rows_of(Operand const& operand, std::int64_t sequence, std::int64_t head) {
+  return {HeadsView<S const>{operand}, sequence, head};
+}
+
+/// The tiles that probabilities and their gradients are computed from and into.
+template <typename C>
+struct Tiles {
+  C* q;             ///< [rows, d]
+  C* d_context;     ///< [rows, d]
+  C* k_transposed;  ///< [d, rows]
+  C* v_transposed;  ///< [d, rows]
+  C* dropped;       ///< dropout(softmax) [query rows, key rows]
+  C* d_scores;      ///< gradient of q k^T, likewise
+  C row_dot[64];    ///< sum(d context * context) of each query row
+
+  Tiles(Scratch<C>& scratch, FlashShape const& flash)
+      : q{scratch.take(tile_elements)},
+        d_context{scratch.take(tile_elements)},
+        k_transposed{scratch.take(tile_elements)},
+        v_transposed{scratch.take(tile_elements)},
+        dropped{scratch.take(flash.rows * flash.rows)},
+        d_scores{scratch.take(flash.rows * flash.rows)} {}
+};
+
+template <typename S, typename C>
+void load_queries(Operands<S> const& all,
+                  std::int64_t sequence,
+                  std::int64_t head,
+                  std::int64_t first,
+                  Tiles<C>& tiles) {
+  FlashShape const& flash = all.flash;
+  std::int64_t const m = flash.rows_at(first);
+  load_rows(rows_of<S>(all.q, sequence, head), first, m, flash, C{1}, tiles.q);
+  load_rows(rows_of<S>(all.d_context, sequence, head), first, m, flash, C{1}, tiles.d_context);
+  for (std::int64_t i = 0; i < m; ++i) {
+    S const* const output = rows_of<S>(all.context, sequence, head).row(first + i);
+    C const* const gradient = tiles.d_context + i * flash.width;
+    tiles.row_dot[i] =
+        lane_sum<C>(flash.d, [&](std::int64_t e) { return gradient[e] * widen(output[e]); });
+  }
+}
+
+template <typename S, typename C>
+void load_keys(Operands<S> const& all,
+               std::int64_t sequence,
+               std::int64_t kv_head,
+               std::int64_t first,
+               Tiles<C>& tiles) {
+  std::int64_t const n = all.flash.rows_at(first);
+  load_transposed(rows_of<S>(all.k, sequence, kv_head), first, n, all.flash, tiles.k_transposed);
+  load_transposed(rows_of<S>(all.v, sequence, kv_head), first, n, all.flash, tiles.v_transposed);
+}
+
+/// Computes `dropped` and `d_scores` for query rows from `query` on against key rows from `key` on.
+/// With P the softmax, D its dropout and dD = d context v^T:
+///   d scores = P (dropout(dD) - sum(d context * context)) / sqrt(d).
+template <typename S, typename C>
+void differentiate(Operands<S> const& all,
+                   std::int64_t sequence,
+                   std::int64_t head,
+                   std::int64_t query,
+                   std::int64_t key,
+                   Tiles<C>& tiles) {
+  FlashShape const& flash = all.flash;
+  std::int64_t const m = flash.rows_at(query);
+  std::int64_t const n = flash.rows_at(key);
+  auto const scale = static_cast<C>(flash.scale);
+  auto const keep_factor = static_cast<C>(all.dropout.factor());
+  C const* const log_sums = all.log_sums + (sequence * flash.heads + head) * flash.s;
+  std::fill_n(tiles.dropped, m * flash.rows, C{0});
+  std::fill_n(tiles.d_scores, m * flash.rows, C{0});
+  add_product(LeftTile<C>{tiles.q, flash.width, 1}, tiles.k_transposed, flash.rows, tiles.dropped,
+              flash.rows, m, flash.rows, flash.d);
+  add_product(LeftTile<C>{tiles.d_context, flash.width, 1}, tiles.v_transposed, flash.rows,
+              tiles.d_scores, flash.rows, m, flash.rows, flash.d);
+  for (std::int64_t i = 0; i < m; ++i) {
+    C* const p = tiles.dropped + i * flash.rows;
+    C* const d = tiles.d_scores + i * flash.rows;
+    C const log_sum = log_sums[query + i];
+    C const dot = tiles.row_dot[i];
+    std::int64_t const seen = std::min(n, query + i - key + 1);
+    for (std::int64_t j = 0; j < seen; ++j) p[j] = exponential(p[j] * scale - log_sum);
+    if (all.dropout.drops()) {
+      std::uint8_t room[draw_chunk + 8];
+      std::uint8_t const* const kept = all.dropout.kept(sequence, head, query + i, key, seen, room);
+      for (std::int64_t j = 0; j < seen; ++j) {
+        C const factor = kept[j] != 0 ? keep_factor : C{0};
+        d[j] = p[j] * (d[j] * factor - dot) * scale;
+        p[j] *= factor;
+      }
+    } else {
+      for (std::int64_t j = 0; j < seen; ++j) d[j] = p[j] * (d[j] - dot) * scale;
+    }
+    std::fill(p + seen, p + flash.rows, C{0});
+    std::fill(d + seen, d + flash.rows, C{0});
+  }
+}
+
+/// dk and dv of a tile of keys of one key and value head.
+template <typename S>
+void differentiate_keys(KernelContext const& context,
+                        KernelCall const& call,
+                        Operands<S> const& all,
+                        std::int64_t task,
+                        int worker) {
+  using C = Compute<S>;
+  FlashShape const& flash = all.flash;
+  std::int64_t const key = task % flash.tiles() * flash.rows;
+  std::int64_t const kv_head = task / flash.tiles() % flash.kv_heads;
+  std::int64_t const sequence = task / flash.tiles() / flash.kv_heads;
+  std::int64_t const n = flash.rows_at(key);
+  Scratch<C> scratch{context, worker};
+  C* const dk = scratch.take(tile_elements);
+  C* const dv = scratch.take(tile_elements);
+  Tiles<C> tiles{scratch, flash};
+  std::fill_n(dk, n * flash.width, C{0});
+  std::fill_n(dv, n * flash.width, C{0});
+  load_keys(all, sequence, kv_head, key, tiles);
+  std::int64_t const group = flash.heads / flash.kv_heads;
+  for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    for (std::int64_t query = key; query < flash.s; query += flash.rows) {
+      std::int64_t const m = flash.rows_at(query);
+      load_queries(all, sequence, head, query, tiles);
+      differentiate(all, sequence, head, query, key, tiles);
+      add_product(LeftTile<C>{tiles.dropped, 1, flash.rows}, tiles.d_context, flash.width, dv,
+                  flash.width, n, flash.width, m);
+      add_product(LeftTile<C>{tiles.d_scores, 1, flash.rows}, tiles.q, flash.width, dk, flash.width,
+                  n, flash.width, m);
+    }
+  }
+  store_rows(dk, HeadRows<S>{HeadsView<S>{call.writes[1]}, sequence, kv_head}, key, n, flash);
+  store_rows(dv, HeadRows<S>{HeadsView<S>{call.writes[2]}, sequence, kv_head}, key, n, flash);
+}
+
+/// dq of a tile of query rows of one head.
+template <typename S>
+void differentiate_queries(KernelContext const& context,
+                           KernelCall const& call,
+                           Operands<S> const& all,
+                           std::int64_t task,
+                           int worker) {
+  using C = Compute<S>;
+  FlashShape const& flash = all.flash;
+  std::int64_t const query = task % flash.tiles() * flash.rows;
+  std::int64_t const head = task / flash.tiles() % flash.heads;
+  std::int64_t const sequence = task / flash.tiles() / flash.heads;
+  std::int64_t const kv_head = head / (flash.heads / flash.kv_heads);
+  std::int64_t const m = flash.rows_at(query);
+  Scratch<C> scratch{context, worker};
+  C* const dq = scratch.take(tile_elements);
+  C* const k = scratch.take(tile_elements);
+  Tiles<C> tiles{scratch, flash};
+  std::fill_n(dq, m * flash.width, C{0});
+  load_queries(all, sequence, head, query, tiles);
+  for (std::int64_t key = 0; key < query + m; key += flash.rows) {
+    std::int64_t const n = flash.rows_at(key);
+    load_keys(all, sequence, kv_head, key, tiles);
+    load_rows(rows_of<S>(all.k, sequence, kv_head), key, n, flash, C{1}, k);
+    differentiate(all, sequence, head, query, key, tiles);
+    add_product(LeftTile<C>{tiles.d_scores, flash.rows, 1}, k, flash.width, dq, flash.width, m,
+                flash.width, n);
+  }
+  store_rows(dq, HeadRows<S>{HeadsView<S>{call.writes[0]}, sequence, head}, query, m, flash);
+}
+
+template <typename S>
+void flash_backward_of(KernelContext const& context, KernelCall const& call) {
+  ElementType const type = element_type<S>();
+  FlashShape const flash = flash_shape<S>(call, call.reads[1], call.reads[2], call.reads[3]);
+  expect_tensor(call, call.reads[5], element_type<Compute<S>>(), {flash.b, flash.heads, flash.s});
+  expect_heads(call, call.writes[0], type, call.reads[1].shape);
+  expect_heads(call, call.writes[1], type, call.reads[2].shape);
+  expect_heads(call, call.writes[2], type, call.reads[3].shape);
+  Operands<S> const all{.flash = flash,
+                        .d_context = split_heads(call, call.reads[0], type, flash),
+                        .q = call.reads[1],
+                        .k = call.reads[2],
+                        .v = call.reads[3],
+                        .context = split_heads(call, call.reads[4], type, flash),
+                        .log_sums = elements_of<Compute<S> const>(call.reads[5]),
+                        .dropout = FlashDropout{context, call}};
+  context.pool->run(flash.b * flash.kv_heads * flash.tiles(), [&](std::int64_t task, int worker) {
+    differentiate_keys(context, call, all, task, worker);
+  });
+  context.pool->run(flash.b * flash.heads * flash.tiles(), [&](std::int64_t task, int worker) {
+    differentiate_queries(context, call, all, task, worker);
+  });
+}
+
+}  // namespace
+
+void flash_attention_backward(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 6, 6, 3, 3);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { flash_backward_of<decltype(tag)>(context, call); });
+}
+
+}  // namespace stagecraft::STAGECRAFT_ISA

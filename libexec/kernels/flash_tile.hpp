@@ -1,0 +1,156 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "libexec/kernels/dropout_draw.hpp"
+#include "libexec/kernels/element.hpp"
+#include "libexec/kernels/heads_view.hpp"
+#include "libexec/kernels/scratch.hpp"
+#include "libexec/kernels/tile_product.hpp"
+
+/// What forward and backward of flash attention share: sizes, and loading of tiles.
+namespace stagecraft {
+
+/// Rows of a tile of queries, or of keys: 64 where heads are of up to 256 elements, less for larger
+/// ones; 0 where not even the smallest tile fits into the workspace.
+constexpr std::int64_t flash_tile_rows(std::int64_t head_dim) {
+  for (std::int64_t rows = 64; rows >= 16; rows /= 2) {
+    if (rows * ((head_dim + 15) / 16 * 16) <= tile_elements) return rows;
+  }
+  return 0;
+}
+
+/// Sizes of a call, and of its tiles.
+struct FlashShape {
+  std::int64_t s, b, heads, kv_heads, d;
+  std::int64_t rows;   ///< of a tile
+  std::int64_t width;  ///< d padded to the lanes
+  double scale;        ///< 1 / sqrt(d)
+
+  std::int64_t tiles() const { return (s + rows - 1) / rows; }
+  std::int64_t rows_at(std::int64_t first) const { return std::min(rows, s - first); }
+};
+
+/// Expects q [s, b, heads, d] and k, v [s, b, kv heads, d].
+template <typename S>
+FlashShape flash_shape(KernelCall const& call,
+                       Operand const& q,
+                       Operand const& k,
+                       Operand const& v) {
+  Shape const& shape = q.shape;
+  expect(call, shape.rank() == 4 && k.shape.rank() == 4, "q or k is not [s, b, heads, d]");
+  FlashShape const flash{shape[0],
+                         shape[1],
+                         shape[2],
+                         k.shape[2],
+                         shape[3],
+                         flash_tile_rows(shape[3]),
+                         padded<Compute<S>>(shape[3]),
+                         1 / std::sqrt(static_cast<double>(shape[3]))};
+  Shape const keys{flash.s, flash.b, flash.kv_heads, flash.d};
+  expect_heads(call, q, element_type<S>(), shape);
+  expect_heads(call, k, element_type<S>(), keys);
+  expect_heads(call, v, element_type<S>(), keys);
+  expect(call, flash.kv_heads > 0 && flash.heads % flash.kv_heads == 0,
+         "the query heads do not fall into groups");
+  expect(call, flash.rows > 0, "heads are too large for its tiles");
+  return flash;
+}
+
+/// A tensor [s, b, heads d] as [s, b, heads, d].
+inline Operand split_heads(KernelCall const& call,
+                           Operand const& tokens,
+                           ElementType type,
+                           FlashShape const& flash) {
+  expect_tensor(call, tokens, type, {flash.s, flash.b, flash.heads * flash.d});
+  return {.data = tokens.data,
+          .type = type,
+          .shape = {flash.s, flash.b, flash.heads, flash.d},
+          .strides = {}};
+}
+
+/// Rows [first, first + count) of one head.
+template <typename S>
+struct HeadRows {
+  HeadsView<S> view;
+  std::int64_t sequence;
+  std::int64_t head;
+
+  S* row(std::int64_t position) const { return view.head(position, sequence, head); }
+};
+
+/// tile[i * width + e] = factor x row; columns from d on are zero.
+template <typename S, typename C>
+void load_rows(HeadRows<S> const& from,
+               std::int64_t first,
+               std::int64_t count,
+               FlashShape const& flash,
+               C factor,
+               C* tile) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    S const* const row = from.row(first + i);
+    C* const to = tile + i * flash.width;
+    for (std::int64_t e = 0; e < flash.d; ++e) to[e] = factor * widen(row[e]);
+    std::fill(to + flash.d, to + flash.width, C{0});
+  }
+}
+
+/// tile[e * rows + i] = row i's element e; columns from `count` on are zero.
+template <typename S, typename C>
+void load_transposed(HeadRows<S> const& from,
+                     std::int64_t first,
+                     std::int64_t count,
+                     FlashShape const& flash,
+                     C* tile) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    S const* const row = from.row(first + i);
+    for (std::int64_t e = 0; e < flash.d; ++e) tile[e * flash.rows + i] = widen(row[e]);
+  }
+  if (count == flash.rows) return;
+  for (std::int64_t e = 0; e < flash.d; ++e) {
+    std::fill(tile + e * flash.rows + count, tile + (e + 1) * flash.rows, C{0});
+  }
+}
+
+template <typename S, typename C>
+void store_rows(C const* tile,
+                HeadRows<S> const& to,
+                std::int64_t first,
+                std::int64_t count,
+                FlashShape const& flash) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    S* const row = to.row(first + i);
+    C const* const from = tile + i * flash.width;
+    for (std::int64_t e = 0; e < flash.d; ++e) row[e] = narrow<S>(from[e]);
+  }
+}
+
+/// Dropout of the probabilities of one head, by counter.
+class FlashDropout {
+ public:
+  FlashDropout(KernelContext const& context, KernelCall const& call)
+      : share_{&context.share}, draw_{call.draw}, rate_{context.model().dropout} {}
+
+  bool drops() const { return rate_ > 0; }
+  double factor() const { return 1 / (1 - rate_); }
+  /// Whether columns [first, first + n) of a row are kept; see draw_kept.
+  std::uint8_t const* kept(std::int64_t sequence,
+                           std::int64_t head,
+                           std::int64_t row,
+                           std::int64_t first,
+                           std::int64_t n,
+                           std::uint8_t* room) const {
+    std::uint64_t const element =
+        first_probability(*share_, sequence, head, row) + static_cast<std::uint64_t>(first);
+    return draw_kept(draw_, keep_threshold(rate_), element, n, room);
+  }
+
+ private:
+  RankShare const* share_;
+  RandomDraw draw_;
+  double rate_;
+};
+
+}  // namespace stagecraft

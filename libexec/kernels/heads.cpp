@@ -1,0 +1,125 @@
+#include <algorithm>
+
+#include "libexec/kernels/element.hpp"
+#include "libexec/kernels/heads_view.hpp"
+#include "libexec/kernels/kernels.hpp"
+
+namespace stagecraft::STAGECRAFT_ISA {
+namespace {
+
+/// Expects two tensors of few heads and two of the same shape but more; gives how many query heads
+/// read each key and value head.
+std::int64_t expect_groups(KernelCall const& call,
+                           OperandList const& few,
+                           OperandList const& many) {
+  Shape const& group = few[0].shape;
+  Shape const& full = many[0].shape;
+  ElementType const type = few[0].type;
+  for (std::size_t i = 0; i < 2; ++i) {
+    expect_heads(call, few[i], type, group);
+    expect_heads(call, many[i], type, full);
+  }
+  expect(call,
+         group[0] == full[0] && group[1] == full[1] && group[3] == full[3] && group[2] > 0 &&
+             full[2] % group[2] == 0,
+         "the heads do not fall into groups");
+  return full[2] / group[2];
+}
+
+/// Copies the heads of each view, one view after another, into tokens [s, b, sum of heads * d].
+template <typename S>
+void join_heads(KernelContext const& context, KernelCall const& call) {
+  Operand const& joined = call.writes[0];
+  Shape const& first = call.reads[0].shape;
+  expect(call, joined.shape.rank() == 3 && first.rank() == 4, "an operand is of the wrong rank");
+  std::int64_t width = 0;
+  for (std::size_t i = 0; i < call.reads.size(); ++i) {
+    Shape const& part = call.reads[i].shape;
+    expect_heads(call, call.reads[i], element_type<S>(), {first[0], first[1], part[2], first[3]});
+    width += part[2] * part[3];
+  }
+  expect_tensor(call, joined, element_type<S>(), {first[0], first[1], width});
+  std::int64_t const b = first[1];
+  std::int64_t const d = first[3];
+  for_row_ranges(*context.pool, first[0] * b, width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      S* to = elements_of<S>(joined) + token * width;
+      for (std::size_t i = 0; i < call.reads.size(); ++i) {
+        HeadsView<S> const part{call.reads[i]};
+        for (std::int64_t head = 0; head < call.reads[i].shape[2]; ++head) {
+          to = std::copy_n(part.head(token / b, token % b, head), d, to);
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void repeat_heads(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 2, 2, 2);
+  std::int64_t const repeats = expect_groups(call, call.reads, call.writes);
+  Shape const full = call.writes[0].shape;
+  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+    using S = decltype(tag);
+    std::int64_t const width = full[2] * full[3];
+    for_row_ranges(*context.pool, full[0] * full[1], width,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t token = begin; token < end; ++token) {
+                       for (std::size_t i = 0; i < 2; ++i) {
+                         HeadsView<S> const few{call.reads[i]};
+                         HeadsView<S> const many{call.writes[i]};
+                         for (std::int64_t head = 0; head < full[2]; ++head) {
+                           std::copy_n(few.head(token / full[1], token % full[1], head / repeats),
+                                       full[3], many.head(token / full[1], token % full[1], head));
+                         }
+                       }
+                     }
+                   });
+  });
+}
+
+void repeat_heads_backward(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 2, 2, 2);
+  std::int64_t const repeats = expect_groups(call, call.writes, call.reads);
+  Shape const full = call.reads[0].shape;
+  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+    using S = decltype(tag);
+    std::int64_t const width = full[2] * full[3];
+    for_row_ranges(
+        *context.pool, full[0] * full[1], width, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t token = begin; token < end; ++token) {
+            std::int64_t const position = token / full[1];
+            std::int64_t const sequence = token % full[1];
+            for (std::size_t i = 0; i < 2; ++i) {
+              HeadsView<S> const many{call.reads[i]};
+              HeadsView<S> const few{call.writes[i]};
+              for (std::int64_t group = 0; group < full[2] / repeats; ++group) {
+                S* const sum = few.head(position, sequence, group);
+                for (std::int64_t e = 0; e < full[3]; ++e) {
+                  Compute<S> total = 0;
+                  for (std::int64_t r = 0; r < repeats; ++r) {
+                    total += widen(many.head(position, sequence, group * repeats + r)[e]);
+                  }
+                  sum[e] = narrow<S>(total);
+                }
+              }
+            }
+          }
+        });
+  });
+}
+
+void merge_heads(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 1, 1, 1, 1);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { join_heads<decltype(tag)>(context, call); });
+}
+
+void concatenate(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 3, 3, 1, 1);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { join_heads<decltype(tag)>(context, call); });
+}
+
+}  // namespace stagecraft::STAGECRAFT_ISA

@@ -1,0 +1,94 @@
+#include "libexec/kernels/kernel_table.hpp"
+
+#include <algorithm>
+
+#include "libexec/kernels/rank_order_reduction.hpp"
+
+namespace stagecraft {
+namespace {
+
+#ifdef STAGECRAFT_HAS_X86_64_LEVELS
+// GCC 12 knows the levels by name only for processors, not for running ones: their features.
+bool has_v3() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+bool has_v4() {
+  return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+KernelTable const& best_kernels() { return *kernel_table(best_instruction_set()); }
+
+}  // namespace
+
+KernelTable const* kernel_table(InstructionSet instructions) {
+  switch (instructions) {
+    case InstructionSet::baseline:
+      return &isa_baseline::all_kernels();
+#ifdef STAGECRAFT_HAS_X86_64_LEVELS
+    case InstructionSet::x86_64_v3:
+      return has_v3() ? &isa_v3::all_kernels() : nullptr;
+    case InstructionSet::x86_64_v4:
+      return has_v4() ? &isa_v4::all_kernels() : nullptr;
+#else
+    case InstructionSet::x86_64_v3:
+    case InstructionSet::x86_64_v4:
+      break;
+#endif
+  }
+  return nullptr;
+}
+
+InstructionSet best_instruction_set() {
+  for (InstructionSet const set : {InstructionSet::x86_64_v4, InstructionSet::x86_64_v3}) {
+    if (kernel_table(set) != nullptr) return set;
+  }
+  return InstructionSet::baseline;
+}
+
+void fill_zero(WorkerPool& pool, FlatRange const& range) {
+  std::int64_t const size = element_size(range.type);
+  auto* const bytes = static_cast<std::byte*>(range.data);
+  for_row_ranges(pool, range.elements, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::fill(bytes + begin * size, bytes + end * size, std::byte{0});
+  });
+}
+
+void scale(WorkerPool& pool, FlatRange const& range, double factor) {
+  best_kernels().scale(pool, range, factor);
+}
+
+bool unscale(WorkerPool& pool, FlatRange const& range, double factor) {
+  return best_kernels().unscale(pool, range, factor);
+}
+
+double sum_of_squares(WorkerPool& pool, FlatRange const& range) {
+  return best_kernels().sum_of_squares(pool, range);
+}
+
+void adam(WorkerPool& pool,
+          AdamUpdate const& update,
+          FlatRange const& parameters,
+          FlatRange const& first_moment,
+          FlatRange const& second_moment,
+          FlatRange const& gradient) {
+  best_kernels().adam(pool, update, parameters, first_moment, second_moment, gradient);
+}
+
+void narrow_parameters(WorkerPool& pool, FlatRange const& master, FlatRange const& parameters) {
+  best_kernels().narrow_parameters(pool, master, parameters);
+}
+
+void reduce_in_rank_order(WorkerPool& pool,
+                          Reduction reduction,
+                          ElementType type,
+                          std::span<void const* const> sources,
+                          void* destination,
+                          std::int64_t elements) {
+  best_kernels().reduce(pool, reduction, type, sources, destination, elements);
+}
+
+}  // namespace stagecraft

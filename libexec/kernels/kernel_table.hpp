@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "libexec/kernels/kernel_context.hpp"
+#include "libexec/kernels/optimizer_kernels.hpp"
+
+namespace stagecraft {
+
+inline constexpr std::size_t op_kind_count =
+    static_cast<std::size_t>(OpKind::narrow_parameters) + 1;
+
+/// All kernels, compiled for one instruction set.
+struct KernelTable {
+  std::array<Kernel, op_kind_count> by_kind{};  ///< null where an executor does the work itself
+  void (*scale)(WorkerPool&, FlatRange const&, double) = nullptr;
+  bool (*unscale)(WorkerPool&, FlatRange const&, double) = nullptr;
+  double (*sum_of_squares)(WorkerPool&, FlatRange const&) = nullptr;
+  void (*adam)(WorkerPool&,
+               AdamUpdate const&,
+               FlatRange const& parameters,
+               FlatRange const& first_moment,
+               FlatRange const& second_moment,
+               FlatRange const& gradient) = nullptr;
+  void (*narrow_parameters)(WorkerPool&, FlatRange const&, FlatRange const&) = nullptr;
+  void (*reduce)(WorkerPool&,
+                 Reduction,
+                 ElementType,
+                 std::span<void const* const>,
+                 void*,
+                 std::int64_t) = nullptr;
+};
+
+/// Of the sets that this build has kernels for.
+enum class InstructionSet : std::uint8_t { baseline, x86_64_v3, x86_64_v4 };
+
+/// The kernels for an instruction set; null where the build or this processor does not have it.
+KernelTable const* kernel_table(InstructionSet instructions);
+
+/// The largest set that both have.
+InstructionSet best_instruction_set();
+
+namespace isa_baseline {
+KernelTable const& all_kernels();
+}
+namespace isa_v3 {
+KernelTable const& all_kernels();
+}
+namespace isa_v4 {
+KernelTable const& all_kernels();
+}
+
+}  // namespace stagecraft

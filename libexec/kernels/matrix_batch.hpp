@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libexec/kernels/operand_checks.hpp"
+
+namespace stagecraft {
+
+/// The matrices of a GEMM operand: one of a tensor of rank 2 or 3 ([s, b, k] is [s b, k]), or
+/// batch x heads of a view [batch, heads, rows, columns]. Rows are contiguous.
+struct MatrixBatch {
+  std::byte* data = nullptr;
+  ElementType type = ElementType::f32;
+  std::int64_t count = 1;  ///< matrices
+  std::int64_t heads = 1;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t batch_stride = 0;
+  std::int64_t head_stride = 0;
+  std::int64_t row_stride = 0;
+
+  /// First element of matrix `index`.
+  template <typename S>
+  S* matrix(std::int64_t index) const {
+    return reinterpret_cast<S*>(data) + index / heads * batch_stride + index % heads * head_stride;
+  }
+};
+
+/// Expects an operand of `count` matrices [rows, columns].
+MatrixBatch matrices_of(KernelCall const& call,
+                        Operand const& operand,
+                        std::int64_t count,
+                        std::int64_t rows,
+                        std::int64_t columns);
+
+}  // namespace stagecraft

@@ -1,0 +1,193 @@
+#include <cmath>
+
+#include "libexec/kernels/element.hpp"
+#include "libexec/kernels/kernels.hpp"
+#include "libexec/kernels/lane_reduction.hpp"
+
+namespace stagecraft::STAGECRAFT_ISA {
+namespace {
+
+bool subtracts_mean(KernelContext const& context) {
+  return context.model().norm == Norm::layernorm;
+}
+
+/// Rows and columns of x, and its statistics [2, rows] = mean, 1/std or [1, rows] = 1/rms.
+template <typename C>
+struct Statistics {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  C* mean = nullptr;     ///< null for RMSNorm
+  C* inverse = nullptr;  ///< 1 / sqrt(variance or mean square + epsilon)
+
+  C mean_of(std::int64_t row) const { return mean == nullptr ? C{0} : mean[row]; }
+};
+
+template <typename S>
+Statistics<Compute<S>> statistics_of(KernelContext const& context,
+                                     KernelCall const& call,
+                                     Operand const& x,
+                                     Operand const& statistics) {
+  using C = Compute<S>;
+  expect(call, x.shape.rank() > 0 && last_extent(x) > 0, "x has no columns");
+  std::int64_t const columns = last_extent(x);
+  std::int64_t const rows = x.shape.elements() / columns;
+  expect_tensor(call, x, element_type<S>(), x.shape);
+  bool const centred = subtracts_mean(context);
+  expect_tensor(call, statistics, element_type<C>(), {centred ? 2 : 1, rows});
+  C* const values = elements_of<C>(statistics);
+  return {rows, columns, centred ? values : nullptr, centred ? values + rows : values};
+}
+
+template <typename S>
+void normalize_row(S const* x,
+                   S const* weight,
+                   S const* bias,
+                   S* y,
+                   std::int64_t n,
+                   Compute<S> mean,
+                   Compute<S> inverse) {
+  if (bias == nullptr) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      y[i] = narrow<S>((widen(x[i]) - mean) * inverse * widen(weight[i]));
+    }
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) {
+      y[i] = narrow<S>((widen(x[i]) - mean) * inverse * widen(weight[i]) + widen(bias[i]));
+    }
+  }
+}
+
+template <typename S>
+void norm_of(KernelContext const& context, KernelCall const& call) {
+  using C = Compute<S>;
+  Operand const& x = call.reads[0];
+  auto const moments = statistics_of<S>(context, call, x, call.writes[1]);
+  std::int64_t const n = moments.columns;
+  expect_tensor(call, call.reads[1], element_type<S>(), {n});
+  if (subtracts_mean(context)) expect_tensor(call, call.reads[2], element_type<S>(), {n});
+  expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
+  S const* const input = elements_of<S>(x);
+  S const* const weight = elements_of<S>(call.reads[1]);
+  S const* const bias = subtracts_mean(context) ? elements_of<S>(call.reads[2]) : nullptr;
+  S* const output = elements_of<S>(call.writes[0]);
+  auto const epsilon = static_cast<C>(context.model().norm_epsilon);
+  for_row_ranges(*context.pool, moments.rows, n, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      S const* const values = input + row * n;
+      C mean = 0;
+      if (moments.mean != nullptr) {
+        mean = lane_sum<C>(n, [&](std::int64_t i) { return widen(values[i]); }) / static_cast<C>(n);
+        moments.mean[row] = mean;
+      }
+      // A second pass: the difference of the means of x^2 and x would cancel.
+      C const square = lane_sum<C>(n, [&](std::int64_t i) {
+        C const centred = widen(values[i]) - mean;
+        return centred * centred;
+      });
+      C const inverse = C{1} / std::sqrt(square / static_cast<C>(n) + epsilon);
+      moments.inverse[row] = inverse;
+      normalize_row(values, weight, bias, output + row * n, n, mean, inverse);
+    }
+  });
+}
+
+/// dx = (g - mean(g) - xhat mean(g xhat)) / std with g = dy weight; RMSNorm: without mean(g).
+template <typename S>
+void norm_backward_of(KernelContext const& context, KernelCall const& call) {
+  using C = Compute<S>;
+  Operand const& x = call.reads[1];
+  auto const moments = statistics_of<S>(context, call, x, call.reads[2]);
+  std::int64_t const n = moments.columns;
+  expect_tensor(call, call.reads[0], element_type<S>(), x.shape);
+  expect_tensor(call, call.reads[3], element_type<S>(), {n});
+  expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
+  S const* const gradient = elements_of<S>(call.reads[0]);
+  S const* const input = elements_of<S>(x);
+  S const* const weight = elements_of<S>(call.reads[3]);
+  S* const output = elements_of<S>(call.writes[0]);
+  for_row_ranges(*context.pool, moments.rows, n, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      S const* const dy = gradient + row * n;
+      S const* const values = input + row * n;
+      S* const dx = output + row * n;
+      C const mean = moments.mean_of(row);
+      C const inverse = moments.inverse[row];
+      C mean_g = 0;
+      if (moments.mean != nullptr) {
+        mean_g = lane_sum<C>(n, [&](std::int64_t i) { return widen(dy[i]) * widen(weight[i]); }) /
+                 static_cast<C>(n);
+      }
+      C const mean_gx = lane_sum<C>(n,
+                                    [&](std::int64_t i) {
+                                      return widen(dy[i]) * widen(weight[i]) *
+                                             ((widen(values[i]) - mean) * inverse);
+                                    }) /
+                        static_cast<C>(n);
+      for (std::int64_t i = 0; i < n; ++i) {
+        C const normal = (widen(values[i]) - mean) * inverse;
+        dx[i] = narrow<S>((widen(dy[i]) * widen(weight[i]) - mean_g - normal * mean_gx) * inverse);
+      }
+    }
+  });
+}
+
+/// Column sums of dy xhat, and of dy: over all rows in order, by blocks of columns.
+template <typename S>
+void norm_weight_gradient_of(KernelContext const& context, KernelCall const& call) {
+  using C = Compute<S>;
+  constexpr std::int64_t block = 128;
+  Operand const& x = call.reads[1];
+  auto const moments = statistics_of<S>(context, call, x, call.reads[2]);
+  std::int64_t const n = moments.columns;
+  expect_tensor(call, call.reads[0], element_type<S>(), x.shape);
+  for (std::size_t i = 0; i < call.writes.size(); ++i) {
+    expect_tensor(call, call.writes[i], element_type<C>(), {n});
+  }
+  S const* const gradient = elements_of<S>(call.reads[0]);
+  S const* const input = elements_of<S>(x);
+  C* const d_weight = elements_of<C>(call.writes[0]);
+  C* const d_bias = subtracts_mean(context) ? elements_of<C>(call.writes[1]) : nullptr;
+  context.pool->run((n + block - 1) / block, [&](std::int64_t task, int) {
+    std::int64_t const first = task * block;
+    std::int64_t const width = std::min(block, n - first);
+    C weight_sum[block] = {};
+    C bias_sum[block] = {};
+    for (std::int64_t row = 0; row < moments.rows; ++row) {
+      S const* const dy = gradient + row * n + first;
+      S const* const values = input + row * n + first;
+      C const mean = moments.mean_of(row);
+      C const inverse = moments.inverse[row];
+      for (std::int64_t i = 0; i < width; ++i) {
+        weight_sum[i] += widen(dy[i]) * ((widen(values[i]) - mean) * inverse);
+        bias_sum[i] += widen(dy[i]);
+      }
+    }
+    for (std::int64_t i = 0; i < width; ++i) d_weight[first + i] += weight_sum[i];
+    if (d_bias == nullptr) return;
+    for (std::int64_t i = 0; i < width; ++i) d_bias[first + i] += bias_sum[i];
+  });
+}
+
+}  // namespace
+
+void norm(KernelContext const& context, KernelCall const& call) {
+  std::size_t const weights = subtracts_mean(context) ? 2 : 1;
+  expect_operands(call, 1 + weights, 1 + weights, 2, 2);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { norm_of<decltype(tag)>(context, call); });
+}
+
+void norm_backward(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 4, 4, 1, 1);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { norm_backward_of<decltype(tag)>(context, call); });
+}
+
+void norm_weight_gradient(KernelContext const& context, KernelCall const& call) {
+  std::size_t const weights = subtracts_mean(context) ? 2 : 1;
+  expect_operands(call, 3, 3, weights, weights);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { norm_weight_gradient_of<decltype(tag)>(context, call); });
+}
+
+}  // namespace stagecraft::STAGECRAFT_ISA

@@ -1,0 +1,28 @@
+#include "libexec/kernels/openblas.hpp"
+
+#include <cblas.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace stagecraft {
+
+void require_threaded_openblas() {
+  if (openblas_get_parallel() != 0) return;
+  throw std::runtime_error(std::string("OpenBLAS is a serial build (")
+                               .append(openblas_get_config())
+                               .append("), unsafe with several threads; "
+                                       "install libopenblas0-pthread, or have it loaded first"));
+}
+
+void set_openblas_threads(int threads) { openblas_set_num_threads(threads); }
+
+SingleThreadedOpenBlas::SingleThreadedOpenBlas() : before_{openblas_get_num_threads()} {
+  if (before_ != 1) openblas_set_num_threads(1);
+}
+
+SingleThreadedOpenBlas::~SingleThreadedOpenBlas() {
+  if (before_ != 1) openblas_set_num_threads(before_);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,70 @@
+#include "libexec/kernels/operand_checks.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace stagecraft {
+
+void refuse(OpKind kind, char const* why) {
+  throw std::logic_error(std::string(name_of(kind)).append(": ").append(why));
+}
+
+void expect_operands(KernelCall const& call,
+                     std::size_t least_reads,
+                     std::size_t most_reads,
+                     std::size_t least_writes,
+                     std::size_t most_writes) {
+  expect(call, call.reads.size() >= least_reads && call.reads.size() <= most_reads,
+         "an operand is missing or superfluous among those read");
+  expect(call, call.writes.size() >= least_writes && call.writes.size() <= most_writes,
+         "an operand is missing or superfluous among those written");
+}
+
+bool is_contiguous(Operand const& operand) {
+  if (operand.strides.rank() == 0) return true;
+  std::int64_t expected = 1;
+  for (int axis = operand.shape.rank() - 1; axis >= 0; --axis) {
+    if (operand.shape[axis] != 1 && operand.strides[axis] != expected) return false;
+    expected *= operand.shape[axis];
+  }
+  return true;
+}
+
+void expect_tensor(KernelCall const& call,
+                   Operand const& operand,
+                   ElementType type,
+                   Shape const& shape) {
+  expect(call, operand.shape == shape, "an operand's shape does not fit the others");
+  expect_elements(call, operand, type, shape.elements());
+}
+
+void expect_elements(KernelCall const& call,
+                     Operand const& operand,
+                     ElementType type,
+                     std::int64_t elements) {
+  expect(call, operand.type == type, "an operand is of the wrong element type");
+  expect(call, operand.shape.elements() == elements, "an operand has the wrong number of elements");
+  expect(call, is_contiguous(operand), "an operand is a view where a contiguous tensor belongs");
+  expect(call, operand.data != nullptr || elements == 0, "an operand has no memory");
+}
+
+void expect_in_place(KernelCall const& call, std::size_t read, std::size_t write) {
+  Operand const& from = call.reads[read];
+  Operand const& to = call.writes[write];
+  expect(call, from.data == to.data && from.type == to.type && from.shape == to.shape,
+         "what it works on in place is not the same when read and when written");
+}
+
+void expect_heads(KernelCall const& call,
+                  Operand const& operand,
+                  ElementType type,
+                  Shape const& shape) {
+  expect(call, operand.type == type, "an operand is of the wrong element type");
+  expect(call, shape.rank() == 4 && operand.shape == shape,
+         "an operand is not [s, b, heads, d] as the others are");
+  expect(call, operand.stride(3) == 1 || shape[3] == 1,
+         "the elements of a head are not contiguous");
+  expect(call, operand.data != nullptr, "an operand has no memory");
+}
+
+}  // namespace stagecraft

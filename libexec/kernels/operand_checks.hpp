@@ -1,0 +1,57 @@
+#pragma once
+
+#include "libexec/kernels/kernel_call.hpp"
+
+/// What kernels ask of their operands before they run: a few comparisons a call.
+namespace stagecraft {
+
+/// \throws std::logic_error  "<kind>: <why>".
+[[noreturn]] void refuse(OpKind kind, char const* why);
+
+/// \throws std::logic_error  naming the call's kind, unless `holds`.
+inline void expect(KernelCall const& call, bool holds, char const* otherwise) {
+  if (!holds) refuse(call.kind, otherwise);
+}
+
+/// Expects between the given numbers of operands.
+void expect_operands(KernelCall const& call,
+                     std::size_t least_reads,
+                     std::size_t most_reads,
+                     std::size_t least_writes,
+                     std::size_t most_writes);
+
+/// Expects an operand that is contiguous, of this type and shape.
+void expect_tensor(KernelCall const& call,
+                   Operand const& operand,
+                   ElementType type,
+                   Shape const& shape);
+
+/// Expects an operand of this type with as many elements, contiguous.
+void expect_elements(KernelCall const& call,
+                     Operand const& operand,
+                     ElementType type,
+                     std::int64_t elements);
+
+/// Expects a tensor or view [s, b, heads, d] of this type whose last axis is contiguous.
+void expect_heads(KernelCall const& call,
+                  Operand const& operand,
+                  ElementType type,
+                  Shape const& shape);
+
+/// Expects an operand that is read and then written in place.
+void expect_in_place(KernelCall const& call, std::size_t read, std::size_t write);
+
+/// Whether elements lie one after another.
+bool is_contiguous(Operand const& operand);
+
+/// Extent of the last axis. Pre: rank above 0.
+inline std::int64_t last_extent(Operand const& operand) {
+  return operand.shape[operand.shape.rank() - 1];
+}
+
+template <typename S>
+S* elements_of(Operand const& operand) {
+  return static_cast<S*>(operand.data);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <cmath>
+
+#include "libexec/kernels/element.hpp"
+#include "libexec/kernels/formulas.hpp"
+#include "libexec/kernels/heads_view.hpp"
+#include "libexec/kernels/kernels.hpp"
+
+namespace stagecraft::STAGECRAFT_ISA {
+namespace {
+
+/// Pairs (i, i + d/2) that are turned at a time.
+constexpr std::int64_t chunk = 64;
+
+/// Turns pairs [first, first + count) of every head at each position in [begin, end) by direction
+/// (1 or -1) times position times frequency. `from` and `to` may be the same memory.
+template <typename S>
+void rotate(Operand const& from,
+            Operand const& to,
+            double const* frequency,
+            std::int64_t first,
+            std::int64_t count,
+            std::int64_t position,
+            double direction) {
+  using C = Compute<S>;
+  C cosine[chunk];
+  C sine[chunk];
+  for (std::int64_t i = 0; i < count; ++i) {
+    double const angle = static_cast<double>(position) * frequency[i];
+    cosine[i] = static_cast<C>(std::cos(angle));
+    sine[i] = static_cast<C>(direction * std::sin(angle));
+  }
+  HeadsView<S> const source{from};
+  HeadsView<S> const target{to};
+  std::int64_t const half = from.shape[3] / 2;
+  for (std::int64_t sequence = 0; sequence < from.shape[1]; ++sequence) {
+    for (std::int64_t head = 0; head < from.shape[2]; ++head) {
+      S const* const x = source.head(position, sequence, head) + first;
+      S* const y = target.head(position, sequence, head) + first;
+      C low[chunk];
+      C high[chunk];
+      for (std::int64_t i = 0; i < count; ++i) {
+        low[i] = widen(x[i]) * cosine[i] - widen(x[half + i]) * sine[i];
+        high[i] = widen(x[half + i]) * cosine[i] + widen(x[i]) * sine[i];
+      }
+      for (std::int64_t i = 0; i < count; ++i) y[i] = narrow<S>(low[i]);
+      for (std::int64_t i = 0; i < count; ++i) y[half + i] = narrow<S>(high[i]);
+    }
+  }
+}
+
+void rotate_all(KernelContext const& context, KernelCall const& call, double direction) {
+  expect_operands(call, 2, 2, 2, 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    Shape const& shape = call.reads[i].shape;
+    expect(call, shape.rank() == 4 && shape[3] % 2 == 0, "the heads are not of even size");
+    expect(call, shape[0] == call.reads[0].shape[0] && shape[3] == call.reads[0].shape[3],
+           "q and k do not fit together");
+    expect_heads(call, call.reads[i], call.reads[0].type, shape);
+    expect_heads(call, call.writes[i], call.reads[0].type, shape);
+  }
+  Shape const& q = call.reads[0].shape;
+  double const base = context.model().rotary_base;
+  std::int64_t const half = q[3] / 2;
+  std::int64_t const row_cost = q.elements() / std::max<std::int64_t>(q[0], 1);
+  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+    for_row_ranges(*context.pool, q[0], row_cost, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t first = 0; first < half; first += chunk) {
+        std::int64_t const count = std::min(chunk, half - first);
+        double frequency[chunk];
+        for (std::int64_t i = 0; i < count; ++i) {
+          frequency[i] = rotary_frequency(base, first + i, q[3]);
+        }
+        for (std::int64_t position = begin; position < end; ++position) {
+          for (std::size_t i = 0; i < 2; ++i) {
+            rotate<decltype(tag)>(call.reads[i], call.writes[i], frequency, first, count, position,
+                                  direction);
+          }
+        }
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void rotary(KernelContext const& context, KernelCall const& call) { rotate_all(context, call, 1); }
+
+void rotary_backward(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 2, 2, 2);
+  expect_in_place(call, 0, 0);
+  expect_in_place(call, 1, 1);
+  rotate_all(context, call, -1);
+}
+
+}  // namespace stagecraft::STAGECRAFT_ISA

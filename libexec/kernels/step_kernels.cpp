@@ -1,0 +1,143 @@
+#include "libexec/kernels/step_kernels.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "libexec/kernels/element.hpp"
+#include "libexec/kernels/lane_reduction.hpp"
+
+namespace stagecraft::STAGECRAFT_ISA {
+namespace {
+
+/// Calls `body(C{})` for f32 or f64.
+template <typename Body>
+void with_wide_type(OpKind kind, ElementType type, Body const& body) {
+  if (type == ElementType::f32) return body(float{});
+  if (type == ElementType::f64) return body(double{});
+  refuse(kind, "a range is neither f32 nor f64");
+}
+
+/// Expects a range like `first`: of its type and size.
+void expect_like(OpKind kind, FlatRange const& first, FlatRange const& range) {
+  if (range.type != first.type || range.elements != first.elements) {
+    refuse(kind, "ranges differ in type or size");
+  }
+}
+
+}  // namespace
+
+void scale(WorkerPool& pool, FlatRange const& range, double factor) {
+  with_wide_type(OpKind::scale_gradients, range.type, [&](auto tag) {
+    using C = decltype(tag);
+    auto* const x = static_cast<C*>(range.data);
+    auto const by = static_cast<C>(factor);
+    for_row_ranges(pool, range.elements, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) x[i] *= by;
+    });
+  });
+}
+
+bool unscale(WorkerPool& pool, FlatRange const& range, double factor) {
+  std::atomic<bool> overflow{false};
+  with_wide_type(OpKind::unscale_gradients, range.type, [&](auto tag) {
+    using C = decltype(tag);
+    auto* const x = static_cast<C*>(range.data);
+    auto const by = static_cast<C>(factor);
+    for_row_ranges(pool, range.elements, 1, [&](std::int64_t begin, std::int64_t end) {
+      int bad = 0;
+      for (std::int64_t i = begin; i < end; ++i) {
+        x[i] *= by;
+        // A NaN fails the comparison.
+        bad |= std::abs(x[i]) <= std::numeric_limits<C>::max() ? 0 : 1;
+      }
+      if (bad != 0) overflow.store(true, std::memory_order_relaxed);
+    });
+  });
+  return overflow.load();
+}
+
+double sum_of_squares(WorkerPool& pool, FlatRange const& range) {
+  // Blocks are summed on their own, then added in order; a group of them is in flight at a time, so
+  // that their sums need no room that grows with the range.
+  constexpr std::int64_t block = 16384;
+  constexpr std::int64_t group = 64;
+  double total = 0;
+  with_wide_type(OpKind::gradient_norm, range.type, [&](auto tag) {
+    using C = decltype(tag);
+    auto const* const x = static_cast<C const*>(range.data);
+    for (std::int64_t first = 0; first < range.elements; first += block * group) {
+      double sums[group] = {};
+      std::int64_t const rest = range.elements - first;
+      std::int64_t const blocks = std::min(group, (rest + block - 1) / block);
+      pool.run(blocks, [&](std::int64_t task, int) {
+        C const* const values = x + first + task * block;
+        sums[task] = lane_sum<double>(std::min(block, rest - task * block), [&](std::int64_t i) {
+          auto const value = static_cast<double>(values[i]);
+          return value * value;
+        });
+      });
+      for (std::int64_t i = 0; i < blocks; ++i) total += sums[i];
+    }
+  });
+  return total;
+}
+
+void adam(WorkerPool& pool,
+          AdamUpdate const& update,
+          FlatRange const& parameters,
+          FlatRange const& first_moment,
+          FlatRange const& second_moment,
+          FlatRange const& gradient) {
+  expect_like(OpKind::adam, parameters, first_moment);
+  expect_like(OpKind::adam, parameters, second_moment);
+  expect_like(OpKind::adam, parameters, gradient);
+  if (update.step < 1) refuse(OpKind::adam, "steps count from 1");
+  auto const step = static_cast<double>(update.step);
+  with_wide_type(OpKind::adam, parameters.type, [&](auto tag) {
+    using C = decltype(tag);
+    auto const beta1 = static_cast<C>(update.beta1);
+    auto const beta2 = static_cast<C>(update.beta2);
+    auto const one_minus_beta1 = static_cast<C>(1 - update.beta1);
+    auto const one_minus_beta2 = static_cast<C>(1 - update.beta2);
+    auto const rate = static_cast<C>(update.learning_rate / (1 - std::pow(update.beta1, step)));
+    auto const second_correction = static_cast<C>(1 / (1 - std::pow(update.beta2, step)));
+    auto const epsilon = static_cast<C>(update.epsilon);
+    auto const decay = static_cast<C>(update.decay_factor);
+    for_row_ranges(pool, parameters.elements, 1, [&](std::int64_t begin, std::int64_t end) {
+      // The four ranges never overlap.
+      C* __restrict const p = static_cast<C*>(parameters.data);
+      C* __restrict const m = static_cast<C*>(first_moment.data);
+      C* __restrict const v = static_cast<C*>(second_moment.data);
+      C const* __restrict const g = static_cast<C const*>(gradient.data);
+      for (std::int64_t i = begin; i < end; ++i) {
+        m[i] = beta1 * m[i] + one_minus_beta1 * g[i];
+        v[i] = beta2 * v[i] + one_minus_beta2 * g[i] * g[i];
+        C const root = std::sqrt(v[i] * second_correction);
+        p[i] = decay * p[i] - rate * m[i] / (root + epsilon);
+      }
+    });
+  });
+}
+
+void narrow_parameters(WorkerPool& pool, FlatRange const& master, FlatRange const& parameters) {
+  if (master.type != ElementType::f32 || master.elements != parameters.elements) {
+    refuse(OpKind::narrow_parameters, "the master copy is not f32, or differs in size");
+  }
+  if (element_size(parameters.type) != 2) {
+    refuse(OpKind::narrow_parameters, "the parameters are not of 16 bits");
+  }
+  with_storage_type(OpKind::narrow_parameters, parameters.type, [&](auto tag) {
+    using S = decltype(tag);
+    auto const* const from = static_cast<float const*>(master.data);
+    auto* const to = static_cast<S*>(parameters.data);
+    for_row_ranges(pool, master.elements, 1, [&](std::int64_t begin, std::int64_t end) {
+      if constexpr (is_narrow<S>) {
+        for (std::int64_t i = begin; i < end; ++i) to[i] = narrow<S>(from[i]);
+      }
+    });
+  });
+}
+
+}  // namespace stagecraft::STAGECRAFT_ISA
