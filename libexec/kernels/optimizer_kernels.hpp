@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "libexec/kernels/worker_pool.hpp"
@@ -16,6 +17,11 @@ struct FlatRange {
   void* data = nullptr;
   ElementType type = ElementType::f32;
   std::int64_t elements = 0;
+
+  /// Elements [first, first + count).
+  FlatRange part(std::int64_t first, std::int64_t count) const {
+    return {static_cast<std::byte*>(data) + first * element_size(type), type, count};
+  }
 };
 
 /// zero_gradients: fills with zeros, any type.

@@ -66,17 +66,20 @@ AttentionLayer make_attention(ProgramBuilder& builder) {
       builder.parameter({"attention.qkv", "weight"}, {widths.all, model.hidden},
                         {.published_elements = published_qkv * model.hidden, .split = split});
   if (model.biases) {
-    attention.qkv_bias = builder.parameter({"attention.qkv", "bias"}, {widths.all},
-                                           {.published_elements = published_qkv, .split = split});
+    attention.qkv_bias = builder.parameter(
+        {"attention.qkv", "bias"}, {widths.all},
+        {.published_elements = published_qkv, .split = split, .start = ParameterStart::zero});
   }
   attention.projection.weight = builder.parameter(
       {"attention.projection", "weight"}, {model.hidden, widths.q},
       {.published_elements = model.hidden * model.heads * model.head_dim,
-       .split = {.axis = ParameterSplit::Axis::columns, .valid_rows = model.hidden}});
+       .split = {.axis = ParameterSplit::Axis::columns, .valid_rows = model.hidden},
+       .start = ParameterStart::normal_output});
   if (model.biases) {
-    attention.residual.bias = builder.parameter(
-        {"attention.projection", "bias"}, {model.hidden},
-        {.published_elements = model.hidden, .partial_gradient = shape.sequence_parallel});
+    attention.residual.bias = builder.parameter({"attention.projection", "bias"}, {model.hidden},
+                                                {.published_elements = model.hidden,
+                                                 .partial_gradient = shape.sequence_parallel,
+                                                 .start = ParameterStart::zero});
   }
   return attention;
 }

@@ -48,6 +48,14 @@ struct ParameterSplit {
   std::int64_t valid_rows = 0;  ///< of the whole tensor; further rows are padding and stay zero
 };
 
+/// What a parameter is before the first step.
+enum class ParameterStart : std::uint8_t {
+  normal,         ///< normal, mean 0, standard deviation init_std
+  normal_output,  ///< normal, init_std / sqrt(2L): what is added to the residual stream
+  zero,
+  one,
+};
+
 /// One trained tensor of a block.
 struct Parameter {
   TensorId weight = no_tensor;
@@ -59,6 +67,7 @@ struct Parameter {
   bool partial_gradient = false;
   bool tied_embedding = false;  ///< the word embedding that the head shares
   ParameterSplit split;
+  ParameterStart start = ParameterStart::normal;
   bool shared = false;  ///< a second use of a parameter that another block of the same rank owns
 };
 

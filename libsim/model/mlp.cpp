@@ -22,18 +22,21 @@ MlpLayer make_mlp(ProgramBuilder& builder) {
       {"mlp.up", "weight"}, {branches * shape.ffn(), model.hidden},
       {.published_elements = branches * model.ffn_hidden * model.hidden, .split = split});
   if (model.biases) {
-    mlp.up_bias =
-        builder.parameter({"mlp.up", "bias"}, {branches * shape.ffn()},
-                          {.published_elements = branches * model.ffn_hidden, .split = split});
+    mlp.up_bias = builder.parameter({"mlp.up", "bias"}, {branches * shape.ffn()},
+                                    {.published_elements = branches * model.ffn_hidden,
+                                     .split = split,
+                                     .start = ParameterStart::zero});
   }
   mlp.down.weight = builder.parameter(
       {"mlp.down", "weight"}, {model.hidden, shape.ffn()},
       {.published_elements = model.hidden * model.ffn_hidden,
-       .split = {.axis = ParameterSplit::Axis::columns, .valid_rows = model.hidden}});
+       .split = {.axis = ParameterSplit::Axis::columns, .valid_rows = model.hidden},
+       .start = ParameterStart::normal_output});
   if (model.biases) {
-    mlp.residual.bias = builder.parameter(
-        {"mlp.down", "bias"}, {model.hidden},
-        {.published_elements = model.hidden, .partial_gradient = shape.sequence_parallel});
+    mlp.residual.bias = builder.parameter({"mlp.down", "bias"}, {model.hidden},
+                                          {.published_elements = model.hidden,
+                                           .partial_gradient = shape.sequence_parallel,
+                                           .start = ParameterStart::zero});
   }
   return mlp;
 }

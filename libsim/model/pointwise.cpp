@@ -13,10 +13,12 @@ bool stores_masks(ProgramBuilder const& builder) {
 NormLayer make_norm(ProgramBuilder& builder, std::string_view owner) {
   BlockShape const& shape = builder.shape();
   NormLayer norm{.owner = owner};
-  ProgramBuilder::ParameterTraits const traits{.published_elements = shape.model.hidden,
-                                               .partial_gradient = shape.sequence_parallel};
+  ProgramBuilder::ParameterTraits traits{.published_elements = shape.model.hidden,
+                                         .partial_gradient = shape.sequence_parallel,
+                                         .start = ParameterStart::one};
   norm.weight = builder.parameter({owner, "weight"}, {shape.model.hidden}, traits);
   if (shape.model.norm == Norm::layernorm) {
+    traits.start = ParameterStart::zero;
     norm.bias = builder.parameter({owner, "bias"}, {shape.model.hidden}, traits);
   }
   return norm;

@@ -53,6 +53,7 @@ TensorId ProgramBuilder::parameter(Name name, Shape shape, ParameterTraits trait
                                  .partial_gradient = traits.partial_gradient,
                                  .tied_embedding = traits.tied_embedding,
                                  .split = traits.split,
+                                 .start = traits.start,
                                  .shared = traits.shared});
   return weight;
 }

@@ -39,6 +39,7 @@ class ProgramBuilder {
     bool tied_embedding = false;
     bool shared = false;
     ParameterSplit split{};
+    ParameterStart start = ParameterStart::normal;
   };
   /// A parameter and its gradient; the gradient's id is in program().parameters.
   TensorId parameter(Name name, Shape shape, ParameterTraits traits);

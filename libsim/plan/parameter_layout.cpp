@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libsim/plan/step_program.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -69,6 +71,7 @@ ParameterWindow window_of(Parameter const& parameter,
 }
 
 std::string PlacedParameter::name() const {
+  if (parameter->tied_embedding) return "embedding.weight";
   std::string const own = to_string(weight->name);
   return layer < 0 ? own : "layers." + std::to_string(layer) + "." + own;
 }
@@ -110,10 +113,44 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, RankPlan
   return placed;
 }
 
+std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, RankPlan const& rank) {
+  TrainingConfig const& config = plan.config;
+  if (!config.memory.distributed_optimizer) return {{0, rank.parameters}};
+  std::vector<ShardedRun> runs;
+  bool is_cut = true;  // the next parameter begins a run
+  std::int32_t bucket_end = 0;
+  std::int32_t chunk = -1;
+  std::vector<GradientBucket> buckets;
+  for (PlacedParameter const& placed : parameter_layout(plan, rank)) {
+    if (config.parallel.overlap_gradients) {
+      if (placed.chunk != chunk) {
+        chunk = placed.chunk;
+        buckets = gradient_buckets(plan, chunk);
+        bucket_end = 0;
+      }
+      if (placed.block >= bucket_end) {
+        auto const bucket = std::find_if(buckets.begin(), buckets.end(), [&](auto const& one) {
+          return placed.block < one.first_block + one.block_count &&
+                 placed.block >= one.first_block;
+        });
+        bucket_end = bucket->first_block + bucket->block_count;
+        is_cut = true;
+      }
+    }
+    bool const is_held_twice = placed.parameter->tied_embedding && config.parallel.pipeline > 1;
+    if (is_cut || is_held_twice) runs.push_back({placed.offset, 0});
+    runs.back().count += placed.elements();
+    is_cut = is_held_twice;
+  }
+  return runs;
+}
+
 std::int64_t optimizer_shard(TrainingPlan const& plan, RankPlan const& rank) {
-  if (!plan.config.memory.distributed_optimizer) return rank.parameters;
-  std::int64_t const d = plan.config.parallel.data;
-  return (rank.parameters + d - 1) / d;
+  std::int64_t const d = plan.config.memory.distributed_optimizer ? plan.config.parallel.data : 1;
+  if (d == 1) return rank.parameters;
+  std::int64_t elements = 0;
+  for (ShardedRun const& run : sharded_runs(plan, rank)) elements += run.shard(d);
+  return elements;
 }
 
 }  // namespace stagecraft

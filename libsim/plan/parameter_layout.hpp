@@ -41,7 +41,8 @@ struct PlacedParameter {
   std::int64_t offset = 0;  ///< elements of the rank's parameters before it
 
   std::int64_t elements() const { return weight->shape.elements(); }
-  /// Name in the whole model, e.g. layers.3.attention.qkv.weight.
+  /// Name in the whole model, e.g. layers.3.attention.qkv.weight; both uses of a tied embedding
+  /// have the same.
   std::string name() const;
 };
 
@@ -53,7 +54,21 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, RankPlan
 /// Number in the model of the first layer of a chunk's block.
 std::int64_t first_layer_of(TrainingPlan const& plan, ChunkProgram const& chunk, std::size_t block);
 
-/// Elements of the optimizer state that each replica holds: all, or 1/d rounded up.
+/// Elements of a rank's flat order whose optimizer state is cut into d equal shards, the last ones
+/// shorter: replica r has the r-th.
+struct ShardedRun {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+
+  std::int64_t shard(std::int64_t replicas) const { return (count + replicas - 1) / replicas; }
+};
+
+/// The runs of a rank, in order: all of it, or with the distributed optimizer each gradient bucket,
+/// and each tied embedding that two stages hold: its shards have to fall alike on both.
+/// Source: Megatron-LM core/distributed/param_and_grad_buffer.py.
+std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, RankPlan const& rank);
+
+/// Elements of the optimizer state that each replica holds: those of one shard of every run.
 std::int64_t optimizer_shard(TrainingPlan const& plan, RankPlan const& rank);
 
 }  // namespace stagecraft

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "libexec/executor/clocks.hpp"
+#include "libsim/cost/cost_model.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// What a system file says that communication costs. The plan and the model must outlive it.
+class SystemPrices : public CommunicationPrices {
+ public:
+  SystemPrices(TrainingPlan const& plan, CostModel const& cost) : plan_{plan}, cost_{cost} {}
+
+  SimTime collective(Op const& op) const override { return cost_.price(op); }
+  MessageTime message(int from_stage, int to_stage) const override {
+    MessagePrice const price = cost_.price_message(plan_, from_stage, to_stage);
+    return {.latency = price.latency, .occupancy = price.occupancy};
+  }
+
+ private:
+  TrainingPlan const& plan_;
+  CostModel const& cost_;
+};
+
+}  // namespace stagecraft

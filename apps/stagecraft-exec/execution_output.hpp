@@ -1,0 +1,20 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "libexec/executor/job.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// `stagecraft-exec run --json`, schema stagecraft.execution/1; bytes are integers, times seconds,
+/// loss is nats a token.
+nlohmann::ordered_json to_json(Execution const& execution,
+                               TrainingPlan const& plan,
+                               std::string const& clock);
+
+/// The same for people: steps, then memory of each rank.
+std::string execution_tables(Execution const& execution);
+
+}  // namespace stagecraft

@@ -1,0 +1,25 @@
+#include <array>
+#include <string_view>
+
+#include "apps/stagecraft-exec/run_command.hpp"
+#include "apps/stagecraft/program.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::array commands{
+    Command{"run", "run the plan of a run file for real", run_command},
+};
+
+constexpr Program program{
+    "stagecraft-exec", "Executes training plans, measures them, calibrates systems.",
+    "  stagecraft-exec run configs/paper/22b-present-twin.yaml --steps 3\n", commands};
+
+}  // namespace
+
+}  // namespace stagecraft
+
+int main(int argc, char** argv) {
+  return stagecraft::run_program(stagecraft::program, {argv + 1, argv + argc});
+}

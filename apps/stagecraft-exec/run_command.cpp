@@ -1,0 +1,182 @@
+#include "apps/stagecraft-exec/run_command.hpp"
+
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+#include "apps/stagecraft-exec/communication_prices.hpp"
+#include "apps/stagecraft-exec/execution_output.hpp"
+#include "apps/stagecraft/command_line.hpp"
+#include "apps/stagecraft/run_options.hpp"
+#include "libexec/backends/cpu_backend.hpp"
+#include "libexec/executor/job.hpp"
+#include "libsim/trace/program_version.hpp"
+#include "libsim/trace/trace_names.hpp"
+#include "libsim/trace/trace_writer.hpp"
+#include "libsim/units/quantity.hpp"
+
+namespace stagecraft {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr int does_not_fit = 3;
+constexpr int most_steps = 1'000'000'000;
+constexpr int most_threads = 1024;
+
+constexpr char const* introduction =
+    "usage: stagecraft-exec run CONFIG [options]\n\n"
+    "Runs the plan of a run file for real: tensors, collectives, gradients, optimizer. The ranks\n"
+    "of the job are threads of this process; memory is counted at each allocation.\n\n";
+
+constexpr char const* examples =
+    "\nexamples:\n"
+    "  stagecraft-exec run configs/paper/22b-present-twin.yaml --steps 3\n"
+    "  stagecraft-exec run configs/paper/22b-present-twin.yaml --clock virtual --trace run.h5\n"
+    "  stagecraft-exec run tiny.yaml --data README.md --steps 50\n";
+
+po::options_description describe_options() {
+  po::options_description options{"options"};
+  auto add = options.add_options();
+  auto const text = [](char const* value_name) {
+    return po::value<std::string>()->value_name(value_name);
+  };
+  add("backend", text("KIND")->default_value("auto"), "auto or cpu");
+  add("ranks", text("KIND")->default_value("threads"), "threads: all ranks in this process");
+  add("clock", text("KIND")->default_value("wall"),
+      "wall, or virtual: ranks take turns on the machine, communication costs what the system "
+      "file says");
+  add("steps", text("N")->default_value("1"), "iterations");
+  add("data", text("FILE"), "train on the bytes of a file instead of random tokens");
+  add("trace", text("F.h5"), "also write a trace of the last iteration");
+  add("memory-limit", text("SIZE"), "most that a rank may allocate, e.g. 2 GiB");
+  add("blas-threads", text("N")->default_value("1"), "threads of each rank's kernels");
+  add("gemm", text("KIND")->default_value("openblas"),
+      "openblas, or plain: slow, but sums in one order whatever the shape");
+  add_run_options(options);
+  return options;
+}
+
+/// One of `accepted`.
+std::string word_of(po::variables_map const& values,
+                    std::string const& option,
+                    std::vector<std::string> const& accepted) {
+  std::string const& word = values[option].as<std::string>();
+  std::string list;
+  for (std::string const& one : accepted) {
+    if (one == word) return word;
+    list += (list.empty() ? "" : ", ") + one;
+  }
+  throw CommandLineError{"--" + option + ": found '" + word + "'; accepted: " + list};
+}
+
+/// What --steps and the others ask for; checked before anything runs.
+struct Request {
+  ExecutionOptions execution;
+  CpuKernelOptions cpu;
+  std::string clock;
+  std::optional<std::string> data;
+  std::optional<std::string> trace;
+};
+
+Request read_request(po::variables_map const& values) {
+  Request request;
+  word_of(values, "backend", {"auto", "cpu"});
+  word_of(values, "ranks", {"threads"});
+  request.clock = word_of(values, "clock", {"wall", "virtual"});
+  request.execution.is_virtual = request.clock == "virtual";
+  request.execution.steps =
+      whole_number("--steps", values["steps"].as<std::string>(), 1, most_steps);
+  request.cpu.threads =
+      whole_number("--blas-threads", values["blas-threads"].as<std::string>(), 1, most_threads);
+  request.cpu.gemm = word_of(values, "gemm", {"openblas", "plain"}) == "plain" ? GemmKind::plain
+                                                                               : GemmKind::openblas;
+  auto const given = [&](char const* option) -> std::optional<std::string> {
+    if (values.count(option) == 0) return std::nullopt;
+    return values[option].as<std::string>();
+  };
+  if (auto const limit = given("memory-limit")) {
+    request.execution.memory_limit = parse_quantity<Bytes>(*limit);
+    if (!request.execution.memory_limit) {
+      throw CommandLineError{"--memory-limit: found '" + *limit +
+                             "'; accepted: " + std::string{accepted_quantity<Bytes>()}};
+    }
+  }
+  request.data = given("data");
+  request.trace = given("trace");
+  request.execution.traces = request.trace.has_value();
+  return request;
+}
+
+void print_step(StepReport const& step, double tokens) {
+  std::ostringstream line;
+  line << "step " << step.step << "  loss " << std::fixed << std::setprecision(4) << step.loss
+       << "  gradient norm " << step.gradient_norm << "  " << std::setprecision(3) << step.seconds
+       << " s  " << std::setprecision(0) << tokens / step.seconds << " tokens/s"
+       << (step.was_skipped ? "  skipped: a gradient was infinite" : "") << '\n';
+  std::cerr << line.str();
+}
+
+TraceMeta meta_of(TrainingPlan const& plan,
+                  RunConfig const& config,
+                  Request const& request,
+                  std::vector<std::string> const& arguments) {
+  std::string command_line = "stagecraft-exec run";
+  for (std::string const& word : arguments) command_line += ' ' + word;
+  return {.program_version = std::string{program_version()},
+          .command_line = command_line,
+          .config = to_yaml(config),
+          .plan = fingerprint(plan),
+          .device = cpu_description(),
+          .clock = request.execution.is_virtual ? TraceClock::virtual_time : TraceClock::wall};
+}
+
+}  // namespace
+
+int run_command(std::vector<std::string> const& arguments) {
+  RunArguments const run =
+      read_run_arguments(arguments, describe_options(), introduction, examples);
+  if (run.is_over) return 0;
+  Request request = read_request(run.values);
+  TrainingConfig const& config = run.config.training;
+  TrainingPlan const plan = make_plan(config);
+  std::unique_ptr<TokenSource> const tokens =
+      request.data ? file_tokens(*request.data, config.model.vocabulary, config.model.sequence)
+                   : synthetic_tokens(config.model.vocabulary,
+                                      static_cast<std::uint32_t>(config.training.seed));
+  CostModel const cost{run.config.system, config};
+  SystemPrices const prices{plan, cost};
+  ExecutionParts const parts{
+      .make_backend = [&](RankShare const& share) { return make_cpu_backend(share, request.cpu); },
+      .tokens = tokens.get(),
+      .prices = &prices};
+  auto const tokens_a_step = static_cast<double>(config.batch.global * config.model.sequence);
+  request.execution.on_step = [&](StepReport const& step) { print_step(step, tokens_a_step); };
+  std::optional<TraceWriter> writer;
+  if (request.trace) {
+    writer.emplace(*request.trace, meta_of(plan, run.config, request, arguments),
+                   TraceVocabulary{plan}.names());
+  }
+  Execution execution;
+  try {
+    execution = execute_on_threads(plan, parts, request.execution);
+  } catch (MemoryLimitError const& error) {
+    std::cerr << "stagecraft-exec run: " << error.what();
+    return does_not_fit;
+  }
+  if (run.values.count("json") > 0) {
+    std::cout << to_json(execution, plan, request.clock).dump(1) << '\n';
+  } else {
+    std::cout << execution_tables(execution);
+  }
+  if (writer) {
+    for (RankTrace const& rank : execution.traces) writer->write(rank);
+    writer->finish();
+  }
+  return 0;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "libexec/kernels/kernel_call.hpp"
+#include "libexec/kernels/optimizer_kernels.hpp"
+#include "libexec/memory/counting_allocator.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// Memory and kernels of one rank's device. Used by the rank's thread only; kernels run on the
+/// compute stream, in issue order.
+class Backend : public DeviceMemory {
+ public:
+  virtual void run(KernelCall const& call) = 0;
+
+  // What happens once an iteration, on flat ranges.
+  virtual void zero(FlatRange const& range) = 0;
+  virtual void scale(FlatRange const& range, double factor) = 0;
+  /// Scales, and says whether an element is infinite or no number.
+  virtual bool unscale(FlatRange const& range, double factor) = 0;
+  /// In double, in an order that depends on nothing but the number of elements.
+  virtual double sum_of_squares(FlatRange const& range) = 0;
+  /// `master`: fp32 copies of 16-bit parameters, or the parameters themselves.
+  virtual void adam(AdamUpdate const& update,
+                    FlatRange const& master,
+                    FlatRange const& first_moment,
+                    FlatRange const& second_moment,
+                    FlatRange const& gradient) = 0;
+  virtual void narrow(FlatRange const& from, FlatRange const& to) = 0;
+
+  // Between host and device; wait for the compute stream.
+  virtual void write(void* device, void const* host, std::size_t bytes) = 0;
+  virtual void read(void* host, void const* device, std::size_t bytes) = 0;
+
+  /// Scratch memory that the kernels of a rank use at most: the category `workspace`.
+  virtual Bytes workspace() const = 0;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,86 @@
+#include "libexec/backends/cpu_backend.hpp"
+
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <thread>
+
+#include "libexec/kernels/optimizer_kernels.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::align_val_t alignment{64};  ///< a cache line, and any vector register
+constexpr int poison_byte = 0xff;
+
+class CpuBackend : public Backend {
+ public:
+  CpuBackend(RankShare const& share, CpuKernelOptions const& options)
+      : kernels_{share, options},
+        workspace_{CpuKernels::workspace(share.shape.model.precision, options.threads)} {}
+
+  void* allocate(std::size_t bytes) override { return ::operator new(bytes, alignment); }
+  void deallocate(void* address, std::size_t /*bytes*/) noexcept override {
+    ::operator delete(address, alignment);
+  }
+  void poison(void* address, std::size_t bytes) noexcept override {
+    std::memset(address, poison_byte, bytes);
+  }
+
+  void run(KernelCall const& call) override { kernels_.run(call); }
+
+  void zero(FlatRange const& range) override { fill_zero(kernels_.pool(), range); }
+  void scale(FlatRange const& range, double factor) override {
+    stagecraft::scale(kernels_.pool(), range, factor);
+  }
+  bool unscale(FlatRange const& range, double factor) override {
+    return stagecraft::unscale(kernels_.pool(), range, factor);
+  }
+  double sum_of_squares(FlatRange const& range) override {
+    return stagecraft::sum_of_squares(kernels_.pool(), range);
+  }
+  void adam(AdamUpdate const& update,
+            FlatRange const& master,
+            FlatRange const& first_moment,
+            FlatRange const& second_moment,
+            FlatRange const& gradient) override {
+    stagecraft::adam(kernels_.pool(), update, master, first_moment, second_moment, gradient);
+  }
+  void narrow(FlatRange const& from, FlatRange const& to) override {
+    narrow_parameters(kernels_.pool(), from, to);
+  }
+
+  void write(void* device, void const* host, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(device, host, bytes);
+  }
+  void read(void* host, void const* device, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(host, device, bytes);
+  }
+
+  Bytes workspace() const override { return workspace_; }
+
+ private:
+  CpuKernels kernels_;
+  Bytes workspace_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(RankShare const& share, CpuKernelOptions const& options) {
+  return std::make_unique<CpuBackend>(share, options);
+}
+
+std::string cpu_description() {
+  std::string name = "CPU";
+  std::ifstream facts{"/proc/cpuinfo"};
+  for (std::string line; std::getline(facts, line);) {
+    auto const colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      name = line.substr(colon + 2);
+      break;
+    }
+  }
+  return name + ", " + std::to_string(std::thread::hardware_concurrency()) + " threads";
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "libexec/comm/communicator.hpp"
+#include "libexec/comm/job_health.hpp"
+
+namespace stagecraft {
+
+/// Waits until `is_done()`, or throws when the job has failed meanwhile.
+/// Pre: the lock is held.
+template <typename Done>
+void wait_patiently(std::condition_variable& changed,
+                    std::unique_lock<std::mutex>& lock,
+                    JobHealth const& health,
+                    Done is_done) {
+  constexpr std::chrono::milliseconds look_around{50};
+  while (!is_done()) {
+    if (health.has_failed()) throw PeerFailure{"another rank has failed"};
+    changed.wait_for(lock, look_around);
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,68 @@
+#include "libexec/comm/thread_mailboxes.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "libexec/comm/patient_wait.hpp"
+
+namespace stagecraft {
+
+ThreadMailboxes::ThreadMailboxes(std::size_t messages,
+                                 bool buffers_sends,
+                                 JobClock const& clock,
+                                 JobHealth const& health)
+    : clock_{clock}, health_{health}, buffers_sends_{buffers_sends}, boxes_(messages) {}
+
+void ThreadMailboxes::post(Message const& message) {
+  std::scoped_lock const lock{mutex_};
+  Box& box = boxes_[static_cast<std::size_t>(message.number)];
+  bool const is_send = message.end == Transfer::End::send;
+  (is_send ? box.send : box.receive) = message;
+  (is_send ? box.is_sent : box.is_open) = true;
+  copy_if_both(box);
+}
+
+TimeSpan ThreadMailboxes::wait(Message const& message) {
+  std::unique_lock lock{mutex_};
+  Box& box = boxes_[static_cast<std::size_t>(message.number)];
+  bool const is_send = message.end == Transfer::End::send;
+  if (is_send && buffers_sends_ && !box.is_copied) {
+    auto const* const data = static_cast<std::byte const*>(box.send.data);
+    box.kept.assign(data, data + box.send.bytes);
+    box.send.data = box.kept.data();
+  } else {
+    wait_patiently(changed_, lock, health_, [&] { return box.is_copied; });
+  }
+  TimeSpan const time = time_of(box, message.end);
+  if (++box.waits == 2) box = {};
+  return time;
+}
+
+void ThreadMailboxes::copy_if_both(Box& box) {
+  if (!box.is_sent || !box.is_open) return;
+  if (box.send.bytes != box.receive.bytes) {
+    throw std::logic_error{"the ends of a message disagree about its size"};
+  }
+  std::memcpy(box.receive.data, box.send.data, box.send.bytes);
+  box.is_copied = true;
+  if (!clock_.is_virtual()) box.copied = clock_.now();
+  changed_.notify_all();
+}
+
+TimeSpan ThreadMailboxes::time_of(Box const& box, Transfer::End end) const {
+  bool const is_send = end == Transfer::End::send;
+  SimTime const posted = is_send ? box.send.posted : box.receive.posted;
+  if (!clock_.is_virtual()) return {posted, std::max(posted, box.copied)};
+  // As the timeline of the simulator has it: a blocking message starts when both ends have posted
+  // it, an overlapped one when its sender has.
+  Message const& sent = box.send;
+  if (!buffers_sends_) {
+    SimTime const start = std::max(sent.posted, box.receive.posted);
+    return {start, start + sent.latency + sent.occupancy};
+  }
+  SimTime const left = sent.posted + sent.occupancy;
+  return {sent.posted, is_send ? left : left + sent.latency};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "libexec/comm/communicator.hpp"
+#include "libexec/comm/job_health.hpp"
+#include "libexec/comm/thread_group.hpp"
+#include "libexec/comm/thread_mailboxes.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// All ranks of a plan's job as threads of this process: their groups and mailboxes.
+class ThreadWorld {
+ public:
+  /// The clock and the health must outlive the world.
+  ThreadWorld(TrainingPlan const& plan, JobClock const& clock, JobHealth const& health);
+  ~ThreadWorld();
+
+  /// The way of one rank to the others; the world must outlive it.
+  std::unique_ptr<Communicator> communicator(int rank);
+
+ private:
+  class RankCommunicator;
+
+  TrainingConfig const& config_;
+  /// By kind and lowest rank.
+  std::map<std::pair<CollectiveGroup, int>, std::unique_ptr<ThreadGroup>> groups_;
+  std::vector<std::unique_ptr<ThreadMailboxes>> mailboxes_;  ///< by tensor rank and replica
+  ThreadGroup everyone_;                                     ///< barriers
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,223 @@
+#include "libexec/executor/block_runner.hpp"
+
+#include <stdexcept>
+#include <string>
+
+#include "libexec/executor/number_codec.hpp"
+
+namespace stagecraft {
+namespace {
+
+DropoutSite site_of(Module module) {
+  switch (module) {
+    case Module::core_attention:
+      return DropoutSite::attention;
+    case Module::attention_output:
+      return DropoutSite::attention_output;
+    case Module::mlp_output:
+      return DropoutSite::mlp_output;
+    default:
+      return DropoutSite::embedding;
+  }
+}
+
+}  // namespace
+
+BlockRunner::BlockRunner(RankContext const& context, ParameterStore const& parameters)
+    : context_{context}, parameters_{parameters} {
+  for (BlockProgram const& block : context.plan.blocks) buffers_.emplace_back(block);
+}
+
+BlockProgram const& BlockRunner::block_of(BlockInstance const& instance) const {
+  auto const program = static_cast<std::size_t>(instance.chunk_program);
+  auto const index = context_.plan.chunks[program].blocks[instance.position];
+  return context_.plan.blocks[static_cast<std::size_t>(index)];
+}
+
+BlockInstance BlockRunner::make_instance(std::int32_t chunk_program,
+                                         std::size_t position,
+                                         std::int64_t microbatch) const {
+  ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(chunk_program)];
+  BlockInstance instance;
+  instance.chunk_program = chunk_program;
+  instance.position = position;
+  instance.microbatch = microbatch;
+  instance.chunk = chunk.chunk;
+  instance.first_layer = first_layer_of(context_.plan, chunk, position);
+  instance.buffers.resize(block_of(instance).tensors.size());
+  return instance;
+}
+
+void BlockRunner::run(BlockInstance& instance, Pass pass) {
+  BlockProgram const& block = block_of(instance);
+  auto const index = static_cast<std::size_t>(&block - context_.plan.blocks.data());
+  PassBuffers const& buffers = buffers_[index].of(pass);
+  std::vector<Op> const& ops = block.ops(pass);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    for (TensorId const id : buffers.before(i)) {
+      allocate(instance, ops[i], id);
+    }
+    run(instance, ops[i], static_cast<std::int32_t>(i));
+    for (TensorId const id : buffers.after(i)) {
+      instance.buffers[static_cast<std::size_t>(id)] = Buffer{};
+    }
+  }
+}
+
+void BlockRunner::allocate(BlockInstance& instance, Op const& op, TensorId id) {
+  Tensor const& tensor = block_of(instance).tensor(id);
+  BufferLabel const label{.name = tensor.name,
+                          .layer = place_of(instance, op).layer,
+                          .microbatch = instance.microbatch};
+  try {
+    instance.buffers[static_cast<std::size_t>(id)] =
+        context_.allocator.allocate(label, tensor.category, tensor.type, tensor.shape);
+  } catch (MemoryLimitError const& error) {
+    throw MemoryLimitError{"before " + to_string(op.name) + ": " + error.what()};
+  }
+}
+
+void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t position) {
+  switch (op.kind) {
+    case OpKind::all_reduce:
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+      start_collective(instance, op, position);
+      return;
+    case OpKind::wait:
+      wait(op);
+      return;
+    case OpKind::hold: {
+      SimTime const now = context_.clock.now();
+      context_.record(op, place_of(instance, op), {now, now});
+      return;
+    }
+    case OpKind::load_tokens:
+    case OpKind::load_labels:
+      load(instance, op);
+      return;
+    default:
+      launch(instance, op);
+      if (op.kind == OpKind::cross_entropy) take_loss(instance, op);
+  }
+}
+
+void BlockRunner::launch(BlockInstance const& instance, Op const& op) {
+  KernelCall const call = call_of(instance, op);
+  TimeSpan const time = context_.clock.run([&] { context_.backend.run(call); });
+  context_.record(op, place_of(instance, op), time);
+}
+
+void BlockRunner::start_collective(BlockInstance const& instance,
+                                   Op const& op,
+                                   std::int32_t position) {
+  Operand const source = operand(instance, op.reads[0]);
+  Operand const target = operand(instance, op.writes[0]);
+  bool const gathers = op.kind == OpKind::all_gather;
+  std::int64_t const piece = (gathers ? source : target).shape.elements();
+  Collective const collective{.kind = op.kind,
+                              .group = op.group,
+                              .reduction = op.reduction,
+                              .type = source.type,
+                              .source = source.data,
+                              .target = target.data,
+                              .elements = (gathers ? target : source).shape.elements(),
+                              .piece = piece,
+                              .issued = context_.clock.now(),
+                              .price = context_.price_of(op)};
+  Pending pending{.position = position, .group = op.group};
+  pending.row = context_.record(op, place_of(instance, op), {collective.issued, collective.issued});
+  pending.ticket = context_.communicator.start(collective);
+  pending_.push_back(pending);
+}
+
+void BlockRunner::wait(Op const& op) {
+  SimTime const begin = context_.clock.now();
+  while (!pending_.empty() && pending_.front().position <= op.waits_for) {
+    Pending const& first = pending_.front();
+    TimeSpan const time = context_.communicator.finish(first.group, first.ticket);
+    if (context_.recorder != nullptr) context_.recorder->set_time(first.row, time);
+    context_.clock.wait_until(time.end);
+    pending_.erase(pending_.begin());
+  }
+  context_.record(op, {}, {begin, context_.clock.now()});
+}
+
+void BlockRunner::load(BlockInstance const& instance, Op const& op) {
+  Operand const tokens = operand(instance, op.writes[0]);
+  std::int64_t const rows = tokens.shape[0];
+  std::int64_t const b = tokens.shape[1];
+  std::int64_t const behind = op.kind == OpKind::load_labels ? 1 : 0;
+  std::int64_t const first =
+      context_.state.step * context_.plan.config.batch.global +
+      context_.global_microbatch(instance.microbatch) * context_.plan.config.batch.micro;
+  TimeSpan const time = context_.clock.run([&] {
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(rows * b));
+    for (std::int64_t j = 0; j < b; ++j) {
+      std::vector<std::int64_t> const sequence = context_.tokens.sequence(first + j, rows + 1);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        ids[static_cast<std::size_t>(i * b + j)] = sequence[static_cast<std::size_t>(i + behind)];
+      }
+    }
+    context_.backend.write(tokens.data, ids.data(), ids.size() * sizeof(std::int64_t));
+  });
+  context_.record(op, place_of(instance, op), time);
+}
+
+void BlockRunner::take_loss(BlockInstance const& instance, Op const& op) {
+  Operand const losses = operand(instance, op.writes[1]);
+  std::vector<std::byte> bytes(
+      static_cast<std::size_t>(losses.shape.elements() * element_size(losses.type)));
+  context_.backend.read(bytes.data(), losses.data, bytes.size());
+  double sum = 0;
+  for (double const loss : decode(bytes, losses.type)) sum += loss;
+  losses_[instance.microbatch] = sum;
+}
+
+Operand BlockRunner::operand(BlockInstance const& instance, TensorId id) const {
+  BlockProgram const& block = block_of(instance);
+  Tensor const& tensor = block.tensor(id);
+  Operand operand{.type = tensor.type, .shape = tensor.shape, .strides = tensor.strides};
+  if (block.tensor(tensor.buffer).lifetime == Lifetime::job) {
+    operand.data = parameters_.data_of(instance.chunk_program, instance.position, tensor.buffer);
+    return operand;
+  }
+  Buffer const& buffer = instance.buffers[static_cast<std::size_t>(tensor.buffer)];
+  if (!buffer) {
+    throw std::logic_error{to_string(tensor.name) + " is used while it has no buffer"};
+  }
+  operand.data = buffer.data() + tensor.offset * element_size(tensor.type);
+  return operand;
+}
+
+KernelCall BlockRunner::call_of(BlockInstance const& instance, Op const& op) const {
+  KernelCall call;
+  call.kind = op.kind;
+  call.gemm = op.gemm;
+  for (TensorId const id : op.reads) call.reads.push_back(operand(instance, id));
+  for (TensorId const id : op.writes) call.writes.push_back(operand(instance, id));
+  bool const is_embedding = op.module == Module::embedding;
+  call.draw = {
+      .seed = static_cast<std::uint32_t>(context_.plan.config.training.seed),
+      .step = static_cast<std::uint32_t>(context_.state.step),
+      .microbatch = static_cast<std::uint32_t>(context_.global_microbatch(instance.microbatch)),
+      .layer = is_embedding ? 0 : static_cast<std::uint32_t>(instance.first_layer + op.layer),
+      .site = site_of(op.module)};
+  if (op.kind == OpKind::cross_entropy_backward) {
+    // The mean over the tokens of a replica; replicas are averaged before their reduction.
+    double const tokens =
+        static_cast<double>(context_.plan.config.model.sequence * context_.plan.config.batch.micro *
+                            microbatches(context_.plan.config));
+    call.loss_gradient = context_.state.loss_scale / tokens;
+  }
+  return call;
+}
+
+OpPlace BlockRunner::place_of(BlockInstance const& instance, Op const& op) const {
+  bool const has_layers = block_of(instance).kind == BlockProgram::Kind::layers;
+  return {.layer = has_layers ? instance.first_layer + op.layer : -1,
+          .microbatch = instance.microbatch,
+          .chunk = instance.chunk};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,66 @@
+#include "libexec/executor/execution_recorder.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+
+ExecutionRecorder::ExecutionRecorder(TraceVocabulary const& vocabulary, int rank, int stage)
+    : vocabulary_{vocabulary} {
+  trace_.rank = rank;
+  trace_.stage = stage;
+}
+
+void ExecutionRecorder::restart(CategoryBytes const& memory) {
+  trace_.ops = {};
+  trace_.memory = {};
+  add_memory(SimTime{0}, memory);
+}
+
+std::size_t ExecutionRecorder::add(Op const& op, OpPlace const& place, TimeSpan const& time) {
+  return append({.op = vocabulary_.index_of(op.name),
+                 .phase = phase_of(op),
+                 .stream = stream_of(op.stream),
+                 .bytes = op.payload > Bytes{0} ? op.payload.count() : op.traffic.count(),
+                 .flops = op.flops},
+                place, time);
+}
+
+std::size_t ExecutionRecorder::add(Transfer const& transfer, Bytes bytes, TimeSpan const& time) {
+  return append({.op = vocabulary_.index_of(transfer),
+                 .phase = TracePhase::transfer,
+                 .stream = stream_of(transfer),
+                 .bytes = bytes.count()},
+                {.microbatch = transfer.microbatch, .chunk = transfer.chunk}, time);
+}
+
+void ExecutionRecorder::set_time(std::size_t row, TimeSpan const& time) {
+  trace_.ops.start[row] = time.start.count();
+  trace_.ops.duration[row] = (time.end - time.start).count();
+}
+
+void ExecutionRecorder::add_memory(SimTime time, CategoryBytes const& bytes) {
+  MemoryColumns& memory = trace_.memory;
+  std::int64_t const last = memory.time.empty() ? 0 : memory.time.back();
+  memory.time.push_back(std::max(time.count(), last));
+  for (std::size_t i = 0; i < memory.bytes.size(); ++i) {
+    memory.bytes[i].push_back(bytes[static_cast<Category>(i)]);
+  }
+}
+
+std::size_t ExecutionRecorder::append(Row const& row, OpPlace const& place, TimeSpan const& time) {
+  OpColumns& ops = trace_.ops;
+  std::size_t const number = ops.rows();
+  ops.start.push_back(time.start.count());
+  ops.duration.push_back((time.end - time.start).count());
+  ops.op.push_back(row.op);
+  ops.phase.push_back(static_cast<std::int64_t>(row.phase));
+  ops.stream.push_back(static_cast<std::int64_t>(row.stream));
+  ops.layer.push_back(place.layer);
+  ops.microbatch.push_back(place.microbatch);
+  ops.chunk.push_back(place.chunk);
+  ops.bytes.push_back(row.bytes);
+  ops.flops.push_back(row.flops);
+  return number;
+}
+
+}  // namespace stagecraft

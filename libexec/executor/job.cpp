@@ -1,0 +1,60 @@
+#include "libexec/executor/job.hpp"
+
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "libexec/comm/thread_world.hpp"
+#include "libexec/executor/rank_run.hpp"
+
+namespace stagecraft {
+
+Execution execute_on_threads(TrainingPlan const& plan,
+                             ExecutionParts const& parts,
+                             ExecutionOptions const& options) {
+  if (options.is_virtual && parts.prices == nullptr) {
+    throw std::invalid_argument{"the virtual clock needs prices of communication"};
+  }
+  WallClock wall;
+  VirtualClock own;
+  JobHealth health;
+  JobClock const& clock = options.is_virtual ? static_cast<JobClock const&>(own) : wall;
+  ThreadWorld world{plan, clock, health};
+
+  auto const ranks = static_cast<std::size_t>(world_size(plan.config.parallel));
+  std::vector<RankOutcome> outcomes(ranks);
+  std::mutex first_mutex;
+  std::exception_ptr first_error;
+  auto const run = [&](std::size_t i) {
+    int const rank = static_cast<int>(i);
+    try {
+      RankClock rank_clock = options.is_virtual ? RankClock{own} : RankClock{wall};
+      auto const communicator = world.communicator(rank);
+      outcomes[i] =
+          run_rank(plan, rank, parts, options, *communicator, rank_clock, [&] { wall.restart(); });
+    } catch (PeerFailure const&) {
+      // Whoever failed has said why.
+    } catch (std::exception const& error) {
+      std::scoped_lock const lock{first_mutex};
+      if (!first_error) first_error = std::current_exception();
+      health.fail(rank, error.what());
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(ranks);
+    for (std::size_t i = 0; i < ranks; ++i) threads.emplace_back(run, i);
+  }
+  if (first_error) std::rethrow_exception(first_error);
+
+  Execution execution;
+  execution.steps = outcomes.front().steps;
+  for (RankOutcome& outcome : outcomes) {
+    execution.ranks.push_back(outcome.report);
+    if (options.traces) execution.traces.push_back(std::move(outcome.trace));
+  }
+  return execution;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libexec/backends/backend.hpp"
+#include "libexec/executor/clocks.hpp"
+#include "libexec/executor/rank_executor.hpp"
+#include "libexec/executor/token_source.hpp"
+#include "libsim/trace/trace.hpp"
+
+namespace stagecraft {
+
+/// One iteration as all ranks saw it.
+struct StepReport {
+  std::int64_t step = 0;     ///< from 0, since the first start of the training
+  double loss = 0;           ///< nats a token, mean of the global batch
+  double gradient_norm = 0;  ///< of all gradients, before clipping
+  double seconds = 0;        ///< of the slowest rank
+  bool was_skipped = false;  ///< a gradient was infinite: no parameter was changed
+};
+
+/// What one rank allocated at most.
+struct RankReport {
+  int rank = 0;
+  int stage = 0;
+  CategoryBytes at_peak;  ///< at the first instant where the sum was largest, workspace added
+  std::int64_t activation_peak = 0;
+};
+
+struct Execution {
+  std::vector<StepReport> steps;
+  std::vector<RankReport> ranks;  ///< by rank
+  std::vector<RankTrace> traces;  ///< of the last iteration, by rank; where asked for
+};
+
+struct ExecutionOptions {
+  int steps = 1;
+  bool is_virtual = false;              ///< the virtual clock instead of the wall clock
+  std::optional<Bytes> memory_limit{};  ///< of each rank
+  bool traces = false;                  ///< of the last iteration
+  /// Called by one thread after each iteration.
+  std::function<void(StepReport const&)> on_step{};
+  /// Called by each rank's thread before the first and after the last iteration.
+  std::function<void(RankContext const&, RankExecutor&)> before_first{};
+  std::function<void(RankContext const&, RankExecutor&)> after_last{};
+};
+
+/// What an executor runs with; everything outlives the execution.
+struct ExecutionParts {
+  /// The device of one rank.
+  std::function<std::unique_ptr<Backend>(RankShare const& share)> make_backend{};
+  TokenSource const* tokens = nullptr;
+  CommunicationPrices const* prices = nullptr;  ///< needed by the virtual clock
+};
+
+/// A rank has failed, and with it the run. The message names rank, place and reason.
+class ExecutionError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Runs a plan with every rank of the job as a thread of this process.
+/// \throws MemoryLimitError  where a rank does not fit; names the rank.
+/// \throws ExecutionError  where a rank fails otherwise.
+Execution execute_on_threads(TrainingPlan const& plan,
+                             ExecutionParts const& parts,
+                             ExecutionOptions const& options);
+
+}  // namespace stagecraft

@@ -1,0 +1,135 @@
+#include "libexec/executor/parameter_store.hpp"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+
+#include "libexec/executor/number_codec.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// A parameter within one chunk.
+using Key = std::tuple<std::int32_t, std::int64_t, std::string>;
+
+/// The head's use of the tied embedding, where one rank has both.
+constexpr Name embedding_weight{"embedding", "weight"};
+
+}  // namespace
+
+ParameterStore::ParameterStore(RankContext const& context)
+    : layout_{parameter_layout(context.plan, context.program)},
+      weight_type_{activation_type(context.plan.config.model.precision)},
+      gradient_type_{gradient_type(context.plan.config.model.precision)} {
+  for (PlacedParameter const& placed : layout_) elements_ += placed.elements();
+  bool const shards = context.plan.config.memory.distributed_optimizer;
+  std::int64_t const replicas = shards ? context.plan.config.parallel.data : 1;
+  std::int64_t const replica = shards ? context.place.data : 0;
+  sharded_ = sharded_runs(context.plan, context.program);
+  for (ShardedRun const& run : sharded_) {
+    std::int64_t const shard = run.shard(replicas);
+    std::int64_t const begin = std::min(run.count, replica * shard);
+    std::int64_t const end = std::min(run.count, begin + shard);
+    if (begin < end) owned_.push_back({run.first + begin, end - begin, state_});
+    state_ += shard;
+  }
+
+  auto const allocate = [&](Name name, Category category, ElementType type, std::int64_t count) {
+    Buffer buffer = context.allocator.allocate({.name = name}, category, type, {count});
+    context.backend.zero({buffer.data(), type, count});
+    return buffer;
+  };
+  weights_ = allocate({"parameters", ""}, Category::parameters, weight_type_, elements_);
+  gradients_ = allocate({"gradients", ""}, Category::gradients, gradient_type_, elements_);
+  if (weight_type_ != gradient_type_) {
+    master_ = allocate({"optimizer", "master"}, Category::optimizer, gradient_type_, state_);
+  }
+  first_moment_ =
+      allocate({"optimizer", "first_moment"}, Category::optimizer, gradient_type_, state_);
+  second_moment_ =
+      allocate({"optimizer", "second_moment"}, Category::optimizer, gradient_type_, state_);
+  find_operands(context.plan);
+}
+
+std::vector<ParameterStore::OwnedRun> ParameterStore::owned(std::int64_t first,
+                                                            std::int64_t count) const {
+  std::vector<OwnedRun> parts;
+  for (OwnedRun const& run : owned_) {
+    std::int64_t const begin = std::max(first, run.first);
+    std::int64_t const end = std::min(first + count, run.first + run.count);
+    if (begin < end) parts.push_back({begin, end - begin, run.state + begin - run.first});
+  }
+  return parts;
+}
+
+void ParameterStore::find_operands(TrainingPlan const& plan) {
+  std::map<Key, std::int64_t> known;
+  for (PlacedParameter const& placed : layout_) {
+    known[{placed.chunk, placed.layer, to_string(placed.weight->name)}] = placed.offset;
+  }
+  if (layout_.empty()) return;
+  int const p = plan.config.parallel.pipeline;
+  int const of_policy = p * plan.config.parallel.interleave;
+  std::int32_t const stage = layout_.front().chunk % p;
+  operands_.resize(plan.chunks.size());
+  for (std::size_t i = 0; i < plan.chunks.size(); ++i) {
+    ChunkProgram const& chunk = plan.chunks[i];
+    if (chunk.stage != stage) continue;
+    // Programs that store a window of microbatches come second and share the parameters.
+    auto const owner = static_cast<std::int32_t>(i) % of_policy;
+    for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
+      BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];
+      bool const has_layers = block.kind == BlockProgram::Kind::layers;
+      std::vector<OperandPlace>& operands = operands_[i].emplace_back(block.tensors.size());
+      for (Parameter const& parameter : block.parameters) {
+        Tensor const& weight = block.tensor(parameter.weight);
+        std::int64_t const layer =
+            has_layers ? first_layer_of(plan, chunk, position) + weight.layer : -1;
+        Name const name = parameter.shared ? embedding_weight : weight.name;
+        std::int64_t const offset = known.at({owner, layer, to_string(name)});
+        operands[static_cast<std::size_t>(parameter.weight)] = {offset, false};
+        operands[static_cast<std::size_t>(parameter.gradient)] = {offset, true};
+      }
+    }
+  }
+}
+
+void* ParameterStore::data_of(std::int32_t chunk_program,
+                              std::size_t block,
+                              TensorId tensor) const {
+  OperandPlace const& place =
+      operands_[static_cast<std::size_t>(chunk_program)][block][static_cast<std::size_t>(tensor)];
+  if (place.offset < 0) throw std::logic_error{"a tensor of the job's lifetime is no parameter"};
+  return (place.is_gradient ? gradients() : weights()).part(place.offset, 0).data;
+}
+
+void ParameterStore::set(Backend& backend,
+                         PlacedParameter const& placed,
+                         std::span<double const> values) {
+  auto const write = [&](FlatRange const& range, std::span<double const> numbers) {
+    std::vector<std::byte> const bytes = encode(numbers, range.type);
+    backend.write(range.data, bytes.data(), bytes.size());
+  };
+  write(weights().part(placed.offset, placed.elements()), values);
+  if (!has_master()) return;
+  for (OwnedRun const& run : owned(placed.offset, placed.elements())) {
+    write(master(run), values.subspan(static_cast<std::size_t>(run.first - placed.offset),
+                                      static_cast<std::size_t>(run.count)));
+  }
+}
+
+ParameterStore::Run ParameterStore::run_of(Work const& work) const {
+  if (work.block_count == 0) return {0, elements_};
+  Run run{-1, 0};
+  for (PlacedParameter const& placed : layout_) {
+    bool const is_inside = placed.chunk == work.program && placed.block >= work.first_block &&
+                           placed.block < work.first_block + work.block_count;
+    if (!is_inside) continue;
+    if (run.first < 0) run.first = placed.offset;
+    run.count += placed.elements();
+  }
+  return run.first < 0 ? Run{0, 0} : run;
+}
+
+}  // namespace stagecraft

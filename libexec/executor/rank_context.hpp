@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libexec/backends/backend.hpp"
+#include "libexec/comm/communicator.hpp"
+#include "libexec/executor/clocks.hpp"
+#include "libexec/executor/execution_recorder.hpp"
+#include "libexec/executor/token_source.hpp"
+#include "libexec/kernels/kernel_call.hpp"
+#include "libexec/memory/counting_allocator.hpp"
+#include "libsim/plan/rank_numbering.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// What changes from step to step besides parameters and moments; the same on all ranks.
+struct TrainingState {
+  std::int64_t step = 0;     ///< iterations run
+  std::int64_t updates = 0;  ///< those that changed the parameters
+  double loss_scale = 1;
+  std::int64_t steps_since_overflow = 0;  ///< or since the loss scale was doubled
+
+  friend bool operator==(TrainingState const&, TrainingState const&) = default;
+};
+
+/// What the parts of one rank's executor work with. Everything outlives them.
+struct RankContext {
+  TrainingPlan const& plan;
+  RankPlan const& program;  ///< of this rank's stage
+  int rank = 0;
+  RankPlace place;
+  RankShare share;
+  Backend& backend;
+  CountingAllocator& allocator;
+  Communicator& communicator;
+  RankClock& clock;
+  TokenSource const& tokens;
+  TrainingState& state;
+  CommunicationPrices const* prices = nullptr;  ///< where time is virtual
+  ExecutionRecorder* recorder = nullptr;        ///< where this iteration is traced
+
+  SimTime price_of(Op const& op) const {
+    return prices == nullptr ? SimTime{0} : prices->collective(op);
+  }
+  std::size_t record(Op const& op, OpPlace const& op_place, TimeSpan const& time) const {
+    return recorder == nullptr ? 0 : recorder->add(op, op_place, time);
+  }
+  /// Number in the global batch of a microbatch of this rank's replica.
+  std::int64_t global_microbatch(std::int64_t microbatch) const {
+    return place.data * microbatches(plan.config) + microbatch;
+  }
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,252 @@
+#include "libexec/executor/rank_executor.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "libexec/executor/parameter_start.hpp"
+#include "libsim/plan/message_buffers.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr Name message_name(Transfer::Payload payload) {
+  return payload == Transfer::Payload::activation ? Name{"message", "activation"}
+                                                  : Name{"message", "gradient"};
+}
+
+}  // namespace
+
+RankExecutor::RankExecutor(RankContext const& context)
+    : context_{context},
+      parameters_{context},
+      blocks_{context, parameters_},
+      steps_{context, parameters_} {
+  start_parameters(context, parameters_);
+}
+
+void RankExecutor::run_iteration() {
+  blocks_.losses().clear();
+  sending_until_ = {};
+  for (Step const& step : context_.program.steps) {
+    current_ = &step;
+    run(step);
+  }
+  ++context_.state.step;
+}
+
+void RankExecutor::run(Step const& step) {
+  switch (step.kind) {
+    case Step::Kind::run: {
+      Work const& work = context_.program.works[static_cast<std::size_t>(step.work)];
+      if (work.kind == Work::Kind::forward) {
+        run_forward(work, step.microbatch);
+      } else if (work.kind == Work::Kind::backward) {
+        run_backward(work, step.microbatch);
+      } else {
+        steps_.run(work);
+      }
+      return;
+    }
+    case Step::Kind::post:
+      for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
+        Transfer const& transfer = context_.program.transfers[static_cast<std::size_t>(i)];
+        post(transfer);
+        if (context_.recorder != nullptr) {
+          rows_[i] = context_.recorder->add(transfer, context_.plan.sent_bytes(), {});
+        }
+      }
+      return;
+    case Step::Kind::wait:
+      for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
+        auto const row = rows_.extract(i);
+        wait(context_.program.transfers[static_cast<std::size_t>(i)],
+             row.empty() ? 0 : row.mapped());
+      }
+      return;
+    case Step::Kind::drain:
+      steps_.drain();
+      return;
+  }
+}
+
+void RankExecutor::run_forward(Work const& work, std::int64_t microbatch) {
+  ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(work.program)];
+  ChunkInstance& instance = instances_[{work.program, microbatch}];
+  Buffer hidden;
+  if (!chunk.has_embedding) {
+    auto received =
+        inbox_.extract(MessageKey{Transfer::Payload::activation, microbatch, chunk.chunk});
+    hidden = std::move(received.mapped());
+  }
+  for (std::int32_t i = 0; i < work.block_count; ++i) {
+    BlockInstance& block = instance.blocks.emplace_back(
+        blocks_.make_instance(work.program, static_cast<std::size_t>(i), microbatch));
+    BlockProgram const& program = blocks_.block_of(block);
+    auto const at = [&](TensorId id) -> Buffer& {
+      return block.buffers[static_cast<std::size_t>(id)];
+    };
+    if (program.input != no_tensor) at(program.input) = std::move(hidden);
+    blocks_.run(block, Pass::forward);
+    if (program.output != no_tensor) hidden = std::move(at(program.tensor(program.output).buffer));
+  }
+  if (hidden) {
+    outbox_[{Transfer::Payload::activation, microbatch, chunk.chunk}] = std::move(hidden);
+  }
+}
+
+void RankExecutor::run_backward(Work const& work, std::int64_t microbatch) {
+  ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(work.program)];
+  auto const place = instances_.find({work.program, microbatch});
+  ChunkInstance& instance = place->second;
+  bool const is_first =
+      static_cast<std::size_t>(work.first_block + work.block_count) == chunk.blocks.size();
+  if (is_first && !chunk.has_head) {
+    auto received =
+        inbox_.extract(MessageKey{Transfer::Payload::gradient, microbatch, chunk.chunk});
+    instance.gradient = std::move(received.mapped());
+  }
+  for (std::int32_t i = work.first_block + work.block_count; i-- > work.first_block;) {
+    BlockInstance& block = instance.blocks[static_cast<std::size_t>(i)];
+    BlockProgram const& program = blocks_.block_of(block);
+    auto const at = [&](TensorId id) -> Buffer& {
+      return block.buffers[static_cast<std::size_t>(id)];
+    };
+    if (program.grad_output != no_tensor) at(program.grad_output) = std::move(instance.gradient);
+    blocks_.run(block, Pass::backward);
+    if (program.grad_input != no_tensor) {
+      instance.gradient = std::move(at(program.tensor(program.grad_input).buffer));
+    }
+  }
+  if (work.first_block > 0) return;
+  if (instance.gradient) {
+    outbox_[{Transfer::Payload::gradient, microbatch, chunk.chunk}] = std::move(instance.gradient);
+  }
+  if (releases_output(context_.plan, work)) {
+    outbox_.erase({Transfer::Payload::activation, microbatch, chunk.chunk});
+  }
+  instances_.erase(place);
+}
+
+Buffer RankExecutor::allocate_message(MessageKey const& key, bool is_piece) {
+  BlockShape const& shape = context_.plan.shape;
+  Shape const whole{shape.local_sequence(), shape.micro, shape.model.hidden};
+  Shape const piece{whole.elements() / shape.tensor};
+  MessageMove const move{is_piece ? MessageBuffer::piece : MessageBuffer::whole, true};
+  return context_.allocator.allocate(
+      {.name = message_name(key.payload), .microbatch = key.microbatch}, move.category(),
+      activation_type(shape.model.precision), is_piece ? piece : whole);
+}
+
+void RankExecutor::post(Transfer const& transfer) {
+  MessageKey const key{transfer.payload, transfer.microbatch, transfer.chunk};
+  for (MessageMove const& move : message_moves(context_.plan, Step::Kind::post, transfer)) {
+    inbox_[key] = allocate_message(key, move.buffer == MessageBuffer::piece);
+  }
+  Message message = message_of(transfer);
+  message.posted = context_.clock.now();
+  if (transfer.end == Transfer::End::send && context_.plan.config.schedule.p2p == P2p::overlapped) {
+    SimTime& until = sending_until_[static_cast<std::size_t>(transfer.payload)];
+    if (context_.clock.is_virtual()) message.posted = std::max(message.posted, until);
+    until = message.posted + message.occupancy;
+  }
+  context_.communicator.post(message);
+}
+
+void RankExecutor::wait(Transfer const& transfer, std::size_t row) {
+  TimeSpan const time = context_.communicator.wait(message_of(transfer));
+  context_.clock.wait_until(time.end);
+  if (context_.recorder != nullptr) context_.recorder->set_time(row, time);
+  MessageKey const key{transfer.payload, transfer.microbatch, transfer.chunk};
+  if (transfer.end == Transfer::End::send) {
+    for (MessageMove const& move : message_moves(context_.plan, Step::Kind::wait, transfer)) {
+      if (!move.allocates) outbox_.erase(key);
+    }
+    return;
+  }
+  if (!context_.plan.scatters_messages()) return;
+  Buffer piece = std::move(inbox_[key]);
+  Buffer whole;
+  for (MessageMove const& move : message_moves(context_.plan, Step::Kind::wait, transfer)) {
+    if (move.allocates) {
+      whole = allocate_message(key, false);
+      gather_message(piece, whole);
+    } else {
+      piece = Buffer{};
+    }
+  }
+  inbox_[key] = std::move(whole);
+}
+
+/// The price of a scattered message includes this gather.
+void RankExecutor::gather_message(Buffer const& piece, Buffer const& whole) {
+  ElementType const type = activation_type(context_.plan.config.model.precision);
+  auto const elements = [&](Buffer const& buffer) {
+    return static_cast<std::int64_t>(buffer.bytes()) / element_size(type);
+  };
+  Collective const collective{.kind = OpKind::all_gather,
+                              .group = CollectiveGroup::tensor,
+                              .type = type,
+                              .source = piece.data(),
+                              .target = whole.data(),
+                              .elements = elements(whole),
+                              .piece = elements(piece),
+                              .issued = context_.clock.now()};
+  auto const ticket = context_.communicator.start(collective);
+  TimeSpan const time = context_.communicator.finish(CollectiveGroup::tensor, ticket);
+  context_.clock.wait_until(time.end);
+}
+
+Message RankExecutor::message_of(Transfer const& transfer) const {
+  bool const is_send = transfer.end == Transfer::End::send;
+  MessageKey const key{transfer.payload, transfer.microbatch, transfer.chunk};
+  Buffer const& buffer = (is_send ? outbox_ : inbox_).at(key);
+  RankPlace peer = context_.place;
+  peer.pipeline = transfer.peer;
+  Message message{.end = transfer.end,
+                  .number = transfer.message,
+                  .peer = rank_of(context_.plan.config.parallel, peer),
+                  .data = buffer.data(),
+                  .bytes = static_cast<std::size_t>(context_.plan.sent_bytes().count())};
+  if (is_send && context_.plan.scatters_messages()) {
+    message.data = buffer.data() + static_cast<std::size_t>(context_.place.tensor) * message.bytes;
+  }
+  if (context_.prices != nullptr) {
+    int const here = context_.place.pipeline;
+    auto const price = is_send ? context_.prices->message(here, transfer.peer)
+                               : context_.prices->message(transfer.peer, here);
+    message.latency = price.latency;
+    message.occupancy = price.occupancy;
+  }
+  return message;
+}
+
+std::string RankExecutor::position() const {
+  if (current_ == nullptr) return "the start";
+  auto const of = [&] {
+    return current_->microbatch < 0 ? std::string{}
+                                    : " of microbatch " + std::to_string(current_->microbatch);
+  };
+  switch (current_->kind) {
+    case Step::Kind::run: {
+      Work const& work = context_.program.works[static_cast<std::size_t>(current_->work)];
+      if (work.kind == Work::Kind::step) {
+        return to_string(context_.program.step_ops[static_cast<std::size_t>(work.op)].name);
+      }
+      return (work.kind == Work::Kind::forward ? "forward" : "backward") + of() + ", chunk " +
+             std::to_string(work.chunk);
+    }
+    case Step::Kind::post:
+    case Step::Kind::wait: {
+      Transfer const& transfer =
+          context_.program.transfers[static_cast<std::size_t>(current_->first)];
+      return std::string{transfer.end == Transfer::End::send ? "send" : "receive"} +
+             " of microbatch " + std::to_string(transfer.microbatch) + " with stage " +
+             std::to_string(transfer.peer);
+    }
+    case Step::Kind::drain:
+      break;
+  }
+  return "waiting for gradient reductions";
+}
+
+}  // namespace stagecraft

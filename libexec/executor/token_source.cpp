@@ -1,0 +1,86 @@
+#include "libexec/executor/token_source.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "libexec/executor/data_error.hpp"
+#include "libexec/kernels/philox.hpp"
+
+namespace stagecraft {
+namespace {
+
+class SyntheticTokens : public TokenSource {
+ public:
+  SyntheticTokens(std::int64_t vocabulary, std::uint32_t seed)
+      : vocabulary_{static_cast<std::uint64_t>(vocabulary)}, seed_{seed} {}
+
+  std::vector<std::int64_t> sequence(std::int64_t number, std::int64_t count) const override {
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(count));
+    auto const n = static_cast<std::uint64_t>(number);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      PhiloxBlock const words =
+          philox({{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32),
+                   static_cast<std::uint32_t>(i), stream}},
+                 seed_, stream);
+      tokens[i] = static_cast<std::int64_t>(words.word[0] * vocabulary_ >> 32);
+    }
+    return tokens;
+  }
+
+ private:
+  static constexpr std::uint32_t stream = 0xda7a0000U;  ///< apart from masks and parameters
+  std::uint64_t vocabulary_;
+  std::uint32_t seed_;
+};
+
+class FileTokens : public TokenSource {
+ public:
+  explicit FileTokens(std::vector<unsigned char> bytes) : bytes_{std::move(bytes)} {}
+
+  std::vector<std::int64_t> sequence(std::int64_t number, std::int64_t count) const override {
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(count));
+    auto const begin = static_cast<std::uint64_t>(number) * static_cast<std::uint64_t>(count - 1);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      tokens[i] = bytes_[(begin + i) % bytes_.size()];
+    }
+    return tokens;
+  }
+
+ private:
+  std::vector<unsigned char> bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenSource> synthetic_tokens(std::int64_t vocabulary, std::uint32_t seed) {
+  return std::make_unique<SyntheticTokens>(vocabulary, seed);
+}
+
+std::unique_ptr<TokenSource> file_tokens(std::filesystem::path const& path,
+                                         std::int64_t vocabulary,
+                                         std::int64_t sequence) {
+  constexpr std::int64_t byte_values = 256;
+  if (vocabulary < byte_values) {
+    throw DataError{path.string() + ": bytes are tokens below 256; found model.vocabulary " +
+                    std::to_string(vocabulary) + ", accepted: 256 or more"};
+  }
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    throw DataError{path.string() + ": is a directory; accepted: a file"};
+  }
+  std::ifstream file{path, std::ios::binary};
+  if (!file) throw DataError{path.string() + ": " + std::strerror(errno)};
+  std::vector<unsigned char> bytes{std::istreambuf_iterator<char>{file}, {}};
+  if (file.bad()) throw DataError{path.string() + ": could not be read"};
+  if (static_cast<std::int64_t>(bytes.size()) <= sequence) {
+    throw DataError{path.string() + ": found " + std::to_string(bytes.size()) +
+                    " bytes; accepted: more than model.sequence (" + std::to_string(sequence) +
+                    ")"};
+  }
+  return std::make_unique<FileTokens>(std::move(bytes));
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+
+#include "libexec/executor/number_codec.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// The loss when one element of one parameter is moved; on one rank.
+double moved_loss(TrainingConfig const& config,
+                  std::string const& name,
+                  std::size_t element,
+                  double by) {
+  SmallRun run;
+  run.options.before_first = [&](RankContext const& context, RankExecutor& executor) {
+    ParameterStore& store = executor.parameters();
+    for (PlacedParameter const& placed : store.layout()) {
+      if (placed.name() != name) continue;
+      FlatRange const range = store.weights().part(placed.offset, placed.elements());
+      std::vector<std::byte> bytes(static_cast<std::size_t>(range.elements * 8));
+      context.backend.read(bytes.data(), range.data, bytes.size());
+      std::vector<double> values = decode(bytes, range.type);
+      values[element] += by;
+      store.set(context.backend, placed, values);
+    }
+  };
+  return execute(config, run).steps.front().loss;
+}
+
+TEST_CASE("every parameter's gradient is the slope of the loss, dropout on", "[gradients]") {
+  TrainingConfig config = GENERATE(small_gpt(Precision::fp64), small_llama(Precision::fp64));
+  config.model.layers = 2;
+  config.model.attention = GENERATE(Attention::unfused, Attention::flash);
+  REQUIRE(config.model.dropout > 0);
+  constexpr double step = 1e-4;
+  std::vector<WholeTensor> const gradients = gradients_of(config);
+  REQUIRE(gradients.size() >= 15);
+  for (WholeTensor const& gradient : gradients) {
+    CAPTURE(gradient.name);
+    std::size_t const count = gradient.values.size();
+    double largest = 0;
+    for (double const value : gradient.values) largest = std::max(largest, std::abs(value));
+    REQUIRE(largest > 1e-5);
+    for (std::size_t const i : {std::size_t{0}, count / 3, 2 * count / 3, count - 1}) {
+      CAPTURE(i);
+      double const slope = (moved_loss(config, gradient.name, i, step) -
+                            moved_loss(config, gradient.name, i, -step)) /
+                           (2 * step);
+      REQUIRE(gradient.values[i] ==
+              Approx(slope).margin(1e-6 * std::max(1.0, largest)).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("training on a text lowers the loss, on every layout alike", "[gradients]") {
+  TrainingConfig config = small_gpt(Precision::fp32);
+  config.model.vocabulary = 256;
+  config.training.learning_rate = 3e-3;
+  config.training.init_std = 0.02;
+  auto const text =
+      file_tokens(std::string{STAGECRAFT_SOURCE_DIR} + "/README.md", 256, config.model.sequence);
+  SmallRun const run{.options = {.steps = 50}, .gemm = GemmKind::openblas, .tokens = text.get()};
+  std::vector<StepReport> const one = execute(config, run).steps;
+  REQUIRE(one.front().loss == Approx(std::log(256)).margin(0.1));
+  REQUIRE(one.back().loss < one.front().loss - 1);
+  config.parallel = {.tensor = 2, .pipeline = 2, .data = 2, .sequence = true};
+  std::vector<StepReport> const eight = execute(config, run).steps;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    REQUIRE(eight[i].loss == Approx(one[i].loss).epsilon(1e-3));
+  }
+}
+
+}  // namespace
+}  // namespace stagecraft

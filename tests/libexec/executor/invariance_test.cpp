@@ -1,0 +1,150 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "tests/libexec/executor/plan_grid.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Untied: a tied embedding's gradients are added in another order where the stages that hold it
+/// differ.
+TrainingConfig untied(TrainingConfig config) {
+  config.model.tied_embeddings = false;
+  return config;
+}
+
+void require_same_bits(TrainingConfig const& a, TrainingConfig const& b) {
+  SmallRun const run{.options = {.steps = 3}};
+  std::vector<StepReport> const first = execute(a, run).steps;
+  std::vector<StepReport> const second = execute(b, run).steps;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    REQUIRE(first[i].loss == second[i].loss);
+    REQUIRE(first[i].gradient_norm == second[i].gradient_norm);
+  }
+  std::vector<WholeTensor> const x = parameters_after(a, 3);
+  std::vector<WholeTensor> const y = parameters_after(b, 3);
+  REQUIRE(x.size() == y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i].name);
+    REQUIRE(x[i].name == y[i].name);
+    REQUIRE(x[i].values == y[i].values);
+  }
+}
+
+void require_close(TrainingConfig const& a, TrainingConfig const& b, double tolerance) {
+  std::vector<WholeTensor> const x = gradients_of(a);
+  std::vector<WholeTensor> const y = gradients_of(b);
+  REQUIRE(x.size() == y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i].name);
+    REQUIRE(x[i].name == y[i].name);
+    double difference = 0;
+    double norm = 0;
+    for (std::size_t j = 0; j < x[i].values.size(); ++j) {
+      difference += std::pow(x[i].values[j] - y[i].values[j], 2);
+      norm += std::pow(x[i].values[j], 2);
+    }
+    REQUIRE(norm > 0);
+    REQUIRE(std::sqrt(difference) <= tolerance * std::sqrt(norm));
+  }
+}
+
+bool is_pipeline_only(ParallelLayout const& layout) {
+  return layout.tensor == 1 && layout.data == 1;
+}
+
+TEST_CASE("pipelines of any shape compute the bits of one rank", "[invariance]") {
+  TrainingConfig const base =
+      GENERATE(untied(small_gpt(Precision::fp32)), untied(small_gpt(Precision::bf16)),
+               small_llama(Precision::fp64));
+  int compared = 0;
+  for (NamedRun const& run : layouts_of(base)) {
+    if (!is_pipeline_only(run.config.parallel)) continue;
+    CAPTURE(run.name);
+    require_same_bits(base, run.config);
+    ++compared;
+  }
+  REQUIRE(compared == 5);
+}
+
+TEST_CASE("overlapped messages carry the bits of blocking ones", "[invariance]") {
+  TrainingConfig blocking = untied(small_gpt(Precision::fp32));
+  blocking.parallel = {.pipeline = 2, .interleave = 2};
+  blocking.schedule.kind = ScheduleKind::interleaved;
+  TrainingConfig overlapped = blocking;
+  overlapped.schedule.p2p = P2p::overlapped;
+  require_same_bits(blocking, overlapped);
+}
+
+TEST_CASE("recomputed activations have the bits of stored ones", "[invariance]") {
+  TrainingConfig const base = GENERATE(small_gpt(Precision::fp32), small_llama(Precision::fp16));
+  for (NamedPolicy const& policy : all_policies()) {
+    CAPTURE(policy.name);
+    TrainingConfig config = base;
+    config.recompute = {policy.policy};
+    if (policy.policy.sharded_checkpoints) {
+      config.parallel.tensor = 2;
+      TrainingConfig stored = config;
+      stored.recompute = {RecomputePolicy{}};
+      require_same_bits(stored, config);
+    } else {
+      require_same_bits(base, config);
+    }
+  }
+}
+
+TEST_CASE("dropout masks that are regenerated are those that were stored", "[invariance]") {
+  TrainingConfig const stored = small_gpt(Precision::fp32);
+  TrainingConfig regenerated = stored;
+  regenerated.model.dropout_mask = DropoutMask::regenerated;
+  require_same_bits(stored, regenerated);
+}
+
+TEST_CASE("scattered messages, kept outputs and threads of kernels change no bit", "[invariance]") {
+  TrainingConfig scattered = untied(small_gpt(Precision::fp32));
+  scattered.parallel.tensor = 2;
+  scattered.parallel.pipeline = 2;
+  TrainingConfig whole = scattered;
+  whole.schedule.scatter_gather = false;
+  require_same_bits(scattered, whole);
+  TrainingConfig kept = scattered;
+  kept.memory.output_deallocation = false;
+  require_same_bits(scattered, kept);
+  std::vector<WholeTensor> const one = parameters_after(scattered, 2, {.threads = 1});
+  std::vector<WholeTensor> const two = parameters_after(scattered, 2, {.threads = 2});
+  for (std::size_t i = 0; i < one.size(); ++i) REQUIRE(one[i].values == two[i].values);
+}
+
+TEST_CASE("one run has the bits of the next", "[invariance]") {
+  TrainingConfig config = small_gpt(Precision::bf16);
+  config.parallel = {.tensor = 2, .pipeline = 2, .data = 2, .sequence = true};
+  require_same_bits(config, config);
+}
+
+TEST_CASE("every layout has the gradients of one rank, to rounding", "[invariance]") {
+  TrainingConfig const base = GENERATE(small_gpt(Precision::fp64), small_llama(Precision::fp64));
+  for (NamedRun const& run : layouts_of(base)) {
+    CAPTURE(run.name);
+    require_close(base, run.config, 1e-12);
+  }
+}
+
+TEST_CASE("t beyond the number of key and value heads changes nothing but rounding",
+          "[invariance]") {
+  TrainingConfig base = small_llama(Precision::fp64);
+  TrainingConfig split = base;
+  split.parallel.tensor = 4;
+  split.parallel.sequence = GENERATE(false, true);
+  require_close(base, split, 1e-12);
+}
+
+TEST_CASE("flash attention has the gradients of unfused attention", "[invariance]") {
+  TrainingConfig const unfused = small_llama(Precision::fp64);
+  TrainingConfig flash = unfused;
+  flash.model.attention = Attention::flash;
+  require_close(unfused, flash, 1e-12);
+}
+
+}  // namespace
+}  // namespace stagecraft

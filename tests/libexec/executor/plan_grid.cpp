@@ -1,0 +1,136 @@
+#include "tests/libexec/executor/plan_grid.hpp"
+
+#include <array>
+#include <functional>
+
+#include "tests/libexec/executor/small_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+struct Variant {
+  std::string name;
+  std::function<TrainingConfig(Precision)> make;
+};
+
+std::vector<Variant> model_variants() {
+  auto const changed = [](auto change) {
+    return [change](Precision precision) {
+      TrainingConfig config = small_gpt(precision);
+      change(config);
+      return config;
+    };
+  };
+  return {
+      {"gpt", small_gpt},
+      {"llama", small_llama},
+      {"flash", changed([](TrainingConfig& config) { config.model.attention = Attention::flash; })},
+      {"regenerated masks", changed([](TrainingConfig& config) {
+         config.model.dropout_mask = DropoutMask::regenerated;
+       })},
+      {"no dropout, no mask", changed([](TrainingConfig& config) {
+         config.model.dropout = 0;
+         config.model.causal_mask = CausalMask::none;
+       })},
+      {"grouped heads", changed([](TrainingConfig& config) { config.model.kv_heads = 1; })},
+      {"outputs kept",
+       changed([](TrainingConfig& config) { config.memory.output_deallocation = false; })}};
+}
+
+constexpr std::array precisions{Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp64};
+
+}  // namespace
+
+std::vector<NamedRun> layouts_of(TrainingConfig const& base) {
+  std::vector<NamedRun> runs;
+  auto const add = [&](std::string name, auto change) {
+    TrainingConfig config = base;
+    change(config);
+    runs.push_back({std::move(name), config});
+  };
+  add("one rank", [](TrainingConfig&) {});
+  add("t 2", [](TrainingConfig& c) { c.parallel.tensor = 2; });
+  add("t 4 sequence", [](TrainingConfig& c) {
+    c.parallel.tensor = 4;
+    c.parallel.sequence = true;
+  });
+  add("p 2", [](TrainingConfig& c) { c.parallel.pipeline = 2; });
+  add("p 4 gpipe", [](TrainingConfig& c) {
+    c.parallel.pipeline = 4;
+    c.schedule.kind = ScheduleKind::gpipe;
+  });
+  add("p 2 x 2 interleaved", [](TrainingConfig& c) {
+    c.parallel.pipeline = 2;
+    c.parallel.interleave = 2;
+    c.schedule.kind = ScheduleKind::interleaved;
+  });
+  add("t 2 p 2 scattered", [](TrainingConfig& c) {
+    c.parallel.tensor = 2;
+    c.parallel.pipeline = 2;
+  });
+  add("t 2 p 2 x 2 sequence overlapped", [](TrainingConfig& c) {
+    c.parallel = {.tensor = 2, .pipeline = 2, .interleave = 2, .sequence = true};
+    c.schedule = {.kind = ScheduleKind::interleaved, .p2p = P2p::overlapped};
+  });
+  add("d 2", [](TrainingConfig& c) { c.parallel.data = 2; });
+  add("d 4 distributed", [](TrainingConfig& c) {
+    c.parallel.data = 4;
+    c.memory.distributed_optimizer = true;
+  });
+  add("p 2 d 2 overlapped gradients", [](TrainingConfig& c) {
+    c.parallel = {.pipeline = 2, .data = 2, .overlap_gradients = true};
+    c.memory.distributed_optimizer = true;
+  });
+  add("p 3 uneven", [](TrainingConfig& c) {
+    c.parallel.pipeline = 3;
+    c.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {2, 2, 0}};
+  });
+  return runs;
+}
+
+std::vector<NamedPolicy> all_policies() {
+  using enum RecomputeModule;
+  RecomputePolicy const none;
+  RecomputePolicy selective;
+  selective.granularity = RecomputeGranularity::selective;
+  RecomputePolicy modules = selective;
+  modules.modules = {mlp, core_attention, layernorm};
+  RecomputePolicy full;
+  full.granularity = RecomputeGranularity::full;
+  RecomputePolicy pairs = full;
+  pairs.layers = 2;
+  RecomputePolicy block = full;
+  block.method = RecomputeMethod::block;
+  RecomputePolicy window = selective;
+  window.store_microbatches.count = 1;
+  RecomputePolicy sharded = full;
+  sharded.sharded_checkpoints = true;
+  return {{"none", none},   {"selective", selective}, {"modules", modules}, {"full", full},
+          {"pairs", pairs}, {"block", block},         {"window", window},   {"sharded", sharded}};
+}
+
+std::vector<NamedRun> plan_grid() {
+  std::vector<NamedRun> grid;
+  std::vector<Variant> const variants = model_variants();
+  std::size_t number = 0;
+  for (NamedPolicy const& policy : all_policies()) {
+    for (std::size_t layout = 0; layout < layouts_of(small_gpt(Precision::fp32)).size(); ++layout) {
+      for (int again = 0; again < 2; ++again, ++number) {
+        Variant const& variant = variants[number % variants.size()];
+        Precision const precision = precisions[(number / 2 + layout) % precisions.size()];
+        NamedRun run = layouts_of(variant.make(precision))[layout];
+        bool const is_sharded = policy.policy.sharded_checkpoints;
+        if (is_sharded && (run.config.parallel.sequence || run.config.parallel.tensor == 1)) {
+          continue;
+        }
+        run.config.recompute = {policy.policy};
+        run.name = variant.name + ", " + policy.name + ", " + run.name + ", precision " +
+                   std::to_string(static_cast<int>(precision));
+        grid.push_back(run);
+      }
+    }
+  }
+  return grid;
+}
+
+}  // namespace stagecraft

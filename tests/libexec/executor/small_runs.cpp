@@ -1,0 +1,139 @@
+#include "tests/libexec/executor/small_runs.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "libexec/backends/cpu_backend.hpp"
+#include "libexec/executor/number_codec.hpp"
+#include "libsim/plan/parameter_layout.hpp"
+
+namespace stagecraft {
+namespace {
+
+using WholeTensors = std::map<std::string, std::vector<double>>;
+
+/// What a rank has of its flat order.
+struct Part {
+  FlatRange all;
+  std::vector<ParameterStore::OwnedRun> runs;
+
+  bool has(std::int64_t element) const {
+    return std::any_of(runs.begin(), runs.end(), [&](auto const& run) {
+      return element >= run.first && element < run.first + run.count;
+    });
+  }
+};
+
+/// Puts what this rank has of every parameter in its place.
+void collect(WholeTensors& whole,
+             RankContext const& context,
+             ParameterStore& store,
+             Part const& part) {
+  FlatRange const& range = part.all;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(range.elements * element_size(range.type)));
+  context.backend.read(bytes.data(), range.data, bytes.size());
+  std::vector<double> const values = decode(bytes, range.type);
+  for (PlacedParameter const& placed : store.layout()) {
+    ParameterWindow const window =
+        window_of(*placed.parameter, *placed.weight, context.plan.shape, context.place.tensor);
+    std::vector<double>& tensor = whole[placed.name()];
+    tensor.resize(static_cast<std::size_t>(window.whole_rows * window.whole_columns));
+    for (RowRange const& rows : window.rows) {
+      for (std::int64_t i = 0; i < rows.count; ++i) {
+        for (std::int64_t j = 0; j < window.columns; ++j) {
+          auto const from = placed.offset + (rows.local + i) * window.columns + j;
+          if (!part.has(from)) continue;
+          auto const to = (rows.whole + i) * window.whole_columns + window.first_column + j;
+          tensor[static_cast<std::size_t>(to)] = values[static_cast<std::size_t>(from)];
+        }
+      }
+    }
+  }
+}
+
+std::vector<WholeTensor> in_order(WholeTensors const& whole) {
+  std::vector<WholeTensor> tensors;
+  for (auto const& [name, values] : whole) tensors.push_back({name, values});
+  return tensors;
+}
+
+template <typename Range>
+std::vector<WholeTensor> collect_after(TrainingConfig const& config, SmallRun run, Range range_of) {
+  WholeTensors whole;
+  std::mutex mutex;
+  run.options.after_last = [&](RankContext const& context, RankExecutor& executor) {
+    std::scoped_lock const lock{mutex};
+    collect(whole, context, executor.parameters(), range_of(executor.parameters()));
+  };
+  execute(config, run);
+  return in_order(whole);
+}
+
+}  // namespace
+
+TrainingConfig small_gpt(Precision precision) {
+  TrainingConfig config;
+  ModelConfig& model = config.model;
+  model.layers = 4;
+  model.hidden = 16;
+  model.heads = 4;
+  model.kv_heads = 4;
+  model.head_dim = 4;
+  model.sequence = 8;
+  model.vocabulary = 19;
+  model.vocabulary_multiple = 2;
+  model.ffn_hidden = 64;
+  model.precision = precision;
+  config.batch = {.global = 8, .micro = 2};
+  config.training.init_std = 0.3;  // so that gradients are not all close to zero
+  return config;
+}
+
+TrainingConfig small_llama(Precision precision) {
+  TrainingConfig config = small_gpt(precision);
+  ModelConfig& model = config.model;
+  model.kv_heads = 2;
+  model.ffn_hidden = 24;
+  model.norm = Norm::rmsnorm;
+  model.activation = Activation::swiglu;
+  model.positions = Positions::rotary;
+  model.biases = false;
+  model.tied_embeddings = false;
+  return config;
+}
+
+TrainingConfig completed(TrainingConfig config) {
+  if (config.schedule.kind == ScheduleKind::interleaved && config.schedule.group == 0) {
+    config.schedule.group = config.parallel.pipeline;
+  }
+  return config;
+}
+
+Execution execute(TrainingConfig const& config, SmallRun const& run) {
+  TrainingPlan const plan = make_plan(completed(config));
+  auto const synthetic = synthetic_tokens(config.model.vocabulary, 7);
+  CpuKernelOptions const kernels{.gemm = run.gemm, .threads = run.threads};
+  ExecutionParts const parts{
+      .make_backend = [&](RankShare const& share) { return make_cpu_backend(share, kernels); },
+      .tokens = run.tokens != nullptr ? run.tokens : synthetic.get()};
+  return execute_on_threads(plan, parts, run.options);
+}
+
+std::vector<WholeTensor> gradients_of(TrainingConfig config, SmallRun run) {
+  config.training.clip = 0;
+  run.options.steps = 1;
+  return collect_after(config, std::move(run), [](ParameterStore& store) {
+    return Part{store.gradients(), store.owned()};
+  });
+}
+
+std::vector<WholeTensor> parameters_after(TrainingConfig const& config, int steps, SmallRun run) {
+  run.options.steps = steps;
+  return collect_after(config, std::move(run), [](ParameterStore& store) {
+    return Part{store.weights(), {{0, store.elements(), 0}}};
+  });
+}
+
+}  // namespace stagecraft

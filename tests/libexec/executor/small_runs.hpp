@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libexec/executor/job.hpp"
+#include "libexec/kernels/cpu_kernels.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// A GPT small enough to run in milliseconds: 4 layers, h 16, 4 heads, s 8, 19 words (padded), two
+/// sequences a microbatch, four microbatches.
+TrainingConfig small_gpt(Precision precision);
+/// The same with RMS norm, SwiGLU, rotary positions, two key and value heads, no biases, untied.
+TrainingConfig small_llama(Precision precision);
+
+/// Sets what follows from other settings, as the reader of a configuration does.
+TrainingConfig completed(TrainingConfig config);
+
+/// Options and parts that tests change.
+struct SmallRun {
+  ExecutionOptions options{};
+  GemmKind gemm = GemmKind::plain;
+  int threads = 1;
+  TokenSource const* tokens = nullptr;  ///< default: synthetic
+};
+
+Execution execute(TrainingConfig const& config, SmallRun const& run = {});
+
+/// One tensor of the whole model.
+struct WholeTensor {
+  std::string name;
+  std::vector<double> values;
+};
+
+/// The gradients of the whole model after one iteration without clipping, put together from the
+/// ranks' parts; by name.
+std::vector<WholeTensor> gradients_of(TrainingConfig config, SmallRun run = {});
+/// The parameters after `steps` iterations.
+std::vector<WholeTensor> parameters_after(TrainingConfig const& config,
+                                          int steps,
+                                          SmallRun run = {});
+
+}  // namespace stagecraft
