@@ -3,7 +3,7 @@
 usage: layers.py SOURCE
 
 A folder of libsim uses itself and folders above it in libsim/CMakeLists.txt; only `config` uses yaml-cpp and only
-`trace` HDF5. libsim knows nothing of libexec, apps, CUDA, NCCL and MPI. libexec uses some of libsim (below). Nothing
+`trace`, and checkpoints, HDF5. libsim knows nothing of libexec, apps, CUDA, NCCL and MPI. libexec uses some of libsim (below). Nothing
 uses apps but apps, and nothing that is installed uses tests. Exits 1 and names each line that breaks a rule.
 """
 
@@ -13,16 +13,19 @@ import sys
 
 EXECUTOR_USES = {"units", "config", "model", "plan", "hardware", "trace"}
 DEVICE = re.compile(r"cuda|cublas|nccl|mpi(\.h|/)|driver_types|nvtx|nvToolsExt", re.IGNORECASE)
-OWNED = {re.compile(r"yaml-cpp/"): "libsim/config", re.compile(r"hdf5|H5\w*\.h"): "libsim/trace"}
+OWNED = {
+    re.compile(r"yaml-cpp/"): {"libsim/config"},
+    re.compile(r"hdf5|H5\w*\.h"): {"libsim/trace", "libexec/checkpoint"},
+}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 
 
 def broken_rule(folder, included, order):
     """Why `folder` (like libsim/plan) may not include `included`, or None."""
     part, used = folder.split("/")[0], included.split("/")
-    for library, owner in OWNED.items():
-        if library.match(included) and folder != owner:
-            return f"only {owner} uses this library"
+    for library, owners in OWNED.items():
+        if library.match(included) and folder not in owners:
+            return f"only {' and '.join(sorted(owners))} uses this library"
     if part == "libsim" and (used[0] == "libexec" or DEVICE.match(included)):
         return "libsim plans and predicts; it runs on a laptop"
     if used[0] == "apps" and part != "apps" or used[0] == "tests":

@@ -11,6 +11,7 @@
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/run_options.hpp"
 #include "libexec/backends/cpu_backend.hpp"
+#include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/executor/job.hpp"
 #include "libsim/trace/program_version.hpp"
 #include "libsim/trace/trace_names.hpp"
@@ -51,6 +52,9 @@ po::options_description describe_options() {
       "file says");
   add("steps", text("N")->default_value("1"), "iterations");
   add("data", text("FILE"), "train on the bytes of a file instead of random tokens");
+  add("save", text("DIR"), "save a checkpoint there after the last iteration");
+  add("save-every", text("N"), "with --save: also after every N-th iteration");
+  add("resume", text("DIR"), "go on from the newest checkpoint there, whatever layout wrote it");
   add("trace", text("F.h5"), "also write a trace of the last iteration");
   add("memory-limit", text("SIZE"), "most that a rank may allocate, e.g. 2 GiB");
   add("blas-threads", text("N")->default_value("1"), "threads of each rank's kernels");
@@ -82,6 +86,24 @@ struct Request {
   std::optional<std::string> trace;
 };
 
+/// Saves after the last iteration, and after every `interval` that is given.
+void save_with(ExecutionOptions& execution,
+               std::string const& folder,
+               std::optional<std::string> const& interval) {
+  auto const save = [folder](RankContext const& context, RankExecutor& executor) {
+    save_checkpoint(folder, context, executor);
+  };
+  if (!interval) {
+    execution.after_last = save;
+    return;
+  }
+  int const every = whole_number("--save-every", *interval, 1, most_steps);
+  execution.after_each = [save, every](RankContext const& context, RankExecutor& executor) {
+    if (context.state.step % every == 0) save(context, executor);
+  };
+  execution.after_last = save;
+}
+
 Request read_request(po::variables_map const& values) {
   Request request;
   word_of(values, "backend", {"auto", "cpu"});
@@ -92,6 +114,7 @@ Request read_request(po::variables_map const& values) {
       whole_number("--steps", values["steps"].as<std::string>(), 1, most_steps);
   request.cpu.threads =
       whole_number("--blas-threads", values["blas-threads"].as<std::string>(), 1, most_threads);
+  request.execution.kernel_threads = request.cpu.threads;
   request.cpu.gemm = word_of(values, "gemm", {"openblas", "plain"}) == "plain" ? GemmKind::plain
                                                                                : GemmKind::openblas;
   auto const given = [&](char const* option) -> std::optional<std::string> {
@@ -104,6 +127,13 @@ Request read_request(po::variables_map const& values) {
       throw CommandLineError{"--memory-limit: found '" + *limit +
                              "'; accepted: " + std::string{accepted_quantity<Bytes>()}};
     }
+  }
+  if (auto const folder = given("save")) save_with(request.execution, *folder, given("save-every"));
+  if (auto const folder = given("resume")) {
+    request.execution.before_first = [path = *folder](RankContext const& context,
+                                                      RankExecutor& executor) {
+      load_checkpoint(path, context, executor);
+    };
   }
   request.data = given("data");
   request.trace = given("trace");

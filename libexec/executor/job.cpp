@@ -17,7 +17,7 @@ Execution execute_on_threads(TrainingPlan const& plan,
     throw std::invalid_argument{"the virtual clock needs prices of communication"};
   }
   WallClock wall;
-  VirtualClock own;
+  VirtualClock own{options.kernel_threads == 1};
   JobHealth health;
   JobClock const& clock = options.is_virtual ? static_cast<JobClock const&>(own) : wall;
   ThreadWorld world{plan, clock, health};

@@ -41,12 +41,14 @@ struct Execution {
 struct ExecutionOptions {
   int steps = 1;
   bool is_virtual = false;              ///< the virtual clock instead of the wall clock
+  int kernel_threads = 1;               ///< of each rank, as its backend has them
   std::optional<Bytes> memory_limit{};  ///< of each rank
   bool traces = false;                  ///< of the last iteration
   /// Called by one thread after each iteration.
   std::function<void(StepReport const&)> on_step{};
-  /// Called by each rank's thread before the first and after the last iteration.
+  /// Called by each rank's thread before the first, after each, and after the last iteration.
   std::function<void(RankContext const&, RankExecutor&)> before_first{};
+  std::function<void(RankContext const&, RankExecutor&)> after_each{};
   std::function<void(RankContext const&, RankExecutor&)> after_last{};
 };
 
@@ -66,6 +68,7 @@ class ExecutionError : public std::runtime_error {
 
 /// Runs a plan with every rank of the job as a thread of this process.
 /// \throws MemoryLimitError  where a rank does not fit; names the rank.
+/// \throws DataError, OutputError  where a hook cannot read or write its files.
 /// \throws ExecutionError  where a rank fails otherwise.
 Execution execute_on_threads(TrainingPlan const& plan,
                              ExecutionParts const& parts,

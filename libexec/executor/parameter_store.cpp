@@ -16,6 +16,18 @@ using Key = std::tuple<std::int32_t, std::int64_t, std::string>;
 /// The head's use of the tied embedding, where one rank has both.
 constexpr Name embedding_weight{"embedding", "weight"};
 
+void write_numbers(Backend& backend, FlatRange const& range, std::span<double const> numbers) {
+  std::vector<std::byte> const bytes = encode(numbers, range.type);
+  backend.write(range.data, bytes.data(), bytes.size());
+}
+
+std::span<double const> part_of(std::span<double const> values,
+                                PlacedParameter const& placed,
+                                ParameterStore::OwnedRun const& run) {
+  return values.subspan(static_cast<std::size_t>(run.first - placed.offset),
+                        static_cast<std::size_t>(run.count));
+}
+
 }  // namespace
 
 ParameterStore::ParameterStore(RankContext const& context)
@@ -107,15 +119,20 @@ void* ParameterStore::data_of(std::int32_t chunk_program,
 void ParameterStore::set(Backend& backend,
                          PlacedParameter const& placed,
                          std::span<double const> values) {
-  auto const write = [&](FlatRange const& range, std::span<double const> numbers) {
-    std::vector<std::byte> const bytes = encode(numbers, range.type);
-    backend.write(range.data, bytes.data(), bytes.size());
-  };
-  write(weights().part(placed.offset, placed.elements()), values);
+  write_numbers(backend, weights().part(placed.offset, placed.elements()), values);
   if (!has_master()) return;
   for (OwnedRun const& run : owned(placed.offset, placed.elements())) {
-    write(master(run), values.subspan(static_cast<std::size_t>(run.first - placed.offset),
-                                      static_cast<std::size_t>(run.count)));
+    write_numbers(backend, master(run), part_of(values, placed, run));
+  }
+}
+
+void ParameterStore::set_moments(Backend& backend,
+                                 PlacedParameter const& placed,
+                                 std::span<double const> first,
+                                 std::span<double const> second) {
+  for (OwnedRun const& run : owned(placed.offset, placed.elements())) {
+    write_numbers(backend, first_moment(run), part_of(first, placed, run));
+    write_numbers(backend, second_moment(run), part_of(second, placed, run));
   }
 }
 

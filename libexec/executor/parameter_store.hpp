@@ -56,6 +56,12 @@ class ParameterStore {
   /// part, in its order).
   void set(Backend& backend, PlacedParameter const& placed, std::span<double const> values);
 
+  /// Sets what this rank has of a parameter's moments; arguments likewise.
+  void set_moments(Backend& backend,
+                   PlacedParameter const& placed,
+                   std::span<double const> first,
+                   std::span<double const> second);
+
   /// Elements of the flat order that belong to a bucket.
   struct Run {
     std::int64_t first = 0;

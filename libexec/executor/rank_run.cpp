@@ -1,8 +1,11 @@
 #include "libexec/executor/rank_run.hpp"
 
+#include <optional>
 #include <string>
 
+#include "libexec/executor/data_error.hpp"
 #include "libexec/executor/exact_sum.hpp"
+#include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
 namespace {
@@ -44,6 +47,101 @@ TrainingState first_state(TrainingConfig const& config) {
   return state;
 }
 
+/// Everything a rank owns, in the order in which it is made; it goes in the other.
+class RankRun {
+ public:
+  RankRun(TrainingPlan const& plan,
+          int rank,
+          ExecutionParts const& parts,
+          ExecutionOptions const& options,
+          Communicator& communicator,
+          RankClock& clock)
+      : place_{place_of(plan.config.parallel, rank)},
+        share_{.shape = plan.shape, .tensor_rank = place_.tensor},
+        options_{options},
+        backend_{parts.make_backend(share_)},
+        allocator_{
+            *backend_, backend_->workspace(),
+            options.memory_limit ? options.memory_limit->count() : CountingAllocator::no_limit},
+        state_{first_state(plan.config)},
+        vocabulary_{plan},
+        recorder_{vocabulary_, rank, place_.pipeline},
+        context_{.plan = plan,
+                 .program = plan.ranks[static_cast<std::size_t>(place_.pipeline)],
+                 .rank = rank,
+                 .place = place_,
+                 .share = share_,
+                 .backend = *backend_,
+                 .allocator = allocator_,
+                 .communicator = communicator,
+                 .clock = clock,
+                 .tokens = *parts.tokens,
+                 .state = state_,
+                 .prices = clock.is_virtual() ? parts.prices : nullptr},
+        executor_{context_} {}
+
+  RankOutcome run(std::function<void()> const& restart) {
+    if (options_.before_first) options_.before_first(context_, executor_);
+    RankOutcome outcome;
+    for (int i = 0; i < options_.steps; ++i) {
+      bool const is_traced = options_.traces && i + 1 == options_.steps;
+      outcome.steps.push_back(run_iteration(is_traced, restart));
+      if (context_.rank == 0 && options_.on_step) options_.on_step(outcome.steps.back());
+      if (options_.after_each) options_.after_each(context_, executor_);
+    }
+    if (options_.after_last) options_.after_last(context_, executor_);
+    outcome.report = {.rank = context_.rank,
+                      .stage = place_.pipeline,
+                      .at_peak = allocator_.at_peak(),
+                      .activation_peak = allocator_.activation_peak()};
+    outcome.trace = recorder_.trace();
+    return outcome;
+  }
+
+  std::string position() const { return executor_.position(); }
+
+ private:
+  StepReport run_iteration(bool is_traced, std::function<void()> const& restart) {
+    Communicator& communicator = context_.communicator;
+    communicator.barrier();
+    if (context_.rank == 0) restart();
+    communicator.barrier();
+    if (context_.clock.is_virtual()) context_.clock.restart();
+    if (is_traced) begin_trace();
+    StepReport report{.step = state_.step};
+    executor_.run_iteration();
+    if (is_traced) allocator_.observe({});
+    report.seconds = slowest(context_);
+    report.loss = mean_loss(context_, executor_);
+    report.gradient_norm = executor_.gradient_norm();
+    report.was_skipped = executor_.was_skipped();
+    return report;
+  }
+
+  void begin_trace() {
+    auto const with_workspace = [this](CategoryBytes bytes) {
+      bytes[Category::workspace] += backend_->workspace().count();
+      return bytes;
+    };
+    context_.recorder = &recorder_;
+    recorder_.restart(with_workspace(allocator_.now()));
+    allocator_.observe([this, with_workspace](CategoryBytes const& now) {
+      recorder_.add_memory(context_.clock.now(), with_workspace(now));
+    });
+  }
+
+  RankPlace place_;
+  RankShare share_;
+  ExecutionOptions const& options_;
+  std::unique_ptr<Backend> backend_;
+  CountingAllocator allocator_;
+  TrainingState state_;
+  TraceVocabulary vocabulary_;
+  ExecutionRecorder recorder_;
+  RankContext context_;
+  RankExecutor executor_;
+};
+
 }  // namespace
 
 RankOutcome run_rank(TrainingPlan const& plan,
@@ -53,78 +151,23 @@ RankOutcome run_rank(TrainingPlan const& plan,
                      Communicator& communicator,
                      RankClock& clock,
                      std::function<void()> const& restart) {
-  RankPlace const place = place_of(plan.config.parallel, rank);
-  RankPlan const& program = plan.ranks[static_cast<std::size_t>(place.pipeline)];
-  RankShare const share{.shape = plan.shape, .tensor_rank = place.tensor};
-  std::string const who =
-      "rank " + std::to_string(rank) + " (stage " + std::to_string(place.pipeline) + ")";
-  std::unique_ptr<RankExecutor> executor;
+  int const stage = place_of(plan.config.parallel, rank).pipeline;
+  std::string const who = "rank " + std::to_string(rank) + " (stage " + std::to_string(stage) + ")";
+  std::optional<RankRun> run;
   try {
-    std::unique_ptr<Backend> const backend = parts.make_backend(share);
-    CountingAllocator allocator{
-        *backend, backend->workspace(),
-        options.memory_limit ? options.memory_limit->count() : CountingAllocator::no_limit};
-    TrainingState state = first_state(plan.config);
-    TraceVocabulary const vocabulary{plan};
-    ExecutionRecorder recorder{vocabulary, rank, place.pipeline};
-    RankContext context{.plan = plan,
-                        .program = program,
-                        .rank = rank,
-                        .place = place,
-                        .share = share,
-                        .backend = *backend,
-                        .allocator = allocator,
-                        .communicator = communicator,
-                        .clock = clock,
-                        .tokens = *parts.tokens,
-                        .state = state,
-                        .prices = clock.is_virtual() ? parts.prices : nullptr};
-    executor = std::make_unique<RankExecutor>(context);
-    if (options.before_first) options.before_first(context, *executor);
-
-    RankOutcome outcome;
-    for (int i = 0; i < options.steps; ++i) {
-      bool const is_traced = options.traces && i + 1 == options.steps;
-      communicator.barrier();
-      if (rank == 0) restart();
-      communicator.barrier();
-      if (clock.is_virtual()) clock.restart();
-      if (is_traced) {
-        context.recorder = &recorder;
-        auto const with_workspace = [&](CategoryBytes bytes) {
-          bytes[Category::workspace] += backend->workspace().count();
-          return bytes;
-        };
-        recorder.restart(with_workspace(allocator.now()));
-        allocator.observe([&, with_workspace](CategoryBytes const& now) {
-          recorder.add_memory(clock.now(), with_workspace(now));
-        });
-      }
-      StepReport report{.step = state.step};
-      executor->run_iteration();
-      if (is_traced) allocator.observe({});
-      report.seconds = slowest(context);
-      report.loss = mean_loss(context, *executor);
-      report.gradient_norm = executor->gradient_norm();
-      report.was_skipped = executor->was_skipped();
-      outcome.steps.push_back(report);
-      if (rank == 0 && options.on_step) options.on_step(report);
-    }
-    if (options.after_last) options.after_last(context, *executor);
-    outcome.report = {.rank = rank,
-                      .stage = place.pipeline,
-                      .at_peak = allocator.at_peak(),
-                      .activation_peak = allocator.activation_peak()};
-    outcome.trace = recorder.trace();
-    executor.reset();
-    return outcome;
+    run.emplace(plan, rank, parts, options, communicator, clock);
+    return run->run(restart);
   } catch (PeerFailure const&) {
     throw;
   } catch (MemoryLimitError const& error) {
     throw MemoryLimitError{who + ": " + error.what()};
+  } catch (DataError const&) {
+    throw;
+  } catch (OutputError const&) {
+    throw;
   } catch (std::exception const& error) {
-    std::string const where = executor ? executor->position() : "the start";
-    throw ExecutionError{who + ", " + where + ": " + error.what()};
+    throw ExecutionError{who + ", " + (run ? run->position() : "at the start") + ": " +
+                         error.what()};
   }
 }
 

@@ -22,6 +22,7 @@ struct FlatRange {
   FlatRange part(std::int64_t first, std::int64_t count) const {
     return {static_cast<std::byte*>(data) + first * element_size(type), type, count};
   }
+  std::size_t bytes() const { return static_cast<std::size_t>(elements * element_size(type)); }
 };
 
 /// zero_gradients: fills with zeros, any type.

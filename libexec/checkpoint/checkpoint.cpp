@@ -1,0 +1,268 @@
+#include "libexec/checkpoint/checkpoint.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libexec/checkpoint/checkpoint_file.hpp"
+#include "libexec/executor/data_error.hpp"
+#include "libexec/executor/number_codec.hpp"
+#include "libsim/trace/trace_error.hpp"
+
+namespace stagecraft {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<double> read_numbers(Backend& backend, FlatRange const& range) {
+  std::vector<std::byte> bytes(range.bytes());
+  backend.read(bytes.data(), range.data, bytes.size());
+  return decode(bytes, range.type);
+}
+
+/// Elements [first, first + count) of a rank's part of a tensor, as rectangles of the part: what is
+/// left of a first row, whole rows, what there is of a last one.
+struct Rectangle {
+  std::int64_t row = 0;
+  std::int64_t column = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t first = 0;  ///< element of the part
+};
+
+std::vector<Rectangle> rectangles(std::int64_t first, std::int64_t count, std::int64_t width) {
+  std::vector<Rectangle> cut;
+  while (count > 0) {
+    std::int64_t const row = first / width;
+    std::int64_t const column = first % width;
+    bool const is_whole = column == 0 && count >= width;
+    std::int64_t const rows = is_whole ? count / width : 1;
+    std::int64_t const columns = is_whole ? width : std::min(width - column, count);
+    cut.push_back({row, column, rows, columns, first});
+    first += rows * columns;
+    count -= rows * columns;
+  }
+  return cut;
+}
+
+/// Takes down what this rank, and no other, saves.
+class ShareWriter {
+ public:
+  ShareWriter(RankContext const& context, ParameterStore const& store)
+      : context_{context}, store_{store} {
+    share_.state = context.state;
+  }
+
+  CheckpointShare take() {
+    bool const shards = context_.plan.config.memory.distributed_optimizer;
+    bool const is_writer = shards || context_.place.data == 0;
+    if (!is_writer) return std::move(share_);
+    for (PlacedParameter const& placed : store_.layout()) {
+      bool const is_copy = placed.parameter->tied_embedding && context_.place.pipeline > 0;
+      if (!is_copy) add(placed);
+    }
+    return std::move(share_);
+  }
+
+ private:
+  void add(PlacedParameter const& placed) {
+    ParameterWindow const window =
+        window_of(*placed.parameter, *placed.weight, context_.plan.shape, context_.place.tensor);
+    for (RowRange const& rows : window.rows) {
+      if (rows.is_replica) continue;
+      std::int64_t const begin = placed.offset + rows.local * window.columns;
+      for (auto const& run : store_.owned(begin, rows.count * window.columns)) {
+        std::int64_t const at = static_cast<std::int64_t>(share_.weight.size());
+        for (Rectangle const& piece : rectangles(run.first - begin, run.count, window.columns)) {
+          share_.pieces.push_back({.name = placed.name(),
+                                   .row = rows.whole + piece.row,
+                                   .column = window.first_column + piece.column,
+                                   .rows = piece.rows,
+                                   .columns = piece.columns,
+                                   .offset = at + piece.first - (run.first - begin),
+                                   .whole_rows = window.whole_rows,
+                                   .whole_columns = window.whole_columns});
+        }
+        append(share_.weight, store_.master(run));
+        append(share_.first_moment, store_.first_moment(run));
+        append(share_.second_moment, store_.second_moment(run));
+      }
+    }
+  }
+  void append(std::vector<double>& to, FlatRange const& range) const {
+    std::vector<double> const numbers = read_numbers(context_.backend, range);
+    to.insert(to.end(), numbers.begin(), numbers.end());
+  }
+
+  RankContext const& context_;
+  ParameterStore const& store_;
+  CheckpointShare share_;
+};
+
+void write_text(fs::path const& path, std::string const& text) {
+  std::ofstream file{path, std::ios::binary | std::ios::trunc};
+  file << text;
+  if (!file.flush()) throw OutputError{path, std::strerror(errno)};
+}
+
+void check(fs::path const& path, std::error_code const& error) {
+  if (error) throw OutputError{path, error.message()};
+}
+
+/// Makes the checkpoint in `partial` the newest one, then removes the others. Until then the one
+/// before stays as it is, also where it is of the same step.
+void publish(fs::path const& folder, fs::path const& partial, std::string const& step) {
+  std::error_code error;
+  std::string name = step;
+  for (int i = 2; fs::exists(folder / name, error); ++i) name = step + "." + std::to_string(i);
+  fs::rename(partial, folder / name, error);
+  check(folder / name, error);
+  write_text(folder / "latest.partial", name + "\n");
+  fs::rename(folder / "latest.partial", folder / "latest", error);
+  check(folder / "latest", error);
+  std::vector<fs::path> older;
+  for (fs::directory_entry const& entry : fs::directory_iterator{folder, error}) {
+    std::string const other = entry.path().filename().string();
+    if (other.starts_with("step-") && other != name) older.push_back(entry.path());
+  }
+  for (fs::path const& path : older) fs::remove_all(path, error);
+}
+
+/// All files of a checkpoint.
+std::vector<std::pair<fs::path, CheckpointShare>> read_shares(fs::path const& folder) {
+  std::ifstream latest{folder / "latest"};
+  std::string name;
+  if (!latest || !std::getline(latest, name)) {
+    throw DataError{(folder / "latest").string() +
+                    ": found none; accepted: a folder that --save "
+                    "has written"};
+  }
+  bool const is_plain = name.starts_with("step-") && name.find('/') == std::string::npos;
+  if (!is_plain) {
+    throw DataError{(folder / "latest").string() + ": found '" + name + "'; accepted: step-<n>"};
+  }
+  std::error_code error;
+  std::vector<fs::path> paths;
+  for (fs::directory_entry const& entry : fs::directory_iterator{folder / name, error}) {
+    if (entry.path().extension() == ".h5") paths.push_back(entry.path());
+  }
+  if (error) throw DataError{(folder / name).string() + ": " + error.message()};
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::pair<fs::path, CheckpointShare>> shares;
+  for (fs::path const& path : paths) shares.emplace_back(path, read_checkpoint_file(path));
+  if (shares.empty()) throw DataError{(folder / name).string() + ": has no files"};
+  for (auto const& [path, share] : shares) {
+    if (share.state != shares.front().second.state) {
+      throw DataError{path.string() + ": of another step than " + shares.front().first.string()};
+    }
+  }
+  return shares;
+}
+
+/// A rank's part of one tensor, put together from pieces of any cut.
+class PartReader {
+ public:
+  PartReader(PlacedParameter const& placed, ParameterWindow const& window)
+      : window_{window}, known_(static_cast<std::size_t>(placed.elements())) {
+    for (std::vector<double>* part : {&weight, &first_moment, &second_moment}) {
+      part->resize(known_.size());
+    }
+  }
+
+  void take(CheckpointPiece const& piece, CheckpointShare const& share) {
+    for (RowRange const& rows : window_.rows) {
+      std::int64_t const first = std::max(rows.whole, piece.row);
+      std::int64_t const last = std::min(rows.whole + rows.count, piece.row + piece.rows);
+      std::int64_t const left = std::max(window_.first_column, piece.column);
+      std::int64_t const right =
+          std::min(window_.first_column + window_.columns, piece.column + piece.columns);
+      for (std::int64_t row = first; row < last; ++row) {
+        for (std::int64_t column = left; column < right; ++column) {
+          auto const from = static_cast<std::size_t>(
+              piece.offset + (row - piece.row) * piece.columns + column - piece.column);
+          auto const to = static_cast<std::size_t>(
+              (rows.local + row - rows.whole) * window_.columns + column - window_.first_column);
+          weight[to] = share.weight[from];
+          first_moment[to] = share.first_moment[from];
+          second_moment[to] = share.second_moment[from];
+          known_[to] = true;
+        }
+      }
+    }
+  }
+
+  /// Whether every element but padding was found.
+  bool is_whole() const {
+    std::int64_t wanted = 0;
+    for (RowRange const& rows : window_.rows) wanted += rows.count * window_.columns;
+    return std::count(known_.begin(), known_.end(), true) == wanted;
+  }
+
+  std::vector<double> weight;
+  std::vector<double> first_moment;
+  std::vector<double> second_moment;
+
+ private:
+  ParameterWindow const& window_;
+  std::vector<bool> known_;
+};
+
+}  // namespace
+
+void save_checkpoint(fs::path const& folder, RankContext const& context, RankExecutor& executor) {
+  fs::path const partial = folder / "partial";
+  std::error_code error;
+  if (context.rank == 0) {
+    fs::create_directories(folder, error);
+    check(folder, error);
+    fs::remove_all(partial, error);
+    fs::create_directory(partial, error);
+    check(partial, error);
+  }
+  context.communicator.barrier();
+  CheckpointShare const share = ShareWriter{context, executor.parameters()}.take();
+  write_checkpoint_file(partial / ("rank-" + std::to_string(context.rank) + ".h5"), share,
+                        gradient_type(context.plan.config.model.precision));
+  context.communicator.barrier();
+  if (context.rank == 0) publish(folder, partial, "step-" + std::to_string(context.state.step));
+  context.communicator.barrier();
+}
+
+void load_checkpoint(fs::path const& folder, RankContext const& context, RankExecutor& executor) {
+  auto const shares = read_shares(folder);
+  std::map<std::string, std::vector<std::pair<CheckpointPiece const*, CheckpointShare const*>>>
+      pieces;
+  for (auto const& [path, share] : shares) {
+    for (CheckpointPiece const& piece : share.pieces) {
+      pieces[piece.name].emplace_back(&piece, &share);
+    }
+  }
+  ParameterStore& store = executor.parameters();
+  for (PlacedParameter const& placed : store.layout()) {
+    ParameterWindow const window =
+        window_of(*placed.parameter, *placed.weight, context.plan.shape, context.place.tensor);
+    PartReader part{placed, window};
+    for (auto const& [piece, share] : pieces[placed.name()]) {
+      if (piece->whole_rows != window.whole_rows || piece->whole_columns != window.whole_columns) {
+        throw DataError{folder.string() + ": " + placed.name() +
+                        " is of another shape; accepted: "
+                        "a checkpoint of this model"};
+      }
+      part.take(*piece, *share);
+    }
+    if (!part.is_whole()) {
+      throw DataError{folder.string() + ": not all of " + placed.name() +
+                      " is there; accepted: a checkpoint of this model"};
+    }
+    store.set(context.backend, placed, part.weight);
+    store.set_moments(context.backend, placed, part.first_moment, part.second_moment);
+  }
+  context.state = shares.front().second.state;
+}
+
+}  // namespace stagecraft

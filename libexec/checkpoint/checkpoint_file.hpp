@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "libexec/executor/rank_context.hpp"
+
+namespace stagecraft {
+
+/// A rectangle of one tensor of the whole model, and where its numbers are in a file: row by row
+/// from `offset` on.
+struct CheckpointPiece {
+  std::string name;  ///< of the tensor
+  std::int64_t row = 0;
+  std::int64_t column = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t offset = 0;
+  std::int64_t whole_rows = 0;  ///< of the tensor
+  std::int64_t whole_columns = 0;
+
+  std::int64_t elements() const { return rows * columns; }
+};
+
+/// What one rank adds to a checkpoint.
+struct CheckpointShare {
+  TrainingState state;
+  std::vector<CheckpointPiece> pieces;
+  std::vector<double> weight;  ///< master copies where there are some
+  std::vector<double> first_moment;
+  std::vector<double> second_moment;
+};
+
+/// Writes one file, schema stagecraft.checkpoint/1: attributes `schema`, `step`, `updates`,
+/// `loss_scale`, `steps_since_overflow`; datasets
+/// /pieces/{name,row,column,rows,columns,offset,whole_rows,whole_columns} and
+/// /values/{weight,first_moment,second_moment}, stored as `type` (f32 or f64).
+/// \throws OutputError
+void write_checkpoint_file(std::filesystem::path const& path,
+                           CheckpointShare const& share,
+                           ElementType type);
+
+/// \throws DataError  naming the file and what is wrong with it.
+CheckpointShare read_checkpoint_file(std::filesystem::path const& path);
+
+}  // namespace stagecraft

@@ -1,0 +1,170 @@
+#include "libexec/checkpoint/checkpoint.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "libexec/executor/data_error.hpp"
+#include "tests/libexec/executor/plan_grid.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() : path_{fs::temp_directory_path() / ("stagecraft-checkpoint-" + unique())} {}
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Folder(Folder const&) = delete;
+  Folder& operator=(Folder const&) = delete;
+  fs::path const& path() const { return path_; }
+
+ private:
+  static std::string unique() {
+    static int count = 0;
+    return std::to_string(::getpid()) + "-" + std::to_string(count++);
+  }
+  fs::path path_;
+};
+
+SmallRun saving(fs::path const& folder, int steps) {
+  SmallRun run;
+  run.options.steps = steps;
+  run.options.after_last = [folder](RankContext const& context, RankExecutor& executor) {
+    save_checkpoint(folder, context, executor);
+  };
+  return run;
+}
+
+SmallRun resuming(fs::path const& folder) {
+  SmallRun run;
+  run.options.before_first = [folder](RankContext const& context, RankExecutor& executor) {
+    load_checkpoint(folder, context, executor);
+  };
+  return run;
+}
+
+void require_equal(std::vector<WholeTensor> const& a, std::vector<WholeTensor> const& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(a[i].name);
+    REQUIRE(a[i].name == b[i].name);
+    REQUIRE(a[i].values == b[i].values);
+  }
+}
+
+TEST_CASE("a run that is resumed ends with the bits of one that never stopped", "[checkpoint]") {
+  Precision const precision =
+      GENERATE(Precision::fp16, Precision::bf16, Precision::fp32, Precision::fp64);
+  TrainingConfig config = small_llama(precision);
+  config.parallel = {.tensor = 2, .pipeline = 2, .data = 2, .sequence = true};
+  config.memory.distributed_optimizer = GENERATE(false, true);
+  Folder const folder;
+  execute(config, saving(folder.path(), 2));
+  require_equal(parameters_after(config, 2, resuming(folder.path())), parameters_after(config, 4));
+}
+
+TEST_CASE("a pipeline of another shape resumes with the same bits", "[checkpoint]") {
+  TrainingConfig config = small_gpt(Precision::bf16);
+  config.model.tied_embeddings = false;
+  std::vector<WholeTensor> const whole = parameters_after(config, 4);
+  Folder const folder;
+  TrainingConfig other = config;
+  other.parallel.pipeline = 4;
+  execute(other, saving(folder.path(), 2));
+  require_equal(parameters_after(config, 2, resuming(folder.path())), whole);
+}
+
+TEST_CASE("any layout reads what any other has written", "[checkpoint]") {
+  TrainingConfig const base = GENERATE(small_gpt(Precision::fp32), small_llama(Precision::bf16));
+  std::vector<NamedRun> layouts = layouts_of(base);
+  TrainingConfig replicated = base;  // more tensor ranks than key and value heads
+  replicated.parallel.tensor = 4;
+  layouts.push_back({"t 4", replicated});
+  Folder const first;
+  execute(base, saving(first.path(), 1));
+  std::vector<WholeTensor> const expected = parameters_after(base, 1);
+  for (NamedRun const& run : layouts) {
+    CAPTURE(run.name);
+    // Loads the first checkpoint and saves it again without training in between.
+    Folder const second;
+    SmallRun copy = resuming(first.path());
+    auto const load = copy.options.before_first;
+    copy.options.before_first = [&](RankContext const& context, RankExecutor& executor) {
+      load(context, executor);
+      save_checkpoint(second.path(), context, executor);
+    };
+    execute(run.config, copy);
+    // A step without a learning rate shows what was loaded.
+    TrainingConfig still = base;
+    still.training.learning_rate = 0;
+    require_equal(parameters_after(still, 1, resuming(second.path())), expected);
+  }
+}
+
+TEST_CASE("saving twice leaves one checkpoint, the newest", "[checkpoint]") {
+  TrainingConfig const config = small_gpt(Precision::fp32);
+  Folder const folder;
+  execute(config, saving(folder.path(), 1));
+  execute(config, saving(folder.path(), 1));
+  execute(config, saving(folder.path(), 3));
+  int folders = 0;
+  for (auto const& entry : fs::directory_iterator{folder.path()}) folders += entry.is_directory();
+  REQUIRE(folders == 1);
+  REQUIRE(execute(config, resuming(folder.path())).steps.front().step == 3);
+}
+
+void require_refused(fs::path const& folder, std::string const& because) {
+  try {
+    execute(small_gpt(Precision::fp32), resuming(folder));
+    FAIL("it was accepted");
+  } catch (std::exception const& error) {
+    CAPTURE(error.what());
+    REQUIRE(std::string{error.what()}.find(because) != std::string::npos);
+  }
+}
+
+TEST_CASE("a checkpoint that is missing, damaged or of another model is refused by name",
+          "[checkpoint]") {
+  Folder const folder;
+  require_refused(folder.path(), "latest");
+  TrainingConfig config = small_gpt(Precision::fp32);
+  config.parallel.pipeline = 2;
+  execute(config, saving(folder.path(), 2));
+  fs::path const file = folder.path() / "step-2" / "rank-1.h5";
+  auto const size = fs::file_size(file);
+  SECTION("cut short") {
+    fs::resize_file(file, size / 2);
+    require_refused(folder.path(), "rank-1.h5");
+    REQUIRE(fs::file_size(file) == size / 2);
+  }
+  SECTION("overwritten") {
+    std::fstream bytes{file, std::ios::in | std::ios::out | std::ios::binary};
+    for (int i = 0; i < 64; ++i) bytes.put('x');
+    bytes.close();
+    require_refused(folder.path(), "rank-1.h5");
+  }
+  SECTION("a rank's file is gone") {
+    fs::remove(file);
+    require_refused(folder.path(), "not all of");
+  }
+  SECTION("latest leads elsewhere") {
+    std::ofstream{folder.path() / "latest"} << "../elsewhere\n";
+    require_refused(folder.path(), "latest");
+  }
+  SECTION("another model") {
+    config.model.hidden = 32;
+    config.model.head_dim = 8;
+    Folder const other;
+    execute(config, saving(other.path(), 1));
+    require_refused(other.path(), "of another shape");
+  }
+}
+
+}  // namespace
+}  // namespace stagecraft
