@@ -74,7 +74,7 @@ void drop(KernelContext const& context,
   S const* const input = elements_of<S>(x);
   S* const output = elements_of<S>(call.writes[0]);
   for_row_ranges(*context.pool, rows.rows, rows.columns, [&](std::int64_t begin, std::int64_t end) {
-    std::uint8_t drawn[draw_chunk + 8];
+    std::uint8_t drawn[draw_room];
     for (std::int64_t row = begin; row < end; ++row) {
       std::int64_t const alive = rows.alive(row);
       std::uint64_t const first_element = rows.first_element(row);
@@ -118,7 +118,7 @@ void add_dropped(KernelContext const& context, KernelCall const& call) {
   std::uint8_t* const stored = mask_of(call, call.writes, 1, x.shape);
   Rate<C> const rate{context.model().dropout};
   for_row_ranges(*context.pool, rows.rows, h, [&](std::int64_t begin, std::int64_t end) {
-    std::uint8_t drawn[draw_chunk + 8];
+    std::uint8_t drawn[draw_room];
     for (std::int64_t row = begin; row < end; ++row) {
       for (std::int64_t first = 0; first < h; first += draw_chunk) {
         std::int64_t const n = std::min(draw_chunk, h - first);
