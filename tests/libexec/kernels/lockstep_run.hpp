@@ -32,6 +32,9 @@ class LockstepRun {
   /// The gradient of parameter `index`, of all ranks, as the whole model has it.
   std::vector<double> whole_gradient(std::size_t index) const;
 
+  /// Memory allocations that kernels made so far.
+  std::int64_t allocations() const { return allocations_; }
+
  private:
   /// Element of the whole parameter that element i of a rank's share is.
   std::int64_t whole_element(Parameter const& parameter, int rank, std::int64_t i) const;
@@ -45,6 +48,7 @@ class LockstepRun {
   BlockShape shape_;
   std::vector<std::vector<TestTensor>> tensors_;  ///< by rank and tensor; views are empty
   std::vector<std::unique_ptr<CpuKernels>> kernels_;
+  std::int64_t allocations_ = 0;
 };
 
 }  // namespace stagecraft::test
