@@ -52,7 +52,7 @@ void read_qwen2(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
   model.qkv_bias = true;  // modeling_qwen2.py: q_proj, k_proj and v_proj have one, o_proj has none
   refuse_short_window(keys, keys.find_boolean({"use_sliding_window"}).value_or(false), model);
-  keys.without_effect({"max_window_layers", "use_sliding_window", "layer_types"});
+  keys.without_effect({"max_window_layers", "use_sliding_window", "layer_types", "use_mrope"});
 }
 
 void read_gemma(Keys& keys, Sequence sequence, ModelConfig& model) {
@@ -95,7 +95,7 @@ void read_gpt2(Keys& keys, Sequence sequence, ModelConfig& model) {
   keys.refuse_if_true("reorder_and_upcast_attn", "the scores are not modelled in fp32");
   keys.without_effect({"scale_attn_weights", "scale_attn_by_inverse_layer_idx", "summary_type",
                        "summary_use_proj", "summary_activation", "summary_first_dropout",
-                       "summary_proj_to_labels"});
+                       "summary_proj_to_labels", "output_past"});
 }
 
 void read_gpt_bigcode(Keys& keys, Sequence sequence, ModelConfig& model) {
@@ -114,7 +114,8 @@ void read_gpt_neox(Keys& keys, Sequence sequence, ModelConfig& model) {
   model.norm_epsilon = keys.number_or({"layer_norm_eps"}, epsilons, 1e-5);
   model.tied_embeddings = keys.boolean_or({"tie_word_embeddings"}, false);
   if (keys.boolean_or({"use_parallel_residual"}, true)) model.residual = Residual::parallel;
-  read_dropout(keys, {"hidden_dropout"}, 0, {"attention_dropout"}, 0, model);
+  read_dropout(keys, {"hidden_dropout", "hidden_dropout_prob"}, 0,
+               {"attention_dropout", "attention_probs_dropout_prob"}, 0, model);
   if (!keys.find_boolean({"attention_bias"}).value_or(true)) {
     keys.refuse("attention_bias", "true", "the attention's biases are modelled");
   }
@@ -197,7 +198,7 @@ void read_falcon(Keys& keys, Sequence sequence, ModelConfig& model) {
   } else if (is_multi_query) {
     model.kv_heads = 1;
   }
-  bool const is_parallel = is_new || keys.boolean_or({"parallel_attn"}, true);
+  bool const is_parallel = keys.boolean_or({"parallel_attn"}, true) || is_new;
   std::int64_t const norms =
       keys.find_integer({"num_ln_in_parallel_attn"}, {1, 2}).value_or(is_new ? 2 : 1);
   if (is_parallel) {

@@ -127,7 +127,9 @@ Precision read_precision(HuggingfaceKeys& keys, std::optional<Precision> wanted)
 /// Reads the model as a model file would be read: what depends on several keys is checked there.
 ModelConfig settle(ModelConfig const& model, std::string const& origin, Diagnostics& diagnostics) {
   Diagnostics checks;
-  auto const root = parse_yaml(yaml_text(to_json(model)), origin, checks);
+  nlohmann::ordered_json map = to_json(model);
+  if (model.head_dim == 0) map.erase("head_dim");
+  auto const root = parse_yaml(yaml_text(map), origin, checks);
   ModelConfig settled = read_model_config(ConfigNode{*root, "", checks});
   Place const whole{std::make_shared<std::string const>(origin)};
   for (Problem problem : checks.problems()) {

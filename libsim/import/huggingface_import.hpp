@@ -13,11 +13,11 @@ namespace stagecraft {
 
 /// What a config.json does not say, or what the user wants otherwise.
 struct HuggingfaceOptions {
-  std::optional<std::int64_t> sequence;  ///< tokens; the file's longest if not given
-  std::optional<Precision> precision;    ///< the file's torch_dtype if not given
+  std::optional<std::int64_t> sequence{};  ///< tokens; the file's longest if not given
+  std::optional<Precision> precision{};    ///< the file's torch_dtype if not given
   /// How attention is computed. flash: and no causal mask; unfused: with one a microbatch.
   Attention attention = Attention::flash;
-  std::vector<std::string> ignore;  ///< keys that are left out although they matter
+  std::vector<std::string> ignore{};  ///< keys that are left out although they matter
 };
 
 /// A model as config.json describes it.
