@@ -104,7 +104,7 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
     }
     line.flag("no-overlap-p2p-communication", config.schedule.p2p == P2p::blocking);
   }
-  line.flag("sequence-parallel", parallel.sequence)
+  line.flag("sequence-parallel", parallel.sequence && parallel.tensor > 1)
       .flag("use-distributed-optimizer", config.memory.distributed_optimizer)
       .flag("overlap-grad-reduce", parallel.overlap_gradients);
 }

@@ -11,7 +11,9 @@ namespace stagecraft {
 /// parallelism, schedule, batch, recompute and optimizer. The ranks are the launcher's business
 /// (world_size); so are data, checkpoints and logging.
 ///
-/// import_megatron() reads them back to the same configuration, except what megatron_gaps() lists.
+/// import_megatron() reads them back to the same configuration, except what megatron_gaps() lists,
+/// memory.reserve, and settings without effect: sequence parallelism on one tensor rank, and
+/// scatter_gather where no message is cut.
 /// Pre: problems_of(config) is empty.
 std::string megatron_flags(TrainingConfig const& config);
 
