@@ -73,7 +73,8 @@ void drop(KernelContext const& context,
   expect(call, given != nullptr || rows.causal == of_attention, "x is not of the draw's site");
   expect_tensor(call, x, element_type<S>(), x.shape);
   expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
-  Rate<C> const rate{context.model().dropout};
+  bool const is_attention = call.draw.site == DropoutSite::attention;
+  Rate<C> const rate{is_attention ? attention_dropout(context.model()) : context.model().dropout};
   S const* const input = elements_of<S>(x);
   S* const output = elements_of<S>(call.writes[0]);
   for_row_ranges(*context.pool, rows.rows, rows.columns, [&](std::int64_t begin, std::int64_t end) {
