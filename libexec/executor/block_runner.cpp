@@ -106,6 +106,7 @@ void BlockRunner::launch(BlockInstance const& instance, Op const& op) {
   KernelCall const call = call_of(instance, op);
   TimeSpan const time = context_.clock.run([&] { context_.backend.run(call); });
   context_.record(op, place_of(instance, op), time);
+  if (context_.on_op != nullptr) (*context_.on_op)(context_, op, call);
 }
 
 void BlockRunner::start_collective(BlockInstance const& instance,

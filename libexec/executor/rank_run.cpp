@@ -77,7 +77,8 @@ class RankRun {
                  .clock = clock,
                  .tokens = *parts.tokens,
                  .state = state_,
-                 .prices = clock.is_virtual() ? parts.prices : nullptr},
+                 .prices = clock.is_virtual() ? parts.prices : nullptr,
+                 .on_op = options.on_op ? &options.on_op : nullptr},
         executor_{context_} {}
 
   RankOutcome run(std::function<void()> const& restart) {
