@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "libsim/import/huggingface_parts.hpp"
 
@@ -106,6 +105,13 @@ void read_gpt_bigcode(Keys& keys, Sequence sequence, ModelConfig& model) {
                        "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input"});
 }
 
+/// What a parallel layer here does otherwise than GPT-NeoX's and Falcon's own training code.
+void note_parallel_layers(Keys& keys) {
+  keys.note(
+      "parallel layers: attention and MLP are summed over the tensor group one after the "
+      "other, where GPT-NeoX's code sums them at once");
+}
+
 void read_gpt_neox(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_shape(keys, model);
   read_ffn(keys, Need::required, model);
@@ -113,7 +119,10 @@ void read_gpt_neox(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_activation(keys, {"hidden_act"}, "gelu", Gate::none, model);
   model.norm_epsilon = keys.number_or({"layer_norm_eps"}, epsilons, 1e-5);
   model.tied_embeddings = keys.boolean_or({"tie_word_embeddings"}, false);
-  if (keys.boolean_or({"use_parallel_residual"}, true)) model.residual = Residual::parallel;
+  if (keys.boolean_or({"use_parallel_residual"}, true)) {
+    model.residual = Residual::parallel;
+    note_parallel_layers(keys);
+  }
   read_dropout(keys, {"hidden_dropout", "hidden_dropout_prob"}, 0,
                {"attention_dropout", "attention_probs_dropout_prob"}, 0, model);
   if (!keys.find_boolean({"attention_bias"}).value_or(true)) {
@@ -203,6 +212,7 @@ void read_falcon(Keys& keys, Sequence sequence, ModelConfig& model) {
       keys.find_integer({"num_ln_in_parallel_attn"}, {1, 2}).value_or(is_new ? 2 : 1);
   if (is_parallel) {
     model.residual = norms == 2 ? Residual::parallel : Residual::parallel_one_norm;
+    note_parallel_layers(keys);
   }
   if (keys.find_boolean({"alibi"}).value_or(false)) {
     keys.refuse("alibi", "false", "rotary positions are modelled, which have no parameters either");
@@ -227,63 +237,6 @@ constexpr std::array families{HuggingfaceFamily{"falcon", read_falcon},
                               HuggingfaceFamily{"RefinedWeb", read_falcon},
                               HuggingfaceFamily{"RefinedWebModel", read_falcon}};
 
-constexpr std::string_view experts = "a mixture of experts, which is not modelled";
-constexpr std::string_view encoder = "a model with an encoder, not a decoder alone";
-constexpr std::string_view recurrent = "a recurrent or state-space model";
-constexpr std::string_view own_norms = "its norms of queries and keys are not modelled";
-
-constexpr std::array<std::pair<std::string_view, std::string_view>, 46> not_read{
-    {{"mixtral", experts},
-     {"qwen2_moe", experts},
-     {"qwen3_moe", experts},
-     {"qwen3_next", experts},
-     {"deepseek", experts},
-     {"deepseek_v2", experts},
-     {"deepseek_v3", experts},
-     {"dbrx", experts},
-     {"phimoe", experts},
-     {"olmoe", experts},
-     {"gpt_oss", experts},
-     {"granitemoe", experts},
-     {"jetmoe", experts},
-     {"arctic", experts},
-     {"llama4", experts},
-     {"minimax", experts},
-     {"grok-1", experts},
-     {"switch_transformers", experts},
-     {"jamba", experts},
-     {"t5", encoder},
-     {"mt5", encoder},
-     {"umt5", encoder},
-     {"longt5", encoder},
-     {"bart", encoder},
-     {"mbart", encoder},
-     {"pegasus", encoder},
-     {"bert", encoder},
-     {"roberta", encoder},
-     {"xlm-roberta", encoder},
-     {"distilbert", encoder},
-     {"deberta-v2", encoder},
-     {"whisper", encoder},
-     {"vit", encoder},
-     {"mamba", recurrent},
-     {"mamba2", recurrent},
-     {"rwkv", recurrent},
-     {"gemma2",
-      "its norms after attention and MLP, soft-capped logits and windows in every other "
-      "layer are not modelled"},
-     {"gemma3", "its norms after attention and MLP and windows in most layers are not modelled"},
-     {"gemma3_text",
-      "its norms after attention and MLP and windows in most layers are not modelled"},
-     {"qwen3", own_norms},
-     {"olmo2", own_norms},
-     {"bloom", "its ALiBi positions and the norm of its embedding are not modelled"},
-     {"mpt", "its ALiBi positions and norms without biases are not modelled"},
-     {"gptj", "the bias of its head is not modelled"},
-     {"phi", "the bias of its head is not modelled"},
-     {"gpt_neo",
-      "its windows in every other layer and attention without biases are not modelled"}}};
-
 }  // namespace
 
 HuggingfaceFamily const* find_family(std::string_view model_type) {
@@ -299,12 +252,6 @@ std::string family_names() {
     names += (names.empty() ? "" : ", ") + std::string{family.model_type};
   }
   return names;
-}
-
-std::string_view reason_against(std::string_view model_type) {
-  auto const found = std::find_if(not_read.begin(), not_read.end(),
-                                  [&](auto const& entry) { return entry.first == model_type; });
-  return found == not_read.end() ? std::string_view{} : found->second;
 }
 
 }  // namespace stagecraft

@@ -67,6 +67,9 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
     arguments.note(old_flag.empty() ? "read as flags of the current Megatron-LM"
                                     : "read as flags of Megatron-LM of 2022, for " + old_flag);
   }
+  if (arguments.has("use-checkpoint-args")) {
+    arguments.note("--use-checkpoint-args: a checkpoint's own flags of the model win over these");
+  }
   TrainingConfig config;
   read_megatron_model(arguments, version, config.model);
   read_megatron_layout(arguments, version, options.world_size, config);

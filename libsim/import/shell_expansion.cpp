@@ -47,8 +47,9 @@ class Expander {
 
  private:
   enum class Quoting { none, quoted };
-  static constexpr int deepest_ = 32;                  ///< defaults within defaults
-  static constexpr std::size_t longest_ = 256 * 1024;  ///< a script must not double itself for ever
+  static constexpr int deepest_ = 32;  ///< defaults within defaults
+  static constexpr std::size_t longest_ = std::size_t{256}
+                                          << 10;  ///< a script must not double itself for ever
 
   char peek(std::size_t ahead) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
