@@ -66,7 +66,7 @@ build_and_test() {
   return "$status"
 }
 
-sources() { find libsim apps tests -name '*.cpp' -o -name '*.hpp'; }
+sources() { find libsim libexec apps tests -name '*.cpp' -o -name '*.hpp'; }
 
 check_format() { sources | xargs clang-format-14 --dry-run --Werror; }
 
@@ -83,7 +83,7 @@ build_without_tests() {
 use_installation() { tests/install/run.sh build/plain build/install; }
 
 run_tidy() {
-  run-clang-tidy-14 -p build/release -quiet "^$PWD/(libsim|apps)/" >build/tidy.log 2>&1 ||
+  run-clang-tidy-14 -p build/release -quiet "^$PWD/(libsim|libexec|apps)/" >build/tidy.log 2>&1 ||
     { grep -E 'warning:|error:' -A 4 build/tidy.log && return 1; }
 }
 

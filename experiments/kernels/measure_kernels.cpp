@@ -49,9 +49,8 @@ class Buffers {
  public:
   explicit Buffers(BlockProgram const& program) : program_{&program} {
     for (Tensor const& tensor : program.tensors) {
-      memory_.emplace_back(tensor.buffer == id_of(tensor)
-                               ? static_cast<std::size_t>(tensor.bytes().count())
-                               : 0);
+      memory_.emplace_back(
+          tensor.buffer == id_of(tensor) ? static_cast<std::size_t>(tensor.bytes().count()) : 0);
       fill(tensor, memory_.back());
     }
   }
@@ -77,8 +76,8 @@ class Buffers {
       std::minstd_rand engine{1};
       auto* const values = reinterpret_cast<S*>(bytes.data());
       for (std::size_t i = 0; i < bytes.size() / sizeof(S); ++i) {
-        values[i] = narrow<S>(static_cast<Compute<S>>(static_cast<double>(engine()) / 2147483648.0 -
-                                                      0.5));
+        values[i] =
+            narrow<S>(static_cast<Compute<S>>(static_cast<double>(engine()) / 2147483648.0 - 0.5));
       }
     });
   }

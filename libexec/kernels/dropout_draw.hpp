@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "libexec/kernels/kernel_context.hpp"
@@ -54,7 +55,7 @@ inline std::uint8_t const* draw_kept(RandomDraw const& draw,
       }
     }
     for (std::uint32_t j = 0; j < n; ++j) {
-      std::uint8_t* const four = kept + 4 * (begin + j);
+      std::uint8_t* const four = kept + std::size_t{4} * (begin + j);
       four[0] = x0[j] >= threshold;
       four[1] = x1[j] >= threshold;
       four[2] = x2[j] >= threshold;

@@ -11,9 +11,12 @@ namespace {
 std::atomic<std::int64_t> count{0};
 }  // namespace
 
-void* operator new(std::size_t size) {
+void* operator new(std::size_t size, std::nothrow_t const& /*tag*/) noexcept {
   count.fetch_add(1, std::memory_order_relaxed);
-  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  return std::malloc(size == 0 ? 1 : size);
+}
+void* operator new(std::size_t size) {
+  if (void* const memory = operator new(size, std::nothrow)) return memory;
   throw std::bad_alloc{};
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
