@@ -8,6 +8,7 @@
 
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/compare_command.hpp"
+#include "apps/stagecraft/export_command.hpp"
 #include "apps/stagecraft/layer_command.hpp"
 #include "apps/stagecraft/reproduce_command.hpp"
 #include "apps/stagecraft/schedule_command.hpp"
@@ -37,6 +38,7 @@ constexpr std::array commands{
             schedule_command},
     Command{"compare", "two traces of one plan: memory, times, where the difference comes from",
             compare_command},
+    Command{"export", "a trace in the formats of other programs", export_command},
     Command{"system", "the constants of a system, each with its source", system_command},
 };
 
