@@ -14,17 +14,24 @@ double seconds(std::int64_t picoseconds) { return static_cast<double>(picosecond
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-std::string gib_text(std::int64_t bytes) { return decimals(gib(bytes), 1) + " GiB"; }
+std::string gib_text(std::int64_t bytes) { return decimals(gib(bytes), 1) + "\u00a0GiB"; }
 
 /// With the unit that leaves one to three digits before the point.
 std::string time_text(double time) {
-  if (time >= 1) return decimals(time, time >= 100 ? 1 : 2) + " s";
-  if (time >= 1e-3) return decimals(time * 1e3, time >= 0.1 ? 0 : 1) + " ms";
-  return decimals(time * 1e6, 1) + " µs";
+  if (time >= 1) return decimals(time, time >= 100 ? 1 : 2) + "\u00a0s";
+  if (time >= 1e-3) return decimals(time * 1e3, time >= 0.1 ? 0 : 1) + "\u00a0ms";
+  return decimals(time * 1e6, 1) + "\u00a0µs";
+}
+
+/// "14,217".
+std::string grouped(double number) {
+  std::string text = decimals(number, 0);
+  for (std::size_t end = text.size(); end > 3; end -= 3) text.insert(end - 3, ",");
+  return text;
 }
 
 std::string percent(double part, double whole) {
-  return decimals(whole > 0 ? 100 * part / whole : 0, 1) + " %";
+  return decimals(whole > 0 ? 100 * part / whole : 0, 1) + "\u00a0%";
 }
 
 /// Iteration time of a trace of a real run was measured, of others predicted.
@@ -40,9 +47,9 @@ PageFact iteration_fact(PageTrace const& trace) {
     TrainingConfig const& training = trace.config->training;
     double const tokens =
         static_cast<double>(training.batch.global) * static_cast<double>(training.model.sequence);
-    fact.sentence += ": " + std::to_string(training.batch.global) + " sequences";
+    fact.sentence += ": " + grouped(static_cast<double>(training.batch.global)) + " sequences";
     if (trace.iteration > 0) {
-      fact.sentence += ", " + decimals(tokens / seconds(trace.iteration), 0) + " tokens a second";
+      fact.sentence += ", " + grouped(tokens / seconds(trace.iteration)) + " tokens a second";
     }
   }
   fact.sentence += ".";
@@ -120,8 +127,8 @@ PageFact recompute_fact(PageTrace const& trace) {
   }
   fact.sentence =
       "To save memory, parts of the forward pass are computed again in the backward "
-      "pass. On the busiest stage, " +
-      std::to_string(rank.stage) + ", that is " +
+      "pass. On stage " +
+      std::to_string(rank.stage) + ", the busiest, that is " +
       percent(seconds(rank.recompute), seconds(trace.iteration)) + " of the iteration.";
   return fact;
 }
@@ -178,6 +185,42 @@ std::string number_cell(double value, int digits) {
   return "<td>" + decimals(value, digits) + "</td>";
 }
 
+bool has_ranks_of_job(PageTrace const& trace) {
+  return std::any_of(trace.figures.begin(), trace.figures.end(),
+                     [](RankFigures const& rank) { return rank.rank != rank.stage; });
+}
+
+std::string heading_cell(std::string const& text) { return "<th scope=\"col\">" + text + "</th>"; }
+
+std::string table_head_html(PageTrace const& trace) {
+  std::string html = "<thead><tr>" + heading_cell("stage");
+  if (has_ranks_of_job(trace)) html += heading_cell("rank");
+  for (char const* const text : {"computing", "of it recompute", "moving data", "waiting"}) {
+    html += heading_cell(text);
+  }
+  for (int i = 0; i < category_count; ++i) {
+    std::string const name{name_of(static_cast<Category>(i))};
+    html +=
+        "<th scope=\"col\" class=\"part\"><i class=\"swatch m-" + name + "\"></i>" + name + "</th>";
+  }
+  return html + heading_cell("peak") + heading_cell("peak at") +
+         "<th scope=\"col\" class=\"wide\">" + (trace.config ? "of capacity" : "of the fullest") +
+         "</th></tr></thead>\n";
+}
+
+std::string table_row_html(PageTrace const& trace, RankFigures const& rank, double whole) {
+  std::string html = "<tr><th scope=\"row\">" + std::to_string(rank.stage) + "</th>";
+  if (has_ranks_of_job(trace)) html += "<td>" + std::to_string(rank.rank) + "</td>";
+  html += number_cell(seconds(rank.busy), 3) + number_cell(seconds(rank.recompute), 3) +
+          number_cell(seconds(rank.transfer), 3) +
+          number_cell(seconds(trace.iteration - rank.busy - rank.transfer), 3);
+  for (int i = 0; i < category_count; ++i) {
+    html += number_cell(gib(rank.at_peak[static_cast<Category>(i)]), 2);
+  }
+  return html + number_cell(gib(rank.at_peak.sum()), 2) + number_cell(seconds(rank.peak_time), 3) +
+         "<td class=\"wide\">" + bar_html(rank, whole) + "</td></tr>\n";
+}
+
 }  // namespace
 
 std::vector<PageFact> facts_of(PageTrace const& trace) {
@@ -207,34 +250,15 @@ std::string summary_html(std::vector<PageTrace> const& traces) {
 
 std::string stage_table_html(PageTrace const& trace, std::string const& caption) {
   double whole = gib(fullest(trace).at_peak.sum());
-  if (trace.config)
+  if (trace.config) {
     whole = std::max(whole, gib(trace.config->system.accelerator.memory.value.count()));
-  std::string html =
-      "<table class=\"stages\">\n<caption>" + html_text(caption) +
-      "</caption>\n<thead><tr><th scope=\"col\">Stage</th><th scope=\"col\">Rank</th>"
-      "<th scope=\"col\">Computing, s</th><th scope=\"col\">of it recompute, s</th>"
-      "<th scope=\"col\">Moving data, s</th><th scope=\"col\">Waiting, s</th>";
-  for (int i = 0; i < category_count; ++i) {
-    std::string name{name_of(static_cast<Category>(i))};
-    html +=
-        "<th scope=\"col\" class=\"part\"><i class=\"swatch m-" + name + "\"></i>" + name + "</th>";
   }
-  html +=
-      "<th scope=\"col\">Peak, GiB</th><th scope=\"col\">at, s</th>"
-      "<th scope=\"col\" class=\"wide\">" +
-      std::string{trace.config ? "of capacity" : "share of the fullest"} +
-      "</th></tr></thead>\n<tbody>\n";
+  std::string html = "<table class=\"stages\">\n<caption>" + html_text(caption) + "</caption>\n" +
+                     table_head_html(trace) + "<tbody>\n";
   for (RankFigures const& rank : trace.figures) {
-    if (!std::binary_search(trace.shown.begin(), trace.shown.end(), rank.rank)) continue;
-    html += "<tr><th scope=\"row\">" + std::to_string(rank.stage) + "</th><td>" +
-            std::to_string(rank.rank) + "</td>" + number_cell(seconds(rank.busy), 3) +
-            number_cell(seconds(rank.recompute), 3) + number_cell(seconds(rank.transfer), 3) +
-            number_cell(seconds(trace.iteration - rank.busy - rank.transfer), 3);
-    for (int i = 0; i < category_count; ++i) {
-      html += number_cell(gib(rank.at_peak[static_cast<Category>(i)]), 2);
+    if (std::binary_search(trace.shown.begin(), trace.shown.end(), rank.rank)) {
+      html += table_row_html(trace, rank, whole);
     }
-    html += number_cell(gib(rank.at_peak.sum()), 2) + number_cell(seconds(rank.peak_time), 3) +
-            "<td class=\"wide\">" + bar_html(rank, whole) + "</td></tr>\n";
   }
   return html + "</tbody></table>\n";
 }

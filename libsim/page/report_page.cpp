@@ -98,8 +98,9 @@ std::string report_page(std::vector<PageTrace> const& traces,
   std::string tables;
   std::string origins;
   for (std::size_t i = 0; i < traces.size(); ++i) {
-    tables += stage_table_html(traces[i], letter(traces, i) + "Each stage of " + traces[i].file +
-                                              ": time, and memory at its peak in GiB");
+    tables += stage_table_html(
+        traces[i], letter(traces, i) + traces[i].file +
+                       ": each stage's time in seconds, and its memory at the peak in GiB");
     origins += origin_html(traces[i], letter(traces, i));
   }
   // Once here and once in the page: a browser compares the bytes between the tags.

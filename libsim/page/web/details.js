@@ -16,9 +16,9 @@ function describeSlice(lane, track, slice) {
   if (share > 0) lines.push(["of it recompute", `${formatTime(length * share)} (${(100 * share).toFixed(1)} %)`]);
   const bytes = kinds.bytes[kind], flops = kinds.flops[kind];
   if (bytes > 0) lines.push(["bytes", formatBytes(bytes)]);
-  if (bytes > 0 && length > 0) lines.push(["", formatCount(bytes / length, "B/s")]);
+  if (bytes > 0 && length > 0) lines.push(["rate", formatCount(bytes / length, "B/s")]);
   if (flops > 0) lines.push(["work", formatCount(flops, "FLOP")]);
-  if (flops > 0 && length > 0) lines.push(["", formatCount(flops / length, "FLOP/s")]);
+  if (flops > 0 && length > 0) lines.push(["rate", formatCount(flops / length, "FLOP/s")]);
   return [name, lines];
 }
 

@@ -130,7 +130,7 @@ class MemoryChart {
     context.setLineDash([]);
     context.fillStyle = this.palette.colour("alarm");
     context.textAlign = "right";
-    context.fillText(`${formatBytes(capacity)}: all there is`, GUTTER + plot - 4, y(capacity) + 10);
+    context.fillText(`capacity ${+(capacity / 2 ** 30).toFixed(2)} GiB`, GUTTER + plot - 4, y(capacity) + 10);
     context.textAlign = "left";
   }
 

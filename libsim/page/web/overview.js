@@ -9,34 +9,43 @@ class Overview {
 
   forget() { this.strip = null; }
 
-  /** Over all lanes, which share of them does what, a column a pixel. */
-  paintStrip(columns, rows) {
-    const kinds = CATEGORIES.length, cover = new Float32Array(columns * kinds);
+  /** Which share of all lanes does what, by category and pixel, smoothed over a few pixels. */
+  coverage(columns) {
+    const kinds = CATEGORIES.length, cover = CATEGORIES.map(() => new Float32Array(columns));
     const scale = columns / this.view.total;
     for (const { main } of this.lanes) {
       for (let i = 0; i < main.start.length; i++) {
         const from = main.start[i] * scale, to = Math.min(columns, main.end[i] * scale);
         for (let x = Math.floor(from); x < to; x++) {
           const width = (Math.min(to, x + 1) - Math.max(from, x)) / this.lanes.length;
-          cover[x * kinds + main.category[i]] += width * (1 - main.share[i]);
-          cover[x * kinds + RECOMPUTE] += width * main.share[i];
+          cover[main.category[i]][x] += width * (1 - main.share[i]);
+          cover[RECOMPUTE][x] += width * main.share[i];
         }
       }
     }
+    for (let k = 0; k < kinds; k++) {
+      cover[k] = cover[k].map((value, x, all) => {
+        const near = all.subarray(Math.max(0, x - SMOOTH), x + SMOOTH + 1);
+        return near.reduce((a, b) => a + b, 0) / near.length;
+      });
+    }
+    return cover;
+  }
+
+  paintStrip(columns, rows) {
     const strip = document.createElement("canvas");
     [strip.width, strip.height] = [columns, rows];
     const context = strip.getContext("2d");
     context.fillStyle = this.palette.colour("c-waiting");
     context.fillRect(0, 0, columns, rows);
-    for (let k = kinds - 1; k >= 0; k--) {
+    const below = new Float32Array(columns);
+    this.coverage(columns).forEach((cover, k) => {
       context.fillStyle = this.palette.categories[k];
       for (let x = 0; x < columns; x++) {
-        let below = 0;
-        for (let other = kinds - 1; other > k; other--) below += cover[x * kinds + other];
-        const height = cover[x * kinds + k];
-        if (height > 0) context.fillRect(x, rows * (1 - below - height), 1, rows * height + 0.5);
+        if (cover[x] > 0) context.fillRect(x, rows * (1 - below[x] - cover[x]), 1, rows * cover[x] + 0.5);
+        below[x] += cover[x];
       }
-    }
+    });
     return strip;
   }
 

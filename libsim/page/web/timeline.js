@@ -1,6 +1,10 @@
 // The lanes. Slices are painted into pixels by hand: a rectangle a slice would take a browser longer than a frame.
 
-const WIDE = 3;  // device px from which a slice is drawn by itself; narrower ones share columns
+// Where slices of a lane are on average this wide (device px), each is drawn by itself; where they are narrower, those
+// below NARROW share columns, smoothed over SMOOTH of them, since stripes of about a pixel only make moire.
+const WIDE = 2.2;
+const NARROW = 12;
+const SMOOTH = 4;
 
 class Timeline {
   constructor(canvas, frame, spacer, lanes, view, palette) {
@@ -74,6 +78,8 @@ class Timeline {
     this.pixels.fill(pixelOf(panel));
     this.colours = this.palette.categories.map((colour) => pixelOf(colour));
     this.dimmed = this.palette.categories.map((colour) => pixelOf(colour, 0.28, panel));
+    this.shades = this.palette.categories.map((colour) =>
+      [0, 1, 2, 3, 4, 5, 6, 7].map((i) => pixelOf(colour, 0.3 + 0.1 * i, panel)));
     this.texts = [];
     this.drawn = 0;
     for (const row of this.visibleRows(height)) {
@@ -119,12 +125,15 @@ class Timeline {
     const microbatch = lane.trace.ops.microbatch;
     let covered = false;
     // No slice of a stream reaches beyond the next one, but messages of several streams share a strip.
-    for (let i = firstAbove(start, view.start - track.longest); i < start.length && start[i] < view.end; i++) {
+    const first = firstAbove(start, view.start - track.longest), last = firstAbove(start, view.end);
+    const isCrowded = !isMain || (last - first) * WIDE > columns;
+    const alone = isCrowded ? (isMain ? NARROW * ratio : 2) : 1;
+    for (let i = first; i < last; i++) {
       if (end[i] < view.start || hidden[category[i]]) continue;
       this.drawn++;
       const from = Math.max(0, (start[i] - view.start) * scale);
       const to = Math.min(columns, (end[i] - view.start) * scale);
-      if (to - from >= WIDE) {
+      if (to - from >= alone) {
         const x0 = Math.round(from), x1 = Math.round(to);
         const gap = isMain && x1 - x0 > 6 * ratio ? Math.max(1, Math.round(0.75 * ratio)) : 0;
         const isDim = this.followed !== null && microbatch[row[i]] !== this.followed;
@@ -146,28 +155,49 @@ class Timeline {
         cover[x * kinds + RECOMPUTE] += recompute;
       }
     }
-    if (covered) this.paintCover(box, columns, rows);
+    if (covered && isMain) this.paintCover(box, columns, rows, isCrowded ? SMOOTH : 0);
+    if (covered && !isMain) this.paintStrip(box, columns, rows);
   }
 
-  /** Columns in which narrow slices lie: each category as high as its share of the column. */
-  paintCover(box, columns, rows) {
+  /** Columns in which narrow slices lie: each category as high as its share of the columns within `reach`. */
+  paintCover(box, columns, rows, reach) {
     const kinds = CATEGORIES.length, height = box.bottom - box.top, { cover } = this;
+    const window = new Float64Array(kinds);
+    const add = (x, sign) => {
+      if (x < 0 || x >= columns) return;
+      for (let k = 0; k < kinds; k++) window[k] += sign * cover[x * kinds + k];
+    };
+    for (let x = 0; x < reach; x++) add(x, 1);
     for (let x = 0; x < columns; x++) {
-      let sum = 0;
-      for (let k = 0; k < kinds; k++) sum += cover[x * kinds + k];
-      if (sum === 0) continue;
-      // Messages of several streams can cover a column twice; a bit of anything is visible.
-      const whole = height / Math.max(1, sum);
-      let y = box.bottom, rest = 0;
-      for (let k = kinds - 1; k >= 0; k--) {
+      add(x + reach, 1);
+      add(x - reach - 1, -1);
+      let width = Math.min(columns - 1, x + reach) - Math.max(0, x - reach) + 1;
+      // Between slices that are drawn whole, a column is whole too.
+      if (reach === 0) width = window.reduce((a, b) => a + b, 0);
+      if (width < 0.25) continue;
+      let y = box.bottom, rest = 0.5;
+      for (let k = 0; k < kinds; k++) {
+        if (window[k] <= 1e-6) continue;
+        rest += (window[k] / width) * height;
+        const size = Math.floor(rest);
+        rest -= size;
+        if (size > 0) this.rectangle(x, x + 1, Math.max(box.top, y - size), y, columns, rows, this.colours[k]);
+        y -= size;
+      }
+    }
+    cover.fill(0);
+  }
+
+  /** Columns of messages too short to be seen: the more of a column they take, the stronger its colour. */
+  paintStrip(box, columns, rows) {
+    const kinds = CATEGORIES.length, { cover } = this;
+    for (let x = 0; x < columns; x++) {
+      for (let k = 0; k < kinds; k++) {
         const part = cover[x * kinds + k];
         if (part === 0) continue;
         cover[x * kinds + k] = 0;
-        rest += part * whole;
-        const size = Math.round(rest);
-        rest -= size;
-        if (size > 0) this.rectangle(x, x + 1, y - size, y, columns, rows, this.colours[k]);
-        y -= size;
+        const shade = Math.min(7, Math.floor(8 * part));
+        this.rectangle(x, x + 1, box.top, box.bottom, columns, rows, this.shades[k][shade]);
       }
     }
   }

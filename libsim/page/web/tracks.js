@@ -3,8 +3,8 @@
 const CATEGORIES = ["forward", "backward", "recompute", "optimizer", "data_parallel", "transfer", "tensor_parallel", "other"];
 const CATEGORY_TITLES = {
   forward: "forward", backward: "backward", recompute: "recompute", optimizer: "optimizer step",
-  data_parallel: "gradients between replicas", transfer: "messages between stages",
-  tensor_parallel: "tensor-parallel messages", other: "other", waiting: "waiting",
+  data_parallel: "gradient exchange", transfer: "messages between stages",
+  tensor_parallel: "exchange within a stage", other: "other", waiting: "waiting",
 };
 const BACKWARD = CATEGORIES.indexOf("backward");
 const RECOMPUTE = CATEGORIES.indexOf("recompute");

@@ -25,7 +25,8 @@ class View {
     });
   }
   show(start, end) {
-    const span = Math.min(this.total, Math.max(end - start, this.total * 1e-7, 1e-9));
+    let span = Math.max(end - start, this.total * 1e-7, 1e-9);
+    if (span > this.total * (1 - 1e-9)) span = this.total;
     this.start = Math.min(Math.max(0, start), this.total - span);
     this.end = this.start + span;
     this.changed();
