@@ -1,20 +1,16 @@
 """Reads Chrome trace events as a viewer does, and holds them against the trace they were made from.
 
-usage: read_chrome_trace.py EVENTS.json TRACE.h5
+Used by export_readers.py.
 
 Slices of a thread nest and are sorted; arrows come in pairs, each end inside a slice of its thread; every op of the
-trace is there once, to the nanosecond; counters follow the memory of the trace. Exits 77 without h5py.
+trace is there once, to the nanosecond; counters follow the memory of the trace.
 """
 
+import bisect
 import collections
 import json
-import sys
 
-try:
-    import h5py
-except ImportError:
-    print("python3-h5py is not installed")
-    sys.exit(77)
+import h5py
 
 
 def nanoseconds(microseconds):
@@ -45,15 +41,17 @@ def check_arrows(events, threads):
     for event in events:
         if event["ph"] in "sf":
             ends[event["id"]].append(event)
+    starts = {thread: [s[0] for s in slices] for thread, slices in threads.items()}
     for pair in ends.values():
         assert [event["ph"] for event in pair] == ["s", "f"], pair
         assert pair[1]["bp"] == "e"
         found = []
         for event in pair:
             time = nanoseconds(event["ts"])
-            inside = [s for s in threads[event["pid"], event["tid"]] if s[0] <= time < max(s[1], s[0] + 1)]
-            assert inside, ("an arrow ends outside a slice", event)
-            found.append(inside[-1][2])
+            thread = event["pid"], event["tid"]
+            start, end, around = threads[thread][bisect.bisect_right(starts[thread], time) - 1]
+            assert start <= time < max(end, start + 1), ("an arrow ends outside a slice", event)
+            found.append(around)
         send, receive = found
         assert send["name"].startswith("send.") and receive["name"] == send["name"].replace("send", "receive")
         assert send["args"]["microbatch"] == receive["args"]["microbatch"]
@@ -62,12 +60,12 @@ def check_arrows(events, threads):
     return len(ends)
 
 
-def main(events_file, trace_file):
+def main(events_file, trace_file, all_arrows):
+    """`all_arrows`: every send has one, because every rank is in the trace."""
     with open(events_file, encoding="utf-8") as file:
         document = json.load(file)
     events = document["traceEvents"]
     threads = nested_slices(events)
-    # Small enough to look inside every thread for each arrow: no more than that is asked of this script.
     arrows = check_arrows(events, threads)
     processes = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
     trace = h5py.File(trace_file, "r")
@@ -94,8 +92,5 @@ def main(events_file, trace_file):
             if category != "time":
                 assert [e["args"][category] for e in counters] == column
     print(f"{sum(map(len, threads.values()))} slices, {arrows} arrows of {sends} sends")
-    assert arrows == sends, "a send has no arrow"
+    assert arrows == sends or not all_arrows and arrows > 0, "a send has no arrow"
 
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
