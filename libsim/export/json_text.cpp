@@ -11,6 +11,10 @@ std::string json_string(std::string_view text) {
   return nlohmann::json(std::string{text}).dump(-1, ' ', true, replace);
 }
 
+std::string sound_utf8(std::string_view text) {
+  return nlohmann::json::parse(json_string(text)).get<std::string>();
+}
+
 void append_number(std::string& text, std::int64_t number) {
   std::array<char, 24> digits{};
   auto const [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);

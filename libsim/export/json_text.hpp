@@ -9,6 +9,9 @@ namespace stagecraft {
 /// Text as a JSON string with its quotes; bytes that are no UTF-8 are replaced.
 std::string json_string(std::string_view text);
 
+/// The text itself, bytes that are no UTF-8 replaced.
+std::string sound_utf8(std::string_view text);
+
 void append_number(std::string& text, std::int64_t number);
 
 /// Nanoseconds as microseconds with three decimals: 1234567 gives 1234.567. Pre: not negative.

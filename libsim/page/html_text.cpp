@@ -1,17 +1,12 @@
 #include "libsim/page/html_text.hpp"
 
-#include <nlohmann/json.hpp>
+#include "libsim/export/json_text.hpp"
 
 namespace stagecraft {
 
 std::string html_text(std::string_view text) {
-  // A round through JSON replaces what is no UTF-8.
-  auto const replace = nlohmann::json::error_handler_t::replace;
-  auto const sound =
-      nlohmann::json::parse(nlohmann::json(std::string{text}).dump(-1, ' ', false, replace))
-          .get<std::string>();
   std::string html;
-  for (char const letter : sound) {
+  for (char const letter : sound_utf8(text)) {
     switch (letter) {
       case '&':
         html += "&amp;";

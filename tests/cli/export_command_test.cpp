@@ -49,6 +49,25 @@ TEST_CASE("export that cannot write is exit code 1 with the reason, and nothing 
   REQUIRE(folder.files() == 1);
 }
 
+TEST_CASE("chakra writes a file for each rank of the job, or none") {
+  TraceFolder folder;
+  folder.record("t.h5", "175b-present");
+  std::string const command =
+      "export " + folder.path("t.h5") + " --format chakra -o " + folder.path("et");
+  ProgramResult const some = run_stagecraft(command + " --ranks 0,1");
+  REQUIRE(some.exit_code == 2);
+  REQUIRE_THAT(some.errors, Contains("sends or receives have no other end in these ranks"));
+  // Room for the files of the first stage, and not for those of the second (ulimit counts 512
+  // bytes).
+  ProgramResult const full = run_stagecraft(command, "ulimit -f 380; trap '' XFSZ;");
+  REQUIRE(full.exit_code == 1);
+  REQUIRE(folder.files() == 1);
+  REQUIRE(run_stagecraft(command).exit_code == 0);
+  REQUIRE(folder.files() == 1 + 64 + 1);
+  REQUIRE(folder.has("et.63.et"));
+  REQUIRE(folder.has("et.groups.json"));
+}
+
 TEST_CASE("export of a damaged trace is exit code 2, names the file and leaves nothing") {
   TraceFolder folder;
   folder.record("t.h5", "22b-present");
@@ -72,7 +91,7 @@ TEST_CASE("export says what it does not accept") {
   };
   REQUIRE_THAT(errors(""), Contains("found 0 files; accepted: one trace"));
   REQUIRE_THAT(errors(trace + " --format svg -o x"),
-               Contains("--format: found 'svg'; accepted: chrome, csv"));
+               Contains("--format: found 'svg'; accepted: chrome, csv, memory-snapshot, chakra"));
   REQUIRE_THAT(errors(trace + " --format csv"), Contains("--output: found nothing"));
   REQUIRE_THAT(errors(trace + " --format chrome --memory -o x"),
                Contains("--memory: found with --format chrome; accepted: with csv"));

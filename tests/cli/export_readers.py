@@ -2,8 +2,9 @@
 
 usage: export_readers.py STAGECRAFT CONFIGS
 
-Chrome events: Python's json and the rules of the viewers (read_chrome_trace.py). CSV: Python's csv. All are held
-against the trace as h5py reads it. Exits 77 without h5py.
+Chrome events: Python's json and the rules of the viewers. CSV: Python's csv. Memory snapshots: Python's pickle and the
+rules of PyTorch's viewer. Chakra: decoded by its schema. All but the last are held against the trace as h5py reads it.
+Exits 77 without h5py.
 """
 
 import csv
@@ -17,7 +18,9 @@ try:
 except ImportError:
     print("python3-h5py is not installed")
     sys.exit(77)
+import read_chakra
 import read_chrome_trace
+import read_memory_snapshot
 
 CASES = [("175b-present", ()), ("22b-present", ("--detail", "op")), ("530b-present-2240", ("--ranks", "0,1,34"))]
 
@@ -64,8 +67,14 @@ def main(program, configs):
             read_chrome_trace.main(folder / "events.json", trace, config != "530b-present-2240")
             stagecraft("export", trace, "--format", "csv", "-o", folder / "ops.csv")
             stagecraft("export", trace, "--format", "csv", "--memory", "-o", folder / "memory.csv")
+            stagecraft("export", trace, "--format", "memory-snapshot", "-o", folder / "memory.pickle")
             with h5py.File(trace) as file:
                 check_csv(folder / "ops.csv", folder / "memory.csv", file)
+                read_memory_snapshot.main(folder / "memory.pickle", file)
+        stagecraft("export", folder / "175b-present.h5", "--format", "chakra", "-o", folder / "175b")
+        read_chakra.main(folder / "175b", 64)
+        stagecraft("export", folder / "22b-present.h5", "--format", "chakra", "-o", folder / "22b")
+        read_chakra.main(folder / "22b", 8)
 
 
 if __name__ == "__main__":
