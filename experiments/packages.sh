@@ -5,6 +5,7 @@
 #   build   what the programs are built with
 #   test    what their tests need besides
 #   checks  what `tests/run.sh --all` needs besides: clang, clang-tidy, clang-format, sanitizers
+#   browser what opens reports in tests/browser
 #   figures what draws the figures from the data that `stagecraft reproduce` writes
 set -eu
 
@@ -12,6 +13,7 @@ build='g++ cmake ninja-build libboost-program-options-dev libyaml-cpp-dev libhdf
   nlohmann-json3-dev libssl-dev libopenblas-pthread-dev'
 test='catch2 git python3 python3-h5py python3-yaml bsdutils'
 checks='clang clang-tidy-14 clang-format-14 libclang-rt-14-dev'
+browser='chromium fonts-dejavu-core python3'
 figures='python3 python3-matplotlib'
 
 wanted=
@@ -20,9 +22,10 @@ for set in "$@"; do
     build) wanted="$wanted $build" ;;
     test) wanted="$wanted $test" ;;
     checks) wanted="$wanted $checks" ;;
+    browser) wanted="$wanted $browser" ;;
     figures) wanted="$wanted $figures" ;;
     *)
-      echo "packages.sh: found '$set'; accepted: build, test, checks, figures" >&2
+      echo "packages.sh: found '$set'; accepted: build, test, checks, browser, figures" >&2
       exit 2
       ;;
   esac

@@ -3,7 +3,7 @@
 #
 # usage: tests/run.sh [--all]
 #   --all  also clang-format, headers compiled alone, the build without tests, a program that uses an
-#          installation, clang-tidy, sanitizers, fuzzers
+#          installation, clang-tidy, reports in a browser, sanitizers, fuzzers
 #
 # Stops at the first step that fails. The last line counts each test, and each other step, once.
 set -euo pipefail
@@ -87,6 +87,12 @@ run_tidy() {
     { grep -E 'warning:|error:' -A 4 build/tidy.log && return 1; }
 }
 
+# Reports as a browser shows them.
+open_in_browser() {
+  experiments/packages.sh browser
+  /usr/bin/python3 tests/browser/report_test.py build/release/apps/stagecraft/stagecraft configs/paper
+}
+
 # Each tests/fuzz/X_fuzz.cpp, with the seeds of X_seeds/ and, where there is one, the words of X.dict.
 run_fuzzers() {
   build fuzz
@@ -114,6 +120,7 @@ if $all; then
   step 'build without tests' build_without_tests
   step 'reproduction of the paper' experiments/reproduce.sh
   step 'use of an installation' use_installation
+  step 'browser' open_in_browser
   step 'clang-tidy' run_tidy
   step 'tests with address and undefined-behaviour sanitizers' build_and_test asan
   step 'fuzzers' run_fuzzers

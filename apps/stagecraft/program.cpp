@@ -78,7 +78,7 @@ int run_program(Program const& program, std::vector<std::string> const& words) {
   } catch (ConfigError const& error) {
     std::cerr << error.what() << '\n';
     return bad_input;
-  } catch (TraceFileError const& error) {
+  } catch (InputError const& error) {
     std::cerr << who << ": " << error.what() << '\n';
     return bad_input;
   } catch (ScheduleError const& error) {

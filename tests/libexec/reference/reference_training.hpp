@@ -34,9 +34,11 @@ class ReferenceTokens : public TokenSource {
  public:
   explicit ReferenceTokens(ReferenceTraining const& reference) : sequences_{reference.sequences} {}
 
-  std::vector<std::int64_t> sequence(std::int64_t number, std::int64_t count) const override {
+  void read(std::int64_t number,
+            std::int64_t first,
+            std::span<std::int64_t> tokens) const override {
     std::vector<std::int64_t> const& whole = sequences_.at(static_cast<std::size_t>(number));
-    return {whole.begin(), whole.begin() + count};
+    std::copy_n(whole.begin() + first, tokens.size(), tokens.begin());
   }
 
  private:
