@@ -3,12 +3,8 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <sstream>
 
@@ -20,8 +16,8 @@
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/model/model_words.hpp"
+#include "libsim/trace/output_file.hpp"
 #include "libsim/trace/program_version.hpp"
-#include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
 
@@ -178,19 +174,6 @@ class SystemMaker {
   System system_;
 };
 
-void write_system(std::filesystem::path const& path, std::string const& text) {
-  std::filesystem::path partial = path;
-  partial += ".partial";
-  {
-    std::ofstream file{partial, std::ios::binary | std::ios::trunc};
-    file << text;
-    if (!file.flush()) throw OutputError{path, std::strerror(errno)};
-  }
-  std::error_code error;
-  std::filesystem::rename(partial, path, error);
-  if (error) throw OutputError{path, error.message()};
-}
-
 }  // namespace
 
 int calibrate_command(std::vector<std::string> const& arguments) {
@@ -204,11 +187,13 @@ int calibrate_command(std::vector<std::string> const& arguments) {
     throw CommandLineError{"--output: found nothing; accepted: a file to write, as -o here.yaml"};
   }
   std::vector<Precision> const precisions = read_precisions(values);
+  OutputFile output{values["output"].as<std::string>()};
   SystemMaker maker{
       whole_number("--blas-threads", values["blas-threads"].as<std::string>(), 1, most_threads)};
   maker.measure_communication();
   for (Precision const precision : precisions) maker.measure(precision);
-  write_system(values["output"].as<std::string>(), yaml_text(to_json(maker.system())));
+  output.write(yaml_text(to_json(maker.system())));
+  output.finish();
   return 0;
 }
 

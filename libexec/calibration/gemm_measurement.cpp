@@ -20,7 +20,7 @@ constexpr double enough_seconds = 0.01;
 class Matrix {
  public:
   Matrix(Backend& backend, ElementType type, Shape shape)
-      : backend_{backend}, operand_{.type = type, .shape = shape} {
+      : backend_{backend}, operand_{.type = type, .shape = shape, .strides = {}} {
     std::vector<double> numbers(static_cast<std::size_t>(shape.elements()));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       PhiloxBlock const words = philox({{static_cast<std::uint32_t>(i), 0, 0, 0}}, 1, 2);

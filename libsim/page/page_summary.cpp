@@ -106,6 +106,10 @@ PageFact waiting_fact(PageTrace const& trace) {
   PageFact fact{.heading = "Time not computing",
                 .value = percent(sum.waiting + sum.transfer, sum.iteration),
                 .sentence = {}};
+  if (sum.waiting + sum.transfer < 0.0005 * sum.iteration) {
+    fact.sentence = "No GPU waits for another stage.";
+    return fact;
+  }
   auto const ranks = static_cast<double>(trace.figures.size());
   fact.sentence = "On average a GPU spends " + time_text(sum.waiting / ranks) + " (" +
                   percent(sum.waiting, sum.iteration) +
@@ -149,6 +153,7 @@ std::string cards_html(std::vector<PageFact> const& facts) {
 
 std::string facts_table_html(std::vector<PageTrace> const& traces) {
   std::vector<std::vector<PageFact>> facts;
+  facts.reserve(traces.size());
   for (PageTrace const& trace : traces) facts.push_back(facts_of(trace));
   std::string html = "<table class=\"facts\">\n<thead><tr><td></td>";
   for (std::size_t i = 0; i < traces.size(); ++i) {
@@ -239,7 +244,8 @@ std::string setting_of(PageTrace const& trace) {
                      std::to_string(parallel.pipeline);
   if (parallel.interleave > 1) text += " × " + std::to_string(parallel.interleave) + " chunks";
   text += ", data " + std::to_string(parallel.data) + " · " +
-          std::to_string(microbatches(training)) + " microbatches of " +
+          std::to_string(microbatches(training)) +
+          (microbatches(training) == 1 ? " microbatch of " : " microbatches of ") +
           std::to_string(training.batch.micro);
   return text;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "libsim/export/pipeline_shape.hpp"
 #include "libsim/page/row_reduction.hpp"
@@ -31,6 +32,7 @@ std::vector<std::int32_t> fullest_of_stages(std::vector<RankFigures> const& figu
     if (best == nullptr || rank.at_peak.sum() > best->at_peak.sum()) best = &rank;
   }
   std::vector<std::int32_t> ranks;
+  ranks.reserve(stages.size());
   for (auto const& [stage, rank] : stages) ranks.push_back(rank->rank);
   std::sort(ranks.begin(), ranks.end());
   return ranks;
@@ -54,7 +56,7 @@ class RankReader {
         known_{with_chunks(names_)} {}
 
   RankTrace read(std::int32_t rank) const {
-    RankTrace const whole = trace_.read(rank);
+    RankTrace whole = trace_.read(rank);
     if (!is_reduced_) return whole;
     RankTrace reduced = at_chunk_detail(whole, known_, forward_, backward_, backward_phase_);
     reduced.memory = thinned(reduced.memory, most_states);
@@ -111,18 +113,20 @@ void add_data(PageTrace& page, TraceReader const& trace, RecomputeShares const& 
   nlohmann::ordered_json categories = nlohmann::ordered_json::array();
   for (int i = 0; i < category_count; ++i) categories.push_back(name_of(static_cast<Category>(i)));
   TraceNames const& names = reader.names();
-  page.data = packer.json();
-  page.data["file"] = page.file;
-  page.data["clock"] = name_of(page.meta.clock);
-  page.data["unit"] = unit;
-  page.data["end"] = page.iteration / unit;
-  page.data["names"] = {{"op", names.op}, {"phase", names.phase}, {"stream", names.stream}};
-  page.data["categories"] = categories;
-  page.data["ranks"] = ranks;
-  page.data["capacity"] = nullptr;
+  nlohmann::ordered_json data = packer.json();
+  data["file"] = page.file;
+  data["clock"] = name_of(page.meta.clock);
+  data["unit"] = unit;
+  data["end"] = page.iteration / unit;
+  data["names"] = {{"op", names.op}, {"phase", names.phase}, {"stream", names.stream}};
+  data["categories"] = categories;
+  data["ranks"] = ranks;
+  data["capacity"] = nullptr;
   if (page.config) {
-    page.data["capacity"] = page.config->system.accelerator.memory.value.count();
+    data["capacity"] = page.config->system.accelerator.memory.value.count();
   }
+  // Names come from files and may be no UTF-8.
+  page.data = data.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +20,7 @@ struct PageTrace {
   std::vector<RankFigures> figures;  ///< of all ranks
   std::vector<std::int32_t> shown;   ///< ranks whose rows the page has, ascending
   bool is_reduced = false;           ///< rows of ops were put together by chunk
-  nlohmann::ordered_json data;       ///< what the page draws
+  std::string data;                  ///< what the page draws, JSON
 };
 
 /// Reads a trace for a page. `ranks`: those to show; empty: of each stage the fullest (ties: the

@@ -1,5 +1,6 @@
 #include "libsim/page/recompute_shares.hpp"
 
+#include <cmath>
 #include <stdexcept>
 #include <vector>
 
@@ -21,8 +22,7 @@ RecomputeShares::RecomputeShares(RunConfig const& config) {
       if (work.kind != Work::Kind::backward || profile.duration.count() == 0) continue;
       double const share = static_cast<double>(profile.shares.recompute.count()) /
                            static_cast<double>(profile.duration.count());
-      shares_[{rank_plan.stage, step.microbatch, work.chunk}] =
-          static_cast<std::int64_t>(share * 1e6 + 0.5);
+      shares_[{rank_plan.stage, step.microbatch, work.chunk}] = std::llround(share * 1e6);
     }
   }
 }

@@ -84,10 +84,9 @@ std::string origin_html(PageTrace const& trace, std::string const& label) {
 }
 
 std::string data_json(std::vector<PageTrace> const& traces) {
-  nlohmann::ordered_json data = nlohmann::ordered_json::array();
-  for (PageTrace const& trace : traces) data.push_back(trace.data);
-  auto const replace = nlohmann::ordered_json::error_handler_t::replace;
-  return script_json(data.dump(-1, ' ', true, replace));
+  std::string json = "[";
+  for (PageTrace const& trace : traces) json += (json.size() > 1 ? "," : "") + trace.data;
+  return script_json(json + "]");
 }
 
 }  // namespace

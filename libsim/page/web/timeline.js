@@ -141,7 +141,7 @@ class Timeline {
         this.rectangle(x0, x1 - gap, box.top, box.bottom, columns, rows, colours[category[i]]);
         if (share[i] > 0 && !hidden[RECOMPUTE]) {
           const height = Math.max(1, Math.round((box.bottom - box.top) * share[i]));
-          this.rectangle(x0, x1 - gap, box.bottom - height, box.bottom, columns, rows, colours[RECOMPUTE]);
+          this.rectangle(x0, x1 - gap, box.top, box.top + height, columns, rows, colours[RECOMPUTE]);
         }
         if (isMain && to - from > 20 * ratio) this.texts.push({ lane, track, slice: i, x: x0 / ratio, width: (x1 - x0) / ratio, box, isDim });
         continue;
