@@ -110,10 +110,10 @@ run_fuzzers() {
 }
 
 if $all; then
-  step 'packages' experiments/packages.sh build test checks
+  step 'packages' experiments/packages.sh build test mpi checks
   step 'clang-format' check_format
 fi
-$all || step 'packages' experiments/packages.sh build test
+$all || step 'packages' experiments/packages.sh build test mpi
 step 'tests' build_and_test release
 if $all; then
   step 'headers compiled alone' build_headers_alone
