@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "apps/stagecraft/compare_command.hpp"
+#include "apps/stagecraft/import_command.hpp"
 #include "apps/stagecraft/layer_command.hpp"
 #include "apps/stagecraft/program.hpp"
 #include "apps/stagecraft/reproduce_command.hpp"
@@ -22,6 +23,8 @@ constexpr std::array commands{
             schedule_command},
     Command{"compare", "two traces of one plan: memory, times, where the difference comes from",
             compare_command},
+    Command{"import", "a model or run file from a config.json or from Megatron-LM's flags",
+            import_command},
     Command{"system", "the constants of a system, each with its source", system_command},
 };
 

@@ -27,6 +27,18 @@ void SectionReader::number(std::string_view key, double& field, NumberRange rang
   }
 }
 
+void SectionReader::integer(std::string_view key,
+                            std::optional<std::int64_t>& field,
+                            IntegerRange range) {
+  ConfigNode const node = take(key);
+  if (node.exists()) field = node.integer(range);
+}
+
+void SectionReader::number(std::string_view key, std::optional<double>& field, NumberRange range) {
+  ConfigNode const node = take(key);
+  if (node.exists()) field = node.number(range);
+}
+
 void SectionReader::boolean(std::string_view key, bool& field, Need need) {
   if (auto const node = wanted(key, need)) {
     if (auto const value = node->boolean()) field = *value;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,11 @@ class SectionReader {
   }
 
   void number(std::string_view key, double& field, NumberRange range, Need need = Need::optional);
+
+  /// Fields whose default depends on other fields: left empty where the key is left out.
+  void integer(std::string_view key, std::optional<std::int64_t>& field, IntegerRange range);
+  void number(std::string_view key, std::optional<double>& field, NumberRange range);
+
   void boolean(std::string_view key, bool& field, Need need = Need::optional);
   void text(std::string_view key, std::string& field, Need need = Need::optional);
 

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,13 @@ class SectionWriter {
   }
   void number(std::string_view key, double field, NumberRange, Need = Need::optional) {
     put(key, field);
+  }
+  /// Fields that may be empty are written where they are not.
+  void integer(std::string_view key, std::optional<std::int64_t> field, IntegerRange) {
+    if (field) put(key, *field);
+  }
+  void number(std::string_view key, std::optional<double> field, NumberRange) {
+    if (field) put(key, *field);
   }
   void boolean(std::string_view key, bool field, Need = Need::optional) { put(key, field); }
   void text(std::string_view key, std::string const& field, Need = Need::optional) {

@@ -65,7 +65,7 @@ AttentionLayer make_attention(ProgramBuilder& builder) {
   attention.qkv.weight =
       builder.parameter({"attention.qkv", "weight"}, {widths.all, model.hidden},
                         {.published_elements = published_qkv * model.hidden, .split = split});
-  if (model.biases) {
+  if (model.biases || model.qkv_bias) {
     attention.qkv_bias = builder.parameter(
         {"attention.qkv", "bias"}, {widths.all},
         {.published_elements = published_qkv, .split = split, .start = ParameterStart::zero});
@@ -101,10 +101,10 @@ TensorId attention_forward(
 TensorId attention_backward(ProgramBuilder& builder,
                             AttentionLayer const& attention,
                             int layer,
-                            TensorId dy) {
+                            AttentionGradients const& received) {
   BlockShape const& shape = builder.shape();
   builder.begin(Pass::backward, Module::attention_output, layer);
-  TensorId const d_projected = residual_backward(builder, attention.residual, dy);
+  TensorId const d_projected = residual_backward(builder, attention.residual, received.dy);
   TensorId const d_context =
       row_parallel_backward(builder, attention.projection, attention.context, d_projected,
                             {"core_attention", "context_gradient"});
@@ -123,9 +123,13 @@ TensorId attention_backward(ProgramBuilder& builder,
   bias_gradient(builder, "attention.qkv", d_qkv, attention.qkv_bias);
   TensorId const d_input = column_parallel_backward(builder, attention.qkv, attention.input, d_qkv);
   builder.begin(Pass::backward, Module::attention_norm, layer);
+  if (received.normed != no_tensor) {
+    builder.add(OpKind::add, {"attention_norm", "mlp_gradient"}, Phase::input_gradient,
+                {d_input, received.normed}, {d_input});
+  }
   TensorId const dx = norm_backward(builder, attention.norm, d_input);
-  builder.add(OpKind::add, {"attention_norm", "residual_gradient"}, Phase::input_gradient, {dx, dy},
-              {dx});
+  builder.add(OpKind::add, {"attention_norm", "residual_gradient"}, Phase::input_gradient,
+              {dx, received.elsewhere}, {dx});
   return dx;
 }
 

@@ -37,11 +37,20 @@ AttentionLayer make_attention(ProgramBuilder& builder);
 /// Forward of layer `layer`: the hidden state after the residual add, named `y`.
 TensorId attention_forward(
     ProgramBuilder& builder, AttentionLayer& attention, int layer, TensorId x, Name y);
-/// Backward: the gradient of x, that of the residual path included.
+/// Gradients that the backward of attention starts from: of its output; of x on every other path,
+/// the residual's included (dy itself in a sequential layer); and, with parallel_one_norm, of the
+/// normed input by the MLP.
+struct AttentionGradients {
+  TensorId dy = no_tensor;
+  TensorId elsewhere = no_tensor;
+  TensorId normed = no_tensor;
+};
+
+/// Backward: the gradient of x on all paths.
 TensorId attention_backward(ProgramBuilder& builder,
                             AttentionLayer const& attention,
                             int layer,
-                            TensorId dy);
+                            AttentionGradients const& gradients);
 
 /// softmax(q k^T / sqrt(d)) v, causal.
 ///

@@ -51,8 +51,13 @@ BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy c
     builder.begin(Pass::forward, Module::attention_norm, i);
     stack.push_back({make_attention(builder), make_mlp(builder)});
     Layer& layer = stack.back();
-    x = attention_forward(builder, layer.attention, i, x, {"mlp_norm", "input"});
-    x = mlp_forward(builder, layer.mlp, i, x,
+    bool const is_parallel = shape.model.residual != Residual::sequential;
+    TensorId const sum =
+        attention_forward(builder, layer.attention, i, x,
+                          is_parallel ? Name{"mlp.output", "residual"} : Name{"mlp_norm", "input"});
+    MlpInputs const inputs{
+        .x = is_parallel ? x : sum, .normed = layer.attention.input, .residual = sum};
+    x = mlp_forward(builder, layer.mlp, i, inputs,
                     i + 1 < layers ? Name{"layer", "output"} : Name{"block", "output"});
   }
   program.output = x;
@@ -62,8 +67,13 @@ BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy c
   TensorId gradient = program.grad_output;
   for (int i = layers - 1; i >= 0; --i) {
     Layer const& layer = stack[static_cast<std::size_t>(i)];
-    gradient = mlp_backward(builder, layer.mlp, i, gradient);
-    gradient = attention_backward(builder, layer.attention, i, gradient);
+    TensorId const d_mlp = mlp_backward(builder, layer.mlp, i, gradient);
+    AttentionGradients gradients{.dy = d_mlp, .elsewhere = d_mlp};
+    if (shape.model.residual == Residual::parallel) gradients.dy = gradient;
+    if (shape.model.residual == Residual::parallel_one_norm) {
+      gradients = {.dy = gradient, .elsewhere = gradient, .normed = d_mlp};
+    }
+    gradient = attention_backward(builder, layer.attention, i, gradients);
   }
   program.grad_input = gradient;
   return finish(builder, policy);

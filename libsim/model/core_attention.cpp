@@ -69,7 +69,7 @@ void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
   Bytes const square = builder.tensor(scores).bytes();
   softmax.traffic = Bytes{square.count() / 2 + square.count()};
   attention.dropout_output = attention.softmax_output;
-  if (builder.shape().model.dropout > 0) {
+  if (attention_dropout(builder.shape().model) > 0) {
     attention.dropout_output =
         dropout_forward(builder, {owner, "dropout"}, {owner, "dropout_output"},
                         {owner, "dropout_mask"}, attention.softmax_output, attention.dropout_mask);
@@ -92,7 +92,7 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
   TensorId const d_by_head = builder.view({owner, "context_gradient_by_head"}, d_context,
                                           core.by_head(), {core.heads * core.d, core.d, row, 1}, 0);
   TensorId probabilities = attention.dropout_output;
-  if (builder.shape().model.dropout > 0 && attention.dropout_mask == no_tensor) {
+  if (attention_dropout(builder.shape().model) > 0 && attention.dropout_mask == no_tensor) {
     // Regenerated masks: only the softmax output was kept, its dropout is drawn again.
     TensorId no_mask = no_tensor;
     probabilities =
@@ -111,7 +111,7 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s, .transpose_a = true},
                probabilities, d_by_head, gradients.v);
   TensorId const d_scores =
-      builder.shape().model.dropout > 0
+      attention_dropout(builder.shape().model) > 0
           ? dropout_backward(builder, {owner, "dropout_backward"}, {owner, "scores_gradient"},
                              d_dropped, attention.dropout_mask)
           : d_dropped;
@@ -152,7 +152,7 @@ void flash_forward(ProgramBuilder& builder, AttentionLayer& attention) {
                        {attention.context, attention.log_sum_exp});
   op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
   op.flops = op.gemm.flops();  // two GEMMs over half the square
-  op.draws_random = builder.shape().model.dropout > 0;
+  op.draws_random = attention_dropout(builder.shape().model) > 0;
 }
 
 QkvGradients flash_backward(ProgramBuilder& builder,
@@ -169,7 +169,7 @@ QkvGradients flash_backward(ProgramBuilder& builder,
       {gradients.q, gradients.k, gradients.v});
   op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
   op.flops = op.gemm.flops() * 5 / 2;  // five GEMMs, the scores recomputed among them
-  op.draws_random = builder.shape().model.dropout > 0;  // masks are always drawn again
+  op.draws_random = attention_dropout(builder.shape().model) > 0;  // masks are always drawn again
   return gradients;
 }
 

@@ -33,6 +33,13 @@ TensorId word_embedding(ProgramBuilder& builder,
        .split = {.axis = ParameterSplit::Axis::rows, .valid_rows = shape.model.vocabulary}});
 }
 
+/// Bytes of the rows of a table of positions (or of its gradient) that no token of s reads.
+Bytes unused_positions(ProgramBuilder const& builder, TensorId table) {
+  Tensor const& tensor = builder.tensor(table);
+  return Bytes{(tensor.shape[0] - builder.shape().model.sequence) * tensor.shape[1] *
+               element_size(tensor.type)};
+}
+
 /// Rows looked up, summed over the vocabulary shards, with positions added; [s or s/t, b, h].
 TensorId look_up(ProgramBuilder& builder, TensorId tokens, TensorId table, TensorId positions) {
   BlockShape const& shape = builder.shape();
@@ -50,8 +57,9 @@ TensorId look_up(ProgramBuilder& builder, TensorId tokens, TensorId table, Tenso
   builder.collective(OpKind::all_reduce, {"embedding", "all_reduce"}, Phase::forward, rows, rows,
                      rows, Overlap::none);
   if (positions != no_tensor) {
-    builder.add(OpKind::add_positions, {"embedding", "add_positions"}, Phase::forward,
-                {rows, positions}, {rows});
+    Op& add = builder.add(OpKind::add_positions, {"embedding", "add_positions"}, Phase::forward,
+                          {rows, positions}, {rows});
+    add.traffic -= unused_positions(builder, positions);
   }
   if (!shape.sequence_parallel) return rows;
   TensorId const shard = builder.make({"embedding", "rows_shard"}, local_hidden(shape));
@@ -79,8 +87,9 @@ void embedding_backward(
       builder.tensor(whole).bytes() +
       Bytes{2 * elements / shape.tensor * element_size(builder.tensor(gradient).type)};
   if (positions != no_tensor) {
-    builder.add(OpKind::positions_gradient, {"positions", "weight_gradient"},
-                Phase::weight_gradient, {whole}, {builder.gradient_of(positions)});
+    Op& sum = builder.add(OpKind::positions_gradient, {"positions", "weight_gradient"},
+                          Phase::weight_gradient, {whole}, {builder.gradient_of(positions)});
+    sum.traffic -= unused_positions(builder, builder.gradient_of(positions));
   }
 }
 
@@ -149,8 +158,8 @@ void write_embedding(ProgramBuilder& builder) {
                                         model.vocabulary * model.hidden, HeadWeight::own);
   TensorId const positions =
       model.positions == Positions::learned
-          ? builder.parameter({"positions", "weight"}, {model.sequence, model.hidden},
-                              {.published_elements = model.sequence * model.hidden})
+          ? builder.parameter({"positions", "weight"}, {position_rows(model), model.hidden},
+                              {.published_elements = position_rows(model) * model.hidden})
           : no_tensor;
 
   builder.begin(Pass::forward, Module::embedding, 0);

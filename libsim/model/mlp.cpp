@@ -3,8 +3,30 @@
 namespace stagecraft {
 namespace {
 
-bool is_gated(ProgramBuilder const& builder) {
-  return builder.shape().model.activation == Activation::swiglu;
+bool is_gated(ProgramBuilder const& builder) { return is_gated(builder.shape().model.activation); }
+
+bool has_own_norm(ProgramBuilder const& builder) {
+  return builder.shape().model.residual != Residual::parallel_one_norm;
+}
+
+/// The ops of an activation.
+struct ActivationOps {
+  OpKind forward = OpKind::gelu;
+  OpKind backward = OpKind::gelu_backward;
+};
+
+ActivationOps ops_of(Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      break;
+    case Activation::swiglu:
+      return {OpKind::swiglu, OpKind::swiglu_backward};
+    case Activation::relu:
+      return {OpKind::relu, OpKind::relu_backward};
+    case Activation::geglu:
+      return {OpKind::geglu, OpKind::geglu_backward};
+  }
+  return {};
 }
 
 }  // namespace
@@ -17,7 +39,7 @@ MlpLayer make_mlp(ProgramBuilder& builder) {
                              .segments = static_cast<int>(branches),
                              .valid_rows = branches * model.ffn_hidden};
   MlpLayer mlp;
-  mlp.norm = make_norm(builder, "mlp_norm");
+  if (has_own_norm(builder)) mlp.norm = make_norm(builder, "mlp_norm");
   mlp.up.weight = builder.parameter(
       {"mlp.up", "weight"}, {branches * shape.ffn(), model.hidden},
       {.published_elements = branches * model.ffn_hidden * model.hidden, .split = split});
@@ -41,21 +63,23 @@ MlpLayer make_mlp(ProgramBuilder& builder) {
   return mlp;
 }
 
-TensorId mlp_forward(ProgramBuilder& builder, MlpLayer& mlp, int layer, TensorId x, Name y) {
+TensorId mlp_forward(
+    ProgramBuilder& builder, MlpLayer& mlp, int layer, MlpInputs const& inputs, Name y) {
   BlockShape const& shape = builder.shape();
   builder.begin(Pass::forward, Module::mlp_norm, layer);
-  mlp.input = norm_forward(builder, mlp.norm, x, {"mlp.up", "input"});
+  mlp.input = has_own_norm(builder) ? norm_forward(builder, mlp.norm, inputs.x, {"mlp.up", "input"})
+                                    : inputs.normed;
   builder.begin(Pass::forward, Module::mlp, layer);
   mlp.activation_input =
       column_parallel_forward(builder, mlp.up, mlp.input, {"mlp.activation", "input"});
   mlp.activation_output =
       builder.make({"mlp.down", "input"}, {shape.model.sequence, shape.micro, shape.ffn()});
-  builder.add(is_gated(builder) ? OpKind::swiglu : OpKind::gelu, {"mlp.activation", "forward"},
-              Phase::forward, {mlp.activation_input, mlp.up_bias}, {mlp.activation_output});
+  builder.add(ops_of(shape.model.activation).forward, {"mlp.activation", "forward"}, Phase::forward,
+              {mlp.activation_input, mlp.up_bias}, {mlp.activation_output});
   TensorId const down =
       row_parallel_forward(builder, mlp.down, mlp.activation_output, {"mlp.down", "output"});
   builder.begin(Pass::forward, Module::mlp_output, layer);
-  return residual_forward(builder, mlp.residual, down, x, y);
+  return residual_forward(builder, mlp.residual, down, inputs.residual, y);
 }
 
 TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, TensorId dy) {
@@ -66,11 +90,16 @@ TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, T
       builder, mlp.down, mlp.activation_output, d_down, {"mlp.activation", "output_gradient"});
   TensorId const d_up = builder.make({"mlp.activation", "input_gradient"},
                                      builder.tensor(mlp.activation_input).shape);
-  builder.add(is_gated(builder) ? OpKind::swiglu_backward : OpKind::gelu_backward,
-              {"mlp.activation", "backward"}, Phase::input_gradient,
-              {d_activation, mlp.activation_input, mlp.up_bias}, {d_up});
+  Activation const activation = builder.shape().model.activation;
+  // What ReLU lets pass shows in its output, which the next product keeps anyway.
+  TensorList const reads = activation == Activation::relu
+                               ? TensorList{d_activation, mlp.activation_output}
+                               : TensorList{d_activation, mlp.activation_input, mlp.up_bias};
+  builder.add(ops_of(activation).backward, {"mlp.activation", "backward"}, Phase::input_gradient,
+              reads, {d_up});
   bias_gradient(builder, "mlp.up", d_up, mlp.up_bias);
   TensorId const d_input = column_parallel_backward(builder, mlp.up, mlp.input, d_up);
+  if (!has_own_norm(builder)) return d_input;
   builder.begin(Pass::backward, Module::mlp_norm, layer);
   TensorId const dx = norm_backward(builder, mlp.norm, d_input);
   builder.add(OpKind::add, {"mlp_norm", "residual_gradient"}, Phase::input_gradient, {dx, dy},

@@ -6,11 +6,11 @@
 
 namespace stagecraft {
 
-/// The MLP of one layer: h -> f, GeLU or SwiGLU, f -> h, dropout and residual add, with what
-/// forward keeps for backward. f is split over the tensor group; SwiGLU's first product is 2 f
+/// The MLP of one layer: h -> f, activation, f -> h, dropout and residual add, with what forward
+/// keeps for backward. f is split over the tensor group; a gated activation's first product is 2 f
 /// wide.
 struct MlpLayer {
-  NormLayer norm;
+  NormLayer norm;  ///< not there with parallel_one_norm
   Linear up{.owner = "mlp.up"};
   TensorId up_bias = no_tensor;
   Linear down{.owner = "mlp.down"};
@@ -23,9 +23,19 @@ struct MlpLayer {
 
 MlpLayer make_mlp(ProgramBuilder& builder);
 
+/// What the MLP reads: `x` before its norm (with parallel_one_norm: `normed`, which the attention
+/// reads too), and `residual`, which its output is added to (x itself in a sequential layer).
+struct MlpInputs {
+  TensorId x = no_tensor;
+  TensorId normed = no_tensor;
+  TensorId residual = no_tensor;
+};
+
 /// Forward of layer `layer`: the hidden state after the residual add, named `y`.
-TensorId mlp_forward(ProgramBuilder& builder, MlpLayer& mlp, int layer, TensorId x, Name y);
-/// Backward: the gradient of x, that of the residual path included.
+TensorId mlp_forward(
+    ProgramBuilder& builder, MlpLayer& mlp, int layer, MlpInputs const& inputs, Name y);
+/// Backward: the gradient of x, that of the residual path included; with parallel_one_norm the
+/// gradient of the normed input alone.
 TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, TensorId dy);
 
 }  // namespace stagecraft

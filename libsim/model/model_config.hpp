@@ -1,12 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace stagecraft {
 
-enum class Activation : std::uint8_t { gelu, swiglu };
+/// Of the MLP; swiglu and geglu are gated: two products of width f, one of them activated.
+enum class Activation : std::uint8_t { gelu, swiglu, relu, geglu };
 enum class Norm : std::uint8_t { layernorm, rmsnorm };
 enum class Positions : std::uint8_t { learned, rotary };
+/// What a layer adds to its input x. sequential: attention(norm(x)), then mlp(norm(x + that));
+/// parallel: attention(norm(x)) + mlp(norm'(x)) (GPT-NeoX, Falcon 40B); parallel_one_norm: both of
+/// one norm (Falcon 7B).
+enum class Residual : std::uint8_t { sequential, parallel, parallel_one_norm };
 enum class Attention : std::uint8_t { unfused, flash };
 /// Whether dropout masks are kept from forward to backward (one byte an element, as in the paper)
 /// or regenerated from a counter.
@@ -32,10 +38,15 @@ struct ModelConfig {
   Norm norm = Norm::layernorm;
   double norm_epsilon = 1e-5;  ///< added to the variance, or to the mean square
   Positions positions = Positions::learned;
+  /// Learned positions: rows of their table where those are not s (OPT has s + 2).
+  std::optional<std::int64_t> position_rows{};
   double rotary_base = 10000;  ///< rotary positions: wavelengths from 2 pi to 2 pi times this
   bool tied_embeddings = true;
-  double dropout = 0.1;  ///< rate of all three dropouts, 0 <= rate < 1
-  bool biases = true;    ///< of the four linear layers of a block
+  Residual residual = Residual::sequential;
+  double dropout = 0.1;                       ///< rate of all three dropouts, 0 <= rate < 1
+  std::optional<double> attention_dropout{};  ///< of the attention core, where it is another
+  bool biases = true;                         ///< of the four linear layers of a block
+  bool qkv_bias = false;  ///< a bias of the QKV projection alone (Qwen2); no effect with biases
   Attention attention = Attention::unfused;
   DropoutMask dropout_mask = DropoutMask::stored;
   CausalMask causal_mask = CausalMask::per_microbatch;
@@ -43,5 +54,19 @@ struct ModelConfig {
 
   friend bool operator==(ModelConfig const&, ModelConfig const&) = default;
 };
+
+/// Rows of the table of learned positions.
+constexpr std::int64_t position_rows(ModelConfig const& model) {
+  return model.position_rows.value_or(model.sequence);
+}
+
+/// Dropout rate of the attention core.
+constexpr double attention_dropout(ModelConfig const& model) {
+  return model.attention_dropout.value_or(model.dropout);
+}
+
+constexpr bool is_gated(Activation activation) {
+  return activation == Activation::swiglu || activation == Activation::geglu;
+}
 
 }  // namespace stagecraft

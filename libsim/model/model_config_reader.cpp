@@ -28,9 +28,13 @@ void visit_fields(Visitor& visitor, Model& model) {
   visitor.number("norm_epsilon", model.norm_epsilon, {0, 1});
   visitor.word("positions", model.positions);
   visitor.number("rotary_base", model.rotary_base, {1, 1e12});
+  visitor.integer("position_rows", model.position_rows, {1, 1 << 24});
   visitor.boolean("tied_embeddings", model.tied_embeddings);
+  visitor.word("residual", model.residual);
   visitor.number("dropout", model.dropout, {0, 1});
+  visitor.number("attention_dropout", model.attention_dropout, {0, 1});
   visitor.boolean("biases", model.biases);
+  visitor.boolean("qkv_bias", model.qkv_bias);
   visitor.word("attention", model.attention);
   visitor.word("dropout_mask", model.dropout_mask);
   visitor.word("causal_mask", model.causal_mask);
@@ -39,6 +43,26 @@ void visit_fields(Visitor& visitor, Model& model) {
 
 std::string with_value(ConfigNode const& node, std::int64_t value) {
   return node.key() + " (" + std::to_string(value) + ")";
+}
+
+/// Checks keys whose default or meaning depends on others, and empties those that say what is so
+/// without them: equal models have equal configurations.
+void settle_optional_keys(ModelConfig& model, ConfigNode const& section) {
+  ConfigNode const rows = section.child("position_rows");
+  ConfigNode const sequence = section.child("sequence");
+  if (rows.exists() && section.child("positions").is_sound()) {
+    if (model.positions != Positions::learned) {
+      rows.report_key(rows.found(), "this key only with positions learned");
+    } else if (rows.is_sound() && sequence.is_sound() && position_rows(model) < model.sequence) {
+      rows.report("at least " + with_value(sequence, model.sequence));
+    }
+  }
+  if (position_rows(model) == model.sequence) model.position_rows.reset();
+  if (attention_dropout(model) == model.dropout) model.attention_dropout.reset();
+  if (model.qkv_bias && model.biases && section.child("biases").is_sound()) {
+    section.child("qkv_bias").warn("has no effect with biases true");
+    model.qkv_bias = false;
+  }
 }
 
 }  // namespace
@@ -70,12 +94,16 @@ ModelConfig read_model_config(ConfigNode const& section) {
       model.positions == Positions::rotary && model.head_dim % 2 != 0) {
     positions.report("learned, or an even " + with_value(head_dim, model.head_dim));
   }
+  settle_optional_keys(model, section);
   return model;
 }
 
 nlohmann::ordered_json to_json(ModelConfig const& model) {
+  ModelConfig settled = model;
+  settled.attention_dropout = attention_dropout(model);
+  if (model.positions == Positions::learned) settled.position_rows = position_rows(model);
   SectionWriter writer;
-  visit_fields(writer, model);
+  visit_fields(writer, settled);
   return writer.map();
 }
 

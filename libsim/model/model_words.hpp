@@ -14,8 +14,19 @@ namespace stagecraft {
 
 template <>
 struct Words<Activation> {
-  static constexpr std::array<std::pair<Activation, std::string_view>, 2> all{
-      {{Activation::gelu, "gelu"}, {Activation::swiglu, "swiglu"}}};
+  static constexpr std::array<std::pair<Activation, std::string_view>, 4> all{
+      {{Activation::gelu, "gelu"},
+       {Activation::swiglu, "swiglu"},
+       {Activation::relu, "relu"},
+       {Activation::geglu, "geglu"}}};
+};
+
+template <>
+struct Words<Residual> {
+  static constexpr std::array<std::pair<Residual, std::string_view>, 3> all{
+      {{Residual::sequential, "sequential"},
+       {Residual::parallel, "parallel"},
+       {Residual::parallel_one_norm, "parallel_one_norm"}}};
 };
 
 template <>

@@ -58,6 +58,10 @@ enum class OpKind : std::uint8_t {
   gelu_backward,             ///< dy, x, [bias] -> dx
   swiglu,                    ///< x [., 2f], [bias] -> y [., f]
   swiglu_backward,           ///< dy, x, [bias] -> dx
+  relu,                      ///< x, [bias] -> y
+  relu_backward,             ///< dy, y -> dx
+  geglu,                     ///< x [., 2f], [bias] -> y [., f]
+  geglu_backward,            ///< dy, x, [bias] -> dx
   bias_dropout_add,          ///< x, residual, [bias] -> y, [mask]
   add,                       ///< a, b -> a + b, in place on a
   load_tokens,               ///< -> token ids of the microbatch

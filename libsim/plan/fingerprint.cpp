@@ -168,7 +168,11 @@ void write(TextPieces& out, TrainingPlan const& plan) {
       << config.parallel.data << " tensor " << config.parallel.tensor << " p2p "
       << static_cast<int>(config.schedule.p2p) << " scatter " << plan.scatters_messages()
       << " deallocation " << config.memory.output_deallocation << " message "
-      << plan.message_bytes().count() << "\n";
+      << plan.message_bytes().count();
+  if (config.model.attention_dropout) {
+    out << " attention dropout " << *config.model.attention_dropout;
+  }
+  out << "\n";
   for (BlockProgram const& block : plan.blocks) write(out, block);
   for (ChunkProgram const& chunk : plan.chunks) write(out, chunk);
   for (RankPlan const& rank : plan.ranks) write(out, rank);

@@ -62,7 +62,7 @@ void visit_training(Visitor& visitor, Training& training) {
   visitor.number("epsilon", training.epsilon, {0, most});
   visitor.number("weight_decay", training.weight_decay, {0, most});
   visitor.number("clip", training.clip, {0, most});
-  visitor.number("loss_scale", training.loss_scale, {1, most});
+  visitor.number("loss_scale", training.loss_scale, {1, 0x1p40});
 }
 
 ScheduleConfig read_schedule(ConfigNode const& section) {

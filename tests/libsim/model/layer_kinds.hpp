@@ -43,12 +43,27 @@ inline std::vector<NamedBlock> blocks_of_many_kinds() {
   regenerated.dropout_mask = DropoutMask::regenerated;
   ModelConfig dry = paper;
   dry.dropout = 0;
+  ModelConfig parallel = dry;
+  parallel.residual = Residual::parallel;
+  parallel.positions = Positions::rotary;
+  ModelConfig falcon = llama;
+  falcon.residual = Residual::parallel_one_norm;
+  falcon.norm = Norm::layernorm;
+  falcon.activation = Activation::geglu;
+  falcon.qkv_bias = true;
+  ModelConfig opt = paper;
+  opt.activation = Activation::relu;
+  opt.attention_dropout = 0;
+  opt.position_rows = 66;
+  ModelConfig wet_parallel = opt;
+  wet_parallel.residual = Residual::parallel;
   ModelConfig wide = paper;
   wide.precision = Precision::fp64;
 
   std::vector<NamedBlock> blocks;
   int model_number = 0;
-  for (ModelConfig const& model : {paper, llama, grouped, regenerated, dry, wide}) {
+  for (ModelConfig const& model :
+       {paper, llama, grouped, regenerated, dry, wide, parallel, falcon, opt, wet_parallel}) {
     for (int const t : {1, 2, 8}) {
       for (bool const sequence : {false, true}) {
         if (sequence && t == 1) continue;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "libsim/model/blocks.hpp"
@@ -223,6 +224,93 @@ TEST_CASE("the head keeps 4sbh/t (1 + v/h): norm input, projection input and fp3
 TEST_CASE("the causal mask is one byte a pair of positions and made once a microbatch", "[model]") {
   REQUIRE(kept_buffers(build_inputs({.model = base(), .micro = b})) ==
           std::map<std::string, std::int64_t>{{"inputs.causal_mask", s * s}});
+}
+
+TEST_CASE("a ReLU keeps its output alone, which the product after it reads anyway", "[model]") {
+  // 34sbh less 8sbh, the input of the GeLU (PyTorch's relu saves its result).
+  ModelConfig model = base();
+  model.activation = Activation::relu;
+  REQUIRE(kept_times_t(model) == 26 * sbh + 5 * as2b);
+}
+
+TEST_CASE("GeGLU keeps what SwiGLU keeps", "[model]") {
+  ModelConfig model = base();
+  model.activation = Activation::swiglu;
+  std::int64_t const swiglu = kept_times_t(model);
+  model.activation = Activation::geglu;
+  REQUIRE(kept_times_t(model) == swiglu);
+}
+
+TEST_CASE("without dropout in the attention core alone a layer keeps 34sbh + 2abs^2", "[model]") {
+  ModelConfig model = base();
+  model.attention_dropout = 0;
+  REQUIRE(kept_times_t(model) == 34 * sbh + 2 * as2b);
+}
+
+TEST_CASE("a parallel layer keeps one hidden state instead of two, and one norm's output less",
+          "[model]") {
+  // Both norms read x: one input of 2sbh less. With one norm its output is kept once: 2sbh less.
+  ModelConfig model = base();
+  model.residual = Residual::parallel;
+  REQUIRE(kept_times_t(model) == 32 * sbh + 5 * as2b);
+  model.residual = Residual::parallel_one_norm;
+  REQUIRE(kept_times_t(model) == 30 * sbh + 5 * as2b);
+}
+
+TEST_CASE("a parallel layer multiplies the same matrices as a sequential one", "[model]") {
+  auto const all = [](Op const&) { return true; };
+  ModelConfig model = base();
+  std::int64_t const flops = flops_of(build_layers({.model = model, .tensor = t}, 1, {}), all);
+  for (Residual const residual : {Residual::parallel, Residual::parallel_one_norm}) {
+    model.residual = residual;
+    REQUIRE(flops_of(build_layers({.model = model, .tensor = t}, 1, {}), all) == flops);
+  }
+}
+
+TEST_CASE("each gradient of a parallel layer reaches its input", "[model]") {
+  // dx = dy + d attention/dx + d MLP/dx: two additions to what the norms hand back, and with one
+  // norm one to its output's gradient and one to its input's.
+  ModelConfig model = base();
+  model.residual = GENERATE(Residual::parallel, Residual::parallel_one_norm);
+  BlockProgram const layer = build_layers({.model = model}, 1, {});
+  auto const count = [&](OpKind kind) {
+    return std::count_if(layer.backward.begin(), layer.backward.end(),
+                         [&](Op const& op) { return op.kind == kind; });
+  };
+  REQUIRE(count(OpKind::add) == 2);
+  REQUIRE(count(OpKind::norm_backward) == (model.residual == Residual::parallel ? 2 : 1));
+  // Both halves' dropouts start from dy, the gradient that the block receives.
+  std::vector<TensorId> dropped;
+  for (Op const& op : layer.backward) {
+    if (op.kind == OpKind::dropout_backward && op.module != Module::core_attention) {
+      dropped.push_back(op.reads[0]);
+    }
+  }
+  REQUIRE(dropped == std::vector<TensorId>{layer.grad_output, layer.grad_output});
+}
+
+TEST_CASE("rows of the positions that no token reads cost memory but no traffic", "[model]") {
+  ModelConfig model = base();
+  BlockProgram const exact = build_embedding({.model = model});
+  model.position_rows = 2 * s;
+  BlockProgram const longer = build_embedding({.model = model});
+  REQUIRE(longer.forward.size() == exact.forward.size());
+  for (std::size_t i = 0; i < exact.forward.size(); ++i) {
+    REQUIRE(longer.forward[i].traffic == exact.forward[i].traffic);
+  }
+  for (std::size_t i = 0; i < exact.backward.size(); ++i) {
+    REQUIRE(longer.backward[i].traffic == exact.backward[i].traffic);
+  }
+  REQUIRE(parameter_count(model) == parameter_count(base()) + s * h);
+}
+
+TEST_CASE("a bias of the QKV projection alone has a(d + 2gd/a) elements", "[model]") {
+  ModelConfig model = base();
+  model.biases = false;
+  model.kv_heads = 4;
+  std::int64_t const without = parameter_count(model);
+  model.qkv_bias = true;
+  REQUIRE(parameter_count(model) == without + a * d + 2 * 4 * d);
 }
 
 }  // namespace

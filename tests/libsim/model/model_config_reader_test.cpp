@@ -106,5 +106,27 @@ TEST_CASE("a dropout rate is at least 0 and below 1", "[model]") {
                       "m.yaml:6:10: dropout: found '1'; accepted: a number from 0 to below 1");
 }
 
+TEST_CASE("keys that follow another key are read where they differ from it", "[model]") {
+  ModelConfig const model = read("position_rows: 34\nattention_dropout: 0\nresidual: parallel\n");
+  REQUIRE(position_rows(model) == 34);
+  REQUIRE(attention_dropout(model) == 0);
+  REQUIRE(model.residual == Residual::parallel);
+  REQUIRE(read("position_rows: 32\nattention_dropout: 0.1\n") == read(""));
+}
+
+TEST_CASE("a table of positions has at least a row a token, and only learned positions have one",
+          "[model]") {
+  REQUIRE_THROWS_WITH(read("position_rows: 31\n"),
+                      "m.yaml:6:16: position_rows: found '31'; accepted: at least sequence (32)");
+  REQUIRE_THROWS_WITH(read("positions: rotary\nposition_rows: 64\n"),
+                      "m.yaml:7:1: position_rows: found '64'; accepted: this key only with "
+                      "positions learned");
+}
+
+TEST_CASE("a QKV bias beside all biases has no effect", "[model]") {
+  REQUIRE(read("qkv_bias: true\n") == read(""));
+  REQUIRE(read("biases: false\nqkv_bias: true\n").qkv_bias);
+}
+
 }  // namespace
 }  // namespace stagecraft

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/model/model_config.hpp"
+
+namespace stagecraft {
+
+/// What a config.json does not say, or what the user wants otherwise.
+struct HuggingfaceOptions {
+  std::optional<std::int64_t> sequence{};  ///< tokens; the file's longest if not given
+  std::optional<Precision> precision{};    ///< the file's torch_dtype if not given
+  /// How attention is computed. flash: and no causal mask; unfused: with one a microbatch.
+  Attention attention = Attention::flash;
+  std::vector<std::string> ignore{};  ///< keys that are left out although they matter
+};
+
+/// A model as config.json describes it.
+struct HuggingfaceImport {
+  ModelConfig model;
+  std::string model_type;
+  std::vector<std::string> notes;  ///< what was assumed, approximated, ignored or has no effect
+};
+
+/// Reads the config.json of a model of Hugging Face's transformers. What a key means is what the
+/// family's class there makes of it; what a ModelConfig cannot represent is a problem.
+/// \throws ConfigError  with every problem: place, key, found, accepted.
+HuggingfaceImport import_huggingface(std::filesystem::path const& path,
+                                     HuggingfaceOptions const& options);
+
+/// Likewise for text in memory; `origin` names it in messages.
+HuggingfaceImport parse_huggingface(std::string_view text,
+                                    std::string const& origin,
+                                    HuggingfaceOptions const& options);
+
+/// A model file with a comment that names `origin`, the family and the number of parameters.
+std::string to_model_file(HuggingfaceImport const& import, std::string const& origin);
+
+}  // namespace stagecraft

@@ -1,0 +1,173 @@
+#include "libsim/import/huggingface_keys.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "libsim/config/did_you_mean.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::string shortest(double value) {
+  std::array<char, 32> digits{};
+  auto const end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  return {digits.data(), end};
+}
+
+bool same_text(ConfigNode const& a, ConfigNode const& b) { return a.found() == b.found(); }
+
+}  // namespace
+
+HuggingfaceKeys::HuggingfaceKeys(ConfigNode const& root, IgnoreList& ignored)
+    : root_{root}, ignored_{ignored} {}
+
+std::optional<ConfigNode> HuggingfaceKeys::node(std::string_view key) {
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
+  ConfigNode child = root_.child(key);
+  bool const has_value = child.is_scalar() || child.is_sequence() || child.is_map();
+  return has_value ? std::optional{std::move(child)} : std::nullopt;
+}
+
+std::optional<ConfigNode> HuggingfaceKeys::first_of(Names names) {
+  std::optional<ConfigNode> first;
+  for (std::string_view const name : names) {
+    std::optional<ConfigNode> other = node(name);
+    if (!other) continue;
+    if (!first) {
+      first = std::move(other);
+    } else if (!same_text(*first, *other)) {
+      other->report("the value of " + first->key() + " (" + first->found() +
+                    "), or one of the two");
+    }
+  }
+  return first;
+}
+
+std::optional<std::int64_t> HuggingfaceKeys::find_integer(Names names, IntegerRange range) {
+  auto const found = first_of(names);
+  return found ? found->integer(range) : std::nullopt;
+}
+
+std::optional<double> HuggingfaceKeys::find_number(Names names, NumberRange range) {
+  auto const found = first_of(names);
+  return found ? found->number(range) : std::nullopt;
+}
+
+std::optional<bool> HuggingfaceKeys::find_boolean(Names names) {
+  auto const found = first_of(names);
+  return found ? found->boolean() : std::nullopt;
+}
+
+std::optional<std::string> HuggingfaceKeys::find_text(Names names) {
+  auto const found = first_of(names);
+  return found ? found->text() : std::nullopt;
+}
+
+std::optional<double> HuggingfaceKeys::find_nested_number(std::string_view key,
+                                                          std::string_view inner,
+                                                          NumberRange range) {
+  auto const outer = node(key);
+  if (!outer || !outer->child(inner).exists()) return std::nullopt;
+  return outer->child(inner).number(range);
+}
+
+std::int64_t HuggingfaceKeys::integer(Names names, IntegerRange range, std::string_view remedy) {
+  auto const found = first_of(names);
+  if (found) return found->integer(range).value_or(0);
+  std::string accepted = "a whole number from " + std::to_string(range.smallest) + " to " +
+                         std::to_string(range.largest);
+  std::string separator = " (also under the name ";
+  for (auto name = names.begin() + 1; name < names.end(); ++name) {
+    accepted += separator + std::string{*name};
+    separator = " or ";
+  }
+  if (names.size() > 1) accepted += ")";
+  root_.child(*names.begin()).report("nothing", accepted + std::string{remedy});
+  return 0;
+}
+
+void HuggingfaceKeys::assume(Names names, std::string const& value) {
+  assumed_.push_back(std::string{*names.begin()} + " " + value);
+}
+
+std::int64_t HuggingfaceKeys::integer_or(Names names, IntegerRange range, std::int64_t fallback) {
+  auto const found = first_of(names);
+  if (!found) assume(names, std::to_string(fallback));
+  return found ? found->integer(range).value_or(fallback) : fallback;
+}
+
+double HuggingfaceKeys::number_or(Names names, NumberRange range, double fallback) {
+  auto const found = first_of(names);
+  if (!found) assume(names, shortest(fallback));
+  return found ? found->number(range).value_or(fallback) : fallback;
+}
+
+bool HuggingfaceKeys::boolean_or(Names names, bool fallback) {
+  auto const found = first_of(names);
+  if (!found) assume(names, fallback ? "true" : "false");
+  return found ? found->boolean().value_or(fallback) : fallback;
+}
+
+std::string HuggingfaceKeys::text_or(Names names, std::string_view fallback) {
+  auto const found = first_of(names);
+  if (!found) assume(names, std::string{fallback});
+  return found ? found->text().value_or(std::string{fallback}) : std::string{fallback};
+}
+
+bool HuggingfaceKeys::refuse(std::string_view key,
+                             std::string const& accepted,
+                             std::string const& consequence) {
+  std::optional<ConfigNode> const value = node(key);
+  std::string const name{key};
+  if (ignored_.covers(key)) {
+    note("ignored: " + name + (value ? " " + value->found() : "") + ": " + consequence);
+    return true;
+  }
+  root_.child(key).report(value ? value->found() : "nothing",
+                          accepted + ", or --ignore " + name + " (" + consequence + ")");
+  return false;
+}
+
+void HuggingfaceKeys::refuse_if_true(std::string_view key, std::string const& consequence) {
+  if (find_boolean({key}).value_or(false)) refuse(key, "false", consequence);
+}
+
+void HuggingfaceKeys::without_effect(Names names) {
+  for (std::string_view const name : names) {
+    if (node(name)) idle_.emplace_back(name);
+  }
+}
+
+std::vector<std::string> HuggingfaceKeys::finish() {
+  for (ConfigNode const& entry : root_.entries()) {
+    std::string const& name = entry.name();
+    if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+    if (name.rfind('_', 0) == 0) {
+      idle_.push_back(name);  // private notes of transformers
+      continue;
+    }
+    if (ignored_.covers(name)) {
+      note("ignored: " + name + ", which this import does not know");
+      continue;
+    }
+    std::string_view const meant = nearest_word(name, known_);
+    entry.report_key("an unknown key",
+                     "the keys that transformers has for this family, or --ignore " + name +
+                         (meant.empty() ? "" : "; did you mean '" + std::string{meant} + "'?"));
+  }
+  std::vector<std::string> notes;
+  if (!assumed_.empty()) {
+    notes.push_back("not in the file, hence transformers' default: " + joined(assumed_));
+  }
+  notes.insert(notes.end(), notes_.begin(), notes_.end());
+  if (!idle_.empty()) {
+    notes.push_back("without effect on memory, time and parameters: " + joined(idle_));
+  }
+  for (std::string const& name : ignored_.unused()) {
+    notes.push_back("--ignore " + name + " was not needed");
+  }
+  return notes;
+}
+
+}  // namespace stagecraft

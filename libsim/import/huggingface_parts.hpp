@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "libsim/import/huggingface_keys.hpp"
+#include "libsim/model/model_config.hpp"
+
+namespace stagecraft {
+
+// What several families of Hugging Face share: each reads its keys into the fields it names.
+
+/// Layers, hidden size, heads and vocabulary.
+void read_shape(HuggingfaceKeys& keys, ModelConfig& model);
+
+/// The length of a sequence: --sequence, else the longest that the file names. \return the file's
+std::optional<std::int64_t> read_sequence(HuggingfaceKeys& keys,
+                                          std::optional<std::int64_t> sequence,
+                                          ModelConfig& model);
+
+/// Learned positions: a table of the file's length and `offset` more rows; the sequence must fit.
+void read_learned_positions(HuggingfaceKeys& keys,
+                            std::optional<std::int64_t> sequence,
+                            std::int64_t offset,
+                            ModelConfig& model);
+
+/// Rotary positions and their base, found under `base_key` (or in rope_parameters).
+void read_rotary_positions(HuggingfaceKeys& keys,
+                           std::optional<std::int64_t> sequence,
+                           HuggingfaceKeys::Names base_keys,
+                           ModelConfig& model);
+
+/// Width of the MLP: must be there, or 4h where it is left out.
+void read_ffn(HuggingfaceKeys& keys, Need need, ModelConfig& model);
+
+/// The activation: of an MLP with two products (gelu, relu) or of a gated one (swiglu, geglu).
+enum class Gate : std::uint8_t { none, gated };
+void read_activation(HuggingfaceKeys& keys,
+                     HuggingfaceKeys::Names names,
+                     std::string_view fallback,
+                     Gate gate,
+                     ModelConfig& model);
+
+/// Rates of dropout: of the hidden state and of the attention core.
+void read_dropout(HuggingfaceKeys& keys,
+                  HuggingfaceKeys::Names hidden,
+                  double hidden_fallback,
+                  HuggingfaceKeys::Names attention,
+                  double attention_fallback,
+                  ModelConfig& model);
+
+/// Refuses attention to a window of tokens that is shorter than the sequence.
+void refuse_short_window(HuggingfaceKeys& keys, bool is_used, ModelConfig const& model);
+
+/// Groups of grouped-query attention and the size of a head, where the file has them.
+void read_groups(HuggingfaceKeys& keys, ModelConfig& model);
+
+}  // namespace stagecraft

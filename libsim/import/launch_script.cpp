@@ -1,0 +1,131 @@
+#include "libsim/import/launch_script.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <utility>
+
+#include "libsim/import/shell_script.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Words = std::vector<ShellWord>;
+
+std::optional<std::int64_t> count_of(std::string_view text) {
+  std::int64_t value = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool const is_count = error == std::errc{} && end == text.data() + text.size() && value > 0;
+  return is_count ? std::optional{value} : std::nullopt;
+}
+
+/// The number after one of `names`, as `--name N` or `--name=N`.
+std::optional<std::int64_t> option_value(Words const& words,
+                                         std::initializer_list<std::string_view> names) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    for (std::string_view const name : names) {
+      std::string_view const text = words[i].text;
+      if (text == name && i + 1 < words.size()) {
+        if (auto const count = count_of(words[i + 1].text)) return count;
+      }
+      if (text.rfind(name, 0) == 0 && text.size() > name.size() && text[name.size()] == '=') {
+        return count_of(text.substr(name.size() + 1));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> product(std::optional<std::int64_t> a, std::optional<std::int64_t> b) {
+  std::int64_t value = 0;
+  if (!a || !b || __builtin_mul_overflow(*a, *b, &value)) return std::nullopt;
+  return value;
+}
+
+/// Processes that the launcher starts.
+std::optional<std::int64_t> launched(Words const& words) {
+  auto const per_node = option_value(words, {"--nproc_per_node", "--nproc-per-node", "--num_gpus"});
+  auto const nodes = option_value(words, {"--nnodes", "--num_nodes"});
+  if (per_node) return product(per_node, nodes ? nodes : std::optional<std::int64_t>{1});
+  return option_value(words, {"-np", "--ntasks"});
+}
+
+/// Nodes and processes a node of the `#SBATCH` lines.
+struct Allocation {
+  std::optional<std::int64_t> nodes, per_node;
+};
+
+Allocation allocation_of(std::vector<std::string> const& sbatch) {
+  Words words;
+  for (std::string const& line : sbatch) {
+    for (ShellWord const& word : expand({line, 0, 0}, {})) {
+      for (ShellWord const& part : expand({word.text, 0, 0}, {})) words.push_back(part);
+    }
+    std::vector<std::string> ignored;
+    for (ShellToken const& token : shell_tokens(line, ignored)) words.push_back(token.word);
+  }
+  Allocation allocation;
+  allocation.nodes = option_value(words, {"--nodes", "-N"});
+  allocation.per_node = option_value(words, {"--gpus-per-node"});
+  for (ShellWord const& word : words) {
+    if (word.text.rfind("--gres=gpu", 0) != 0) continue;
+    allocation.per_node = count_of(std::string_view{word.text}.substr(word.text.rfind(':') + 1));
+  }
+  if (!allocation.per_node) allocation.per_node = option_value(words, {"--ntasks-per-node"});
+  return allocation;
+}
+
+}  // namespace
+
+LaunchCommand split_launch(std::vector<ShellWord> const& words) {
+  LaunchCommand launch;
+  auto const is_program = [](ShellWord const& word) {
+    return word.text.size() > 3 && word.text.compare(word.text.size() - 3, 3, ".py") == 0;
+  };
+  auto const first_flag = std::find_if(words.begin(), words.end(), [](ShellWord const& word) {
+    return word.text == "--num-layers" || word.text.rfind("--num-layers=", 0) == 0;
+  });
+  // A value of a flag may end in .py too; the program stands before the flags.
+  auto const program = std::find_if(words.begin(), words.end(), is_program);
+  auto const start = program < first_flag ? program + 1 : words.begin();
+  launch.launcher.assign(words.begin(), start);
+  launch.arguments.assign(start, words.end());
+  launch.world_size = launched(launch.launcher);
+  return launch;
+}
+
+LaunchCommand read_launch_script(std::string_view text,
+                                 std::string const& origin,
+                                 std::map<std::string, std::string> const& preset,
+                                 Diagnostics& diagnostics) {
+  std::vector<std::string> sbatch;
+  std::vector<ShellToken> tokens = shell_tokens(text, sbatch);
+  Allocation const allocation = allocation_of(sbatch);
+  ShellVariables variables;
+  if (allocation.nodes) {
+    for (char const* name : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}) {
+      variables[name] = {{{std::to_string(*allocation.nodes), 0, 0}}};
+    }
+  }
+  for (auto const& [name, value] : preset) variables[name] = {{{value, 0, 0}}};
+  ScriptOutcome outcome = follow_script(std::move(tokens), std::move(variables));
+  Words const& words = outcome.command.empty() ? outcome.flags_of_variable : outcome.command;
+  if (words.empty()) {
+    diagnostics.add({Place{std::make_shared<std::string const>(origin)}, "",
+                     "no command with --num-layers",
+                     "a script that starts Megatron-LM with its flags"});
+    return {};
+  }
+  LaunchCommand launch = split_launch(words);
+  launch.notes = std::move(outcome.notes);
+  if (!launch.world_size) {
+    auto const variable = outcome.variables.find("WORLD_SIZE");
+    if (variable != outcome.variables.end() && variable->second.elements.size() == 1) {
+      launch.world_size = count_of(variable->second.elements[0].text);
+    }
+  }
+  if (!launch.world_size) launch.world_size = product(allocation.nodes, allocation.per_node);
+  return launch;
+}
+
+}  // namespace stagecraft

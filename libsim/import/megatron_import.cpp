@@ -1,0 +1,97 @@
+#include "libsim/import/megatron_import.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "libsim/config/yaml_text.hpp"
+#include "libsim/config/yaml_tree.hpp"
+#include "libsim/import/megatron_sections.hpp"
+#include "libsim/plan/training_config_reader.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// The flag that a key of a run comes from.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 14> flags_of_keys{
+    {{"model.layers", "--num-layers"},
+     {"model.hidden", "--hidden-size"},
+     {"model.heads", "--num-attention-heads"},
+     {"model.kv_heads", "--num-query-groups"},
+     {"model.head_dim", "--kv-channels"},
+     {"model.vocabulary", "--vocab-size"},
+     {"parallel.tensor", "--tensor-model-parallel-size"},
+     {"parallel.pipeline", "--pipeline-model-parallel-size"},
+     {"parallel.interleave", "--num-layers-per-virtual-pipeline-stage"},
+     {"batch.global", "--global-batch-size"},
+     {"batch.micro", "--micro-batch-size"},
+     {"schedule.group", "--microbatch-group-size-per-virtual-pipeline-stage"},
+     {"recompute.layers", "--recompute-num-layers"},
+     {"recompute.sharded_checkpoints", "--distribute-saved-activations"}}};
+
+/// Reads the run as a run file would be read: what depends on several flags is checked there.
+TrainingConfig settle(TrainingConfig const& config,
+                      std::string const& origin,
+                      Diagnostics& diagnostics) {
+  Diagnostics checks;
+  auto const root = parse_yaml(yaml_text(to_json(config)), origin, checks);
+  TrainingConfig settled = read_training_config(ConfigNode{*root, "", checks});
+  Place const whole{std::make_shared<std::string const>(origin)};
+  for (Problem problem : checks.problems()) {
+    auto const flag = std::find_if(flags_of_keys.begin(), flags_of_keys.end(),
+                                   [&](auto const& entry) { return entry.first == problem.key; });
+    if (flag != flags_of_keys.end()) {
+      problem.key = std::string{flag->second} + " (" + problem.key + ")";
+    }
+    problem.place = whole;
+    diagnostics.add(std::move(problem));
+  }
+  return settled;
+}
+
+}  // namespace
+
+MegatronImport import_megatron(std::vector<ShellWord> const& words,
+                               std::string const& origin,
+                               MegatronOptions const& options) {
+  Diagnostics diagnostics;
+  IgnoreList ignored{options.ignore};
+  MegatronArguments arguments{words, origin, ignored, diagnostics};
+
+  MegatronImport result;
+  std::string const old_flag = arguments.old_flag();
+  MegatronVersion const version = options.version.value_or(
+      old_flag.empty() ? MegatronVersion::current : MegatronVersion::of_2022);
+  if (!options.version) {
+    arguments.note(old_flag.empty() ? "read as flags of the current Megatron-LM"
+                                    : "read as flags of Megatron-LM of 2022, for " + old_flag);
+  }
+  if (arguments.has("use-checkpoint-args")) {
+    arguments.note("--use-checkpoint-args: a checkpoint's own flags of the model win over these");
+  }
+  TrainingConfig config;
+  read_megatron_model(arguments, version, config.model);
+  read_megatron_layout(arguments, version, options.world_size, config);
+  config.recompute = read_megatron_recompute(arguments);
+  config.training = read_megatron_training(arguments);
+  result.notes = arguments.finish();
+  diagnostics.throw_if_any();
+  result.config = settle(config, origin, diagnostics);
+  diagnostics.throw_if_any();
+  return result;
+}
+
+std::string to_run_file(TrainingConfig const& config,
+                        std::string const& system,
+                        std::string const& origin) {
+  nlohmann::ordered_json const sections = to_json(config);
+  nlohmann::ordered_json root;
+  for (auto const& [key, section] : sections.items()) {
+    root[key] = section;
+    if (key == "model") root["system"] = system;
+  }
+  return "# Megatron-LM's flags from " + printable(origin) + ".\n" + yaml_text(root);
+}
+
+}  // namespace stagecraft

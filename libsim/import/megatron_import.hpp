@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libsim/import/shell_words.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// What flags that a command line leaves out mean. of_2022: attention is unfused, transfers between
+/// stages block and are cut over the tensor group; current: attention is fused, transfers of an
+/// interleaved schedule overlap and are whole.
+enum class MegatronVersion : std::uint8_t { of_2022, current };
+
+/// What a command line does not say.
+struct MegatronOptions {
+  std::optional<std::int64_t> world_size{};
+  /// If not given: of_2022 where a flag is there that newer versions do not have, else current.
+  std::optional<MegatronVersion> version{};
+  std::vector<std::string> ignore{};  ///< flags that are left out although they matter
+};
+
+/// A run as Megatron-LM's flags describe it.
+struct MegatronImport {
+  TrainingConfig config;
+  std::vector<std::string> notes;  ///< what was assumed, approximated, ignored or has no effect
+};
+
+/// Reads the flags of pretrain_gpt.py, of 2020 to today. What a TrainingConfig cannot represent, and
+/// what cannot be run, are problems.
+/// `origin` names in messages where the words come from.
+/// \throws ConfigError  with every problem: place, flag, found, accepted.
+MegatronImport import_megatron(std::vector<ShellWord> const& words,
+                               std::string const& origin,
+                               MegatronOptions const& options);
+
+/// A run file: the sections of `config`, and `system` by the name of its file, with a comment that
+/// names `origin`.
+std::string to_run_file(TrainingConfig const& config,
+                        std::string const& system,
+                        std::string const& origin);
+
+}  // namespace stagecraft

@@ -1,0 +1,139 @@
+#include <algorithm>
+
+#include "libsim/import/megatron_sections.hpp"
+#include "libsim/import/pipeline_layout.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr IntegerRange degrees{1, 1'000'000};
+
+/// Layers of every virtual stage where the embedding or the loss count as a layer, or --layout
+/// says.
+void read_listed_layout(MegatronArguments& arguments, TrainingConfig& config) {
+  std::int64_t const p = config.parallel.pipeline;
+  if (auto const text = arguments.text("pipeline-model-parallel-layout")) {
+    auto const layers = parse_pipeline_layout(*text);
+    if (!layers || static_cast<std::int64_t>(layers->size()) % p != 0) {
+      arguments.report("pipeline-model-parallel-layout",
+                       "stages of E, t and L cut by |, a multiple of the pipeline's " +
+                           std::to_string(p) + " in number");
+      return;
+    }
+    config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = *layers};
+    config.parallel.interleave = static_cast<int>(static_cast<std::int64_t>(layers->size()) / p);
+    return;
+  }
+  bool const counts_embedding = arguments.has("account-for-embedding-in-pipeline-split");
+  bool const counts_loss = arguments.has("account-for-loss-in-pipeline-split");
+  std::int64_t const stages = p * config.parallel.interleave;
+  std::int64_t const all = config.model.layers + (counts_embedding ? 1 : 0) + (counts_loss ? 1 : 0);
+  if ((!counts_embedding && !counts_loss) || stages > all) return;
+  if (all % stages != 0) {
+    arguments.report(counts_embedding ? "account-for-embedding-in-pipeline-split"
+                                      : "account-for-loss-in-pipeline-split",
+                     "layers that with it divide into " + std::to_string(stages) + " stages");
+    return;
+  }
+  config.layout.kind = LayerSplit::Kind::list;
+  config.layout.list.assign(static_cast<std::size_t>(stages), all / stages);
+  if (counts_embedding) --config.layout.list.front();
+  if (counts_loss) --config.layout.list.back();
+}
+
+void read_interleave(MegatronArguments& arguments, TrainingConfig& config) {
+  std::int64_t const p = config.parallel.pipeline;
+  auto const per_chunk = arguments.integer("num-layers-per-virtual-pipeline-stage", degrees);
+  auto const chunks = arguments.integer("num-virtual-stages-per-pipeline-rank", {1, 100'000});
+  if (chunks) config.parallel.interleave = static_cast<int>(*chunks);
+  if (!per_chunk || chunks) return;
+  std::int64_t layers = config.model.layers;
+  if (arguments.has("account-for-embedding-in-pipeline-split")) ++layers;
+  if (arguments.has("account-for-loss-in-pipeline-split")) ++layers;
+  if (layers % p != 0 || layers / p % *per_chunk != 0) {
+    if (layers > 0) {
+      arguments.report("num-layers-per-virtual-pipeline-stage", "a divisor of a stage's layers (" +
+                                                                    std::to_string(layers) + " / " +
+                                                                    std::to_string(p) + ")");
+    }
+    return;
+  }
+  config.parallel.interleave = static_cast<int>(layers / p / *per_chunk);
+}
+
+void read_schedule(MegatronArguments& arguments, MegatronVersion version, TrainingConfig& config) {
+  ScheduleConfig& schedule = config.schedule;
+  bool const is_interleaved = config.parallel.interleave > 1;
+  bool const is_current = version == MegatronVersion::current;
+  schedule.kind = is_interleaved ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
+  if (is_interleaved) {
+    bool const overlaps = is_current && !arguments.has("no-overlap-p2p-communication");
+    schedule.p2p = overlaps ? P2p::overlapped : P2p::blocking;
+    schedule.group = static_cast<int>(
+        arguments.integer("microbatch-group-size-per-virtual-pipeline-stage", {1, 1 << 30})
+            .value_or(config.parallel.pipeline));
+  }
+  // Without effect it is left at its default, so that equal runs have equal configurations.
+  bool const has_effect =
+      config.parallel.tensor > 1 && config.parallel.pipeline > 1 && !config.parallel.sequence;
+  bool const scatters = !is_current && !arguments.has("no-scatter-gather-tensors-in-pipeline");
+  schedule.scatter_gather = scatters || !has_effect;
+}
+
+void read_replicas(MegatronArguments& arguments,
+                   std::optional<std::int64_t> world_size,
+                   TrainingConfig& config) {
+  std::int64_t const replica = std::int64_t{config.parallel.tensor} * config.parallel.pipeline;
+  if (!world_size) {
+    arguments.report_run("world size", "nothing",
+                         "--world-size N: no launcher says how many ranks there are");
+  } else if (*world_size % replica != 0) {
+    arguments.report_run("world size", "'" + std::to_string(*world_size) + "'",
+                         "a multiple of tensor x pipeline (" + std::to_string(replica) + ")");
+  } else if (*world_size / replica <= degrees.largest) {
+    config.parallel.data = static_cast<int>(*world_size / replica);
+  }
+}
+
+}  // namespace
+
+void read_megatron_layout(MegatronArguments& arguments,
+                          MegatronVersion version,
+                          std::optional<std::int64_t> world_size,
+                          TrainingConfig& config) {
+  ParallelLayout& parallel = config.parallel;
+  auto const degree = [&](std::string_view flag) {
+    return static_cast<int>(arguments.integer(flag, degrees).value_or(1));
+  };
+  parallel.tensor = degree("tensor-model-parallel-size");
+  parallel.pipeline = degree("pipeline-model-parallel-size");
+  parallel.sequence = parallel.tensor > 1 && arguments.has("sequence-parallel");
+  parallel.overlap_gradients = arguments.has("overlap-grad-reduce");
+  config.memory.distributed_optimizer = arguments.has("use-distributed-optimizer");
+  read_interleave(arguments, config);
+  read_listed_layout(arguments, config);
+  IntegerRange const layers{0, 100'000};
+  auto const first = arguments.integer("decoder-first-pipeline-num-layers", layers);
+  auto const last = arguments.integer("decoder-last-pipeline-num-layers", layers);
+  if (first || last) {
+    config.layout = {
+        .kind = LayerSplit::Kind::first_last, .first = first, .last = last, .list = {}};
+  }
+  read_schedule(arguments, version, config);
+  read_replicas(arguments, world_size, config);
+  config.batch.micro = arguments.required("micro-batch-size", {1, 1 << 20}, "");
+  config.batch.global =
+      arguments.integer("global-batch-size", {1, std::int64_t{1} << 40}).value_or(0);
+  if (config.batch.global == 0) {
+    config.batch.global = config.batch.micro * parallel.data;
+    if (!arguments.has("global-batch-size")) {
+      arguments.note("--global-batch-size left out: " + std::to_string(config.batch.global) +
+                     ", one microbatch a replica");
+    }
+  }
+  if (arguments.has("rampup-batch-size")) {
+    arguments.note("--rampup-batch-size: the largest batch is modelled");
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,175 @@
+#include <algorithm>
+
+#include "libsim/import/megatron_sections.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr IntegerRange widths{1, 1 << 24};
+constexpr std::int64_t gpt2_vocabulary = 50257;
+
+/// Either of two names of one number, the first of which must be there if the second is not.
+std::int64_t required_either(MegatronArguments const& arguments,
+                             std::string_view name,
+                             std::string_view other,
+                             IntegerRange range) {
+  if (arguments.has(other) && !arguments.has(name)) return arguments.required(other, range, "");
+  return arguments.required(name, range, "");
+}
+
+void read_shape(MegatronArguments& arguments, ModelConfig& model) {
+  model.layers = required_either(arguments, "num-layers", "encoder-num-layers", {1, 100'000});
+  model.hidden = arguments.required("hidden-size", widths, "");
+  model.heads = arguments.required("num-attention-heads", {1, 1 << 20}, "");
+  model.sequence = required_either(arguments, "seq-length", "encoder-seq-length", widths);
+  model.kv_heads = model.heads;
+  bool const has_groups = arguments.has("group-query-attention");
+  auto const groups = arguments.integer("num-query-groups", {1, 1 << 20});
+  if (has_groups) {
+    model.kv_heads = groups.value_or(1);
+  } else if (groups && *groups != model.heads) {
+    arguments.refuse("num-query-groups", "--group-query-attention beside it",
+                     "a key and value head for each query head");
+  }
+  model.head_dim = arguments.integer("kv-channels", widths).value_or(0);
+  if (model.head_dim == 0 && model.heads > 0) {
+    if (model.hidden % model.heads != 0) {
+      arguments.report("num-attention-heads", "a divisor of --hidden-size (" +
+                                                  std::to_string(model.hidden) +
+                                                  "), or --kv-channels given");
+    }
+    model.head_dim = std::max<std::int64_t>(1, model.hidden / model.heads);
+  }
+}
+
+void read_mlp(MegatronArguments& arguments, ModelConfig& model) {
+  if (arguments.has("swiglu")) model.activation = Activation::swiglu;
+  if (arguments.has("quick-geglu")) model.activation = Activation::geglu;
+  if (arguments.has("squared-relu")) {
+    arguments.refuse("squared-relu", "a run without it", "a GELU");
+  }
+  // arguments.py: a gated MLP is narrower, so that it has about as many parameters.
+  std::int64_t const fallback = model.activation == Activation::swiglu
+                                    ? std::max<std::int64_t>(64, model.hidden * 8 / 3 / 64 * 64)
+                                    : 4 * model.hidden;
+  auto const given = arguments.integer("ffn-hidden-size", {1, 1 << 26});
+  model.ffn_hidden = given.value_or(fallback);
+  if (!given && model.activation == Activation::swiglu) {
+    arguments.note("--ffn-hidden-size left out: with --swiglu Megatron-LM takes " +
+                   std::to_string(fallback));
+  }
+}
+
+void read_vocabulary(MegatronArguments& arguments, ModelConfig& model) {
+  IntegerRange const range{0, std::int64_t{1} << 31};
+  std::string const tokenizer = arguments.text("tokenizer-type").value_or("GPT2BPETokenizer");
+  auto const multiple = arguments.integer("make-vocab-size-divisible-by", {1, 1 << 20});
+  model.vocabulary_multiple = multiple.value_or(128);
+  auto const padded = arguments.integer("padded-vocab-size", range);
+  auto const given = arguments.integer("vocab-size", range);
+  if (padded) {
+    model.vocabulary = *padded;
+    model.vocabulary_multiple = 1;
+  } else if (given) {
+    // tokenizer.py: NullTokenizer adds a token that ends documents.
+    model.vocabulary = *given + (tokenizer == "NullTokenizer" ? 1 : 0);
+  } else if (arguments.has("padded-vocab-size") || arguments.has("vocab-size")) {
+    model.vocabulary = 1;  // reported
+  } else if (tokenizer == "GPT2BPETokenizer") {
+    model.vocabulary = gpt2_vocabulary;
+    arguments.note("vocabulary 50257, that of GPT2BPETokenizer with GPT-2's files");
+  } else {
+    model.vocabulary = 1;
+    arguments.report("vocab-size", "the number of tokens of " + printable(tokenizer) +
+                                       ", which no flag says: --vocab-size N beside the others");
+  }
+}
+
+void read_positions(MegatronArguments& arguments, ModelConfig& model) {
+  std::string const type =
+      arguments.text("position-embedding-type")
+          .value_or(arguments.has("use-rotary-position-embeddings") ? "rope" : "learned_absolute");
+  auto const rows = arguments.integer("max-position-embeddings", widths);
+  bool const is_learned = type == "learned_absolute" || type == "absolute";
+  if (!is_learned && type != "rope" && type != "rotary") {
+    arguments.refuse("position-embedding-type", "learned_absolute, rope",
+                     "rotary positions, which have no parameters");
+  }
+  model.positions = is_learned && !arguments.has("use-rotary-position-embeddings")
+                        ? Positions::learned
+                        : Positions::rotary;
+  model.rotary_base = arguments.number("rotary-base", {1, 1e12}).value_or(10000);
+  if (model.positions == Positions::rotary) return;
+  if (!rows) {
+    if (!arguments.has("max-position-embeddings")) {
+      arguments.report("max-position-embeddings",
+                       "at least --seq-length (" + std::to_string(model.sequence) + ")");
+    }
+  } else if (*rows < model.sequence) {
+    arguments.report("max-position-embeddings",
+                     "at least --seq-length (" + std::to_string(model.sequence) + ")");
+  } else {
+    model.position_rows = *rows;
+  }
+}
+
+void read_attention(MegatronArguments& arguments, MegatronVersion version, ModelConfig& model) {
+  std::string const backend = arguments.text("attention-backend").value_or("auto");
+  bool const is_named = backend != "auto" || arguments.has("use-flash-attn");
+  if (backend == "flash" || backend == "fused" || arguments.has("use-flash-attn")) {
+    model.attention = Attention::flash;
+  } else if (backend == "unfused" || backend == "local") {
+    model.attention = Attention::unfused;
+  } else if (backend == "auto") {
+    model.attention = version == MegatronVersion::current ? Attention::flash : Attention::unfused;
+  } else {
+    arguments.report("attention-backend", "flash, fused, unfused, local, auto");
+  }
+  if (!is_named) {
+    arguments.note(model.attention == Attention::flash
+                       ? "no attention named: flash (--attention-backend unfused otherwise)"
+                       : "no attention named: unfused, as in 2022 (--use-flash-attn otherwise)");
+  }
+  model.causal_mask = arguments.has("no-create-attention-mask-in-dataloader")
+                          ? CausalMask::none
+                          : CausalMask::per_microbatch;
+}
+
+void read_precision(MegatronArguments& arguments, ModelConfig& model) {
+  bool const is_half = arguments.has("fp16");
+  bool const is_brain = arguments.has("bf16");
+  if (is_half && is_brain) arguments.report("fp16", "--fp16 or --bf16, not both");
+  model.precision = is_brain ? Precision::bf16 : is_half ? Precision::fp16 : Precision::fp32;
+  if (is_half && !is_brain && !arguments.has("accumulate-allreduce-grads-in-fp32")) {
+    arguments.note(
+        "--fp16 without --accumulate-allreduce-grads-in-fp32: gradients are modelled in 32 bits "
+        "all the same");
+  }
+}
+
+}  // namespace
+
+void read_megatron_model(MegatronArguments& arguments,
+                         MegatronVersion version,
+                         ModelConfig& model) {
+  read_shape(arguments, model);
+  read_mlp(arguments, model);
+  read_vocabulary(arguments, model);
+  read_positions(arguments, model);
+  read_attention(arguments, version, model);
+  read_precision(arguments, model);
+  std::string const norm = arguments.text("normalization").value_or("LayerNorm");
+  if (norm == "RMSNorm") {
+    model.norm = Norm::rmsnorm;
+  } else if (norm != "LayerNorm") {
+    arguments.report("normalization", "LayerNorm, RMSNorm");
+  }
+  model.norm_epsilon = arguments.number("norm-epsilon", {0, 1}).value_or(1e-5);
+  model.tied_embeddings = !arguments.has("untie-embeddings-and-output-weights");
+  model.dropout = arguments.number("hidden-dropout", {0, 1}).value_or(0.1);
+  model.attention_dropout = arguments.number("attention-dropout", {0, 1}).value_or(0.1);
+  model.biases = !arguments.has("disable-bias-linear");
+  model.qkv_bias = !model.biases && arguments.has("add-qkv-bias");
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "libsim/import/shell_words.hpp"
+
+namespace stagecraft {
+
+/// Whether the tokens between `if` and `then` hold: `[ ]` or `[[ ]]` with = == != -eq -ne -lt -le
+/// -gt -ge -z -n, `!`, `&&` and `||`. Nothing for what depends on files, on other commands, or on
+/// variables that the script does not set (but -z and -n find those empty).
+std::optional<bool> holds(std::vector<ShellToken> const& condition,
+                          ShellVariables const& variables);
+
+}  // namespace stagecraft

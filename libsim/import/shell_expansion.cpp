@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "libsim/import/shell_arithmetic.hpp"
+#include "libsim/import/shell_words.hpp"
+
+namespace stagecraft {
+namespace {
+
+bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+std::string joined_text(std::vector<ShellWord> const& words) {
+  std::string text;
+  for (ShellWord const& word : words) text += (text.empty() ? "" : " ") + word.text;
+  return text;
+}
+
+class Expander {
+ public:
+  Expander(ShellWord const& written, ShellVariables const& variables, int depth)
+      : text_{written.text}, place_{written}, variables_{variables}, depth_{depth} {}
+
+  std::vector<ShellWord> run() {
+    while (at_ < text_.size()) {
+      char const c = text_[at_];
+      if (c == '\'') {
+        std::size_t const end = std::min(text_.find('\'', at_ + 1), text_.size());
+        put(text_.substr(at_ + 1, end - at_ - 1));
+        at_ = end + 1;
+      } else if (c == '"') {
+        read_quoted();
+      } else if (c == '\\') {
+        if (peek(1) != '\n') put(text_.substr(at_ + 1, 1));
+        at_ += 2;
+      } else if (c == '$' || c == '`') {
+        expand_dollar(Quoting::none);
+      } else {
+        put(text_.substr(at_, 1));
+        ++at_;
+      }
+    }
+    end_word();
+    return std::move(words_);
+  }
+
+ private:
+  enum class Quoting { none, quoted };
+  static constexpr int deepest_ = 32;  ///< defaults within defaults
+  static constexpr std::size_t longest_ = std::size_t{256}
+                                          << 10;  ///< a script must not double itself for ever
+
+  char peek(std::size_t ahead) const {
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+  }
+  void put(std::string_view piece) {
+    has_word_ = true;
+    length_ += piece.size();
+    if (length_ <= longest_) current_ += piece;
+  }
+  void end_word() {
+    if (has_word_) words_.push_back({current_, word_place_.line, word_place_.column});
+    current_.clear();
+    has_word_ = false;
+    word_place_ = place_;
+  }
+
+  void read_quoted() {
+    has_word_ = true;
+    for (++at_; at_ < text_.size() && text_[at_] != '"';) {
+      if (text_[at_] == '$' || text_[at_] == '`') {
+        expand_dollar(Quoting::quoted);
+      } else if (text_[at_] == '\\' &&
+                 std::string_view{"\"\\$`\n"}.find(peek(1)) != std::string_view::npos) {
+        if (peek(1) != '\n') put(text_.substr(at_ + 1, 1));
+        at_ += 2;
+      } else {
+        put(text_.substr(at_, 1));
+        ++at_;
+      }
+    }
+    ++at_;
+  }
+
+  /// Puts in the elements of a variable; `each` keeps them apart, as "${a[@]}" does.
+  void put_value(std::vector<ShellWord> const& elements, Quoting quoting, bool each) {
+    if (quoting == Quoting::quoted && !each) {
+      put(joined_text(elements));
+      return;
+    }
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      if (i > 0) end_word();
+      if (elements[i].line > 0) word_place_ = elements[i];
+      if (quoting == Quoting::quoted) {
+        put(elements[i].text);
+        continue;
+      }
+      for (char const c : elements[i].text) {
+        if (!is_blank(c)) {
+          put({&c, 1});
+        } else if (has_word_) {
+          end_word();
+          if (elements[i].line > 0) word_place_ = elements[i];
+        }
+      }
+    }
+  }
+
+  /// `inner` of `${inner}`: a name, perhaps with an index or a default.
+  bool expand_braces(std::string_view inner, Quoting quoting) {
+    auto const name_end = static_cast<std::size_t>(
+        std::find_if_not(inner.begin(), inner.end(), is_name) - inner.begin());
+    auto const variable = variables_.find(inner.substr(0, name_end));
+    std::string_view rest = inner.substr(name_end);
+    bool each = false;
+    if (rest.rfind("[@]", 0) == 0 || rest.rfind("[*]", 0) == 0) {
+      each = rest[1] == '@';
+      rest.remove_prefix(3);
+    }
+    bool const is_set = variable != variables_.end();
+    if (rest.empty() && name_end > 0) {
+      if (is_set) put_value(variable->second.elements, quoting, each);
+      return is_set;
+    }
+    bool const has_colon = rest.rfind(':', 0) == 0;
+    if (has_colon) rest.remove_prefix(1);
+    bool const counts = is_set && !(has_colon && joined_text(variable->second.elements).empty());
+    char const kind = rest.empty() ? '\0' : rest.front();
+    if (name_end == 0 || (kind != '-' && kind != '=' && kind != '+' && kind != '?')) return false;
+    if (counts && kind != '+') {
+      put_value(variable->second.elements, quoting, each);
+      return true;
+    }
+    if (kind == '?' || (kind == '+' && !counts)) return kind == '+';
+    if (depth_ == deepest_) return false;
+    ShellWord const fallback{std::string{rest.substr(1)}, 0, 0};
+    put_value(Expander{fallback, variables_, depth_ + 1}.run(), quoting, true);
+    return true;
+  }
+
+  /// From a `$` or a backquote on. What cannot be expanded is put as it is written.
+  void expand_dollar(Quoting quoting) {
+    std::size_t const start = at_;
+    std::size_t end = start + 1;
+    bool is_done = false;
+    if (text_[start] == '`') {
+      end = std::min(text_.find('`', start + 1), text_.size() - 1) + 1;
+    } else if (peek(1) == '(' || peek(1) == '{') {
+      end = closing(start + 1);
+      std::string_view const inner = text_.substr(start + 2, end - start - 3);
+      if (peek(1) == '{') {
+        is_done = expand_braces(inner, quoting);
+      } else if (inner.size() > 2 && inner.front() == '(' && inner.back() == ')') {
+        auto const value = shell_arithmetic(inner.substr(1, inner.size() - 2), variables_);
+        if (value) put(std::to_string(*value));
+        is_done = value.has_value();
+      }
+    } else if (peek(1) == '@' || peek(1) == '*') {
+      end = start + 2;
+      is_done = true;  // the script is read as if it were started without arguments
+    } else if (is_name(peek(1))) {
+      end = start + 2;
+      bool const is_digit = std::isdigit(static_cast<unsigned char>(peek(1))) != 0;
+      while (!is_digit && end < text_.size() && is_name(text_[end])) ++end;
+      is_done = !is_digit && expand_braces(text_.substr(start + 1, end - start - 1), quoting);
+    }
+    if (!is_done) put(text_.substr(start, end - start));
+    at_ = end;
+  }
+
+  /// One past the bracket that closes the one at `open`.
+  std::size_t closing(std::size_t open) const {
+    char const close = text_[open] == '(' ? ')' : '}';
+    int depth = 0;
+    for (std::size_t i = open; i < text_.size(); ++i) {
+      if (text_[i] == text_[open]) ++depth;
+      if (text_[i] == close && --depth == 0) return i + 1;
+    }
+    return text_.size();
+  }
+
+  std::string_view text_;
+  ShellWord const& place_;
+  ShellVariables const& variables_;
+  std::vector<ShellWord> words_;
+  ShellWord word_place_ = place_;
+  std::string current_;
+  bool has_word_ = false;
+  int depth_;
+  std::size_t length_ = 0;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::vector<ShellWord> expand(ShellWord const& written, ShellVariables const& variables) {
+  return Expander{written, variables, 0}.run();
+}
+
+bool is_unresolved(std::string_view text) {
+  return text.find('$') != std::string_view::npos || text.find('`') != std::string_view::npos;
+}
+
+}  // namespace stagecraft

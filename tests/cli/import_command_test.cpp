@@ -1,0 +1,120 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::string const fixtures = STAGECRAFT_SOURCE_DIR "/tests/libsim/import/";
+std::string const llama = fixtures + "configs/llama-3-8b.json";
+std::string const gpt3 = fixtures + "scripts/train_gpt3_175b_distributed.sh";
+std::string const system_file = STAGECRAFT_SOURCE_DIR "/configs/systems/selene-a100.yaml";
+std::string const flags =
+    "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 "
+    "--max-position-embeddings 512 --micro-batch-size 2 --global-batch-size 64 --fp16";
+
+TEST_CASE("an imported model is a run's model, and its notes are on standard error", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const model = (folder.path() / "model.yaml").string();
+  ProgramResult const import =
+      run_stagecraft("import huggingface " + llama + " -s 2048 -o " + model);
+  REQUIRE(import.exit_code == 0);
+  REQUIRE(import.output.empty());
+  REQUIRE_THAT(import.errors, Catch::Contains("note: not in any config.json: attention flash"));
+  REQUIRE(folder.names() == std::vector<std::string>{"model.yaml"});
+  REQUIRE_THAT(text_of(model),
+               Catch::StartsWith("# " + llama + ", model_type llama: 8030261248 parameters.\n"));
+  std::string const run = folder.write("run.yaml", "model: model.yaml\nsystem: " + system_file +
+                                                       "\nparallel: {tensor: 8, sequence: true}\n");
+  REQUIRE(json_of("simulate --json " + run)["config"]["model"]["ffn_hidden"] == 14336);
+  ProgramResult const printed = run_stagecraft("import huggingface " + llama + " -s 2048");
+  REQUIRE(printed.output == text_of(model));
+}
+
+TEST_CASE("an imported run simulates from any folder", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const run = (folder.path() / "run.yaml").string();
+  ProgramResult const import = run_stagecraft("import megatron --script " + gpt3 + " --system " +
+                                              system_file + " -o " + run);
+  REQUIRE(import.exit_code == 0);
+  REQUIRE(import.output.empty());
+  REQUIRE_THAT(import.errors, Catch::Contains("note: read as flags of the current Megatron-LM"));
+  auto const result = json_of("simulate --json " + run);
+  REQUIRE(result["config"]["parallel"]["pipeline"] == 16);
+  REQUIRE(result["stages"].size() == 16);
+}
+
+TEST_CASE("flags after -- override those of a script, and do without one", "[cli]") {
+  ProgramResult const both = run_stagecraft("import megatron --script " + gpt3 +
+                                            " -- --global-batch-size 64 --micro-batch-size 2");
+  REQUIRE(both.exit_code == 0);
+  REQUIRE_THAT(both.output, Catch::Contains("  global: 64\n  micro: 2\n"));
+  ProgramResult const alone = run_stagecraft("import megatron --world-size 4 -- " + flags);
+  REQUIRE(alone.exit_code == 0);
+  REQUIRE_THAT(alone.output, Catch::StartsWith("# Megatron-LM's flags from command line.\n"));
+  REQUIRE_THAT(alone.output, Catch::Contains("  data: 4\n"));
+  REQUIRE_THAT(alone.errors, Catch::Contains("note: no --system: the paper's, "));
+  ProgramResult const launched =
+      run_stagecraft("import megatron -- torchrun --nproc_per_node 2 pretrain_gpt.py " + flags);
+  REQUIRE_THAT(launched.output, Catch::Contains("  data: 2\n"));
+}
+
+TEST_CASE("input that cannot be imported is refused", "[cli]") {
+  TemporaryFolder const folder;
+  require_refusal("import huggingface " + folder.write("empty.json", ""), {"found an empty file"});
+  require_refusal("import huggingface " + folder.path().string(), {"found a folder"});
+  require_refusal("import huggingface no/such.json", {"a file that cannot be opened"});
+  require_refusal("import huggingface " + folder.write("long.json", std::string(2 << 20, ' ')),
+                  {"more than 1 MiB"});
+  require_refusal("import huggingface " + fixtures + "configs/mixtral-8x7b.json",
+                  {"a mixture of experts"});
+  require_refusal("import megatron --script no/such.sh", {"accepted: a launch script"});
+  require_refusal("import megatron --script " + folder.write("empty.sh", ""),
+                  {"found no command with --num-layers"});
+  require_refusal("import megatron -- " + flags, {"world size: found nothing"});
+  require_refusal("import megatron --world-size 8 -- " + flags + " --num-expert 8",
+                  {"--num-expert: found an unknown flag", "did you mean '--num-experts'?"});
+  require_refusal("import megatron --world-size 8 --system no/such.yaml -- " + flags,
+                  {"no/such.yaml"});
+}
+
+TEST_CASE("a command line that asks for nothing is refused", "[cli]") {
+  require_refusal("import", {"source: found nothing; accepted: huggingface, megatron"});
+  require_refusal("import onnx x", {"source: found 'onnx'; accepted: huggingface, megatron"});
+  require_refusal("import huggingface", {"FILE: found 0 files; accepted: one config.json"});
+  require_refusal("import huggingface " + llama + " -s 0", {"--sequence (-s): found '0'"});
+  require_refusal("import huggingface " + llama + " --attention none",
+                  {"--attention: found 'none'; accepted: unfused, flash"});
+  require_refusal("import megatron", {"accepted: flags after --, or a script"});
+  require_refusal("import megatron --megatron 2019 -- " + flags,
+                  {"--megatron: found '2019'; accepted: 2022, current"});
+  require_refusal("import megatron --script x --variable N", {"--variable: found 'N'"});
+}
+
+TEST_CASE("where the result cannot be written nothing is left behind", "[cli]") {
+  TemporaryFolder const folder;
+  std::filesystem::create_directory(folder.path() / "taken");
+  ProgramResult const onto_folder =
+      run_stagecraft("import huggingface " + llama + " -o " + (folder.path() / "taken").string());
+  REQUIRE(onto_folder.exit_code == 1);
+  REQUIRE_THAT(onto_folder.errors, Catch::Contains("could not write '"));
+  REQUIRE(folder.names() == std::vector<std::string>{"taken"});
+  ProgramResult const nowhere = run_stagecraft("import huggingface " + llama + " -o " +
+                                               (folder.path() / "no/such.yaml").string());
+  REQUIRE(nowhere.exit_code == 1);
+  REQUIRE(run_stagecraft("import huggingface " + llama + " >/dev/full").exit_code == 1);
+}
+
+TEST_CASE("help shows examples", "[cli]") {
+  for (char const* const command :
+       {"import --help", "import huggingface --help", "import megatron --help"}) {
+    ProgramResult const help = run_stagecraft(command);
+    REQUIRE(help.exit_code == 0);
+    REQUIRE_THAT(help.output, Catch::StartsWith("usage: stagecraft import"));
+  }
+}
+
+}  // namespace
+}  // namespace stagecraft

@@ -1,0 +1,231 @@
+#include "libsim/import/megatron_import.hpp"
+
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/import/megatron_flag_table.hpp"
+#include "libsim/run/run_config.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::string const plain =
+    "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 512 "
+    "--max-position-embeddings 512 --micro-batch-size 2 --global-batch-size 64 --fp16 ";
+
+MegatronImport read(std::string const& flags, MegatronOptions options = {}) {
+  if (!options.world_size) options.world_size = 8;
+  std::vector<ShellWord> words;
+  std::istringstream stream{flags};
+  for (std::string word; stream >> word;) words.push_back({word, 0, 0});
+  return import_megatron(words, "command line", options);
+}
+
+TrainingConfig config_of(std::string const& more) { return read(plain + more).config; }
+
+std::string refusal(std::string const& flags, MegatronOptions const& options = {}) {
+  try {
+    read(flags, options);
+  } catch (ConfigError const& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_CASE("former names of flags mean what their present ones do", "[import]") {
+  REQUIRE(config_of("--model-parallel-size 2").parallel.tensor == 2);
+  REQUIRE(config_of("--layernorm-epsilon 1e-6").model.norm_epsilon == 1e-6);
+  REQUIRE(config_of("--pad-vocab-size-to 51200").model.vocabulary == 51200);
+  using G = RecomputeGranularity;
+  auto const policy = [](std::string const& flags) { return config_of(flags).recompute.front(); };
+  REQUIRE(policy("--checkpoint-activations --checkpoint-num-layers 4") ==
+          RecomputePolicy{.granularity = G::full, .layers = 4});
+  REQUIRE(policy("--activations-checkpoint-method block --activations-checkpoint-num-layers 3") ==
+          RecomputePolicy{.granularity = G::full, .method = RecomputeMethod::block, .layers = 3});
+  REQUIRE(policy("--activations-checkpoint-granularity selective").granularity == G::selective);
+  REQUIRE(policy("--recompute-activations").granularity == G::selective);
+  REQUIRE(policy("--recompute-granularity selective --recompute-modules mlp core_attn").modules ==
+          std::vector{RecomputeModule::core_attention, RecomputeModule::mlp});
+  REQUIRE(policy("--tensor-model-parallel-size 2 --recompute-granularity full --recompute-method "
+                 "uniform --recompute-num-layers 1 --distribute-saved-activations")
+              .sharded_checkpoints);
+  REQUIRE(policy("--tensor-model-parallel-size 2 --activations-checkpoint-method uniform "
+                 "--distribute-checkpointed-activations")
+              .sharded_checkpoints);
+}
+
+TEST_CASE("the last of two flags wins, as argparse has it, also written with =", "[import]") {
+  REQUIRE(config_of("--seed 1 --seed=2").training.seed == 2);
+}
+
+TEST_CASE("virtual stages come from their layers or from their number", "[import]") {
+  auto const chunks = [](std::string const& flags) {
+    return config_of("--pipeline-model-parallel-size 4 " + flags).parallel.interleave;
+  };
+  REQUIRE(chunks("") == 1);
+  REQUIRE(chunks("--num-layers-per-virtual-pipeline-stage 2") == 3);
+  REQUIRE(chunks("--num-layers-per-virtual-pipeline-stage 6") == 1);
+  REQUIRE(chunks("--num-virtual-stages-per-pipeline-rank 2") == 2);
+  TrainingConfig const listed = config_of(
+      "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout Et*2|(t*4|)*4,t*3|t*3|L");
+  REQUIRE(listed.parallel.interleave == 2);
+  REQUIRE(listed.layout.list == std::vector<std::int64_t>{2, 4, 4, 4, 4, 3, 3, 0});
+}
+
+TEST_CASE("uneven first and last stages and counted embeddings become a layout", "[import]") {
+  TrainingConfig const ends = config_of(
+      "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 5 "
+      "--decoder-last-pipeline-num-layers 7");
+  REQUIRE(ends.layout == LayerSplit{LayerSplit::Kind::first_last, 5, 7, {}});
+  TrainingConfig const counted = read(
+                                     "--num-layers 26 --pipeline-model-parallel-size 4 "
+                                     "--account-for-embedding-in-pipeline-split "
+                                     "--account-for-loss-in-pipeline-split " +
+                                     plain.substr(plain.find("--hidden")))
+                                     .config;
+  REQUIRE(counted.layout.list == std::vector<std::int64_t>{6, 7, 7, 6});
+}
+
+TEST_CASE("what is left out means what the version of Megatron-LM makes of it", "[import]") {
+  std::string const interleaved = plain +
+                                  "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 "
+                                  "--num-layers-per-virtual-pipeline-stage 3 ";
+  TrainingConfig const now = read(interleaved).config;
+  REQUIRE(now.schedule == ScheduleConfig{ScheduleKind::interleaved, 4, P2p::overlapped, false});
+  REQUIRE(now.model.attention == Attention::flash);
+  MegatronOptions options;
+  options.version = MegatronVersion::of_2022;
+  TrainingConfig const then = read(interleaved, options).config;
+  REQUIRE(then.schedule == ScheduleConfig{ScheduleKind::interleaved, 4, P2p::blocking, true});
+  REQUIRE(then.model.attention == Attention::unfused);
+  REQUIRE(read(interleaved + "--DDP-impl local").config == then);
+}
+
+TEST_CASE("a gated MLP without a width has Megatron's two thirds of 4h", "[import]") {
+  // arguments.py: int((4 h 2 / 3) / 64) 64 = 2688 for h = 1024.
+  REQUIRE(config_of("--swiglu").model.ffn_hidden == 2688);
+  REQUIRE(config_of("").model.ffn_hidden == 4096);
+}
+
+TEST_CASE("the vocabulary is the tokenizer's, or the padded one", "[import]") {
+  REQUIRE(config_of("").model.vocabulary == 50257);
+  REQUIRE(config_of("--vocab-size 32000 --tokenizer-type Llama2Tokenizer").model.vocabulary ==
+          32000);
+  REQUIRE(config_of("--vocab-size 32000 --tokenizer-type NullTokenizer").model.vocabulary == 32001);
+  ModelConfig const padded = config_of("--padded-vocab-size 50304").model;
+  REQUIRE((padded.vocabulary == 50304 && padded.vocabulary_multiple == 1));
+  REQUIRE_THAT(refusal(plain + "--tokenizer-type Llama2Tokenizer"),
+               Catch::Contains("--vocab-size: found nothing; accepted: the number of tokens of "
+                               "Llama2Tokenizer"));
+}
+
+TEST_CASE("an unknown flag is named with the nearest one, unless ignored", "[import]") {
+  REQUIRE(refusal(plain + "--tensor-model-parallel-sise 2") ==
+          "command line: --tensor-model-parallel-sise: found an unknown flag; accepted: "
+          "Megatron-LM's flags, or --ignore tensor-model-parallel-sise; did you mean "
+          "'--tensor-model-parallel-size'?");
+  MegatronOptions options;
+  options.ignore = {"--my-flag"};
+  MegatronImport const import = read(plain + "--my-flag 1 2 --seed 3", options);
+  REQUIRE(import.config.training.seed == 3);
+  REQUIRE(import.notes.front() == "ignored: --my-flag, which this import does not know");
+}
+
+TEST_CASE("every problem of a command line comes out at once", "[import]") {
+  std::string const message = refusal(
+      "--num-layers x --hidden-size -5 --num-attention-heads $HEADS --micro-batch-size "
+      "--context-parallel-size 2 --fp16 --normalization Batch");
+  for (char const* const part :
+       {"--num-layers: found 'x'; accepted: a whole number from 1 to 100000",
+        "--hidden-size: found '-5'",
+        "--num-attention-heads: found '$HEADS', which the script does not set",
+        "--seq-length: found nothing",
+        "--micro-batch-size: found no value; accepted: a value after it",
+        "--context-parallel-size: found '2'; accepted: 1, or --ignore context-parallel-size",
+        "--normalization: found 'Batch'; accepted: LayerNorm, RMSNorm"}) {
+    CAPTURE(part);
+    REQUIRE_THAT(message, Catch::Contains(part));
+  }
+}
+
+TEST_CASE("flags that cannot be run together are refused by the flags' names", "[import]") {
+  struct Case {
+    char const* flags;
+    char const* problem;
+  };
+  for (Case const& c : std::vector<Case>{
+           {"--tensor-model-parallel-size 3", "world size: found '8'; accepted: a multiple of"},
+           {"--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5",
+            "--num-layers-per-virtual-pipeline-stage: found '5'; accepted: a divisor of a stage's"},
+           {"--global-batch-size 63",
+            "--global-batch-size (batch.global): found '63'; accepted: a multiple"},
+           {"--bf16", "--fp16: found the flag; accepted: --fp16 or --bf16, not both"},
+           {"--recompute-granularity full",
+            "--recompute-method: found nothing; accepted: uniform, block"},
+           {"--recompute-granularity full --recompute-method uniform",
+            "--recompute-num-layers: found nothing; accepted: a whole number"},
+           {"--recompute-granularity some",
+            "--recompute-granularity: found 'some'; accepted: full"},
+           {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 25",
+            "--recompute-num-layers (recompute.layers): found '25'"},
+           {"--seq-length 1024", "--max-position-embeddings: found '512'; accepted: at least"},
+           {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout EtL",
+            "--pipeline-model-parallel-layout: found 'EtL'; accepted: stages of E, t and L"},
+           {"--optimizer sgd", "--optimizer: found 'sgd'; accepted: adam, or --ignore optimizer"},
+           {"--num-query-groups 4",
+            "--num-query-groups: found '4'; accepted: --group-query-attention"},
+           {"--seed=1 --fp16=yes", "--fp16: found 'yes'; accepted: no value"}}) {
+    CAPTURE(c.flags);
+    REQUIRE_THAT(refusal(plain + c.flags), Catch::Contains(c.problem));
+  }
+  MegatronOptions options;
+  options.world_size = 7;
+  REQUIRE_THAT(
+      refusal(plain + "--tensor-model-parallel-size 2", options),
+      Catch::Contains("world size: found '7'; accepted: a multiple of tensor x pipeline (2)"));
+}
+
+TEST_CASE("unfused kernels matter only where the run has them", "[import]") {
+  REQUIRE(refusal(plain + "--no-masked-softmax-fusion --use-flash-attn") == "accepted");
+  REQUIRE(refusal(plain + "--no-masked-softmax-fusion") != "accepted");
+  REQUIRE(refusal(plain + "--no-bias-gelu-fusion --disable-bias-linear") == "accepted");
+  REQUIRE(refusal(plain + "--no-bias-gelu-fusion") != "accepted");
+}
+
+TEST_CASE("every flag that is refused can be ignored, and every harmless value is harmless",
+          "[import]") {
+  for (std::string const& name : flag_names()) {
+    MegatronFlag const& flag = *find_flag(name.substr(2));
+    if (flag.effect != MegatronFlag::Effect::other) continue;
+    CAPTURE(name);
+    std::string const value = flag.values == FlagValues::none ? "" : " 77";
+    MegatronOptions options;
+    options.ignore = {name};
+    REQUIRE(refusal(plain + name + value, options) == "accepted");
+    bool const is_moot = name.rfind("--moe-", 0) == 0 || name == "--no-bias-swiglu-fusion";
+    REQUIRE((refusal(plain + name + value) == "accepted") == is_moot);
+    if (!flag.harmless.empty()) {
+      REQUIRE(refusal(plain + name + " " + std::string{flag.harmless}) == "accepted");
+    }
+  }
+}
+
+TEST_CASE("flags without effect are accepted and listed", "[import]") {
+  MegatronImport const import =
+      read(plain + "--data-path 0.5 a 0.5 b --save x --log-interval 10 --mock-data");
+  REQUIRE(import.notes.back() ==
+          "without effect on memory and time: --data-path, --log-interval, --mock-data, --save");
+}
+
+TEST_CASE("an imported run is written as a run file that loads to the same run", "[import]") {
+  TrainingConfig const config = config_of("--tensor-model-parallel-size 2 --sequence-parallel");
+  std::string const text = to_run_file(
+      config, std::string{STAGECRAFT_SOURCE_DIR} + "/configs/systems/selene-a100.yaml", "flags");
+  RunConfig const run = parse_run_config(text, "run.yaml", {});
+  REQUIRE(run.training == config);
+  REQUIRE(run.warnings.empty());
+}
+
+}  // namespace
+}  // namespace stagecraft
