@@ -119,8 +119,8 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
       if (walk.fits()) break;
     }
   }
-  bool const is_uniform = std::equal(config.recompute.begin() + 1, config.recompute.end(),
-                                     config.recompute.begin());
+  bool const is_uniform =
+      std::equal(config.recompute.begin() + 1, config.recompute.end(), config.recompute.begin());
   if (is_uniform) config.recompute.resize(1);
   return config;
 }
