@@ -106,7 +106,7 @@ class SystemMaker {
     RankShare share;
     share.shape.model.precision = precision;
     auto const backend = make_backend(share);
-    auto forms = measure_gemm(*backend, precision, [](int, int) {});
+    auto forms = measure_gemm(*backend, precision, VirtualClock{threads_ == 1});
     double best = 1;
     for (auto const& [form, grid] : forms) {
       for (FlopsPerSecond const rate : grid.rates) best = std::max(best, rate.value);

@@ -5,6 +5,7 @@
 #include "apps/stagecraft/export_command.hpp"
 #include "apps/stagecraft/import_command.hpp"
 #include "apps/stagecraft/layer_command.hpp"
+#include "apps/stagecraft/plan_command.hpp"
 #include "apps/stagecraft/program.hpp"
 #include "apps/stagecraft/report_command.hpp"
 #include "apps/stagecraft/reproduce_command.hpp"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::array commands{
     Command{"simulate", "per-stage memory and iteration time of a run file", simulate_command},
+    Command{"plan", "the fastest layouts, schedules and recompute policies that fit", plan_command},
     Command{"reproduce", "the paper's tables and figures, predicted beside published",
             reproduce_command},
     Command{"layer", "one layer, op by op: FLOPs, bytes, saved bytes, time", layer_command},

@@ -1,8 +1,10 @@
 #include "apps/stagecraft/run_options.hpp"
 
 #include <iostream>
+#include <utility>
 
 #include "apps/stagecraft/command_line.hpp"
+#include "libsim/engine/store_window.hpp"
 
 namespace stagecraft {
 
@@ -37,6 +39,9 @@ RunArguments read_run_arguments(std::vector<std::string> const& arguments,
       result.values.count("set") > 0 ? result.values["set"].as<std::vector<std::string>>()
                                      : std::vector<std::string>{};
   result.config = load_run_config(positional.front(), overrides);
+  // A plan is made for no system in particular: what depends on one's memory is settled here.
+  result.config.training =
+      resolve_store_windows(std::move(result.config.training), result.config.system);
   if (!result.config.system.validated) {
     result.config.warnings.push_back("system '" + result.config.system.name +
                                      "' is not validated: its constants are public numbers and "

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <vector>
 
 #include "libexec/executor/number_codec.hpp"
@@ -42,7 +41,10 @@ class Matrix {
   std::size_t bytes_ = 0;
 };
 
-double seconds_of(Backend& backend, Precision precision, GemmShape const& gemm) {
+double seconds_of(Backend& backend,
+                  VirtualClock const& clock,
+                  Precision precision,
+                  GemmShape const& gemm) {
   ElementType const type = activation_type(precision);
   Matrix const a{backend, type, gemm.transpose_a ? Shape{gemm.k, gemm.m} : Shape{gemm.m, gemm.k}};
   Matrix const b{backend, type, gemm.transpose_b ? Shape{gemm.n, gemm.k} : Shape{gemm.k, gemm.n}};
@@ -57,11 +59,10 @@ double seconds_of(Backend& backend, Precision precision, GemmShape const& gemm) 
   std::vector<double> times;
   double sum = 0;
   while (times.size() < fewest_calls || (sum < enough_seconds && times.size() < most_calls)) {
-    auto const begin = std::chrono::steady_clock::now();
+    SimTime const begin = clock.stopwatch();
     backend.run(call);
-    std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
-    times.push_back(took.count());
-    sum += took.count();
+    times.push_back(to_seconds(clock.stopwatch() - begin));
+    sum += times.back();
   }
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
@@ -71,10 +72,8 @@ double seconds_of(Backend& backend, Precision precision, GemmShape const& gemm) 
 
 std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                           Precision precision,
-                                          std::function<void(int, int)> const& on_shape) {
+                                          VirtualClock const& clock) {
   constexpr std::array forms{GemmForm::nt, GemmForm::nn, GemmForm::tn};
-  int const all = static_cast<int>(forms.size() * extents.size() * extents.size() * extents.size());
-  int done = 0;
   std::map<GemmForm, GemmGrid> measured;
   for (GemmForm const form : forms) {
     GemmGrid& grid = measured[form];
@@ -84,7 +83,6 @@ std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
     for (std::int64_t const m : extents) {
       for (std::int64_t const n : extents) {
         for (std::int64_t const k : extents) {
-          on_shape(done++, all);
           GemmShape const gemm{.batch = 1,
                                .m = m,
                                .n = n,
@@ -92,7 +90,7 @@ std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                .transpose_a = form == GemmForm::tn,
                                .transpose_b = form == GemmForm::nt,
                                .accumulate = form == GemmForm::tn};
-          double const seconds = seconds_of(backend, precision, gemm);
+          double const seconds = seconds_of(backend, clock, precision, gemm);
           grid.rates.push_back({static_cast<double>(gemm.flops()) / seconds});
         }
       }

@@ -1,16 +1,17 @@
 #pragma once
 
-#include <functional>
+#include <map>
 
 #include "libexec/backends/backend.hpp"
+#include "libexec/executor/clocks.hpp"
 #include "libsim/hardware/measured_device.hpp"
 
 namespace stagecraft {
 
 /// Times products of every form on a grid of shapes, on random numbers; the median of several
-/// calls. `on_shape` is called before each, with the number done and of all.
+/// calls, by the stopwatch of `clock`.
 std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                           Precision precision,
-                                          std::function<void(int, int)> const& on_shape);
+                                          VirtualClock const& clock);
 
 }  // namespace stagecraft

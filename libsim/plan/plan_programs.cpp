@@ -1,6 +1,7 @@
 #include "libsim/plan/plan_programs.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "libsim/model/blocks.hpp"
 #include "libsim/plan/layer_split.hpp"
@@ -135,6 +136,14 @@ ScheduleShape schedule_shape(TrainingConfig const& config) {
 }
 
 TrainingPlan make_programs(TrainingConfig const& config) {
+  bool const is_open =
+      std::any_of(config.recompute.begin(), config.recompute.end(),
+                  [](auto const& policy) { return policy.store_microbatches.automatic; });
+  if (is_open) {
+    throw std::invalid_argument{
+        "recompute.store_microbatches: found 'auto', which depends on a system's memory; accepted: "
+        "a number, as resolve_store_windows() puts there"};
+  }
   TrainingPlan plan;
   plan.config = config;
   plan.shape = block_shape(config);

@@ -12,7 +12,7 @@ RankWorks::RankWorks(TrainingPlan const& plan, ScheduleShape const& shape, RankP
       microbatches_{static_cast<std::size_t>(shape.microbatches)},
       chunks_{shape.chunks},
       overlaps_reduction_{plan.config.parallel.overlap_gradients},
-      window_{std::min(warmup_forwards(shape, rank.stage) + 1, shape.microbatches * shape.chunks)},
+      window_{store_window(shape, rank.stage)},
       window_store_{policy_of(plan.config, rank.stage).store_microbatches.count} {
   auto const chunks = static_cast<std::size_t>(chunks_);
   if (window_store_ > 0) stored_.resize(chunks * microbatches_);

@@ -10,6 +10,12 @@
 
 namespace stagecraft {
 
+/// The window of the paper's appendix C: most forwards that a stage has outstanding, the warm-up's
+/// and one more. Pre: `shape` is legal, its group filled in.
+inline int store_window(ScheduleShape const& shape, int stage) {
+  return std::min(warmup_forwards(shape, stage) + 1, shape.microbatches * shape.chunks);
+}
+
 /// Gives the chunk runs of a rank their works, in the rank's issue order: by which program a chunk
 /// runs, and whether its backward is cut into pieces between which gradients are reduced. A work is
 /// appended to RankPlan::works when it is first used.
@@ -75,7 +81,7 @@ class RankWorks {
   std::size_t microbatches_;
   int chunks_;
   bool overlaps_reduction_;
-  int window_;  ///< forwards of the warm-up plus one: the window of the paper's appendix C
+  int window_;                        ///< store_window()
   int window_store_ = 0;              ///< how many in a window are stored
   int forwards_ = 0;                  ///< so far
   std::vector<std::uint8_t> stored_;  ///< by chunk and microbatch; empty where none is

@@ -42,8 +42,7 @@ void read_modules(ConfigNode const& node, std::vector<RecomputeModule>& modules)
 void read_window(ConfigNode const& node, StoreMicrobatches& window) {
   if (!node.exists()) return;
   if (node.reads("auto")) {
-    // The search for what fits comes with the planner; to take it for 0 would be a silent lie.
-    node.report("a whole number; auto is not built yet");
+    window.automatic = true;
   } else {
     auto const count = node.integer({0, std::numeric_limits<int>::max()});
     window.count = static_cast<int>(count.value_or(0));

@@ -1,0 +1,85 @@
+#include "apps/stagecraft/plan_command.hpp"
+
+#include <chrono>
+#include <iostream>
+#include <optional>
+
+#include "apps/stagecraft/command_line.hpp"
+#include "apps/stagecraft/plan_options.hpp"
+#include "apps/stagecraft/plan_output.hpp"
+#include "apps/stagecraft/progress_bar.hpp"
+#include "apps/stagecraft/whole_file.hpp"
+#include "libsim/run/run_config.hpp"
+#include "libsim/search/plan_search.hpp"
+
+namespace stagecraft {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr int nothing_fits = 3;
+
+constexpr char const* introduction =
+    "usage: stagecraft plan MODEL --system S --gpus N --global-batch B [options]\n\n"
+    "Searches tensor, sequence, pipeline and data parallelism, schedules, microbatch sizes, layer\n"
+    "layouts, recompute policies and the sharding of optimizer state for the fastest plans that "
+    "fit\n"
+    "in memory. Every number is what `stagecraft simulate` gives for that plan.\n\n";
+
+constexpr char const* examples =
+    "\nexamples:\n"
+    "  stagecraft plan configs/models/gpt3-175b.yaml --system configs/systems/selene-a100.yaml \\\n"
+    "    --gpus 64 --global-batch 64 -o best.yaml\n"
+    "  stagecraft plan configs/models/llama3-8b.yaml --system configs/systems/dgx-h100.yaml \\\n"
+    "    --gpus 16 --global-batch 128 --price 2.5/gpu-hour --tokens 300e9\n"
+    "  stagecraft plan model.yaml --system s.yaml --gpus 64 --global-batch 64 --fix tensor=4,8 \\\n"
+    "    --fix recompute=selective,per_stage --json\n";
+
+SearchResult search_with_progress(SearchRequest request) {
+  ProgressBar bar;
+  request.progress = [&](SearchProgress const& progress) {
+    bool const simulates = progress.is_simulating;
+    bar.show(simulates ? "simulating" : "bounding", progress.done,
+             static_cast<double>(simulates ? progress.simulated : progress.considered), "plans");
+  };
+  return search_plans(request);
+}
+
+}  // namespace
+
+int plan_command(std::vector<std::string> const& arguments) {
+  po::options_description const options = describe_plan_options();
+  std::vector<std::string> positional;
+  po::variables_map const values = parse_options(arguments, options, positional);
+  if (values.count("help") > 0) {
+    std::cout << introduction << options << examples;
+    return 0;
+  }
+  PlanOptions const plan = read_plan_options(values, positional);
+  for (std::string const& warning : plan.warnings) std::cerr << "warning: " << warning << '\n';
+  std::optional<WholeFile> output;
+  if (plan.output) output.emplace(*plan.output);
+
+  auto const begin = std::chrono::steady_clock::now();
+  SearchResult const result = search_with_progress(plan.request);
+  std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
+  if (result.considered == 0) {
+    throw CommandLineError{
+        "--gpus: found '" + std::to_string(plan.request.gpus) + "'; accepted: a number that is " +
+        "tensor x pipeline x data of some legal run of this model with --global-batch " +
+        std::to_string(plan.request.global_batch) + " (and what --fix leaves)"};
+  }
+  if (plan.json) std::cout << to_json(result, plan, seconds.count()).dump(1) << '\n';
+  if (result.best.empty()) {
+    std::cerr << "stagecraft plan: " << near_miss_text(result, plan) << '\n';
+    return nothing_fits;
+  }
+  if (!plan.json) std::cout << plan_tables(result, plan, seconds.count());
+  if (output) {
+    output->write(to_yaml(RunConfig{result.best.front().config, plan.request.system, {}}));
+  }
+  return 0;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,217 @@
+#include "apps/stagecraft/plan_options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+#include <thread>
+
+#include "apps/stagecraft/command_line.hpp"
+#include "libsim/plan/training_words.hpp"
+#include "libsim/run/run_config.hpp"
+#include "libsim/search/search_words.hpp"
+
+namespace stagecraft {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr int most_ranks = 1 << 24;  // see plan_limits
+
+std::string needed(po::variables_map const& values, std::string const& name) {
+  if (values.count(name) == 0) {
+    throw CommandLineError{"--" + name + ": found nothing; it is needed"};
+  }
+  return values[name].as<std::string>();
+}
+
+/// A number of accelerator-hours' price: `2.5/gpu-hour`.
+double read_price(std::string const& text) {
+  constexpr std::string_view unit = "/gpu-hour";
+  if (!text.ends_with(unit)) {
+    throw CommandLineError{"--price: found '" + text +
+                           "'; accepted: a number and its unit, as in "
+                           "2.5/gpu-hour"};
+  }
+  return number_from_zero("--price", text.substr(0, text.size() - unit.size()));
+}
+
+[[noreturn]] void refuse_filter(std::string const& text, std::string const& accepted) {
+  throw CommandLineError{"--fix: found '" + text + "'; accepted: " + accepted};
+}
+
+std::vector<std::string> words_of(std::string const& list) {
+  std::vector<std::string> words;
+  std::istringstream stream{list};
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+template <typename Number>
+void read_numbers(std::string const& text, std::string const& list, std::vector<Number>& to) {
+  for (std::string const& word : words_of(list)) {
+    to.push_back(whole_number("--fix " + text, word, 1, std::numeric_limits<int>::max()));
+  }
+}
+
+void read_switch(std::string const& text, std::string const& list, std::vector<bool>& to) {
+  for (std::string const& word : words_of(list)) {
+    if (word != "true" && word != "false") refuse_filter(text, "true or false");
+    to.push_back(word == "true");
+  }
+}
+
+template <typename Enum>
+void read_words(std::string const& text, std::string const& list, std::vector<Enum>& to) {
+  for (std::string const& word : words_of(list)) {
+    auto const value = parse_word<Enum>(word);
+    if (!value) refuse_filter(text, accepted_words<Enum>());
+    to.push_back(*value);
+  }
+}
+
+/// One --fix NAME=VALUE[,VALUE...].
+void read_filter(std::string const& text, SearchFilter& filter) {
+  std::size_t const equals = text.find('=');
+  std::string const name = text.substr(0, equals);
+  std::string const list = equals == std::string::npos ? "" : text.substr(equals + 1);
+  if (words_of(list).empty()) refuse_filter(text, "NAME=VALUE, or several values with commas");
+  if (name == "tensor") {
+    read_numbers(text, list, filter.tensor);
+  } else if (name == "pipeline") {
+    read_numbers(text, list, filter.pipeline);
+  } else if (name == "data") {
+    read_numbers(text, list, filter.data);
+  } else if (name == "interleave") {
+    read_numbers(text, list, filter.interleave);
+  } else if (name == "micro") {
+    read_numbers(text, list, filter.micro);
+  } else if (name == "sequence") {
+    read_switch(text, list, filter.sequence);
+  } else if (name == "distributed_optimizer") {
+    read_switch(text, list, filter.distributed_optimizer);
+  } else if (name == "schedule") {
+    read_words(text, list, filter.schedule);
+  } else if (name == "recompute") {
+    read_words(text, list, filter.recompute);
+  } else if (name == "layout" && list == "even") {
+    filter.only_even = true;
+  } else {
+    refuse_filter(text,
+                  "tensor, pipeline, data, interleave, micro, sequence, distributed_optimizer, "
+                  "schedule, recompute = values, or layout=even");
+  }
+}
+
+void read_filters(po::variables_map const& values, SearchFilter& filter) {
+  if (values.count("fix") == 0) return;
+  for (std::string const& text : values["fix"].as<std::vector<std::string>>()) {
+    read_filter(text, filter);
+  }
+}
+
+/// Keys that the search sets itself.
+void check_override(std::string const& text) {
+  std::string const key = text.substr(0, text.find('='));
+  for (std::string_view const searched :
+       {"parallel.tensor", "parallel.pipeline", "parallel.interleave", "parallel.data",
+        "parallel.sequence", "batch", "schedule.kind", "schedule.group", "recompute", "layout",
+        "memory.distributed_optimizer"}) {
+    if (key == searched || key.starts_with(std::string{searched} + ".") || key == "parallel" ||
+        key == "schedule") {
+      throw CommandLineError{"--set: found '" + text +
+                             "', which the search decides; accepted: --fix to hold it, or another "
+                             "key"};
+    }
+  }
+}
+
+/// The run that the search varies. One sequence on one rank is legal for every model.
+RunConfig load_base(std::string const& model,
+                    std::string const& system,
+                    po::variables_map const& values) {
+  std::vector<std::string> overrides;
+  if (values.count("set") > 0) overrides = values["set"].as<std::vector<std::string>>();
+  for (std::string const& text : overrides) check_override(text);
+  auto const quoted = [](std::string const& path) {
+    return nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  return parse_run_config(
+      "model: " + quoted(model) + "\nsystem: " + quoted(system) + "\nschedule: {kind: 1f1b}\n",
+      "the command line", overrides);
+}
+
+std::int64_t read_global_batch(std::string const& text) {
+  return whole_number("--global-batch", text, 1, std::numeric_limits<int>::max());
+}
+
+}  // namespace
+
+po::options_description describe_plan_options() {
+  auto const text = [](char const* name) { return po::value<std::string>()->value_name(name); };
+  auto const texts = [](char const* name) {
+    return po::value<std::vector<std::string>>()->composing()->value_name(name);
+  };
+  po::options_description options{"options"};
+  auto add = options.add_options();
+  add("system", text("S.yaml"), "the machine");
+  add("gpus", text("N"), "accelerators to use, all of them");
+  add("global-batch", text("B"), "sequences an optimizer step");
+  add("top", text("K")->default_value("10"), "how many of the fastest plans to show");
+  add("price", text("P/gpu-hour"), "what a GPU costs an hour, e.g. 2.5/gpu-hour");
+  add("tokens", text("T"), "tokens to train on, e.g. 300e9: days, and money with --price");
+  add("fix", texts("NAME=VALUE,..."),
+      "only plans with these values of tensor, pipeline, data, interleave, micro, sequence, "
+      "distributed_optimizer, schedule or recompute (none, selective, uniform, block, per_stage, "
+      "window), or layout=even; may be repeated");
+  add("set", texts("KEY=VALUE"),
+      "override a key that is not searched, e.g. --set memory.reserve=4GiB; may be repeated");
+  add("exhaustive", "simulate every plan, dismiss none by bounds");
+  add("jobs", text("J"), "threads (default: all cores)");
+  add("output,o", text("BEST.yaml"), "write the best plan as a run file");
+  add("json", "print one JSON document");
+  add("help,h", "print this");
+  return options;
+}
+
+PlanOptions read_plan_options(po::variables_map const& values,
+                              std::vector<std::string> const& positional) {
+  if (positional.size() != 1) {
+    throw CommandLineError{"MODEL: found " + std::to_string(positional.size()) +
+                           " files; accepted: one model file"};
+  }
+  PlanOptions options;
+  SearchRequest& request = options.request;
+  std::string const system = needed(values, "system");
+  request.gpus = whole_number("--gpus", needed(values, "gpus"), 1, most_ranks);
+  request.global_batch = read_global_batch(needed(values, "global-batch"));
+  request.top = whole_number("--top", values["top"].as<std::string>(), 1, 1000);
+  request.exhaustive = values.count("exhaustive") > 0;
+  int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  request.jobs = values.count("jobs") > 0
+                     ? whole_number("--jobs", values["jobs"].as<std::string>(), 1, 1024)
+                     : cores;
+  read_filters(values, request.filter);
+  if (values.count("price") > 0) options.price = read_price(values["price"].as<std::string>());
+  if (values.count("tokens") > 0) {
+    options.tokens = number_from_zero("--tokens", values["tokens"].as<std::string>());
+  }
+  options.json = values.count("json") > 0;
+  if (values.count("output") > 0) options.output = values["output"].as<std::string>();
+  RunConfig base = load_base(positional.front(), system, values);
+  request.base = std::move(base.training);
+  request.system = std::move(base.system);
+  options.warnings = std::move(base.warnings);
+  if (!request.system.validated) {
+    options.warnings.push_back("system '" + request.system.name +
+                               "' is not validated: its constants are public numbers and guesses "
+                               "that no measurement was held against");
+  }
+  return options;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libsim/search/search_request.hpp"
+
+namespace stagecraft {
+
+/// What `stagecraft plan` is asked for.
+struct PlanOptions {
+  SearchRequest request;
+  std::vector<std::string> warnings;
+  bool json = false;
+  std::optional<double> price;   ///< of one GPU for an hour, in the user's currency
+  std::optional<double> tokens;  ///< to train on
+  std::optional<std::filesystem::path> output;
+};
+
+/// The options of the command, as --help prints them.
+boost::program_options::options_description describe_plan_options();
+
+/// Reads the command line, and the files that it names.
+/// \throws CommandLineError, ConfigError
+PlanOptions read_plan_options(boost::program_options::variables_map const& values,
+                              std::vector<std::string> const& positional);
+
+}  // namespace stagecraft

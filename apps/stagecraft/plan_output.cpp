@@ -1,0 +1,209 @@
+#include "apps/stagecraft/plan_output.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "libsim/import/megatron_flags.hpp"
+#include "libsim/model/model_words.hpp"
+#include "libsim/plan/training_words.hpp"
+#include "libsim/report/text_table.hpp"
+#include "libsim/run/run_config.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr double seconds_a_day = 86400;
+
+/// How long training on all tokens takes.
+std::optional<double> days_of(FoundPlan const& plan, PlanOptions const& options) {
+  if (!options.tokens) return std::nullopt;
+  return *options.tokens / plan.simulation.tokens_per_second / seconds_a_day;
+}
+
+/// What it costs: all tokens, or without them an iteration.
+std::optional<double> cost_of(FoundPlan const& plan, PlanOptions const& options) {
+  if (!options.price) return std::nullopt;
+  double const seconds = options.tokens ? *days_of(plan, options) * seconds_a_day
+                                        : to_seconds(plan.simulation.iteration);
+  return *options.price * options.request.gpus * seconds / 3600;
+}
+
+std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options) {
+  return options.request.system.accelerator.memory.value.count() -
+         plan.config.memory.reserve.count() - plan.peak();
+}
+
+std::string text_of(RecomputePolicy const& policy) {
+  std::string text{word_of(policy.granularity)};
+  if (policy.granularity == RecomputeGranularity::full) {
+    if (policy.method == RecomputeMethod::block) {
+      text += " first " + std::to_string(policy.layers);
+    } else if (policy.layers > 1) {
+      text += " by " + std::to_string(policy.layers);
+    }
+  }
+  if (policy.store_microbatches.count > 0) {
+    text += " +" + std::to_string(policy.store_microbatches.count);
+  }
+  return text;
+}
+
+/// The policies of all stages, those in a row that are equal written once.
+std::string recompute_text(TrainingConfig const& config) {
+  std::vector<RecomputePolicy> const& policies = config.recompute;
+  std::string text;
+  for (std::size_t first = 0; first < policies.size();) {
+    std::size_t end = first + 1;
+    while (end < policies.size() && policies[end] == policies[first]) ++end;
+    if (!text.empty()) text += "; ";
+    if (policies.size() > 1) {
+      text += std::to_string(first) + (end - first > 1 ? "-" + std::to_string(end - 1) : "") + " ";
+    }
+    text += text_of(policies[first]);
+    first = end;
+  }
+  constexpr std::size_t longest = 44;
+  if (text.size() <= longest) return text;
+  std::size_t const cut = text.rfind("; ", longest);
+  return text.substr(0, cut == std::string::npos ? longest : cut) + "; ...";
+}
+
+std::string layout_text(TrainingConfig const& config) {
+  if (config.layout.kind == LayerSplit::Kind::even) return "even";
+  return std::to_string(config.layout.first.value_or(0)) + ".." +
+         std::to_string(config.layout.last.value_or(0));
+}
+
+std::string plan_table(std::vector<FoundPlan> const& plans, PlanOptions const& options) {
+  std::vector<TextTable::Column> columns{{"#"},
+                                         {"s"},
+                                         {"MFU %"},
+                                         {"peak GiB"},
+                                         {"free"},
+                                         {"t"},
+                                         {"SP", Align::left},
+                                         {"p"},
+                                         {"m"},
+                                         {"d"},
+                                         {"b"},
+                                         {"schedule", Align::left},
+                                         {"layout", Align::left},
+                                         {"optim", Align::left}};
+  if (options.tokens) columns.push_back({"days"});
+  if (options.price) columns.push_back({options.tokens ? "cost" : "cost an iteration"});
+  columns.push_back({"recompute by stage", Align::left});
+  TextTable table{columns};
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    FoundPlan const& plan = plans[i];
+    ParallelLayout const& parallel = plan.config.parallel;
+    std::vector<std::string> cells{std::to_string(i + 1),
+                                   decimals(to_seconds(plan.simulation.iteration), 3),
+                                   decimals(100 * plan.simulation.mfu, 1),
+                                   gibibytes(plan.peak()),
+                                   gibibytes(headroom_of(plan, options)),
+                                   std::to_string(parallel.tensor),
+                                   parallel.sequence ? "yes" : "no",
+                                   std::to_string(parallel.pipeline),
+                                   std::to_string(parallel.interleave),
+                                   std::to_string(parallel.data),
+                                   std::to_string(plan.config.batch.micro),
+                                   std::string{word_of(plan.config.schedule.kind)},
+                                   layout_text(plan.config),
+                                   plan.config.memory.distributed_optimizer ? "sharded" : "whole"};
+    if (auto const days = days_of(plan, options)) cells.push_back(decimals(*days, 2));
+    if (auto const cost = cost_of(plan, options)) cells.push_back(decimals(*cost, 2));
+    cells.push_back(recompute_text(plan.config));
+    table.add_row(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string counts_text(SearchResult const& result, PlanOptions const& options, double seconds) {
+  double const rate = static_cast<double>(result.considered) / seconds / options.request.jobs;
+  return std::to_string(result.considered) + " plans considered in " + decimals(seconds, 2) +
+         " s (" + decimals(rate, 0) +
+         " a second and thread): " + std::to_string(result.dismissed_by_memory) + " cannot fit, " +
+         std::to_string(result.dismissed_by_bound) + " cannot be among the best, " +
+         std::to_string(result.simulated) + " simulated\n";
+}
+
+nlohmann::ordered_json entry(FoundPlan const& plan, PlanOptions const& options) {
+  nlohmann::ordered_json json;
+  json["config"] = to_json(RunConfig{plan.config, options.request.system, {}});
+  json["iteration_seconds"] = to_seconds(plan.simulation.iteration);
+  json["peak_bytes"] = plan.peak();
+  json["headroom_bytes"] = headroom_of(plan, options);
+  json["mfu"] = plan.simulation.mfu;
+  json["tokens_per_second"] = plan.simulation.tokens_per_second;
+  auto const optional = [](std::optional<double> const& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+  };
+  json["days"] = optional(days_of(plan, options));
+  json["cost"] = optional(cost_of(plan, options));
+  json["megatron_flags"] = megatron_flags(plan.config);
+  json["megatron_gaps"] = megatron_gaps(plan.config);
+  return json;
+}
+
+nlohmann::ordered_json entries(std::vector<FoundPlan> const& plans, PlanOptions const& options) {
+  auto list = nlohmann::ordered_json::array();
+  for (FoundPlan const& plan : plans) list.push_back(entry(plan, options));
+  return list;
+}
+
+}  // namespace
+
+std::string plan_tables(SearchResult const& result, PlanOptions const& options, double seconds) {
+  FoundPlan const& best = result.best.front();
+  std::string text = counts_text(result, options, seconds);
+  text +=
+      "\nfastest plans that fit (t tensor, SP sequence parallelism, p pipeline, m chunks a "
+      "stage, d data, b microbatch)\n";
+  text += plan_table(result.best, options);
+  text += "\ntime against memory: no other plan is both faster and smaller (up to " +
+          decimals(front_reach, 1) + " times the best's time)\n";
+  text += plan_table(result.front, options);
+  text += "\nMegatron-LM flags of the best:\n" + megatron_flags(best.config) + "\n";
+  for (std::string const& gap : megatron_gaps(best.config))
+    text += "not in these flags: " + gap + "\n";
+  return text;
+}
+
+nlohmann::ordered_json to_json(SearchResult const& result,
+                               PlanOptions const& options,
+                               double seconds) {
+  return {{"considered", result.considered},
+          {"simulated", result.simulated},
+          {"dismissed_by_memory", result.dismissed_by_memory},
+          {"dismissed_by_bound", result.dismissed_by_bound},
+          {"seconds", seconds},
+          {"jobs", options.request.jobs},
+          {"best", entries(result.best, options)},
+          {"pareto", entries(result.front, options)}};
+}
+
+std::string near_miss_text(SearchResult const& result, PlanOptions const& options) {
+  std::string text = "nothing fits: of " + std::to_string(result.considered) + " plans for " +
+                     std::to_string(options.request.gpus) + " x " +
+                     options.request.system.accelerator.name;
+  if (!result.closest) return text + ", none was found to come close";
+  NearMiss const& miss = *result.closest;
+  std::vector<RecomputePolicy> const policies{policy_of(miss.policy)};
+  TrainingConfig const config =
+      make_config(options.request, miss.arrangement, policies, miss.distributed_optimizer);
+  return text + " the closest holds " + gibibytes(miss.excess) + " GiB too much on stage " +
+         std::to_string(miss.stage) + " (" +
+         gibibytes(options.request.system.accelerator.memory.value.count()) + " GiB less " +
+         gibibytes(config.memory.reserve.count()) + " of reserve): tensor " +
+         std::to_string(config.parallel.tensor) +
+         (config.parallel.sequence ? " with sequence parallelism" : "") + ", pipeline " +
+         std::to_string(config.parallel.pipeline) + " x " +
+         std::to_string(config.parallel.interleave) + ", data " +
+         std::to_string(config.parallel.data) + ", microbatch " +
+         std::to_string(config.batch.micro) + ", " + std::string{word_of(config.schedule.kind)} +
+         ", recompute " + recompute_text(config) + ", optimizer state " +
+         (miss.distributed_optimizer ? "sharded" : "not sharded");
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,46 @@
+#include "apps/stagecraft/progress_bar.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "libsim/report/text_table.hpp"
+
+namespace stagecraft {
+
+ProgressBar::ProgressBar() : is_on_terminal_{isatty(STDERR_FILENO) == 1} {}
+
+ProgressBar::~ProgressBar() {
+  if (is_shown_) std::cerr << "\r\x1b[K" << std::flush;
+}
+
+void ProgressBar::show(std::string const& part,
+                       double done,
+                       double count,
+                       std::string const& unit) {
+  if (!is_on_terminal_) return;
+  Clock::time_point const now = Clock::now();
+  if (part != part_) {
+    part_ = part;
+    begin_ = now;
+    first_count_ = count;
+  } else if (now - shown_at_ < std::chrono::milliseconds{100}) {
+    return;
+  }
+  shown_at_ = now;
+  constexpr int width = 24;
+  int const filled = std::clamp(static_cast<int>(done * width), 0, width);
+  double const seconds = std::chrono::duration<double>(now - begin_).count();
+  std::string line = part + " [" + std::string(static_cast<std::size_t>(filled), '#') +
+                     std::string(static_cast<std::size_t>(width - filled), '.') + "] " +
+                     decimals(100 * done, 0) + " %";
+  if (seconds > 0.2 && done > 0) {
+    line += ", " + decimals((count - first_count_) / seconds, 0) + " " + unit + "/s, " +
+            decimals(seconds / done - seconds, 0) + " s left";
+  }
+  std::cerr << '\r' << line << "\x1b[K" << std::flush;
+  is_shown_ = true;
+}
+
+}  // namespace stagecraft

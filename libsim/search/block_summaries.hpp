@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "libsim/cost/cost_model.hpp"
+#include "libsim/model/blocks.hpp"
+#include "libsim/search/search_request.hpp"
+#include "libsim/search/search_space.hpp"
+
+namespace stagecraft {
+
+/// Time and memory of a pass through some blocks: what a WorkProfile holds, without categories.
+struct PassSummary {
+  std::int64_t picoseconds = 0;
+  std::int64_t net = 0;   ///< bytes more at its end than at its start
+  std::int64_t peak = 0;  ///< most bytes above its start
+
+  /// Continues with `next`.
+  PassSummary& operator+=(PassSummary const& next);
+  /// The same `times` times in a row.
+  PassSummary repeated(std::int64_t times) const;
+};
+
+/// A run of blocks, both passes.
+struct PieceSummary {
+  PassSummary forward;
+  PassSummary backward;
+
+  /// Followed, in model order, by `next`.
+  PieceSummary& operator+=(PieceSummary const& next);
+  PieceSummary repeated(std::int64_t times) const;
+  std::int64_t picoseconds() const { return forward.picoseconds + backward.picoseconds; }
+};
+
+/// Which blocks stand at the ends of a chunk besides its layers.
+struct ChunkEnds {
+  bool embedding = false;
+  bool head = false;
+  bool head_shares_weight = false;
+};
+
+/// Builds and prices each block of one shape once.
+class BlockSummaries {
+ public:
+  /// `request` must outlive this object.
+  BlockSummaries(SearchRequest const& request, ShapeChoice const& shape);
+  BlockSummaries(BlockSummaries const&) = delete;  // the cost model refers to the configuration
+  BlockSummaries(BlockSummaries&&) = delete;
+  BlockSummaries& operator=(BlockSummaries const&) = delete;
+  BlockSummaries& operator=(BlockSummaries&&) = delete;
+  ~BlockSummaries() = default;
+
+  /// A chunk of so many layers under a policy. Pre: the policy is none, selective, uniform or
+  /// block.
+  PieceSummary chunk(std::int64_t layers, PolicyCode policy, ChunkEnds ends);
+
+ private:
+  PieceSummary layers(std::int64_t count, PolicyCode policy);
+  PieceSummary const& group(int layers, RecomputeKind kind);
+  PieceSummary summarize(BlockProgram const& block) const;
+
+  TrainingConfig config_;
+  BlockShape shape_;
+  CostModel cost_;
+  bool has_inputs_;
+  PieceSummary inputs_;
+  PieceSummary embedding_;
+  PieceSummary head_;
+  PieceSummary shared_head_;
+  std::map<std::pair<RecomputeKind, int>, PieceSummary> groups_;
+};
+
+}  // namespace stagecraft

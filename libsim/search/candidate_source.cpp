@@ -1,0 +1,231 @@
+#include "libsim/search/candidate_source.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "libsim/plan/message_buffers.hpp"
+#include "libsim/plan/training_plan.hpp"
+#include "libsim/search/recompute_choice.hpp"
+
+namespace stagecraft {
+namespace {
+
+MessageSizes message_sizes(TrainingConfig const& config) {
+  TrainingPlan plan;
+  plan.config = config;
+  plan.shape = block_shape(config);
+  return {message_buffer_bytes(plan, MessageBuffer::whole).count(),
+          message_buffer_bytes(plan, MessageBuffer::piece).count()};
+}
+
+/// Goes through the policies of one arrangement and one kind of optimizer.
+class PolicyRound {
+ public:
+  PolicyRound(SearchRequest const& request,
+              RecomputeChoices const& choices,
+              std::vector<StageMoments> const& moments,
+              MessageTimes const& messages,
+              RoleFacts const& facts,
+              std::int64_t room,
+              Candidate const& made,
+              Candidates& found)
+      : request_{request},
+        choices_{choices},
+        moments_{moments},
+        messages_{messages},
+        facts_{facts},
+        room_{room},
+        made_{made},
+        found_{found},
+        times_(static_cast<std::size_t>(choices.stages())) {}
+
+  void run() {
+    for (std::size_t i = 0; i < choices_.policies().size(); ++i) {
+      if (is_wanted(choices_.policies()[i].kind)) add_uniform(i);
+    }
+    if (is_wanted(RecomputeKind::per_stage)) add_least_recompute();
+    if (is_wanted(RecomputeKind::window) && !fits_without_recompute()) {
+      add_window(0, RecomputeKind::selective);
+      add_window(1, RecomputeKind::uniform);
+    }
+  }
+
+ private:
+  bool is_wanted(RecomputeKind kind) const { return allows(request_.filter.recompute, kind); }
+  StageFacts const& facts(int stage) const {
+    return facts_[static_cast<std::size_t>(role_of(stage, choices_.stages()))];
+  }
+  StageTimes& times(int stage) { return times_[static_cast<std::size_t>(stage)]; }
+  std::int64_t excess(int stage, std::size_t policy) const {
+    return facts(stage).resident + choices_.held(stage, policy) - room_;
+  }
+  bool fits_without_recompute() const {
+    for (int stage = 0; stage < choices_.stages(); ++stage) {
+      if (excess(stage, 0) > 0) return false;
+    }
+    return true;
+  }
+
+  void add(Candidate made, std::int64_t most_excess) {
+    made.bound = iteration_bound(times_, moments_, messages_);
+    made.peak = most_excess + request_.system.accelerator.memory.value.count() -
+                request_.base.memory.reserve.count();
+    // The reader of a run refuses it: its times could not be counted.
+    if (made.bound > longest_) return;
+    ++found_.considered;
+    found_.plans.push_back(made);
+  }
+
+  void add_uniform(std::size_t policy) {
+    std::int64_t most = std::numeric_limits<std::int64_t>::min();
+    int fullest = 0;
+    for (int stage = 0; stage < choices_.stages(); ++stage) {
+      std::int64_t const over = excess(stage, policy);
+      if (over > most) fullest = stage;
+      most = std::max(most, over);
+    }
+    Candidate made = made_;
+    made.policy = choices_.policies()[policy];
+    if (most > 0 && !request_.exhaustive) {
+      ++found_.considered;
+      ++found_.dismissed_by_memory;
+      if (!found_.closest || most < found_.closest->excess) {
+        found_.closest = NearMiss{found_.arrangements.back(), made.policy,
+                                  made.distributed_optimizer, fullest, most};
+      }
+      return;
+    }
+    for (int stage = 0; stage < choices_.stages(); ++stage) {
+      times(stage) = choices_.times(stage, policy, facts(stage));
+    }
+    add(made, most);
+  }
+
+  void add_least_recompute() {
+    std::vector<PolicyCode> codes;
+    std::int64_t most = std::numeric_limits<std::int64_t>::min();
+    bool is_uniform = true;
+    std::size_t first = 0;
+    for (int stage = 0; stage < choices_.stages(); ++stage) {
+      auto const policy = choices_.least_recompute(stage, room_ - facts(stage).resident);
+      if (!policy) return;
+      if (stage == 0) first = *policy;
+      is_uniform = is_uniform && *policy == first;
+      most = std::max(most, excess(stage, *policy));
+      times(stage) = choices_.times(stage, *policy, facts(stage));
+      codes.push_back(choices_.policies()[*policy]);
+    }
+    if (is_uniform) return;  // has been added
+    Candidate made = made_;
+    made.policy = {RecomputeKind::per_stage, 0};
+    made.stages = static_cast<std::int32_t>(found_.stage_policies.size());
+    found_.stage_policies.push_back(std::move(codes));
+    add(made, most);
+  }
+
+  void add_window(std::int16_t code, RecomputeKind beside) {
+    auto const& policies = choices_.policies();
+    PolicyCode const wanted{beside, static_cast<std::int16_t>(beside == RecomputeKind::uniform)};
+    auto const policy = static_cast<std::size_t>(
+        std::find(policies.begin(), policies.end(), wanted) - policies.begin());
+    std::int64_t most = std::numeric_limits<std::int64_t>::min();
+    bool stores = false;
+    for (int stage = 0; stage < choices_.stages(); ++stage) {
+      if (excess(stage, policy) > 0) return;
+      std::int64_t const resident = facts(stage).resident;
+      int const stored = choices_.most_stored(stage, policy, room_ - resident);
+      stores = stores || stored > 0;
+      most = std::max(most, resident + choices_.least_held_with_window(stage, policy) - room_);
+      times(stage) = choices_.window_times(stage, policy, stored, facts(stage));
+    }
+    if (!stores) return;
+    Candidate made = made_;
+    made.policy = {RecomputeKind::window, code};
+    add(made, most);
+  }
+
+  static constexpr double longest_ = 9e18;  ///< picoseconds
+  SearchRequest const& request_;
+  RecomputeChoices const& choices_;
+  std::vector<StageMoments> const& moments_;
+  MessageTimes const& messages_;
+  RoleFacts const& facts_;
+  std::int64_t room_;
+  Candidate const& made_;
+  Candidates& found_;
+  std::vector<StageTimes> times_;
+};
+
+}  // namespace
+
+void Candidates::append(Candidates&& next) {
+  auto const arrangement = static_cast<std::int32_t>(arrangements.size());
+  auto const stages = static_cast<std::int32_t>(stage_policies.size());
+  for (Candidate& plan : next.plans) {
+    plan.arrangement += arrangement;
+    if (plan.stages >= 0) plan.stages += stages;
+    plans.push_back(plan);
+  }
+  std::move(next.arrangements.begin(), next.arrangements.end(), std::back_inserter(arrangements));
+  std::move(next.stage_policies.begin(), next.stage_policies.end(),
+            std::back_inserter(stage_policies));
+  considered += next.considered;
+  dismissed_by_memory += next.dismissed_by_memory;
+  if (next.closest && (!closest || next.closest->excess < closest->excess)) closest = next.closest;
+}
+
+CandidateSource::CandidateSource(SearchRequest const& request)
+    : request_{request},
+      room_{request.system.accelerator.memory.value.count() - request.base.memory.reserve.count() -
+            request.system.calibration.workspace.value.count()},
+      facts_{request} {}
+
+Candidates CandidateSource::of(ShapeChoice const& shape) {
+  Candidates found;
+  BlockSummaries blocks{request_, shape};
+  for (ScheduleChoice const& schedule : schedule_choices(request_, shape)) {
+    std::shared_ptr<std::vector<StageMoments> const> moments;
+    for (LayerShares const& shares : share_choices(request_, schedule)) {
+      Arrangement const& arrangement = found.arrangements.emplace_back(shape, schedule, shares);
+      TrainingConfig const config = make_config(request_, arrangement, {RecomputePolicy{}}, false);
+      if (!moments) moments = moments_.of(config);
+      MessageTimes const messages{request_, arrangement};
+      RecomputeChoices const choices{arrangement,
+                                     blocks,
+                                     *moments,
+                                     message_sizes(config),
+                                     config.model.tied_embeddings,
+                                     microbatches(config)};
+      for (bool const distributed : {false, true}) {
+        if ((distributed && schedule.data == 1) ||
+            !allows(request_.filter.distributed_optimizer, distributed)) {
+          continue;
+        }
+        Candidate made;
+        made.arrangement = static_cast<std::int32_t>(found.arrangements.size()) - 1;
+        made.distributed_optimizer = distributed;
+        RoleFacts const facts = facts_.of(arrangement, distributed);
+        PolicyRound{request_, choices, *moments, messages, facts, room_, made, found}.run();
+      }
+    }
+  }
+  return found;
+}
+
+TrainingConfig config_of(SearchRequest const& request,
+                         Candidates const& candidates,
+                         Candidate const& plan) {
+  std::vector<RecomputePolicy> policies;
+  if (plan.stages < 0) {
+    policies.push_back(policy_of(plan.policy));
+  } else {
+    for (PolicyCode const code : candidates.stage_policies[static_cast<std::size_t>(plan.stages)]) {
+      policies.push_back(policy_of(code));
+    }
+  }
+  return make_config(request, candidates.arrangements[static_cast<std::size_t>(plan.arrangement)],
+                     std::move(policies), plan.distributed_optimizer);
+}
+
+}  // namespace stagecraft

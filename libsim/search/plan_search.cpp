@@ -1,0 +1,213 @@
+#include "libsim/search/plan_search.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "libsim/engine/prediction.hpp"
+#include "libsim/engine/store_window.hpp"
+#include "libsim/search/candidate_source.hpp"
+#include "libsim/search/parallel_for.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// A simulated plan that fits.
+struct Outcome {
+  SimTime iteration{0};
+  std::int64_t peak = 0;
+  std::size_t plan = 0;  ///< of Candidates::plans
+
+  friend auto operator<=>(Outcome const&, Outcome const&) = default;
+};
+
+/// What simulating a candidate gave.
+struct Trial {
+  Outcome outcome;
+  bool fits = false;
+  bool is_double = false;  ///< a window that stores nothing is the plan beside it
+};
+
+/// The outcomes so far, as far as they can belong to the answer.
+class Standings {
+ public:
+  explicit Standings(int top) : top_{static_cast<std::size_t>(top)} {}
+
+  void add(Outcome const& outcome) {
+    best_.insert(std::upper_bound(best_.begin(), best_.end(), outcome), outcome);
+    if (best_.size() > top_) best_.pop_back();
+    auto const after = std::upper_bound(front_.begin(), front_.end(), outcome);
+    if (after != front_.begin() && std::prev(after)->peak <= outcome.peak) return;
+    auto const end = std::find_if(after, front_.end(),
+                                  [&](Outcome const& other) { return other.peak < outcome.peak; });
+    front_.insert(front_.erase(after, end), outcome);
+  }
+
+  /// Whether a plan of which only this is known could belong to the answer.
+  bool may_belong(Candidate const& plan) const {
+    if (best_.size() < top_ || plan.bound <= picoseconds(best_.back())) return true;
+    if (plan.bound > front_reach * picoseconds(best_.front())) return false;
+    auto const slower = std::partition_point(
+        front_.begin(), front_.end(),
+        [&](Outcome const& outcome) { return picoseconds(outcome) <= plan.bound; });
+    return slower == front_.begin() || std::prev(slower)->peak > plan.peak;
+  }
+  /// Bounds above this cannot.
+  double last_bound() const {
+    if (best_.size() < top_) return std::numeric_limits<double>::infinity();
+    return std::max(picoseconds(best_.back()), front_reach * picoseconds(best_.front()));
+  }
+
+  std::vector<Outcome> const& best() const { return best_; }
+  std::vector<Outcome> front() const {
+    std::vector<Outcome> near = front_;
+    if (!best_.empty()) {
+      std::erase_if(near, [&](Outcome const& outcome) {
+        return picoseconds(outcome) > front_reach * picoseconds(best_.front());
+      });
+    }
+    return near;
+  }
+
+ private:
+  static double picoseconds(Outcome const& outcome) {
+    return static_cast<double>(outcome.iteration.count());
+  }
+
+  std::size_t top_;
+  std::vector<Outcome> best_;
+  std::vector<Outcome> front_;  ///< by ascending time, and so by descending peak
+};
+
+class Search {
+ public:
+  explicit Search(SearchRequest const& request)
+      : request_{request}, source_{request}, standings_{request.top} {}
+
+  SearchResult run() {
+    gather();
+    simulate_promising();
+    result_.dismissed_by_memory = candidates_.dismissed_by_memory;
+    result_.dismissed_by_bound =
+        static_cast<std::int64_t>(candidates_.plans.size()) - result_.simulated - doubles_;
+    result_.considered = candidates_.considered - doubles_;
+    for (Outcome const& outcome : standings_.best()) result_.best.push_back(found(outcome));
+    for (Outcome const& outcome : standings_.front()) result_.front.push_back(found(outcome));
+    if (result_.best.empty()) result_.closest = candidates_.closest;
+    return std::move(result_);
+  }
+
+ private:
+  void report(bool is_simulating, double done) const {
+    request_.progress({is_simulating, done, candidates_.considered, result_.simulated});
+  }
+
+  /// Gives every plan its bounds.
+  void gather() {
+    std::vector<ShapeChoice> const shapes = shape_choices(request_);
+    constexpr std::size_t batch = 16;
+    for (std::size_t first = 0; first < shapes.size(); first += batch) {
+      std::vector<Candidates> parts(std::min(batch, shapes.size() - first));
+      parallel_for(request_.jobs, parts.size(),
+                   [&](std::size_t i) { parts[i] = source_.of(shapes[first + i]); });
+      for (Candidates& part : parts) candidates_.append(std::move(part));
+      report(false, static_cast<double>(first + parts.size()) / static_cast<double>(shapes.size()));
+    }
+  }
+
+  void simulate_promising() {
+    std::vector<Candidate> const& plans = candidates_.plans;
+    std::vector<std::uint32_t> heap(plans.size());
+    for (std::size_t i = 0; i < heap.size(); ++i) heap[i] = static_cast<std::uint32_t>(i);
+    auto const is_later = [&](std::uint32_t a, std::uint32_t b) {
+      return plans[a].bound != plans[b].bound ? plans[a].bound > plans[b].bound : a > b;
+    };
+    std::make_heap(heap.begin(), heap.end(), is_later);
+    double const first_bound = heap.empty() ? 0 : plans[heap.front()].bound;
+    constexpr std::size_t batch_size = 32;
+    std::vector<std::uint32_t> batch;
+    while (!heap.empty()) {
+      std::uint32_t const next = heap.front();
+      double const bound = plans[next].bound;
+      if (!request_.exhaustive && bound > standings_.last_bound()) break;
+      std::pop_heap(heap.begin(), heap.end(), is_later);
+      heap.pop_back();
+      if (request_.exhaustive || standings_.may_belong(plans[next])) batch.push_back(next);
+      if (batch.size() < batch_size && !heap.empty()) continue;
+      simulate(batch);
+      batch.clear();
+      double const done =
+          request_.exhaustive
+              ? 1 - static_cast<double>(heap.size()) / static_cast<double>(plans.size())
+              : (bound - first_bound) / (standings_.last_bound() - first_bound);
+      report(true, std::clamp(done, 0.0, 1.0));
+    }
+    simulate(batch);
+  }
+
+  void simulate(std::vector<std::uint32_t> const& batch) {
+    std::vector<Trial> trials(batch.size());
+    parallel_for(request_.jobs, batch.size(),
+                 [&](std::size_t i) { trials[i] = attempt(batch[i]); });
+    for (Trial const& trial : trials) {
+      if (trial.is_double) {
+        ++doubles_;
+        continue;
+      }
+      ++result_.simulated;
+      if (trial.fits) standings_.add(trial.outcome);
+    }
+  }
+
+  Trial attempt(std::size_t plan) const {
+    TrainingConfig const config = config_of(plan);
+    Trial trial{.outcome = {.plan = plan}};
+    bool const has_window = candidates_.plans[plan].policy.kind == RecomputeKind::window;
+    trial.is_double = has_window && std::all_of(config.recompute.begin(), config.recompute.end(),
+                                                [](auto const& policy) {
+                                                  return policy.store_microbatches.count == 0;
+                                                });
+    if (trial.is_double) return trial;
+    Prediction const prediction = predict(config, request_.system);
+    trial.outcome.iteration = prediction.iteration;
+    for (StagePrediction const& stage : prediction.stages) {
+      trial.outcome.peak = std::max(trial.outcome.peak, stage.peak());
+    }
+    trial.fits = trial.outcome.peak + config.memory.reserve.count() <=
+                 request_.system.accelerator.memory.value.count();
+    return trial;
+  }
+
+  TrainingConfig config_of(std::size_t number) const {
+    return resolve_store_windows(
+        stagecraft::config_of(request_, candidates_, candidates_.plans[number]), request_.system);
+  }
+
+  FoundPlan found(Outcome const& outcome) const {
+    FoundPlan plan{.config = config_of(outcome.plan), .simulation = {}};
+    plan.simulation = stagecraft::simulate(make_plan(plan.config), request_.system);
+    if (plan.simulation.iteration != outcome.iteration || plan.peak() != outcome.peak) {
+      throw std::logic_error{"a prediction differs from the simulation of its plan"};
+    }
+    return plan;
+  }
+
+  SearchRequest const& request_;
+  CandidateSource source_;
+  Candidates candidates_;
+  Standings standings_;
+  SearchResult result_;
+  std::int64_t doubles_ = 0;
+};
+
+}  // namespace
+
+std::int64_t FoundPlan::peak() const {
+  std::int64_t most = 0;
+  for (StageResult const& stage : simulation.stages) most = std::max(most, stage.peak());
+  return most;
+}
+
+SearchResult search_plans(SearchRequest const& request) { return Search{request}.run(); }
+
+}  // namespace stagecraft

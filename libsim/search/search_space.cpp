@@ -1,0 +1,194 @@
+#include "libsim/search/search_space.hpp"
+
+#include <algorithm>
+
+#include "libsim/plan/training_config_checks.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::vector<std::int64_t> divisors(std::int64_t number) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t i = 1; i <= number / i; ++i) {
+    if (number % i != 0) continue;
+    found.push_back(i);
+    if (i != number / i) found.push_back(number / i);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+/// A run of the shape on one stage with one microbatch: what of a shape can be illegal shows there.
+TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shape) {
+  TrainingConfig config = request.base;
+  config.parallel.tensor = shape.tensor;
+  config.parallel.sequence = shape.sequence;
+  config.batch = {.global = shape.micro, .micro = shape.micro};
+  return config;
+}
+
+bool is_legal(TrainingConfig const& config) { return problems_of(config).empty(); }
+
+/// Uneven shares: for each size of a middle stage that leaves the ends no more than that.
+void append_uneven(std::vector<LayerShares>& shares,
+                   std::int64_t layers,
+                   std::int64_t p,
+                   std::int64_t v) {
+  std::int64_t const least = v == 1 ? 0 : v;
+  auto const add = [&](std::int64_t first, std::int64_t middle, std::int64_t last) {
+    LayerShares const made{{first, middle, last}};
+    if (first != last || (p > 2 && first != middle)) shares.push_back(made);
+  };
+  if (p == 2) {
+    for (std::int64_t first = least; first <= layers - least; first += v) {
+      if ((layers - first) % v == 0) add(first, 0, layers - first);
+    }
+    return;
+  }
+  for (std::int64_t middle = v; middle * (p - 2) <= layers; middle += v) {
+    std::int64_t const ends = layers - middle * (p - 2);
+    for (std::int64_t first = least; first <= std::min(middle, ends - least); first += v) {
+      std::int64_t const last = ends - first;
+      if (last <= middle && last % v == 0) add(first, middle, last);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<ShapeChoice> shape_choices(SearchRequest const& request) {
+  std::vector<ShapeChoice> shapes;
+  SearchFilter const& filter = request.filter;
+  for (std::int64_t const t : divisors(request.gpus)) {
+    if (!allows(filter.tensor, static_cast<int>(t))) continue;
+    for (bool const sequence : {false, true}) {
+      if (!allows(filter.sequence, sequence) || (sequence && t == 1)) continue;
+      for (std::int64_t const micro : divisors(request.global_batch)) {
+        ShapeChoice const shape{static_cast<int>(t), sequence, micro};
+        bool const is_wanted = micro <= (std::int64_t{1} << 20) && allows(filter.micro, micro);
+        if (is_wanted && is_legal(shape_probe(request, shape))) shapes.push_back(shape);
+      }
+    }
+  }
+  return shapes;
+}
+
+std::vector<ScheduleChoice> schedule_choices(SearchRequest const& request,
+                                             ShapeChoice const& shape) {
+  std::vector<ScheduleChoice> choices;
+  SearchFilter const& filter = request.filter;
+  std::int64_t const layers = request.base.model.layers;
+  std::int64_t const rest = request.gpus / shape.tensor;
+  auto const add = [&](ScheduleChoice const& choice) {
+    if (!allows(filter.schedule, choice.kind) || !allows(filter.interleave, choice.interleave))
+      return;
+    auto const shares = share_choices(request, choice);
+    if (shares.empty()) return;
+    if (is_legal(
+            make_config(request, {shape, choice, shares.front()}, {RecomputePolicy{}}, false))) {
+      choices.push_back(choice);
+    }
+  };
+  for (std::int64_t const p : divisors(rest)) {
+    std::int64_t const d = rest / p;
+    if (request.global_batch % (d * shape.micro) != 0 || p > layers + 2 ||
+        !allows(filter.pipeline, static_cast<int>(p)) ||
+        !allows(filter.data, static_cast<int>(d))) {
+      continue;
+    }
+    std::int64_t const n = request.global_batch / (d * shape.micro);
+    ScheduleChoice choice{static_cast<int>(p), static_cast<int>(d), 1, ScheduleKind::one_f_one_b};
+    add(choice);
+    if (p == 1) continue;
+    choice.kind = ScheduleKind::gpipe;
+    add(choice);
+    choice.kind = ScheduleKind::interleaved;
+    for (std::int64_t v = 2; v * p <= layers && n % p == 0; ++v) {
+      choice.interleave = static_cast<int>(v);
+      add(choice);
+    }
+  }
+  return choices;
+}
+
+std::vector<LayerShares> share_choices(SearchRequest const& request,
+                                       ScheduleChoice const& schedule) {
+  std::vector<LayerShares> shares;
+  std::int64_t const layers = request.base.model.layers;
+  std::int64_t const p = schedule.pipeline;
+  std::int64_t const v = schedule.interleave;
+  if (layers % (p * v) == 0) {
+    std::int64_t const each = layers / p;
+    shares.push_back({{each, p > 2 ? each : 0, p > 1 ? each : 0}});
+  }
+  if (!request.filter.only_even && p > 1) append_uneven(shares, layers, p, v);
+  return shares;
+}
+
+std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers) {
+  std::vector<PolicyCode> codes{{RecomputeKind::none, 0}, {RecomputeKind::selective, 0}};
+  for (std::int64_t const n : divisors(std::max<std::int64_t>(1, chunk_layers))) {
+    codes.push_back({RecomputeKind::uniform, static_cast<std::int16_t>(n)});
+  }
+  for (std::int64_t k = 1; k < chunk_layers; ++k) {
+    codes.push_back({RecomputeKind::block, static_cast<std::int16_t>(k)});
+  }
+  return codes;
+}
+
+RecomputePolicy policy_of(PolicyCode code) {
+  RecomputePolicy policy;
+  switch (code.kind) {
+    case RecomputeKind::none:
+    case RecomputeKind::per_stage:
+      break;
+    case RecomputeKind::selective:
+      policy.granularity = RecomputeGranularity::selective;
+      break;
+    case RecomputeKind::uniform:
+    case RecomputeKind::block:
+      policy.granularity = RecomputeGranularity::full;
+      policy.layers = code.layers;
+      if (code.kind == RecomputeKind::block) policy.method = RecomputeMethod::block;
+      break;
+    case RecomputeKind::window:
+      policy.granularity =
+          code.layers == 0 ? RecomputeGranularity::selective : RecomputeGranularity::full;
+      policy.store_microbatches.automatic = true;
+      break;
+  }
+  return policy;
+}
+
+TrainingConfig make_config(SearchRequest const& request,
+                           Arrangement const& arrangement,
+                           std::vector<RecomputePolicy> recompute,
+                           bool distributed_optimizer) {
+  TrainingConfig config = request.base;
+  ScheduleChoice const& schedule = arrangement.schedule;
+  config.parallel.tensor = arrangement.shape.tensor;
+  config.parallel.sequence = arrangement.shape.sequence;
+  config.parallel.pipeline = schedule.pipeline;
+  config.parallel.data = schedule.data;
+  config.parallel.interleave = schedule.interleave;
+  config.batch = {.global = request.global_batch, .micro = arrangement.shape.micro};
+  config.schedule.kind = schedule.kind;
+  config.schedule.group = schedule.kind == ScheduleKind::interleaved ? schedule.pipeline : 0;
+  config.recompute = std::move(recompute);
+  config.memory.distributed_optimizer = distributed_optimizer;
+  LayerShares const& shares = arrangement.shares;
+  std::int64_t const first = shares.of(StageRole::first);
+  std::int64_t const last = shares.of(StageRole::last);
+  bool const is_even =
+      schedule.pipeline == 1 ||
+      (first == last && (schedule.pipeline == 2 || first == shares.of(StageRole::middle)));
+  config.layout = LayerSplit{};
+  if (!is_even) {
+    config.layout.kind = LayerSplit::Kind::first_last;
+    config.layout.first = first;
+    config.layout.last = last;
+  }
+  return config;
+}
+
+}  // namespace stagecraft

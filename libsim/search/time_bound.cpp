@@ -1,0 +1,68 @@
+#include "libsim/search/time_bound.hpp"
+
+#include <algorithm>
+
+#include "libsim/cost/cost_model.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Least time that a stage's exchanges take between its first forward and its last backward.
+double exchange_time(int stage,
+                     int stages,
+                     ExchangeCounts const& counts,
+                     MessageTimes const& times) {
+  int const next = stage + 1 < stages ? stage + 1 : 0;
+  int const previous = stage > 0 ? stage - 1 : stages - 1;
+  double const up = std::min(times.activation(stage), times.gradient(next));
+  double const down = std::min(times.activation(previous), times.gradient(stage));
+  return static_cast<double>(counts.with_next) * up +
+         static_cast<double>(counts.with_previous) * down +
+         static_cast<double>(counts.with_both) * std::max(up, down);
+}
+
+}  // namespace
+
+MessageTimes::MessageTimes(SearchRequest const& request, Arrangement const& arrangement) {
+  TrainingPlan plan;
+  plan.config = make_config(request, arrangement, {RecomputePolicy{}}, false);
+  plan.shape = block_shape(plan.config);
+  CostModel const cost{request.system, plan.config};
+  are_blocking_ = plan.config.schedule.p2p == P2p::blocking;
+  overhead_ = static_cast<double>(cost.iteration_overhead().count());
+  int const p = plan.config.parallel.pipeline;
+  auto const price = [&](int from, int to) {
+    MessagePrice const message = cost.price_message(plan, from, to);
+    return static_cast<double>((message.latency + message.occupancy).count());
+  };
+  for (int stage = 0; stage < p; ++stage) {
+    activation_.push_back(price(stage, (stage + 1) % p));
+    gradient_.push_back(price(stage, (stage + p - 1) % p));
+  }
+}
+
+double iteration_bound(std::span<StageTimes const> stages,
+                       std::span<StageMoments const> moments,
+                       MessageTimes const& messages) {
+  constexpr double safety = 1 - 1e-12;
+  auto const p = static_cast<int>(stages.size());
+  double reached = 0;   // the first microbatch has come to the stage
+  double returned = 0;  // from the end of the stage's last backward to that of the first stage's
+  double bound = 0;
+  for (int stage = 0; stage < p; ++stage) {
+    auto const s = static_cast<std::size_t>(stage);
+    StageTimes const& times = stages[s];
+    reached = std::max(reached, times.begin);
+    double span = times.busy;
+    if (p > 1 && messages.are_blocking()) {
+      span += exchange_time(stage, p, moments[s].exchanges, messages);
+    }
+    bound = std::max(bound, reached + span + std::max(times.end, returned + stages[0].end));
+    reached += times.first_forward + messages.activation(stage);
+    if (stage + 1 < p) returned += times.last_backward + messages.gradient(stage + 1);
+  }
+  return (bound + messages.overhead()) * safety;
+}
+
+}  // namespace stagecraft

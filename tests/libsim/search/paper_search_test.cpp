@@ -1,0 +1,34 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "libsim/engine/prediction.hpp"
+#include "libsim/run/run_config.hpp"
+#include "libsim/search/plan_search.hpp"
+
+namespace stagecraft {
+
+TEST_CASE(
+    "for the paper's models the plan found is no slower than the paper's, and its strategies "
+    "come in the paper's order",
+    "[search]") {
+  std::string const name = GENERATE("22b", "175b", "530b", "1t");
+  CAPTURE(name);
+  std::filesystem::path const folder =
+      std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs/paper";
+  RunConfig const full = load_run_config(folder / (name + "-full.yaml"), {});
+  RunConfig const present = load_run_config(folder / (name + "-present.yaml"), {});
+  SimTime const seconds_full = predict(full.training, full.system).iteration;
+  SimTime const seconds_present = predict(present.training, present.system).iteration;
+  REQUIRE(seconds_present < seconds_full);
+
+  SearchRequest request{.base = present.training, .system = present.system};
+  request.gpus = world_size(present.training.parallel);
+  request.global_batch = present.training.batch.global;
+  request.top = 1;
+  SearchResult const result = search_plans(request);
+  REQUIRE(result.best.size() == 1);
+  REQUIRE(result.best.front().simulation.iteration <= seconds_present);
+  REQUIRE(result.simulated < result.considered / 10);
+}
+
+}  // namespace stagecraft

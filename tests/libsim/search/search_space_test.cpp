@@ -1,0 +1,39 @@
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "libsim/plan/training_config_checks.hpp"
+#include "libsim/plan/training_config_reader.hpp"
+#include "libsim/search/candidate_source.hpp"
+#include "tests/libsim/search/small_searches.hpp"
+
+namespace stagecraft {
+
+TEST_CASE("a search goes through legal runs, each once", "[search]") {
+  SearchRequest request = small_searches()[GENERATE(0, 2)];
+  request.exhaustive = true;
+  CandidateSource source{request};
+  std::set<std::string> texts;
+  std::size_t plans = 0;
+  for (ShapeChoice const& shape : shape_choices(request)) {
+    Candidates const candidates = source.of(shape);
+    for (Candidate const& plan : candidates.plans) {
+      TrainingConfig const config = config_of(request, candidates, plan);
+      if (!problems_of(config).empty()) FAIL(problems_of(config).front().found);
+      texts.insert(to_json(config).dump());
+      ++plans;
+    }
+  }
+  REQUIRE(plans > 1000);
+  REQUIRE(texts.size() == plans);
+}
+
+TEST_CASE("uneven ends hold no more layers than a stage between them", "[search]") {
+  SearchRequest const request = small_search(10, 4, 4, 1);
+  // 4 stages of 10 layers: 3 in the middle leave 4 for the ends, 4 leave 2, 5 leave none.
+  std::vector<LayerShares> const expected{{{1, 3, 3}}, {{2, 3, 2}}, {{3, 3, 1}}, {{0, 4, 2}},
+                                          {{1, 4, 1}}, {{2, 4, 0}}, {{0, 5, 0}}};
+  REQUIRE(share_choices(request, {.pipeline = 4}) == expected);
+  REQUIRE(share_choices(request, {.pipeline = 1}) == std::vector<LayerShares>{{{10, 0, 0}}});
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <vector>
+
+#include "libsim/search/search_request.hpp"
+#include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft {
+
+/// A small model on a machine with every price and little memory, so that some plans fit.
+inline SearchRequest small_search(std::int64_t layers,
+                                  int gpus,
+                                  std::int64_t batch,
+                                  double gibibytes) {
+  SearchRequest request;
+  request.base.model = gpt(layers, 256, 4, 128, 1000);
+  request.base.memory.reserve = Bytes{0};
+  request.system = lossy_system();
+  request.system.node.accelerators.value = 4;
+  request.system.calibration.workspace.value = Bytes{1 << 20};
+  request.system.accelerator.memory.value = Bytes{static_cast<std::int64_t>(gibibytes * (1 << 30))};
+  request.gpus = gpus;
+  request.global_batch = batch;
+  return request;
+}
+
+/// Searches that differ in model, machine and what is held fast.
+inline std::vector<SearchRequest> small_searches() {
+  std::vector<SearchRequest> searches{small_search(6, 4, 8, 0.1), small_search(8, 8, 8, 0.05),
+                                      small_search(5, 6, 6, 0.08), small_search(12, 4, 4, 0.2)};
+  searches[1].base.model.tied_embeddings = false;
+  searches[1].base.model.attention = Attention::flash;
+  searches[1].base.schedule.p2p = P2p::overlapped;
+  searches[2].base.memory.output_deallocation = false;
+  searches[2].base.model.precision = Precision::bf16;
+  searches[2].base.model.causal_mask = CausalMask::none;
+  searches[3].base.parallel.overlap_gradients = true;
+  searches[3].system.calibration.p2p_synchronisation.value = {1e-4};
+  return searches;
+}
+
+}  // namespace stagecraft
