@@ -31,7 +31,7 @@ struct MpiGroup {
 /// all. Every member also says what it takes part in, so that two that disagree find out.
 class MpiCollective final : public MpiOperation {
  public:
-  /// Members of staging.
+  /// Of the staging buffer; more members share it in smaller pieces.
   static constexpr std::int64_t staging_bytes = 1 << 20;
 
   MpiCollective(MpiGroup& group,
