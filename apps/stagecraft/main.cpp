@@ -39,7 +39,8 @@ constexpr std::array commands{
             schedule_command},
     Command{"compare", "two traces of one plan: memory, times, where the difference comes from",
             compare_command},
-    Command{"report", "traces as one HTML page: timeline, memory over time, summary", report_command},
+    Command{"report", "traces as one HTML page: timeline, memory over time, summary",
+            report_command},
     Command{"export", "a trace in the formats of other programs", export_command},
     Command{"system", "the constants of a system, each with its source", system_command},
 };
