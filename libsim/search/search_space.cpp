@@ -20,9 +20,8 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
 
 /// A run of the shape on one stage with one microbatch: what of a shape can be illegal shows there.
 TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shape) {
-  TrainingConfig config = request.base;
-  config.parallel.tensor = shape.tensor;
-  config.parallel.sequence = shape.sequence;
+  Arrangement const alone{shape, {}, {{request.base.model.layers, 0, 0}}};
+  TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, false);
   config.batch = {.global = shape.micro, .micro = shape.micro};
   return config;
 }

@@ -28,8 +28,8 @@ TEST_CASE(
   TemporaryFolder const folder;
   for (std::string const list : {"best", "pareto"}) {
     for (json const& entry : result.at(list)) {
-      auto const file = folder.write("run.yaml", entry.at("config").dump());
-      json const simulated = json_of("simulate '" + file.string() + "' --json --require-fit");
+      std::string const file = folder.write("run.yaml", entry.at("config").dump());
+      json const simulated = json_of("simulate '" + file + "' --json --require-fit");
       REQUIRE(simulated.at("config") == entry.at("config"));
       REQUIRE(simulated.at("iteration_seconds") == entry.at("iteration_seconds"));
       REQUIRE(simulated.at("mfu") == entry.at("mfu"));
