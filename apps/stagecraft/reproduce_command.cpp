@@ -18,9 +18,9 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr char const* introduction =
-    "usage: stagecraft reproduce [table2 table4 table5 headline figure1 figure7 figure8 figure9 | "
-    "all]\n"
-    "                            [options]\n\n"
+    "usage: stagecraft reproduce [table2 table4 table5 headline figure1 figure7 figure8 figure9 "
+    "appendix-c\n"
+    "                            | all] [options]\n\n"
     "Predicts the tables and figures of Korthikanti et al. 2022 and prints them beside the "
     "published\n"
     "values. Without a name: tables 2, 4 and 5.\n\n";

@@ -13,6 +13,7 @@
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/run/run_config.hpp"
+#include "libsim/search/plan_search.hpp"
 
 namespace stagecraft {
 namespace {
@@ -149,6 +150,23 @@ void print_processes(std::filesystem::path const& folder,
               samples.median_cpu() * 1e3);
 }
 
+/// A whole plan search on one thread: thread's own time, as other work on the machine stretches the
+/// clock.
+void print_search(std::filesystem::path const& folder, std::string const& name) {
+  RunConfig const run = load_run_config(folder / (name + ".yaml"), {});
+  SearchRequest request;
+  request.base = run.training;
+  request.system = run.system;
+  request.gpus = world_size(run.training.parallel);
+  request.global_batch = run.training.batch.global;
+  SearchResult result;
+  Samples const samples = measure(3, 1, [&](int /*number*/) { result = search_plans(request); });
+  auto const plans = static_cast<double>(result.considered);
+  std::printf("%-18s %10.0f %10lld %10d %10.0f %10.0f %10.2f\n", name.c_str(), plans,
+              static_cast<long long>(result.simulated), 100'000, plans / samples.fastest(),
+              plans / samples.median_cpu(), samples.median_cpu());
+}
+
 void print_load() {
   double load[3] = {};
   if (getloadavg(load, 3) != 3) return;
@@ -178,6 +196,11 @@ void print_all(std::filesystem::path const& folder, std::string const& program) 
   std::printf("\nms of a whole process, stagecraft simulate --json\n");
   std::printf(columns, "", "", "goal", "fastest", "median", "slowest", "median cpu");
   for (std::string const& name : rows) print_processes(folder, program, name);
+  std::printf(
+      "\nplans considered a second by a search on one thread\n%-18s %10s %10s %10s %10s %10s "
+      "%10s\n",
+      "", "plans", "simulated", "goal", "fastest", "median cpu", "s of cpu");
+  for (std::string const name : {"175b-present", "530b-present-2240"}) print_search(folder, name);
   print_load();
 }
 

@@ -84,10 +84,10 @@ class Communicator {
   /// \throws PeerFailure
   virtual void barrier() = 0;
 
-  /// Called by a rank that fails while its tensors are still there. Where the other ranks are
-  /// processes it ends them all, this one included; where they are threads they find out by
-  /// themselves.
-  virtual void fail(std::exception_ptr const& /*error*/) {}
+  /// Called by a rank that cannot go on, while its tensors are still there. Where the other ranks
+  /// are processes it ends them all, this one included; where they are threads they find out by
+  /// themselves, and this returns once none of them uses the tensors of this rank any more.
+  virtual void fail(std::exception_ptr const& error) = 0;
 };
 
 }  // namespace stagecraft

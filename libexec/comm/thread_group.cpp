@@ -1,6 +1,7 @@
 #include "libexec/comm/thread_group.hpp"
 
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 
 #include "libexec/comm/collective_reduction.hpp"
@@ -48,10 +49,9 @@ Communicator::Ticket ThreadGroup::start(std::size_t member, Collective const& co
   Meeting& meeting = meetings_[place];
   meeting.calls[member] = collective;
   if (++meeting.arrived < next_.size()) return ticket;
-  lock.unlock();
-  // Nobody else touches the meeting now: all have arrived, and none leaves before it is done.
-  compute(meeting);
-  lock.lock();
+  // The tensors of a rank that has failed may be gone.
+  if (health_.has_failed()) throw PeerFailure{"another rank has failed"};
+  compute_unlocked(meeting, lock);
   SimTime start = idle_;
   for (Collective const& call : meeting.calls) start = std::max(start, call.issued);
   bool const is_virtual = clock_.is_virtual();
@@ -75,7 +75,28 @@ TimeSpan ThreadGroup::finish(std::size_t /*member*/, Communicator::Ticket ticket
   return time;
 }
 
-void ThreadGroup::compute(Meeting& meeting) const {
+void ThreadGroup::compute_unlocked(Meeting const& meeting, std::unique_lock<std::mutex>& lock) {
+  is_computing_ = true;
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    // Nobody else touches the meeting now: all have arrived, and none leaves before it is done.
+    compute(meeting);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  is_computing_ = false;
+  changed_.notify_all();
+  if (error) std::rethrow_exception(error);
+}
+
+void ThreadGroup::wait_until_quiet() {
+  std::unique_lock lock{mutex_};
+  changed_.wait(lock, [this] { return !is_computing_; });
+}
+
+void ThreadGroup::compute(Meeting const& meeting) const {
   std::vector<Collective> const& calls = meeting.calls;
   require_alike(calls);
   Collective const& first = calls.front();

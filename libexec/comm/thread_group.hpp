@@ -34,6 +34,10 @@ class ThreadGroup {
   Communicator::Ticket start(std::size_t member, Collective const& collective);
   TimeSpan finish(std::size_t member, Communicator::Ticket ticket);
 
+  /// Returns once nobody reads or writes the tensors of the members any more.
+  /// Pre: the job has failed, so that no other result will be computed.
+  void wait_until_quiet();
+
  private:
   struct Meeting {
     std::vector<Collective> calls;  ///< by member
@@ -42,12 +46,14 @@ class ThreadGroup {
     bool is_done = false;
     TimeSpan time;
   };
-  void compute(Meeting& meeting) const;
+  void compute(Meeting const& meeting) const;
+  void compute_unlocked(Meeting const& meeting, std::unique_lock<std::mutex>& lock);
 
   JobClock const& clock_;
   JobHealth const& health_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  bool is_computing_ = false;
   std::vector<Communicator::Ticket> next_;  ///< by member
   std::deque<Meeting> meetings_;            ///< never moves what it holds
   Communicator::Ticket first_ = 0;          ///< number of meetings_.front()

@@ -16,6 +16,7 @@ ThreadMailboxes::ThreadMailboxes(std::size_t messages,
 
 void ThreadMailboxes::post(Message const& message) {
   std::scoped_lock const lock{mutex_};
+  if (health_.has_failed()) throw PeerFailure{"another rank has failed"};
   Box& box = boxes_[static_cast<std::size_t>(message.number)];
   bool const is_send = message.end == Transfer::End::send;
   (is_send ? box.send : box.receive) = message;

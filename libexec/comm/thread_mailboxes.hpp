@@ -29,6 +29,10 @@ class ThreadMailboxes {
   void post(Message const& message);
   TimeSpan wait(Message const& message);
 
+  /// Returns once nobody copies from or into the tensors of the ranks any more.
+  /// Pre: the job has failed, so that nothing else will be copied.
+  void wait_until_quiet() { std::scoped_lock const lock{mutex_}; }
+
  private:
   struct Box {
     Message send;

@@ -37,6 +37,15 @@ class ThreadWorld::RankCommunicator : public Communicator {
     ThreadGroup& everyone = world_.everyone_;
     everyone.finish(member, everyone.start(member, {}));
   }
+  void fail(std::exception_ptr const& error) override {
+    try {
+      std::rethrow_exception(error);
+    } catch (std::exception const& problem) {
+      world_.health_.fail(rank_, problem.what());
+    }
+    for (auto const& [group, membership] : memberships_) membership.group->wait_until_quiet();
+    mailboxes_->wait_until_quiet();
+  }
 
  private:
   struct Membership {
@@ -49,8 +58,9 @@ class ThreadWorld::RankCommunicator : public Communicator {
   ThreadMailboxes* mailboxes_ = nullptr;
 };
 
-ThreadWorld::ThreadWorld(TrainingPlan const& plan, JobClock const& clock, JobHealth const& health)
+ThreadWorld::ThreadWorld(TrainingPlan const& plan, JobClock const& clock, JobHealth& health)
     : config_{plan.config},
+      health_{health},
       everyone_{static_cast<std::size_t>(world_size(plan.config.parallel)), clock, health} {
   ParallelLayout const& layout = config_.parallel;
   for (int rank = 0; rank < world_size(layout); ++rank) {

@@ -17,7 +17,7 @@ namespace stagecraft {
 class ThreadWorld {
  public:
   /// The clock and the health must outlive the world.
-  ThreadWorld(TrainingPlan const& plan, JobClock const& clock, JobHealth const& health);
+  ThreadWorld(TrainingPlan const& plan, JobClock const& clock, JobHealth& health);
   ~ThreadWorld();
 
   /// The way of one rank to the others; the world must outlive it.
@@ -27,6 +27,7 @@ class ThreadWorld {
   class RankCommunicator;
 
   TrainingConfig const& config_;
+  JobHealth& health_;
   /// By kind and lowest rank.
   std::map<std::pair<CollectiveGroup, int>, std::unique_ptr<ThreadGroup>> groups_;
   std::vector<std::unique_ptr<ThreadMailboxes>> mailboxes_;  ///< by tensor rank and replica

@@ -40,7 +40,7 @@ Execution execute_on_threads(TrainingPlan const& plan,
     } catch (std::exception const& error) {
       std::scoped_lock const lock{first_mutex};
       if (!first_error) first_error = std::current_exception();
-      health.fail(rank, error.what());
+      health.fail(rank, error.what());  // also where it failed before it could say so
     }
   };
   {

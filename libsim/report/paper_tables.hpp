@@ -34,5 +34,7 @@ std::vector<Reproduction> reproduce_table2(std::filesystem::path const& paper_co
 std::vector<Reproduction> reproduce_table4(std::filesystem::path const& paper_configs);
 std::vector<Reproduction> reproduce_table5(std::filesystem::path const& paper_configs);
 std::vector<Reproduction> reproduce_headline(std::filesystem::path const& paper_configs);
+/// 175B and 530B with as many microbatches stored as fit, over the present work without.
+std::vector<Reproduction> reproduce_appendix_c(std::filesystem::path const& paper_configs);
 
 }  // namespace stagecraft

@@ -18,10 +18,11 @@ struct Entry {
 };
 
 constexpr std::array entries{
-    Entry{"table2", reproduce_table2},   Entry{"table4", reproduce_table4},
-    Entry{"table5", reproduce_table5},   Entry{"headline", reproduce_headline},
-    Entry{"figure1", reproduce_figure1}, Entry{"figure7", reproduce_figure7},
-    Entry{"figure8", reproduce_figure8}, Entry{"figure9", reproduce_figure9}};
+    Entry{"table2", reproduce_table2},        Entry{"table4", reproduce_table4},
+    Entry{"table5", reproduce_table5},        Entry{"headline", reproduce_headline},
+    Entry{"figure1", reproduce_figure1},      Entry{"figure7", reproduce_figure7},
+    Entry{"figure8", reproduce_figure8},      Entry{"figure9", reproduce_figure9},
+    Entry{"appendix-c", reproduce_appendix_c}};
 
 template <typename Fold>
 double fold_errors(Reproduction const& reproduction, Fold fold) {

@@ -34,7 +34,7 @@ struct Reproduction {
 };
 
 /// Everything that can be reproduced, in the order of the paper: table2 table4 table5 headline
-/// figure1 figure7 figure8 figure9.
+/// figure1 figure7 figure8 figure9 appendix-c.
 std::vector<std::string_view> reproducible();
 
 /// Predicts one of reproducible() from the run files in `paper_configs`.

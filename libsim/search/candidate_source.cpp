@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <optional>
 
 #include "libsim/plan/message_buffers.hpp"
 #include "libsim/plan/training_plan.hpp"
@@ -181,32 +182,52 @@ CandidateSource::CandidateSource(SearchRequest const& request)
             request.system.calibration.workspace.value.count()},
       facts_{request} {}
 
-Candidates CandidateSource::of(ShapeChoice const& shape) {
+std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
+                                                RoleFacts const& facts) const {
+  if (request_.exhaustive) return 0;
+  bool const fits = std::all_of(facts.begin(), facts.end(),
+                                [&](StageFacts const& stage) { return stage.resident <= room_; });
+  if (fits) return 0;
+  std::vector<PolicyCode> const policies = uniform_policies(largest_chunk(arrangement));
+  return std::count_if(policies.begin(), policies.end(), [&](PolicyCode const policy) {
+    return allows(request_.filter.recompute, policy.kind);
+  });
+}
+
+Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless) {
   Candidates found;
   BlockSummaries blocks{request_, shape};
   for (ScheduleChoice const& schedule : schedule_choices(request_, shape)) {
     std::shared_ptr<std::vector<StageMoments> const> moments;
     for (LayerShares const& shares : share_choices(request_, schedule)) {
-      Arrangement const& arrangement = found.arrangements.emplace_back(shape, schedule, shares);
-      TrainingConfig const config = make_config(request_, arrangement, {RecomputePolicy{}}, false);
-      if (!moments) moments = moments_.of(config);
-      MessageTimes const messages{request_, arrangement};
-      RecomputeChoices const choices{arrangement,
-                                     blocks,
-                                     *moments,
-                                     message_sizes(config),
-                                     config.model.tied_embeddings,
-                                     microbatches(config)};
+      Arrangement const arrangement{shape, schedule, shares};
+      std::optional<RecomputeChoices> choices;
+      std::optional<MessageTimes> messages;
       for (bool const distributed : {false, true}) {
         if ((distributed && schedule.data == 1) ||
             !allows(request_.filter.distributed_optimizer, distributed)) {
           continue;
         }
+        RoleFacts const facts = facts_.of(arrangement, distributed);
+        if (hopeless == Hopeless::counted) {
+          std::int64_t const dismissed = dismissed_at_once(arrangement, facts);
+          found.considered += dismissed;
+          found.dismissed_by_memory += dismissed;
+          if (dismissed > 0) continue;
+        }
+        if (!choices) {
+          TrainingConfig const config =
+              make_config(request_, arrangement, {RecomputePolicy{}}, false);
+          if (!moments) moments = moments_.of(config);
+          messages.emplace(request_, arrangement);
+          choices.emplace(arrangement, blocks, *moments, message_sizes(config),
+                          config.model.tied_embeddings, microbatches(config));
+          found.arrangements.push_back(arrangement);
+        }
         Candidate made;
         made.arrangement = static_cast<std::int32_t>(found.arrangements.size()) - 1;
         made.distributed_optimizer = distributed;
-        RoleFacts const facts = facts_.of(arrangement, distributed);
-        PolicyRound{request_, choices, *moments, messages, facts, room_, made, found}.run();
+        PolicyRound{request_, *choices, *moments, *messages, facts, room_, made, found}.run();
       }
     }
   }

@@ -93,7 +93,7 @@ class Search {
     result_.considered = candidates_.considered - doubles_;
     for (Outcome const& outcome : standings_.best()) result_.best.push_back(found(outcome));
     for (Outcome const& outcome : standings_.front()) result_.front.push_back(found(outcome));
-    if (result_.best.empty()) result_.closest = candidates_.closest;
+    if (result_.best.empty()) result_.closest = closest();
     return std::move(result_);
   }
 
@@ -113,6 +113,17 @@ class Search {
       for (Candidates& part : parts) candidates_.append(std::move(part));
       report(false, static_cast<double>(first + parts.size()) / static_cast<double>(shapes.size()));
     }
+  }
+
+  /// Of all plans, those that were dismissed at once included.
+  std::optional<NearMiss> closest() {
+    Candidates all;
+    for (ShapeChoice const& shape : shape_choices(request_)) {
+      Candidates part = source_.of(shape, CandidateSource::Hopeless::looked_at);
+      part.plans.clear();
+      all.append(std::move(part));
+    }
+    return all.closest;
   }
 
   void simulate_promising() {

@@ -18,7 +18,7 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
       moments_{moments},
       sizes_{sizes} {
   auto const& layers = shares_.layers;
-  policies_ = uniform_policies(*std::max_element(layers, layers + stage_roles) / chunks_);
+  policies_ = uniform_policies(largest_chunk(arrangement));
   for (int role = 0; role < stage_roles; ++role) {
     auto const r = static_cast<std::size_t>(role);
     if (stages_ < 3 && role == static_cast<int>(StageRole::middle)) continue;

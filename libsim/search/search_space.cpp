@@ -20,9 +20,8 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
 
 /// A run of the shape on one stage with one microbatch: what of a shape can be illegal shows there.
 TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shape) {
-  TrainingConfig config = request.base;
-  config.parallel.tensor = shape.tensor;
-  config.parallel.sequence = shape.sequence;
+  Arrangement const alone{shape, {}, {{request.base.model.layers, 0, 0}}};
+  TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, false);
   config.batch = {.global = shape.micro, .micro = shape.micro};
   return config;
 }
@@ -35,17 +34,20 @@ void append_uneven(std::vector<LayerShares>& shares,
                    std::int64_t p,
                    std::int64_t v) {
   std::int64_t const least = v == 1 ? 0 : v;
+  std::int64_t const quarter_more = (5 * layers + 4 * p - 1) / (4 * p);
+  std::int64_t const most = (quarter_more + v - 1) / v * v;
   auto const add = [&](std::int64_t first, std::int64_t middle, std::int64_t last) {
     LayerShares const made{{first, middle, last}};
     if (first != last || (p > 2 && first != middle)) shares.push_back(made);
   };
   if (p == 2) {
     for (std::int64_t first = least; first <= layers - least; first += v) {
-      if ((layers - first) % v == 0) add(first, 0, layers - first);
+      std::int64_t const last = layers - first;
+      if (last % v == 0 && std::max(first, last) <= most) add(first, 0, last);
     }
     return;
   }
-  for (std::int64_t middle = v; middle * (p - 2) <= layers; middle += v) {
+  for (std::int64_t middle = v; middle <= most && middle * (p - 2) <= layers; middle += v) {
     std::int64_t const ends = layers - middle * (p - 2);
     for (std::int64_t first = least; first <= std::min(middle, ends - least); first += v) {
       std::int64_t const last = ends - first;
@@ -55,6 +57,11 @@ void append_uneven(std::vector<LayerShares>& shares,
 }
 
 }  // namespace
+
+std::int64_t largest_chunk(Arrangement const& arrangement) {
+  auto const& layers = arrangement.shares.layers;
+  return *std::max_element(layers, layers + stage_roles) / arrangement.schedule.interleave;
+}
 
 std::vector<ShapeChoice> shape_choices(SearchRequest const& request) {
   std::vector<ShapeChoice> shapes;

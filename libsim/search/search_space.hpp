@@ -47,6 +47,9 @@ struct Arrangement {
   LayerShares shares;
 };
 
+/// Layers of the largest chunk.
+std::int64_t largest_chunk(Arrangement const& arrangement);
+
 /// The space, in its one order (ties are broken by it): tensor ascending, then sequence parallelism
 /// (off, on), microbatch size ascending, all as far as the model allows.
 std::vector<ShapeChoice> shape_choices(SearchRequest const& request);
@@ -57,8 +60,9 @@ std::vector<ScheduleChoice> schedule_choices(SearchRequest const& request,
                                              ShapeChoice const& shape);
 
 /// For one schedule: even where possible, then uneven first and last stages. These hold at most as
-/// many layers as a stage between them (they hold embedding and head besides); of two stages any
-/// split. Chunks of a stage are equal, and only without interleaving may an end have no layer.
+/// many layers as a stage between them (they hold embedding and head besides), and that at most a
+/// quarter more than an even share, rounded up to whole chunks; so do two stages alone. Chunks of a
+/// stage are equal, and only without interleaving may an end have no layer.
 std::vector<LayerShares> share_choices(SearchRequest const& request,
                                        ScheduleChoice const& schedule);
 

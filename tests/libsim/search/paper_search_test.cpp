@@ -21,7 +21,9 @@ TEST_CASE(
   SimTime const seconds_present = predict(present.training, present.system).iteration;
   REQUIRE(seconds_present < seconds_full);
 
-  SearchRequest request{.base = present.training, .system = present.system};
+  SearchRequest request;
+  request.base = present.training;
+  request.system = present.system;
   request.gpus = world_size(present.training.parallel);
   request.global_batch = present.training.batch.global;
   request.top = 1;

@@ -1,0 +1,125 @@
+#include <catch2/catch.hpp>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft {
+namespace {
+
+using nlohmann::json;
+
+std::string const configs = STAGECRAFT_SOURCE_DIR "/configs/";
+
+std::string plan(std::string const& model, int gpus, int batch, std::string const& rest) {
+  return "plan '" + configs + "models/" + model + ".yaml' --system '" + configs +
+         "systems/selene-a100.yaml' --gpus " + std::to_string(gpus) + " --global-batch " +
+         std::to_string(batch) + " " + rest;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "plan prints for each plan what simulate gives for its configuration, to the last digit") {
+  json const result = json_of(plan("gpt-22b", 8, 4, "--top 3 --json"));
+  REQUIRE(result.at("best").size() == 3);
+  REQUIRE(result.at("considered").get<int>() == result.at("simulated").get<int>() +
+                                                    result.at("dismissed_by_memory").get<int>() +
+                                                    result.at("dismissed_by_bound").get<int>());
+  TemporaryFolder const folder;
+  for (std::string const list : {"best", "pareto"}) {
+    for (json const& entry : result.at(list)) {
+      std::string const file = folder.write("run.yaml", entry.at("config").dump());
+      json const simulated = json_of("simulate '" + file + "' --json --require-fit");
+      REQUIRE(simulated.at("config") == entry.at("config"));
+      REQUIRE(simulated.at("iteration_seconds") == entry.at("iteration_seconds"));
+      REQUIRE(simulated.at("mfu") == entry.at("mfu"));
+      std::int64_t peak = 0;
+      for (json const& stage : simulated.at("stages")) {
+        peak = std::max(peak, stage.at("peak_bytes").get<std::int64_t>());
+      }
+      REQUIRE(entry.at("peak_bytes").get<std::int64_t>() == peak);
+    }
+  }
+  REQUIRE(result.at("best")[0].at("megatron_flags").get<std::string>().find("--num-layers 48") !=
+          std::string::npos);
+}
+
+TEST_CASE("plan -o writes the best plan as a run file; days and money follow from its rate") {
+  TemporaryFolder const folder;
+  std::string const file = (folder.path() / "best.yaml").string();
+  json const result = json_of(
+      plan("gpt-22b", 8, 4, "--top 1 --json --price 2.5/gpu-hour --tokens 1e9 -o '" + file + "'"));
+  REQUIRE(folder.names() == std::vector<std::string>{"best.yaml"});
+  json const best = result.at("best")[0];
+  json const simulated = json_of("simulate '" + file + "' --json");
+  REQUIRE(simulated.at("iteration_seconds") == best.at("iteration_seconds"));
+  double const seconds = 1e9 / simulated.at("tokens_per_second").get<double>();
+  REQUIRE(best.at("days").get<double>() == Approx(seconds / 86400));
+  REQUIRE(best.at("cost").get<double>() == Approx(seconds / 3600 * 8 * 2.5));
+}
+
+TEST_CASE("plan exits with 3 where nothing fits and says what came closest") {
+  TemporaryFolder const folder;
+  std::string const file = (folder.path() / "best.yaml").string();
+  ProgramResult const result = run_stagecraft(plan("gpt3-175b", 8, 8, "-o '" + file + "'"));
+  REQUIRE(result.exit_code == 3);
+  REQUIRE(result.output.empty());
+  REQUIRE(result.errors.find("nothing fits") != std::string::npos);
+  REQUIRE(result.errors.find("GiB too much on stage") != std::string::npos);
+  REQUIRE(folder.names().empty());
+}
+
+TEST_CASE("plan refuses what no run can be with exit code 2") {
+  // 7 ranks: neither 64 heads, nor 4 sequences, nor (with equal stages) 48 layers.
+  require_refusal(plan("gpt-22b", 7, 4, "--fix layout=even"), {"--gpus: found '7'"});
+  require_refusal(plan("gpt-22b", 0, 4, ""), {"--gpus: found '0'"});
+  require_refusal(plan("gpt-22b", 8, 0, ""), {"--global-batch: found '0'"});
+  require_refusal(plan("no-such-model", 8, 4, ""), {"no-such-model.yaml"});
+  require_refusal(plan("gpt-22b", 8, 4, "--price 2.5"), {"--price: found '2.5'", "gpu-hour"});
+  require_refusal(plan("gpt-22b", 8, 4, "--fix tensr=4"), {"--fix: found 'tensr=4'", "tensor"});
+  require_refusal(plan("gpt-22b", 8, 4, "--set parallel.tensor=4"), {"--fix"});
+  require_refusal("plan --system x --gpus 8 --global-batch 4", {"MODEL: found 0 files"});
+}
+
+TEST_CASE("plan exits with 1 where its output cannot be written, and leaves nothing behind") {
+  TemporaryFolder const folder;
+  ProgramResult const result = run_stagecraft(
+      plan("gpt-22b", 8, 4, "-o '" + (folder.path() / "no-folder" / "x.yaml").string() + "'"));
+  REQUIRE(result.exit_code == 1);
+  REQUIRE(result.output.empty());
+  REQUIRE(result.errors.find("could not write") != std::string::npos);
+  REQUIRE(folder.names().empty());
+}
+
+TEST_CASE("plan --fix holds a value") {
+  json const result = json_of(plan("gpt-22b", 8, 4,
+                                   "--top 2 --json --fix tensor=4 --fix recompute=selective,uniform"
+                                   " --fix sequence=false"));
+  for (json const& entry : result.at("best")) {
+    REQUIRE(entry.at("config").at("parallel").at("tensor") == 4);
+    REQUIRE(entry.at("config").at("parallel").at("sequence") == false);
+  }
+}
+
+TEST_CASE("simulate says how many microbatches store_microbatches: auto has come to") {
+  json const result = json_of("simulate " + paper_run("175b-present") +
+                              " --json --require-fit --set "
+                              "'recompute={granularity: selective, store_microbatches: auto}'");
+  json const policies = result.at("config").at("recompute").at("per_stage");
+  REQUIRE(policies.size() == 8);
+  for (json const& policy : policies) REQUIRE(policy.at("store_microbatches").get<int>() > 0);
+}
+
+TEST_CASE("reproduce appendix-c finds a gain where the paper has one") {
+  json const result = json_of("reproduce appendix-c --json");
+  int gains = 0;
+  for (json const& row : result.at("appendix-c")) {
+    if (row.at("quantity") != "mfu_gain_percent") continue;
+    REQUIRE(row.at("predicted").get<double>() > 0);
+    REQUIRE(row.at("predicted").get<double>() == Approx(row.at("published")).margin(1.0));
+    ++gains;
+  }
+  REQUIRE(gains == 2);
+}
+
+}  // namespace stagecraft
