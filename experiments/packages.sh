@@ -4,14 +4,20 @@
 # usage: experiments/packages.sh SET...
 #   build   what the programs are built with
 #   test    what their tests need besides
+#   mpi     what ranks on several machines (stagecraft-exec run --ranks mpi) need; optional
+#   slurm   what experiments/slurm/run.sh needs besides: a Slurm on this machine
 #   checks  what `tests/run.sh --all` needs besides: clang, clang-tidy, clang-format, sanitizers
+#   browser what opens reports in tests/browser
 #   figures what draws the figures from the data that `stagecraft reproduce` writes
 set -eu
 
 build='g++ cmake ninja-build libboost-program-options-dev libyaml-cpp-dev libhdf5-dev zlib1g-dev
   nlohmann-json3-dev libssl-dev libopenblas-pthread-dev'
 test='catch2 git python3 python3-h5py python3-yaml bsdutils'
+mpi='openmpi-bin libopenmpi-dev'
+slurm='slurm-wlm'
 checks='clang clang-tidy-14 clang-format-14 libclang-rt-14-dev'
+browser='chromium fonts-dejavu-core python3'
 figures='python3 python3-matplotlib'
 
 wanted=
@@ -19,10 +25,13 @@ for set in "$@"; do
   case $set in
     build) wanted="$wanted $build" ;;
     test) wanted="$wanted $test" ;;
+    mpi) wanted="$wanted $mpi" ;;
+    slurm) wanted="$wanted $slurm" ;;
     checks) wanted="$wanted $checks" ;;
+    browser) wanted="$wanted $browser" ;;
     figures) wanted="$wanted $figures" ;;
     *)
-      echo "packages.sh: found '$set'; accepted: build, test, checks, figures" >&2
+      echo "packages.sh: found '$set'; accepted: build, test, mpi, slurm, checks, browser, figures" >&2
       exit 2
       ;;
   esac

@@ -3,7 +3,7 @@
 usage: layers.py SOURCE
 
 A folder of libsim uses itself and folders above it in libsim/CMakeLists.txt; only `config` uses yaml-cpp and only
-`trace`, and checkpoints, HDF5. libsim knows nothing of libexec, apps, CUDA, NCCL and MPI. libexec uses some of libsim (below). Nothing
+`trace`, and checkpoints, HDF5, and `libexec/comm` MPI. libsim knows nothing of libexec, apps, CUDA, NCCL and MPI. libexec uses some of libsim (below). Nothing
 uses apps but apps, and nothing that is installed uses tests. Exits 1 and names each line that breaks a rule.
 """
 
@@ -15,6 +15,7 @@ EXECUTOR_USES = {"units", "config", "model", "plan", "hardware", "trace"}
 DEVICE = re.compile(r"cuda|cublas|nccl|mpi(\.h|/)|driver_types|nvtx|nvToolsExt", re.IGNORECASE)
 OWNED = {
     re.compile(r"yaml-cpp/"): {"libsim/config"},
+    re.compile(r"mpi\.h|mpi/"): {"libexec/comm"},
     re.compile(r"hdf5|H5\w*\.h"): {"libsim/trace", "libexec/checkpoint"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')

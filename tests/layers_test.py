@@ -21,6 +21,8 @@ CASES = [
     ("libsim/plan/a.cpp", "<mpi.h>", False),
     ("libsim/plan/a.cpp", '"apps/stagecraft/a.hpp"', False),
     ("libsim/plan/a.cpp", '"tests/cli/a.hpp"', False),
+    ("libexec/comm/a.cpp", "<mpi.h>", True),
+    ("libexec/executor/a.cpp", "<mpi.h>", False),
     ("libexec/comm/a.cu", "<cuda_runtime.h>", True),
     ("libexec/comm/a.cpp", '"libsim/trace/a.hpp"', True),
     ("libexec/comm/a.cpp", '"libsim/engine/a.hpp"', False),

@@ -3,7 +3,7 @@
 #
 # usage: tests/run.sh [--all]
 #   --all  also clang-format, headers compiled alone, the build without tests, a program that uses an
-#          installation, clang-tidy, sanitizers, fuzzers
+#          installation, clang-tidy, reports in a browser, sanitizers, fuzzers
 #
 # Stops at the first step that fails. The last line counts each test, and each other step, once.
 set -euo pipefail
@@ -66,7 +66,7 @@ build_and_test() {
   return "$status"
 }
 
-sources() { find libsim apps tests -name '*.cpp' -o -name '*.hpp'; }
+sources() { find libsim libexec apps tests -name '*.cpp' -o -name '*.hpp'; }
 
 check_format() { sources | xargs clang-format-14 --dry-run --Werror; }
 
@@ -83,8 +83,14 @@ build_without_tests() {
 use_installation() { tests/install/run.sh build/plain build/install; }
 
 run_tidy() {
-  run-clang-tidy-14 -p build/release -quiet "^$PWD/(libsim|apps)/" >build/tidy.log 2>&1 ||
+  run-clang-tidy-14 -p build/release -quiet "^$PWD/(libsim|libexec|apps)/" >build/tidy.log 2>&1 ||
     { grep -E 'warning:|error:' -A 4 build/tidy.log && return 1; }
+}
+
+# Reports as a browser shows them.
+open_in_browser() {
+  experiments/packages.sh browser
+  /usr/bin/python3 tests/browser/report_test.py build/release/apps/stagecraft/stagecraft configs/paper
 }
 
 # Each tests/fuzz/X_fuzz.cpp, with the seeds of X_seeds/ and, where there is one, the words of X.dict.
@@ -104,16 +110,17 @@ run_fuzzers() {
 }
 
 if $all; then
-  step 'packages' experiments/packages.sh build test checks
+  step 'packages' experiments/packages.sh build test mpi checks
   step 'clang-format' check_format
 fi
-$all || step 'packages' experiments/packages.sh build test
+$all || step 'packages' experiments/packages.sh build test mpi
 step 'tests' build_and_test release
 if $all; then
   step 'headers compiled alone' build_headers_alone
   step 'build without tests' build_without_tests
   step 'reproduction of the paper' experiments/reproduce.sh
   step 'use of an installation' use_installation
+  step 'browser' open_in_browser
   step 'clang-tidy' run_tidy
   step 'tests with address and undefined-behaviour sanitizers' build_and_test asan
   step 'fuzzers' run_fuzzers

@@ -1,6 +1,8 @@
 #include <array>
 #include <string_view>
 
+#include "apps/stagecraft-exec/calibrate_command.hpp"
+#include "apps/stagecraft-exec/devices_command.hpp"
 #include "apps/stagecraft-exec/run_command.hpp"
 #include "apps/stagecraft/program.hpp"
 
@@ -9,6 +11,8 @@ namespace stagecraft {
 namespace {
 
 constexpr std::array commands{
+    Command{"calibrate", "measure this machine; a system file with provenance", calibrate_command},
+    Command{"devices", "what can run here, and why not", devices_command},
     Command{"run", "run the plan of a run file for real", run_command},
 };
 

@@ -8,11 +8,13 @@
 
 #include "apps/stagecraft-exec/communication_prices.hpp"
 #include "apps/stagecraft-exec/execution_output.hpp"
+#include "apps/stagecraft-exec/mpi_ranks.hpp"
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/run_options.hpp"
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/executor/job.hpp"
+#include "libexec/executor/mpi_job.hpp"
 #include "libsim/trace/program_version.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"
@@ -24,20 +26,22 @@ namespace po = boost::program_options;
 
 namespace {
 
-constexpr int does_not_fit = 3;
 constexpr int most_steps = 1'000'000'000;
 constexpr int most_threads = 1024;
 
 constexpr char const* introduction =
     "usage: stagecraft-exec run CONFIG [options]\n\n"
     "Runs the plan of a run file for real: tensors, collectives, gradients, optimizer. The ranks\n"
-    "of the job are threads of this process; memory is counted at each allocation.\n\n";
+    "of the job are threads of this process, or processes that mpirun starts; memory is counted "
+    "at\n"
+    "each allocation.\n\n";
 
 constexpr char const* examples =
     "\nexamples:\n"
     "  stagecraft-exec run configs/paper/22b-present-twin.yaml --steps 3\n"
     "  stagecraft-exec run configs/paper/22b-present-twin.yaml --clock virtual --trace run.h5\n"
-    "  stagecraft-exec run tiny.yaml --data README.md --steps 50\n";
+    "  stagecraft-exec run tiny.yaml --data README.md --steps 50\n"
+    "  mpirun -n 8 stagecraft-exec run eight.yaml --ranks mpi\n";
 
 po::options_description describe_options() {
   po::options_description options{"options"};
@@ -46,7 +50,8 @@ po::options_description describe_options() {
     return po::value<std::string>()->value_name(value_name);
   };
   add("backend", text("KIND")->default_value("auto"), "auto or cpu");
-  add("ranks", text("KIND")->default_value("threads"), "threads: all ranks in this process");
+  add("ranks", text("KIND")->default_value("threads"),
+      "threads: all ranks in this process; mpi: each a process that mpirun or srun starts");
   add("clock", text("KIND")->default_value("wall"),
       "wall, or virtual: ranks take turns on the machine, communication costs what the system "
       "file says");
@@ -82,6 +87,7 @@ struct Request {
   ExecutionOptions execution;
   CpuKernelOptions cpu;
   std::string clock;
+  std::string ranks;
   std::optional<std::string> data;
   std::optional<std::string> trace;
 };
@@ -107,9 +113,14 @@ void save_with(ExecutionOptions& execution,
 Request read_request(po::variables_map const& values) {
   Request request;
   word_of(values, "backend", {"auto", "cpu"});
-  word_of(values, "ranks", {"threads"});
+  request.ranks = word_of(values, "ranks", {"threads", "mpi"});
   request.clock = word_of(values, "clock", {"wall", "virtual"});
   request.execution.is_virtual = request.clock == "virtual";
+  if (request.execution.is_virtual && request.ranks == "mpi") {
+    throw CommandLineError{
+        "--clock: found 'virtual'; accepted with --ranks mpi: wall (ranks that take turns on one "
+        "machine are threads)"};
+  }
   request.execution.steps =
       whole_number("--steps", values["steps"].as<std::string>(), 1, most_steps);
   request.cpu.threads =
@@ -164,14 +175,16 @@ TraceMeta meta_of(TrainingPlan const& plan,
           .clock = request.execution.is_virtual ? TraceClock::virtual_time : TraceClock::wall};
 }
 
-}  // namespace
-
-int run_command(std::vector<std::string> const& arguments) {
+/// On rank 0, or where all ranks are here: writes everything. Elsewhere nothing. `session`: where
+/// ranks are processes.
+int run_plan(std::vector<std::string> const& arguments, MpiSession* session) {
   RunArguments const run =
       read_run_arguments(arguments, describe_options(), introduction, examples);
   if (run.is_over) return 0;
   Request request = read_request(run.values);
   TrainingConfig const& config = run.config.training;
+  if (request.ranks == "mpi") require_processes(session, config);
+  bool const is_first = session == nullptr || session->rank() == 0;
   TrainingPlan const plan = make_plan(config);
   std::unique_ptr<TokenSource> const tokens =
       request.data ? file_tokens(*request.data, config.model.vocabulary, config.model.sequence)
@@ -186,17 +199,14 @@ int run_command(std::vector<std::string> const& arguments) {
   auto const tokens_a_step = static_cast<double>(config.batch.global * config.model.sequence);
   request.execution.on_step = [&](StepReport const& step) { print_step(step, tokens_a_step); };
   std::optional<TraceWriter> writer;
-  if (request.trace) {
+  if (request.trace && is_first) {
     writer.emplace(*request.trace, meta_of(plan, run.config, request, arguments),
                    TraceVocabulary{plan}.names());
   }
-  Execution execution;
-  try {
-    execution = execute_on_threads(plan, parts, request.execution);
-  } catch (MemoryLimitError const& error) {
-    std::cerr << "stagecraft-exec run: " << error.what();
-    return does_not_fit;
-  }
+  Execution const execution = session == nullptr
+                                  ? execute_on_threads(plan, parts, request.execution)
+                                  : execute_on_mpi(plan, parts, request.execution, *session);
+  if (!is_first) return 0;
   if (run.values.count("json") > 0) {
     std::cout << to_json(execution, plan, request.clock).dump(1) << '\n';
   } else {
@@ -207,6 +217,20 @@ int run_command(std::vector<std::string> const& arguments) {
     writer->finish();
   }
   return 0;
+}
+
+}  // namespace
+
+int run_command(std::vector<std::string> const& arguments) {
+  if (asks_for_mpi(arguments))
+    return on_mpi_ranks([&](MpiSession& session) { return run_plan(arguments, &session); });
+  try {
+    return run_plan(arguments, nullptr);
+  } catch (MemoryLimitError const&) {
+    LastWords const words = last_words(std::current_exception());
+    std::cerr << words.reason;
+    return words.exit_code;
+  }
 }
 
 }  // namespace stagecraft

@@ -2,10 +2,12 @@
 #include <string_view>
 
 #include "apps/stagecraft/compare_command.hpp"
+#include "apps/stagecraft/export_command.hpp"
 #include "apps/stagecraft/import_command.hpp"
 #include "apps/stagecraft/layer_command.hpp"
 #include "apps/stagecraft/plan_command.hpp"
 #include "apps/stagecraft/program.hpp"
+#include "apps/stagecraft/report_command.hpp"
 #include "apps/stagecraft/reproduce_command.hpp"
 #include "apps/stagecraft/schedule_command.hpp"
 #include "apps/stagecraft/simulate_command.hpp"
@@ -25,6 +27,9 @@ constexpr std::array commands{
             schedule_command},
     Command{"compare", "two traces of one plan: memory, times, where the difference comes from",
             compare_command},
+    Command{"report", "traces as one HTML page: timeline, memory over time, summary",
+            report_command},
+    Command{"export", "a trace in the formats of other programs", export_command},
     Command{"import", "a model or run file from a config.json or from Megatron-LM's flags",
             import_command},
     Command{"system", "the constants of a system, each with its source", system_command},

@@ -61,7 +61,23 @@ bool is_command(Program const& program, std::string_view word) {
 
 }  // namespace
 
-// The only place that catches.
+Complaint complaint_about(std::exception_ptr const& error, std::string const& who) {
+  try {
+    std::rethrow_exception(error);
+  } catch (CommandLineError const& problem) {
+    return {bad_input, who + ": " + problem.what() + "\n(see " + who + " --help)\n"};
+  } catch (ConfigError const& problem) {
+    return {bad_input, std::string{problem.what()} + '\n'};
+  } catch (InputError const& problem) {
+    return {bad_input, who + ": " + problem.what() + '\n'};
+  } catch (ScheduleError const& problem) {
+    return {bad_input, who + ": " + problem.what() + '\n'};
+  } catch (std::exception const& problem) {
+    return {failed, who + ": " + problem.what() + '\n'};
+  }
+}
+
+// The only place that catches, but for ranks that are processes: they catch what ends all of them.
 int run_program(Program const& program, std::vector<std::string> const& words) {
   std::string const who = std::string{program.name} +
                           (!words.empty() && is_command(program, words[0]) ? " " + words[0] : "");
@@ -72,21 +88,10 @@ int run_program(Program const& program, std::vector<std::string> const& words) {
       return failed;
     }
     return code;
-  } catch (CommandLineError const& error) {
-    std::cerr << who << ": " << error.what() << "\n(see " << who << " --help)\n";
-    return bad_input;
-  } catch (ConfigError const& error) {
-    std::cerr << error.what() << '\n';
-    return bad_input;
-  } catch (TraceFileError const& error) {
-    std::cerr << who << ": " << error.what() << '\n';
-    return bad_input;
-  } catch (ScheduleError const& error) {
-    std::cerr << who << ": " << error.what() << '\n';
-    return bad_input;
-  } catch (std::exception const& error) {
-    std::cerr << who << ": " << error.what() << '\n';
-    return failed;
+  } catch (...) {
+    Complaint const complaint = complaint_about(std::current_exception(), who);
+    std::cerr << complaint.text;
+    return complaint.exit_code;
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,14 @@ struct Program {
   std::string_view examples;  ///< lines, indented
   std::span<Command const> commands;
 };
+
+/// What a program says of an error that ends it, and with which exit code.
+struct Complaint {
+  int exit_code = 1;
+  std::string text;  ///< lines
+};
+/// `who`: the program and its command.
+Complaint complaint_about(std::exception_ptr const& error, std::string const& who);
 
 /// Runs a command and turns what it throws into an exit code: 0 done; 1 failed; 2 command line,
 /// configuration, or unreadable or damaged input; 3 (from the commands) does not fit in memory.

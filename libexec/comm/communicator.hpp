@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -82,6 +83,11 @@ class Communicator {
   /// Waits for all ranks of the job. Not part of any plan: between steps.
   /// \throws PeerFailure
   virtual void barrier() = 0;
+
+  /// Called by a rank that fails while its tensors are still there. Where the other ranks are
+  /// processes it ends them all, this one included; where they are threads they find out by
+  /// themselves.
+  virtual void fail(std::exception_ptr const& /*error*/) {}
 };
 
 }  // namespace stagecraft

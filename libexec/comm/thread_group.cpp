@@ -3,38 +3,18 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "libexec/comm/collective_reduction.hpp"
 #include "libexec/comm/patient_wait.hpp"
-#include "libexec/kernels/rank_order_reduction.hpp"
 
 namespace stagecraft {
 namespace {
 
-std::byte* at(void* data, std::int64_t element, ElementType type) {
-  return static_cast<std::byte*>(data) + element * element_size(type);
-}
-std::byte const* at(void const* data, std::int64_t element, ElementType type) {
-  return static_cast<std::byte const*>(data) + element * element_size(type);
-}
-
 /// A program that lets two ranks disagree about a collective must not sum their tensors.
 void require_alike(std::vector<Collective> const& calls) {
   for (Collective const& call : calls) {
-    Collective const& first = calls.front();
-    if (call.kind != first.kind || call.type != first.type || call.elements != first.elements ||
-        call.reduction != first.reduction || call.piece != first.piece ||
-        call.origin != first.origin) {
+    if (!are_alike(call, calls.front())) {
       throw std::logic_error{"ranks of a group issue different collectives"};
     }
-  }
-}
-
-void sum_integers(std::vector<void const*> const& sources,
-                  std::int64_t* target,
-                  std::int64_t elements) {
-  for (std::int64_t i = 0; i < elements; ++i) {
-    std::int64_t sum = 0;
-    for (void const* const source : sources) sum += static_cast<std::int64_t const*>(source)[i];
-    target[i] = sum;
   }
 }
 
@@ -46,13 +26,8 @@ void reduce(std::vector<Collective> const& calls,
   ElementType const type = calls.front().type;
   std::vector<void const*> sources;
   sources.reserve(calls.size());
-  for (Collective const& call : calls) sources.push_back(at(call.source, begin, type));
-  if (type == ElementType::i64) {
-    sum_integers(sources, static_cast<std::int64_t*>(target), end - begin);
-    return;
-  }
-  WorkerPool alone{1};
-  reduce_in_rank_order(alone, calls.front().reduction, type, sources, target, end - begin);
+  for (Collective const& call : calls) sources.push_back(element_at(call.source, begin, type));
+  reduce_members(calls.front(), sources, target, end - begin);
 }
 
 void copy(void* target, void const* source, std::int64_t elements, ElementType type) {
@@ -124,7 +99,7 @@ void ThreadGroup::compute(Meeting& meeting) const {
         std::int64_t const count = first.piece_begin(i + 1) - begin;
         void const* const piece = calls[static_cast<std::size_t>(i)].source;
         for (Collective const& call : calls) {
-          copy(at(call.target, begin, first.type), piece, count, first.type);
+          copy(element_at(call.target, begin, first.type), piece, count, first.type);
         }
       }
       return;

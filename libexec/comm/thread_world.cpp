@@ -1,32 +1,16 @@
 #include "libexec/comm/thread_world.hpp"
 
 #include <algorithm>
-#include <array>
 
-#include "libsim/plan/rank_numbering.hpp"
+#include "libexec/comm/plan_groups.hpp"
 
 namespace stagecraft {
-namespace {
-
-constexpr std::array all_groups{CollectiveGroup::tensor, CollectiveGroup::kv_replicas,
-                                CollectiveGroup::data,   CollectiveGroup::embedding,
-                                CollectiveGroup::model,  CollectiveGroup::job};
-
-bool is_member(TrainingConfig const& config, CollectiveGroup group, int rank) {
-  if (group != CollectiveGroup::embedding) return true;
-  int const stage = place_of(config.parallel, rank).pipeline;
-  int const last = config.parallel.pipeline - 1;
-  return last > 0 && (stage == 0 || stage == last);
-}
-
-}  // namespace
-
 class ThreadWorld::RankCommunicator : public Communicator {
  public:
   RankCommunicator(ThreadWorld& world, int rank) : world_{world}, rank_{rank} {
     TrainingConfig const& config = world.config_;
     for (CollectiveGroup const group : all_groups) {
-      if (!is_member(config, group, rank)) continue;
+      if (!joins(config, group, rank)) continue;
       std::vector<int> const members = group_members(config, group, rank);
       auto const own = std::find(members.begin(), members.end(), rank);
       memberships_.emplace(group, Membership{world.groups_.at({group, members.front()}).get(),
@@ -71,7 +55,7 @@ ThreadWorld::ThreadWorld(TrainingPlan const& plan, JobClock const& clock, JobHea
   ParallelLayout const& layout = config_.parallel;
   for (int rank = 0; rank < world_size(layout); ++rank) {
     for (CollectiveGroup const group : all_groups) {
-      if (!is_member(config_, group, rank)) continue;
+      if (!joins(config_, group, rank)) continue;
       std::vector<int> const members = group_members(config_, group, rank);
       auto& place = groups_[{group, members.front()}];
       if (!place) place = std::make_unique<ThreadGroup>(members.size(), clock, health);

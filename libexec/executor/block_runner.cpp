@@ -1,5 +1,8 @@
 #include "libexec/executor/block_runner.hpp"
 
+#include <algorithm>
+#include <array>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -7,6 +10,9 @@
 
 namespace stagecraft {
 namespace {
+
+/// Host memory is used in pieces, whatever the sizes of the model.
+constexpr std::int64_t piece_elements = 1024;
 
 DropoutSite site_of(Module module) {
   switch (module) {
@@ -106,6 +112,7 @@ void BlockRunner::launch(BlockInstance const& instance, Op const& op) {
   KernelCall const call = call_of(instance, op);
   TimeSpan const time = context_.clock.run([&] { context_.backend.run(call); });
   context_.record(op, place_of(instance, op), time);
+  if (context_.on_op != nullptr) (*context_.on_op)(context_, op, call);
 }
 
 void BlockRunner::start_collective(BlockInstance const& instance,
@@ -148,29 +155,45 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
   std::int64_t const rows = tokens.shape[0];
   std::int64_t const b = tokens.shape[1];
   std::int64_t const behind = op.kind == OpKind::load_labels ? 1 : 0;
-  std::int64_t const first =
+  std::int64_t const sequence =
       context_.state.step * context_.plan.config.batch.global +
       context_.global_microbatch(instance.microbatch) * context_.plan.config.batch.micro;
+  auto* const device = static_cast<std::byte*>(tokens.data);
   TimeSpan const time = context_.clock.run([&] {
-    std::vector<std::int64_t> ids(static_cast<std::size_t>(rows * b));
-    for (std::int64_t j = 0; j < b; ++j) {
-      std::vector<std::int64_t> const sequence = context_.tokens.sequence(first + j, rows + 1);
-      for (std::int64_t i = 0; i < rows; ++i) {
-        ids[static_cast<std::size_t>(i * b + j)] = sequence[static_cast<std::size_t>(i + behind)];
+    std::array<std::int64_t, piece_elements> column{};
+    std::array<std::int64_t, piece_elements> ids{};
+    std::int64_t const rows_a_piece = std::max<std::int64_t>(1, piece_elements / b);
+    for (std::int64_t row = 0; row < rows; row += rows_a_piece) {
+      std::int64_t const count = std::min(rows_a_piece, rows - row);
+      for (std::int64_t first = 0; first < b; first += piece_elements) {
+        std::int64_t const sequences = std::min<std::int64_t>(piece_elements, b - first);
+        for (std::int64_t j = 0; j < sequences; ++j) {
+          context_.tokens.read(sequence + first + j, row + behind,
+                               {column.data(), static_cast<std::size_t>(count)});
+          for (std::int64_t i = 0; i < count; ++i) {
+            ids[static_cast<std::size_t>(i * sequences + j)] = column[static_cast<std::size_t>(i)];
+          }
+        }
+        context_.backend.write(device + (row * b + first) * element_size(tokens.type), ids.data(),
+                               static_cast<std::size_t>(count * sequences) * sizeof ids[0]);
       }
     }
-    context_.backend.write(tokens.data, ids.data(), ids.size() * sizeof(std::int64_t));
   });
   context_.record(op, place_of(instance, op), time);
 }
 
 void BlockRunner::take_loss(BlockInstance const& instance, Op const& op) {
   Operand const losses = operand(instance, op.writes[1]);
-  std::vector<std::byte> bytes(
-      static_cast<std::size_t>(losses.shape.elements() * element_size(losses.type)));
-  context_.backend.read(bytes.data(), losses.data, bytes.size());
+  std::int64_t const elements = losses.shape.elements();
+  auto const* const device = static_cast<std::byte const*>(losses.data);
+  std::array<std::byte, piece_elements * sizeof(double)> bytes{};
   double sum = 0;
-  for (double const loss : decode(bytes, losses.type)) sum += loss;
+  for (std::int64_t first = 0; first < elements; first += piece_elements) {
+    std::int64_t const count = std::min<std::int64_t>(piece_elements, elements - first);
+    auto const size = static_cast<std::size_t>(count * element_size(losses.type));
+    context_.backend.read(bytes.data(), device + first * element_size(losses.type), size);
+    for (double const loss : decode(std::span{bytes}.first(size), losses.type)) sum += loss;
+  }
   losses_[instance.microbatch] = sum;
 }
 

@@ -15,14 +15,15 @@ namespace stagecraft {
 /// Real time.
 class WallClock : public JobClock {
  public:
-  void restart() { start_ = std::chrono::steady_clock::now(); }
+  using Instant = std::chrono::steady_clock::time_point;
+  void restart(Instant start = std::chrono::steady_clock::now()) { start_ = start; }
   bool is_virtual() const override { return false; }
   SimTime now() const override {
     return std::chrono::duration_cast<SimTime>(std::chrono::steady_clock::now() - start_);
   }
 
  private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Instant start_ = std::chrono::steady_clock::now();
 };
 
 /// Each rank has its own time; the machine is lent to one of them after the other.

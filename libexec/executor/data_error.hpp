@@ -1,13 +1,13 @@
 #pragma once
 
-#include <stdexcept>
+#include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
 
 /// Training data or a checkpoint cannot be read. The message says which file and what is wrong.
-class DataError : public std::runtime_error {
+class DataError : public InputError {
  public:
-  using std::runtime_error::runtime_error;
+  using InputError::InputError;
 };
 
 }  // namespace stagecraft

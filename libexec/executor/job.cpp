@@ -31,8 +31,10 @@ Execution execute_on_threads(TrainingPlan const& plan,
     try {
       RankClock rank_clock = options.is_virtual ? RankClock{own} : RankClock{wall};
       auto const communicator = world.communicator(rank);
-      outcomes[i] =
-          run_rank(plan, rank, parts, options, *communicator, rank_clock, [&] { wall.restart(); });
+      auto const restart = [&] {
+        if (rank == 0) wall.restart();
+      };
+      outcomes[i] = run_rank(plan, rank, parts, options, *communicator, rank_clock, restart);
     } catch (PeerFailure const&) {
       // Whoever failed has said why.
     } catch (std::exception const& error) {

@@ -50,6 +50,8 @@ struct ExecutionOptions {
   std::function<void(RankContext const&, RankExecutor&)> before_first{};
   std::function<void(RankContext const&, RankExecutor&)> after_each{};
   std::function<void(RankContext const&, RankExecutor&)> after_last{};
+  /// Called after each kernel of a forward or backward; for tests, not timed.
+  OpObserver on_op{};
 };
 
 /// What an executor runs with; everything outlives the execution.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "libexec/backends/backend.hpp"
 #include "libexec/comm/communicator.hpp"
@@ -24,6 +25,12 @@ struct TrainingState {
   friend bool operator==(TrainingState const&, TrainingState const&) = default;
 };
 
+struct RankContext;
+
+/// Sees an op of a pass that a kernel has just run, while its operands still exist; contents are
+/// read through the rank's backend. Called by each rank's own thread.
+using OpObserver = std::function<void(RankContext const&, Op const&, KernelCall const&)>;
+
 /// What the parts of one rank's executor work with. Everything outlives them.
 struct RankContext {
   TrainingPlan const& plan;
@@ -39,6 +46,7 @@ struct RankContext {
   TrainingState& state;
   CommunicationPrices const* prices = nullptr;  ///< where time is virtual
   ExecutionRecorder* recorder = nullptr;        ///< where this iteration is traced
+  OpObserver const* on_op = nullptr;            ///< where somebody watches
 
   SimTime price_of(Op const& op) const {
     return prices == nullptr ? SimTime{0} : prices->collective(op);

@@ -1,5 +1,6 @@
 #include "libexec/executor/rank_run.hpp"
 
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -77,7 +78,8 @@ class RankRun {
                  .clock = clock,
                  .tokens = *parts.tokens,
                  .state = state_,
-                 .prices = clock.is_virtual() ? parts.prices : nullptr},
+                 .prices = clock.is_virtual() ? parts.prices : nullptr,
+                 .on_op = options.on_op ? &options.on_op : nullptr},
         executor_{context_} {}
 
   RankOutcome run(std::function<void()> const& restart) {
@@ -104,7 +106,7 @@ class RankRun {
   StepReport run_iteration(bool is_traced, std::function<void()> const& restart) {
     Communicator& communicator = context_.communicator;
     communicator.barrier();
-    if (context_.rank == 0) restart();
+    restart();
     communicator.barrier();
     if (context_.clock.is_virtual()) context_.clock.restart();
     if (is_traced) begin_trace();
@@ -142,6 +144,23 @@ class RankRun {
   RankExecutor executor_;
 };
 
+/// The current exception, with the rank and what it was doing where that is not known yet.
+std::exception_ptr with_place(std::string const& who, std::string const& position) {
+  try {
+    throw;
+  } catch (PeerFailure const&) {
+    return std::current_exception();
+  } catch (MemoryLimitError const& error) {
+    return std::make_exception_ptr(MemoryLimitError{who + ": " + error.what()});
+  } catch (DataError const&) {
+    return std::current_exception();
+  } catch (OutputError const&) {
+    return std::current_exception();
+  } catch (std::exception const& error) {
+    return std::make_exception_ptr(ExecutionError{who + ", " + position + ": " + error.what()});
+  }
+}
+
 }  // namespace
 
 RankOutcome run_rank(TrainingPlan const& plan,
@@ -152,22 +171,16 @@ RankOutcome run_rank(TrainingPlan const& plan,
                      RankClock& clock,
                      std::function<void()> const& restart) {
   int const stage = place_of(plan.config.parallel, rank).pipeline;
-  std::string const who = "rank " + std::to_string(rank) + " (stage " + std::to_string(stage) + ")";
   std::optional<RankRun> run;
   try {
     run.emplace(plan, rank, parts, options, communicator, clock);
     return run->run(restart);
-  } catch (PeerFailure const&) {
-    throw;
-  } catch (MemoryLimitError const& error) {
-    throw MemoryLimitError{who + ": " + error.what()};
-  } catch (DataError const&) {
-    throw;
-  } catch (OutputError const&) {
-    throw;
-  } catch (std::exception const& error) {
-    throw ExecutionError{who + ", " + (run ? run->position() : "at the start") + ": " +
-                         error.what()};
+  } catch (...) {
+    std::string const who =
+        "rank " + std::to_string(rank) + " (stage " + std::to_string(stage) + ")";
+    std::exception_ptr const error = with_place(who, run ? run->position() : "at the start");
+    communicator.fail(error);
+    std::rethrow_exception(error);
   }
 }
 

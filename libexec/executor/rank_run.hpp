@@ -16,7 +16,8 @@ struct RankOutcome {
 
 /// Runs all iterations of one rank; the whole of what a rank's thread or process does.
 ///
-/// `restart` is called by the first rank between two barriers, to start the job's clock.
+/// `restart` is called by every rank between two barriers, to start the job's clock. What ends the
+/// rank goes to Communicator::fail() before its tensors go.
 /// \throws MemoryLimitError, ExecutionError  naming the rank; PeerFailure
 RankOutcome run_rank(TrainingPlan const& plan,
                      int rank,

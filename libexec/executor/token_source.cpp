@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "libexec/executor/data_error.hpp"
 #include "libexec/kernels/philox.hpp"
@@ -17,17 +18,17 @@ class SyntheticTokens : public TokenSource {
   SyntheticTokens(std::int64_t vocabulary, std::uint32_t seed)
       : vocabulary_{static_cast<std::uint64_t>(vocabulary)}, seed_{seed} {}
 
-  std::vector<std::int64_t> sequence(std::int64_t number, std::int64_t count) const override {
-    std::vector<std::int64_t> tokens(static_cast<std::size_t>(count));
+  void read(std::int64_t number,
+            std::int64_t first,
+            std::span<std::int64_t> tokens) const override {
     auto const n = static_cast<std::uint64_t>(number);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      PhiloxBlock const words =
-          philox({{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32),
-                   static_cast<std::uint32_t>(i), stream}},
-                 seed_, stream);
+      auto const position = static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(i);
+      PhiloxBlock const words = philox(
+          {{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32), position, stream}},
+          seed_, stream);
       tokens[i] = static_cast<std::int64_t>(words.word[0] * vocabulary_ >> 32);
     }
-    return tokens;
   }
 
  private:
@@ -38,19 +39,21 @@ class SyntheticTokens : public TokenSource {
 
 class FileTokens : public TokenSource {
  public:
-  explicit FileTokens(std::vector<unsigned char> bytes) : bytes_{std::move(bytes)} {}
+  FileTokens(std::vector<unsigned char> bytes, std::int64_t sequence)
+      : bytes_{std::move(bytes)}, sequence_{sequence} {}
 
-  std::vector<std::int64_t> sequence(std::int64_t number, std::int64_t count) const override {
-    std::vector<std::int64_t> tokens(static_cast<std::size_t>(count));
-    auto const begin = static_cast<std::uint64_t>(number) * static_cast<std::uint64_t>(count - 1);
+  void read(std::int64_t number,
+            std::int64_t first,
+            std::span<std::int64_t> tokens) const override {
+    auto const begin = static_cast<std::uint64_t>(number * sequence_ + first);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       tokens[i] = bytes_[(begin + i) % bytes_.size()];
     }
-    return tokens;
   }
 
  private:
   std::vector<unsigned char> bytes_;
+  std::int64_t sequence_;
 };
 
 }  // namespace
@@ -80,7 +83,7 @@ std::unique_ptr<TokenSource> file_tokens(std::filesystem::path const& path,
                     " bytes; accepted: more than model.sequence (" + std::to_string(sequence) +
                     ")"};
   }
-  return std::make_unique<FileTokens>(std::move(bytes));
+  return std::make_unique<FileTokens>(std::move(bytes), sequence);
 }
 
 }  // namespace stagecraft

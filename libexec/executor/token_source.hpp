@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <vector>
+#include <span>
 
 namespace stagecraft {
 
@@ -12,14 +12,16 @@ namespace stagecraft {
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  /// Tokens [0, count) of a sequence.
-  virtual std::vector<std::int64_t> sequence(std::int64_t number, std::int64_t count) const = 0;
+  /// Tokens [first, first + tokens.size()) of a sequence.
+  virtual void read(std::int64_t number,
+                    std::int64_t first,
+                    std::span<std::int64_t> tokens) const = 0;
 };
 
 /// Uniformly random tokens below `vocabulary`, by counter: the same for every layout.
 std::unique_ptr<TokenSource> synthetic_tokens(std::int64_t vocabulary, std::uint32_t seed);
 
-/// The bytes of a file, each a token: sequence n begins at byte n * (count - 1), from the start
+/// The bytes of a file, each a token: sequence n begins at byte n * `sequence`, from the start
 /// again behind the end.
 /// \throws DataError  when it cannot be read, is shorter than a sequence, or `vocabulary` is below
 ///         256.

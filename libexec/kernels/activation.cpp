@@ -52,8 +52,36 @@ std::int64_t expect_activation(KernelCall const& call,
   return last_extent(y);
 }
 
-template <typename S>
-void gelu_of(KernelContext const& context, KernelCall const& call) {
+/// An activation: its value and its slope.
+struct Gelu {
+  template <typename C>
+  static C value(C x) {
+    return stagecraft::gelu(x);
+  }
+  template <typename C>
+  static C slope(C x) {
+    return gelu_derivative(x);
+  }
+};
+struct Silu {
+  template <typename C>
+  static C value(C x) {
+    return silu(x);
+  }
+  template <typename C>
+  static C slope(C x) {
+    return silu_derivative(x);
+  }
+};
+struct Relu {
+  template <typename C>
+  static C value(C x) {
+    return x > C{0} ? x : x * C{0};  // keeps what is no number
+  }
+};
+
+template <typename Function, typename S>
+void activate(KernelContext const& context, KernelCall const& call) {
   Operand const& x = call.reads[0];
   std::int64_t const f = expect_activation<S>(call, x, call.writes[0], 1);
   S const* const bias = optional_bias<S>(call, 1, f);
@@ -62,7 +90,7 @@ void gelu_of(KernelContext const& context, KernelCall const& call) {
                S const* const from = elements_of<S>(x) + row * f + first;
                S* const to = elements_of<S>(call.writes[0]) + row * f + first;
                for (std::int64_t i = 0; i < width; ++i) {
-                 to[i] = narrow<S>(stagecraft::gelu(widen(from[i]) + widen(b[i])));
+                 to[i] = narrow<S>(Function::value(widen(from[i]) + widen(b[i])));
                }
              });
 }
@@ -84,8 +112,26 @@ void gelu_backward_of(KernelContext const& context, KernelCall const& call) {
              });
 }
 
+/// y tells where x was positive.
 template <typename S>
-void swiglu_of(KernelContext const& context, KernelCall const& call) {
+void relu_backward_of(KernelContext const& context, KernelCall const& call) {
+  Operand const& y = call.reads[1];
+  std::int64_t const f = expect_activation<S>(call, y, call.reads[0], 1);
+  expect_tensor(call, call.writes[0], element_type<S>(), y.shape);
+  for_chunks<S>(context, y.shape.elements() / f, f, nullptr,
+                [&](std::int64_t row, std::int64_t first, std::int64_t width, S const*) {
+                  S const* const dy = elements_of<S>(call.reads[0]) + row * f + first;
+                  S const* const from = elements_of<S>(y) + row * f + first;
+                  S* const dx = elements_of<S>(call.writes[0]) + row * f + first;
+                  for (std::int64_t i = 0; i < width; ++i) {
+                    Compute<S> const passes = widen(from[i]) > 0 ? 1 : 0;
+                    dx[i] = narrow<S>(widen(dy[i]) * passes);
+                  }
+                });
+}
+
+template <typename Function, typename S>
+void gated_of(KernelContext const& context, KernelCall const& call) {
   Operand const& y = call.writes[0];
   std::int64_t const f = expect_activation<S>(call, call.reads[0], y, 2);
   S const* const bias = optional_bias<S>(call, 1, 2 * f);
@@ -96,14 +142,14 @@ void swiglu_of(KernelContext const& context, KernelCall const& call) {
                S const* const up_bias = bias == nullptr ? b : b + f;
                S* const to = elements_of<S>(y) + row * f + first;
                for (std::int64_t i = 0; i < width; ++i) {
-                 to[i] = narrow<S>(silu(widen(gate[i]) + widen(b[i])) *
+                 to[i] = narrow<S>(Function::value(widen(gate[i]) + widen(b[i])) *
                                    (widen(up[i]) + widen(up_bias[i])));
                }
              });
 }
 
-template <typename S>
-void swiglu_backward_of(KernelContext const& context, KernelCall const& call) {
+template <typename Function, typename S>
+void gated_backward_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   Operand const& dy = call.reads[0];
   std::int64_t const f = expect_activation<S>(call, call.reads[1], dy, 2);
@@ -121,8 +167,8 @@ void swiglu_backward_of(KernelContext const& context, KernelCall const& call) {
                  C const g = widen(gate[i]) + widen(b[i]);
                  C const u = widen(up[i]) + widen(up_bias[i]);
                  C const gradient = widen(d[i]);
-                 d_gate[i] = narrow<S>(gradient * u * silu_derivative(g));
-                 d_up[i] = narrow<S>(gradient * silu(g));
+                 d_gate[i] = narrow<S>(gradient * u * Function::slope(g));
+                 d_up[i] = narrow<S>(gradient * Function::value(g));
                }
              });
 }
@@ -132,7 +178,7 @@ void swiglu_backward_of(KernelContext const& context, KernelCall const& call) {
 void gelu(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 1, 2, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { gelu_of<decltype(tag)>(context, call); });
+                    [&](auto tag) { activate<Gelu, decltype(tag)>(context, call); });
 }
 
 void gelu_backward(KernelContext const& context, KernelCall const& call) {
@@ -141,16 +187,40 @@ void gelu_backward(KernelContext const& context, KernelCall const& call) {
                     [&](auto tag) { gelu_backward_of<decltype(tag)>(context, call); });
 }
 
+void relu(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 1, 2, 1, 1);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { activate<Relu, decltype(tag)>(context, call); });
+}
+
+void relu_backward(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 2, 1, 1);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { relu_backward_of<decltype(tag)>(context, call); });
+}
+
 void swiglu(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 1, 2, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { swiglu_of<decltype(tag)>(context, call); });
+                    [&](auto tag) { gated_of<Silu, decltype(tag)>(context, call); });
 }
 
 void swiglu_backward(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 2, 3, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { swiglu_backward_of<decltype(tag)>(context, call); });
+                    [&](auto tag) { gated_backward_of<Silu, decltype(tag)>(context, call); });
+}
+
+void geglu(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 1, 2, 1, 1);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { gated_of<Gelu, decltype(tag)>(context, call); });
+}
+
+void geglu_backward(KernelContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 3, 1, 1);
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { gated_backward_of<Gelu, decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

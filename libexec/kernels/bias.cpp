@@ -68,7 +68,9 @@ void add_positions(KernelContext const& context, KernelCall const& call) {
   Operand const& x = call.reads[0];
   expect(call, x.shape.rank() == 3, "x is not [s, b, h]");
   expect_in_place(call, 0, 0);
-  expect_tensor(call, call.reads[1], x.type, {x.shape[0], x.shape[2]});
+  Operand const& table = call.reads[1];
+  expect(call, table.shape.rank() == 2 && table.shape[0] >= x.shape[0], "too few positions");
+  expect_tensor(call, table, x.type, {table.shape[0], x.shape[2]});
   with_storage_type(call.kind, x.type, [&](auto tag) {
     add_rows<decltype(tag)>(context, call, x.shape[0] * x.shape[1], x.shape[2], x.shape[1]);
   });
@@ -98,7 +100,9 @@ void positions_gradient(KernelContext const& context, KernelCall const& call) {
     using S = decltype(tag);
     using C = Compute<S>;
     expect_tensor(call, dy, element_type<S>(), dy.shape);
-    expect_tensor(call, call.writes[0], element_type<C>(), {dy.shape[0], h});
+    Operand const& table = call.writes[0];
+    expect(call, table.shape.rank() == 2 && table.shape[0] >= dy.shape[0], "too few positions");
+    expect_tensor(call, table, element_type<C>(), {table.shape[0], h});
     S const* const from = elements_of<S>(dy);
     C* const to = elements_of<C>(call.writes[0]);
     for_row_ranges(*context.pool, dy.shape[0], b * h, [&](std::int64_t begin, std::int64_t end) {

@@ -27,14 +27,15 @@ struct DropoutRows {
   }
 };
 
-/// Expects x to be what the draw's site has on this rank.
+/// Expects x to be attention probabilities or hidden states of this rank.
 DropoutRows rows_of(KernelContext const& context, KernelCall const& call, Operand const& x) {
   BlockShape const& shape = context.share.shape;
-  bool const causal = call.draw.site == DropoutSite::attention;
+  bool const causal = x.shape.rank() == 4;
   std::int64_t const s = shape.model.sequence;
   Shape const expected = causal ? Shape{shape.micro, shape.heads(), s, s}
                                 : Shape{shape.local_sequence(), shape.micro, shape.model.hidden};
-  expect(call, x.shape == expected, "x is not what its dropout site has on this rank");
+  expect(call, x.shape == expected,
+         "x is neither this rank's attention probabilities nor its rows");
   std::int64_t const columns = last_extent(x);
   return {context.share, causal, x.shape.elements() / columns, columns};
 }
@@ -68,13 +69,16 @@ void drop(KernelContext const& context,
   using C = Compute<S>;
   Operand const& x = call.reads[0];
   DropoutRows const rows = rows_of(context, call, x);
+  bool const of_attention = call.draw.site == DropoutSite::attention;
+  expect(call, given != nullptr || rows.causal == of_attention, "x is not of the draw's site");
   expect_tensor(call, x, element_type<S>(), x.shape);
   expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
-  Rate<C> const rate{context.model().dropout};
+  bool const is_attention = call.draw.site == DropoutSite::attention;
+  Rate<C> const rate{is_attention ? attention_dropout(context.model()) : context.model().dropout};
   S const* const input = elements_of<S>(x);
   S* const output = elements_of<S>(call.writes[0]);
   for_row_ranges(*context.pool, rows.rows, rows.columns, [&](std::int64_t begin, std::int64_t end) {
-    std::uint8_t drawn[draw_chunk + 8];
+    std::uint8_t drawn[draw_room];
     for (std::int64_t row = begin; row < end; ++row) {
       std::int64_t const alive = rows.alive(row);
       std::uint64_t const first_element = rows.first_element(row);
@@ -118,7 +122,7 @@ void add_dropped(KernelContext const& context, KernelCall const& call) {
   std::uint8_t* const stored = mask_of(call, call.writes, 1, x.shape);
   Rate<C> const rate{context.model().dropout};
   for_row_ranges(*context.pool, rows.rows, h, [&](std::int64_t begin, std::int64_t end) {
-    std::uint8_t drawn[draw_chunk + 8];
+    std::uint8_t drawn[draw_room];
     for (std::int64_t row = begin; row < end; ++row) {
       for (std::int64_t first = 0; first < h; first += draw_chunk) {
         std::int64_t const n = std::min(draw_chunk, h - first);
@@ -164,7 +168,7 @@ void dropout_backward(KernelContext const& context, KernelCall const& call) {
 
 void bias_dropout_add(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 2, 3, 1, 2);
-  expect(call, call.draw.site != DropoutSite::attention, "attention has no residual of its own");
+  expect(call, call.reads[0].shape.rank() == 3, "x is not [s, b, h]");
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { add_dropped<decltype(tag)>(context, call); });
 }

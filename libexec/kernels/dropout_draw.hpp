@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "libexec/kernels/kernel_context.hpp"
@@ -10,9 +12,11 @@ namespace stagecraft {
 
 /// Elements of a run.
 inline constexpr std::int64_t draw_chunk = 256;
+/// What a run writes at most: blocks of four, in eights.
+inline constexpr std::int64_t draw_room = draw_chunk + 32;
 
 /// Draws whether each of `count` elements from global index `first` on is kept: 1 or 0.
-/// Pre: 0 < count <= draw_chunk. `kept` has room for draw_chunk + 8 elements; the wanted ones start
+/// Pre: 0 < count <= draw_chunk. `kept` has room for draw_room elements; the wanted ones start
 /// at the returned place in it, for runs need not start at a whole block of four.
 inline std::uint8_t const* draw_kept(RandomDraw const& draw,
                                      std::uint32_t threshold,
@@ -20,16 +24,18 @@ inline std::uint8_t const* draw_kept(RandomDraw const& draw,
                                      std::int64_t count,
                                      std::uint8_t* kept) {
   // Blocks in flight at once, as arrays, so that each round of Philox is vector code.
-  constexpr std::uint32_t width = 16;
+  constexpr std::uint32_t width = 64;
   std::uint64_t const first_block = first >> 2;
   std::uint64_t const last_block = (first + static_cast<std::uint64_t>(count) - 1) >> 2;
   auto const blocks = static_cast<std::uint32_t>(last_block - first_block + 1);
   for (std::uint32_t begin = 0; begin < blocks; begin += width) {
+    // In eights: a whole vector, so that what is left over needs no loop of its own.
+    std::uint32_t const n = (std::min(width, blocks - begin) + 7) / 8 * 8;
     std::uint32_t x0[width];
     std::uint32_t x1[width];
     std::uint32_t x2[width];
     std::uint32_t x3[width];
-    for (std::uint32_t j = 0; j < width; ++j) {
+    for (std::uint32_t j = 0; j < n; ++j) {
       std::uint64_t const block = first_block + begin + j;
       x0[j] = static_cast<std::uint32_t>(block);
       x1[j] = static_cast<std::uint32_t>(block >> 32);
@@ -39,7 +45,7 @@ inline std::uint8_t const* draw_kept(RandomDraw const& draw,
     for (std::uint32_t round = 0; round < 10; ++round) {
       std::uint32_t const key_0 = draw.seed + round * philox_weyl_0;
       std::uint32_t const key_1 = draw.step + round * philox_weyl_1;
-      for (std::uint32_t j = 0; j < width; ++j) {
+      for (std::uint32_t j = 0; j < n; ++j) {
         std::uint64_t const a = std::uint64_t{philox_multiplier_0} * x0[j];
         std::uint64_t const b = std::uint64_t{philox_multiplier_1} * x2[j];
         x0[j] = static_cast<std::uint32_t>(b >> 32) ^ x1[j] ^ key_0;
@@ -48,9 +54,8 @@ inline std::uint8_t const* draw_kept(RandomDraw const& draw,
         x3[j] = static_cast<std::uint32_t>(a);
       }
     }
-    std::uint32_t const used = blocks - begin < width ? blocks - begin : width;
-    for (std::uint32_t j = 0; j < used; ++j) {
-      std::uint8_t* const four = kept + 4 * (begin + j);
+    for (std::uint32_t j = 0; j < n; ++j) {
+      std::uint8_t* const four = kept + std::size_t{4} * (begin + j);
       four[0] = x0[j] >= threshold;
       four[1] = x1[j] >= threshold;
       four[2] = x2[j] >= threshold;

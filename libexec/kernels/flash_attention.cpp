@@ -72,7 +72,7 @@ void attend(KernelContext const& context,
       std::fill(row + seen, row + flash.rows, C{0});
       for (std::int64_t e = 0; e < flash.width; ++e) sums[i * flash.width + e] *= correction;
       if (!dropout.drops()) continue;
-      std::uint8_t room[draw_chunk + 8];
+      std::uint8_t room[draw_room];
       std::uint8_t const* const kept = dropout.kept(sequence, head, first + i, key, seen, room);
       for (std::int64_t j = 0; j < seen; ++j) row[j] = kept[j] != 0 ? row[j] * keep_factor : C{0};
     }

@@ -105,7 +105,7 @@ void differentiate(Operands<S> const& all,
     std::int64_t const seen = std::min(n, query + i - key + 1);
     for (std::int64_t j = 0; j < seen; ++j) p[j] = exponential(p[j] * scale - log_sum);
     if (all.dropout.drops()) {
-      std::uint8_t room[draw_chunk + 8];
+      std::uint8_t room[draw_room];
       std::uint8_t const* const kept = all.dropout.kept(sequence, head, query + i, key, seen, room);
       for (std::int64_t j = 0; j < seen; ++j) {
         C const factor = kept[j] != 0 ? keep_factor : C{0};

@@ -131,7 +131,7 @@ void store_rows(C const* tile,
 class FlashDropout {
  public:
   FlashDropout(KernelContext const& context, KernelCall const& call)
-      : share_{&context.share}, draw_{call.draw}, rate_{context.model().dropout} {}
+      : share_{&context.share}, draw_{call.draw}, rate_{attention_dropout(context.model())} {}
 
   bool drops() const { return rate_ > 0; }
   double factor() const { return 1 / (1 - rate_); }

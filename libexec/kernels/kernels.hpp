@@ -41,6 +41,10 @@ void flash_attention_backward(KernelContext const& context, KernelCall const& ca
 // activation.cpp
 void gelu(KernelContext const& context, KernelCall const& call);
 void gelu_backward(KernelContext const& context, KernelCall const& call);
+void relu(KernelContext const& context, KernelCall const& call);
+void relu_backward(KernelContext const& context, KernelCall const& call);
+void geglu(KernelContext const& context, KernelCall const& call);
+void geglu_backward(KernelContext const& context, KernelCall const& call);
 void swiglu(KernelContext const& context, KernelCall const& call);
 void swiglu_backward(KernelContext const& context, KernelCall const& call);
 // embedding.cpp

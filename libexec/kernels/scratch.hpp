@@ -10,7 +10,7 @@
 namespace stagecraft {
 
 /// Elements of one tile of a worker, whatever the model.
-inline constexpr std::int64_t tile_elements = 64 * 256;
+inline constexpr std::int64_t tile_elements = std::int64_t{64} * 256;
 /// Tiles that a worker needs at most (flash attention's backward).
 inline constexpr std::int64_t tiles_a_worker = 8;
 

@@ -5,11 +5,21 @@
 
 namespace stagecraft {
 
-/// 64 bytes of C; the compiler splits them where registers are smaller.
+/// What products are computed in: vectors of the processor's size, as many at a time as make 64
+/// bytes. (GCC takes larger vectors too, but moves them through memory.)
 template <typename C>
 struct Lanes {
+#if defined(__AVX512F__)
+  static constexpr int bytes = 64;
+#elif defined(__AVX__)
+  static constexpr int bytes = 32;
+#else
+  static constexpr int bytes = 16;
+#endif
+  static constexpr int vectors = 64 / bytes;
   static constexpr std::int64_t count = 64 / sizeof(C);
-  typedef C Vector __attribute__((vector_size(64)));  // NOLINT(modernize-use-using): GCC's syntax
+  typedef C Vector
+      __attribute__((vector_size(bytes)));  // NOLINT(modernize-use-using): GCC's syntax
 };
 
 /// The smallest multiple of the lanes that is not below n.
@@ -36,15 +46,18 @@ inline void add_product_rows(LeftTile<C> a,
                              std::int64_t n,
                              std::int64_t depth) {
   using Vector = typename Lanes<C>::Vector;
+  constexpr int vectors = Lanes<C>::vectors;
   for (std::int64_t j = 0; j < n; j += Lanes<C>::count) {
-    Vector sum[height];
-    for (int i = 0; i < height; ++i) std::memcpy(&sum[i], c + i * ldc + j, sizeof(Vector));
+    Vector sum[height][vectors];
+    for (int i = 0; i < height; ++i) std::memcpy(sum[i], c + i * ldc + j, sizeof(sum[i]));
     for (std::int64_t k = 0; k < depth; ++k) {
-      Vector right;
-      std::memcpy(&right, b + k * ldb + j, sizeof(Vector));
-      for (int i = 0; i < height; ++i) sum[i] += a.data[i * a.row + k * a.column] * right;
+      Vector right[vectors];
+      std::memcpy(right, b + k * ldb + j, sizeof(right));
+      for (int i = 0; i < height; ++i) {
+        for (int v = 0; v < vectors; ++v) sum[i][v] += a.data[i * a.row + k * a.column] * right[v];
+      }
     }
-    for (int i = 0; i < height; ++i) std::memcpy(c + i * ldc + j, &sum[i], sizeof(Vector));
+    for (int i = 0; i < height; ++i) std::memcpy(c + i * ldc + j, sum[i], sizeof(sum[i]));
   }
 }
 

@@ -93,8 +93,11 @@ class CountingAllocator {
   explicit CountingAllocator(DeviceMemory& memory,
                              Bytes declared_workspace = Bytes{0},
                              std::int64_t limit = no_limit);
+  ~CountingAllocator() = default;
   CountingAllocator(CountingAllocator const&) = delete;
+  CountingAllocator(CountingAllocator&&) = delete;
   CountingAllocator& operator=(CountingAllocator const&) = delete;
+  CountingAllocator& operator=(CountingAllocator&&) = delete;
 
   /// \throws MemoryLimitError  when it does not fit.
   /// \throws std::bad_alloc  when the device has no more.

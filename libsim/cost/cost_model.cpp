@@ -6,6 +6,7 @@
 
 #include "libsim/cost/collective_time.hpp"
 #include "libsim/cost/gemm_time.hpp"
+#include "libsim/cost/measured_time.hpp"
 
 namespace stagecraft {
 namespace {
@@ -42,6 +43,10 @@ CostModel::CostModel(System const& system, TrainingConfig const& config)
 SimTime CostModel::price(Op const& op) const {
   if (op.kind == OpKind::wait || op.kind == OpKind::hold) return SimTime{0};
   if (is_collective(op.kind)) return to_sim_time(collective_seconds(op).value);
+  if (system_.measured) {
+    auto const time = measured_time(*system_.measured, op, config_.model.precision);
+    if (time) return to_sim_time(time->value);
+  }
   Calibration const& constants = system_.calibration;
   bool const is_flash_forward = op.kind == OpKind::flash_attention;
   if (is_flash_forward || op.kind == OpKind::flash_attention_backward) {

@@ -15,9 +15,10 @@ struct MessagePrice {
 
 /// What everything in a plan costs on a system. Times are rounded to picoseconds once an op.
 ///
-/// Element-wise kernels: launch + traffic / (memory bandwidth x efficiency). GEMMs: gemm_time.
-/// Collectives: by where their ranks sit; ranks are numbered tensor fastest, then data, then
-/// pipeline, and fill nodes in that order.
+/// Kernels that were measured on the device: as measured_time() says. Other element-wise kernels:
+/// launch + traffic / (memory bandwidth x efficiency). GEMMs: gemm_time. Collectives: by where
+/// their ranks sit; ranks are numbered tensor fastest, then data, then pipeline, and fill nodes in
+/// that order.
 class CostModel {
  public:
   /// Both must outlive the model. \throws std::invalid_argument when the system has no peak for the

@@ -20,9 +20,13 @@ void add_rows(std::vector<ConstantRow>& rows, ConstantRow row, Json const& value
     return;
   }
   if (value.is_array()) {
-    for (Json const& point : value) {
-      row.value += (row.value.empty() ? "" : ", ") + point[0].get<std::string>() + " in " +
-                   point[1].get<std::string>();
+    for (Json const& item : value) {
+      row.value += row.value.empty() ? "" : ", ";
+      if (item.is_array()) {
+        row.value += item[0].get<std::string>() + " in " + item[1].get<std::string>();
+      } else {
+        row.value += item.is_string() ? item.get<std::string>() : item.dump();
+      }
     }
   } else if (value.is_string()) {
     auto const quantity = value.get<std::string>();

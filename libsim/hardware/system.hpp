@@ -5,20 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "libsim/hardware/measured_device.hpp"
+#include "libsim/hardware/sourced.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
-
-/// A constant that models reality, with where it comes from.
-template <typename T>
-struct Sourced {
-  T value{};
-  std::string source;  ///< data sheet, paper and section, measurement, file of ours; never empty
-  std::string fitted;  ///< empty: not fitted; else on what
-
-  friend bool operator==(Sourced const&, Sourced const&) = default;
-};
 
 /// One measured point of a collective: payload of the whole (unsharded) tensor and its duration.
 struct CollectivePoint {
@@ -100,6 +92,8 @@ struct System {
   Node node;
   Network network;
   Calibration calibration;
+  /// Kernels that were measured one by one; where there is one, it goes before the constants.
+  std::optional<MeasuredDevice> measured{};
 
   friend bool operator==(System const&, System const&) = default;
 };

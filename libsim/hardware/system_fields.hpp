@@ -56,6 +56,10 @@ void visit_system(Visitor& visitor, AnySystem& system) {
     section.constant("iteration_overhead", calibration.iteration_overhead);
     section.constant("workspace", calibration.workspace);
   });
+  visitor.optional_section("measured", system.measured, [&](auto& section, auto& measured) {
+    section.constant("gemm", measured.gemm);
+    section.constant("kernels", measured.kernels);
+  });
 }
 
 }  // namespace stagecraft

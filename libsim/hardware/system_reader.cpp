@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libsim/config/section_writer.hpp"
+#include "libsim/hardware/measured_device_reader.hpp"
 #include "libsim/hardware/system_fields.hpp"
 #include "libsim/model/model_words.hpp"
 
@@ -107,6 +108,15 @@ class SystemReader {
     below.finish();
   }
 
+  template <typename Fields, typename Visit>
+  void optional_section(std::string_view key, std::optional<Fields>& fields, Visit visit) {
+    ConfigNode const node = reader_.take(key);
+    if (!node.exists()) return;
+    SystemReader below{node};
+    visit(below, fields.emplace());
+    below.finish();
+  }
+
   template <typename Value, typename... Range>
   void constant(std::string_view key, Sourced<Value>& field, Range... range) {
     ConfigNode const node = reader_.take(key);
@@ -176,6 +186,14 @@ class SystemWriter {
   void section(std::string_view key, Visit visit) {
     SystemWriter below;
     visit(below);
+    writer_.put(key, below.map());
+  }
+
+  template <typename Fields, typename Visit>
+  void optional_section(std::string_view key, std::optional<Fields> const& fields, Visit visit) {
+    if (!fields) return;
+    SystemWriter below;
+    visit(below, *fields);
     writer_.put(key, below.map());
   }
 

@@ -105,6 +105,13 @@ void read_gpt_bigcode(Keys& keys, Sequence sequence, ModelConfig& model) {
                        "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input"});
 }
 
+/// What a parallel layer here does otherwise than GPT-NeoX's and Falcon's own training code.
+void note_parallel_layers(Keys& keys) {
+  keys.note(
+      "parallel layers: attention and MLP are summed over the tensor group one after the "
+      "other, where GPT-NeoX's code sums them at once");
+}
+
 void read_gpt_neox(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_shape(keys, model);
   read_ffn(keys, Need::required, model);
@@ -112,7 +119,10 @@ void read_gpt_neox(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_activation(keys, {"hidden_act"}, "gelu", Gate::none, model);
   model.norm_epsilon = keys.number_or({"layer_norm_eps"}, epsilons, 1e-5);
   model.tied_embeddings = keys.boolean_or({"tie_word_embeddings"}, false);
-  if (keys.boolean_or({"use_parallel_residual"}, true)) model.residual = Residual::parallel;
+  if (keys.boolean_or({"use_parallel_residual"}, true)) {
+    model.residual = Residual::parallel;
+    note_parallel_layers(keys);
+  }
   read_dropout(keys, {"hidden_dropout", "hidden_dropout_prob"}, 0,
                {"attention_dropout", "attention_probs_dropout_prob"}, 0, model);
   if (!keys.find_boolean({"attention_bias"}).value_or(true)) {
@@ -202,6 +212,7 @@ void read_falcon(Keys& keys, Sequence sequence, ModelConfig& model) {
       keys.find_integer({"num_ln_in_parallel_attn"}, {1, 2}).value_or(is_new ? 2 : 1);
   if (is_parallel) {
     model.residual = norms == 2 ? Residual::parallel : Residual::parallel_one_norm;
+    note_parallel_layers(keys);
   }
   if (keys.find_boolean({"alibi"}).value_or(false)) {
     keys.refuse("alibi", "false", "rotary positions are modelled, which have no parameters either");

@@ -31,8 +31,8 @@ struct MegatronFlag {
 };
 
 /// Nothing if no version of Megatron-LM known here has such a flag. Source: NVIDIA/Megatron-LM,
-/// megatron/training/arguments.py at 000c4ac2 and d98e8a64, megatron/arguments.py of 2020 to 2022,
-/// and those of Megatron-DeepSpeed that its launch scripts use.
+/// megatron/training/arguments.py at 000c4ac2; names that are gone there, and those of
+/// Megatron-DeepSpeed, as the launch scripts of 2020 to 2022 use them.
 MegatronFlag const* find_flag(std::string_view name);
 
 /// All names, with two dashes.

@@ -66,12 +66,17 @@ class Tokenizer {
 
   void read_operation() {
     std::string operation{text_[at_]};
-    if (peek(1) == text_[at_] &&
-        std::string_view{"|&;<"}.find(text_[at_]) != std::string_view::npos)
-      operation += text_[at_];
-    push(ShellToken::Kind::operation, operation);
+    char const next = peek(1);
+    if (next == text_[at_] && std::string_view{"|&;<"}.find(next) != std::string_view::npos) {
+      operation += next;
+    }
+    push(ShellToken::Kind::operation, operation == "&" && next == '>' ? ">" : operation);
     advance(operation.size());
     if (operation == "<<") note_here_document();
+    // `>>`, `>&1` and `&>` are redirections like `>`.
+    bool const redirects =
+        operation == ">" || operation == "<" || (operation == "&" && next == '>');
+    while (redirects && (peek(0) == '>' || peek(0) == '&')) advance();
   }
 
   /// The word after `<<`: the line that ends the document.
@@ -104,6 +109,11 @@ class Tokenizer {
     std::size_t const start = at_;
     skip_word();
     std::string_view const written = text_.substr(start, at_ - start);
+    // The 2 of `2>&1` names what is redirected.
+    bool const is_number = std::all_of(written.begin(), written.end(), [](char c) {
+      return std::isdigit(static_cast<unsigned char>(c)) != 0;
+    });
+    if (is_number && (peek(0) == '>' || peek(0) == '<')) return;
     if (peek(0) == '(' && ends_as_assignment(written)) {
       token.kind = ShellToken::Kind::array;
       token.appends = written[written.size() - 2] == '+';

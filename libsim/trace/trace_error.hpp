@@ -6,13 +6,19 @@
 
 namespace stagecraft {
 
-/// A trace that cannot be read: missing, damaged, or of another version. The user's file; exit
-/// code 2.
-class TraceFileError : public std::runtime_error {
+/// A file of the user's that cannot be read: missing, damaged, or of another version. The message
+/// names it and says what is wrong. Exit code 2.
+class InputError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A trace that cannot be read.
+class TraceFileError : public InputError {
  public:
   /// The message is `file: problem`.
   TraceFileError(std::string const& file, std::string const& problem)
-      : std::runtime_error{file + ": " + problem} {}
+      : InputError{file + ": " + problem} {}
 };
 
 /// A result that cannot be written: no such folder, disk full. The world's fault; exit code 1.

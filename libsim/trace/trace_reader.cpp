@@ -150,6 +150,14 @@ void TraceReader::read_all_but_ranks() {
   std::sort(ranks_.begin(), ranks_.end());
 }
 
+std::int32_t TraceReader::stage_of(std::int32_t rank) const {
+  try {
+    return file_->root().group("ranks").group(std::to_string(rank)).number("stage");
+  } catch (Hdf5Error const& problem) {
+    throw TraceFileError{name_, problem.what()};
+  }
+}
+
 RankTrace TraceReader::read(std::int32_t rank) const {
   std::int64_t budget = most_elements;
   return read(rank, budget);

@@ -42,6 +42,9 @@ class TraceReader {
   /// Numbers of the ranks in the file, ascending.
   std::vector<std::int32_t> const& ranks() const { return ranks_; }
 
+  /// The pipeline stage of a rank, without reading the rest of it.
+  /// Pre: `rank` is one of ranks(). \throws TraceFileError
+  std::int32_t stage_of(std::int32_t rank) const;
   /// Pre: `rank` is one of ranks(). \throws TraceFileError
   RankTrace read(std::int32_t rank) const;
   /// All ranks together, at most 1 GiB of them. \throws TraceFileError

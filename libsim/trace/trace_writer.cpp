@@ -1,18 +1,13 @@
 #include "libsim/trace/trace_writer.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
 #include <span>
 #include <string>
-#include <system_error>
-#include <utility>
 #include <vector>
 
 #include "libsim/trace/hdf5_handle.hpp"
+#include "libsim/trace/output_file.hpp"
 #include "libsim/trace/trace_error.hpp"
 #include "libsim/trace/trace_schema.hpp"
 
@@ -26,8 +21,6 @@ constexpr hsize_t chunk_elements = 65'536;
 constexpr unsigned deflate_level = 1;
 /// By how much the image of the file grows at a time.
 constexpr std::size_t image_increment = std::size_t{4} << 20;
-
-std::string reason_of(int error) { return std::system_category().message(error); }
 
 /// Without them a file has the time of its creation in it, and never the same bytes twice.
 H5Handle untimed_properties(hid_t kind) {
@@ -106,7 +99,7 @@ H5Handle create_group(hid_t parent, char const* name) {
 }  // namespace
 
 /// The HDF5 file, in memory: HDF5 1.10 crashes the program when a file on disk cannot be written to
-/// its end, so the disk is left to PartialFile.
+/// its end, so the disk is left to OutputFile.
 class TraceWriter::Image {
  public:
   Image() : file_{create()}, ranks_{create_group(file_.id(), "ranks")} {}
@@ -144,70 +137,10 @@ class TraceWriter::Image {
   H5Handle ranks_;
 };
 
-/// `<path>.partial`, removed again unless it is renamed.
-class TraceWriter::PartialFile {
- public:
-  explicit PartialFile(std::filesystem::path const& path) : path_{path}, partial_{path} {
-    partial_ += ".partial";
-    // The rename would replace a device, and fail on a folder only after all work is done.
-    std::error_code error;
-    if (std::filesystem::exists(path_, error) && !std::filesystem::is_regular_file(path_, error)) {
-      throw OutputError{path_, "it is there, and not a regular file"};
-    }
-    descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (descriptor_ < 0) throw OutputError{path_, reason_of(errno)};
-  }
-  PartialFile(PartialFile const&) = delete;
-  PartialFile(PartialFile&&) = delete;
-  PartialFile& operator=(PartialFile const&) = delete;
-  PartialFile& operator=(PartialFile&&) = delete;
-  ~PartialFile() { discard(); }
-
-  void fill(std::span<char const> bytes) {
-    for (std::size_t done = 0; done < bytes.size();) {
-      ssize_t const count = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail(errno);
-      done += static_cast<std::size_t>(count);
-    }
-  }
-
-  void rename() {
-    int const descriptor = std::exchange(descriptor_, -1);
-    // Network file systems report a full disk only here.
-    if (::close(descriptor) != 0) {
-      int const error = errno;
-      ::unlink(partial_.c_str());
-      throw OutputError{path_, reason_of(error)};
-    }
-    if (::rename(partial_.c_str(), path_.c_str()) != 0) {
-      int const error = errno;
-      ::unlink(partial_.c_str());
-      throw OutputError{path_, reason_of(error)};
-    }
-  }
-
- private:
-  [[noreturn]] void fail(int error) {
-    discard();
-    throw OutputError{path_, reason_of(error)};
-  }
-  void discard() {
-    if (descriptor_ < 0) return;
-    ::close(descriptor_);
-    ::unlink(partial_.c_str());
-    descriptor_ = -1;
-  }
-
-  std::filesystem::path path_;
-  std::filesystem::path partial_;
-  int descriptor_ = -1;
-};
-
 TraceWriter::TraceWriter(std::filesystem::path const& path,
                          TraceMeta const& meta,
                          TraceNames const& names)
-    : path_{path}, partial_{std::make_unique<PartialFile>(path)} {
+    : path_{path}, output_{std::make_unique<OutputFile>(path)} {
   try {
     image_ = std::make_unique<Image>();
     hid_t const root = image_->file();
@@ -249,12 +182,13 @@ void TraceWriter::write(RankTrace const& rank) {
 void TraceWriter::finish() {
   assert(image_ && "a file is finished once");
   try {
-    partial_->fill(image_->bytes());
+    std::span<char const> const bytes = image_->bytes();
+    output_->write({bytes.data(), bytes.size()});
   } catch (Hdf5Error const& error) {
     throw OutputError{path_, error.what()};
   }
   image_.reset();
-  partial_->rename();
+  output_->finish();
 }
 
 void write_trace(std::filesystem::path const& path, Trace const& trace) {

@@ -7,6 +7,8 @@
 
 namespace stagecraft {
 
+class OutputFile;
+
 /// Writes one trace file, rank by rank, as SCHEMA.md beside this file says.
 ///
 /// The file is put together in memory, compressed, and appears under its own name only in finish().
@@ -33,9 +35,8 @@ class TraceWriter {
 
  private:
   class Image;
-  class PartialFile;
   std::filesystem::path path_;
-  std::unique_ptr<PartialFile> partial_;
+  std::unique_ptr<OutputFile> output_;
   std::unique_ptr<Image> image_;
 };
 

@@ -38,6 +38,10 @@ ProgramResult run_stagecraft(std::string const& arguments, std::string const& be
   return run_shell(before + " '" STAGECRAFT_PROGRAM "' " + arguments);
 }
 
+ProgramResult run_stagecraft_exec(std::string const& arguments) {
+  return run_shell("'" STAGECRAFT_EXEC_PROGRAM "' " + arguments);
+}
+
 ProgramResult run_stagecraft_on_terminal(std::string const& arguments, std::string const& before) {
   // script(1) gives its command a terminal; it is in Debian's essential bsdutils.
   return run_shell("script -qec \"" + before + " '" STAGECRAFT_PROGRAM "' " + arguments +

@@ -30,8 +30,27 @@ double moved_loss(TrainingConfig const& config,
   return execute(config, run).steps.front().loss;
 }
 
+/// Layers side by side, gated by GeLU, a QKV bias alone.
+TrainingConfig small_falcon() {
+  TrainingConfig config = small_llama(Precision::fp64);
+  config.model.residual = Residual::parallel_one_norm;
+  config.model.activation = Activation::geglu;
+  config.model.qkv_bias = true;
+  config.model.attention_dropout = 0.2;
+  return config;
+}
+
+/// Two norms side by side, ReLU.
+TrainingConfig small_neox() {
+  TrainingConfig config = small_gpt(Precision::fp64);
+  config.model.residual = Residual::parallel;
+  config.model.activation = Activation::relu;
+  return config;
+}
+
 TEST_CASE("every parameter's gradient is the slope of the loss, dropout on", "[gradients]") {
-  TrainingConfig config = GENERATE(small_gpt(Precision::fp64), small_llama(Precision::fp64));
+  TrainingConfig config = GENERATE(small_gpt(Precision::fp64), small_llama(Precision::fp64),
+                                   small_falcon(), small_neox());
   config.model.layers = 2;
   config.model.attention = GENERATE(Attention::unfused, Attention::flash);
   REQUIRE(config.model.dropout > 0);

@@ -32,6 +32,18 @@ std::vector<Variant> model_variants() {
          config.model.dropout = 0;
          config.model.causal_mask = CausalMask::none;
        })},
+      {"side by side, ReLU, more positions", changed([](TrainingConfig& config) {
+         config.model.residual = Residual::parallel;
+         config.model.activation = Activation::relu;
+         config.model.position_rows = config.model.sequence + 2;
+         config.model.attention_dropout = 0.2;
+       })},
+      {"one norm, GeGLU", changed([](TrainingConfig& config) {
+         config.model.residual = Residual::parallel_one_norm;
+         config.model.activation = Activation::geglu;
+         config.model.biases = false;
+         config.model.qkv_bias = true;
+       })},
       {"grouped heads", changed([](TrainingConfig& config) { config.model.kv_heads = 1; })},
       {"outputs kept",
        changed([](TrainingConfig& config) { config.memory.output_deallocation = false; })}};

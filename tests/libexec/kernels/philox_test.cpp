@@ -35,7 +35,7 @@ TEST_CASE("element i of a draw takes word i & 3 of the block i >> 2", "[kernels]
   std::uint64_t const first = GENERATE(0U, 1U, 2U, 3U, 1023U, (std::uint64_t{1} << 34) - 6);
   std::int64_t const count = GENERATE(1, 3, 64, 255, 256);
   std::uint32_t const threshold = keep_threshold(0.3);
-  std::uint8_t room[draw_chunk + 8];
+  std::uint8_t room[draw_room];
   std::uint8_t const* const kept = draw_kept(draw, threshold, first, count, room);
   for (std::int64_t i = 0; i < count; ++i) {
     std::uint64_t const element = first + static_cast<std::uint64_t>(i);

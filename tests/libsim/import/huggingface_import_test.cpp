@@ -11,10 +11,11 @@
 namespace stagecraft {
 namespace {
 
-/// A public model and the number of its parameters: the sum over the tensors of its checkpoint on
-/// Hugging Face (the size that the model card shows), tied matrices counted once. Each was counted
-/// again by hand, with a(d) + 2 g(d) columns of queries, keys and values, f the MLP's width:
-/// layers x (h (a + 2g) d + a d h + 2hf or 3hf, biases and norms) + embeddings + final norm.
+/// A public model and the number of its parameters, tied matrices counted once. Published: the sums
+/// over the tensors of the checkpoints on Hugging Face, as model cards have them. All were counted
+/// again from the architecture, with a queries and g keys and values of d elements, and an MLP of
+/// width f: layers x (h (a + 2g) d + a d h + 2hf or 3hf, biases and norms) + embeddings + final
+/// norm. OPT 66B, SantaCoder, StarCoder2, Phi-3 and Falcon 40B rest on that count alone.
 struct Published {
   char const* name;
   std::int64_t parameters;

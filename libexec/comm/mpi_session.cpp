@@ -1,0 +1,121 @@
+#include "libexec/comm/mpi_session.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "libexec/comm/mpi_check.hpp"
+#include "libexec/comm/mpi_progress.hpp"
+
+namespace stagecraft {
+namespace {
+
+using std::chrono::nanoseconds;
+
+std::int64_t nanoseconds_now() {
+  return nanoseconds{std::chrono::steady_clock::now().time_since_epoch()}.count();
+}
+
+/// Sends any count of numbers; MPI counts with int.
+constexpr std::int64_t most_numbers = 1 << 26;
+
+void send_numbers(std::vector<std::int64_t> const& numbers) {
+  auto const count = static_cast<std::int64_t>(numbers.size());
+  check(MPI_Send(&count, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD));
+  for (std::int64_t at = 0; at < count; at += most_numbers) {
+    int const part = static_cast<int>(std::min(most_numbers, count - at));
+    check(MPI_Send(numbers.data() + at, part, MPI_INT64_T, 0, 0, MPI_COMM_WORLD));
+  }
+}
+
+std::vector<std::int64_t> receive_numbers(int from) {
+  std::int64_t count = 0;
+  check(MPI_Recv(&count, 1, MPI_INT64_T, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+  for (std::int64_t at = 0; at < count; at += most_numbers) {
+    int const part = static_cast<int>(std::min(most_numbers, count - at));
+    check(MPI_Recv(numbers.data() + at, part, MPI_INT64_T, from, 0, MPI_COMM_WORLD,
+                   MPI_STATUS_IGNORE));
+  }
+  return numbers;
+}
+
+/// Whether this process runs on the machine of rank 0.
+bool is_with_first() {
+  using Name = std::array<char, MPI_MAX_PROCESSOR_NAME>;
+  Name own{};
+  int length = 0;
+  check(MPI_Get_processor_name(own.data(), &length));
+  Name first = own;
+  check(MPI_Bcast(first.data(), static_cast<int>(first.size()), MPI_CHAR, 0, MPI_COMM_WORLD));
+  return own == first;
+}
+
+constexpr int questions = 20;
+
+/// Rank 0 tells the time to whoever asks.
+void tell_time(int to) {
+  for (int i = 0; i < questions; ++i) {
+    check(MPI_Recv(nullptr, 0, MPI_BYTE, to, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    std::int64_t const now = nanoseconds_now();
+    check(MPI_Send(&now, 1, MPI_INT64_T, to, 0, MPI_COMM_WORLD));
+  }
+}
+
+/// The answer that took the shortest time is taken, and taken to be of the middle of that time.
+nanoseconds ask_time() {
+  std::int64_t shortest = std::chrono::nanoseconds::max().count();
+  std::int64_t offset = 0;
+  for (int i = 0; i < questions; ++i) {
+    std::int64_t const begin = nanoseconds_now();
+    std::int64_t theirs = 0;
+    check(MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD));
+    check(MPI_Recv(&theirs, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    std::int64_t const took = nanoseconds_now() - begin;
+    if (took >= shortest) continue;
+    shortest = took;
+    offset = theirs - (begin + took / 2);
+  }
+  return nanoseconds{offset};
+}
+
+}  // namespace
+
+MpiSession::MpiSession(Describe describe)
+    : describe_{std::move(describe)}, progress_{std::make_unique<MpiProgress>()} {}
+MpiSession::~MpiSession() = default;
+
+int MpiSession::rank() const { return progress_->rank(); }
+int MpiSession::size() const { return progress_->size(); }
+
+void MpiSession::fail(std::exception_ptr const& error) {
+  LastWords const words = describe_(error);
+  progress_->fail(words.exit_code, words.reason);
+}
+
+std::vector<std::vector<std::int64_t>> MpiSession::gather(
+    std::vector<std::int64_t> const& numbers) {
+  std::vector<std::vector<std::int64_t>> all;
+  progress_->run([&] {
+    if (rank() != 0) return send_numbers(numbers);
+    all.push_back(numbers);
+    for (int i = 1; i < size(); ++i) all.push_back(receive_numbers(i));
+  });
+  return all;
+}
+
+nanoseconds MpiSession::clock_offset() {
+  nanoseconds offset{0};
+  progress_->run([&] {
+    bool const is_near = is_with_first();
+    if (rank() == 0) {
+      for (int i = 1; i < size(); ++i) tell_time(i);
+      return;
+    }
+    offset = ask_time();
+    if (is_near) offset = nanoseconds{0};
+  });
+  return offset;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,123 @@
+#include "libexec/comm/mpi_world.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <utility>
+
+#include "libexec/comm/communication_error.hpp"
+#include "libexec/comm/mpi_check.hpp"
+#include "libexec/comm/mpi_group.hpp"
+#include "libexec/comm/mpi_message.hpp"
+#include "libexec/comm/plan_groups.hpp"
+
+namespace stagecraft {
+
+class MpiWorld::RankCommunicator : public Communicator {
+ public:
+  RankCommunicator(TrainingPlan const& plan, MpiSession& session, JobClock const& clock)
+      : session_{session},
+        progress_{session.progress()},
+        clock_{clock},
+        send_{plan.config.schedule.p2p == P2p::overlapped ? MpiMessage::Send::buffered
+                                                          : MpiMessage::Send::synchronous} {
+    progress_.run([&] {
+      for (CollectiveGroup const group : all_groups) split(plan.config, group, session.rank());
+      check(MPI_Comm_dup(MPI_COMM_WORLD, &messages_));
+      require_tags(plan.messages);
+    });
+  }
+
+  /// Collective, as MPI_Comm_free is.
+  void close() {
+    progress_.run([&] {
+      for (auto& [kind, group] : groups_) check(MPI_Comm_free(&group.comm));
+      check(MPI_Comm_free(&messages_));
+    });
+  }
+
+  Ticket start(Collective const& collective) override {
+    MpiGroup& group = groups_.at(collective.group);
+    Ticket const ticket = group.issued++;
+    auto operation = std::make_shared<MpiCollective>(group, ticket, collective, clock_);
+    progress_.add(operation);
+    collectives_.emplace(std::pair{collective.group, ticket}, std::move(operation));
+    return ticket;
+  }
+  TimeSpan finish(CollectiveGroup group, Ticket ticket) override {
+    auto const operation = collectives_.extract(std::pair{group, ticket}).mapped();
+    progress_.wait(*operation);
+    return operation->time();
+  }
+
+  void post(Message const& message) override {
+    auto operation = std::make_shared<MpiMessage>(messages_, message, send_, clock_);
+    progress_.add(operation);
+    posted_.insert_or_assign({message.end, message.number}, std::move(operation));
+  }
+  TimeSpan wait(Message const& message) override {
+    auto const operation = posted_.extract(std::pair{message.end, message.number}).mapped();
+    bool const is_buffered =
+        message.end == Transfer::End::send && send_ == MpiMessage::Send::buffered;
+    if (is_buffered) return {message.posted, message.posted};
+    progress_.wait(*operation);
+    return operation->time();
+  }
+
+  void barrier() override {
+    // Every member of a collective hears of all others, also where there is nothing to reduce.
+    finish(CollectiveGroup::job, start({.group = CollectiveGroup::job}));
+  }
+
+  void fail(std::exception_ptr const& error) override { session_.fail(error); }
+
+ private:
+  void split(TrainingConfig const& config, CollectiveGroup kind, int rank) {
+    int color = MPI_UNDEFINED;
+    int key = 0;
+    if (joins(config, kind, rank)) {
+      std::vector<int> const members = group_members(config, kind, rank);
+      color = members.front();
+      key = static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+    }
+    MPI_Comm comm = MPI_COMM_NULL;
+    check(MPI_Comm_split(MPI_COMM_WORLD, color, key, &comm));
+    if (comm == MPI_COMM_NULL) return;
+    MpiGroup& group = groups_[kind];
+    group.comm = comm;
+    check(MPI_Comm_rank(comm, &group.member));
+    check(MPI_Comm_size(comm, &group.size));
+  }
+
+  /// Message numbers are tags.
+  void require_tags(std::int64_t messages) const {
+    int* most = nullptr;
+    int is_known = 0;
+    check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &is_known));
+    if (is_known == 0 || messages <= *most) return;
+    throw CommunicationError{"the plan has " + std::to_string(messages) +
+                             " messages an iteration; this MPI has tags up to " +
+                             std::to_string(*most)};
+  }
+
+  MpiSession& session_;
+  MpiProgress& progress_;
+  JobClock const& clock_;
+  MpiMessage::Send send_;
+  MPI_Comm messages_ = MPI_COMM_NULL;
+  std::map<CollectiveGroup, MpiGroup> groups_;
+  /// Under way: collectives by group and ticket, messages by end and number.
+  std::map<std::pair<CollectiveGroup, Ticket>, std::shared_ptr<MpiOperation>> collectives_;
+  std::map<std::pair<Transfer::End, std::int32_t>, std::shared_ptr<MpiOperation>> posted_;
+};
+
+MpiWorld::MpiWorld(TrainingPlan const& plan, MpiSession& session, JobClock const& clock)
+    : communicator_{std::make_unique<RankCommunicator>(plan, session, clock)} {}
+
+MpiWorld::~MpiWorld() {
+  if (std::uncaught_exceptions() == 0) communicator_->close();
+}
+
+Communicator& MpiWorld::communicator() { return *communicator_; }
+
+}  // namespace stagecraft

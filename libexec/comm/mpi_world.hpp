@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+
+#include "libexec/comm/communicator.hpp"
+#include "libexec/comm/mpi_session.hpp"
+#include "libexec/comm/thread_group.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// The groups of a plan's job, each rank a process: this process's way to the others.
+///
+/// A process that dies ends the job through whoever started it (mpirun, srun); one that throws ends
+/// it by Communicator::fail().
+class MpiWorld {
+ public:
+  /// Called by all processes. Plan, session and clock must outlive the world; the clocks of all
+  /// processes are taken to show the same time. Pre: the plan has as many ranks as the session.
+  /// \throws CommunicationError
+  MpiWorld(TrainingPlan const& plan, MpiSession& session, JobClock const& clock);
+  /// Waits until what was sent has left.
+  ~MpiWorld();
+  MpiWorld(MpiWorld const&) = delete;
+  MpiWorld& operator=(MpiWorld const&) = delete;
+
+  Communicator& communicator();
+
+ private:
+  class RankCommunicator;
+  std::unique_ptr<RankCommunicator> communicator_;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,66 @@
+#include "libexec/executor/mpi_job.hpp"
+
+#include <chrono>
+#include <stdexcept>
+
+#include "libexec/comm/mpi_world.hpp"
+#include "libexec/executor/outcome_codec.hpp"
+#include "libexec/executor/rank_run.hpp"
+
+namespace stagecraft {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// Starts the clocks of all processes at rank 0's now.
+class ClockStart {
+ public:
+  ClockStart(MpiSession& session, WallClock& clock)
+      : is_first_{session.rank() == 0}, offset_{session.clock_offset()}, clock_{clock} {}
+
+  void restart(Communicator& communicator) {
+    nanoseconds const now = std::chrono::steady_clock::now().time_since_epoch();
+    std::int64_t start = is_first_ ? now.count() : 0;  // the others add nothing to it
+    auto const ticket = communicator.start({.group = CollectiveGroup::job,
+                                            .type = ElementType::i64,
+                                            .source = &start,
+                                            .target = &start,
+                                            .elements = 1});
+    communicator.finish(CollectiveGroup::job, ticket);
+    clock_.restart(WallClock::Instant{nanoseconds{start} - offset_});
+  }
+
+ private:
+  bool is_first_;
+  nanoseconds offset_;
+  WallClock& clock_;
+};
+
+}  // namespace
+
+Execution execute_on_mpi(TrainingPlan const& plan,
+                         ExecutionParts const& parts,
+                         ExecutionOptions const& options,
+                         MpiSession& session) {
+  if (options.is_virtual) throw std::invalid_argument{"the virtual clock needs ranks as threads"};
+  if (session.size() != world_size(plan.config.parallel)) {
+    throw std::invalid_argument{"MPI has another number of processes than the plan has ranks"};
+  }
+  WallClock wall;
+  ClockStart start{session, wall};
+  MpiWorld world{plan, session, wall};
+  Communicator& communicator = world.communicator();
+  RankClock clock{wall};
+  RankOutcome const outcome = run_rank(plan, session.rank(), parts, options, communicator, clock,
+                                       [&] { start.restart(communicator); });
+  Execution execution;
+  execution.steps = outcome.steps;
+  for (std::vector<std::int64_t> const& numbers : session.gather(encode(outcome))) {
+    RankOutcome rank = decode_outcome(numbers);
+    execution.ranks.push_back(rank.report);
+    if (options.traces) execution.traces.push_back(std::move(rank.trace));
+  }
+  return execution;
+}
+
+}  // namespace stagecraft

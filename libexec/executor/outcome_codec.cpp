@@ -1,0 +1,73 @@
+#include "libexec/executor/outcome_codec.hpp"
+
+#include <cstddef>
+#include <stdexcept>
+
+namespace stagecraft {
+namespace {
+
+/// Takes numbers in their order.
+class Numbers {
+ public:
+  explicit Numbers(std::vector<std::int64_t> const& all) : all_{all} {}
+
+  std::int64_t next() { return all_[take(1)]; }
+  TraceColumn column(std::size_t rows) {
+    auto const first = all_.begin() + static_cast<std::ptrdiff_t>(take(rows));
+    return {first, first + static_cast<std::ptrdiff_t>(rows)};
+  }
+  bool is_over() const { return at_ == all_.size(); }
+
+ private:
+  std::size_t take(std::size_t count) {
+    if (count > all_.size() - at_) throw std::logic_error{"a rank's outcome is cut short"};
+    at_ += count;
+    return at_ - count;
+  }
+  std::vector<std::int64_t> const& all_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> encode(RankOutcome const& outcome) {
+  RankReport const& report = outcome.report;
+  RankTrace const& trace = outcome.trace;
+  std::vector<std::int64_t> numbers{report.rank, report.stage, report.activation_peak};
+  for (int i = 0; i < category_count; ++i) {
+    numbers.push_back(report.at_peak[static_cast<Category>(i)]);
+  }
+  numbers.push_back(static_cast<std::int64_t>(trace.ops.rows()));
+  numbers.push_back(static_cast<std::int64_t>(trace.memory.rows()));
+  auto const append = [&](TraceColumn const& column) {
+    numbers.insert(numbers.end(), column.begin(), column.end());
+  };
+  for (OpColumn const& column : op_columns) append(trace.ops.*column.column);
+  append(trace.memory.time);
+  for (TraceColumn const& column : trace.memory.bytes) append(column);
+  return numbers;
+}
+
+RankOutcome decode_outcome(std::vector<std::int64_t> const& all) {
+  Numbers numbers{all};
+  RankOutcome outcome;
+  RankReport& report = outcome.report;
+  report.rank = static_cast<int>(numbers.next());
+  report.stage = static_cast<int>(numbers.next());
+  report.activation_peak = numbers.next();
+  for (int i = 0; i < category_count; ++i) {
+    report.at_peak[static_cast<Category>(i)] = numbers.next();
+  }
+  RankTrace& trace = outcome.trace;
+  trace.rank = report.rank;
+  trace.stage = report.stage;
+  auto const ops = static_cast<std::size_t>(numbers.next());
+  auto const changes = static_cast<std::size_t>(numbers.next());
+  for (OpColumn const& column : op_columns) trace.ops.*column.column = numbers.column(ops);
+  trace.memory.time = numbers.column(changes);
+  for (TraceColumn& column : trace.memory.bytes) column = numbers.column(changes);
+  if (!numbers.is_over()) throw std::logic_error{"a rank's outcome is too long"};
+  return outcome;
+}
+
+}  // namespace stagecraft

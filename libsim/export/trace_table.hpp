@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libsim/trace/output_file.hpp"
+#include "libsim/trace/trace_reader.hpp"
+
+namespace stagecraft {
+
+/// Writes the ops of a trace as CSV (RFC 4180, lines end in LF), a row an op, in issue order, rank by
+/// rank. Header:
+///
+///     rank,stage,start_ps,duration_ps,op,phase,stream,layer,microbatch,chunk,bytes,flops
+///
+/// op, phase and stream are names; layer, microbatch and chunk are empty where they do not apply.
+/// \throws TraceFileError, OutputError
+void write_op_table(TraceReader const& trace,
+                    std::vector<std::int32_t> const& ranks,
+                    OutputFile& output);
+
+/// Likewise the memory of a trace, bytes, a row a state after each change. Header:
+///
+///     rank,stage,time_ps,parameters,gradients,optimizer,activations,recomputed,communication,workspace
+///
+/// \throws TraceFileError, OutputError
+void write_memory_table(TraceReader const& trace,
+                        std::vector<std::int32_t> const& ranks,
+                        OutputFile& output);
+
+}  // namespace stagecraft

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "libsim/export/known_names.hpp"
+#include "libsim/export/pipeline_shape.hpp"
+#include "libsim/trace/trace.hpp"
+
+namespace stagecraft {
+
+/// One end of a message between two stages.
+struct MessageEnd {
+  std::int32_t rank = 0;
+  std::int64_t stream = 0;  ///< into TraceNames::stream
+  std::int64_t start = 0;   ///< ps
+  std::int64_t end = 0;     ///< ps
+};
+
+struct MessagePair {
+  MessageEnd send;
+  MessageEnd receive;
+};
+
+/// Finds for each send of a trace its receive, rank by rank.
+///
+/// Chunk c of stage s is virtual stage c * stages + s. An activation goes from a virtual stage to
+/// the next, a gradient back; ranks at one place of their stages talk to each other. Ends whose
+/// other end is not in the trace (only some ranks were recorded) stay alone.
+class TransferPairs {
+ public:
+  TransferPairs(PipelineShape const& shape, KnownNames const& names)
+      : shape_{shape}, names_{names} {}
+
+  void add(RankTrace const& rank);
+
+  /// Pairs whose both ends were added, by the time of the send (ties: in a fixed order).
+  std::vector<MessagePair> pairs() const;
+  /// Ends whose other end is not there.
+  std::size_t unmatched() const;
+
+ private:
+  /// Whether it is a gradient; virtual stage above the boundary it crosses; microbatch; place.
+  using Key = std::tuple<bool, std::int64_t, std::int64_t, std::int32_t>;
+  struct Ends {
+    std::vector<MessageEnd> sends;
+    std::vector<MessageEnd> receives;
+  };
+
+  PipelineShape shape_;
+  KnownNames const& names_;
+  std::map<Key, Ends> messages_;
+};
+
+}  // namespace stagecraft

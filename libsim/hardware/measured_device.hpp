@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "libsim/hardware/sourced.hpp"
+#include "libsim/model/model_config.hpp"
+#include "libsim/model/op.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// Which operand of a matrix product is stored transposed: the second one in a linear layer's
+/// forward (nt), none in its input gradient (nn), the first in its weight gradient (tn).
+enum class GemmForm : std::uint8_t { nt, nn, tn };
+
+GemmForm form_of(GemmShape const& gemm);
+
+/// Rates of matrix products C[m, n] = A B of depth k, on a grid of shapes.
+struct GemmGrid {
+  std::vector<std::int64_t> m;  ///< ascending, as n and k
+  std::vector<std::int64_t> n;
+  std::vector<std::int64_t> k;
+  /// Of (m[i], n[j], k[l]) at (i * n.size() + j) * k.size() + l.
+  std::vector<FlopsPerSecond> rates;
+
+  friend bool operator==(GemmGrid const&, GemmGrid const&) = default;
+};
+
+/// A kernel's time: latency + bytes moved / bandwidth.
+struct KernelCost {
+  Seconds latency;
+  BytesPerSecond bandwidth;
+
+  friend bool operator==(KernelCost const&, KernelCost const&) = default;
+};
+
+/// What `stagecraft-exec calibrate` has measured on a device. Section `measured`, optional.
+struct MeasuredDevice {
+  Sourced<std::map<Precision, std::map<GemmForm, GemmGrid>>> gemm;
+  Sourced<std::map<Precision, std::map<OpKind, KernelCost>>> kernels;
+
+  friend bool operator==(MeasuredDevice const&, MeasuredDevice const&) = default;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libsim/engine/memory_profile.hpp"
+#include "libsim/export/known_names.hpp"
+#include "libsim/page/recompute_shares.hpp"
+#include "libsim/trace/trace.hpp"
+
+namespace stagecraft {
+
+/// What a summary says of one rank. Times in ps.
+struct RankFigures {
+  std::int32_t rank = 0;
+  std::int32_t stage = 0;
+  std::int64_t end = 0;        ///< of its last op
+  std::int64_t busy = 0;       ///< its compute stream
+  std::int64_t recompute = 0;  ///< part of `busy`
+  /// Its compute stream idle while a message of it is on its way. The rest of the iteration it
+  /// waits for others.
+  std::int64_t transfer = 0;
+  /// At the first instant where the sum without workspace is largest, with the largest workspace.
+  CategoryBytes at_peak;
+  std::int64_t peak_time = 0;
+};
+
+RankFigures figures_of(RankTrace const& rank,
+                       KnownNames const& names,
+                       RecomputeShares const& shares);
+
+}  // namespace stagecraft

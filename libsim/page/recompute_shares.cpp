@@ -1,0 +1,46 @@
+#include "libsim/page/recompute_shares.hpp"
+
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "libsim/engine/priced_plan.hpp"
+
+namespace stagecraft {
+
+RecomputeShares::RecomputeShares(RunConfig const& config) {
+  TrainingPlan const plan = make_plan(config.training);
+  PricedPlan const priced{plan, config.system};
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    RankPlan const& rank_plan = plan.ranks[rank];
+    std::vector<WorkProfile> const& profiles = priced.works(rank);
+    for (Step const& step : rank_plan.steps) {
+      if (step.kind != Step::Kind::run) continue;
+      auto const index = static_cast<std::size_t>(step.work);
+      Work const& work = rank_plan.works[index];
+      WorkProfile const& profile = profiles[index];
+      if (work.kind != Work::Kind::backward || profile.duration.count() == 0) continue;
+      double const share = static_cast<double>(profile.shares.recompute.count()) /
+                           static_cast<double>(profile.duration.count());
+      shares_[{rank_plan.stage, step.microbatch, work.chunk}] = std::llround(share * 1e6);
+    }
+  }
+}
+
+std::int64_t RecomputeShares::millionths(std::int32_t stage,
+                                         std::int64_t microbatch,
+                                         std::int64_t chunk) const {
+  auto const found = shares_.find({stage, microbatch, chunk});
+  return found == shares_.end() ? 0 : found->second;
+}
+
+RecomputeShares recompute_shares_of(TraceMeta const& meta, RunConfig const& config) {
+  try {
+    if (fingerprint(make_plan(config.training)) != meta.plan) return {};
+    return RecomputeShares{config};
+  } catch (std::invalid_argument const&) {
+    return {};
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,125 @@
+#include "libsim/page/report_page.hpp"
+
+#include <openssl/sha.h>
+
+#include <array>
+#include <map>
+#include <string_view>
+
+#include "libsim/page/column_packing.hpp"
+#include "libsim/page/html_text.hpp"
+#include "libsim/page/page_files.hpp"
+#include "libsim/page/page_summary.hpp"
+#include "libsim/trace/program_version.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// As a Content-Security-Policy names a script that may run.
+std::string sha256_source(std::string_view script) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  SHA256(reinterpret_cast<unsigned char const*>(script.data()), script.size(), digest.data());
+  return "'sha256-" + base64({reinterpret_cast<char const*>(digest.data()), digest.size()}) + "'";
+}
+
+/// Fills the {{places}} of the skeleton, once: what is filled in is not looked at again.
+std::string filled(std::string_view skeleton,
+                   std::map<std::string_view, std::string> const& places) {
+  std::string page;
+  while (true) {
+    std::size_t const begin = skeleton.find("{{");
+    page += skeleton.substr(0, begin);
+    if (begin == std::string_view::npos) return page;
+    std::size_t const end = skeleton.find("}}", begin);
+    page += places.at(skeleton.substr(begin + 2, end - begin - 2));
+    skeleton.remove_prefix(end + 2);
+  }
+}
+
+std::string letter(std::vector<PageTrace> const& traces, std::size_t index) {
+  return traces.size() == 1 ? "" : std::string(1, static_cast<char>('A' + index % 26)) + " · ";
+}
+
+/// A line a trace: file, clock, device, setting.
+std::string subtitle_html(std::vector<PageTrace> const& traces) {
+  std::string html;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    PageTrace const& trace = traces[i];
+    std::string text = letter(traces, i) + trace.file + " · " +
+                       std::string{name_of(trace.meta.clock)} + " · " + trace.meta.device;
+    std::string const setting = setting_of(trace);
+    if (!setting.empty()) text += " · " + setting;
+    html += "<p>" + html_text(text) + "</p>\n";
+  }
+  return html;
+}
+
+std::string notes_html(std::vector<PageTrace> const& traces) {
+  std::string html;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    PageTrace const& trace = traces[i];
+    if (trace.is_reduced) {
+      html += "<p class=\"note\">" + html_text(letter(traces, i) + trace.file) +
+              " has more ops than a page can show: it is drawn by chunk. Fewer ranks (--ranks) "
+              "show their ops.</p>\n";
+    }
+    if (trace.shown.size() < trace.figures.size()) {
+      html += "<p class=\"note\">" + html_text(letter(traces, i) + trace.file) + ": " +
+              std::to_string(trace.shown.size()) + " of " + std::to_string(trace.figures.size()) +
+              " ranks are drawn; the summary is over all of them.</p>\n";
+    }
+  }
+  return html;
+}
+
+std::string origin_html(PageTrace const& trace, std::string const& label) {
+  return "<details><summary>" + html_text(label + trace.file) + "</summary>\n<dl>" +
+         "<dt>Command</dt><dd><code>" + html_text(trace.meta.command_line) + "</code></dd>" +
+         "<dt>Program</dt><dd>" + html_text(trace.meta.program_version) + "</dd>" +
+         "<dt>Plan</dt><dd><code>" + html_text(trace.meta.plan) + "</code></dd>" +
+         "<dt>Device</dt><dd>" + html_text(trace.meta.device) + ", clock " +
+         html_text(name_of(trace.meta.clock)) + "</dd></dl>\n<pre tabindex=\"0\">" +
+         html_text(trace.meta.config) + "</pre></details>\n";
+}
+
+std::string data_json(std::vector<PageTrace> const& traces) {
+  std::string json = "[";
+  for (PageTrace const& trace : traces) json += (json.size() > 1 ? "," : "") + trace.data;
+  return script_json(json + "]");
+}
+
+}  // namespace
+
+std::string report_page(std::vector<PageTrace> const& traces,
+                        std::string const& title,
+                        std::string const& difference) {
+  std::string tables;
+  std::string origins;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    tables += stage_table_html(
+        traces[i], letter(traces, i) + traces[i].file +
+                       ": each stage's time in seconds, and its memory at the peak in GiB");
+    origins += origin_html(traces[i], letter(traces, i));
+  }
+  // Once here and once in the page: a browser compares the bytes between the tags.
+  std::string const script = "\n" + std::string{page_script()};
+  return filled(
+      page_html(),
+      {{"title", html_text(title)},
+       {"subtitle", subtitle_html(traces)},
+       {"policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src " +
+                      sha256_source(script)},
+       {"style", std::string{page_css()}},
+       {"summary", summary_html(traces)},
+       {"difference",
+        difference.empty() ? "" : "<p class=\"difference\">" + html_text(difference) + "</p>"},
+       {"notes", notes_html(traces)},
+       {"tables", tables},
+       {"origins", origins},
+       {"program", html_text(program_version())},
+       {"data", data_json(traces)},
+       {"script", script}});
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "libsim/export/known_names.hpp"
+#include "libsim/page/recompute_shares.hpp"
+#include "libsim/trace/trace.hpp"
+
+namespace stagecraft {
+
+/// Packs the rows of ranks into columns that a page unpacks (web/decode.js undoes this file).
+///
+/// Rows of ops are told by their kind (op, phase, stream, layer, chunk, bytes, FLOPs, recompute
+/// share), and what differs from the row before of that kind: a simulated iteration repeats itself,
+/// so that nearly every number is one of few.
+class TracePacker {
+ public:
+  /// `unit`: ps that count as one in the columns.
+  TracePacker(KnownNames const& names, RecomputeShares const& shares, std::int64_t unit)
+      : names_{names}, shares_{shares}, unit_{unit} {}
+
+  void add(RankTrace const& rank);
+  std::size_t rows() const { return gap_.size(); }
+
+  /// {"kinds": {"count", "op", ...}, "ops": {"kind", "gap", ...}, "memory": {...}}; columns in
+  /// base64.
+  nlohmann::ordered_json json() const;
+
+ private:
+  using Kind = std::array<std::int64_t, 8>;
+  using Change = std::array<std::int64_t, category_count>;
+  struct Last {
+    std::int64_t microbatch = -1;
+    std::int64_t length = 0;
+  };
+
+  std::size_t place_of(Kind const& kind);
+  void add_ops(RankTrace const& rank);
+  void add_memory(MemoryColumns const& memory);
+
+  KnownNames const& names_;
+  RecomputeShares const& shares_;
+  std::int64_t unit_;
+
+  std::map<Kind, std::size_t> kind_places_;
+  std::vector<Kind> kinds_;
+  std::vector<Last> last_;  ///< row by kind, of the rank at hand
+  std::map<Change, std::size_t> change_places_;
+  std::vector<Change> changes_;
+
+  TraceColumn kind_;        ///< into kinds_
+  TraceColumn gap_;         ///< start - end of the row before
+  TraceColumn microbatch_;  ///< - that of the last row of the kind
+  TraceColumn length_;      ///< - that of the last row of the kind
+  TraceColumn time_;        ///< - that of the state before
+  TraceColumn change_;      ///< into changes_
+};
+
+}  // namespace stagecraft

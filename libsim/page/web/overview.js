@@ -1,0 +1,98 @@
+// The whole iteration in one strip, with a window that shows what the charts show; and the axis of time.
+
+const OVERVIEW_HEIGHT = 46;
+
+class Overview {
+  constructor(canvas, axis, lanes, view, palette) {
+    Object.assign(this, { canvas, axis, lanes, view, palette, strip: null });
+  }
+
+  forget() { this.strip = null; }
+
+  /** Which share of all lanes does what, by category and pixel, smoothed over a few pixels. */
+  coverage(columns) {
+    const kinds = CATEGORIES.length, cover = CATEGORIES.map(() => new Float32Array(columns));
+    const scale = columns / this.view.total;
+    for (const { main } of this.lanes) {
+      for (let i = 0; i < main.start.length; i++) {
+        const from = main.start[i] * scale, to = Math.min(columns, main.end[i] * scale);
+        for (let x = Math.floor(from); x < to; x++) {
+          const width = (Math.min(to, x + 1) - Math.max(from, x)) / this.lanes.length;
+          cover[main.category[i]][x] += width * (1 - main.share[i]);
+          cover[RECOMPUTE][x] += width * main.share[i];
+        }
+      }
+    }
+    for (let k = 0; k < kinds; k++) {
+      cover[k] = cover[k].map((value, x, all) => {
+        const near = all.subarray(Math.max(0, x - SMOOTH), x + SMOOTH + 1);
+        return near.reduce((a, b) => a + b, 0) / near.length;
+      });
+    }
+    return cover;
+  }
+
+  paintStrip(columns, rows) {
+    const strip = document.createElement("canvas");
+    [strip.width, strip.height] = [columns, rows];
+    const context = strip.getContext("2d");
+    context.fillStyle = this.palette.colour("c-waiting");
+    context.fillRect(0, 0, columns, rows);
+    const below = new Float32Array(columns);
+    this.coverage(columns).forEach((cover, k) => {
+      context.fillStyle = this.palette.categories[k];
+      for (let x = 0; x < columns; x++) {
+        if (cover[x] > 0) context.fillRect(x, rows * (1 - below[x] - cover[x]), 1, rows * cover[x] + 0.5);
+        below[x] += cover[x];
+      }
+    });
+    return strip;
+  }
+
+  draw() {
+    const { view, palette } = this;
+    const { context, width, height, ratio } = fitCanvas(this.canvas, OVERVIEW_HEIGHT);
+    const plot = plotWidth(width), top = 8, bottom = height - 8;
+    this.width = width;
+    const columns = Math.round(plot * ratio);
+    if (!this.strip || this.strip.width !== columns) this.strip = this.paintStrip(columns, Math.round((bottom - top) * ratio));
+    context.fillStyle = palette.colour("panel");
+    context.fillRect(0, 0, width, height);
+    context.drawImage(this.strip, GUTTER, top, plot, bottom - top);
+    context.font = `12px ${palette.font}`;
+    context.textBaseline = "middle";
+    context.fillStyle = palette.colour("muted");
+    context.fillText("all stages", 14, height / 2);
+    const from = GUTTER + (view.start / view.total) * plot, to = GUTTER + (view.end / view.total) * plot;
+    context.globalAlpha = 0.6;
+    context.fillStyle = palette.colour("panel");
+    context.fillRect(GUTTER, top, from - GUTTER, bottom - top);
+    context.fillRect(to, top, GUTTER + plot - to, bottom - top);
+    context.globalAlpha = 1;
+    context.strokeStyle = palette.colour("ink");
+    context.lineWidth = 1.5;
+    context.strokeRect(from - 0.5, top - 3, Math.max(3, to - from + 1), bottom - top + 6);
+    this.drawAxis();
+  }
+
+  drawAxis() {
+    const { view, palette } = this;
+    const { context, width, height } = fitCanvas(this.axis, 26);
+    const plot = plotWidth(width);
+    context.fillStyle = palette.colour("panel");
+    context.fillRect(0, 0, width, height);
+    context.font = `12px ${palette.font}`;
+    context.textBaseline = "middle";
+    context.textAlign = "center";
+    for (const mark of timeMarks(view.start, view.end, plot / 110)) {
+      const x = GUTTER + ((mark.time - view.start) / view.span) * plot;
+      context.fillStyle = palette.colour("muted");
+      context.fillText(mark.text, x, height / 2 - 1);
+      context.fillStyle = palette.colour("line");
+      context.fillRect(Math.round(x), height - 5, 1, 5);
+    }
+    context.textAlign = "left";
+  }
+
+  timeAt(x) { return ((x - GUTTER) / plotWidth(this.width)) * this.view.total; }
+}

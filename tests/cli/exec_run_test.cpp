@@ -1,0 +1,114 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Catch::Contains;
+
+/// A run file in a folder of its own.
+class SmallRunFile {
+ public:
+  SmallRunFile()
+      : path_{folder_.write("run.yaml",
+                            "model: {layers: 4, hidden: 32, heads: 4, sequence: 16, vocabulary: "
+                            "256, precision: fp32}\n"
+                            "system: " STAGECRAFT_SOURCE_DIR "/configs/systems/selene-a100.yaml\n"
+                            "parallel: {tensor: 2, pipeline: 2, sequence: true}\n"
+                            "batch: {global: 4, micro: 1}\nrecompute: selective\n")} {}
+  ProgramResult run(std::string const& more = "") const {
+    return run_stagecraft_exec("run " + path_ + " " + more);
+  }
+  std::string const& path() const { return path_; }
+  std::filesystem::path const& folder() const { return folder_.path(); }
+
+ private:
+  TemporaryFolder folder_;
+  std::string path_;
+};
+
+TEST_CASE("stagecraft-exec run --json counts what simulate --json predicts, byte for byte") {
+  SmallRunFile const file;
+  ProgramResult const result = file.run("--steps 2 --json");
+  REQUIRE(result.exit_code == 0);
+  auto const counted = nlohmann::json::parse(result.output);
+  REQUIRE(counted.at("schema") == "stagecraft.execution/1");
+  REQUIRE(counted.at("steps").size() == 2);
+  auto const predicted = json_of("simulate " + file.path() + " --json");
+  REQUIRE(counted.at("plan") == predicted.at("plan"));
+  REQUIRE(counted.at("ranks").size() == 4);
+  for (auto const& rank : counted.at("ranks")) {
+    auto const& stage = predicted.at("stages").at(rank.at("stage").get<std::size_t>());
+    for (auto const& [category, bytes] : rank.at("at_peak").items()) {
+      CAPTURE(category);
+      if (category != "workspace") REQUIRE(bytes == stage.at("at_peak").at(category));
+    }
+    REQUIRE(rank.at("activation_peak_bytes") == stage.at("activation_peak_bytes"));
+  }
+}
+
+TEST_CASE("stagecraft-exec run --trace writes a trace that compare takes") {
+  SmallRunFile const file;
+  std::string const executed = (file.folder() / "executed.h5").string();
+  std::string const simulated = (file.folder() / "simulated.h5").string();
+  REQUIRE(file.run("--clock " + std::string{GENERATE("wall", "virtual")} + " --trace " + executed)
+              .exit_code == 0);
+  REQUIRE(run_stagecraft("simulate " + file.path() + " --detail op --trace " + simulated)
+              .exit_code == 0);
+  auto const json = json_of("compare " + simulated + " " + executed + " --json");
+  REQUIRE(json.at("same_plan") == true);
+  REQUIRE(json.at("ranks").size() == 4);
+}
+
+TEST_CASE("stagecraft-exec run --memory-limit says where it does not fit, exit code 3") {
+  SmallRunFile const file;
+  ProgramResult const result = file.run("--memory-limit '900 KiB'");
+  REQUIRE(result.exit_code == 3);
+  REQUIRE_THAT(result.errors, Contains("rank ") && Contains("does not fit") &&
+                                  Contains("are live") && Contains("parameters"));
+  REQUIRE(result.output.empty());
+}
+
+TEST_CASE("stagecraft-exec run resumes from what it has saved") {
+  SmallRunFile const file;
+  std::string const folder = (file.folder() / "checkpoint").string();
+  REQUIRE(file.run("--steps 2 --save " + folder).exit_code == 0);
+  ProgramResult const resumed =
+      file.run("--set parallel.tensor=1 --set parallel.sequence=false --resume " + folder);
+  REQUIRE(resumed.exit_code == 0);
+  REQUIRE_THAT(resumed.errors, Contains("step 2  loss"));
+}
+
+TEST_CASE("stagecraft-exec run refuses bad input with exit code 2") {
+  SmallRunFile const file;
+  auto const [options, part] = GENERATE(table<std::string, std::string>(
+      {{"--data /nowhere/text", "/nowhere/text"},
+       {"--resume /nowhere/checkpoint", "/nowhere/checkpoint/latest"},
+       {"--clock sideways", "--clock: found 'sideways'; accepted: wall, virtual"},
+       {"--steps 0", "--steps"},
+       {"--memory-limit 5", "--memory-limit: found '5'"},
+       {"--set model.heads=5", "model.heads"}}));
+  CAPTURE(options);
+  ProgramResult const result = file.run(options);
+  REQUIRE(result.exit_code == 2);
+  REQUIRE_THAT(result.errors, Contains(part));
+  REQUIRE(result.output.empty());
+}
+
+TEST_CASE("stagecraft-exec run cannot write a trace or a checkpoint where there is no folder") {
+  SmallRunFile const file;
+  REQUIRE(file.run("--trace /nowhere/trace.h5").exit_code == 1);
+  REQUIRE(file.run("--save /proc/nowhere").exit_code == 1);
+}
+
+TEST_CASE("stagecraft-exec devices says what runs here and why not") {
+  ProgramResult const result = run_stagecraft_exec("devices");
+  REQUIRE(result.exit_code == 0);
+  REQUIRE_THAT(result.output, Contains("cpu  ") && Contains("cuda  no: "));
+}
+
+}  // namespace
+}  // namespace stagecraft

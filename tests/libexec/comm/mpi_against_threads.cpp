@@ -1,0 +1,174 @@
+// Runs a small plan with ranks as processes and with ranks as threads, and holds the two against
+// each other: losses, gradient norms, parameters and counted memory must be the same to the bit.
+//
+// usage: mpirun -n RANKS mpi_against_threads PLAN
+
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "libexec/backends/cpu_backend.hpp"
+#include "libexec/checkpoint/checkpoint.hpp"
+#include "libexec/executor/mpi_job.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::int64_t>;
+
+TrainingConfig config_named(std::string const& name) {
+  TrainingConfig config = small_gpt(Precision::bf16);
+  config.model.tied_embeddings = name == "tied";
+  if (name == "tensor_pipeline" || name == "tied") {
+    config.parallel = {.tensor = 2, .pipeline = 2};
+  } else if (name == "overlapped_gradients") {
+    config.parallel = {
+        .tensor = 2, .pipeline = 2, .data = 2, .sequence = true, .overlap_gradients = true};
+    config.memory.distributed_optimizer = true;
+  } else if (name == "interleaved_overlapped") {
+    config.parallel = {.tensor = 2, .pipeline = 2, .interleave = 2, .sequence = true};
+    config.schedule = {.kind = ScheduleKind::interleaved, .p2p = P2p::overlapped};
+  } else if (name == "grouped_heads") {
+    config = small_llama(Precision::fp16);
+    config.parallel = {.tensor = 4, .pipeline = 2};
+  } else {
+    throw std::runtime_error{"no plan has the name " + name};
+  }
+  return completed(config);
+}
+
+/// The parameters of one rank as they lie in memory.
+Words parameters_of(RankContext const& context, RankExecutor& executor) {
+  FlatRange const range = executor.parameters().weights();
+  std::size_t const bytes = range.bytes();
+  Words words((bytes + 7) / 8);
+  context.backend.read(words.data(), range.data, bytes);
+  return words;
+}
+
+/// What a run leaves behind.
+struct Outcome {
+  Execution execution;
+  std::vector<Words> parameters;  ///< by rank
+};
+
+/// Reading and writing of checkpoints, where there is a folder.
+ExecutionOptions options_for(int steps, fs::path const& load, fs::path const& save) {
+  ExecutionOptions options;
+  options.steps = steps;
+  options.traces = true;
+  if (!load.empty()) {
+    options.before_first = [load](RankContext const& context, RankExecutor& executor) {
+      load_checkpoint(load, context, executor);
+    };
+  }
+  if (!save.empty()) {
+    options.after_each = [save](RankContext const& context, RankExecutor& executor) {
+      save_checkpoint(save, context, executor);
+    };
+  }
+  return options;
+}
+
+Outcome run_threads(TrainingConfig const& config, ExecutionOptions options) {
+  Outcome outcome;
+  outcome.parameters.resize(static_cast<std::size_t>(world_size(config.parallel)));
+  options.after_last = [&](RankContext const& context, RankExecutor& executor) {
+    outcome.parameters[static_cast<std::size_t>(context.rank)] = parameters_of(context, executor);
+  };
+  outcome.execution = execute(config, {.options = options});
+  return outcome;
+}
+
+/// The outcome is whole on rank 0.
+Outcome run_processes(TrainingConfig const& config, ExecutionOptions options, MpiSession& session) {
+  TrainingPlan const plan = make_plan(config);
+  auto const tokens = synthetic_tokens(config.model.vocabulary, 7);  // as small_runs has them
+  ExecutionParts const parts{
+      .make_backend =
+          [](RankShare const& share) { return make_cpu_backend(share, {.gemm = GemmKind::plain}); },
+      .tokens = tokens.get()};
+  Words own;
+  options.after_last = [&](RankContext const& context, RankExecutor& executor) {
+    own = parameters_of(context, executor);
+  };
+  Outcome outcome;
+  outcome.execution = execute_on_mpi(plan, parts, options, session);
+  outcome.parameters = session.gather(own);
+  return outcome;
+}
+
+void require(bool is_true, std::string const& what) {
+  if (!is_true) throw std::runtime_error{"not the same with processes and threads: " + what};
+}
+
+/// Times differ, nothing else does.
+void require_same(Outcome const& a, Outcome const& b) {
+  Execution const& x = a.execution;
+  Execution const& y = b.execution;
+  require(x.steps.size() == y.steps.size(), "number of steps");
+  for (std::size_t i = 0; i < x.steps.size(); ++i) {
+    require(x.steps[i].loss == y.steps[i].loss, "loss");
+    require(x.steps[i].gradient_norm == y.steps[i].gradient_norm, "gradient norm");
+    require(x.steps[i].seconds > 0 && y.steps[i].seconds > 0, "that time passes");
+  }
+  require(a.parameters == b.parameters, "parameters");
+  require(x.ranks.size() == y.ranks.size() && x.traces.size() == y.traces.size(), "ranks");
+  for (std::size_t i = 0; i < x.ranks.size(); ++i) {
+    std::string const rank = " of rank " + std::to_string(i);
+    require(x.ranks[i].rank == y.ranks[i].rank && x.ranks[i].stage == y.ranks[i].stage,
+            "number" + rank);
+    require(x.ranks[i].at_peak == y.ranks[i].at_peak, "memory" + rank);
+    require(x.ranks[i].activation_peak == y.ranks[i].activation_peak, "activations" + rank);
+    OpColumns ops = x.traces[i].ops;
+    ops.start = y.traces[i].ops.start;
+    ops.duration = y.traces[i].ops.duration;
+    require(ops.rows() > 0 && ops == y.traces[i].ops, "ops" + rank);
+    require(x.traces[i].memory.bytes == y.traces[i].memory.bytes, "memory over time" + rank);
+  }
+}
+
+int compare(std::string const& name, MpiSession& session) {
+  TrainingConfig const config = config_named(name);
+  fs::path const folder = fs::temp_directory_path() / ("stagecraft-mpi-" + name);
+  bool const is_first = session.rank() == 0;
+  if (is_first) fs::remove_all(folder);
+  Outcome const processes = run_processes(config, options_for(3, {}, {}), session);
+  // Two steps, a checkpoint in a folder that all share, and the third.
+  run_processes(config, options_for(2, {}, folder), session);
+  Outcome const resumed = run_processes(config, options_for(1, folder, {}), session);
+  if (!is_first) return 0;
+  Outcome const threads = run_threads(config, options_for(3, {}, {}));
+  require_same(processes, threads);
+  require(resumed.parameters == threads.parameters, "parameters after a resumed run");
+  require(run_threads(config, options_for(1, folder, {})).parameters == threads.parameters,
+          "parameters of threads that go on from a checkpoint of processes");
+  fs::remove_all(folder);
+  std::cout << name << ": " << processes.execution.ranks.size() << " ranks, loss "
+            << threads.execution.steps.back().loss << ", all the same\n";
+  return 0;
+}
+
+}  // namespace
+}  // namespace stagecraft
+
+int main(int argc, char** argv) {
+  using namespace stagecraft;
+  MpiSession session{[](std::exception_ptr const& error) -> LastWords {
+    try {
+      std::rethrow_exception(error);
+    } catch (std::exception const& problem) {
+      return {1, std::string{problem.what()} + '\n'};
+    }
+  }};
+  try {
+    return compare(argc > 1 ? argv[1] : "", session);
+  } catch (...) {
+    session.fail(std::current_exception());
+  }
+}

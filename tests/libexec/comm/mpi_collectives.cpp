@@ -1,0 +1,168 @@
+// Collectives and messages between four processes, on tensors that take several rounds, against
+// what one process computes alone. Says nothing and returns 0, or ends with what is wrong.
+//
+// usage: mpirun -n 4 mpi_collectives [disagree]
+
+#include <chrono>
+#include <cstring>
+#include <iostream>
+#include <stdexcept>
+#include <thread>
+
+#include "libexec/comm/collective_reduction.hpp"
+#include "libexec/comm/mpi_world.hpp"
+#include "libexec/executor/clocks.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Floats = std::vector<float>;
+
+void require(bool is_true, std::string const& what) {
+  if (!is_true) throw std::runtime_error{what};
+}
+
+/// What member `i` has: numbers whose sum in another order has other bits.
+template <typename Number>
+std::vector<Number> numbers_of(int member, std::int64_t count) {
+  std::vector<Number> numbers(static_cast<std::size_t>(count));
+  std::uint32_t state = 12345U + static_cast<std::uint32_t>(member);
+  for (Number& number : numbers) {
+    state = state * 1664525U + 1013904223U;
+    if constexpr (sizeof(Number) == 2) {
+      number = static_cast<Number>(0x3000U + (state >> 20U));  // bf16, 1e-10 to 1e2
+    } else if constexpr (std::is_integral_v<Number>) {
+      number = state;
+    } else {
+      number = static_cast<Number>(state >> 8U) * 1e-3F;
+    }
+  }
+  return numbers;
+}
+
+/// The sum over all members in rank order, as one process computes it alone.
+template <typename Number>
+std::vector<Number> sums(int members, std::int64_t count, ElementType type) {
+  std::vector<std::vector<Number>> all;
+  std::vector<void const*> sources;
+  for (int i = 0; i < members; ++i) all.push_back(numbers_of<Number>(i, count));
+  for (auto const& one : all) sources.push_back(one.data());
+  std::vector<Number> result(static_cast<std::size_t>(count));
+  reduce_members({.type = type}, sources, result.data(), count);
+  return result;
+}
+
+TimeSpan meet(Communicator& communicator, Collective const& collective) {
+  return communicator.finish(collective.group, communicator.start(collective));
+}
+
+template <typename Number>
+void check_collectives(Communicator& communicator, int rank, std::int64_t count, ElementType type) {
+  constexpr int members = 4;
+  auto const expected = sums<Number>(members, count, type);
+  auto const source = numbers_of<Number>(rank, count);
+  std::vector<Number> target(source.size());
+  Collective collective{
+      .type = type, .source = source.data(), .target = target.data(), .elements = count};
+  meet(communicator, collective);
+  require(target == expected, "all-reduce");
+  target = source;
+  collective.source = target.data();
+  meet(communicator, collective);
+  require(target == expected, "all-reduce in place");
+  // The first piece is short, the last one shorter still or empty.
+  collective.kind = OpKind::reduce_scatter;
+  collective.piece = count / 3 + 1;
+  collective.origin = collective.piece / 3;
+  target = source;
+  std::int64_t const own = collective.piece_begin(rank);
+  std::int64_t const end = collective.piece_begin(rank + 1);
+  collective.target = target.data() + own;
+  meet(communicator, collective);
+  require(std::equal(expected.begin() + own, expected.begin() + end, target.begin() + own),
+          "reduce-scatter");
+  collective.kind = OpKind::all_gather;
+  collective.source = target.data() + own;
+  collective.target = target.data();
+  meet(communicator, collective);
+  require(target == expected, "all-gather in place");
+  std::vector<Number> elsewhere(target.size());
+  collective.target = elsewhere.data();
+  meet(communicator, collective);
+  require(elsewhere == expected, "all-gather");
+}
+
+/// What is started goes on while the rank's thread does something else.
+void check_overlap(Communicator& communicator, JobClock const& clock) {
+  Floats tensor(std::size_t{2} << 20U, 1);
+  SimTime const issued = clock.now();
+  auto const ticket = communicator.start({.source = tensor.data(),
+                                          .target = tensor.data(),
+                                          .elements = std::int64_t{2} << 20,
+                                          .issued = issued});
+  std::this_thread::sleep_for(std::chrono::seconds{3});
+  SimTime const looked = clock.now();
+  TimeSpan const time = communicator.finish(CollectiveGroup::tensor, ticket);
+  require(time.end < looked, "a collective waited for its rank");
+  require(tensor.front() == 4 && tensor.back() == 4, "all-reduce that was left alone");
+}
+
+void check_all(MpiSession& session, bool must_disagree) {
+  TrainingConfig config;
+  config.model.layers = 4;
+  config.model.heads = config.model.kv_heads = 4;
+  config.model.head_dim = 4;
+  config.model.hidden = 16;
+  config.model.ffn_hidden = 64;
+  config.model.sequence = 8;
+  config.model.vocabulary = 32;
+  config.parallel.tensor = 4;
+  TrainingPlan const plan = make_plan(config);
+  WallClock const clock;
+  MpiWorld world{plan, session, clock};
+  Communicator& communicator = world.communicator();
+  int const rank = session.rank();
+  if (must_disagree) {
+    Floats tensor(8);
+    meet(communicator,
+         {.source = tensor.data(), .target = tensor.data(), .elements = rank == 1 ? 7 : 8});
+  }
+  for (std::int64_t const count : {1, 3, 4, 1000, 3'000'001}) {
+    check_collectives<float>(communicator, rank, count, ElementType::f32);
+    check_collectives<std::uint16_t>(communicator, rank, count, ElementType::bf16);
+    check_collectives<std::int64_t>(communicator, rank, count, ElementType::i64);
+  }
+  double largest = rank;
+  meet(communicator, {.reduction = Reduction::maximum,
+                      .type = ElementType::f64,
+                      .source = &largest,
+                      .target = &largest,
+                      .elements = 1});
+  require(largest == 3, "maximum");
+  float alone = 5;
+  meet(communicator,
+       {.group = CollectiveGroup::data, .source = &alone, .target = &alone, .elements = 1});
+  require(alone == 5, "a group of one");
+  check_overlap(communicator, clock);
+  communicator.barrier();
+}
+
+}  // namespace
+}  // namespace stagecraft
+
+int main(int argc, char** /*argv*/) {
+  using namespace stagecraft;
+  MpiSession session{[](std::exception_ptr const& error) -> LastWords {
+    try {
+      std::rethrow_exception(error);
+    } catch (std::exception const& problem) {
+      return {1, std::string{problem.what()} + '\n'};
+    }
+  }};
+  try {
+    check_all(session, argc > 1);
+    return 0;
+  } catch (...) {
+    session.fail(std::current_exception());
+  }
+}

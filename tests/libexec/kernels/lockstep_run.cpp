@@ -1,0 +1,208 @@
+#include "tests/libexec/kernels/lockstep_run.hpp"
+
+#include <algorithm>
+
+#include "tests/libexec/kernels/allocation_count.hpp"
+
+namespace stagecraft::test {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+DropoutSite site_of(Op const& op) {
+  switch (op.module) {
+    case Module::core_attention:
+      return DropoutSite::attention;
+    case Module::attention_output:
+      return DropoutSite::attention_output;
+    case Module::mlp_output:
+      return DropoutSite::mlp_output;
+    default:
+      return DropoutSite::embedding;
+  }
+}
+
+}  // namespace
+
+LockstepRun::LockstepRun(BlockProgram const& program,
+                         BlockShape const& shape,
+                         CpuKernelOptions const& options)
+    : program_{&program}, shape_{shape} {
+  for (int rank = 0; rank < shape.tensor; ++rank) {
+    tensors_.emplace_back();
+    for (std::size_t i = 0; i < program.tensors.size(); ++i) {
+      Tensor const& tensor = program.tensors[i];
+      bool const is_view = at(tensor.buffer) != i;
+      tensors_.back().emplace_back(tensor.type, is_view ? Shape{0} : tensor.shape);
+    }
+    kernels_.push_back(
+        std::make_unique<CpuKernels>(RankShare{.shape = shape, .tensor_rank = rank}, options));
+  }
+  fill_inputs();
+}
+
+TestTensor& LockstepRun::tensor(int rank, TensorId id) { return tensors_[at(rank)][at(id)]; }
+
+std::int64_t LockstepRun::whole_elements(Parameter const& parameter) const {
+  std::int64_t const elements = program_->tensor(parameter.weight).shape.elements();
+  return parameter.split.axis == ParameterSplit::Axis::none ? elements : elements * shape_.tensor;
+}
+
+std::int64_t LockstepRun::whole_element(Parameter const& parameter,
+                                        int rank,
+                                        std::int64_t i) const {
+  Shape const& local = program_->tensor(parameter.weight).shape;
+  std::int64_t const columns = local.rank() == 2 ? local[1] : 1;
+  std::int64_t const row = i / columns;
+  std::int64_t const column = i % columns;
+  switch (parameter.split.axis) {
+    case ParameterSplit::Axis::none:
+      return i;
+    case ParameterSplit::Axis::columns:
+      return row * columns * shape_.tensor + rank * columns + column;
+    case ParameterSplit::Axis::rows:
+      break;
+  }
+  // Segments of rows, each split over the ranks: [q | k | v], or equal ones.
+  std::int64_t const d = shape_.model.head_dim;
+  std::vector<std::int64_t> segments(at(parameter.split.segments),
+                                     local[0] / parameter.split.segments);
+  if (parameter.split.segments == 3) {
+    segments = {shape_.heads() * d, shape_.kv_heads() * d, shape_.kv_heads() * d};
+  }
+  std::int64_t first = 0;
+  for (std::int64_t const rows : segments) {
+    if (row < first + rows) {
+      return (first * shape_.tensor + rank * rows + row - first) * columns + column;
+    }
+    first += rows;
+  }
+  return -1;
+}
+
+void LockstepRun::fill_inputs() {
+  unsigned seed = 100;
+  for (Parameter const& parameter : program_->parameters) {
+    TestTensor const whole =
+        TestTensor::random(ElementType::f64, {whole_elements(parameter)}, ++seed);
+    for (int rank = 0; rank < shape_.tensor; ++rank) {
+      TestTensor& share = tensor(rank, parameter.weight);
+      for (std::int64_t i = 0; i < share.size(); ++i) {
+        share.set(i, whole[whole_element(parameter, rank, i)] * 0.3);
+      }
+      TestTensor& gradient = tensor(rank, parameter.gradient);
+      gradient = TestTensor::zeros(gradient.type(), gradient.shape());
+    }
+  }
+  for (TensorId const id : {program_->input, program_->grad_output}) {
+    ++seed;
+    if (id == no_tensor) continue;
+    std::int64_t const elements = shape_.model.sequence * shape_.micro * shape_.model.hidden;
+    TestTensor const whole = TestTensor::random(ElementType::f64, {elements}, seed);
+    for (int rank = 0; rank < shape_.tensor; ++rank) {
+      TestTensor& share = tensor(rank, id);
+      std::int64_t const first = shape_.sequence_parallel ? rank * share.size() : 0;
+      for (std::int64_t i = 0; i < share.size(); ++i) share.set(i, whole[first + i]);
+    }
+  }
+}
+
+Operand LockstepRun::operand(int rank, TensorId id) {
+  Tensor const& described = program_->tensor(id);
+  TestTensor& buffer = tensor(rank, described.buffer);
+  return described.buffer == id ? buffer.operand()
+                                : buffer.view(described.shape, described.strides, described.offset);
+}
+
+void LockstepRun::run(Pass pass) {
+  for (Op const& op : program_->ops(pass)) run_op(op);
+}
+
+void LockstepRun::run_op(Op const& op) {
+  switch (op.kind) {
+    case OpKind::hold:
+    case OpKind::wait:
+      return;
+    case OpKind::all_reduce:
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+      return run_collective(op);
+    case OpKind::load_tokens:
+    case OpKind::load_labels:
+      for (int rank = 0; rank < shape_.tensor; ++rank) {
+        TestTensor& ids = tensor(rank, op.writes[0]);
+        for (std::int64_t i = 0; i < ids.size(); ++i) {
+          ids.set(i, static_cast<double>((i * 17 + 3) % shape_.model.vocabulary));
+        }
+      }
+      return;
+    default:
+      break;
+  }
+  for (int rank = 0; rank < shape_.tensor; ++rank) {
+    KernelCall call;
+    call.kind = op.kind;
+    call.gemm = op.gemm;
+    for (TensorId const id : op.reads) call.reads.push_back(operand(rank, id));
+    for (TensorId const id : op.writes) call.writes.push_back(operand(rank, id));
+    call.draw = some_draw(site_of(op));
+    call.loss_gradient = 0.5;
+    std::int64_t const before = allocation_count();
+    kernels_[at(rank)]->run(call);
+    allocations_ += allocation_count() - before;
+  }
+}
+
+void LockstepRun::run_collective(Op const& op) {
+  int const t = shape_.tensor;
+  TensorId const from = op.reads[0];
+  TensorId const to = op.writes[0];
+  std::int64_t const n = tensor(0, from).size();
+  std::vector<double> whole;
+  if (op.kind == OpKind::all_gather) {
+    for (int rank = 0; rank < t; ++rank) {
+      std::vector<double> const share = tensor(rank, from).values();
+      whole.insert(whole.end(), share.begin(), share.end());
+    }
+  } else {
+    whole = tensor(0, from).values();
+    for (int rank = 1; rank < t; ++rank) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        double const other = tensor(rank, from)[i];
+        double& value = whole[at(i)];
+        value = op.reduction == Reduction::maximum ? std::max(value, other) : value + other;
+      }
+    }
+  }
+  for (int rank = 0; rank < t; ++rank) {
+    TestTensor& target = tensor(rank, to);
+    std::int64_t const first = op.kind == OpKind::reduce_scatter ? rank * target.size() : 0;
+    for (std::int64_t i = 0; i < target.size(); ++i) target.set(i, whole[at(first + i)]);
+  }
+}
+
+std::vector<double> LockstepRun::whole_hidden(TensorId id) const {
+  std::vector<double> whole;
+  int const shares = shape_.sequence_parallel ? shape_.tensor : 1;
+  for (int rank = 0; rank < shares; ++rank) {
+    std::vector<double> const share = tensors_[at(rank)][at(id)].values();
+    whole.insert(whole.end(), share.begin(), share.end());
+  }
+  return whole;
+}
+
+std::vector<double> LockstepRun::whole_gradient(std::size_t index) const {
+  Parameter const& parameter = program_->parameters[index];
+  std::vector<double> whole(at(whole_elements(parameter)));
+  bool const replicated = parameter.split.axis == ParameterSplit::Axis::none;
+  int const shares = replicated && !parameter.partial_gradient ? 1 : shape_.tensor;
+  for (int rank = 0; rank < shares; ++rank) {
+    TestTensor const& share = tensors_[at(rank)][at(parameter.gradient)];
+    for (std::int64_t i = 0; i < share.size(); ++i) {
+      whole[at(whole_element(parameter, rank, i))] += share[i];
+    }
+  }
+  return whole;
+}
+
+}  // namespace stagecraft::test

@@ -1,0 +1,123 @@
+#include "libsim/page/report_page.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "libsim/page/html_text.hpp"
+#include "libsim/page/page_summary.hpp"
+#include "libsim/trace/trace_writer.hpp"
+#include "tests/libsim/export/rows.hpp"
+#include "tests/libsim/trace/sample_trace.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Catch::Contains;
+
+PageTrace page_of(Trace const& trace, std::size_t most_rows = 1'000) {
+  TemporaryFolder const folder;
+  write_trace(folder.file("a trace.h5"), trace);
+  return read_page_trace(TraceReader{folder.file("a trace.h5")}, {}, most_rows);
+}
+
+nlohmann::json data_of(PageTrace const& page) { return nlohmann::json::parse(page.data); }
+
+constexpr std::int64_t ns = 1'000'000'000;  // a second
+
+/// Three ranks on two stages: stage 0 computes 6 of 8 seconds, stage 1 (two ranks) 4 and 8.
+Trace job() {
+  RankTrace first = rank_of_rows(0, 0,
+                                 {{.start = 0,
+                                   .duration = 6 * ns,
+                                   .op = op_forward,
+                                   .phase = in_forward,
+                                   .microbatch = 0,
+                                   .chunk = 0}});
+  RankTrace second = rank_of_rows(2, 1,
+                                  {{.start = 4 * ns,
+                                    .duration = 4 * ns,
+                                    .op = op_forward,
+                                    .phase = in_forward,
+                                    .microbatch = 0,
+                                    .chunk = 0}});
+  RankTrace third = rank_of_rows(3, 1,
+                                 {{.start = 0,
+                                   .duration = 8 * ns,
+                                   .op = op_forward,
+                                   .phase = in_forward,
+                                   .microbatch = 0,
+                                   .chunk = 0}});
+  add_state(first, 0, std::int64_t{3} << 30, 0);
+  add_state(second, 0, std::int64_t{1} << 30, 0);
+  add_state(third, 2 * ns, std::int64_t{2} << 30, 0);
+  return trace_of_rows({first, second, third});
+}
+
+}  // namespace
+
+TEST_CASE("of each stage the fullest rank is drawn, the facts are over all ranks") {
+  PageTrace const page = page_of(job());
+  REQUIRE(page.shown == std::vector<std::int32_t>{0, 3});
+  REQUIRE(page.iteration == 8 * ns * 1000);
+  REQUIRE(fullest(page).rank == 0);
+  REQUIRE(busiest(page).rank == 3);
+  auto const facts = facts_of(page);
+  REQUIRE(facts[0].value == "8.00\u00a0s");
+  REQUIRE(facts[1].value == "3.0\u00a0GiB");
+  REQUIRE_THAT(facts[1].sentence, Contains("stage 0") && Contains("does not load"));
+  REQUIRE(facts[2].value == "25.0\u00a0%");  // (2 + 4 + 0) of 24 seconds
+  REQUIRE(facts[3].value == "none");
+  REQUIRE_THAT(stage_table_html(page, "x"), Contains("<th scope=\"col\">rank</th>"));
+}
+
+TEST_CASE("nothing of a trace is markup, and its data cannot end its script") {
+  Trace trace = job();
+  trace.names.op[0] = "</script><script>alert(1)</script>";
+  trace.meta.command_line = "<b>&\"";
+  trace.meta.device = "\xff<i>";
+  std::string const page = report_page({page_of(trace)}, "<title>{{data}}", "<difference>");
+  REQUIRE_THAT(page, Contains("&lt;title&gt;{{data}}") && Contains("&lt;difference&gt;") &&
+                         Contains("&lt;b&gt;&amp;&quot;"));
+  REQUIRE_THAT(page, Contains("\\u003c/script\\u003e"));
+  std::regex const tag{"<script"};
+  REQUIRE(std::distance(std::sregex_iterator{page.begin(), page.end(), tag}, {}) == 2);
+  REQUIRE(page.find("<b>&") == std::string::npos);
+  REQUIRE(page.find("http://") == std::string::npos);
+  REQUIRE(page.find("https://") == std::string::npos);
+}
+
+TEST_CASE("with more ops than a page can show, chunks are drawn and the page says so") {
+  Trace trace = trace_of_rows({rank_of_rows(0, 0,
+                                            {{.start = 0,
+                                              .duration = 2,
+                                              .op = op_matmul,
+                                              .phase = in_forward,
+                                              .microbatch = 0,
+                                              .chunk = 0},
+                                             {.start = 2,
+                                              .duration = 2,
+                                              .op = op_gelu,
+                                              .phase = in_forward,
+                                              .microbatch = 0,
+                                              .chunk = 0}})});
+  REQUIRE(data_of(page_of(trace))["ops"]["count"] == 2);
+  PageTrace const reduced = page_of(trace, 1);
+  REQUIRE(reduced.is_reduced);
+  REQUIRE(data_of(reduced)["ops"]["count"] == 1);
+  REQUIRE_THAT(report_page({reduced}, "t", ""), Contains("drawn by chunk"));
+}
+
+TEST_CASE("times beyond 2^52 ps are counted in a larger unit, which the page knows") {
+  Trace const trace = trace_of_rows({rank_of_rows(
+      0, 0, {{.start = 0, .duration = 9'000 * ns, .op = op_forward, .phase = in_forward}})});
+  REQUIRE(data_of(page_of(trace))["unit"] == 1000);
+  REQUIRE(data_of(page_of(trace))["end"] == 9'000 * ns);
+}
+
+TEST_CASE("text of a page replaces what is no UTF-8") {
+  REQUIRE(html_text("a\xff<>") == "a\xef\xbf\xbd&lt;&gt;");
+}
+
+}  // namespace stagecraft
