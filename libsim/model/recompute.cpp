@@ -72,14 +72,17 @@ bool contains(TensorList const& ids, TensorId id) {
 /// read.
 template <typename InRegion>
 TensorList region_outputs(BlockProgram const& block, InRegion in_region) {
+  std::vector<bool> is_read_outside(block.tensors.size());
+  for (Op const& op : block.forward) {
+    if (in_region(op)) continue;
+    for (TensorId const id : op.reads) is_read_outside[static_cast<std::size_t>(id)] = true;
+  }
   TensorList outputs;
   for (Op const& op : block.forward) {
     if (!in_region(op)) continue;
     for (TensorId const id : op.writes) {
-      bool const is_read_outside = std::any_of(
-          block.forward.begin(), block.forward.end(),
-          [&](Op const& reader) { return !in_region(reader) && contains(reader.reads, id); });
-      if ((id == block.output || is_read_outside) && !contains(outputs, id)) outputs.push_back(id);
+      bool const is_output = id == block.output || is_read_outside[static_cast<std::size_t>(id)];
+      if (is_output && !contains(outputs, id)) outputs.push_back(id);
     }
   }
   return outputs;
@@ -89,17 +92,23 @@ TensorList region_outputs(BlockProgram const& block, InRegion in_region) {
 /// in the region, or handed in by the block after.
 template <typename InRegion>
 TensorList received_gradients(BlockProgram const& block, InRegion in_region) {
+  // By tensor: the first backward op that writes it.
+  std::vector<Op const*> writers(block.tensors.size());
+  for (Op const& op : block.backward) {
+    for (TensorId const id : op.writes) {
+      Op const*& writer = writers[static_cast<std::size_t>(id)];
+      if (writer == nullptr) writer = &op;
+    }
+  }
   TensorList received;
   for (Op const& op : block.backward) {
     if (!in_region(op)) continue;
     for (TensorId const id : op.reads) {
       TensorId const buffer = block.tensor(id).buffer;
       if (block.tensor(buffer).lifetime == Lifetime::job || contains(received, buffer)) continue;
-      auto const writer =
-          std::find_if(block.backward.begin(), block.backward.end(),
-                       [&](Op const& other) { return contains(other.writes, buffer); });
-      bool const from_outside = writer != block.backward.end() && !in_region(*writer) &&
-                                writer->phase != Phase::recompute;
+      Op const* const writer = writers[static_cast<std::size_t>(buffer)];
+      bool const from_outside =
+          writer != nullptr && !in_region(*writer) && writer->phase != Phase::recompute;
       if (buffer == block.grad_output || from_outside) received.push_back(buffer);
     }
   }

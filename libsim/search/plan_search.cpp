@@ -117,13 +117,16 @@ class Search {
 
   /// Of all plans, those that were dismissed at once included.
   std::optional<NearMiss> closest() {
-    Candidates all;
-    for (ShapeChoice const& shape : shape_choices(request_)) {
-      Candidates part = source_.of(shape, CandidateSource::Hopeless::looked_at);
-      part.plans.clear();
-      all.append(std::move(part));
+    std::vector<ShapeChoice> const shapes = shape_choices(request_);
+    std::vector<std::optional<NearMiss>> misses(shapes.size());
+    parallel_for(request_.jobs, shapes.size(), [&](std::size_t i) {
+      misses[i] = source_.of(shapes[i], CandidateSource::Hopeless::looked_at).closest;
+    });
+    std::optional<NearMiss> least;
+    for (auto const& miss : misses) {
+      if (miss && (!least || miss->excess < least->excess)) least = miss;
     }
-    return all.closest;
+    return least;
   }
 
   void simulate_promising() {

@@ -65,7 +65,7 @@ TEST_CASE("stagecraft-exec run --trace writes a trace that compare takes") {
 
 TEST_CASE("stagecraft-exec run --memory-limit says where it does not fit, exit code 3") {
   SmallRunFile const file;
-  ProgramResult const result = file.run("--memory-limit '900 KiB'");
+  ProgramResult const result = file.run("--memory-limit '600 KiB'");
   REQUIRE(result.exit_code == 3);
   REQUIRE_THAT(result.errors, Contains("rank ") && Contains("does not fit") &&
                                   Contains("are live") && Contains("parameters"));

@@ -76,7 +76,7 @@ TEST_CASE("the flags of the paper's runs read back to the same runs", "[import]"
     REQUIRE(megatron_gaps(config).size() == (scatters ? 1 : 0));
     ++runs;
   }
-  REQUIRE(runs == 10);
+  REQUIRE(runs == 14);
 }
 
 TEST_CASE("the flags of runs on an edge of what is legal read back", "[import]") {

@@ -3,14 +3,35 @@
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/store_window.hpp"
 #include "libsim/search/candidate_source.hpp"
+#include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/search/small_searches.hpp"
 
 namespace stagecraft {
+namespace {
+
+/// A model of any kind, on a machine of any prices.
+SearchRequest drawn_search(std::uint32_t seed) {
+  RandomRuns runs{seed};
+  TrainingConfig const drawn = runs.config(2);
+  SearchRequest request = small_search(6, 4, 8, 0.01 * (1 + seed % 8));
+  request.base.model = drawn.model;
+  request.base.model.layers = 6;
+  request.base.schedule.p2p = drawn.schedule.p2p;
+  request.base.memory.output_deallocation = drawn.memory.output_deallocation;
+  request.base.parallel.overlap_gradients = drawn.parallel.overlap_gradients;
+  Accelerator const small = request.system.accelerator;
+  request.system = runs.system();
+  request.system.accelerator.memory = small.memory;
+  return request;
+}
+
+}  // namespace
 
 TEST_CASE("every plan's bound of time is below its simulation, its memory is the simulation's",
           "[search]") {
-  std::size_t const which = GENERATE(0, 1, 2, 3);
-  SearchRequest request = small_searches()[which];
+  int const which = GENERATE(range(0, 16));
+  SearchRequest request = which < 4 ? small_searches()[static_cast<std::size_t>(which)]
+                                    : drawn_search(static_cast<std::uint32_t>(which));
   request.exhaustive = true;
   CandidateSource source{request};
   int seen = 0;
@@ -37,7 +58,7 @@ TEST_CASE("every plan's bound of time is below its simulation, its memory is the
   }
   CAPTURE(which, seen, tight);
   REQUIRE(seen > 1000);
-  REQUIRE(tight > seen / 2);  // a bound of 0 would pass the test above
+  REQUIRE(tight > seen / 4);  // a bound of 0 would pass the test above
 }
 
 }  // namespace stagecraft
