@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "libsim/page/html_text.hpp"
 #include "libsim/page/page_summary.hpp"
@@ -81,8 +80,10 @@ TEST_CASE("nothing of a trace is markup, and its data cannot end its script") {
   REQUIRE_THAT(page, Contains("&lt;title&gt;{{data}}") && Contains("&lt;difference&gt;") &&
                          Contains("&lt;b&gt;&amp;&quot;"));
   REQUIRE_THAT(page, Contains("\\u003c/script\\u003e"));
-  std::regex const tag{"<script"};
-  REQUIRE(std::distance(std::sregex_iterator{page.begin(), page.end(), tag}, {}) == 2);
+  std::size_t const data = page.find("<script");
+  std::size_t const script = page.find("<script", data + 1);
+  REQUIRE(script != std::string::npos);
+  REQUIRE(page.find("<script", script + 1) == std::string::npos);
   REQUIRE(page.find("<b>&") == std::string::npos);
   REQUIRE(page.find("http://") == std::string::npos);
   REQUIRE(page.find("https://") == std::string::npos);
