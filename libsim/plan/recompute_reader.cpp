@@ -44,7 +44,7 @@ void read_window(ConfigNode const& node, StoreMicrobatches& window) {
   if (node.reads("auto")) {
     window.automatic = true;
   } else {
-    auto const count = node.integer({0, std::numeric_limits<int>::max()});
+    auto const count = node.integer({0, std::numeric_limits<int>::max()}, "auto, or ");
     window.count = static_cast<int>(count.value_or(0));
   }
 }

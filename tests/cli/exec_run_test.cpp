@@ -56,8 +56,9 @@ TEST_CASE("stagecraft-exec run --trace writes a trace that compare takes") {
   std::string const simulated = (file.folder() / "simulated.h5").string();
   REQUIRE(file.run("--clock " + std::string{GENERATE("wall", "virtual")} + " --trace " + executed)
               .exit_code == 0);
-  REQUIRE(run_stagecraft("simulate " + file.path() + " --detail op --trace " + simulated)
-              .exit_code == 0);
+  REQUIRE(
+      run_stagecraft("simulate " + file.path() + " --detail op --trace " + simulated).exit_code ==
+      0);
   auto const json = json_of("compare " + simulated + " " + executed + " --json");
   REQUIRE(json.at("same_plan") == true);
   REQUIRE(json.at("ranks").size() == 4);

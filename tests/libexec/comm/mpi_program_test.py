@@ -124,7 +124,7 @@ with tempfile.TemporaryDirectory() as name:
     print(f"memory limit on stage {full}: all ended within {seconds:.2f} s of the start")
 
     code, output, errors, seconds = run(*command(4, config, "--resume", folder / "nothing"))
-    require(code == 1 and errors.count("found none; accepted") == 1, "no checkpoint", code, errors)
+    require(code == 2 and errors.count("found none; accepted") == 1, "no checkpoint", code, errors)
     print(f"no checkpoint: all ended within {seconds:.2f} s of the start")
 
     end_one(config, 2, signal.SIGKILL, "signal 9")
