@@ -205,7 +205,7 @@ TEST_CASE("reproduce refuses an unknown name with exit code 2 and the names ther
   for (std::string const name : {"table9", "Table5", "table5 figure2", "''"}) {
     require_refusal("reproduce --json " + name,
                     {"accepted: table2, table4, table5, headline, figure1, figure7, figure8, "
-                     "figure9, all"});
+                     "figure9, appendix-c, all"});
   }
   require_refusal("reproduce table9", {"found 'table9'"});
 }
