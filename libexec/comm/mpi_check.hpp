@@ -2,11 +2,10 @@
 
 #include <mpi.h>
 
-#include <source_location>
-
 namespace stagecraft {
 
-/// \throws CommunicationError  with MPI's own words, and with the function that called.
-void check(int status, std::source_location const& where = std::source_location::current());
+/// \throws CommunicationError  with MPI's own words, and with the function that called. (A
+/// std::source_location would do the same, but not for clang 14.)
+void check(int status, char const* caller = __builtin_FUNCTION());
 
 }  // namespace stagecraft

@@ -11,7 +11,7 @@ namespace {
 /// On MPI_COMM_WORLD, which carries nothing else.
 constexpr int failure_tag = 1;
 /// A reason may list what was live; more of it is cut off.
-constexpr std::size_t most_bytes = 64 * 1024;
+constexpr std::size_t most_bytes = std::size_t{64} << 10;
 
 void end_job(int exit_code, std::string const& reason) {
   std::fputs(reason.c_str(), stderr);  // std::cerr is silent on all ranks but the first

@@ -17,6 +17,10 @@ class MpiFailureListener final : public MpiOperation {
   MpiFailureListener();
   /// Before MPI_Finalize.
   ~MpiFailureListener() override;
+  MpiFailureListener(MpiFailureListener const&) = delete;
+  MpiFailureListener(MpiFailureListener&&) = delete;
+  MpiFailureListener& operator=(MpiFailureListener const&) = delete;
+  MpiFailureListener& operator=(MpiFailureListener&&) = delete;
   Progress advance() override;
 
  private:

@@ -43,13 +43,13 @@ class MpiCall final : public MpiOperation {
 
 }  // namespace
 
-void check(int status, std::source_location const& where) {
+void check(int status, char const* caller) {
   if (status == MPI_SUCCESS) return;
   std::string text(MPI_MAX_ERROR_STRING, '\0');
   int length = 0;
   MPI_Error_string(status, text.data(), &length);
   text.resize(static_cast<std::size_t>(length));
-  throw CommunicationError{"MPI: " + text + " (in " + where.function_name() + ")"};
+  throw CommunicationError{"MPI: " + text + " (in " + caller + ")"};
 }
 
 MpiProgress::MpiProgress() : thread_{[this] { own_mpi(); }} {

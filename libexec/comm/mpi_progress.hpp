@@ -49,7 +49,9 @@ class MpiProgress {
   /// Finalizes MPI, except while an exception is on its way: then the process must end.
   ~MpiProgress();
   MpiProgress(MpiProgress const&) = delete;
+  MpiProgress(MpiProgress&&) = delete;
   MpiProgress& operator=(MpiProgress const&) = delete;
+  MpiProgress& operator=(MpiProgress&&) = delete;
 
   void add(std::shared_ptr<MpiOperation> operation);
   /// Waits until an operation is done. \throws whatever ended any operation of this process
