@@ -31,7 +31,9 @@ class MpiSession {
   /// end, so that whoever started the job ends the others.
   ~MpiSession();
   MpiSession(MpiSession const&) = delete;
+  MpiSession(MpiSession&&) = delete;
   MpiSession& operator=(MpiSession const&) = delete;
+  MpiSession& operator=(MpiSession&&) = delete;
 
   int rank() const;
   int size() const;  ///< processes of the job

@@ -52,6 +52,8 @@ Communicator::Ticket ThreadGroup::start(std::size_t member, Collective const& co
   // The tensors of a rank that has failed may be gone.
   if (health_.has_failed()) throw PeerFailure{"another rank has failed"};
   compute_unlocked(meeting, lock);
+  if (iteration_ != clock_.iteration()) idle_ = SimTime{0};
+  iteration_ = clock_.iteration();
   SimTime start = idle_;
   for (Collective const& call : meeting.calls) start = std::max(start, call.issued);
   bool const is_virtual = clock_.is_virtual();

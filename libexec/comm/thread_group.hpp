@@ -20,6 +20,8 @@ class JobClock {
   virtual bool is_virtual() const = 0;
   /// Time since the start of the iteration. Pre: not virtual.
   virtual SimTime now() const = 0;
+  /// Number of the iteration: times start from 0 in each.
+  virtual std::int64_t iteration() const = 0;
 };
 
 /// Ranks of one process that take part in collectives together, each on a thread of its own.
@@ -57,7 +59,8 @@ class ThreadGroup {
   std::vector<Communicator::Ticket> next_;  ///< by member
   std::deque<Meeting> meetings_;            ///< never moves what it holds
   Communicator::Ticket first_ = 0;          ///< number of meetings_.front()
-  SimTime idle_{0};                         ///< virtual: the group's stream is busy until here
+  SimTime idle_{0};  ///< virtual: the group's stream is busy until here, in this iteration
+  std::int64_t iteration_ = 0;
 };
 
 }  // namespace stagecraft

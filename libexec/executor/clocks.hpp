@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 
 #include "libexec/comm/communicator.hpp"
@@ -16,7 +17,12 @@ namespace stagecraft {
 class WallClock : public JobClock {
  public:
   using Instant = std::chrono::steady_clock::time_point;
-  void restart(Instant start = std::chrono::steady_clock::now()) { start_ = start; }
+  /// Starts an iteration. Pre: no rank looks at the clock.
+  void restart(Instant start = std::chrono::steady_clock::now()) {
+    start_ = start;
+    ++iteration_;
+  }
+  std::int64_t iteration() const override { return iteration_; }
   bool is_virtual() const override { return false; }
   SimTime now() const override {
     return std::chrono::duration_cast<SimTime>(std::chrono::steady_clock::now() - start_);
@@ -24,6 +30,7 @@ class WallClock : public JobClock {
 
  private:
   Instant start_ = std::chrono::steady_clock::now();
+  std::int64_t iteration_ = 0;
 };
 
 /// Each rank has its own time; the machine is lent to one of them after the other.
@@ -43,6 +50,8 @@ class VirtualClock : public JobClock {
     return std::chrono::duration_cast<SimTime>(std::chrono::seconds{time.tv_sec} +
                                                std::chrono::nanoseconds{time.tv_nsec});
   }
+  void restart() { ++iteration_; }
+  std::int64_t iteration() const override { return iteration_; }
   bool is_virtual() const override { return true; }
   SimTime now() const override { return SimTime{0}; }
   /// Held by whoever computes.
@@ -50,6 +59,7 @@ class VirtualClock : public JobClock {
 
  private:
   bool by_thread_;
+  std::int64_t iteration_ = 0;
   std::mutex machine_;
 };
 

@@ -32,7 +32,9 @@ Execution execute_on_threads(TrainingPlan const& plan,
       RankClock rank_clock = options.is_virtual ? RankClock{own} : RankClock{wall};
       auto const communicator = world.communicator(rank);
       auto const restart = [&] {
-        if (rank == 0) wall.restart();
+        if (rank != 0) return;
+        wall.restart();
+        own.restart();
       };
       outcomes[i] = run_rank(plan, rank, parts, options, *communicator, rank_clock, restart);
     } catch (PeerFailure const&) {

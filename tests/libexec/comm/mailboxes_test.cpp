@@ -11,6 +11,7 @@ namespace {
 class StillClock : public JobClock {
  public:
   bool is_virtual() const override { return false; }
+  std::int64_t iteration() const override { return 0; }
   SimTime now() const override { return SimTime{7}; }
 };
 

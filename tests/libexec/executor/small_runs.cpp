@@ -117,7 +117,8 @@ Execution execute(TrainingConfig const& config, SmallRun const& run) {
   CpuKernelOptions const kernels{.gemm = run.gemm, .threads = run.threads};
   ExecutionParts const parts{
       .make_backend = [&](RankShare const& share) { return make_cpu_backend(share, kernels); },
-      .tokens = run.tokens != nullptr ? run.tokens : synthetic.get()};
+      .tokens = run.tokens != nullptr ? run.tokens : synthetic.get(),
+      .prices = run.prices};
   return execute_on_threads(plan, parts, run.options);
 }
 

@@ -25,6 +25,7 @@ struct SmallRun {
   GemmKind gemm = GemmKind::plain;
   int threads = 1;
   TokenSource const* tokens = nullptr;  ///< default: synthetic
+  CommunicationPrices const* prices = nullptr;
 };
 
 Execution execute(TrainingConfig const& config, SmallRun const& run = {});
