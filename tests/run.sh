@@ -95,8 +95,9 @@ open_in_browser() {
 
 # Each tests/fuzz/X_fuzz.cpp, with the seeds of X_seeds/ and, where there is one, the words of X.dict.
 run_fuzzers() {
-  build fuzz
-  local source name corpus
+  local source name corpus targets=()
+  for source in tests/fuzz/*_fuzz.cpp; do targets+=("$(basename "$source" .cpp)"); done
+  build fuzz "${targets[@]}"
   for source in tests/fuzz/*_fuzz.cpp; do
     name=$(basename "$source" _fuzz.cpp)
     corpus=build/fuzz/corpus/$name
