@@ -3,6 +3,7 @@
 #
 # usage: experiments/packages.sh SET...
 #   build   what the programs are built with
+#   scripts what experiments/*/run.py need
 #   test    what their tests need besides
 #   mpi     what ranks on several machines (stagecraft-exec run --ranks mpi) need; optional
 #   slurm   what experiments/slurm/run.sh needs besides: a Slurm on this machine
@@ -13,6 +14,7 @@ set -eu
 
 build='g++ cmake ninja-build libboost-program-options-dev libyaml-cpp-dev libhdf5-dev zlib1g-dev
   nlohmann-json3-dev libssl-dev libopenblas-pthread-dev'
+scripts='python3'
 test='catch2 git python3 python3-h5py python3-yaml bsdutils'
 mpi='openmpi-bin libopenmpi-dev'
 slurm='slurm-wlm'
@@ -24,6 +26,7 @@ wanted=
 for set in "$@"; do
   case $set in
     build) wanted="$wanted $build" ;;
+    scripts) wanted="$wanted $scripts" ;;
     test) wanted="$wanted $test" ;;
     mpi) wanted="$wanted $mpi" ;;
     slurm) wanted="$wanted $slurm" ;;
@@ -31,7 +34,7 @@ for set in "$@"; do
     browser) wanted="$wanted $browser" ;;
     figures) wanted="$wanted $figures" ;;
     *)
-      echo "packages.sh: found '$set'; accepted: build, test, mpi, slurm, checks, browser, figures" >&2
+      echo "packages.sh: found '$set'; accepted: build, scripts, test, mpi, slurm, checks, browser, figures" >&2
       exit 2
       ;;
   esac

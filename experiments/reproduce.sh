@@ -1,7 +1,8 @@
 #!/bin/sh
-# Builds stagecraft and reproduces the paper: prints tables 2, 4 and 5 beside its values, and leaves
-# the data of every table and figure and a trace of each of table 5's eight rows in
-# build/reproduction/. Runs from any folder; installs missing Debian packages by itself.
+# Builds stagecraft and reproduces the paper: prints tables 2, 4 and 5 beside its values, executes
+# small twins of its 22B and 175B runs beside their predictions, and leaves the data of every table and
+# figure and a trace of each of table 5's eight rows in build/reproduction/. Runs from any folder;
+# installs missing Debian packages by itself.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -10,7 +11,7 @@ program=build/plain/apps/stagecraft/stagecraft
 
 # Standard output is for the tables.
 {
-  ./experiments/packages.sh build
+  ./experiments/packages.sh build scripts
   cmake -G Ninja -B build/plain -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF
   cmake --build build/plain
 } >&2
@@ -21,5 +22,7 @@ for run in 22b-full 22b-present 175b-full 175b-present 530b-full 530b-present 1t
   $program simulate "configs/paper/$run.yaml" --trace "$results/traces/$run.h5" >/dev/null
 done
 $program reproduce table2 table4 table5
+echo
+/usr/bin/python3 experiments/twins/run.py "$program" build/plain/apps/stagecraft-exec/stagecraft-exec configs
 echo
 echo "All tables and figures: $PWD/$results; traces of table 5's rows: $PWD/$results/traces"
