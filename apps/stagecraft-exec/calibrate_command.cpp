@@ -140,9 +140,9 @@ class SystemMaker {
 
  private:
   template <typename Value>
-  static void set(Sourced<Value>& constant, Value value, std::string source) {
+  static void set(Sourced<Value>& constant, Value value, std::string const& source) {
     constant.value = value;
-    constant.source = std::move(source);
+    constant.source = source;
   }
   /// What measured kernels make unnecessary, or what a single machine does not have.
   void set_neutral_constants() {

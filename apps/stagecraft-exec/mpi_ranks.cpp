@@ -26,7 +26,9 @@ class Silence {
   explicit Silence(std::ostream& stream) : stream_{stream}, usual_{stream.rdbuf(&nowhere_)} {}
   ~Silence() { stream_.rdbuf(usual_); }
   Silence(Silence const&) = delete;
+  Silence(Silence&&) = delete;
   Silence& operator=(Silence const&) = delete;
+  Silence& operator=(Silence&&) = delete;
 
  private:
   Nowhere nowhere_;

@@ -15,50 +15,72 @@ constexpr int fewest_calls = 3;
 constexpr int most_calls = 50;
 constexpr double enough_seconds = 0.01;
 
-/// Device memory that is released when it goes out of scope.
-class Matrix {
+/// Random numbers on the device, of which each product takes others: in a model the operands are
+/// not in the cache either, because other kernels ran since they were written.
+class OperandPool {
  public:
-  Matrix(Backend& backend, ElementType type, Shape shape)
-      : backend_{backend}, operand_{.type = type, .shape = shape, .strides = {}} {
-    std::vector<double> numbers(static_cast<std::size_t>(shape.elements()));
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
+  OperandPool(Backend& backend, Precision precision)
+      : backend_{backend},
+        type_{activation_type(precision)},
+        accumulated_{gradient_type(precision)} {
+    constexpr std::size_t drawn = std::size_t{1} << 16;
+    std::vector<double> numbers(drawn);
+    for (std::size_t i = 0; i < drawn; ++i) {
       PhiloxBlock const words = philox({{static_cast<std::uint32_t>(i), 0, 0, 0}}, 1, 2);
       numbers[i] = words.word[0] * 0x1p-32 - 0.5;
     }
-    std::vector<std::byte> const bytes = encode(numbers, type);
-    bytes_ = bytes.size();
-    operand_.data = backend.allocate(bytes_);
-    backend.write(operand_.data, bytes.data(), bytes_);
+    std::vector<std::byte> const bytes = encode(numbers, type_);
+    data_ = static_cast<std::byte*>(backend.allocate(size));
+    for (std::size_t at = 0; at + bytes.size() <= size; at += bytes.size()) {
+      backend.write(data_ + at, bytes.data(), bytes.size());
+    }
   }
-  ~Matrix() { backend_.deallocate(operand_.data, bytes_); }
-  Matrix(Matrix const&) = delete;
-  Matrix& operator=(Matrix const&) = delete;
-  Operand const& operand() const { return operand_; }
+  ~OperandPool() { backend_.deallocate(data_, size); }
+  OperandPool(OperandPool const&) = delete;
+  OperandPool(OperandPool&&) = delete;
+  OperandPool& operator=(OperandPool const&) = delete;
+  OperandPool& operator=(OperandPool&&) = delete;
+
+  KernelCall next(GemmShape const& gemm) {
+    KernelCall call;
+    call.kind = OpKind::gemm;
+    call.gemm = gemm;
+    call.reads.push_back(
+        take(type_, gemm.transpose_a ? Shape{gemm.k, gemm.m} : Shape{gemm.m, gemm.k}));
+    call.reads.push_back(
+        take(type_, gemm.transpose_b ? Shape{gemm.n, gemm.k} : Shape{gemm.k, gemm.n}));
+    call.writes.push_back(take(gemm.accumulate ? accumulated_ : type_, Shape{gemm.m, gemm.n}));
+    return call;
+  }
 
  private:
+  static constexpr std::size_t size = std::size_t{96} << 20;  ///< beyond most caches
+  static constexpr std::size_t alignment = 64;
+
+  Operand take(ElementType type, Shape const& shape) {
+    auto const bytes = static_cast<std::size_t>(shape.elements() * element_size(type));
+    if (next_ + bytes > size) next_ = 0;
+    Operand const operand{.data = data_ + next_, .type = type, .shape = shape, .strides = {}};
+    next_ += (bytes + alignment - 1) / alignment * alignment;
+    return operand;
+  }
+
   Backend& backend_;
-  Operand operand_;
-  std::size_t bytes_ = 0;
+  ElementType type_;
+  ElementType accumulated_;
+  std::byte* data_ = nullptr;
+  std::size_t next_ = 0;
 };
 
 double seconds_of(Backend& backend,
+                  OperandPool& pool,
                   VirtualClock const& clock,
-                  Precision precision,
                   GemmShape const& gemm) {
-  ElementType const type = activation_type(precision);
-  Matrix const a{backend, type, gemm.transpose_a ? Shape{gemm.k, gemm.m} : Shape{gemm.m, gemm.k}};
-  Matrix const b{backend, type, gemm.transpose_b ? Shape{gemm.n, gemm.k} : Shape{gemm.k, gemm.n}};
-  Matrix const c{backend, gemm.accumulate ? gradient_type(precision) : type, Shape{gemm.m, gemm.n}};
-  KernelCall call;
-  call.kind = OpKind::gemm;
-  call.gemm = gemm;
-  call.reads.push_back(a.operand());
-  call.reads.push_back(b.operand());
-  call.writes.push_back(c.operand());
-  backend.run(call);  // warms caches and the library's buffers
+  backend.run(pool.next(gemm));  // the library's buffers
   std::vector<double> times;
   double sum = 0;
   while (times.size() < fewest_calls || (sum < enough_seconds && times.size() < most_calls)) {
+    KernelCall const call = pool.next(gemm);
     SimTime const begin = clock.stopwatch();
     backend.run(call);
     times.push_back(to_seconds(clock.stopwatch() - begin));
@@ -74,6 +96,7 @@ std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                           Precision precision,
                                           VirtualClock const& clock) {
   constexpr std::array forms{GemmForm::nt, GemmForm::nn, GemmForm::tn};
+  OperandPool pool{backend, precision};
   std::map<GemmForm, GemmGrid> measured;
   for (GemmForm const form : forms) {
     GemmGrid& grid = measured[form];
@@ -90,7 +113,7 @@ std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                .transpose_a = form == GemmForm::tn,
                                .transpose_b = form == GemmForm::nt,
                                .accumulate = form == GemmForm::tn};
-          double const seconds = seconds_of(backend, clock, precision, gemm);
+          double const seconds = seconds_of(backend, pool, clock, gemm);
           grid.rates.push_back({static_cast<double>(gemm.flops()) / seconds});
         }
       }
