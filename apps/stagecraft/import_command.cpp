@@ -15,6 +15,7 @@
 #include "libsim/model/model_words.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 #include "libsim/run/run_config.hpp"
+#include "libsim/trace/output_file.hpp"
 
 namespace stagecraft {
 
@@ -90,7 +91,7 @@ void print_notes(std::vector<std::string> const& notes) {
 
 void write_result(po::variables_map const& values, std::string const& text) {
   if (values.count("output") > 0) {
-    write_text_file(values["output"].as<std::string>(), text);
+    write_output(values["output"].as<std::string>(), text);
   } else {
     std::cout << text;
   }

@@ -8,9 +8,9 @@
 #include "apps/stagecraft/plan_options.hpp"
 #include "apps/stagecraft/plan_output.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
-#include "apps/stagecraft/whole_file.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/search/plan_search.hpp"
+#include "libsim/trace/output_file.hpp"
 
 namespace stagecraft {
 
@@ -58,7 +58,7 @@ int plan_command(std::vector<std::string> const& arguments) {
   }
   PlanOptions const plan = read_plan_options(values, positional);
   for (std::string const& warning : plan.warnings) std::cerr << "warning: " << warning << '\n';
-  std::optional<WholeFile> output;
+  std::optional<OutputFile> output;
   if (plan.output) output.emplace(*plan.output);
 
   auto const begin = std::chrono::steady_clock::now();
@@ -78,6 +78,7 @@ int plan_command(std::vector<std::string> const& arguments) {
   if (!plan.json) std::cout << plan_tables(result, plan, seconds.count());
   if (output) {
     output->write(to_yaml(RunConfig{result.best.front().config, plan.request.system, {}}));
+    output->finish();
   }
   return 0;
 }

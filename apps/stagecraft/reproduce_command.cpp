@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <stdexcept>
 #include <system_error>
@@ -10,6 +9,7 @@
 #include "apps/stagecraft/command_line.hpp"
 #include "libsim/report/reproduction.hpp"
 #include "libsim/run/paper_config_folder.hpp"
+#include "libsim/trace/output_file.hpp"
 
 namespace stagecraft {
 
@@ -57,16 +57,6 @@ std::vector<std::string> chosen(std::vector<std::string> words) {
   return words;
 }
 
-void write_file(std::filesystem::path const& path, std::string const& text) {
-  std::filesystem::path partial = path;
-  partial += ".partial";
-  std::ofstream file{partial, std::ios::binary};
-  file << text;
-  file.close();
-  if (!file) throw std::runtime_error("could not write '" + partial.string() + "'");
-  std::filesystem::rename(partial, path);
-}
-
 void write_folder(std::filesystem::path const& folder, std::vector<Reproduction> const& all) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -74,8 +64,8 @@ void write_folder(std::filesystem::path const& folder, std::vector<Reproduction>
     throw std::runtime_error("could not create folder '" + folder.string() +
                              "': " + error.message());
   }
-  for (Reproduction const& one : all) write_file(folder / (one.name + ".csv"), to_csv(one));
-  write_file(folder / "reproduction.json", to_json(all).dump(1) + "\n");
+  for (Reproduction const& one : all) write_output(folder / (one.name + ".csv"), to_csv(one));
+  write_output(folder / "reproduction.json", to_json(all).dump(1) + "\n");
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <system_error>
 
 namespace stagecraft {
@@ -45,22 +44,6 @@ void require_json(std::string_view text, std::string const& origin, Diagnostics&
     auto const column = static_cast<int>(byte - line_start) + 1;
     diagnostics.add({Place{name, line, column}, "", "a JSON syntax error", "a JSON object"});
   }
-}
-
-void write_text_file(std::filesystem::path const& path, std::string_view text) {
-  std::filesystem::path const partial = path.string() + ".partial";
-  std::error_code error;
-  {
-    std::ofstream stream{partial, std::ios::binary | std::ios::trunc};
-    stream << text;
-    stream.close();
-    if (stream) std::filesystem::rename(partial, path, error);
-    if (stream && !error) return;
-  }
-  std::error_code ignored;
-  std::filesystem::remove(partial, ignored);
-  throw std::runtime_error{"could not write '" + path.string() + "'" +
-                           (error ? ": " + error.message() : "")};
 }
 
 }  // namespace stagecraft

@@ -18,8 +18,4 @@ std::string read_text_file(std::filesystem::path const& path, std::string const&
 /// Reports text that is not one JSON value, at its line and column.
 void require_json(std::string_view text, std::string const& origin, Diagnostics& diagnostics);
 
-/// Writes `text` under a temporary name beside `path`, then renames it: nobody sees half a file.
-/// \throws std::runtime_error  where that is not possible; nothing is left behind.
-void write_text_file(std::filesystem::path const& path, std::string_view text);
-
 }  // namespace stagecraft

@@ -77,4 +77,10 @@ void OutputFile::discard() {
   descriptor_ = -1;
 }
 
+void write_output(std::filesystem::path const& path, std::string_view text) {
+  OutputFile file{path};
+  file.write(text);
+  file.finish();
+}
+
 }  // namespace stagecraft

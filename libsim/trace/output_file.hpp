@@ -37,4 +37,7 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
+/// A whole file at once. \throws OutputError  and then neither of the two files exists.
+void write_output(std::filesystem::path const& path, std::string_view text);
+
 }  // namespace stagecraft
