@@ -154,6 +154,7 @@ std::vector<std::pair<fs::path, CheckpointShare>> read_shares(fs::path const& fo
   if (error) throw DataError{(folder / name).string() + ": " + error.message()};
   std::sort(paths.begin(), paths.end());
   std::vector<std::pair<fs::path, CheckpointShare>> shares;
+  shares.reserve(paths.size());
   for (fs::path const& path : paths) shares.emplace_back(path, read_checkpoint_file(path));
   if (shares.empty()) throw DataError{(folder / name).string() + ": has no files"};
   for (auto const& [path, share] : shares) {
