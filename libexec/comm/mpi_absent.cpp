@@ -18,7 +18,9 @@ namespace {
 class MpiProgress {};
 class MpiWorld::RankCommunicator {};
 
-MpiSession::MpiSession(Describe /*describe*/) { refuse(); }
+MpiSession::MpiSession(Describe /*describe*/) {  // NOLINT(performance-unnecessary-value-param)
+  refuse();
+}
 MpiSession::~MpiSession() = default;
 int MpiSession::rank() const { refuse(); }
 int MpiSession::size() const { refuse(); }

@@ -22,7 +22,9 @@ class MpiWorld {
   /// Waits until what was sent has left.
   ~MpiWorld();
   MpiWorld(MpiWorld const&) = delete;
+  MpiWorld(MpiWorld&&) = delete;
   MpiWorld& operator=(MpiWorld const&) = delete;
+  MpiWorld& operator=(MpiWorld&&) = delete;
 
   Communicator& communicator();
 

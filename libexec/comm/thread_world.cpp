@@ -17,9 +17,8 @@ class ThreadWorld::RankCommunicator : public Communicator {
                                              static_cast<std::size_t>(own - members.begin())});
     }
     RankPlace const place = place_of(config.parallel, rank);
-    auto const pipeline =
-        static_cast<std::size_t>(place.data * config.parallel.tensor + place.tensor);
-    mailboxes_ = world.mailboxes_[pipeline].get();
+    int const pipeline = place.data * config.parallel.tensor + place.tensor;
+    mailboxes_ = world.mailboxes_[static_cast<std::size_t>(pipeline)].get();
   }
 
   Ticket start(Collective const& collective) override {

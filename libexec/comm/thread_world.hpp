@@ -19,6 +19,10 @@ class ThreadWorld {
   /// The clock and the health must outlive the world.
   ThreadWorld(TrainingPlan const& plan, JobClock const& clock, JobHealth& health);
   ~ThreadWorld();
+  ThreadWorld(ThreadWorld const&) = delete;
+  ThreadWorld(ThreadWorld&&) = delete;
+  ThreadWorld& operator=(ThreadWorld const&) = delete;
+  ThreadWorld& operator=(ThreadWorld&&) = delete;
 
   /// The way of one rank to the others; the world must outlive it.
   std::unique_ptr<Communicator> communicator(int rank);

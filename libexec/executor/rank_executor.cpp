@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "libexec/executor/parameter_start.hpp"
 #include "libsim/plan/message_buffers.hpp"
@@ -85,7 +86,7 @@ void RankExecutor::run_forward(Work const& work, std::int64_t microbatch) {
     auto const at = [&](TensorId id) -> Buffer& {
       return block.buffers[static_cast<std::size_t>(id)];
     };
-    if (program.input != no_tensor) at(program.input) = std::move(hidden);
+    if (program.input != no_tensor) at(program.input) = std::exchange(hidden, Buffer{});
     blocks_.run(block, Pass::forward);
     if (program.output != no_tensor) hidden = std::move(at(program.tensor(program.output).buffer));
   }
@@ -98,8 +99,8 @@ void RankExecutor::run_backward(Work const& work, std::int64_t microbatch) {
   ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(work.program)];
   auto const place = instances_.find({work.program, microbatch});
   ChunkInstance& instance = place->second;
-  bool const is_first =
-      static_cast<std::size_t>(work.first_block + work.block_count) == chunk.blocks.size();
+  auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
+  bool const is_first = work.first_block + work.block_count == blocks;
   if (is_first && !chunk.has_head) {
     auto received =
         inbox_.extract(MessageKey{Transfer::Payload::gradient, microbatch, chunk.chunk});
