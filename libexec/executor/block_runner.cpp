@@ -7,25 +7,13 @@
 #include <string>
 
 #include "libexec/executor/number_codec.hpp"
+#include "libexec/kernels/dropout_site.hpp"
 
 namespace stagecraft {
 namespace {
 
 /// Host memory is used in pieces, whatever the sizes of the model.
 constexpr std::int64_t piece_elements = 1024;
-
-DropoutSite site_of(Module module) {
-  switch (module) {
-    case Module::core_attention:
-      return DropoutSite::attention;
-    case Module::attention_output:
-      return DropoutSite::attention_output;
-    case Module::mlp_output:
-      return DropoutSite::mlp_output;
-    default:
-      return DropoutSite::embedding;
-  }
-}
 
 }  // namespace
 
@@ -225,7 +213,7 @@ KernelCall BlockRunner::call_of(BlockInstance const& instance, Op const& op) con
       .step = static_cast<std::uint32_t>(context_.state.step),
       .microbatch = static_cast<std::uint32_t>(context_.global_microbatch(instance.microbatch)),
       .layer = is_embedding ? 0 : static_cast<std::uint32_t>(instance.first_layer + op.layer),
-      .site = site_of(op.module)};
+      .site = dropout_site(op.module)};
   if (op.kind == OpKind::cross_entropy_backward) {
     // The mean over the tokens of a replica; replicas are averaged before their reduction.
     double const tokens =

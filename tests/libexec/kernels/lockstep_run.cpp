@@ -2,25 +2,13 @@
 
 #include <algorithm>
 
+#include "libexec/kernels/dropout_site.hpp"
 #include "tests/libexec/kernels/allocation_count.hpp"
 
 namespace stagecraft::test {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-DropoutSite site_of(Op const& op) {
-  switch (op.module) {
-    case Module::core_attention:
-      return DropoutSite::attention;
-    case Module::attention_output:
-      return DropoutSite::attention_output;
-    case Module::mlp_output:
-      return DropoutSite::mlp_output;
-    default:
-      return DropoutSite::embedding;
-  }
-}
 
 }  // namespace
 
@@ -145,7 +133,7 @@ void LockstepRun::run_op(Op const& op) {
     call.gemm = op.gemm;
     for (TensorId const id : op.reads) call.reads.push_back(operand(rank, id));
     for (TensorId const id : op.writes) call.writes.push_back(operand(rank, id));
-    call.draw = some_draw(site_of(op));
+    call.draw = some_draw(dropout_site(op.module));
     call.loss_gradient = 0.5;
     std::int64_t const before = allocation_count();
     kernels_[at(rank)]->run(call);
