@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libsim/trace/recorded_bytes.hpp"
+
 namespace stagecraft {
 
 ExecutionRecorder::ExecutionRecorder(TraceVocabulary const& vocabulary, int rank, int stage)
@@ -20,7 +22,7 @@ std::size_t ExecutionRecorder::add(Op const& op, OpPlace const& place, TimeSpan 
   return append({.op = vocabulary_.index_of(op.name),
                  .phase = phase_of(op),
                  .stream = stream_of(op.stream),
-                 .bytes = op.payload > Bytes{0} ? op.payload.count() : op.traffic.count(),
+                 .bytes = recorded_bytes(op),
                  .flops = op.flops},
                 place, time);
 }

@@ -1,6 +1,7 @@
 #include "libsim/engine/recorded_work.hpp"
 
 #include "libsim/plan/parameter_layout.hpp"
+#include "libsim/trace/recorded_bytes.hpp"
 
 namespace stagecraft {
 
@@ -99,10 +100,6 @@ RecordedWork record_chunk(PricedPlan const& priced, Work const& work, WorkProfil
 }
 
 }  // namespace
-
-std::int64_t recorded_bytes(Op const& op) {
-  return op.payload > Bytes{0} ? op.payload.count() : op.traffic.count();
-}
 
 std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
                                             SimTime peak_time,

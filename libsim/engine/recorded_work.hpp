@@ -38,10 +38,6 @@ struct RecordedWork {
   std::vector<RecordedMemory> memory;  ///< after each change
 };
 
-/// Bytes of an op as traces count them: the payload of communication, the memory traffic of
-/// kernels.
-std::int64_t recorded_bytes(Op const& op);
-
 /// The states of memory that a summary knows: its peak, where it is one, and its end. `peak_time`
 /// and `end` are when.
 std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,

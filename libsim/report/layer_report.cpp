@@ -4,6 +4,7 @@
 
 #include "libsim/model/blocks.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/trace/recorded_bytes.hpp"
 
 namespace stagecraft {
 namespace {
@@ -47,7 +48,7 @@ void append_ops(LayerReport& report,
     row.stream = name_of(op.stream);
     row.shape = shape_of(block, op);
     row.flops = op.flops;
-    row.bytes = op.payload > Bytes{0} ? op.payload.count() : op.traffic.count();
+    row.bytes = recorded_bytes(op);
     if (pass == Pass::forward) {
       for (TensorId const id : op.writes) {
         auto const buffer = saved.find(block.tensor(id).buffer);
