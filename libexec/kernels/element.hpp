@@ -4,11 +4,18 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "libexec/kernels/host_device.hpp"
 #include "libexec/kernels/operand_checks.hpp"
 #include "libsim/model/tensor.hpp"
 
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
 /// Storage types of elements, and what they are computed on in. All conversions are free of
-/// branches, so that loops over them become vector code.
+/// branches, so that loops over them become vector code. On a device they are single instructions,
+/// with the same results.
 namespace stagecraft {
 
 /// The upper half of an IEEE single.
@@ -21,12 +28,19 @@ struct Float16 {
   std::uint16_t bits = 0;
 };
 
-inline double widen(double x) { return x; }
-inline float widen(float x) { return x; }
-inline float widen(BFloat16 x) {
+STAGECRAFT_HOST_DEVICE inline double widen(double x) { return x; }
+STAGECRAFT_HOST_DEVICE inline float widen(float x) { return x; }
+STAGECRAFT_HOST_DEVICE inline float widen(BFloat16 x) {
+#ifdef __CUDA_ARCH__
+  return __bfloat162float(__ushort_as_bfloat16(x.bits));
+#else
   return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
+#endif
 }
-inline float widen(Float16 x) {
+STAGECRAFT_HOST_DEVICE inline float widen(Float16 x) {
+#ifdef __CUDA_ARCH__
+  return __half2float(__ushort_as_half(x.bits));
+#else
   std::uint32_t const sign = static_cast<std::uint32_t>(x.bits & 0x8000U) << 16;
   std::uint32_t const magnitude = x.bits & 0x7FFFU;
   // Subnormal: an integer times 2^-24. Else the exponent's bias grows from 15 to 127, and that of
@@ -36,19 +50,27 @@ inline float widen(Float16 x) {
   std::uint32_t const normal = (magnitude << 13) + (112U << 23) + special;
   std::uint32_t const bits = magnitude < 0x400U ? std::bit_cast<std::uint32_t>(subnormal) : normal;
   return std::bit_cast<float>(bits | sign);
+#endif
 }
 
 /// The nearest bfloat16, ties to even; a NaN stays one.
-inline BFloat16 to_bfloat16(float x) {
+STAGECRAFT_HOST_DEVICE inline BFloat16 to_bfloat16(float x) {
+#ifdef __CUDA_ARCH__
+  return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+#else
   auto const bits = std::bit_cast<std::uint32_t>(x);
   std::uint32_t const rounded = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
   std::uint32_t const quiet_nan = bits >> 16 | 0x40U;
   bool const is_nan = (bits & 0x7FFFFFFFU) > 0x7F800000U;
   return {static_cast<std::uint16_t>(is_nan ? quiet_nan : rounded)};
+#endif
 }
 
 /// The nearest half, ties to even; beyond 65520 infinity, a NaN stays one.
-inline Float16 to_float16(float x) {
+STAGECRAFT_HOST_DEVICE inline Float16 to_float16(float x) {
+#ifdef __CUDA_ARCH__
+  return {__half_as_ushort(__float2half_rn(x))};
+#else
   auto const bits = std::bit_cast<std::uint32_t>(x);
   std::uint32_t const sign = bits >> 16 & 0x8000U;
   std::uint32_t const magnitude = bits & 0x7FFFFFFFU;
@@ -62,6 +84,7 @@ inline Float16 to_float16(float x) {
   result = magnitude >= 0x477FF000U ? 0x7C00U : result;
   result = magnitude > 0x7F800000U ? quiet_nan : result;
   return {static_cast<std::uint16_t>(result | sign)};
+#endif
 }
 
 /// What elements stored as S are computed on in: double for double, else float. Also the type of
@@ -75,7 +98,7 @@ inline constexpr bool is_narrow = sizeof(S) == 2;
 
 /// `x` as stored.
 template <typename S>
-inline S narrow(Compute<S> x) {
+STAGECRAFT_HOST_DEVICE inline S narrow(Compute<S> x) {
   if constexpr (std::is_same_v<S, BFloat16>) {
     return to_bfloat16(x);
   } else if constexpr (std::is_same_v<S, Float16>) {

@@ -1,0 +1,33 @@
+# Finds CUDA: the compiler, the runtime and cuBLASLt. Sets stagecraft_has_cuda.
+include(CheckLanguage)
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  # Often not on PATH.
+  find_program(stagecraft_nvcc nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  if(stagecraft_nvcc)
+    set(CMAKE_CUDA_COMPILER ${stagecraft_nvcc})
+  endif()
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  check_language(CUDA)
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  if(NOT WITH_CUDA STREQUAL "AUTO")
+    message(FATAL_ERROR "WITH_CUDA=${WITH_CUDA}, but no nvcc was found: set CUDACXX or CUDA_HOME")
+  endif()
+  return()
+endif()
+
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+endif()
+# One runtime, that of cuBLASLt and NCCL.
+set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+enable_language(CUDA)
+# CMake 3.25 does not know nvcc's C++20.
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+find_package(CUDAToolkit REQUIRED)
+set(stagecraft_has_cuda ON)

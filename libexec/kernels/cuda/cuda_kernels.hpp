@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+
+#include "libexec/kernels/kernel_call.hpp"
+#include "libexec/kernels/optimizer_kernels.hpp"
+#include "libsim/units/units.hpp"
+
+struct CUstream_st;  ///< what a cudaStream_t points to
+
+namespace stagecraft {
+
+/// The CUDA kernels of one rank: what CpuKernels is on a CPU, with the same operands, formulas and
+/// random numbers. Kernels are launched on one stream and run in issue order; calls return before
+/// they are over, unless they give a result.
+///
+/// Results depend on nothing but the operands: no kernel adds with atomics, and a GEMM's algorithm
+/// is chosen once for each shape, so that a recompute has the bits of what it recomputes.
+///
+/// One thread at a time may call; the device that was current at construction must be current.
+class CudaKernels {
+ public:
+  /// \throws DeviceError  where the workspace does not fit, or cuBLASLt does not start.
+  CudaKernels(RankShare const& share, CUstream_st* stream);
+  ~CudaKernels();
+  CudaKernels(CudaKernels const&) = delete;
+  CudaKernels(CudaKernels&&) = delete;
+  CudaKernels& operator=(CudaKernels const&) = delete;
+  CudaKernels& operator=(CudaKernels&&) = delete;
+
+  /// Launches one kernel.
+  /// \throws std::logic_error  naming the op kind, where operands do not fit together, or where the
+  /// kind has no kernel.
+  /// \throws DeviceError  where a launch fails.
+  void run(KernelCall const& call);
+
+  // What happens once an iteration; see optimizer_kernels.hpp.
+  void zero(FlatRange const& range);
+  void scale(FlatRange const& range, double factor);
+  /// Waits for the stream.
+  bool unscale(FlatRange const& range, double factor);
+  /// Waits for the stream. The order of the sum depends on the number of elements only.
+  double sum_of_squares(FlatRange const& range);
+  void adam(AdamUpdate const& update,
+            FlatRange const& parameters,
+            FlatRange const& first_moment,
+            FlatRange const& second_moment,
+            FlatRange const& gradient);
+  void narrow(FlatRange const& master, FlatRange const& parameters);
+
+  /// Device memory that one object allocates for scratch space and cuBLASLt, whatever the model.
+  static Bytes workspace();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace stagecraft
