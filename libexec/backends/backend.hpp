@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "libexec/backends/device_timeline.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 #include "libexec/kernels/optimizer_kernels.hpp"
 #include "libexec/memory/counting_allocator.hpp"
@@ -10,8 +11,10 @@
 
 namespace stagecraft {
 
+class CudaStreams;
+
 /// Memory and kernels of one rank's device. Used by the rank's thread only; kernels run on the
-/// compute stream, in issue order.
+/// compute stream, in issue order, and may run behind the host.
 class Backend : public DeviceMemory {
  public:
   virtual void run(KernelCall const& call) = 0;
@@ -37,6 +40,12 @@ class Backend : public DeviceMemory {
 
   /// Scratch memory that the kernels of a rank use at most: the category `workspace`.
   virtual Bytes workspace() const = 0;
+
+  /// Where kernels run behind the host: when they ran. Null where they are over when their call
+  /// returns.
+  virtual DeviceTimeline* timeline() { return nullptr; }
+  /// What communicators between CUDA devices work with; null on other devices.
+  virtual CudaStreams* cuda_streams() { return nullptr; }
 };
 
 }  // namespace stagecraft

@@ -204,6 +204,7 @@ Operand BlockRunner::operand(BlockInstance const& instance, TensorId id) const {
 KernelCall BlockRunner::call_of(BlockInstance const& instance, Op const& op) const {
   KernelCall call;
   call.kind = op.kind;
+  call.name = op.name;
   call.gemm = op.gemm;
   for (TensorId const id : op.reads) call.reads.push_back(operand(instance, id));
   for (TensorId const id : op.writes) call.writes.push_back(operand(instance, id));

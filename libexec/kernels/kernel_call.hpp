@@ -72,6 +72,7 @@ struct RandomDraw {
 /// models f64.
 struct KernelCall {
   OpKind kind = OpKind::hold;
+  Name name;       ///< of the op, for profilers
   GemmShape gemm;  ///< gemm and flash attention
   OperandList reads;
   OperandList writes;

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <type_traits>
+
+#include "libexec/kernels/cuda/cuda_check.hpp"
+
+/// Owners of what the CUDA runtime hands out.
+namespace stagecraft {
+
+struct DestroyStream {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+};
+struct DestroyEvent {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+struct DestroyPool {
+  void operator()(cudaMemPool_t pool) const { cudaMemPoolDestroy(pool); }
+};
+
+using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
+using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
+using CudaPool = std::unique_ptr<std::remove_pointer_t<cudaMemPool_t>, DestroyPool>;
+
+/// A stream that does not meet the legacy default stream; `priority` as of cudaStreamCreate*.
+/// \throws DeviceError
+inline CudaStream make_stream(int priority) {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
+        "cudaStreamCreateWithPriority");
+  return CudaStream{stream};
+}
+
+/// An event that knows when it was reached. \throws DeviceError
+inline CudaEvent make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "cudaEventCreate");
+  return CudaEvent{event};
+}
+
+}  // namespace stagecraft

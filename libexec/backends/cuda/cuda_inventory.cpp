@@ -1,0 +1,54 @@
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include "libexec/backends/cuda_backend.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// 13000 is "13.0".
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+/// cuBLASLt counts major * 10000 + minor * 100 + patch.
+std::string cublas_version_text(std::size_t version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+std::string versions_text() {
+  int driver = 0;
+  int runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  return "driver for CUDA " + version_text(driver) + ", CUDA runtime " + version_text(runtime) +
+         ", cuBLASLt " + cublas_version_text(cublasLtGetVersion());
+}
+
+}  // namespace
+
+CudaInventory find_cuda_devices() {
+  CudaInventory inventory;
+  int count = 0;  // left as it is where there is no driver
+  cudaError_t const status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    inventory.obstacle =
+        status == cudaSuccess ? "the driver shows no device" : cudaGetErrorString(status);
+    return inventory;
+  }
+  inventory.versions = versions_text();
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp facts{};
+    if (cudaGetDeviceProperties(&facts, i) != cudaSuccess) continue;
+    inventory.devices.push_back({.ordinal = i,
+                                 .name = facts.name,
+                                 .major = facts.major,
+                                 .minor = facts.minor,
+                                 .multiprocessors = facts.multiProcessorCount,
+                                 .memory = Bytes{static_cast<std::int64_t>(facts.totalGlobalMem)}});
+  }
+  return inventory;
+}
+
+}  // namespace stagecraft

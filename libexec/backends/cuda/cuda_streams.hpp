@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "libexec/backends/cuda/cuda_handles.hpp"
+#include "libexec/backends/device_timeline.hpp"
+#include "libsim/model/op.hpp"
+
+namespace stagecraft {
+
+/// The streams of one rank on its device, and the events that order and time them. Streams meet at
+/// events only; the host waits for none of them but where it reads.
+class CudaStreams : public DeviceTimeline {
+ public:
+  /// Makes `device` the calling thread's. \throws DeviceError
+  explicit CudaStreams(int device);
+
+  cudaStream_t stream(Stream which) const { return streams_[index(which)].get(); }
+  cudaStream_t compute() const { return stream(Stream::compute); }
+  /// To be called with each launch on the compute stream, so that the next mark is a new place.
+  void note_compute() { compute_moved_ = true; }
+
+  /// An event of this iteration, not recorded yet; valid until the next restart().
+  cudaEvent_t event();
+  /// An event that the compute stream reaches when all that was issued to it is done.
+  cudaEvent_t compute_event();
+  /// The compute stream goes on no earlier than the event.
+  void compute_waits(cudaEvent_t event);
+  /// The mark of an event that is, or will be, recorded.
+  Mark mark_of(cudaEvent_t event);
+
+  void restart(bool keeps_marks) override;
+  Mark mark() override;
+  void synchronize() override;
+  SimTime time_of(Mark mark) const override;
+
+ private:
+  static std::size_t index(Stream which) { return static_cast<std::size_t>(which); }
+
+  std::array<CudaStream, 5> streams_;  ///< by Stream
+  CudaEvent zero_;
+  std::vector<CudaEvent> events_;
+  std::size_t used_events_ = 0;
+  std::vector<cudaEvent_t> marks_;
+  bool keeps_marks_ = false;
+  Mark compute_mark_ = 0;       ///< where the compute stream was marked last
+  bool compute_moved_ = false;  ///< since then
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,20 @@
+#include "libexec/backends/cuda_backend.hpp"
+#include "libexec/kernels/cuda/device_error.hpp"
+
+// What a build without CUDA has instead of it.
+
+namespace stagecraft {
+namespace {
+
+constexpr char const* obstacle =
+    "built without CUDA; install the CUDA Toolkit, 12 or newer, and configure with -DWITH_CUDA=ON";
+
+}  // namespace
+
+CudaInventory find_cuda_devices() { return {.devices = {}, .obstacle = obstacle, .versions = {}}; }
+
+std::unique_ptr<Backend> make_cuda_backend(RankShare const& /*share*/, int /*device*/) {
+  throw DeviceError{obstacle};
+}
+
+}  // namespace stagecraft

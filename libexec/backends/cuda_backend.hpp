@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libexec/backends/backend.hpp"
+#include "libexec/kernels/kernel_call.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// A GPU of this machine.
+struct CudaDevice {
+  int ordinal = 0;
+  std::string name;
+  int major = 0;  ///< of the compute capability
+  int minor = 0;
+  int multiprocessors = 0;
+  Bytes memory;
+};
+
+/// What CUDA finds on this machine.
+struct CudaInventory {
+  std::vector<CudaDevice> devices;
+  std::string obstacle;  ///< why there are none, in one line; else empty
+  std::string versions;  ///< driver, runtime and cuBLASLt; empty where there are no devices
+};
+
+/// Never fails: what is wrong is the inventory's obstacle.
+CudaInventory find_cuda_devices();
+
+/// The CUDA kernels on a device of this machine. Kernels run behind the host; timeline() is theirs.
+/// \throws DeviceError  naming the obstacle, or the call that failed.
+std::unique_ptr<Backend> make_cuda_backend(RankShare const& share, int device);
+
+}  // namespace stagecraft
