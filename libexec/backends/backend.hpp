@@ -13,6 +13,8 @@ namespace stagecraft {
 
 class CudaStreams;
 
+enum class DeviceKind : std::uint8_t { cpu, cuda };
+
 /// Memory and kernels of one rank's device. Used by the rank's thread only; kernels run on the
 /// compute stream, in issue order, and may run behind the host.
 class Backend : public DeviceMemory {
@@ -33,6 +35,9 @@ class Backend : public DeviceMemory {
                     FlatRange const& second_moment,
                     FlatRange const& gradient) = 0;
   virtual void narrow(FlatRange const& from, FlatRange const& to) = 0;
+
+  /// Within the device, on the compute stream. The two may not overlap.
+  virtual void copy(void* target, void const* source, std::size_t bytes) = 0;
 
   // Between host and device; wait for the compute stream.
   virtual void write(void* device, void const* host, std::size_t bytes) = 0;

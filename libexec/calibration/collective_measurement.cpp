@@ -21,7 +21,8 @@ double seconds_of(OpKind kind, int ranks, std::int64_t elements) {
   WallClock const clock;
   JobHealth const health;
   auto const members = static_cast<std::size_t>(ranks);
-  ThreadGroup group{members, clock, health};
+  HostTransport transport;
+  ThreadGroup group{members, transport, clock, health};
   std::vector<double> times;
   auto const member = [&](std::size_t number) {
     std::vector<float> whole(static_cast<std::size_t>(elements), 1.0F);

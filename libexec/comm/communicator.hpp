@@ -11,12 +11,24 @@
 #include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/units/units.hpp"
 
+struct CUevent_st;   ///< what a cudaEvent_t points to
+struct CUstream_st;  ///< what a cudaStream_t points to
+
 namespace stagecraft {
 
-/// From when to when something ran, since the start of the iteration.
+/// From when to when something ran, since the start of the iteration. On a device that works behind
+/// its host: the marks of a DeviceTimeline, counted, which become times when the iteration is over.
 struct TimeSpan {
   SimTime start{0};
   SimTime end{0};
+};
+
+/// CUDA: one rank's part in a collective or a message. Events are valid for the iteration.
+struct CudaCall {
+  CUstream_st* stream = nullptr;  ///< of this rank, for this kind of communication
+  CUevent_st* ready = nullptr;  ///< recorded: the rank's tensors may be read and written from here
+  CUevent_st* begun = nullptr;  ///< to be recorded when the transfer starts
+  CUevent_st* done = nullptr;   ///< to be recorded when this rank's tensors are its own again
 };
 
 /// One collective, as one member of its group issues it. Members issue the collectives of a group
@@ -33,8 +45,10 @@ struct Collective {
   /// far as they exist.
   std::int64_t piece = 0;
   std::int64_t origin = 0;
-  SimTime issued{0};  ///< when this member is ready for it
-  SimTime price{0};   ///< how long it takes, where time is priced and not measured
+  SimTime issued{0};            ///< when this member is ready for it
+  SimTime price{0};             ///< how long it takes, where time is priced and not measured
+  bool in_host_memory = false;  ///< source and target are the host's, whatever the device
+  CudaCall cuda{};              ///< filled in by communicators between CUDA devices
 
   std::int64_t piece_begin(std::int64_t member) const {
     return std::clamp<std::int64_t>(member * piece - origin, 0, elements);
@@ -51,6 +65,7 @@ struct Message {
   SimTime posted{0};     ///< when this end was ready
   SimTime latency{0};    ///< where time is priced: the message arrives latency + occupancy after it
   SimTime occupancy{0};  ///< starts, and holds its sender's stream for the occupancy
+  CudaCall cuda{};       ///< filled in by communicators between CUDA devices
 };
 
 /// Another rank of the job has failed, so that this one cannot go on either.

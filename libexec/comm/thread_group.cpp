@@ -1,45 +1,17 @@
 #include "libexec/comm/thread_group.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <exception>
-#include <stdexcept>
 
-#include "libexec/comm/collective_reduction.hpp"
 #include "libexec/comm/patient_wait.hpp"
 
 namespace stagecraft {
-namespace {
 
-/// A program that lets two ranks disagree about a collective must not sum their tensors.
-void require_alike(std::vector<Collective> const& calls) {
-  for (Collective const& call : calls) {
-    if (!are_alike(call, calls.front())) {
-      throw std::logic_error{"ranks of a group issue different collectives"};
-    }
-  }
-}
-
-/// Elements [begin, end) of the whole, reduced in rank order into `target`.
-void reduce(std::vector<Collective> const& calls,
-            std::int64_t begin,
-            std::int64_t end,
-            void* target) {
-  ElementType const type = calls.front().type;
-  std::vector<void const*> sources;
-  sources.reserve(calls.size());
-  for (Collective const& call : calls) sources.push_back(element_at(call.source, begin, type));
-  reduce_members(calls.front(), sources, target, end - begin);
-}
-
-void copy(void* target, void const* source, std::int64_t elements, ElementType type) {
-  if (target == source) return;
-  std::memcpy(target, source, static_cast<std::size_t>(elements * element_size(type)));
-}
-
-}  // namespace
-
-ThreadGroup::ThreadGroup(std::size_t members, JobClock const& clock, JobHealth const& health)
-    : clock_{clock}, health_{health}, next_(members, 0) {}
+ThreadGroup::ThreadGroup(std::size_t members,
+                         LocalTransport& transport,
+                         JobClock const& clock,
+                         JobHealth const& health)
+    : transport_{transport}, clock_{clock}, health_{health}, next_(members, 0) {}
 
 Communicator::Ticket ThreadGroup::start(std::size_t member, Collective const& collective) {
   std::unique_lock lock{mutex_};
@@ -83,7 +55,7 @@ void ThreadGroup::compute_unlocked(Meeting const& meeting, std::unique_lock<std:
   std::exception_ptr error;
   try {
     // Nobody else touches the meeting now: all have arrived, and none leaves before it is done.
-    compute(meeting);
+    transport_.run(meeting.calls);
   } catch (...) {
     error = std::current_exception();
   }
@@ -96,39 +68,6 @@ void ThreadGroup::compute_unlocked(Meeting const& meeting, std::unique_lock<std:
 void ThreadGroup::wait_until_quiet() {
   std::unique_lock lock{mutex_};
   changed_.wait(lock, [this] { return !is_computing_; });
-}
-
-void ThreadGroup::compute(Meeting const& meeting) const {
-  std::vector<Collective> const& calls = meeting.calls;
-  require_alike(calls);
-  Collective const& first = calls.front();
-  auto const members = static_cast<std::int64_t>(calls.size());
-  switch (first.kind) {
-    case OpKind::all_reduce:
-      reduce(calls, 0, first.elements, first.target);
-      for (Collective const& call : calls) {
-        copy(call.target, first.target, first.elements, first.type);
-      }
-      return;
-    case OpKind::reduce_scatter:
-      for (std::int64_t i = 0; i < members; ++i) {
-        Collective const& call = calls[static_cast<std::size_t>(i)];
-        reduce(calls, call.piece_begin(i), call.piece_begin(i + 1), call.target);
-      }
-      return;
-    case OpKind::all_gather:
-      for (std::int64_t i = 0; i < members; ++i) {
-        std::int64_t const begin = first.piece_begin(i);
-        std::int64_t const count = first.piece_begin(i + 1) - begin;
-        void const* const piece = calls[static_cast<std::size_t>(i)].source;
-        for (Collective const& call : calls) {
-          copy(element_at(call.target, begin, first.type), piece, count, first.type);
-        }
-      }
-      return;
-    default:
-      throw std::logic_error{"not a collective"};
-  }
 }
 
 }  // namespace stagecraft

@@ -9,6 +9,7 @@
 
 #include "libexec/comm/communicator.hpp"
 #include "libexec/comm/job_health.hpp"
+#include "libexec/comm/local_transport.hpp"
 
 namespace stagecraft {
 
@@ -26,12 +27,15 @@ class JobClock {
 
 /// Ranks of one process that take part in collectives together, each on a thread of its own.
 ///
-/// Nobody waits in start(): whoever comes last computes the result for all, straight from and into
-/// their tensors, so that no copy exists that a plan does not know of.
+/// Nobody waits in start(): whoever comes last has the transport compute the result for all,
+/// straight from and into their tensors, so that no copy exists that a plan does not know of.
 class ThreadGroup {
  public:
-  /// The clock and the health must outlive the group.
-  ThreadGroup(std::size_t members, JobClock const& clock, JobHealth const& health);
+  /// Transport, clock and health must outlive the group.
+  ThreadGroup(std::size_t members,
+              LocalTransport& transport,
+              JobClock const& clock,
+              JobHealth const& health);
 
   Communicator::Ticket start(std::size_t member, Collective const& collective);
   TimeSpan finish(std::size_t member, Communicator::Ticket ticket);
@@ -48,9 +52,9 @@ class ThreadGroup {
     bool is_done = false;
     TimeSpan time;
   };
-  void compute(Meeting const& meeting) const;
   void compute_unlocked(Meeting const& meeting, std::unique_lock<std::mutex>& lock);
 
+  LocalTransport& transport_;
   JobClock const& clock_;
   JobHealth const& health_;
   std::mutex mutex_;

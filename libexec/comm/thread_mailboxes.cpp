@@ -1,7 +1,6 @@
 #include "libexec/comm/thread_mailboxes.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
 
 #include "libexec/comm/patient_wait.hpp"
@@ -10,9 +9,14 @@ namespace stagecraft {
 
 ThreadMailboxes::ThreadMailboxes(std::size_t messages,
                                  bool buffers_sends,
+                                 LocalTransport& transport,
                                  JobClock const& clock,
                                  JobHealth const& health)
-    : clock_{clock}, health_{health}, buffers_sends_{buffers_sends}, boxes_(messages) {}
+    : transport_{transport},
+      clock_{clock},
+      health_{health},
+      buffers_sends_{buffers_sends},
+      boxes_(messages) {}
 
 void ThreadMailboxes::post(Message const& message) {
   std::scoped_lock const lock{mutex_};
@@ -29,9 +33,7 @@ TimeSpan ThreadMailboxes::wait(Message const& message) {
   Box& box = boxes_[static_cast<std::size_t>(message.number)];
   bool const is_send = message.end == Transfer::End::send;
   if (is_send && buffers_sends_ && !box.is_copied) {
-    auto const* const data = static_cast<std::byte const*>(box.send.data);
-    box.kept.assign(data, data + box.send.bytes);
-    box.send.data = box.kept.data();
+    box.kept = transport_.keep(box.send);
   } else {
     wait_patiently(changed_, lock, health_, [&] { return box.is_copied; });
   }
@@ -45,7 +47,7 @@ void ThreadMailboxes::copy_if_both(Box& box) {
   if (box.send.bytes != box.receive.bytes) {
     throw std::logic_error{"the ends of a message disagree about its size"};
   }
-  std::memcpy(box.receive.data, box.send.data, box.send.bytes);
+  transport_.copy(box.send, box.receive);
   box.is_copied = true;
   if (!clock_.is_virtual()) box.copied = clock_.now();
   changed_.notify_all();

@@ -3,11 +3,13 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "libexec/comm/communicator.hpp"
 #include "libexec/comm/job_health.hpp"
+#include "libexec/comm/local_transport.hpp"
 #include "libexec/comm/thread_group.hpp"
 
 namespace stagecraft {
@@ -23,6 +25,7 @@ class ThreadMailboxes {
  public:
   ThreadMailboxes(std::size_t messages,
                   bool buffers_sends,
+                  LocalTransport& transport,
                   JobClock const& clock,
                   JobHealth const& health);
 
@@ -40,13 +43,14 @@ class ThreadMailboxes {
     bool is_sent = false;
     bool is_open = false;
     bool is_copied = false;
-    SimTime copied{0};            ///< wall clock
-    std::vector<std::byte> kept;  ///< of a buffered send
-    int waits = 0;                ///< ends that are done with it
+    SimTime copied{0};           ///< wall clock
+    std::shared_ptr<void> kept;  ///< of a buffered send
+    int waits = 0;               ///< ends that are done with it
   };
   void copy_if_both(Box& box);
   TimeSpan time_of(Box const& box, Transfer::End end) const;
 
+  LocalTransport& transport_;
   JobClock const& clock_;
   JobHealth const& health_;
   bool buffers_sends_;

@@ -57,23 +57,27 @@ class ThreadWorld::RankCommunicator : public Communicator {
   ThreadMailboxes* mailboxes_ = nullptr;
 };
 
-ThreadWorld::ThreadWorld(TrainingPlan const& plan, JobClock const& clock, JobHealth& health)
+ThreadWorld::ThreadWorld(TrainingPlan const& plan,
+                         LocalTransport& transport,
+                         JobClock const& clock,
+                         JobHealth& health)
     : config_{plan.config},
       health_{health},
-      everyone_{static_cast<std::size_t>(world_size(plan.config.parallel)), clock, health} {
+      everyone_{static_cast<std::size_t>(world_size(plan.config.parallel)), nothing_, clock,
+                health} {
   ParallelLayout const& layout = config_.parallel;
   for (int rank = 0; rank < world_size(layout); ++rank) {
     for (CollectiveGroup const group : all_groups) {
       if (!joins(config_, group, rank)) continue;
       std::vector<int> const members = group_members(config_, group, rank);
       auto& place = groups_[{group, members.front()}];
-      if (!place) place = std::make_unique<ThreadGroup>(members.size(), clock, health);
+      if (!place) place = std::make_unique<ThreadGroup>(members.size(), transport, clock, health);
     }
   }
   bool const buffers_sends = config_.schedule.p2p == P2p::overlapped;
   for (int i = 0; i < layout.tensor * layout.data; ++i) {
-    mailboxes_.push_back(std::make_unique<ThreadMailboxes>(static_cast<std::size_t>(plan.messages),
-                                                           buffers_sends, clock, health));
+    mailboxes_.push_back(std::make_unique<ThreadMailboxes>(
+        static_cast<std::size_t>(plan.messages), buffers_sends, transport, clock, health));
   }
 }
 

@@ -16,8 +16,11 @@ namespace stagecraft {
 /// All ranks of a plan's job as threads of this process: their groups and mailboxes.
 class ThreadWorld {
  public:
-  /// The clock and the health must outlive the world.
-  ThreadWorld(TrainingPlan const& plan, JobClock const& clock, JobHealth& health);
+  /// Everything must outlive the world.
+  ThreadWorld(TrainingPlan const& plan,
+              LocalTransport& transport,
+              JobClock const& clock,
+              JobHealth& health);
   ~ThreadWorld();
   ThreadWorld(ThreadWorld const&) = delete;
   ThreadWorld(ThreadWorld&&) = delete;
@@ -35,7 +38,8 @@ class ThreadWorld {
   /// By kind and lowest rank.
   std::map<std::pair<CollectiveGroup, int>, std::unique_ptr<ThreadGroup>> groups_;
   std::vector<std::unique_ptr<ThreadMailboxes>> mailboxes_;  ///< by tensor rank and replica
-  ThreadGroup everyone_;                                     ///< barriers
+  HostTransport nothing_;                                    ///< that barriers move
+  ThreadGroup everyone_;
 };
 
 }  // namespace stagecraft

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "libexec/backends/device_timeline.hpp"
 #include "libexec/comm/communicator.hpp"
 #include "libexec/comm/thread_group.hpp"
 #include "libsim/plan/training_plan.hpp"
@@ -82,10 +83,26 @@ class RankClock {
   explicit RankClock(WallClock& wall) : wall_{&wall} {}
   explicit RankClock(VirtualClock& virtual_clock) : virtual_{&virtual_clock} {}
 
+  /// Kernels run behind the host from now on. Where time is virtual, the device measures them; else
+  /// times are counted in its marks (TimeSpan) until the iteration is over.
+  void follow(DeviceTimeline& device) { device_ = &device; }
+
   bool is_virtual() const { return virtual_ != nullptr; }
-  /// Pre: virtual.
-  void restart() { own_ = SimTime{0}; }
-  SimTime now() const { return is_virtual() ? own_ : wall_->now(); }
+  /// Starts an iteration. `keeps_times`: whether anybody will look at spans of real time.
+  void restart(bool keeps_times) {
+    own_ = SimTime{0};
+    if (device_ != nullptr) device_->restart(keeps_times || is_virtual());
+  }
+  SimTime now() const {
+    if (is_virtual()) return own_;
+    return device_ == nullptr ? wall_->now() : SimTime{device_->mark()};
+  }
+  /// Since the start of the iteration, when all that was issued is done.
+  SimTime elapsed() const {
+    if (is_virtual()) return own_;
+    if (device_ != nullptr) device_->synchronize();
+    return wall_->now();
+  }
   /// The rank's compute stream goes on no earlier than `time`.
   void wait_until(SimTime time) { own_ = std::max(own_, time); }
 
@@ -94,21 +111,35 @@ class RankClock {
   template <typename Computation>
   TimeSpan run(Computation compute) {
     if (!is_virtual()) {
-      SimTime const start = wall_->now();
+      SimTime const start = now();
       compute();
-      return {start, wall_->now()};
+      return {start, now()};
     }
     std::scoped_lock const lock{virtual_->machine()};
-    SimTime const begin = virtual_->stopwatch();
-    compute();
     SimTime const start = own_;
-    own_ += virtual_->stopwatch() - begin;
+    own_ += device_ == nullptr ? measured_by_host(compute) : measured_by_device(compute);
     return {start, own_};
   }
 
  private:
+  template <typename Computation>
+  SimTime measured_by_host(Computation const& compute) const {
+    SimTime const begin = virtual_->stopwatch();
+    compute();
+    return virtual_->stopwatch() - begin;
+  }
+  template <typename Computation>
+  SimTime measured_by_device(Computation const& compute) {
+    DeviceTimeline::Mark const begin = device_->mark();
+    compute();
+    DeviceTimeline::Mark const end = device_->mark();
+    device_->synchronize();
+    return device_->time_of(end) - device_->time_of(begin);
+  }
+
   WallClock* wall_ = nullptr;
   VirtualClock* virtual_ = nullptr;
+  DeviceTimeline* device_ = nullptr;
   SimTime own_{0};
 };
 

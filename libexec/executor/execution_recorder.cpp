@@ -49,6 +49,21 @@ void ExecutionRecorder::add_memory(SimTime time, CategoryBytes const& bytes) {
   }
 }
 
+void ExecutionRecorder::resolve(DeviceTimeline const& device) {
+  OpColumns& ops = trace_.ops;
+  for (std::size_t i = 0; i < ops.rows(); ++i) {
+    std::int64_t const begin = device.time_of(ops.start[i]).count();
+    std::int64_t const end = device.time_of(ops.start[i] + ops.duration[i]).count();
+    ops.start[i] = begin;
+    ops.duration[i] = std::max<std::int64_t>(end - begin, 0);
+  }
+  std::int64_t last = 0;
+  for (std::int64_t& time : trace_.memory.time) {
+    last = std::max(last, device.time_of(time).count());
+    time = last;
+  }
+}
+
 std::size_t ExecutionRecorder::append(Row const& row, OpPlace const& place, TimeSpan const& time) {
   OpColumns& ops = trace_.ops;
   std::size_t const number = ops.rows();

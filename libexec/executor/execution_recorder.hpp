@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "libexec/backends/device_timeline.hpp"
 #include "libexec/comm/communicator.hpp"
 #include "libsim/model/category_bytes.hpp"
 #include "libsim/plan/training_plan.hpp"
@@ -31,6 +32,9 @@ class ExecutionRecorder {
   std::size_t add(Transfer const& transfer, Bytes bytes, TimeSpan const& time);
   void set_time(std::size_t row, TimeSpan const& time);
   void add_memory(SimTime time, CategoryBytes const& bytes);
+  /// Replaces all times, which are marks of this device, by what the device says of them.
+  /// Pre: the device is idle.
+  void resolve(DeviceTimeline const& device);
 
   RankTrace const& trace() const { return trace_; }
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "libexec/comm/device_communication.hpp"
 #include "libexec/comm/thread_world.hpp"
 #include "libexec/executor/rank_run.hpp"
 
@@ -20,7 +21,9 @@ Execution execute_on_threads(TrainingPlan const& plan,
   VirtualClock own{options.kernel_threads == 1};
   JobHealth health;
   JobClock const& clock = options.is_virtual ? static_cast<JobClock const&>(own) : wall;
-  ThreadWorld world{plan, clock, health};
+  auto const transport =
+      make_local_transport(parts.device, options.is_virtual ? &own.machine() : nullptr);
+  ThreadWorld world{plan, *transport, clock, health};
 
   auto const ranks = static_cast<std::size_t>(world_size(plan.config.parallel));
   std::vector<RankOutcome> outcomes(ranks);

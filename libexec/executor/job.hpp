@@ -58,6 +58,7 @@ struct ExecutionOptions {
 struct ExecutionParts {
   /// The device of one rank.
   std::function<std::unique_ptr<Backend>(RankShare const& share)> make_backend{};
+  DeviceKind device = DeviceKind::cpu;  ///< that they are on
   TokenSource const* tokens = nullptr;
   CommunicationPrices const* prices = nullptr;  ///< needed by the virtual clock
 };

@@ -25,7 +25,8 @@ class ClockStart {
                                             .type = ElementType::i64,
                                             .source = &start,
                                             .target = &start,
-                                            .elements = 1});
+                                            .elements = 1,
+                                            .in_host_memory = true});
     communicator.finish(CollectiveGroup::job, ticket);
     clock_.restart(WallClock::Instant{nanoseconds{start} - offset_});
   }

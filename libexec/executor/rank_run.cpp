@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "libexec/comm/device_communication.hpp"
 #include "libexec/executor/data_error.hpp"
 #include "libexec/executor/exact_sum.hpp"
 #include "libsim/trace/trace_error.hpp"
@@ -26,19 +27,21 @@ double mean_loss(RankContext const& context, RankExecutor& executor) {
                               .type = ElementType::i64,
                               .source = words.data(),
                               .target = words.data(),
-                              .elements = static_cast<std::int64_t>(words.size())});
+                              .elements = static_cast<std::int64_t>(words.size()),
+                              .in_host_memory = true});
   return sum.value() /
          static_cast<double>(context.plan.config.batch.global * context.plan.config.model.sequence);
 }
 
 double slowest(RankContext const& context) {
-  double seconds = to_seconds(context.clock.now());
+  double seconds = to_seconds(context.clock.elapsed());
   meet(context.communicator, {.group = CollectiveGroup::job,
                               .reduction = Reduction::maximum,
                               .type = ElementType::f64,
                               .source = &seconds,
                               .target = &seconds,
-                              .elements = 1});
+                              .elements = 1,
+                              .in_host_memory = true});
   return seconds;
 }
 
@@ -61,6 +64,7 @@ class RankRun {
         share_{.shape = plan.shape, .tensor_rank = place_.tensor},
         options_{options},
         backend_{parts.make_backend(share_)},
+        device_side_{make_device_communicator(communicator, *backend_, clock.is_virtual())},
         allocator_{
             *backend_, backend_->workspace(),
             options.memory_limit ? options.memory_limit->count() : CountingAllocator::no_limit},
@@ -74,13 +78,15 @@ class RankRun {
                  .share = share_,
                  .backend = *backend_,
                  .allocator = allocator_,
-                 .communicator = communicator,
+                 .communicator = device_side_ ? *device_side_ : communicator,
                  .clock = clock,
                  .tokens = *parts.tokens,
                  .state = state_,
                  .prices = clock.is_virtual() ? parts.prices : nullptr,
                  .on_op = options.on_op ? &options.on_op : nullptr},
-        executor_{context_} {}
+        executor_{context_} {
+    if (DeviceTimeline* const timeline = backend_->timeline()) clock.follow(*timeline);
+  }
 
   RankOutcome run(std::function<void()> const& restart) {
     if (options_.before_first) options_.before_first(context_, executor_);
@@ -108,12 +114,15 @@ class RankRun {
     communicator.barrier();
     restart();
     communicator.barrier();
-    if (context_.clock.is_virtual()) context_.clock.restart();
+    context_.clock.restart(is_traced);
     if (is_traced) begin_trace();
     StepReport report{.step = state_.step};
     executor_.run_iteration();
     if (is_traced) allocator_.observe({});
     report.seconds = slowest(context_);
+    if (is_traced && !context_.clock.is_virtual() && backend_->timeline() != nullptr) {
+      recorder_.resolve(*backend_->timeline());
+    }
     report.loss = mean_loss(context_, executor_);
     report.gradient_norm = executor_.gradient_norm();
     report.was_skipped = executor_.was_skipped();
@@ -136,6 +145,7 @@ class RankRun {
   RankShare share_;
   ExecutionOptions const& options_;
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Communicator> device_side_;
   CountingAllocator allocator_;
   TrainingState state_;
   TraceVocabulary vocabulary_;

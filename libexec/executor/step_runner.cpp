@@ -17,6 +17,13 @@ Collective in_place(FlatRange const& range) {
       .type = range.type, .source = range.data, .target = range.data, .elements = range.elements};
 }
 
+/// Likewise, of numbers that the host has.
+Collective on_host(FlatRange const& range) {
+  Collective collective = in_place(range);
+  collective.in_host_memory = true;
+  return collective;
+}
+
 }  // namespace
 
 StepRunner::StepRunner(RankContext const& context, ParameterStore& parameters)
@@ -196,13 +203,13 @@ void StepRunner::reduce_tied_embedding(Op const& op) {
 }
 
 void StepRunner::agree_on_infinity(Op const& op) {
-  start(op, {in_place({&found_infinity_, ElementType::f32, 1})});
+  start(op, {on_host({&found_infinity_, ElementType::f32, 1})});
   finish_all();
 }
 
 void StepRunner::sum_norm(Op const& op) {
   auto& words = squares_.words();
-  start(op, {in_place({words.data(), ElementType::i64, static_cast<std::int64_t>(words.size())})});
+  start(op, {on_host({words.data(), ElementType::i64, static_cast<std::int64_t>(words.size())})});
   finish_all();
   gradient_norm_ = std::sqrt(squares_.value());
 }

@@ -46,7 +46,8 @@ class CudaBackend : public Backend {
  public:
   CudaBackend(RankShare const& share, int device)
       : streams_{device}, pool_{make_pool(device)}, kernels_{share, streams_.compute()} {}
-  ~CudaBackend() override { cudaStreamSynchronize(streams_.compute()); }
+  /// Other ranks of the process may still read this one's tensors where a job has failed.
+  ~CudaBackend() override { cudaDeviceSynchronize(); }
   CudaBackend(CudaBackend const&) = delete;
   CudaBackend(CudaBackend&&) = delete;
   CudaBackend& operator=(CudaBackend const&) = delete;
@@ -70,36 +71,38 @@ class CudaBackend : public Backend {
 
   void run(KernelCall const& call) override {
     ProfilerRange const range{to_string(call.name)};
-    kernels_.run(call);
-    streams_.note_compute();
+    launching().run(call);
   }
 
-  void zero(FlatRange const& range) override { issue([&] { kernels_.zero(range); }); }
-  void scale(FlatRange const& range, double factor) override {
-    issue([&] { kernels_.scale(range, factor); });
-  }
+  void zero(FlatRange const& range) override { launching().zero(range); }
+  void scale(FlatRange const& range, double factor) override { launching().scale(range, factor); }
   bool unscale(FlatRange const& range, double factor) override {
-    return issue([&] { return kernels_.unscale(range, factor); });
+    return launching().unscale(range, factor);
   }
   double sum_of_squares(FlatRange const& range) override {
-    return issue([&] { return kernels_.sum_of_squares(range); });
+    return launching().sum_of_squares(range);
   }
   void adam(AdamUpdate const& update,
             FlatRange const& master,
             FlatRange const& first_moment,
             FlatRange const& second_moment,
             FlatRange const& gradient) override {
-    issue([&] { kernels_.adam(update, master, first_moment, second_moment, gradient); });
+    launching().adam(update, master, first_moment, second_moment, gradient);
   }
-  void narrow(FlatRange const& from, FlatRange const& to) override {
-    issue([&] { kernels_.narrow(from, to); });
+  void narrow(FlatRange const& from, FlatRange const& to) override { launching().narrow(from, to); }
+
+  void copy(void* target, void const* source, std::size_t bytes) override {
+    if (bytes == 0) return;
+    streams_.note_compute();
+    check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToDevice, streams_.compute()),
+          "cudaMemcpyAsync");
   }
 
   void write(void* device, void const* host, std::size_t bytes) override {
-    copy(device, host, bytes, cudaMemcpyHostToDevice);
+    exchange(device, host, bytes, cudaMemcpyHostToDevice);
   }
   void read(void* host, void const* device, std::size_t bytes) override {
-    copy(host, device, bytes, cudaMemcpyDeviceToHost);
+    exchange(host, device, bytes, cudaMemcpyDeviceToHost);
   }
 
   Bytes workspace() const override { return CudaKernels::workspace(); }
@@ -107,12 +110,11 @@ class CudaBackend : public Backend {
   CudaStreams* cuda_streams() override { return &streams_; }
 
  private:
-  template <typename Launch>
-  auto issue(Launch const& launches) {
+  CudaKernels& launching() {
     streams_.note_compute();
-    return launches();
+    return kernels_;
   }
-  void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
+  void exchange(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
     if (bytes == 0) return;
     streams_.note_compute();
     check(cudaMemcpyAsync(to, from, bytes, kind, streams_.compute()), "cudaMemcpyAsync");

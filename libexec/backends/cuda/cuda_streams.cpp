@@ -73,8 +73,7 @@ SimTime CudaStreams::time_of(Mark mark) const {
   check(cudaEventElapsedTime(&milliseconds, zero_.get(), marks_.at(static_cast<std::size_t>(mark))),
         "cudaEventElapsedTime");
   // Streams of other ranks may have been at work before this rank's time 0.
-  return std::max(SimTime{0},
-                  SimTime{std::llround(static_cast<double>(milliseconds) * 1e9)});
+  return std::max(SimTime{0}, SimTime{std::llround(static_cast<double>(milliseconds) * 1e9)});
 }
 
 }  // namespace stagecraft

@@ -1,10 +1,9 @@
-#include "libexec/kernels/cuda/reduce_members.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 
 #include "libexec/kernels/cuda/launch.cuh"
+#include "libexec/kernels/cuda/reduce_members.hpp"
 #include "libexec/kernels/element.hpp"
 
 namespace stagecraft {
@@ -24,7 +23,8 @@ template <typename S>
 __global__ void reduce(Sources<S> sources, bool is_sum, S* destination, std::int64_t elements) {
   using C = Compute<S>;
   std::int64_t const stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += stride) {
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements;
+       i += stride) {
     C result = widen(sources.data[0][i]);
     for (int k = 1; k < sources.count; ++k) {
       C const value = widen(sources.data[k][i]);
@@ -50,8 +50,10 @@ void reduce_on_device(Reduction reduction,
   with_storage_type(OpKind::all_reduce, type, [&](auto tag) {
     using S = decltype(tag);
     Sources<S> all{{}, static_cast<int>(sources.size())};
-    for (std::size_t k = 0; k < sources.size(); ++k) all.data[k] = static_cast<S const*>(sources[k]);
-    auto const blocks = static_cast<unsigned>(std::min<std::int64_t>((elements + threads - 1) / threads, 65535));
+    for (std::size_t k = 0; k < sources.size(); ++k)
+      all.data[k] = static_cast<S const*>(sources[k]);
+    auto const blocks =
+        static_cast<unsigned>(std::min<std::int64_t>((elements + threads - 1) / threads, 65535));
     launch(reduce<S>, blocks, threads, stream, all, reduction == Reduction::sum,
            static_cast<S*>(destination), elements);
   });

@@ -26,7 +26,8 @@ std::optional<JobHealth::Failure> run_members(
     std::size_t members, std::function<void(ThreadGroup&, std::size_t)> const& body) {
   StillClock const clock;
   JobHealth health;
-  ThreadGroup group{members, clock, health};
+  HostTransport transport;
+  ThreadGroup group{members, transport, clock, health};
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < members; ++i) {

@@ -26,7 +26,8 @@ Message received(Text& text) { return end_of(Transfer::End::receive, text); }
 TEST_CASE("a message arrives whichever end comes first", "[comm]") {
   StillClock const clock;
   JobHealth const health;
-  ThreadMailboxes boxes{2, GENERATE(false, true), clock, health};
+  HostTransport transport;
+  ThreadMailboxes boxes{2, GENERATE(false, true), transport, clock, health};
   Text from{"hello"};
   Text to{};
   if (GENERATE(false, true)) {
@@ -44,7 +45,8 @@ TEST_CASE("a message arrives whichever end comes first", "[comm]") {
 TEST_CASE("a buffered send may be overwritten before its receiver has posted", "[comm]") {
   StillClock const clock;
   JobHealth const health;
-  ThreadMailboxes boxes{2, true, clock, health};
+  HostTransport transport;
+  ThreadMailboxes boxes{2, true, transport, clock, health};
   Text from{"hello"};
   Text to{};
   boxes.post(sent(from));
@@ -58,7 +60,8 @@ TEST_CASE("a buffered send may be overwritten before its receiver has posted", "
 TEST_CASE("a box serves one iteration after the other", "[comm]") {
   StillClock const clock;
   JobHealth const health;
-  ThreadMailboxes boxes{2, false, clock, health};
+  HostTransport transport;
+  ThreadMailboxes boxes{2, false, transport, clock, health};
   Text to{};
   for (Text from : {Text{"first"}, Text{"again"}}) {
     boxes.post(sent(from));
@@ -72,7 +75,8 @@ TEST_CASE("a box serves one iteration after the other", "[comm]") {
 TEST_CASE("ends that disagree about the size of a message are refused", "[comm]") {
   StillClock const clock;
   JobHealth const health;
-  ThreadMailboxes boxes{2, false, clock, health};
+  HostTransport transport;
+  ThreadMailboxes boxes{2, false, transport, clock, health};
   Text from{};
   Text to{};
   boxes.post(sent(from));
@@ -84,7 +88,8 @@ TEST_CASE("ends that disagree about the size of a message are refused", "[comm]"
 TEST_CASE("who waits for a message of a rank that has failed stops waiting", "[comm]") {
   StillClock const clock;
   JobHealth health;
-  ThreadMailboxes boxes{2, false, clock, health};
+  HostTransport transport;
+  ThreadMailboxes boxes{2, false, transport, clock, health};
   Text to{};
   boxes.post(received(to));
   std::jthread const other{[&] {

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <map>
+#include <utility>
+
+#include "libexec/backends/cuda/cuda_streams.hpp"
+#include "libexec/comm/communicator.hpp"
+
+namespace stagecraft {
+
+/// The device's side of a communicator: what is communicated is ordered against the rank's compute
+/// stream by events, and the host does not wait for it.
+///
+/// Where time is measured, spans are marks of the rank's timeline; where it is priced, they are
+/// those of the communicator inside.
+class CudaCommunicator final : public Communicator {
+ public:
+  /// Both must outlive it. `inside` records the events of each CudaCall.
+  CudaCommunicator(Communicator& inside, CudaStreams& streams, bool is_virtual)
+      : inside_{inside}, streams_{streams}, is_virtual_{is_virtual} {}
+
+  Ticket start(Collective const& collective) override;
+  TimeSpan finish(CollectiveGroup group, Ticket ticket) override;
+  void post(Message const& message) override;
+  TimeSpan wait(Message const& message) override;
+  void barrier() override { inside_.barrier(); }
+  void fail(std::exception_ptr const& error) override { inside_.fail(error); }
+
+ private:
+  CudaCall call_on(Stream stream);
+  /// Makes the compute stream wait for a call that `inside` says took `time`.
+  TimeSpan settle(CudaCall const& call, TimeSpan const& time);
+
+  Communicator& inside_;
+  CudaStreams& streams_;
+  bool is_virtual_;
+  /// Under way. Those of host memory have no stream.
+  std::map<std::pair<CollectiveGroup, Ticket>, CudaCall> collectives_;
+  std::map<std::pair<Transfer::End, std::int32_t>, CudaCall> messages_;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <mutex>
+
+#include "libexec/comm/local_transport.hpp"
+
+namespace stagecraft {
+
+/// Between ranks that are threads of one process with one device: kernels that read the tensors of
+/// all members in rank order, and copies within the device. Nothing waits on the host; calls are
+/// ordered by the events of each rank's CudaCall.
+///
+/// Collectives in host memory are left to HostTransport.
+class CudaTransport final : public LocalTransport {
+ public:
+  /// `machine`: where time is virtual, what whoever computes holds; transfers then run alone too,
+  /// and are over when a call returns. Else null.
+  explicit CudaTransport(std::mutex* machine) : machine_{machine} {}
+
+  void run(std::vector<Collective> const& calls) override;
+  void copy(Message const& sent, Message const& received) override;
+  std::shared_ptr<void> keep(Message& sent) override;
+
+ private:
+  template <typename Enqueue>
+  void enqueue(CUstream_st* stream, Enqueue const& body);
+
+  HostTransport host_;
+  std::mutex* machine_;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,19 @@
+#include "libexec/comm/device_communication.hpp"
+#include "libexec/kernels/cuda/device_error.hpp"
+
+// What a build without CUDA has instead of it.
+
+namespace stagecraft {
+
+std::unique_ptr<Communicator> make_device_communicator(Communicator& /*inside*/,
+                                                       Backend& /*backend*/,
+                                                       bool /*is_virtual*/) {
+  return nullptr;
+}
+
+std::unique_ptr<LocalTransport> make_local_transport(DeviceKind device, std::mutex* /*machine*/) {
+  if (device == DeviceKind::cuda) throw DeviceError{"built without CUDA"};
+  return std::make_unique<HostTransport>();
+}
+
+}  // namespace stagecraft
