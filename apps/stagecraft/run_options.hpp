@@ -14,6 +14,8 @@ void add_run_options(boost::program_options::options_description& options);
 /// What the user gave a command that works on one run file.
 struct RunArguments {
   boost::program_options::variables_map values;
+  std::string path;                    ///< of the run file
+  std::vector<std::string> overrides;  ///< KEY=VALUE, of --set
   RunConfig config;
   bool is_over = false;  ///< --help or --print-config has been printed; nothing is left to do
 };

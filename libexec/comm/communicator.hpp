@@ -47,6 +47,7 @@ struct Collective {
   std::int64_t origin = 0;
   SimTime issued{0};            ///< when this member is ready for it
   SimTime price{0};             ///< how long it takes, where time is priced and not measured
+  Name op{};                    ///< what the plan calls it, for messages; empty between iterations
   bool in_host_memory = false;  ///< source and target are the host's, whatever the device
   CudaCall cuda{};              ///< filled in by communicators between CUDA devices
 
@@ -65,7 +66,9 @@ struct Message {
   SimTime posted{0};     ///< when this end was ready
   SimTime latency{0};    ///< where time is priced: the message arrives latency + occupancy after it
   SimTime occupancy{0};  ///< starts, and holds its sender's stream for the occupancy
-  CudaCall cuda{};       ///< filled in by communicators between CUDA devices
+  Name payload{};        ///< what it carries, for messages
+  std::int64_t microbatch = -1;
+  CudaCall cuda{};  ///< filled in by communicators between CUDA devices
 };
 
 /// Another rank of the job has failed, so that this one cannot go on either.
