@@ -5,7 +5,9 @@
 
 #include "apps/stagecraft/command_line.hpp"
 #include "libexec/backends/cpu_backend.hpp"
+#include "libexec/backends/cuda_backend.hpp"
 #include "libexec/kernels/openblas.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
@@ -19,6 +21,12 @@ struct Device {
   std::string obstacle;  ///< empty where it can run
 };
 
+std::string description_of(CudaDevice const& gpu) {
+  return std::to_string(gpu.ordinal) + ": " + gpu.name + ", compute capability " +
+         std::to_string(gpu.major) + "." + std::to_string(gpu.minor) + ", " +
+         std::to_string(gpu.multiprocessors) + " multiprocessors, " + readable_text(gpu.memory);
+}
+
 std::vector<Device> devices() {
   Device cpu{"cpu", cpu_description(), ""};
   try {
@@ -26,7 +34,13 @@ std::vector<Device> devices() {
   } catch (std::exception const& error) {
     cpu.obstacle = error.what();
   }
-  return {cpu, {"cuda", "", "this build has no CUDA backend"}};
+  std::vector<Device> all{cpu};
+  CudaInventory const gpus = find_cuda_devices();
+  for (CudaDevice const& gpu : gpus.devices) {
+    all.push_back({"cuda", description_of(gpu) + ", " + gpus.versions, ""});
+  }
+  if (gpus.devices.empty()) all.push_back({"cuda", "", gpus.obstacle});
+  return all;
 }
 
 }  // namespace

@@ -9,11 +9,12 @@ namespace stagecraft {
 
 nlohmann::ordered_json to_json(Execution const& execution,
                                TrainingPlan const& plan,
+                               std::string const& backend,
                                std::string const& clock) {
   using Json = nlohmann::ordered_json;
   Json json{{"schema", "stagecraft.execution/1"},
             {"plan", fingerprint(plan)},
-            {"backend", "cpu"},
+            {"backend", backend},
             {"clock", clock},
             {"steps", Json::array()},
             {"ranks", Json::array()}};

@@ -12,6 +12,7 @@ namespace stagecraft {
 /// loss is nats a token.
 nlohmann::ordered_json to_json(Execution const& execution,
                                TrainingPlan const& plan,
+                               std::string const& backend,
                                std::string const& clock);
 
 /// The same for people: steps, then memory of each rank.

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "apps/stagecraft-exec/communication_prices.hpp"
+#include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/layer_table.hpp"
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/run_options.hpp"
-#include "libexec/backends/cpu_backend.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 #include "libsim/trace/program_version.hpp"
 
@@ -19,7 +19,6 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr int most_repetitions = 1'000'000;
-constexpr int most_threads = 1024;
 constexpr int warm_ups = 1;
 
 constexpr char const* introduction =
@@ -41,9 +40,8 @@ po::options_description describe_options() {
   auto const text = [](char const* value_name) {
     return po::value<std::string>()->value_name(value_name);
   };
-  add("backend", text("KIND")->default_value("auto"), "auto or cpu");
   add("repeats", text("N")->default_value("5"), "times that each case is measured, in turns");
-  add("blas-threads", text("N")->default_value("1"), "threads of the rank's kernels");
+  add_device_options(options);
   add_run_options(options);
   return options;
 }
@@ -68,16 +66,12 @@ bool have_same_layer(TrainingConfig const& a, TrainingConfig const& b) {
 /// One of the five cases: what it needs as long as it is measured.
 class Case {
  public:
-  Case(RunArguments const& run, PaperCase const& paper_case, CpuKernelOptions const& cpu)
+  Case(RunArguments const& run, PaperCase const& paper_case, DeviceChoice const& device)
       : config_{load(run, paper_case)},
         plan_{make_plan(config_.training)},
         cost_{config_.system, config_.training},
         prices_{plan_, cost_},
-        layer_{
-            config_.training,
-            {.make_backend = [cpu](RankShare const& share) { return make_cpu_backend(share, cpu); },
-             .prices = &prices_},
-            cpu.threads} {
+        layer_{config_.training, parts(device), device.cpu.threads} {
     row_.case_name = paper_case.name;
     row_.plan = fingerprint(plan_);
     row_.predicted = predict_layer(config_);
@@ -101,6 +95,12 @@ class Case {
     return load_run_config(run.path, overrides);
   }
 
+  ExecutionParts parts(DeviceChoice const& device) const {
+    ExecutionParts parts = device.parts();
+    parts.prices = &prices_;
+    return parts;
+  }
+
   RunConfig config_;
   TrainingPlan plan_;
   CostModel cost_;
@@ -116,13 +116,11 @@ int measure_command(std::vector<std::string> const& arguments) {
       read_run_arguments(without_subject(arguments), describe_options(), introduction, examples);
   if (run.is_over) return 0;
   auto const value = [&](char const* option) { return run.values[option].as<std::string>(); };
-  one_of("--backend", value("backend"), {"auto", "cpu"});
   int const repetitions = whole_number("--repeats", value("repeats"), 1, most_repetitions);
-  CpuKernelOptions const cpu{
-      .threads = whole_number("--blas-threads", value("blas-threads"), 1, most_threads)};
+  DeviceChoice const device = choose_device(run.values);
   std::vector<std::unique_ptr<Case>> cases;
   for (PaperCase const& paper_case : paper_cases()) {
-    cases.push_back(std::make_unique<Case>(run, paper_case, cpu));
+    cases.push_back(std::make_unique<Case>(run, paper_case, device));
   }
   for (auto const& one : cases) {
     for (int i = 0; i < warm_ups; ++i) one->warm_up();
@@ -131,15 +129,15 @@ int measure_command(std::vector<std::string> const& arguments) {
   for (int i = 0; i < repetitions; ++i) {
     for (auto const& one : cases) one->measure();
   }
-  LayerTable table{.device = cpu_description(), .system = run.config.system.name, .rows = {}};
+  LayerTable table{.device = device.name, .system = run.config.system.name, .rows = {}};
   for (auto const& one : cases) table.rows.push_back(one->row());
   if (run.values.count("json") == 0) {
     std::cout << to_text(table);
     return 0;
   }
   nlohmann::ordered_json json = to_json(table);
-  json["backend"] = "cpu";
-  json["threads"] = cpu.threads;
+  json["backend"] = device.backend();
+  json["threads"] = device.cpu.threads;
   json["version"] = program_version();
   json["config"] = to_json(run.config);
   std::cout << json.dump(1) << '\n';

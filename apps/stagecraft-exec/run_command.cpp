@@ -7,12 +7,12 @@
 #include <sstream>
 
 #include "apps/stagecraft-exec/communication_prices.hpp"
+#include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/execution_output.hpp"
 #include "apps/stagecraft-exec/mpi_ranks.hpp"
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/run_options.hpp"
 #include "apps/stagecraft/trace_options.hpp"
-#include "libexec/backends/cpu_backend.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/executor/job.hpp"
 #include "libexec/executor/mpi_job.hpp"
@@ -30,7 +30,6 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr int most_steps = 1'000'000'000;
-constexpr int most_threads = 1024;
 
 constexpr char const* introduction =
     "usage: stagecraft-exec run CONFIG [options]\n\n"
@@ -52,7 +51,7 @@ po::options_description describe_options() {
   auto const text = [](char const* value_name) {
     return po::value<std::string>()->value_name(value_name);
   };
-  add("backend", text("KIND")->default_value("auto"), "auto or cpu");
+  add_device_options(options);
   add("ranks", text("KIND")->default_value("threads"),
       "threads: all ranks in this process; mpi: each a process that mpirun or srun starts; solo: "
       "one rank without the others, communication costs what the system file says");
@@ -69,9 +68,6 @@ po::options_description describe_options() {
   add("detail", text("KIND")->default_value("op"),
       "of the trace: op (a row a kernel) or chunk (a row a forward or backward)");
   add("memory-limit", text("SIZE"), "most that a rank may allocate, e.g. 2 GiB");
-  add("blas-threads", text("N")->default_value("1"), "threads of each rank's kernels");
-  add("gemm", text("KIND")->default_value("openblas"),
-      "openblas, or plain: slow, but sums in one order whatever the shape");
   add_run_options(options);
   return options;
 }
@@ -79,7 +75,7 @@ po::options_description describe_options() {
 /// What --steps and the others ask for; checked before anything runs.
 struct Request {
   ExecutionOptions execution;
-  CpuKernelOptions cpu;
+  DeviceChoice device;
   std::string clock;
   std::string ranks;
   int rank = 0;  ///< of ranks solo
@@ -120,8 +116,8 @@ Request read_request(po::variables_map const& values, TrainingConfig const& conf
   auto const word_of = [&](char const* option, std::vector<std::string> const& accepted) {
     return one_of(std::string{"--"} + option, values[option].as<std::string>(), accepted);
   };
-  word_of("backend", {"auto", "cpu"});
   request.ranks = word_of("ranks", {"threads", "mpi", "solo"});
+  request.device = choose_device(values, request.ranks == "mpi" ? "with --ranks mpi" : "");
   request.clock = word_of("clock", {"wall", "virtual"});
   if (request.ranks == "solo") {
     refuse_with_solo(values);
@@ -139,11 +135,7 @@ Request read_request(po::variables_map const& values, TrainingConfig const& conf
   }
   request.execution.steps =
       whole_number("--steps", values["steps"].as<std::string>(), 1, most_steps);
-  request.cpu.threads =
-      whole_number("--blas-threads", values["blas-threads"].as<std::string>(), 1, most_threads);
-  request.execution.kernel_threads = request.cpu.threads;
-  request.cpu.gemm =
-      word_of("gemm", {"openblas", "plain"}) == "plain" ? GemmKind::plain : GemmKind::openblas;
+  request.execution.kernel_threads = request.device.cpu.threads;
   auto const given = [&](char const* option) -> std::optional<std::string> {
     if (values.count(option) == 0) return std::nullopt;
     return values[option].as<std::string>();
@@ -199,7 +191,7 @@ TraceMeta meta_of(TrainingPlan const& plan,
           .command_line = command_line,
           .config = to_yaml(config),
           .plan = fingerprint(plan),
-          .device = cpu_description(),
+          .device = request.device.name,
           .clock = request.ranks == "solo"        ? TraceClock::solo
                    : request.execution.is_virtual ? TraceClock::virtual_time
                                                   : TraceClock::wall};
@@ -231,10 +223,9 @@ int run_plan(std::vector<std::string> const& arguments, MpiSession* session) {
                                       static_cast<std::uint32_t>(config.training.seed));
   CostModel const cost{run.config.system, config};
   SystemPrices const prices{plan, cost};
-  ExecutionParts const parts{
-      .make_backend = [&](RankShare const& share) { return make_cpu_backend(share, request.cpu); },
-      .tokens = tokens.get(),
-      .prices = &prices};
+  ExecutionParts parts = request.device.parts();
+  parts.tokens = tokens.get();
+  parts.prices = &prices;
   auto const tokens_a_step = static_cast<double>(config.batch.global * config.model.sequence);
   request.execution.on_step = [&](StepReport const& step) {
     request.ranks == "solo" ? print_solo_step(step, request.rank) : print_step(step, tokens_a_step);
@@ -243,7 +234,7 @@ int run_plan(std::vector<std::string> const& arguments, MpiSession* session) {
   Execution const execution = execute(plan, parts, request, session);
   if (!is_first) return 0;
   if (run.values.count("json") > 0) {
-    std::cout << to_json(execution, plan, request.clock).dump(1) << '\n';
+    std::cout << to_json(execution, plan, request.device.backend(), request.clock).dump(1) << '\n';
   } else {
     std::cout << execution_tables(execution);
   }

@@ -67,30 +67,74 @@ class MeasuredLayer::Rank {
         parameters_{context_},
         blocks_{context_, parameters_},
         numbers_{activation_type(plan_.config.model.precision), 1} {
+    if (DeviceTimeline* const timeline = backend_->timeline()) rank_clock_.follow(*timeline);
     start_parameters(context_, parameters_);
   }
 
   Times run() {
-    clock_.restart();
-    rank_clock_.restart(false);
-    // Before it in the chunk there may be the causal mask, which all layers share and none reads.
-    std::size_t const last = plan_.chunks[middle_stage].blocks.size() - 1;
-    BlockInstance layer = blocks_.make_instance(middle_stage, last, 0);
-    BlockProgram const& program = blocks_.block_of(layer);
-    std::int64_t const before = allocator_.now().sum();
-    fill(layer, program.input);
-    blocks_.run(layer, Pass::forward);
-    Times times{.forward = rank_clock_.now()};
-    take_output(layer, program, before);
-    fill(layer, program.grad_output);
-    blocks_.run(layer, Pass::backward);
-    times.backward = rank_clock_.now() - times.forward;
-    return times;
+    Passage const one_by_one = take_through([this] { return rank_clock_.now(); });
+    if (backend_->timeline() == nullptr) return one_by_one.times();
+    // A device has its kernels queued, so of the passage one by one only what communication adds
+    // counts. Its copies, which stand for those of the absent ranks, have their price already.
+    DeviceTimeline& device = *backend_->timeline();
+    Times const exposed = one_by_one.exposed_communication();
+    rank_clock_.times_computations(false);
+    communicator_.moves_tensors(false);
+    Passage queued = take_through([&] { return SimTime{device.mark()}; });
+    rank_clock_.times_computations(true);
+    communicator_.moves_tensors(true);
+    device.synchronize();
+    for (SimTime* const time : {&queued.forward.start, &queued.forward.end, &queued.backward.start,
+                                &queued.backward.end}) {
+      *time = device.time_of(time->count());
+    }
+    Times const computed = queued.times();
+    return {.forward = computed.forward + exposed.forward,
+            .backward = computed.backward + exposed.backward};
   }
 
   Bytes saved() const { return saved_; }
 
  private:
+  /// One microbatch on its way through the layer and back.
+  struct Passage {
+    TimeSpan forward;
+    TimeSpan backward;
+    Times computed;  ///< the part of it that kernels took
+
+    Times times() const {
+      return {.forward = forward.end - forward.start, .backward = backward.end - backward.start};
+    }
+    Times exposed_communication() const {
+      return {.forward = times().forward - computed.forward,
+              .backward = times().backward - computed.backward};
+    }
+  };
+
+  template <typename Now>
+  Passage take_through(Now const& now) {
+    clock_.restart();
+    rank_clock_.restart(true);
+    // Before it in the chunk there may be the causal mask, which all layers share and none reads.
+    std::size_t const last = plan_.chunks[middle_stage].blocks.size() - 1;
+    BlockInstance layer = blocks_.make_instance(middle_stage, last, 0);
+    BlockProgram const& program = blocks_.block_of(layer);
+    std::int64_t const before = allocator_.now().sum();
+    Passage passage;
+    fill(layer, program.input);
+    passage.forward.start = now();
+    blocks_.run(layer, Pass::forward);
+    passage.forward.end = now();
+    passage.computed.forward = rank_clock_.computed();
+    take_output(layer, program, before);
+    fill(layer, program.grad_output);
+    passage.backward.start = now();
+    blocks_.run(layer, Pass::backward);
+    passage.backward.end = now();
+    passage.computed.backward = rank_clock_.computed() - passage.computed.forward;
+    return passage;
+  }
+
   static Buffer& buffer_of(BlockInstance& layer, TensorId buffer) {
     return layer.buffers[static_cast<std::size_t>(buffer)];
   }

@@ -41,7 +41,7 @@ SoloCommunicator::SoloCommunicator(TrainingPlan const& plan,
 
 Communicator::Ticket SoloCommunicator::start(Collective const& collective) {
   Group& group = groups_.at(collective.group);
-  compute(collective, group);
+  if (moves_tensors_) compute(collective, group);
   if (group.iteration != clock_.iteration()) group.idle = SimTime{0};
   group.iteration = clock_.iteration();
   SimTime const begin = std::max(group.idle, collective.issued);
@@ -61,7 +61,7 @@ void SoloCommunicator::post(Message const& message) {
 TimeSpan SoloCommunicator::wait(Message const& message) {
   Message const posted = posted_.extract(std::pair{message.end, message.number}).mapped();
   bool const is_send = message.end == Transfer::End::send;
-  if (!is_send) numbers_.write(backend_, posted.data, posted.bytes);
+  if (!is_send && moves_tensors_) numbers_.write(backend_, posted.data, posted.bytes);
   SimTime const left = posted.posted + posted.occupancy;
   return {posted.posted, is_send && buffers_sends_ ? left : left + posted.latency};
 }

@@ -34,6 +34,10 @@ class SoloCommunicator final : public Communicator {
   void barrier() override {}
   void fail(std::exception_ptr const& /*error*/) override {}
 
+  /// Whether tensors are touched at all, for who times what else happens: without it, what a
+  /// collective or message leaves in them is what was there.
+  void moves_tensors(bool moves) { moves_tensors_ = moves; }
+
  private:
   struct Group {
     std::int64_t member = 0;  ///< this rank's number in it
@@ -46,6 +50,7 @@ class SoloCommunicator final : public Communicator {
   Backend& backend_;
   JobClock const& clock_;
   bool buffers_sends_;
+  bool moves_tensors_ = true;
   RandomNumbers numbers_;
   std::map<CollectiveGroup, Group> groups_;
   Ticket next_ = 0;

@@ -91,6 +91,7 @@ class RankClock {
   /// Starts an iteration. `keeps_times`: whether anybody will look at spans of real time.
   void restart(bool keeps_times) {
     own_ = SimTime{0};
+    computed_ = SimTime{0};
     if (device_ != nullptr) device_->restart(keeps_times || is_virtual());
   }
   SimTime now() const {
@@ -106,6 +107,11 @@ class RankClock {
   /// The rank's compute stream goes on no earlier than `time`.
   void wait_until(SimTime time) { own_ = std::max(own_, time); }
 
+  /// Virtual: what computations took since the start of the iteration.
+  SimTime computed() const { return computed_; }
+  /// Virtual: whether computations are timed. Else a device has them queued, one behind the other.
+  void times_computations(bool times) { times_computations_ = times; }
+
   /// Runs a computation and says when it ran. Virtual: alone on the machine, for as long as it
   /// really took.
   template <typename Computation>
@@ -117,19 +123,24 @@ class RankClock {
     }
     std::scoped_lock const lock{virtual_->machine()};
     SimTime const start = own_;
-    own_ += device_ == nullptr ? measured_by_host(compute) : measured_by_device(compute);
+    SimTime const duration = measured(compute);
+    own_ += duration;
+    computed_ += duration;
     return {start, own_};
   }
 
  private:
   template <typename Computation>
-  SimTime measured_by_host(Computation const& compute) const {
-    SimTime const begin = virtual_->stopwatch();
-    compute();
-    return virtual_->stopwatch() - begin;
-  }
-  template <typename Computation>
-  SimTime measured_by_device(Computation const& compute) {
+  SimTime measured(Computation const& compute) {
+    if (!times_computations_) {
+      compute();
+      return SimTime{0};
+    }
+    if (device_ == nullptr) {
+      SimTime const begin = virtual_->stopwatch();
+      compute();
+      return virtual_->stopwatch() - begin;
+    }
     DeviceTimeline::Mark const begin = device_->mark();
     compute();
     DeviceTimeline::Mark const end = device_->mark();
@@ -141,6 +152,8 @@ class RankClock {
   VirtualClock* virtual_ = nullptr;
   DeviceTimeline* device_ = nullptr;
   SimTime own_{0};
+  SimTime computed_{0};
+  bool times_computations_ = true;
 };
 
 }  // namespace stagecraft

@@ -1,0 +1,84 @@
+#include "apps/stagecraft-exec/device_choice.hpp"
+
+#include <iostream>
+
+#include "apps/stagecraft/command_line.hpp"
+#include "libexec/backends/cpu_backend.hpp"
+#include "libexec/backends/cuda_backend.hpp"
+#include "libexec/kernels/cuda/device_error.hpp"
+
+namespace stagecraft {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr int most_threads = 1024;
+constexpr int most_devices = 1024;
+
+std::string name_of(CudaDevice const& device, CudaInventory const& inventory) {
+  return device.name + ", " + inventory.versions;
+}
+
+}  // namespace
+
+ExecutionParts DeviceChoice::parts() const {
+  ExecutionParts parts;
+  parts.device = kind;
+  if (kind == DeviceKind::cuda) {
+    parts.make_backend = [device = ordinal](RankShare const& share) {
+      return make_cuda_backend(share, device);
+    };
+  } else {
+    parts.make_backend = [options = cpu](RankShare const& share) {
+      return make_cpu_backend(share, options);
+    };
+  }
+  return parts;
+}
+
+void add_device_options(po::options_description& options) {
+  auto add = options.add_options();
+  auto const text = [](char const* value_name) {
+    return po::value<std::string>()->value_name(value_name);
+  };
+  add("backend", text("KIND")->default_value("auto"),
+      "cpu, cuda, or auto: cuda where there is a GPU");
+  add("device", text("N")->default_value("0"), "which GPU; all rank threads share it");
+  add("blas-threads", text("N")->default_value("1"), "cpu: threads of each rank's kernels");
+  add("gemm", text("KIND")->default_value("openblas"),
+      "cpu: openblas, or plain: slow, but sums in one order whatever the shape");
+}
+
+DeviceChoice choose_device(po::variables_map const& values, std::string const& cpu_only) {
+  auto const value = [&](char const* option) { return values[option].as<std::string>(); };
+  std::string const backend = one_of("--backend", value("backend"), {"auto", "cpu", "cuda"});
+  DeviceChoice choice;
+  choice.ordinal = whole_number("--device", value("device"), 0, most_devices);
+  choice.cpu.threads = whole_number("--blas-threads", value("blas-threads"), 1, most_threads);
+  choice.cpu.gemm = one_of("--gemm", value("gemm"), {"openblas", "plain"}) == "plain"
+                        ? GemmKind::plain
+                        : GemmKind::openblas;
+  choice.name = cpu_description();
+  if (backend == "cuda" && !cpu_only.empty()) {
+    throw CommandLineError{"--backend: found 'cuda'; accepted " + cpu_only + ": auto, cpu"};
+  }
+  if (backend == "cpu" || !cpu_only.empty()) return choice;
+
+  CudaInventory const inventory = find_cuda_devices();
+  if (!inventory.obstacle.empty()) {
+    if (backend == "cuda") throw DeviceError{"--backend cuda: " + inventory.obstacle};
+    return choice;
+  }
+  auto const count = static_cast<int>(inventory.devices.size());
+  if (choice.ordinal >= count) {
+    throw CommandLineError{"--device: found '" + value("device") + "'; accepted: 0 to " +
+                           std::to_string(count - 1)};
+  }
+  choice.kind = DeviceKind::cuda;
+  choice.name = name_of(inventory.devices[static_cast<std::size_t>(choice.ordinal)], inventory);
+  if (backend == "auto") std::cerr << "on " << choice.name << " (--backend cpu for the CPU)\n";
+  return choice;
+}
+
+}  // namespace stagecraft

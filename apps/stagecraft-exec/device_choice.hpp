@@ -1,0 +1,34 @@
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <string>
+
+#include "libexec/executor/job.hpp"
+#include "libexec/kernels/cpu_kernels.hpp"
+
+namespace stagecraft {
+
+/// What a command runs on.
+struct DeviceChoice {
+  DeviceKind kind = DeviceKind::cpu;
+  int ordinal = 0;         ///< of a GPU
+  std::string name;        ///< as traces give the device
+  CpuKernelOptions cpu{};  ///< on the CPU
+
+  /// "cpu" or "cuda".
+  std::string backend() const { return kind == DeviceKind::cuda ? "cuda" : "cpu"; }
+  /// The device's part of what an executor runs with.
+  ExecutionParts parts() const;
+};
+
+/// --backend, --device, --blas-threads and --gemm.
+void add_device_options(boost::program_options::options_description& options);
+
+/// What they ask for. `auto` takes a GPU where there is one, and says so on standard error.
+/// `cpu_only`: why a GPU may not be taken, as "with --ranks mpi"; empty where it may.
+/// \throws CommandLineError
+/// \throws DeviceError  where cuda is asked for and is not there.
+DeviceChoice choose_device(boost::program_options::variables_map const& values,
+                           std::string const& cpu_only = {});
+
+}  // namespace stagecraft
