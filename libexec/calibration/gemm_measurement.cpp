@@ -1,7 +1,6 @@
 #include "libexec/calibration/gemm_measurement.hpp"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "libexec/backends/random_numbers.hpp"
@@ -10,23 +9,25 @@
 namespace stagecraft {
 namespace {
 
-constexpr std::array<std::int64_t, 5> extents{8, 32, 128, 512, 1024};
 constexpr int fewest_calls = 3;
 constexpr int most_calls = 50;
 constexpr double enough_seconds = 0.01;
+constexpr int queues = 3;
+constexpr double queue_seconds = 0.002;
 
 /// Random numbers on the device, of which each product takes others: in a model the operands are
 /// not in the cache either, because other kernels ran since they were written.
 class OperandPool {
  public:
-  OperandPool(Backend& backend, Precision precision)
+  OperandPool(Backend& backend, Precision precision, std::size_t size)
       : backend_{backend},
+        size_{size},
         type_{activation_type(precision)},
         accumulated_{gradient_type(precision)} {
     data_ = static_cast<std::byte*>(backend.allocate(size));
     RandomNumbers{type_, 1}.write(backend, data_, size);
   }
-  ~OperandPool() { backend_.deallocate(data_, size); }
+  ~OperandPool() { backend_.deallocate(data_, size_); }
   OperandPool(OperandPool const&) = delete;
   OperandPool(OperandPool&&) = delete;
   OperandPool& operator=(OperandPool const&) = delete;
@@ -36,34 +37,36 @@ class OperandPool {
     KernelCall call;
     call.kind = OpKind::gemm;
     call.gemm = gemm;
-    call.reads.push_back(
-        take(type_, gemm.transpose_a ? Shape{gemm.k, gemm.m} : Shape{gemm.m, gemm.k}));
-    call.reads.push_back(
-        take(type_, gemm.transpose_b ? Shape{gemm.n, gemm.k} : Shape{gemm.k, gemm.n}));
-    call.writes.push_back(take(gemm.accumulate ? accumulated_ : type_, Shape{gemm.m, gemm.n}));
+    call.reads.push_back(gemm.transpose_a ? take(type_, gemm.batch, gemm.k, gemm.m)
+                                          : take(type_, gemm.batch, gemm.m, gemm.k));
+    call.reads.push_back(gemm.transpose_b ? take(type_, gemm.batch, gemm.n, gemm.k)
+                                          : take(type_, gemm.batch, gemm.k, gemm.n));
+    call.writes.push_back(take(gemm.accumulate ? accumulated_ : type_, gemm.batch, gemm.m, gemm.n));
     return call;
   }
 
  private:
-  static constexpr std::size_t size = std::size_t{96} << 20;  ///< beyond most caches
-  static constexpr std::size_t alignment = 64;
+  static constexpr std::size_t alignment = 256;
 
-  Operand take(ElementType type, Shape const& shape) {
+  Operand take(ElementType type, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+    Shape const shape =
+        batch == 1 ? Shape{rows, columns} : Shape{std::int64_t{1}, batch, rows, columns};
     auto const bytes = static_cast<std::size_t>(shape.elements() * element_size(type));
-    if (next_ + bytes > size) next_ = 0;
+    if (next_ + bytes > size_) next_ = 0;
     Operand const operand{.data = data_ + next_, .type = type, .shape = shape, .strides = {}};
     next_ += (bytes + alignment - 1) / alignment * alignment;
     return operand;
   }
 
   Backend& backend_;
+  std::size_t size_;
   ElementType type_;
   ElementType accumulated_;
   std::byte* data_ = nullptr;
   std::size_t next_ = 0;
 };
 
-double seconds_of(Backend& backend,
+double one_by_one(Backend& backend,
                   OperandPool& pool,
                   VirtualClock const& clock,
                   GemmShape const& gemm) {
@@ -80,34 +83,73 @@ double seconds_of(Backend& backend,
   return median(times);
 }
 
+/// Of one of `calls` that are queued on a device.
+double in_a_queue(Backend& backend, OperandPool& pool, GemmShape const& gemm, int calls) {
+  DeviceTimeline& device = *backend.timeline();
+  device.restart(true);
+  auto const begin = device.mark();
+  for (int i = 0; i < calls; ++i) backend.run(pool.next(gemm));
+  auto const end = device.mark();
+  device.synchronize();
+  return to_seconds(device.time_of(end) - device.time_of(begin)) / calls;
+}
+
+double seconds_of(Backend& backend,
+                  OperandPool& pool,
+                  VirtualClock const& clock,
+                  GemmShape const& gemm) {
+  if (backend.timeline() == nullptr) return one_by_one(backend, pool, clock, gemm);
+  // The first choice of an algorithm, then how many calls a queue should have.
+  in_a_queue(backend, pool, gemm, 1);
+  double const once = in_a_queue(backend, pool, gemm, fewest_calls);
+  int const calls = std::clamp(static_cast<int>(queue_seconds / once), fewest_calls, most_calls);
+  std::vector<double> times;
+  for (int i = 0; i < queues; ++i) times.push_back(in_a_queue(backend, pool, gemm, calls));
+  return median(times);
+}
+
+/// The rates of one form on a grid with these extents on each axis.
+template <typename SecondsOf>
+GemmGrid measure_grid(GemmForm form,
+                      std::vector<std::int64_t> const& extents,
+                      std::int64_t batch,
+                      SecondsOf const& seconds_of_gemm) {
+  GemmGrid grid{.m = extents, .n = extents, .k = extents, .rates = {}};
+  GemmForm const one = without_batch(form);
+  for (std::int64_t const m : extents) {
+    for (std::int64_t const n : extents) {
+      for (std::int64_t const k : extents) {
+        GemmShape const gemm{.batch = batch,
+                             .m = m,
+                             .n = n,
+                             .k = k,
+                             .transpose_a = one == GemmForm::tn,
+                             .transpose_b = one == GemmForm::nt,
+                             .accumulate = form == GemmForm::tn};  // a batch has no parameters
+        grid.rates.push_back({static_cast<double>(gemm.flops()) / seconds_of_gemm(gemm)});
+      }
+    }
+  }
+  return grid;
+}
+
 }  // namespace
 
 std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                           Precision precision,
+                                          MeasurementScale const& scale,
                                           VirtualClock const& clock) {
-  constexpr std::array forms{GemmForm::nt, GemmForm::nn, GemmForm::tn};
-  OperandPool pool{backend, precision};
+  OperandPool pool{backend, precision, scale.operand_bytes};
+  auto const seconds = [&](GemmShape const& gemm) {
+    return seconds_of(backend, pool, clock, gemm);
+  };
   std::map<GemmForm, GemmGrid> measured;
-  for (GemmForm const form : forms) {
-    GemmGrid& grid = measured[form];
-    grid.m.assign(extents.begin(), extents.end());
-    grid.n = grid.m;
-    grid.k = grid.m;
-    for (std::int64_t const m : extents) {
-      for (std::int64_t const n : extents) {
-        for (std::int64_t const k : extents) {
-          GemmShape const gemm{.batch = 1,
-                               .m = m,
-                               .n = n,
-                               .k = k,
-                               .transpose_a = form == GemmForm::tn,
-                               .transpose_b = form == GemmForm::nt,
-                               .accumulate = form == GemmForm::tn};
-          double const seconds = seconds_of(backend, pool, clock, gemm);
-          grid.rates.push_back({static_cast<double>(gemm.flops()) / seconds});
-        }
-      }
-    }
+  for (GemmForm const form : {GemmForm::nt, GemmForm::nn, GemmForm::tn}) {
+    measured[form] = measure_grid(form, scale.extents, 1, seconds);
+  }
+  if (scale.batched_extents.empty()) return measured;
+  for (GemmForm const form : {GemmForm::batched_nt, GemmForm::batched_nn, GemmForm::batched_tn}) {
+    measured[form] = measure_grid(form, scale.batched_extents, scale.batch, seconds);
   }
   return measured;
 }

@@ -3,15 +3,18 @@
 #include <map>
 
 #include "libexec/backends/backend.hpp"
+#include "libexec/calibration/measurement_scale.hpp"
 #include "libexec/executor/clocks.hpp"
 #include "libsim/hardware/measured_device.hpp"
 
 namespace stagecraft {
 
-/// Times products of every form on a grid of shapes, on random numbers; the median of several
-/// calls, by the stopwatch of `clock`.
+/// Times products of every form on a grid of shapes, on random numbers: the median of several
+/// calls, by the stopwatch of `clock`, or of several queues of them on a device that works behind
+/// its host.
 std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                           Precision precision,
+                                          MeasurementScale const& scale,
                                           VirtualClock const& clock);
 
 }  // namespace stagecraft

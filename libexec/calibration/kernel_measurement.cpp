@@ -1,9 +1,9 @@
 #include "libexec/calibration/kernel_measurement.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
+#include "libexec/calibration/measurement_scale.hpp"
 #include "libexec/calibration/sample_statistics.hpp"
 
 namespace stagecraft {
@@ -16,13 +16,7 @@ class NoPrices : public CommunicationPrices {
   MessageTime message(int /*from*/, int /*to*/) const override { return {}; }
 };
 
-struct Size {
-  std::int64_t hidden, heads, sequence, micro;
-};
-constexpr std::array sizes{Size{64, 4, 32, 1}, Size{128, 4, 128, 2}, Size{256, 8, 256, 2},
-                           Size{512, 8, 256, 4}};
-
-TrainingConfig model_of(Size const& size, Precision precision) {
+TrainingConfig model_of(MeasurementScale::Model const& size, Precision precision) {
   TrainingConfig config;
   ModelConfig& model = config.model;
   model.layers = 1;
@@ -39,9 +33,9 @@ TrainingConfig model_of(Size const& size, Precision precision) {
 }
 
 /// The models whose ops together are all kinds.
-std::vector<TrainingConfig> models(Precision precision) {
+std::vector<TrainingConfig> models(MeasurementScale const& scale, Precision precision) {
   std::vector<TrainingConfig> all;
-  for (Size const& size : sizes) {
+  for (MeasurementScale::Model const& size : scale.models) {
     TrainingConfig const gpt = model_of(size, precision);
     TrainingConfig llama = gpt;
     llama.model.norm = Norm::rmsnorm;
@@ -52,10 +46,12 @@ std::vector<TrainingConfig> models(Precision precision) {
     llama.model.biases = false;
     TrainingConfig flash = llama;
     flash.model.attention = Attention::flash;
-    flash.model.activation = Activation::geglu;
     TrainingConfig relu = gpt;
     relu.model.activation = Activation::relu;
-    all.insert(all.end(), {gpt, llama, flash, relu});
+    TrainingConfig geglu = llama;
+    geglu.model.activation = Activation::geglu;
+    all.insert(all.end(), {gpt, llama, relu, geglu});
+    if (scale.has_flash) all.push_back(flash);
   }
   return all;
 }
@@ -89,6 +85,36 @@ void take(Samples& samples, TrainingPlan const& plan, RankTrace const& trace) {
     if (kind == kinds.end() || !is_measured(kind->second)) continue;
     samples[kind->second][ops.bytes[row]].push_back(static_cast<double>(ops.duration[row]) * 1e-12);
   }
+}
+
+/// How much longer the smallest kernel takes on a device that is timed alone than among others.
+/// 0 where kernels are over when their call returns.
+double timing_overhead(ExecutionParts const& parts, Precision precision) {
+  constexpr int samples = 50;
+  constexpr std::size_t bytes = 16;
+  RankShare share;
+  share.shape.model.precision = precision;
+  auto const backend = parts.make_backend(share);
+  DeviceTimeline* const device = backend->timeline();
+  if (device == nullptr) return 0;
+  FlatRange const range{backend->allocate(bytes), gradient_type(precision), 1};
+  auto const seconds_of = [&](int kernels) {
+    device->restart(true);
+    auto const begin = device->mark();
+    for (int i = 0; i < kernels; ++i) backend->zero(range);
+    auto const end = device->mark();
+    device->synchronize();
+    return to_seconds(device->time_of(end) - device->time_of(begin));
+  };
+  seconds_of(1);
+  std::vector<double> alone;
+  std::vector<double> queued;
+  for (int i = 0; i < samples; ++i) {
+    alone.push_back(seconds_of(1));
+    queued.push_back(seconds_of(samples) / samples);
+  }
+  backend->deallocate(range.data, bytes);
+  return std::max(median(alone) - median(queued), 0.0);
 }
 
 }  // namespace
@@ -129,11 +155,12 @@ KernelCost fit_kernel(std::vector<KernelSample> const& samples) {
 }
 
 std::map<OpKind, KernelCost> measure_kernels(ExecutionParts const& parts, Precision precision) {
+  MeasurementScale const scale = measurement_scale(parts.device);
   NoPrices const no_prices;
   ExecutionParts priced = parts;
   priced.prices = &no_prices;
   Samples samples;
-  for (TrainingConfig const& config : models(precision)) {
+  for (TrainingConfig const& config : models(scale, precision)) {
     TrainingPlan const plan = make_plan(config);
     auto const tokens = synthetic_tokens(config.model.vocabulary, 1);
     priced.tokens = tokens.get();
@@ -145,11 +172,12 @@ std::map<OpKind, KernelCost> measure_kernels(ExecutionParts const& parts, Precis
       take(samples, plan, execute_on_threads(plan, priced, options).traces.front());
     }
   }
+  double const overhead = timing_overhead(parts, precision);
   std::map<OpKind, KernelCost> costs;
   for (auto const& [kind, by_bytes] : samples) {
     std::vector<KernelSample> medians;
     for (auto const& [bytes, times] : by_bytes) {
-      medians.push_back({static_cast<double>(bytes), median(times)});
+      medians.push_back({static_cast<double>(bytes), std::max(median(times) - overhead, 0.0)});
     }
     costs[kind] = fit_kernel(medians);
   }

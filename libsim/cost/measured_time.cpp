@@ -53,7 +53,9 @@ std::optional<Seconds> measured_time(MeasuredDevice const& measured,
   if (op.kind == OpKind::gemm) {
     auto const forms = measured.gemm.value.find(precision);
     if (forms == measured.gemm.value.end()) return std::nullopt;
-    auto const grid = forms->second.find(form_of(op.gemm));
+    GemmForm const form = form_of(op.gemm);
+    auto grid = forms->second.find(form);
+    if (grid == forms->second.end()) grid = forms->second.find(without_batch(form));
     if (grid == forms->second.end()) return std::nullopt;
     return Seconds{static_cast<double>(op.gemm.flops()) / rate_of(grid->second, op.gemm)};
   }

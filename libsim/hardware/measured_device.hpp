@@ -12,10 +12,13 @@
 namespace stagecraft {
 
 /// Which operand of a matrix product is stored transposed: the second one in a linear layer's
-/// forward (nt), none in its input gradient (nn), the first in its weight gradient (tn).
-enum class GemmForm : std::uint8_t { nt, nn, tn };
+/// forward (nt), none in its input gradient (nn), the first in its weight gradient (tn). Batched:
+/// many products in one kernel, together enough to fill the device.
+enum class GemmForm : std::uint8_t { nt, nn, tn, batched_nt, batched_nn, batched_tn };
 
 GemmForm form_of(GemmShape const& gemm);
+/// The form of one product of a batch.
+GemmForm without_batch(GemmForm form);
 
 /// Rates of matrix products C[m, n] = A B of depth k, on a grid of shapes.
 struct GemmGrid {

@@ -10,8 +10,13 @@ namespace stagecraft {
 
 template <>
 struct Words<GemmForm> {
-  static constexpr std::array<std::pair<GemmForm, std::string_view>, 3> all{
-      {{GemmForm::nt, "nt"}, {GemmForm::nn, "nn"}, {GemmForm::tn, "tn"}}};
+  static constexpr std::array<std::pair<GemmForm, std::string_view>, 6> all{
+      {{GemmForm::nt, "nt"},
+       {GemmForm::nn, "nn"},
+       {GemmForm::tn, "tn"},
+       {GemmForm::batched_nt, "batched_nt"},
+       {GemmForm::batched_nn, "batched_nn"},
+       {GemmForm::batched_tn, "batched_tn"}}};
 };
 
 namespace {
@@ -79,8 +84,23 @@ Json texts(std::vector<FlopsPerSecond> const& rates) {
 }  // namespace
 
 GemmForm form_of(GemmShape const& gemm) {
-  if (gemm.transpose_a) return GemmForm::tn;
-  return gemm.transpose_b ? GemmForm::nt : GemmForm::nn;
+  bool const is_batch = gemm.batch > 1;
+  if (gemm.transpose_a) return is_batch ? GemmForm::batched_tn : GemmForm::tn;
+  if (gemm.transpose_b) return is_batch ? GemmForm::batched_nt : GemmForm::nt;
+  return is_batch ? GemmForm::batched_nn : GemmForm::nn;
+}
+
+GemmForm without_batch(GemmForm form) {
+  switch (form) {
+    case GemmForm::batched_nt:
+      return GemmForm::nt;
+    case GemmForm::batched_nn:
+      return GemmForm::nn;
+    case GemmForm::batched_tn:
+      return GemmForm::tn;
+    default:
+      return form;
+  }
 }
 
 void read_value(ConfigNode const& node,

@@ -1,0 +1,181 @@
+#include "apps/stagecraft-exec/system_maker.hpp"
+
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <iostream>
+#include <sstream>
+
+#include "libexec/backends/cpu_backend.hpp"
+#include "libexec/backends/cuda_backend.hpp"
+#include "libexec/calibration/collective_measurement.hpp"
+#include "libexec/calibration/gemm_measurement.hpp"
+#include "libexec/calibration/kernel_measurement.hpp"
+#include "libexec/calibration/overlap_measurement.hpp"
+#include "libsim/model/model_words.hpp"
+#include "libsim/trace/program_version.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr int ranks_of_collectives = 2;
+constexpr int ranks_a_node = 1024;  ///< rank threads of one process all share its memory
+
+std::string today() {
+  std::time_t const now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::ostringstream text;
+  constexpr int first_year = 1900;
+  text << parts.tm_year + first_year << '-' << (parts.tm_mon < 9 ? "0" : "") << parts.tm_mon + 1
+       << '-' << (parts.tm_mday < 10 ? "0" : "") << parts.tm_mday;
+  return text.str();
+}
+
+template <typename Value>
+void set(Sourced<Value>& constant, Value value, std::string const& source) {
+  constant.value = value;
+  constant.source = source;
+  constant.fitted = "";
+}
+
+/// Says of a constant of another system that this one only supposes it.
+template <typename Value>
+void assume(Sourced<Value>& constant, std::string const& system) {
+  constant.source = "assumed to be as in " + system + ": " + constant.source;
+}
+
+std::unique_ptr<Backend> backend_for(DeviceChoice const& device, Precision precision) {
+  RankShare share;
+  share.shape.model.precision = precision;
+  return device.parts().make_backend(share);
+}
+
+}  // namespace
+
+SystemMaker::SystemMaker(DeviceChoice const& device) : device_{device} {
+  start(device);
+  set(system_.accelerator.multiprocessors, 1, "by definition: kernels are measured as a whole");
+  struct sysinfo facts {};
+  ::sysinfo(&facts);
+  set(system_.accelerator.memory, Bytes{static_cast<std::int64_t>(facts.totalram) * facts.mem_unit},
+      "sysinfo(2)");
+  set(system_.node.accelerators, ranks_a_node, "rank threads of one process share its memory");
+  set_neutral_constants();
+}
+
+SystemMaker::SystemMaker(DeviceChoice const& device, System const& like)
+    : device_{device}, system_{like} {
+  start(device);
+  CudaDevice const facts = find_cuda_devices().devices.at(static_cast<std::size_t>(device.ordinal));
+  set(system_.accelerator.multiprocessors, facts.multiprocessors, "cudaGetDeviceProperties");
+  set(system_.accelerator.memory, facts.memory, "cudaGetDeviceProperties");
+  set(system_.accelerator.bandwidth, BytesPerSecond{1}, source_);
+  Node& node = system_.node;
+  assume(node.accelerators, like.name);
+  for (Sourced<CollectiveCost>* const cost :
+       {&node.all_reduce, &node.all_gather, &node.reduce_scatter, &node.p2p}) {
+    assume(*cost, like.name);
+  }
+  assume(system_.network.bandwidth, like.name);
+  assume(system_.network.efficiency, like.name);
+  assume(system_.network.latency, like.name);
+  Calibration& calibration = system_.calibration;
+  for (Sourced<double>* const fraction :
+       {&calibration.gemm_efficiency, &calibration.gemm_small_tile,
+        &calibration.flash_forward_efficiency, &calibration.flash_backward_efficiency,
+        &calibration.stream_efficiency, &calibration.dropout_efficiency,
+        &calibration.network_slowdown}) {
+    assume(*fraction, like.name);
+  }
+  for (Sourced<Seconds>* const time :
+       {&calibration.gemm_tile_prologue, &calibration.kernel_launch,
+        &calibration.p2p_synchronisation, &calibration.iteration_overhead}) {
+    assume(*time, like.name);
+  }
+}
+
+void SystemMaker::start(DeviceChoice const& device) {
+  source_ = "stagecraft-exec calibrate " + std::string{program_version()} + " on " + device.name;
+  if (device.kind == DeviceKind::cpu) {
+    source_ += ", " + std::to_string(device.cpu.threads) + " of them a rank";
+  }
+  source_ += ", " + today();
+  system_.name = "this machine";
+  system_.validated = false;
+  system_.accelerator.name = device.name;
+  MeasuredDevice& measured = system_.measured.emplace();
+  measured.gemm.source = source_;
+  measured.kernels.source = source_;
+}
+
+void SystemMaker::measure(Precision precision) {
+  std::cerr << word_of(precision) << ": matrix products\n";
+  auto const backend = backend_for(device_, precision);
+  auto forms = measure_gemm(*backend, precision, measurement_scale(device_.kind),
+                            VirtualClock{device_.cpu.threads == 1});
+  double best = 1;
+  for (auto const& [form, grid] : forms) {
+    for (FlopsPerSecond const rate : grid.rates) best = std::max(best, rate.value);
+  }
+  system_.accelerator.peak.value[precision] = {best};
+  system_.accelerator.peak.source = "fastest product of the grid below; " + source_;
+  system_.measured->gemm.value[precision] = std::move(forms);
+  std::cerr << word_of(precision) << ": other kernels\n";
+  system_.measured->kernels.value[precision] = measure_kernels(device_.parts(), precision);
+  Bytes& workspace = system_.calibration.workspace.value;
+  workspace = std::max(workspace, backend->workspace());
+  system_.calibration.workspace.source = "declared by the kernels";
+  double const add = system_.measured->kernels.value[precision].at(OpKind::add).bandwidth.value;
+  system_.accelerator.bandwidth.value.value =
+      std::max(system_.accelerator.bandwidth.value.value, add);
+  system_.accelerator.bandwidth.source = "adding two tensors; " + source_;
+}
+
+void SystemMaker::measure_communication() {
+  if (device_.kind == DeviceKind::cuda) {
+    std::cerr << "matrix products beside a copy\n";
+    constexpr Precision precision = Precision::bf16;
+    auto const backend = backend_for(device_, precision);
+    set(system_.calibration.overlap_slowdown, measure_overlap_slowdown(*backend, precision),
+        "bf16 products beside copies within the device; " + source_);
+    return;
+  }
+  std::cerr << "collectives between threads\n";
+  auto const collective = [&](Sourced<CollectiveCost>& cost, OpKind kind) {
+    set(cost, measure_thread_collective(kind, ranks_of_collectives), source_);
+  };
+  collective(system_.node.all_reduce, OpKind::all_reduce);
+  collective(system_.node.all_gather, OpKind::all_gather);
+  collective(system_.node.reduce_scatter, OpKind::reduce_scatter);
+  set(system_.node.p2p, measure_thread_message(), source_);
+}
+
+/// What measured kernels make unnecessary, or what a single machine does not have.
+void SystemMaker::set_neutral_constants() {
+  std::string const unused = "neutral: kernels are measured as a whole";
+  Calibration& calibration = system_.calibration;
+  for (Sourced<double>* const efficiency :
+       {&calibration.gemm_efficiency, &calibration.gemm_small_tile,
+        &calibration.flash_forward_efficiency, &calibration.flash_backward_efficiency,
+        &calibration.stream_efficiency, &calibration.dropout_efficiency}) {
+    set(*efficiency, 1.0, unused);
+  }
+  for (Sourced<double>* const slowdown :
+       {&calibration.overlap_slowdown, &calibration.network_slowdown}) {
+    set(*slowdown, 0.0, "the virtual clock lends the machine to one rank at a time");
+  }
+  for (Sourced<Seconds>* const time :
+       {&calibration.gemm_tile_prologue, &calibration.kernel_launch,
+        &calibration.p2p_synchronisation, &calibration.iteration_overhead}) {
+    set(*time, Seconds{0}, unused);
+  }
+  set(calibration.workspace, Bytes{0}, "declared by the kernels");
+  set(system_.network.bandwidth, BytesPerSecond{1e9}, "no network: one machine");
+  set(system_.network.efficiency, 1.0, "no network: one machine");
+  set(system_.network.latency, Seconds{0}, "no network: one machine");
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,12 @@
+#include "libexec/calibration/overlap_measurement.hpp"
+#include "libexec/kernels/cuda/device_error.hpp"
+
+// What a build without CUDA has instead of it.
+
+namespace stagecraft {
+
+double measure_overlap_slowdown(Backend& /*backend*/, Precision /*precision*/) {
+  throw DeviceError{"built without CUDA"};
+}
+
+}  // namespace stagecraft
