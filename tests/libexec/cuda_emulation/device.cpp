@@ -1,0 +1,201 @@
+#include "tests/libexec/cuda_emulation/device.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "tests/libexec/cuda_emulation/emulation.hpp"
+
+namespace stagecraft::emulation {
+namespace {
+
+constexpr std::uint64_t default_seed = 1;
+constexpr int processors = 4;
+constexpr std::size_t shared_bytes = 48 << 10;
+
+std::uint64_t from_environment(char const* name, std::uint64_t otherwise) {
+  char const* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::stoull(text);
+}
+
+thread_local int current_device = 0;
+thread_local cudaError_t last_error = cudaSuccess;
+thread_local cudaError_t explained_error = cudaSuccess;
+thread_local std::string explanation;
+
+struct ErrorText {
+  cudaError_t error;
+  char const* name;
+  char const* text;
+};
+constexpr ErrorText error_texts[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
+     "invalid configuration argument"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
+    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress",
+     "an illegal memory access was encountered"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
+};
+
+ErrorText const& text_of(cudaError_t error) {
+  return *std::find_if(std::begin(error_texts), std::end(error_texts),
+                       [&](ErrorText const& entry) { return entry.error == error; });
+}
+
+void require_device(Device const& device, int number) {
+  if (number < 0 || number >= device.count) {
+    throw Failure{cudaErrorInvalidDevice, "device " + std::to_string(number) + " of " +
+                                              std::to_string(device.count)};
+  }
+}
+
+}  // namespace
+
+Device::Device()
+    : count{static_cast<int>(from_environment("STAGECRAFT_EMULATED_DEVICES", 1))},
+      order{from_environment("STAGECRAFT_EMULATION_SEED", default_seed)} {}
+
+Device& Device::get() {
+  static Device device;
+  return device;
+}
+
+cudaError_t Device::remember(Failure const& failure) {
+  explained_error = failure.code();
+  explanation = std::string{text_of(failure.code()).text} + ": " + failure.what();
+  // No error, says NVIDIA.
+  if (failure.code() != cudaErrorNotReady) last_error = failure.code();
+  return failure.code();
+}
+
+void set_seed(std::uint64_t seed) {
+  Device::get().configure([&](Device& device) { device.order = RandomOrder{seed}; });
+}
+
+void set_device_count(int count) {
+  Device::get().configure([&](Device& device) { device.count = count; });
+}
+
+void set_memory_capacity(std::size_t bytes) {
+  Device::get().configure([&](Device& device) { device.memory.set_capacity(bytes); });
+}
+
+std::size_t memory_in_use() {
+  return Device::get().configure([](Device& device) { return device.memory.used(); });
+}
+
+void repair() {
+  last_error = cudaSuccess;
+  Device::get().configure([](Device& device) { device.broken.reset(); });
+}
+
+}  // namespace stagecraft::emulation
+
+using stagecraft::emulation::Device;
+using stagecraft::emulation::Failure;
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  return Device::get().call([&](Device& device) { *count = device.count; });
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  return Device::get().call([&](Device&) { *device = stagecraft::emulation::current_device; });
+}
+
+cudaError_t cudaSetDevice(int device) {
+  return Device::get().call([&](Device& all) {
+    stagecraft::emulation::require_device(all, device);
+    stagecraft::emulation::current_device = device;
+  });
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  using namespace stagecraft::emulation;
+  return Device::get().call([&](Device& all) {
+    require_device(all, device);
+    *properties = {"CUDA emulation",
+                   all.memory.capacity(),
+                   shared_bytes,
+                   32,
+                   1024,
+                   {1024, 1024, 64},
+                   {2147483647, 65535, 65535},
+                   9,
+                   0,
+                   processors,
+                   1 << 20,
+                   device,
+                   0,
+                   0};
+  });
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  cudaDeviceProp properties{};
+  if (cudaError_t const status = cudaGetDeviceProperties(&properties, device)) return status;
+  return Device::get().call([&](Device&) {
+    switch (attribute) {
+      case cudaDevAttrMaxThreadsPerBlock:
+        *value = properties.maxThreadsPerBlock;
+        return;
+      case cudaDevAttrMaxSharedMemoryPerBlock:
+        *value = static_cast<int>(properties.sharedMemPerBlock);
+        return;
+      case cudaDevAttrWarpSize:
+        *value = properties.warpSize;
+        return;
+      case cudaDevAttrMultiProcessorCount:
+        *value = properties.multiProcessorCount;
+        return;
+      case cudaDevAttrL2CacheSize:
+        *value = properties.l2CacheSize;
+        return;
+      case cudaDevAttrComputeCapabilityMajor:
+        *value = properties.major;
+        return;
+      case cudaDevAttrComputeCapabilityMinor:
+        *value = properties.minor;
+        return;
+    }
+    throw Failure{cudaErrorInvalidValue, "no such attribute is emulated"};
+  });
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  // A machine without a driver has version 0 of it.
+  *version = Device::get().configure([](Device& device) { return device.count; }) > 0
+                 ? CUDART_VERSION
+                 : 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+char const* cudaGetErrorName(cudaError_t error) {
+  return stagecraft::emulation::text_of(error).name;
+}
+
+char const* cudaGetErrorString(cudaError_t error) {
+  using namespace stagecraft::emulation;
+  bool const is_explained = error != cudaSuccess && error == explained_error;
+  return is_explained ? explanation.c_str() : text_of(error).text;
+}
+
+cudaError_t cudaGetLastError() {
+  return std::exchange(stagecraft::emulation::last_error, cudaSuccess);
+}
+
+cudaError_t cudaPeekAtLastError() { return stagecraft::emulation::last_error; }

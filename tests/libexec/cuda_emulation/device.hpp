@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "tests/libexec/cuda_emulation/device_memory.hpp"
+#include "tests/libexec/cuda_emulation/failure.hpp"
+#include "tests/libexec/cuda_emulation/random_order.hpp"
+#include "tests/libexec/cuda_emulation/schedule.hpp"
+#include "tests/libexec/cuda_emulation/thread_block.hpp"
+
+namespace stagecraft::emulation {
+
+/// All that the emulation knows, behind one lock: calls of all threads come one after another.
+class Device {
+ public:
+  /// The process's.
+  static Device& get();
+
+  /// Runs the body of a runtime function: turns Failure into what the function returns, and that into
+  /// the thread's last error. After a kernel's failure every call fails as it did, as on a device.
+  template <typename Body>
+  cudaError_t call(Body const& body) {
+    return guard([&] {
+      if (broken) throw Failure{*broken};
+      body(*this);
+    });
+  }
+
+  /// The same for what gives something back: a broken device lets go, too.
+  template <typename Body>
+  cudaError_t release(Body const& body) {
+    return guard([&] {
+      body(*this);
+      if (broken) throw Failure{*broken};
+    });
+  }
+
+  /// What changes settings waits for calls that are under way.
+  template <typename Body>
+  auto configure(Body const& body) {
+    std::lock_guard const lock{mutex_};
+    return body(*this);
+  }
+
+  int count;
+  std::optional<Failure> broken;
+  RandomOrder order;
+  DeviceMemory memory;
+  Schedule schedule{order};
+  BlockRunner blocks;
+
+ private:
+  Device();
+  template <typename Body>
+  cudaError_t guard(Body const& body) {
+    std::lock_guard const lock{mutex_};
+    try {
+      if (count < 1) throw Failure{cudaErrorInsufficientDriver, "no device is emulated"};
+      try {
+        body();
+      } catch (KernelFailure const& failure) {
+        broken.emplace(cudaErrorLaunchFailure, failure.what());
+        schedule.abandon();
+        throw Failure{*broken};
+      }
+      return cudaSuccess;
+    } catch (Failure const& failure) {
+      return remember(failure);
+    }
+  }
+
+  static cudaError_t remember(Failure const& failure);
+
+  std::mutex mutex_;
+};
+
+}  // namespace stagecraft::emulation

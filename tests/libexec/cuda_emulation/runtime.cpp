@@ -1,0 +1,333 @@
+// Streams, events, memory, launches: what the runtime's functions check, and what they enqueue.
+#include <cuda_runtime.h>
+
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "tests/libexec/cuda_emulation/device.hpp"
+
+namespace stagecraft::emulation {
+namespace {
+
+// Virtual time.
+constexpr double start_seconds = 1e-6;
+constexpr double seconds_per_byte = 1e-12;
+constexpr double seconds_per_thread = 1e-9;
+double seconds_of(std::size_t bytes) {
+  return start_seconds + static_cast<double>(bytes) * seconds_per_byte;
+}
+
+void require_destination(Device const& device, void const* memory, std::size_t bytes) {
+  if (!device.memory.contains(memory, bytes, MemoryKind::device)) {
+    throw Failure{cudaErrorInvalidValue, "no device memory of " + std::to_string(bytes) + " bytes"};
+  }
+}
+
+/// A side of a copy that is, or is not, on the device.
+void require_side(Device const& device, void const* memory, std::size_t bytes, bool on_device) {
+  if (on_device) return require_destination(device, memory, bytes);
+  if (memory == nullptr || device.memory.contains(memory, 0, MemoryKind::device)) {
+    throw Failure{cudaErrorInvalidValue, "a copy's host side is no host memory"};
+  }
+  if (device.memory.contains(memory, 0) && !device.memory.contains(memory, bytes)) {
+    throw Failure{cudaErrorInvalidValue, "a copy leaves its host allocation"};
+  }
+}
+
+void require_copy(Device const& device,
+                  void const* to,
+                  void const* from,
+                  std::size_t bytes,
+                  cudaMemcpyKind kind) {
+  if (kind == cudaMemcpyDefault) {
+    require_side(device, to, bytes, device.memory.contains(to, 0, MemoryKind::device));
+    require_side(device, from, bytes, device.memory.contains(from, 0, MemoryKind::device));
+    return;
+  }
+  require_side(device, to, bytes,
+               kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice);
+  require_side(device, from, bytes,
+               kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice);
+}
+
+void* allocate(Device& device, std::size_t bytes, MemoryKind kind) {
+  if (bytes == 0) return nullptr;
+  void* const memory = device.memory.allocate(bytes, kind);
+  if (memory == nullptr) {
+    throw Failure{cudaErrorMemoryAllocation,
+                  std::to_string(bytes) + " bytes do not fit beside " +
+                      std::to_string(device.memory.used()) + " of " +
+                      std::to_string(device.memory.capacity())};
+  }
+  return memory;
+}
+
+/// "kernel(float*, long int)" from how the compiler names cudaLaunchKernelEx.
+std::string kernel_name(std::string_view signature) {
+  constexpr std::string_view begin = "ExpTypes = {";
+  auto const from = signature.find(begin);
+  auto const to = signature.find("}; ActTypes");
+  if (from == std::string_view::npos || to == std::string_view::npos) return "kernel";
+  return "kernel(" + std::string{signature.substr(from + begin.size(), to - from - begin.size())} +
+         ")";
+}
+
+void require_launch(cudaLaunchConfig_t const& config, std::string const& kernel) {
+  auto const refuse = [&](std::string const& why) {
+    throw Failure{cudaErrorInvalidConfiguration, kernel + ": " + why};
+  };
+  dim3 const& block = config.blockDim;
+  dim3 const& grid = config.gridDim;
+  unsigned long long const threads = 1ULL * block.x * block.y * block.z;
+  if (threads < 1 || threads > 1024 || block.x > 1024 || block.y > 1024 || block.z > 64) {
+    refuse("found " + std::to_string(threads) + " threads a block; accepted: 1 to 1024");
+  }
+  if (grid.x < 1 || grid.x > 0x7FFFFFFFU || grid.y < 1 || grid.y > 65535 || grid.z < 1 ||
+      grid.z > 65535) {
+    refuse("found a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
+           std::to_string(grid.z) + " blocks; accepted: 1 to 2147483647 x 65535 x 65535");
+  }
+  if (config.dynamicSmemBytes != 0 || config.numAttrs != 0) {
+    refuse("dynamic shared memory and launch attributes are not emulated");
+  }
+}
+
+}  // namespace
+
+cudaError_t enqueue_kernel(cudaLaunchConfig_t const& config,
+                           char const* signature,
+                           Pointers const& pointers,
+                           std::function<void()> thread) {
+  return Device::get().call([&](Device& device) {
+    CUstream_st& stream = device.schedule.stream(config.stream);
+    Launch launch{kernel_name(signature), config.gridDim, config.blockDim, std::move(thread)};
+    require_launch(config, launch.kernel);
+    for (void const* const pointer : pointers) {
+      if (pointer == nullptr || device.memory.contains(pointer, 0)) continue;
+      throw Failure{cudaErrorIllegalAddress,
+                    launch.kernel + ": an argument points to no memory of the device"};
+    }
+    double const threads = 1. * config.gridDim.x * config.gridDim.y * config.gridDim.z *
+                           config.blockDim.x * config.blockDim.y * config.blockDim.z;
+    device.schedule.enqueue(stream, start_seconds + threads * seconds_per_thread,
+                            [&device, launch] { device.blocks.run(launch, device.order); });
+  });
+}
+
+}  // namespace stagecraft::emulation
+
+using namespace stagecraft::emulation;
+
+cudaError_t cudaDeviceSynchronize() {
+  return Device::get().call([](Device& device) { device.schedule.run_all(); });
+}
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  return Device::get().call(
+      [&](Device& device) { *memory = allocate(device, bytes, MemoryKind::device); });
+}
+
+cudaError_t cudaFree(void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  // Waits for all that may still use it. Its status comes again.
+  cudaDeviceSynchronize();
+  return Device::get().release(
+      [&](Device& device) { device.memory.free(memory, MemoryKind::device); });
+}
+
+cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t stream) {
+  return Device::get().call([&](Device& device) {
+    CUstream_st& on = device.schedule.stream(stream);
+    *memory = allocate(device, bytes, MemoryKind::device);
+    device.schedule.enqueue(on, start_seconds, {});
+  });
+}
+
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
+  return Device::get().call([&](Device& device) {
+    CUstream_st& on = device.schedule.stream(stream);
+    if (memory == nullptr) return;
+    require_destination(device, memory, 0);
+    device.schedule.enqueue(on, start_seconds, [&device, memory] {
+      device.memory.free(memory, MemoryKind::device);
+    });
+  });
+}
+
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
+  return Device::get().call([&](Device& device) {
+    if ((flags & ~cudaHostAllocPortable) != 0) {
+      throw Failure{cudaErrorInvalidValue, "flags that are not emulated"};
+    }
+    *memory = allocate(device, bytes, MemoryKind::host);
+  });
+}
+
+cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+  return cudaHostAlloc(memory, bytes, cudaHostAllocDefault);
+}
+
+cudaError_t cudaFreeHost(void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  cudaDeviceSynchronize();
+  return Device::get().release(
+      [&](Device& device) { device.memory.free(memory, MemoryKind::host); });
+}
+
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  return Device::get().call([&](Device& device) {
+    *total = device.memory.capacity();
+    *free = device.memory.capacity() - device.memory.used();
+  });
+}
+
+cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
+  return Device::get().call([&](Device& device) {
+    if (bytes == 0) return;
+    require_copy(device, to, from, bytes, kind);
+    device.schedule.run_blocking_streams();
+    std::memmove(to, from, bytes);
+  });
+}
+
+cudaError_t cudaMemcpyAsync(
+    void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  return Device::get().call([&](Device& device) {
+    CUstream_st& on = device.schedule.stream(stream);
+    if (bytes == 0) return;
+    require_copy(device, to, from, bytes, kind);
+    device.schedule.enqueue(on, seconds_of(bytes), [=] { std::memmove(to, from, bytes); });
+  });
+}
+
+cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
+  return Device::get().call([&](Device& device) {
+    if (bytes == 0) return;
+    require_destination(device, memory, bytes);
+    device.schedule.run_blocking_streams();
+    std::memset(memory, value, bytes);
+  });
+}
+
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
+  return Device::get().call([&](Device& device) {
+    CUstream_st& on = device.schedule.stream(stream);
+    if (bytes == 0) return;
+    require_destination(device, memory, bytes);
+    device.schedule.enqueue(on, seconds_of(bytes), [=] { std::memset(memory, value, bytes); });
+  });
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return Device::get().call([&](Device& device) {
+    if ((flags & ~cudaStreamNonBlocking) != 0) throw Failure{cudaErrorInvalidValue, "stream flags"};
+    *stream = device.schedule.create_stream(flags);
+  });
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  return Device::get().call([&](Device&) {
+    *least = 0;
+    *greatest = -5;  // as devices of compute capability 8.0 and 9.0 say
+  });
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return Device::get().release([&](Device& device) {
+    device.schedule.stream(stream);
+    device.schedule.destroy(stream);
+  });
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return Device::get().call([&](Device& device) {
+    CUstream_st& waited = device.schedule.stream(stream);
+    device.schedule.run_until([&] { return waited.work.empty(); });
+    device.schedule.host_waited_until(waited.now);
+  });
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return Device::get().call([&](Device& device) {
+    CUstream_st& asked = device.schedule.stream(stream);
+    device.schedule.run_some();
+    if (!asked.work.empty()) throw Failure{cudaErrorNotReady, "the stream has work left"};
+    device.schedule.host_waited_until(asked.now);
+  });
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  return Device::get().call([&](Device& device) {
+    CUstream_st& waiting = device.schedule.stream(stream);
+    CUevent_st const& awaited = device.schedule.event(event);
+    if (flags != cudaEventWaitDefault) throw Failure{cudaErrorInvalidValue, "wait flags"};
+    device.schedule.wait(waiting, awaited);
+  });
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  return Device::get().call([&](Device& device) {
+    if ((flags & ~(cudaEventBlockingSync | cudaEventDisableTiming)) != 0) {
+      throw Failure{cudaErrorInvalidValue, "event flags"};
+    }
+    *event = device.schedule.create_event(flags);
+  });
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return Device::get().release([&](Device& device) { device.schedule.destroy(event); });
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return Device::get().call([&](Device& device) {
+    CUstream_st& on = device.schedule.stream(stream);
+    device.schedule.record(on, device.schedule.event(event));
+  });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return Device::get().call([&](Device& device) {
+    auto const record = device.schedule.event(event).last_record;
+    if (record == nullptr) return;
+    device.schedule.run_until([&] { return record->is_reached; });
+    device.schedule.host_waited_until(record->seconds);
+  });
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return Device::get().call([&](Device& device) {
+    auto const record = device.schedule.event(event).last_record;
+    if (record == nullptr) return;
+    device.schedule.run_some();
+    if (!record->is_reached) throw Failure{cudaErrorNotReady, "the event is not reached"};
+    device.schedule.host_waited_until(record->seconds);
+  });
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  return Device::get().call([&](Device& device) {
+    CUevent_st const& first = device.schedule.event(start);
+    CUevent_st const& last = device.schedule.event(end);
+    if (((first.flags | last.flags) & cudaEventDisableTiming) != 0 ||
+        first.last_record == nullptr || last.last_record == nullptr) {
+      throw Failure{cudaErrorInvalidResourceHandle, "an event has no time, or was not recorded"};
+    }
+    if (!first.last_record->is_reached || !last.last_record->is_reached) {
+      throw Failure{cudaErrorNotReady, "an event is not reached"};
+    }
+    *milliseconds = static_cast<float>((last.last_record->seconds - first.last_record->seconds) * 1e3);
+  });
+}
