@@ -13,11 +13,11 @@ constexpr std::uint32_t stream = 0x50105010U;  ///< apart from parameters, masks
 
 }  // namespace
 
-RandomNumbers::RandomNumbers(ElementType type, std::uint32_t seed) {
+RandomNumbers::RandomNumbers(ElementType type, std::uint32_t seed, double scale) {
   std::vector<double> numbers(drawn);
   for (std::size_t i = 0; i < drawn; ++i) {
     PhiloxBlock const words = philox({{static_cast<std::uint32_t>(i), 0, 0, 0}}, seed, stream);
-    numbers[i] = words.word[0] * 0x1p-32 - 0.5;
+    numbers[i] = (words.word[0] * 0x1p-32 - 0.5) * scale;
   }
   bytes_ = encode(numbers, type);
 }

@@ -9,11 +9,11 @@
 
 namespace stagecraft {
 
-/// Uniform random numbers in [-1/2, 1/2), by counter; what is measured is never measured on zeros,
-/// which make devices faster than a model does.
+/// Uniform random numbers in [-1/2, 1/2) times a scale, by counter; what is measured is never
+/// measured on zeros, which make devices faster than a model does.
 class RandomNumbers {
  public:
-  RandomNumbers(ElementType type, std::uint32_t seed);
+  RandomNumbers(ElementType type, std::uint32_t seed, double scale = 1);
 
   /// Fills memory of the device; what is longer than 65,536 numbers repeats them.
   void write(Backend& backend, void* device, std::size_t bytes) const;

@@ -68,7 +68,7 @@ class MeasuredLayer::Rank {
         blocks_{context_, parameters_},
         numbers_{activation_type(plan_.config.model.precision), 1} {
     if (DeviceTimeline* const timeline = backend_->timeline()) rank_clock_.follow(*timeline);
-    start_parameters(context_, parameters_);
+    fill_parameters(context_, parameters_);
   }
 
   Times run() {

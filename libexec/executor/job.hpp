@@ -40,6 +40,7 @@ struct Execution {
 
 struct ExecutionOptions {
   int steps = 1;
+  bool values_matter = true;            ///< else parameters start as any numbers, which is quicker
   bool is_virtual = false;              ///< the virtual clock instead of the wall clock
   int kernel_threads = 1;               ///< of each rank, as its backend has them
   std::optional<Bytes> memory_limit{};  ///< of each rank

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libexec/backends/random_numbers.hpp"
 #include "libexec/kernels/philox.hpp"
 
 namespace stagecraft {
@@ -83,6 +84,17 @@ void start_parameters(RankContext const& context, ParameterStore& store) {
   for (PlacedParameter const& placed : store.layout()) {
     store.set(context.backend, placed, values_of(context, placed));
   }
+}
+
+void fill_parameters(RankContext const& context, ParameterStore& store) {
+  // Uniform numbers of this width have the deviation that parameters start with.
+  double const width = 2 * std::sqrt(3.0) * context.plan.config.training.init_std;
+  auto const fill = [&](FlatRange const& range) {
+    RandomNumbers{range.type, stream, width}.write(context.backend, range.data, range.bytes());
+  };
+  fill(store.weights());
+  if (!store.has_master()) return;
+  for (auto const& run : store.owned()) fill(store.master(run));
 }
 
 }  // namespace stagecraft

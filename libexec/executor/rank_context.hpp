@@ -47,6 +47,7 @@ struct RankContext {
   CommunicationPrices const* prices = nullptr;  ///< where time is virtual
   ExecutionRecorder* recorder = nullptr;        ///< where this iteration is traced
   OpObserver const* on_op = nullptr;            ///< where somebody watches
+  bool values_matter = true;                    ///< else parameters start as any numbers
 
   SimTime price_of(Op const& op) const {
     return prices == nullptr ? SimTime{0} : prices->collective(op);

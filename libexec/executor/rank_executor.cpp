@@ -22,7 +22,8 @@ RankExecutor::RankExecutor(RankContext const& context)
       parameters_{context},
       blocks_{context, parameters_},
       steps_{context, parameters_} {
-  start_parameters(context, parameters_);
+  context.values_matter ? start_parameters(context, parameters_)
+                        : fill_parameters(context, parameters_);
 }
 
 void RankExecutor::run_iteration() {

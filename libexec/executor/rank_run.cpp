@@ -83,7 +83,8 @@ class RankRun {
                  .tokens = *parts.tokens,
                  .state = state_,
                  .prices = clock.is_virtual() ? parts.prices : nullptr,
-                 .on_op = options.on_op ? &options.on_op : nullptr},
+                 .on_op = options.on_op ? &options.on_op : nullptr,
+                 .values_matter = options.values_matter},
         executor_{context_} {
     if (DeviceTimeline* const timeline = backend_->timeline()) clock.follow(*timeline);
   }

@@ -23,6 +23,7 @@ Execution execute_solo(TrainingPlan const& plan,
   own.make_backend = [&backend](RankShare const&) { return std::move(backend); };
   ExecutionOptions alone = options;
   alone.is_virtual = true;
+  alone.values_matter = false;
   alone.reporting_rank = rank;
   RankClock rank_clock{clock};
   RankOutcome outcome =

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "libexec/backends/cpu_backend.hpp"
+#include "libexec/backends/cuda_backend.hpp"
 #include "libexec/backends/number_codec.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 
@@ -115,10 +116,15 @@ Execution execute(TrainingConfig const& config, SmallRun const& run) {
   TrainingPlan const plan = make_plan(completed(config));
   auto const synthetic = synthetic_tokens(config.model.vocabulary, 7);
   CpuKernelOptions const kernels{.gemm = run.gemm, .threads = run.threads};
-  ExecutionParts const parts{
-      .make_backend = [&](RankShare const& share) { return make_cpu_backend(share, kernels); },
-      .tokens = run.tokens != nullptr ? run.tokens : synthetic.get(),
-      .prices = run.prices};
+  ExecutionParts const parts{.make_backend =
+                                 [&](RankShare const& share) {
+                                   return run.device == DeviceKind::cuda
+                                              ? make_cuda_backend(share, 0)
+                                              : make_cpu_backend(share, kernels);
+                                 },
+                             .device = run.device,
+                             .tokens = run.tokens != nullptr ? run.tokens : synthetic.get(),
+                             .prices = run.prices};
   return execute_on_threads(plan, parts, run.options);
 }
 

@@ -26,6 +26,7 @@ struct SmallRun {
   int threads = 1;
   TokenSource const* tokens = nullptr;  ///< default: synthetic
   CommunicationPrices const* prices = nullptr;
+  DeviceKind device = DeviceKind::cpu;
 };
 
 Execution execute(TrainingConfig const& config, SmallRun const& run = {});

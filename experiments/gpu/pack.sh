@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Builds what experiments/gpu/run.sh runs, and puts it with the libraries that a bare machine lacks into
+# one folder: needs nvcc and this project's Debian packages, but no GPU.
+#
+# usage: experiments/gpu/pack.sh [FOLDER]     (default: build/gpu-bundle)
+#
+# Architectures: CUDA_ARCHITECTURES, by default 90 (Hopper).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+bundle=${1:-build/gpu-bundle}
+experiments/packages.sh build test
+
+cmake -G Ninja -B build/gpu -DCMAKE_BUILD_TYPE=Release -DWITH_CUDA=ON -DWITH_MPI=OFF \
+  -DCMAKE_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90}" >build/gpu-configure.log ||
+  { cat build/gpu-configure.log && exit 1; }
+cmake --build build/gpu --target stagecraft stagecraft-exec gpu_tests
+
+rm -rf "$bundle"
+mkdir -p "$bundle/bin" "$bundle/lib"
+programs=(build/gpu/apps/stagecraft/stagecraft build/gpu/apps/stagecraft-exec/stagecraft-exec)
+while IFS= read -r test; do programs+=("$test"); done < <(find build/gpu/tests -name '*_on_device' -type f -executable)
+install -s "${programs[@]}" "$bundle/bin"
+
+# What every Linux has, and what comes with the driver and the toolkit, stays out.
+skipped='linux-vdso|ld-linux|/libc\.so|/libm\.so|/libdl\.so|/libpthread\.so|/librt\.so|libcuda|libcublas|libnccl|libnvrtc'
+ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -Ev "$skipped" |
+  while IFS= read -r library; do install -s "$library" "$bundle/lib"; done
+
+cp -r configs "$bundle/"
+git rev-parse HEAD >"$bundle/commit"
+du -sh "$bundle"

@@ -1,0 +1,15 @@
+"""How much of an iteration shows a stage at its fullest: reads `stagecraft simulate --json` from standard
+input, prints the number of stages and a global batch.
+
+A stage is at its fullest after its warm-up, which takes as many microbatches as there are stages; interleaved
+schedules take them in groups of that many. A few more show its steady state.
+"""
+
+import json
+import sys
+
+config = json.load(sys.stdin)["config"]
+parallel, batch = config["parallel"], config["batch"]
+stages = parallel["pipeline"]
+microbatches = 2 * stages if parallel.get("interleave", 1) > 1 else stages + 4
+print(stages, microbatches * batch["micro"] * parallel.get("data", 1))

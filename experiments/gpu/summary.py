@@ -1,0 +1,95 @@
+"""Says what experiments/gpu/run.sh measured.
+
+usage: summary.py FOLDER
+"""
+
+import json
+import pathlib
+import re
+import statistics
+import sys
+
+CASES = {"baseline": "none", "selective_sequence": "selective", "full": "full"}
+
+
+def load(path):
+    """The JSON of a file, or None where the step did not get that far."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def say_facts(out):
+    facts = out / "facts.txt"
+    if facts.exists():
+        print("\n".join(facts.read_text().splitlines()[:3]))
+    for path in sorted(out.glob("test_*.txt")):
+        lines = [line for line in path.read_text().splitlines() if line.strip("= ")]
+        print(f"{path.stem}: {lines[-1] if lines else 'no output'}")
+    for path in sorted(out.glob("sanitizer-*.txt")):
+        found = re.findall(r"ERROR SUMMARY.*|RACECHECK SUMMARY.*", path.read_text())
+        print(f"{path.stem}: {found[-1] if found else 'no summary'}")
+
+
+def say_layer(out):
+    """The layer shard of 22B beside PyTorch's, both without communication."""
+    runs = [run for run in (load(out / "layer-22b-before.json"), load(out / "layer-22b-after.json")) if run]
+    if not runs:
+        return
+    print(f"\n22B layer shard, t = 8, on {runs[0]['device']}: ms forward, backward (recompute included)")
+    for row in runs[0]["rows"]:
+        same = [r for run in runs for r in run["rows"] if r["case"] == row["case"]]
+        forward, backward = (1e3 * statistics.mean(r[key] for r in same) for key in ("forward_seconds", "backward_seconds"))
+        predicted = 1e3 * (row["predicted_forward_seconds"] + row["predicted_backward_seconds"])
+        print(f"  {row['case']:20} {forward:8.3f} {backward:8.3f}  spread {row['spread_percent']:.1f} %,"
+              f" saved {row['saved_bytes']:,} B, predicted {predicted:.3f} in all")
+    peer = load(out / "peer.json")
+    if peer:
+        print("  PyTorch's figures: peer.json")
+
+
+def say_predictions(out):
+    errors = []
+    for path in sorted(out.glob("predicted-*.json")):
+        run = load(path)
+        if not run:
+            continue
+        measured = [r["forward_seconds"] + r["backward_seconds"] for r in run["rows"]]
+        predicted = [r["predicted_forward_seconds"] + r["predicted_backward_seconds"] for r in run["rows"]]
+        own = [100 * (p / m - 1) for p, m in zip(predicted, measured)]
+        errors += own
+
+        def order(times):
+            return sorted(range(len(times)), key=times.__getitem__)
+
+        print(f"  {path.stem[10:]:5} " + " ".join(f"{row['case']} {error:+.1f} %" for row, error in zip(run["rows"], own))
+              + ("" if order(measured) == order(predicted) else "  (in another order)"))
+    if errors:
+        print(f"predicted after calibrate: {statistics.mean(map(abs, errors)):.1f} % on average,"
+              f" {max(map(abs, errors)):.1f} % at most off")
+
+
+def say_shards(out):
+    for path in sorted(out.glob("shard-*.json")):
+        run = load(path)
+        if path.name.endswith(".predicted.json") or not run:
+            continue
+        predicted = load(out / (re.sub(r"-\d+$", "", path.stem) + ".predicted.json"))
+        for rank in run["ranks"]:
+            wanted = predicted["stages"][rank["stage"]]["at_peak"]
+            different = [key for key in wanted if key != "workspace" and wanted[key] != rank["at_peak"][key]]
+            print(f"{path.stem}: {rank['peak_bytes'] / 2**30:.2f} GiB counted,"
+                  f" {'as predicted, to the byte' if not different else 'not as predicted: ' + ', '.join(different)},"
+                  f" {run['steps'][-1]['seconds']:.3f} s alone")
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    say_facts(out)
+    say_layer(out)
+    say_predictions(out)
+    say_shards(out)
+
+
+main()

@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+
+#include "tests/libexec/executor/plan_grid.hpp"
+#include "tests/libexec/executor/prices.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
+
+// Whole iterations on a CUDA device, all ranks as threads that share it, held against the CPU.
+
+namespace stagecraft {
+namespace {
+
+SmallRun on_device(int steps = 1) {
+  return {.options = {.steps = steps}, .device = DeviceKind::cuda};
+}
+
+/// Relative norm of the difference that two devices may have.
+double tolerance(Precision precision) {
+  switch (precision) {
+    case Precision::fp64:
+      return 1e-12;
+    case Precision::fp32:
+      return 1e-5;
+    default:
+      return 1e-2;
+  }
+}
+
+double norm(std::vector<double> const& values) {
+  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+}
+
+void require_close(std::vector<WholeTensor> const& got,
+                   std::vector<WholeTensor> const& wanted,
+                   double allowed) {
+  REQUIRE(got.size() == wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(got[i].name);
+    REQUIRE(got[i].name == wanted[i].name);
+    REQUIRE(got[i].values.size() == wanted[i].values.size());
+    std::vector<double> difference = got[i].values;
+    for (std::size_t j = 0; j < difference.size(); ++j) difference[j] -= wanted[i].values[j];
+    REQUIRE(norm(wanted[i].values) > 0);
+    REQUIRE(norm(difference) <= allowed * norm(wanted[i].values));
+  }
+}
+
+void require_same_bits(std::vector<WholeTensor> const& a, std::vector<WholeTensor> const& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(a[i].name);
+    REQUIRE(a[i].values == b[i].values);
+  }
+}
+
+/// Flash attention has no CUDA kernels yet.
+bool runs_on_device(TrainingConfig const& config) {
+  return config.model.attention == Attention::unfused;
+}
+
+TEST_CASE("gradients of whole models on a device are those of the CPU", "[cuda]") {
+  auto const precision =
+      GENERATE(Precision::fp64, Precision::fp32, Precision::bf16, Precision::fp16);
+  for (TrainingConfig const& config : {small_gpt(precision), small_llama(precision)}) {
+    require_close(gradients_of(config, on_device()), gradients_of(config), tolerance(precision));
+  }
+}
+
+TEST_CASE("every layout on a device has the gradients of one rank on the CPU", "[cuda]") {
+  TrainingConfig const base = GENERATE(small_gpt(Precision::fp64), small_llama(Precision::fp64));
+  std::vector<WholeTensor> const wanted = gradients_of(base);
+  for (NamedRun const& run : layouts_of(base)) {
+    CAPTURE(run.name);
+    require_close(gradients_of(run.config, on_device()), wanted, 1e-11);
+  }
+}
+
+TEST_CASE("overlapped messages on a device carry the bits of blocking ones", "[cuda]") {
+  TrainingConfig blocking = small_llama(Precision::fp32);
+  blocking.parallel = {.pipeline = 2, .interleave = 2};
+  blocking.schedule.kind = ScheduleKind::interleaved;
+  TrainingConfig overlapped = blocking;
+  overlapped.schedule.p2p = P2p::overlapped;
+  require_same_bits(gradients_of(overlapped, on_device()), gradients_of(blocking, on_device()));
+}
+
+TEST_CASE("recompute on a device has the bits of what it recomputes", "[cuda]") {
+  TrainingConfig stored = small_gpt(GENERATE(Precision::fp32, Precision::bf16));
+  stored.parallel = {.tensor = 2, .pipeline = 2, .sequence = true};
+  std::vector<WholeTensor> const wanted = gradients_of(stored, on_device());
+  for (NamedPolicy const& policy : all_policies()) {
+    CAPTURE(policy.name);
+    TrainingConfig recomputed = stored;
+    recomputed.recompute = {policy.policy};
+    require_same_bits(gradients_of(recomputed, on_device()), wanted);
+  }
+}
+
+TEST_CASE("training on a device follows training on the CPU", "[cuda]") {
+  auto const precision = GENERATE(Precision::fp64, Precision::fp16);
+  TrainingConfig config = small_gpt(precision);
+  config.parallel = {.tensor = 2, .pipeline = 2, .data = 2};
+  config.memory.distributed_optimizer = true;
+  constexpr int steps = 4;
+  auto const device = execute(config, on_device(steps)).steps;
+  auto const cpu = execute(config, {.options = {.steps = steps}}).steps;
+  for (std::size_t i = 0; i < steps; ++i) {
+    CAPTURE(i);
+    REQUIRE(device[i].loss == Approx(cpu[i].loss).epsilon(tolerance(precision)));
+    REQUIRE(device[i].gradient_norm == Approx(cpu[i].gradient_norm).epsilon(tolerance(precision)));
+    REQUIRE(device[i].was_skipped == cpu[i].was_skipped);
+  }
+}
+
+TEST_CASE("a device counts the bytes that the CPU counts", "[cuda]") {
+  int compared = 0;
+  for (NamedRun const& run : plan_grid()) {
+    if (!runs_on_device(run.config)) continue;
+    CAPTURE(run.name);
+    auto const device = execute(run.config, on_device()).ranks;
+    auto const cpu = execute(run.config).ranks;
+    for (std::size_t i = 0; i < cpu.size(); ++i) {
+      CategoryBytes got = device[i].at_peak;
+      CategoryBytes wanted = cpu[i].at_peak;
+      got[Category::workspace] = 0;
+      wanted[Category::workspace] = 0;
+      REQUIRE(got == wanted);
+      REQUIRE(device[i].activation_peak == cpu[i].activation_peak);
+    }
+    ++compared;
+  }
+  REQUIRE(compared >= 100);
+}
+
+/// Rows of one stream follow one another.
+void require_ordered(RankTrace const& trace) {
+  std::vector<std::int64_t> busy_until(8, 0);
+  OpColumns const& ops = trace.ops;
+  for (std::size_t row = 0; row < ops.rows(); ++row) {
+    auto const stream = static_cast<std::size_t>(ops.stream[row]);
+    CAPTURE(row, stream);
+    REQUIRE(ops.duration[row] >= 0);
+    REQUIRE(ops.start[row] >= 0);
+    if (stream == static_cast<std::size_t>(TraceStream::compute)) {
+      REQUIRE(ops.start[row] >= busy_until[stream]);
+      busy_until[stream] = ops.start[row] + ops.duration[row];
+    }
+  }
+  REQUIRE(std::is_sorted(trace.memory.time.begin(), trace.memory.time.end()));
+}
+
+TEST_CASE("a trace of a device has the ops of the CPU's, in order", "[cuda]") {
+  TrainingConfig config = small_gpt(Precision::fp32);
+  config.parallel = {.tensor = 2, .pipeline = 2, .sequence = true};
+  bool const is_virtual = GENERATE(false, true);
+  FreeCommunication const prices;
+  SmallRun device = on_device(2);
+  device.options.traces = true;
+  device.options.is_virtual = is_virtual;
+  device.prices = &prices;
+  SmallRun cpu = device;
+  cpu.device = DeviceKind::cpu;
+  Execution const got = execute(config, device);
+  Execution const wanted = execute(config, cpu);
+  REQUIRE(got.traces.size() == wanted.traces.size());
+  for (std::size_t i = 0; i < got.traces.size(); ++i) {
+    CAPTURE(i);
+    REQUIRE(got.traces[i].ops.op == wanted.traces[i].ops.op);
+    REQUIRE(got.traces[i].ops.microbatch == wanted.traces[i].ops.microbatch);
+    require_ordered(got.traces[i]);
+  }
+}
+
+TEST_CASE("a rank that fails on a device ends its peers", "[cuda]") {
+  TrainingConfig config = small_gpt(Precision::fp32);
+  config.parallel = {.tensor = 2, .pipeline = 2};
+  SmallRun run = on_device();
+  run.options.on_op = [](RankContext const& context, Op const& op, KernelCall const&) {
+    if (context.rank == 3 && op.phase == Phase::input_gradient) {
+      throw std::runtime_error{"the device is on fire"};
+    }
+  };
+  REQUIRE_THROWS_WITH(execute(config, run),
+                      Catch::Contains("rank 3") && Catch::Contains("the device is on fire"));
+}
+
+}  // namespace
+}  // namespace stagecraft
