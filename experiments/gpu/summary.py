@@ -9,7 +9,14 @@ import re
 import statistics
 import sys
 
-CASES = {"baseline": "none", "selective_sequence": "selective", "full": "full"}
+# Cases of table 4 as the peer's script calls them: recompute, parallel.
+PEERS = {
+    "baseline": ("none", "tp"),
+    "sequence": ("none", "sp"),
+    "full": ("full", "tp"),
+    "selective": ("selective", "tp"),
+    "selective_sequence": ("selective", "sp"),
+}
 
 
 def load(path):
@@ -32,21 +39,30 @@ def say_facts(out):
         print(f"{path.stem}: {found[-1] if found else 'no summary'}")
 
 
+def mean(rows, key):
+    return statistics.mean(row[key] for row in rows)
+
+
 def say_layer(out):
-    """The layer shard of 22B beside PyTorch's, both without communication."""
+    """The layer shard of 22B, and its computation beside PyTorch's."""
     runs = [run for run in (load(out / "layer-22b-before.json"), load(out / "layer-22b-after.json")) if run]
     if not runs:
         return
+    peer = load(out / "peer.json")
     print(f"\n22B layer shard, t = 8, on {runs[0]['device']}: ms forward, backward (recompute included)")
     for row in runs[0]["rows"]:
         same = [r for run in runs for r in run["rows"] if r["case"] == row["case"]]
-        forward, backward = (1e3 * statistics.mean(r[key] for r in same) for key in ("forward_seconds", "backward_seconds"))
+        forward, backward = 1e3 * mean(same, "forward_seconds"), 1e3 * mean(same, "backward_seconds")
         predicted = 1e3 * (row["predicted_forward_seconds"] + row["predicted_backward_seconds"])
         print(f"  {row['case']:20} {forward:8.3f} {backward:8.3f}  spread {row['spread_percent']:.1f} %,"
-              f" saved {row['saved_bytes']:,} B, predicted {predicted:.3f} in all")
-    peer = load(out / "peer.json")
-    if peer:
-        print("  PyTorch's figures: peer.json")
+              f" kept {row['saved_bytes']:,} B, predicted {predicted:.3f} together")
+        recompute, parallel = PEERS[row["case"]]
+        for other in peer["layers"] if peer else []:
+            if (other.get("recompute"), other.get("parallel")) != (recompute, parallel) or "forward_ms" not in other:
+                continue
+            own = forward + backward - 1e3 * (mean(same, "forward_communication_seconds") + mean(same, "backward_communication_seconds"))
+            its = other["forward_ms"]["median"] + other["backward_ms"]["median"]
+            print(f"  {'':20} computation {own:.3f}, PyTorch {other['mode']} {its:.3f}: {own / its:.3f} of it")
 
 
 def say_predictions(out):

@@ -73,11 +73,11 @@ class MeasuredLayer::Rank {
 
   Times run() {
     Passage const one_by_one = take_through([this] { return rank_clock_.now(); });
-    if (backend_->timeline() == nullptr) return one_by_one.times();
+    Times times = one_by_one.times();
+    if (backend_->timeline() == nullptr) return times;
     // A device has its kernels queued, so of the passage one by one only what communication adds
     // counts. Its copies, which stand for those of the absent ranks, have their price already.
     DeviceTimeline& device = *backend_->timeline();
-    Times const exposed = one_by_one.exposed_communication();
     rank_clock_.times_computations(false);
     communicator_.moves_tensors(false);
     Passage queued = take_through([&] { return SimTime{device.mark()}; });
@@ -88,9 +88,9 @@ class MeasuredLayer::Rank {
                                 &queued.backward.end}) {
       *time = device.time_of(time->count());
     }
-    Times const computed = queued.times();
-    return {.forward = computed.forward + exposed.forward,
-            .backward = computed.backward + exposed.backward};
+    times.forward = times.forward_communication + queued.forward.end - queued.forward.start;
+    times.backward = times.backward_communication + queued.backward.end - queued.backward.start;
+    return times;
   }
 
   Bytes saved() const { return saved_; }
@@ -100,14 +100,16 @@ class MeasuredLayer::Rank {
   struct Passage {
     TimeSpan forward;
     TimeSpan backward;
-    Times computed;  ///< the part of it that kernels took
+    SimTime computed_forward{0};  ///< the part of it that kernels took
+    SimTime computed_backward{0};
 
     Times times() const {
-      return {.forward = forward.end - forward.start, .backward = backward.end - backward.start};
-    }
-    Times exposed_communication() const {
-      return {.forward = times().forward - computed.forward,
-              .backward = times().backward - computed.backward};
+      SimTime const there = forward.end - forward.start;
+      SimTime const back = backward.end - backward.start;
+      return {.forward = there,
+              .backward = back,
+              .forward_communication = there - computed_forward,
+              .backward_communication = back - computed_backward};
     }
   };
 
@@ -125,13 +127,13 @@ class MeasuredLayer::Rank {
     passage.forward.start = now();
     blocks_.run(layer, Pass::forward);
     passage.forward.end = now();
-    passage.computed.forward = rank_clock_.computed();
+    passage.computed_forward = rank_clock_.computed();
     take_output(layer, program, before);
     fill(layer, program.grad_output);
     passage.backward.start = now();
     blocks_.run(layer, Pass::backward);
     passage.backward.end = now();
-    passage.computed.backward = rank_clock_.computed() - passage.computed.forward;
+    passage.computed_backward = rank_clock_.computed() - passage.computed_forward;
     return passage;
   }
 

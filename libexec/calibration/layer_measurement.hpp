@@ -26,7 +26,9 @@ class MeasuredLayer {
 
   struct Times {
     SimTime forward{0};
-    SimTime backward{0};  ///< recompute included
+    SimTime backward{0};                ///< recompute included
+    SimTime forward_communication{0};   ///< the part of it in which collectives were waited for
+    SimTime backward_communication{0};  ///< likewise
     SimTime sum() const { return forward + backward; }
   };
   /// Takes one microbatch through the layer and back.
