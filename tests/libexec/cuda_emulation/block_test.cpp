@@ -133,8 +133,7 @@ TEST_CASE("threads that do not meet are an error that names kernel, block and th
       Case{Mistake::two_barriers, {"__syncthreads()", "but thread"}},
       Case{Mistake::barrier_against_shuffle, {"__syncthreads()", "a shuffle"}},
       Case{Mistake::lane_ends_before_shuffle, {"a shuffle", "thread (33, 0, 0) has ended"}},
-      Case{Mistake::half_a_mask, {"mask"}},
-      Case{Mistake::half_a_warp, {"less than 32 threads"}});
+      Case{Mistake::half_a_mask, {"mask"}}, Case{Mistake::half_a_warp, {"less than 32 threads"}});
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     set_seed(seed);
     Stream const stream;

@@ -54,8 +54,8 @@ ErrorText const& text_of(cudaError_t error) {
 
 void require_device(Device const& device, int number) {
   if (number < 0 || number >= device.count) {
-    throw Failure{cudaErrorInvalidDevice, "device " + std::to_string(number) + " of " +
-                                              std::to_string(device.count)};
+    throw Failure{cudaErrorInvalidDevice,
+                  "device " + std::to_string(number) + " of " + std::to_string(device.count)};
   }
 }
 
@@ -173,9 +173,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 
 cudaError_t cudaDriverGetVersion(int* version) {
   // A machine without a driver has version 0 of it.
-  *version = Device::get().configure([](Device& device) { return device.count; }) > 0
-                 ? CUDART_VERSION
-                 : 0;
+  *version =
+      Device::get().configure([](Device& device) { return device.count; }) > 0 ? CUDART_VERSION : 0;
   return cudaSuccess;
 }
 

@@ -20,8 +20,9 @@ class Device {
   /// The process's.
   static Device& get();
 
-  /// Runs the body of a runtime function: turns Failure into what the function returns, and that into
-  /// the thread's last error. After a kernel's failure every call fails as it did, as on a device.
+  /// Runs the body of a runtime function: turns Failure into what the function returns, and that
+  /// into the thread's last error. After a kernel's failure every call fails as it did, as on a
+  /// device.
   template <typename Body>
   cudaError_t call(Body const& body) {
     return guard([&] {

@@ -8,8 +8,8 @@ namespace stagecraft::emulation {
 enum class MemoryKind { device, host };
 
 /// What was allocated: real memory, filled with bytes of 0xFF (NaN in every floating-point type),
-/// between guards that are looked at when it is freed. AddressSanitizer finds accesses to guards when
-/// they happen, LeakSanitizer what is never freed.
+/// between guards that are looked at when it is freed. AddressSanitizer finds accesses to guards
+/// when they happen, LeakSanitizer what is never freed.
 class DeviceMemory {
  public:
   static constexpr std::size_t alignment = 256;  ///< as cudaMalloc's

@@ -7,6 +7,9 @@
 
 #include "tests/libexec/cuda_emulation/device.hpp"
 
+/// Keeps nothing: what is freed is given back at once.
+struct CUmemPoolHandle_st {};
+
 namespace stagecraft::emulation {
 namespace {
 
@@ -55,10 +58,9 @@ void* allocate(Device& device, std::size_t bytes, MemoryKind kind) {
   if (bytes == 0) return nullptr;
   void* const memory = device.memory.allocate(bytes, kind);
   if (memory == nullptr) {
-    throw Failure{cudaErrorMemoryAllocation,
-                  std::to_string(bytes) + " bytes do not fit beside " +
-                      std::to_string(device.memory.used()) + " of " +
-                      std::to_string(device.memory.capacity())};
+    throw Failure{cudaErrorMemoryAllocation, std::to_string(bytes) + " bytes do not fit beside " +
+                                                 std::to_string(device.memory.used()) + " of " +
+                                                 std::to_string(device.memory.capacity())};
   }
   return memory;
 }
@@ -144,14 +146,40 @@ cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t strea
   });
 }
 
+cudaError_t cudaMallocFromPoolAsync(void** memory,
+                                    std::size_t bytes,
+                                    cudaMemPool_t pool,
+                                    cudaStream_t stream) {
+  return pool == nullptr ? cudaErrorInvalidValue : cudaMallocAsync(memory, bytes, stream);
+}
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const* properties) {
+  return Device::get().call([&](Device& device) {
+    if (properties->allocType != cudaMemAllocationTypePinned ||
+        properties->location.type != cudaMemLocationTypeDevice || properties->location.id < 0 ||
+        properties->location.id >= device.count) {
+      throw Failure{cudaErrorInvalidValue, "a pool of a kind that there is not"};
+    }
+    *pool = new CUmemPoolHandle_st;
+  });
+}
+
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+  return Device::get().release([&](Device&) { delete pool; });
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr, void* value) {
+  bool const is_complete = pool != nullptr && value != nullptr;
+  return is_complete ? cudaSuccess : cudaErrorInvalidValue;
+}
+
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   return Device::get().call([&](Device& device) {
     CUstream_st& on = device.schedule.stream(stream);
     if (memory == nullptr) return;
     require_destination(device, memory, 0);
-    device.schedule.enqueue(on, start_seconds, [&device, memory] {
-      device.memory.free(memory, MemoryKind::device);
-    });
+    device.schedule.enqueue(on, start_seconds,
+                            [&device, memory] { device.memory.free(memory, MemoryKind::device); });
   });
 }
 
@@ -328,6 +356,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
     if (!first.last_record->is_reached || !last.last_record->is_reached) {
       throw Failure{cudaErrorNotReady, "an event is not reached"};
     }
-    *milliseconds = static_cast<float>((last.last_record->seconds - first.last_record->seconds) * 1e3);
+    *milliseconds =
+        static_cast<float>((last.last_record->seconds - first.last_record->seconds) * 1e3);
   });
 }

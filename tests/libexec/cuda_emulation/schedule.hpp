@@ -44,10 +44,10 @@ struct CUevent_st {
 
 namespace stagecraft::emulation {
 
-/// Streams, events, and the order in which the streams' work is done when somebody waits for some of
-/// it: each stream's in its order and after the events that it waits for, else at random. Streams get
-/// random priorities, which change now and then; the one that may run and has the highest runs. That
-/// finds missing waits better than dice for every step (Burckhardt et al. 2010).
+/// Streams, events, and the order in which the streams' work is done when somebody waits for some
+/// of it: each stream's in its order and after the events that it waits for, else at random.
+/// Streams get random priorities, which change now and then; the one that may run and has the
+/// highest runs. That finds missing waits better than dice for every step (Burckhardt et al. 2010).
 ///
 /// Virtual time: a stream's work begins when what is before it, what it waits for and the host that
 /// enqueued it are through.
@@ -88,7 +88,8 @@ class Schedule {
   void draw_priorities();
 
   RandomOrder& order_;
-  std::vector<std::unique_ptr<CUstream_st>> streams_;  ///< in order of creation: a seed gives one order
+  std::vector<std::unique_ptr<CUstream_st>>
+      streams_;  ///< in order of creation: a seed gives one order
   std::unordered_map<cudaEvent_t, std::unique_ptr<CUevent_st>> events_;
   double host_now_ = 0;
 };

@@ -1,6 +1,6 @@
-#include "tests/libexec/cuda_emulation/test_kernels.hpp"
-
 #include <cuda_runtime.h>
+
+#include "tests/libexec/cuda_emulation/test_kernels.hpp"
 
 namespace stagecraft::emulation::test {
 namespace {
@@ -118,8 +118,8 @@ __global__ void write(float* values, long offset) { values[offset] = 1; }
 
 cudaError_t block_sums(
     float const* values, float* sums, unsigned blocks, Barriers barriers, cudaStream_t stream) {
-  auto* const kernel = barriers == Barriers::present ? block_sum<Barriers::present>
-                                                     : block_sum<Barriers::missing>;
+  auto* const kernel =
+      barriers == Barriers::present ? block_sum<Barriers::present> : block_sum<Barriers::missing>;
   return start(kernel, blocks, 256, stream, values, sums);
 }
 

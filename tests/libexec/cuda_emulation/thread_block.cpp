@@ -44,7 +44,8 @@ bool same_place(std::source_location const& a, std::source_location const& b) {
          std::strcmp(a.file_name(), b.file_name()) == 0;
 }
 
-/// The lane whose number `lane` gets; its own where there is none (CUDA C++ Programming Guide, 7.22).
+/// The lane whose number `lane` gets; its own where there is none (CUDA C++ Programming
+/// Guide, 7.22).
 int source_lane(ShuffleKind kind, int lane, int operand, int width) {
   int const first = lane & ~(width - 1);
   int const last = first + width - 1;
@@ -258,7 +259,8 @@ std::string BlockRunner::why_nobody_runs() const {
       std::size_t const first = state == State::at_shuffle ? i / 32 * 32 : 0;
       std::size_t const last = state == State::at_shuffle ? first + 32 : threads_.size();
       for (std::size_t k = first; k < last; ++k) {
-        if (threads_[k].state != state) return describe(threads_[i]) + ", but " + describe(threads_[k]);
+        if (threads_[k].state != state)
+          return describe(threads_[i]) + ", but " + describe(threads_[k]);
       }
     }
   }
