@@ -1,6 +1,10 @@
 // Streams, events, memory, errors.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <csignal>
 #include <thread>
 #include <vector>
 
@@ -187,6 +191,32 @@ TEST_CASE("copies and kernels take no memory that is not theirs", "[emulation]")
         cudaErrorNotSupported);
   CHECK_THAT(cudaGetErrorString(cudaErrorNotSupported), Catch::Contains("default stream"));
   cudaGetLastError();
+}
+
+TEST_CASE("a kernel that writes next to its memory ends the program", "[emulation]") {
+  auto const ends_well = [](long offset) {
+    pid_t const child = fork();
+    if (child == 0) {
+      // Not Catch2's report, and not that of a sanitizer.
+      std::signal(SIGABRT, SIG_DFL);
+      close(STDOUT_FILENO);
+      close(STDERR_FILENO);
+      float* values = nullptr;
+      cudaStream_t stream = nullptr;
+      cudaMalloc(&values, 40);
+      cudaStreamCreate(&stream);
+      write_at(values, offset, stream);
+      cudaFree(values);
+      _exit(0);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  };
+  CHECK(ends_well(0));
+  CHECK(ends_well(9));
+  CHECK_FALSE(ends_well(10));
+  CHECK_FALSE(ends_well(-1));
 }
 
 TEST_CASE("host threads with streams of their own get their own results", "[emulation]") {

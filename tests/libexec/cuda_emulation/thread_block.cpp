@@ -1,5 +1,6 @@
 #include "tests/libexec/cuda_emulation/thread_block.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -82,7 +83,7 @@ void BlockRunner::run(Launch const& launch, RandomOrder& order) {
   std::uint64_t step = 1 + order.next() % (std::uint64_t{1} << 20U);
   while (std::gcd(step, blocks) != 1) ++step;
   std::uint64_t at = order.next() % blocks;
-  for (std::uint64_t i = 0; i < blocks && failure_.empty(); ++i) {
+  for (std::uint64_t i = 0; i < blocks && mistake_.thread == nullptr; ++i) {
     blockIdx = {static_cast<unsigned>(at % launch.grid.x),
                 static_cast<unsigned>(at / launch.grid.x % launch.grid.y),
                 static_cast<unsigned>(at / launch.grid.x / launch.grid.y)};
@@ -90,12 +91,14 @@ void BlockRunner::run(Launch const& launch, RandomOrder& order) {
     at = (at + step) % blocks;
   }
   running_block = nullptr;
-  if (failure_.empty()) return;
+  if (mistake_.thread == nullptr) return;
+  std::string const message =
+      launch.kernel + ", block " + text(blockIdx) + ": " + describe(mistake_);
+  mistake_ = {};
   // Threads that were given up are still on their stacks.
   idle_.clear();
   fibers_.clear();
-  throw KernelFailure{launch.kernel + ", block " + text(blockIdx) + ": " +
-                      std::exchange(failure_, {})};
+  throw KernelFailure{message};
 }
 
 void BlockRunner::run_block() {
@@ -112,7 +115,7 @@ void BlockRunner::run_block() {
   order_->shuffle_in(ready_, 0);
   running_ = host_;
   switch_to(idle_fiber());
-  if (failure_.empty() && ended_ != threads_.size()) failure_ = why_nobody_runs();
+  if (mistake_.thread == nullptr && ended_ != threads_.size()) mistake_ = why_nobody_runs();
 }
 
 void BlockRunner::enter() { running_block->run_ready_threads(); }
@@ -160,19 +163,20 @@ void BlockRunner::release(std::size_t first, std::size_t last, State from) {
   order_->shuffle_in(ready_, before);
 }
 
+void BlockRunner::begin_wait(State state, std::source_location const& where) {
+  threads_[current_].state = state;
+  threads_[current_].where = where;
+}
+
 void BlockRunner::wait_for_block(std::source_location const& where) {
-  Thread& self = threads_[current_];
+  Thread const& self = threads_[current_];
+  begin_wait(State::at_barrier, where);
   if (at_barrier_ > 0) {
-    for (Thread const& other : threads_) {
-      if (other.state != State::at_barrier) continue;
-      if (same_place(other.where, where)) break;
-      self.state = State::at_barrier;
-      self.where = where;
-      fail(describe(other) + ", but " + describe(self));
-    }
+    auto const other = std::find_if(threads_.begin(), threads_.end(), [&](Thread const& thread) {
+      return &thread != &self && thread.state == State::at_barrier;
+    });
+    if (!same_place(other->where, where)) fail({&*other, &self});
   }
-  self.state = State::at_barrier;
-  self.where = where;
   if (++at_barrier_ < threads_.size()) {
     wait();
   } else {
@@ -187,22 +191,21 @@ unsigned long long BlockRunner::exchange(ShuffleKind kind,
                                          int operand,
                                          int width,
                                          std::source_location const& where) {
-  Thread& self = threads_[current_];
+  Thread const& self = threads_[current_];
   Warp& warp = warps_[current_ / 32];
   std::size_t const lane = current_ % 32;
   std::size_t const first = current_ - lane;
-  self.state = State::at_shuffle;
-  self.where = where;
-  if (mask != 0xffffffffU) fail(describe(self) + ": its mask is not 0xffffffff");
-  if (first + 32 > threads_.size()) fail(describe(self) + ": its warp has less than 32 threads");
+  begin_wait(State::at_shuffle, where);
+  if (mask != 0xffffffffU) fail({&self, nullptr, "its mask is not 0xffffffff"});
+  if (first + 32 > threads_.size()) fail({&self, nullptr, "its warp has less than 32 threads"});
   if (width < 1 || width > 32 || !std::has_single_bit(static_cast<unsigned>(width))) {
-    fail(describe(self) + ": its width is no power of two up to 32");
+    fail({&self, nullptr, "its width is no power of two up to 32"});
   }
   if (warp.waiting > 0) {
     for (std::size_t i = first; i < first + 32; ++i) {
       if (i == current_ || threads_[i].state != State::at_shuffle) continue;
       if (same_place(threads_[i].where, where) && warp.kind == kind && warp.width == width) break;
-      fail(describe(threads_[i]) + ", but " + describe(self));
+      fail({&threads_[i], &self});
     }
   }
   warp.kind = kind;
@@ -238,8 +241,8 @@ Fiber& BlockRunner::idle_fiber() {
   return *fiber;
 }
 
-void BlockRunner::fail(std::string const& why) {
-  failure_ = why;
+void BlockRunner::fail(Mistake const& mistake) {
+  mistake_ = mistake;
   switch_to(*host_);
   std::abort();  // nobody comes back
 }
@@ -251,7 +254,13 @@ std::string BlockRunner::describe(Thread const& thread) const {
   return name + " waits in " + call + " (" + text(thread.where) + ")";
 }
 
-std::string BlockRunner::why_nobody_runs() const {
+std::string BlockRunner::describe(Mistake const& mistake) const {
+  std::string const first = describe(*mistake.thread);
+  return mistake.other == nullptr ? first + ": " + mistake.why
+                                  : first + ", but " + describe(*mistake.other);
+}
+
+BlockRunner::Mistake BlockRunner::why_nobody_runs() const {
   // Whom a thread waits for in vain: of its warp, or else of its block.
   for (State const state : {State::at_shuffle, State::at_barrier}) {
     for (std::size_t i = 0; i < threads_.size(); ++i) {
@@ -259,12 +268,11 @@ std::string BlockRunner::why_nobody_runs() const {
       std::size_t const first = state == State::at_shuffle ? i / 32 * 32 : 0;
       std::size_t const last = state == State::at_shuffle ? first + 32 : threads_.size();
       for (std::size_t k = first; k < last; ++k) {
-        if (threads_[k].state != state)
-          return describe(threads_[i]) + ", but " + describe(threads_[k]);
+        if (threads_[k].state != state) return {&threads_[i], &threads_[k]};
       }
     }
   }
-  return "no thread can go on";
+  return {threads_.data(), nullptr, "no thread can go on"};
 }
 
 }  // namespace stagecraft::emulation

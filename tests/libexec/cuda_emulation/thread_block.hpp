@@ -67,6 +67,13 @@ class BlockRunner {
     int source[32];
   };
 
+  /// Trivial: what a thread that is given up has on its stack is not destroyed.
+  struct Mistake {
+    Thread const* thread = nullptr;  ///< null: there was none
+    Thread const* other = nullptr;   ///< what it disagrees with, or null
+    char const* why = "";
+  };
+
   void run_block();
   static void enter();
   void run_ready_threads();
@@ -75,8 +82,10 @@ class BlockRunner {
   void set_current(std::size_t thread);
   void switch_to(Fiber& fiber);
   Fiber& idle_fiber();
-  [[noreturn]] void fail(std::string const& why);
-  std::string why_nobody_runs() const;
+  void begin_wait(State state, std::source_location const& where);
+  [[noreturn]] void fail(Mistake const& mistake);
+  Mistake why_nobody_runs() const;
+  std::string describe(Mistake const& mistake) const;
   std::string describe(Thread const& thread) const;
 
   std::vector<std::unique_ptr<Fiber>> fibers_;
@@ -92,7 +101,7 @@ class BlockRunner {
   std::size_t current_ = 0;
   std::size_t at_barrier_ = 0;
   std::size_t ended_ = 0;
-  std::string failure_;
+  Mistake mistake_;
 };
 
 }  // namespace stagecraft::emulation
