@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "libexec/kernels/activation_operands.hpp"
 #include "libexec/kernels/element.hpp"
-#include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/kernels.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
@@ -30,55 +30,6 @@ void for_chunks(KernelContext const& context,
     }
   });
 }
-
-/// The bias, operand `index` where there is one, of `columns` elements.
-template <typename S>
-S const* optional_bias(KernelCall const& call, std::size_t index, std::int64_t columns) {
-  if (call.reads.size() <= index) return nullptr;
-  expect_tensor(call, call.reads[index], element_type<S>(), {columns});
-  return elements_of<S>(call.reads[index]);
-}
-
-/// Expects x [..., branches f] and y [..., f]; gives f.
-template <typename S>
-std::int64_t expect_activation(KernelCall const& call,
-                               Operand const& x,
-                               Operand const& y,
-                               std::int64_t branches) {
-  expect(call, y.shape.rank() > 0 && last_extent(y) > 0, "an operand has no columns");
-  expect_tensor(call, y, element_type<S>(), y.shape);
-  expect_elements(call, x, element_type<S>(), branches * y.shape.elements());
-  expect(call, last_extent(x) == branches * last_extent(y), "the widths do not fit together");
-  return last_extent(y);
-}
-
-/// An activation: its value and its slope.
-struct Gelu {
-  template <typename C>
-  static C value(C x) {
-    return stagecraft::gelu(x);
-  }
-  template <typename C>
-  static C slope(C x) {
-    return gelu_derivative(x);
-  }
-};
-struct Silu {
-  template <typename C>
-  static C value(C x) {
-    return silu(x);
-  }
-  template <typename C>
-  static C slope(C x) {
-    return silu_derivative(x);
-  }
-};
-struct Relu {
-  template <typename C>
-  static C value(C x) {
-    return x > C{0} ? x : x * C{0};  // keeps what is no number
-  }
-};
 
 template <typename Function, typename S>
 void activate(KernelContext const& context, KernelCall const& call) {
@@ -124,8 +75,7 @@ void relu_backward_of(KernelContext const& context, KernelCall const& call) {
                   S const* const from = elements_of<S>(y) + row * f + first;
                   S* const dx = elements_of<S>(call.writes[0]) + row * f + first;
                   for (std::int64_t i = 0; i < width; ++i) {
-                    Compute<S> const passes = widen(from[i]) > 0 ? 1 : 0;
-                    dx[i] = narrow<S>(widen(dy[i]) * passes);
+                    dx[i] = narrow<S>(widen(dy[i]) * Relu::slope_at_value(widen(from[i])));
                   }
                 });
 }

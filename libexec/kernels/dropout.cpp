@@ -1,64 +1,12 @@
 #include <algorithm>
 
 #include "libexec/kernels/dropout_draw.hpp"
+#include "libexec/kernels/dropout_rows.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
-
-/// How the elements of a dropout lie: rows of which only the first columns are alive.
-///
-/// Above the diagonal of attention probabilities nothing is drawn: mask and result are 0 there.
-struct DropoutRows {
-  RankShare const& share;
-  bool causal = false;  ///< attention probabilities [b, heads, s, s], else hidden states [., h]
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-
-  std::int64_t alive(std::int64_t row) const { return causal ? row % columns + 1 : columns; }
-  std::uint64_t first_element(std::int64_t row) const {
-    if (!causal) {
-      return first_hidden_element(share) + static_cast<std::uint64_t>(row * columns);
-    }
-    std::int64_t const head = row / columns;
-    std::int64_t const heads = share.shape.heads();
-    return first_probability(share, head / heads, head % heads, row % columns);
-  }
-};
-
-/// Expects x to be attention probabilities or hidden states of this rank.
-DropoutRows rows_of(KernelContext const& context, KernelCall const& call, Operand const& x) {
-  BlockShape const& shape = context.share.shape;
-  bool const causal = x.shape.rank() == 4;
-  std::int64_t const s = shape.model.sequence;
-  Shape const expected = causal ? Shape{shape.micro, shape.heads(), s, s}
-                                : Shape{shape.local_sequence(), shape.micro, shape.model.hidden};
-  expect(call, x.shape == expected,
-         "x is neither this rank's attention probabilities nor its rows");
-  std::int64_t const columns = last_extent(x);
-  return {context.share, causal, x.shape.elements() / columns, columns};
-}
-
-/// Rate and what follows from it.
-template <typename C>
-struct Rate {
-  std::uint32_t threshold;
-  C scale;  ///< of what is kept
-
-  explicit Rate(double rate)
-      : threshold{keep_threshold(rate)}, scale{static_cast<C>(1.0 / (1.0 - rate))} {}
-};
-
-/// A mask operand, or null where it is drawn.
-std::uint8_t* mask_of(KernelCall const& call,
-                      OperandList const& list,
-                      std::size_t index,
-                      Shape const& shape) {
-  if (list.size() <= index) return nullptr;
-  expect_tensor(call, list[index], ElementType::u8, shape);
-  return elements_of<std::uint8_t>(list[index]);
-}
 
 /// y = mask x / (1 - rate), with the mask given, or drawn and, if wanted, stored.
 template <typename S>
@@ -68,13 +16,12 @@ void drop(KernelContext const& context,
           std::uint8_t* stored) {
   using C = Compute<S>;
   Operand const& x = call.reads[0];
-  DropoutRows const rows = rows_of(context, call, x);
+  DropoutRows const rows = dropout_rows(context.share, call, x);
   bool const of_attention = call.draw.site == DropoutSite::attention;
   expect(call, given != nullptr || rows.causal == of_attention, "x is not of the draw's site");
   expect_tensor(call, x, element_type<S>(), x.shape);
   expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
-  bool const is_attention = call.draw.site == DropoutSite::attention;
-  Rate<C> const rate{is_attention ? attention_dropout(context.model()) : context.model().dropout};
+  DropoutRate<C> const rate{dropout_rate(context.model(), call.draw)};
   S const* const input = elements_of<S>(x);
   S* const output = elements_of<S>(call.writes[0]);
   for_row_ranges(*context.pool, rows.rows, rows.columns, [&](std::int64_t begin, std::int64_t end) {
@@ -111,7 +58,7 @@ template <typename S>
 void add_dropped(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   Operand const& x = call.reads[0];
-  DropoutRows const rows = rows_of(context, call, x);
+  DropoutRows const rows = dropout_rows(context.share, call, x);
   std::int64_t const h = rows.columns;
   expect_tensor(call, x, element_type<S>(), x.shape);
   expect_tensor(call, call.reads[1], element_type<S>(), x.shape);
@@ -119,8 +66,8 @@ void add_dropped(KernelContext const& context, KernelCall const& call) {
   bool const biased = call.reads.size() == 3;
   if (biased) expect_tensor(call, call.reads[2], element_type<S>(), {h});
   bool const drops = context.model().dropout > 0;
-  std::uint8_t* const stored = mask_of(call, call.writes, 1, x.shape);
-  Rate<C> const rate{context.model().dropout};
+  std::uint8_t* const stored = dropout_mask(call, call.writes, 1, x.shape);
+  DropoutRate<C> const rate{context.model().dropout};
   for_row_ranges(*context.pool, rows.rows, h, [&](std::int64_t begin, std::int64_t end) {
     std::uint8_t drawn[draw_room];
     for (std::int64_t row = begin; row < end; ++row) {
@@ -154,14 +101,14 @@ void add_dropped(KernelContext const& context, KernelCall const& call) {
 
 void dropout(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 1, 1, 1, 2);
-  std::uint8_t* const stored = mask_of(call, call.writes, 1, call.reads[0].shape);
+  std::uint8_t* const stored = dropout_mask(call, call.writes, 1, call.reads[0].shape);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { drop<decltype(tag)>(context, call, nullptr, stored); });
 }
 
 void dropout_backward(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 1, 2, 1, 1);
-  std::uint8_t const* const given = mask_of(call, call.reads, 1, call.reads[0].shape);
+  std::uint8_t const* const given = dropout_mask(call, call.reads, 1, call.reads[0].shape);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { drop<decltype(tag)>(context, call, given, nullptr); });
 }

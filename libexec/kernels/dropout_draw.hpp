@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "libexec/kernels/kernel_context.hpp"
 #include "libexec/kernels/philox.hpp"
 
 /// Masks of dropout, drawn in runs of consecutive global elements.
@@ -63,23 +62,6 @@ inline std::uint8_t const* draw_kept(RandomDraw const& draw,
     }
   }
   return kept + (first & 3);
-}
-
-/// Global index of the first element of a rank's hidden states [local rows, b, h].
-inline std::uint64_t first_hidden_element(RankShare const& share) {
-  return static_cast<std::uint64_t>(share.first_row() * share.shape.micro *
-                                    share.shape.model.hidden);
-}
-
-/// Global index of column 0 in a row of attention probabilities [b, local heads, s, s].
-inline std::uint64_t first_probability(RankShare const& share,
-                                       std::int64_t sequence,
-                                       std::int64_t head,
-                                       std::int64_t row) {
-  ModelConfig const& model = share.shape.model;
-  std::int64_t const s = model.sequence;
-  return static_cast<std::uint64_t>(
-      ((sequence * model.heads + share.first_head() + head) * s + row) * s);
 }
 
 }  // namespace stagecraft

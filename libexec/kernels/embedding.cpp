@@ -2,29 +2,9 @@
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
+#include "libexec/kernels/word_lookup.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
-namespace {
-
-/// Row of this rank's share of the vocabulary that holds a token, or -1 where another rank has it.
-std::int64_t local_row(KernelContext const& context, std::int64_t token, std::int64_t words) {
-  std::int64_t const row = token - context.share.first_word();
-  return row >= 0 && row < words ? row : -1;
-}
-
-/// Expects tokens [s, b] beside rows [s, b, h] and a table [words, h].
-void expect_lookup(KernelCall const& call,
-                   Operand const& tokens,
-                   Operand const& rows,
-                   Operand const& table) {
-  expect(call, rows.shape.rank() == 3 && table.shape.rank() == 2, "an operand's rank is wrong");
-  expect_tensor(call, tokens, ElementType::i64, {rows.shape[0], rows.shape[1]});
-  expect_tensor(call, rows, rows.type, rows.shape);
-  expect_tensor(call, table, table.type, {table.shape[0], rows.shape[2]});
-}
-
-}  // namespace
-
 /// 1 where a column may not be seen: above the diagonal.
 void make_causal_mask(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 0, 0, 1, 1);
@@ -43,17 +23,16 @@ void embedding(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 2, 2, 1, 1);
   Operand const& table = call.reads[1];
   Operand const& rows = call.writes[0];
-  expect_lookup(call, call.reads[0], rows, table);
+  WordLookup const lookup = expect_lookup(context.share, call, call.reads[0], rows, table);
   expect(call, rows.type == table.type, "rows and table differ in type");
   std::int64_t const h = rows.shape[2];
-  std::int64_t const words = table.shape[0];
   with_storage_type(call.kind, table.type, [&](auto tag) {
     using S = decltype(tag);
     auto const* const tokens = elements_of<std::int64_t>(call.reads[0]);
     std::int64_t const count = call.reads[0].shape.elements();
     for_row_ranges(*context.pool, count, h, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        std::int64_t const row = local_row(context, tokens[i], words);
+        std::int64_t const row = lookup.row_of(tokens[i]);
         S* const to = elements_of<S>(rows) + i * h;
         if (row < 0) {
           std::fill_n(to, h, S{});
@@ -69,13 +48,12 @@ void embedding_backward(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 2, 2, 1, 1);
   Operand const& dy = call.reads[0];
   Operand const& gradient = call.writes[0];
-  expect_lookup(call, call.reads[1], dy, gradient);
+  WordLookup const lookup = expect_lookup(context.share, call, call.reads[1], dy, gradient);
   std::int64_t const h = dy.shape[2];
-  std::int64_t const words = gradient.shape[0];
   with_storage_type(call.kind, dy.type, [&](auto tag) {
     using S = decltype(tag);
     using C = Compute<S>;
-    expect_tensor(call, gradient, element_type<C>(), {words, h});
+    expect_tensor(call, gradient, element_type<C>(), {lookup.words, h});
     auto const* const tokens = elements_of<std::int64_t>(call.reads[1]);
     std::int64_t const count = call.reads[1].shape.elements();
     // Cut by columns, so that a word that occurs often is summed in the order of its tokens.
@@ -84,7 +62,7 @@ void embedding_backward(KernelContext const& context, KernelCall const& call) {
       std::int64_t const first = task * block;
       std::int64_t const width = std::min(block, h - first);
       for (std::int64_t i = 0; i < count; ++i) {
-        std::int64_t const row = local_row(context, tokens[i], words);
+        std::int64_t const row = lookup.row_of(tokens[i]);
         if (row < 0) continue;
         S const* const from = elements_of<S>(dy) + i * h + first;
         C* const to = elements_of<C>(gradient) + row * h + first;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "libexec/kernels/dropout_draw.hpp"
+#include "libexec/kernels/dropout_rows.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/heads_view.hpp"
 #include "libexec/kernels/scratch.hpp"
@@ -142,8 +143,8 @@ class FlashDropout {
                            std::int64_t first,
                            std::int64_t n,
                            std::uint8_t* room) const {
-    std::uint64_t const element =
-        first_probability(*share_, sequence, head, row) + static_cast<std::uint64_t>(first);
+    std::uint64_t const element = probability_place(*share_).first_of(sequence, head, row) +
+                                  static_cast<std::uint64_t>(first);
     return draw_kept(draw_, keep_threshold(rate_), element, n, room);
   }
 

@@ -12,23 +12,6 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-struct Product {
-  GemmShape shape;
-  MatrixBatch a, b, c;
-};
-
-Product product_of(KernelCall const& call) {
-  GemmShape const& g = call.gemm;
-  expect_operands(call, 2, 2, 1, 1);
-  expect(call, g.batch > 0 && g.m > 0 && g.n > 0 && g.k > 0, "the product is empty");
-  return {.shape = g,
-          .a = matrices_of(call, call.reads[0], g.batch, g.transpose_a ? g.k : g.m,
-                           g.transpose_a ? g.m : g.k),
-          .b = matrices_of(call, call.reads[1], g.batch, g.transpose_b ? g.n : g.k,
-                           g.transpose_b ? g.k : g.n),
-          .c = matrices_of(call, call.writes[0], g.batch, g.m, g.n)};
-}
-
 int as_int(std::int64_t value) { return static_cast<int>(value); }
 CBLAS_TRANSPOSE transposed(bool holds) { return holds ? CblasTrans : CblasNoTrans; }
 
@@ -58,7 +41,7 @@ void multiply(GemmShape const& g,
 
 /// float and double: BLAS reads and writes the operands where they are.
 template <typename C>
-void multiply_in_place(KernelContext const& context, Product const& p) {
+void multiply_in_place(KernelContext const& context, MatrixProduct const& p) {
   auto const one = [&](std::int64_t index, int) {
     multiply(p.shape, p.a.matrix<C>(index), p.a.row_stride, p.b.matrix<C>(index), p.b.row_stride,
              p.shape.accumulate ? C{1} : C{0}, p.c.matrix<C>(index), p.c.row_stride);
@@ -92,7 +75,7 @@ void widen_block(KernelContext const& context,
 /// 16-bit operands: blocks are widened into the workspace, summed in float over all of k and
 /// narrowed once. An f32 result is summed in place.
 template <typename S, typename T>
-void multiply_widened(KernelContext const& context, Product const& p) {
+void multiply_widened(KernelContext const& context, MatrixProduct const& p) {
   GemmShape const& g = p.shape;
   auto* const a = reinterpret_cast<float*>(context.workspace.data());
   float* const b = a + widened_m * widened_k;
@@ -171,7 +154,7 @@ void pack(S const* x,
 
 /// Own loops over tiles of 64 x 64; every element is summed over k in ascending order.
 template <typename S, typename T>
-void multiply_plainly(KernelContext const& context, Product const& p) {
+void multiply_plainly(KernelContext const& context, MatrixProduct const& p) {
   using C = Compute<S>;
   constexpr std::int64_t side = 64;
   constexpr std::int64_t depth = 256;
@@ -210,7 +193,7 @@ void multiply_plainly(KernelContext const& context, Product const& p) {
 }
 
 template <typename S, typename T>
-void multiply_as(KernelContext const& context, Product const& p) {
+void multiply_as(KernelContext const& context, MatrixProduct const& p) {
   if (context.gemm == GemmKind::plain) {
     multiply_plainly<S, T>(context, p);
   } else if constexpr (is_narrow<S>) {
@@ -223,7 +206,7 @@ void multiply_as(KernelContext const& context, Product const& p) {
 }  // namespace
 
 void gemm(KernelContext const& context, KernelCall const& call) {
-  Product const product = product_of(call);
+  MatrixProduct const product = product_of(call);
   with_storage_type(call.kind, product.a.type, [&](auto tag) {
     using S = decltype(tag);
     using C = Compute<S>;

@@ -1,44 +1,19 @@
 #include <algorithm>
 
 #include "libexec/kernels/element.hpp"
+#include "libexec/kernels/head_operands.hpp"
 #include "libexec/kernels/heads_view.hpp"
 #include "libexec/kernels/kernels.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// Expects two tensors of few heads and two of the same shape but more; gives how many query heads
-/// read each key and value head.
-std::int64_t expect_groups(KernelCall const& call,
-                           OperandList const& few,
-                           OperandList const& many) {
-  Shape const& group = few[0].shape;
-  Shape const& full = many[0].shape;
-  ElementType const type = few[0].type;
-  for (std::size_t i = 0; i < 2; ++i) {
-    expect_heads(call, few[i], type, group);
-    expect_heads(call, many[i], type, full);
-  }
-  expect(call,
-         group[0] == full[0] && group[1] == full[1] && group[3] == full[3] && group[2] > 0 &&
-             full[2] % group[2] == 0,
-         "the heads do not fall into groups");
-  return full[2] / group[2];
-}
-
 /// Copies the heads of each view, one view after another, into tokens [s, b, sum of heads * d].
 template <typename S>
 void join_heads(KernelContext const& context, KernelCall const& call) {
   Operand const& joined = call.writes[0];
+  std::int64_t const width = expect_joined(call, element_type<S>());
   Shape const& first = call.reads[0].shape;
-  expect(call, joined.shape.rank() == 3 && first.rank() == 4, "an operand is of the wrong rank");
-  std::int64_t width = 0;
-  for (std::size_t i = 0; i < call.reads.size(); ++i) {
-    Shape const& part = call.reads[i].shape;
-    expect_heads(call, call.reads[i], element_type<S>(), {first[0], first[1], part[2], first[3]});
-    width += part[2] * part[3];
-  }
-  expect_tensor(call, joined, element_type<S>(), {first[0], first[1], width});
   std::int64_t const b = first[1];
   std::int64_t const d = first[3];
   for_row_ranges(*context.pool, first[0] * b, width, [&](std::int64_t begin, std::int64_t end) {

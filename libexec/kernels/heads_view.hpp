@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "libexec/kernels/host_device.hpp"
 #include "libexec/kernels/operand_checks.hpp"
 
 namespace stagecraft {
@@ -21,7 +22,9 @@ struct HeadsView {
         head_stride{operand.stride(2)} {}
 
   /// The d elements of a head.
-  S* head(std::int64_t position, std::int64_t sequence, std::int64_t head_index) const {
+  STAGECRAFT_HOST_DEVICE S* head(std::int64_t position,
+                                 std::int64_t sequence,
+                                 std::int64_t head_index) const {
     return data + position * position_stride + sequence * sequence_stride +
            head_index * head_stride;
   }

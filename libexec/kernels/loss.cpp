@@ -6,50 +6,15 @@
 #include "libexec/kernels/exponential.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/lane_reduction.hpp"
+#include "libexec/kernels/logit_rows.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// Logits [s, b, words] on one rank.
-struct LogitRows {
-  std::int64_t rows = 0;
-  std::int64_t words = 0;  ///< of this rank, padding included
-  std::int64_t valid = 0;  ///< columns before the padding
-  std::int64_t first_word = 0;
-
-  /// Column of a label, or -1 where another rank has it.
-  std::int64_t column_of(std::int64_t label) const {
-    std::int64_t const column = label - first_word;
-    return column >= 0 && column < valid ? column : -1;
-  }
-};
-
-LogitRows expect_logits(KernelContext const& context,
-                        KernelCall const& call,
-                        Operand const& logits) {
-  expect(call, logits.shape.rank() == 3 && logits.shape[2] == context.share.shape.vocabulary(),
-         "the logits are not [s, b, this rank's share of the vocabulary]");
-  expect_tensor(call, logits, logits.type, logits.shape);
-  LogitRows rows{.rows = logits.shape[0] * logits.shape[1],
-                 .words = logits.shape[2],
-                 .first_word = context.share.first_word()};
-  rows.valid =
-      std::clamp<std::int64_t>(context.model().vocabulary - rows.first_word, 0, rows.words);
-  return rows;
-}
-
-/// Expects one value a token.
-void expect_tokens(KernelCall const& call,
-                   Operand const& operand,
-                   ElementType type,
-                   Operand const& logits) {
-  expect_tensor(call, operand, type, {logits.shape[0], logits.shape[1]});
-}
-
 template <typename C>
 void exponentials_of(KernelContext const& context, KernelCall const& call) {
   Operand const& logits = call.writes[0];
-  LogitRows const all = expect_logits(context, call, logits);
+  LogitRows const all = expect_logits(context.share, call, logits);
   expect_tokens(call, call.reads[1], logits.type, logits);
   expect_tokens(call, call.reads[2], ElementType::i64, logits);
   expect_tokens(call, call.writes[1], logits.type, logits);
@@ -72,7 +37,7 @@ void exponentials_of(KernelContext const& context, KernelCall const& call) {
 template <typename C>
 void cross_entropy_of(KernelContext const& context, KernelCall const& call) {
   Operand const& softmax = call.writes[0];
-  LogitRows const all = expect_logits(context, call, softmax);
+  LogitRows const all = expect_logits(context.share, call, softmax);
   expect_tokens(call, call.reads[1], softmax.type, softmax);
   expect_tokens(call, call.reads[2], softmax.type, softmax);
   expect_tokens(call, call.reads[3], ElementType::i64, softmax);
@@ -91,7 +56,7 @@ void cross_entropy_of(KernelContext const& context, KernelCall const& call) {
 template <typename C>
 void cross_entropy_backward_of(KernelContext const& context, KernelCall const& call) {
   Operand const& softmax = call.writes[0];
-  LogitRows const all = expect_logits(context, call, softmax);
+  LogitRows const all = expect_logits(context.share, call, softmax);
   expect_tokens(call, call.reads[1], ElementType::i64, softmax);
   auto const* const labels = elements_of<std::int64_t>(call.reads[1]);
   auto const factor = static_cast<C>(call.loss_gradient);
@@ -103,14 +68,6 @@ void cross_entropy_backward_of(KernelContext const& context, KernelCall const& c
       for (std::int64_t i = 0; i < all.words; ++i) x[i] *= factor;
     }
   });
-}
-
-/// Calls `body(C{})` for the type that logits are worked on in, float or double.
-template <typename Body>
-void with_wide_type(KernelCall const& call, ElementType type, Body const& body) {
-  if (type == ElementType::f32) return body(float{});
-  if (type == ElementType::f64) return body(double{});
-  refuse(call.kind, "the logits are neither f32 nor f64");
 }
 
 }  // namespace
@@ -145,9 +102,9 @@ void convert_logits(KernelContext const& context, KernelCall const& call) {
 void logits_maximum(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 1, 1, 1, 1);
   Operand const& logits = call.reads[0];
-  LogitRows const all = expect_logits(context, call, logits);
+  LogitRows const all = expect_logits(context.share, call, logits);
   expect_tokens(call, call.writes[0], logits.type, logits);
-  with_wide_type(call, logits.type, [&](auto tag) {
+  with_logit_type(call, logits.type, [&](auto tag) {
     using C = decltype(tag);
     for_row_ranges(*context.pool, all.rows, all.words, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
@@ -162,22 +119,22 @@ void logits_maximum(KernelContext const& context, KernelCall const& call) {
 void exponentials(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 3, 3, 3, 3);
   expect_in_place(call, 0, 0);
-  with_wide_type(call, call.reads[0].type,
-                 [&](auto tag) { exponentials_of<decltype(tag)>(context, call); });
+  with_logit_type(call, call.reads[0].type,
+                  [&](auto tag) { exponentials_of<decltype(tag)>(context, call); });
 }
 
 void cross_entropy(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 4, 4, 2, 2);
   expect_in_place(call, 0, 0);
-  with_wide_type(call, call.reads[0].type,
-                 [&](auto tag) { cross_entropy_of<decltype(tag)>(context, call); });
+  with_logit_type(call, call.reads[0].type,
+                  [&](auto tag) { cross_entropy_of<decltype(tag)>(context, call); });
 }
 
 void cross_entropy_backward(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 2, 2, 1, 1);
   expect_in_place(call, 0, 0);
-  with_wide_type(call, call.reads[0].type,
-                 [&](auto tag) { cross_entropy_backward_of<decltype(tag)>(context, call); });
+  with_logit_type(call, call.reads[0].type,
+                  [&](auto tag) { cross_entropy_backward_of<decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

@@ -36,4 +36,16 @@ MatrixBatch matrices_of(KernelCall const& call,
   return batch;
 }
 
+MatrixProduct product_of(KernelCall const& call) {
+  GemmShape const& g = call.gemm;
+  expect_operands(call, 2, 2, 1, 1);
+  expect(call, g.batch > 0 && g.m > 0 && g.n > 0 && g.k > 0, "the product is empty");
+  return {.shape = g,
+          .a = matrices_of(call, call.reads[0], g.batch, g.transpose_a ? g.k : g.m,
+                           g.transpose_a ? g.m : g.k),
+          .b = matrices_of(call, call.reads[1], g.batch, g.transpose_b ? g.n : g.k,
+                           g.transpose_b ? g.k : g.n),
+          .c = matrices_of(call, call.writes[0], g.batch, g.m, g.n)};
+}
+
 }  // namespace stagecraft

@@ -33,4 +33,13 @@ MatrixBatch matrices_of(KernelCall const& call,
                         std::int64_t rows,
                         std::int64_t columns);
 
+/// C (+)= A B, each operand as the call has it.
+struct MatrixProduct {
+  GemmShape shape;
+  MatrixBatch a, b, c;
+};
+
+/// Expects the operands of a gemm; their types are the kernel's to check.
+MatrixProduct product_of(KernelCall const& call);
+
 }  // namespace stagecraft

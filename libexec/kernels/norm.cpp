@@ -3,40 +3,10 @@
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/lane_reduction.hpp"
+#include "libexec/kernels/norm_statistics.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
-
-bool subtracts_mean(KernelContext const& context) {
-  return context.model().norm == Norm::layernorm;
-}
-
-/// Rows and columns of x, and its statistics [2, rows] = mean, 1/std or [1, rows] = 1/rms.
-template <typename C>
-struct Statistics {
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  C* mean = nullptr;     ///< null for RMSNorm
-  C* inverse = nullptr;  ///< 1 / sqrt(variance or mean square + epsilon)
-
-  C mean_of(std::int64_t row) const { return mean == nullptr ? C{0} : mean[row]; }
-};
-
-template <typename S>
-Statistics<Compute<S>> statistics_of(KernelContext const& context,
-                                     KernelCall const& call,
-                                     Operand const& x,
-                                     Operand const& statistics) {
-  using C = Compute<S>;
-  expect(call, x.shape.rank() > 0 && last_extent(x) > 0, "x has no columns");
-  std::int64_t const columns = last_extent(x);
-  std::int64_t const rows = x.shape.elements() / columns;
-  expect_tensor(call, x, element_type<S>(), x.shape);
-  bool const centred = subtracts_mean(context);
-  expect_tensor(call, statistics, element_type<C>(), {centred ? 2 : 1, rows});
-  C* const values = elements_of<C>(statistics);
-  return {rows, columns, centred ? values : nullptr, centred ? values + rows : values};
-}
 
 template <typename S>
 void normalize_row(S const* x,
@@ -61,14 +31,14 @@ template <typename S>
 void norm_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   Operand const& x = call.reads[0];
-  auto const moments = statistics_of<S>(context, call, x, call.writes[1]);
+  auto const moments = statistics_of<S>(context.model(), call, x, call.writes[1]);
   std::int64_t const n = moments.columns;
   expect_tensor(call, call.reads[1], element_type<S>(), {n});
-  if (subtracts_mean(context)) expect_tensor(call, call.reads[2], element_type<S>(), {n});
+  if (subtracts_mean(context.model())) expect_tensor(call, call.reads[2], element_type<S>(), {n});
   expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
   S const* const input = elements_of<S>(x);
   S const* const weight = elements_of<S>(call.reads[1]);
-  S const* const bias = subtracts_mean(context) ? elements_of<S>(call.reads[2]) : nullptr;
+  S const* const bias = subtracts_mean(context.model()) ? elements_of<S>(call.reads[2]) : nullptr;
   S* const output = elements_of<S>(call.writes[0]);
   auto const epsilon = static_cast<C>(context.model().norm_epsilon);
   for_row_ranges(*context.pool, moments.rows, n, [&](std::int64_t begin, std::int64_t end) {
@@ -96,7 +66,7 @@ template <typename S>
 void norm_backward_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   Operand const& x = call.reads[1];
-  auto const moments = statistics_of<S>(context, call, x, call.reads[2]);
+  auto const moments = statistics_of<S>(context.model(), call, x, call.reads[2]);
   std::int64_t const n = moments.columns;
   expect_tensor(call, call.reads[0], element_type<S>(), x.shape);
   expect_tensor(call, call.reads[3], element_type<S>(), {n});
@@ -137,7 +107,7 @@ void norm_weight_gradient_of(KernelContext const& context, KernelCall const& cal
   using C = Compute<S>;
   constexpr std::int64_t block = 128;
   Operand const& x = call.reads[1];
-  auto const moments = statistics_of<S>(context, call, x, call.reads[2]);
+  auto const moments = statistics_of<S>(context.model(), call, x, call.reads[2]);
   std::int64_t const n = moments.columns;
   expect_tensor(call, call.reads[0], element_type<S>(), x.shape);
   for (std::size_t i = 0; i < call.writes.size(); ++i) {
@@ -146,7 +116,7 @@ void norm_weight_gradient_of(KernelContext const& context, KernelCall const& cal
   S const* const gradient = elements_of<S>(call.reads[0]);
   S const* const input = elements_of<S>(x);
   C* const d_weight = elements_of<C>(call.writes[0]);
-  C* const d_bias = subtracts_mean(context) ? elements_of<C>(call.writes[1]) : nullptr;
+  C* const d_bias = subtracts_mean(context.model()) ? elements_of<C>(call.writes[1]) : nullptr;
   context.pool->run((n + block - 1) / block, [&](std::int64_t task, int) {
     std::int64_t const first = task * block;
     std::int64_t const width = std::min(block, n - first);
@@ -171,7 +141,7 @@ void norm_weight_gradient_of(KernelContext const& context, KernelCall const& cal
 }  // namespace
 
 void norm(KernelContext const& context, KernelCall const& call) {
-  std::size_t const weights = subtracts_mean(context) ? 2 : 1;
+  std::size_t const weights = subtracts_mean(context.model()) ? 2 : 1;
   expect_operands(call, 1 + weights, 1 + weights, 2, 2);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { norm_of<decltype(tag)>(context, call); });
@@ -184,7 +154,7 @@ void norm_backward(KernelContext const& context, KernelCall const& call) {
 }
 
 void norm_weight_gradient(KernelContext const& context, KernelCall const& call) {
-  std::size_t const weights = subtracts_mean(context) ? 2 : 1;
+  std::size_t const weights = subtracts_mean(context.model()) ? 2 : 1;
   expect_operands(call, 3, 3, weights, weights);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { norm_weight_gradient_of<decltype(tag)>(context, call); });

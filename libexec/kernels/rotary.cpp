@@ -3,6 +3,7 @@
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/formulas.hpp"
+#include "libexec/kernels/head_operands.hpp"
 #include "libexec/kernels/heads_view.hpp"
 #include "libexec/kernels/kernels.hpp"
 
@@ -50,15 +51,7 @@ void rotate(Operand const& from,
 }
 
 void rotate_all(KernelContext const& context, KernelCall const& call, double direction) {
-  expect_operands(call, 2, 2, 2, 2);
-  for (std::size_t i = 0; i < 2; ++i) {
-    Shape const& shape = call.reads[i].shape;
-    expect(call, shape.rank() == 4 && shape[3] % 2 == 0, "the heads are not of even size");
-    expect(call, shape[0] == call.reads[0].shape[0] && shape[3] == call.reads[0].shape[3],
-           "q and k do not fit together");
-    expect_heads(call, call.reads[i], call.reads[0].type, shape);
-    expect_heads(call, call.writes[i], call.reads[0].type, shape);
-  }
+  expect_rotary(call);
   Shape const& q = call.reads[0].shape;
   double const base = context.model().rotary_base;
   std::int64_t const half = q[3] / 2;
@@ -87,9 +80,6 @@ void rotate_all(KernelContext const& context, KernelCall const& call, double dir
 void rotary(KernelContext const& context, KernelCall const& call) { rotate_all(context, call, 1); }
 
 void rotary_backward(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 2, 2);
-  expect_in_place(call, 0, 0);
-  expect_in_place(call, 1, 1);
   rotate_all(context, call, -1);
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
+#include "libexec/kernels/attention_scores.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/exponential.hpp"
 #include "libexec/kernels/kernels.hpp"
@@ -9,20 +9,6 @@
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
-
-/// Expects [b, heads, s, s]; gives s.
-template <typename S>
-std::int64_t expect_square(KernelCall const& call, Operand const& x) {
-  expect(call, x.shape.rank() == 4 && x.shape[2] == x.shape[3] && x.shape[3] > 0,
-         "the scores are not [b, heads, s, s]");
-  expect_tensor(call, x, element_type<S>(), x.shape);
-  return x.shape[3];
-}
-
-template <typename S>
-Compute<S> score_scale(KernelContext const& context) {
-  return static_cast<Compute<S>>(1.0 / std::sqrt(static_cast<double>(context.model().head_dim)));
-}
 
 /// y = softmax(scale x) over the first n columns, 0 in the others.
 template <typename S>
@@ -47,11 +33,11 @@ void softmax_row(S const* x, S* y, std::int64_t n, std::int64_t columns, Compute
 template <typename S>
 void causal_softmax_of(KernelContext const& context, KernelCall const& call) {
   Operand const& scores = call.reads[0];
-  std::int64_t const s = expect_square<S>(call, scores);
+  std::int64_t const s = expect_scores<S>(call, scores);
   expect_tensor(call, call.writes[0], element_type<S>(), scores.shape);
   S const* const x = elements_of<S>(scores);
   S* const y = elements_of<S>(call.writes[0]);
-  auto const scale = score_scale<S>(context);
+  auto const scale = score_scale<S>(context.model());
   for_row_ranges(*context.pool, scores.shape.elements() / s, s,
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t row = begin; row < end; ++row) {
@@ -65,9 +51,9 @@ template <typename S>
 void causal_softmax_backward_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   Operand const& gradient = call.writes[0];
-  std::int64_t const s = expect_square<S>(call, gradient);
+  std::int64_t const s = expect_scores<S>(call, gradient);
   expect_tensor(call, call.reads[1], element_type<S>(), gradient.shape);
-  C const scale = score_scale<S>(context);
+  C const scale = score_scale<S>(context.model());
   for_row_ranges(
       *context.pool, gradient.shape.elements() / s, s, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {

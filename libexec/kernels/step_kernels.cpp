@@ -5,29 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "libexec/kernels/adam_step.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/lane_reduction.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
-namespace {
-
-/// Calls `body(C{})` for f32 or f64.
-template <typename Body>
-void with_wide_type(OpKind kind, ElementType type, Body const& body) {
-  if (type == ElementType::f32) return body(float{});
-  if (type == ElementType::f64) return body(double{});
-  refuse(kind, "a range is neither f32 nor f64");
-}
-
-/// Expects a range like `first`: of its type and size.
-void expect_like(OpKind kind, FlatRange const& first, FlatRange const& range) {
-  if (range.type != first.type || range.elements != first.elements) {
-    refuse(kind, "ranges differ in type or size");
-  }
-}
-
-}  // namespace
-
 void scale(WorkerPool& pool, FlatRange const& range, double factor) {
   with_wide_type(OpKind::scale_gradients, range.type, [&](auto tag) {
     using C = decltype(tag);
@@ -90,21 +72,10 @@ void adam(WorkerPool& pool,
           FlatRange const& first_moment,
           FlatRange const& second_moment,
           FlatRange const& gradient) {
-  expect_like(OpKind::adam, parameters, first_moment);
-  expect_like(OpKind::adam, parameters, second_moment);
-  expect_like(OpKind::adam, parameters, gradient);
-  if (update.step < 1) refuse(OpKind::adam, "steps count from 1");
-  auto const step = static_cast<double>(update.step);
+  expect_adam(update, parameters, first_moment, second_moment, gradient);
   with_wide_type(OpKind::adam, parameters.type, [&](auto tag) {
     using C = decltype(tag);
-    auto const beta1 = static_cast<C>(update.beta1);
-    auto const beta2 = static_cast<C>(update.beta2);
-    auto const one_minus_beta1 = static_cast<C>(1 - update.beta1);
-    auto const one_minus_beta2 = static_cast<C>(1 - update.beta2);
-    auto const rate = static_cast<C>(update.learning_rate / (1 - std::pow(update.beta1, step)));
-    auto const second_correction = static_cast<C>(1 / (1 - std::pow(update.beta2, step)));
-    auto const epsilon = static_cast<C>(update.epsilon);
-    auto const decay = static_cast<C>(update.decay_factor);
+    AdamStep<C> const one{update};
     for_row_ranges(pool, parameters.elements, 1, [&](std::int64_t begin, std::int64_t end) {
       // The four ranges never overlap.
       C* __restrict const p = static_cast<C*>(parameters.data);
@@ -112,22 +83,14 @@ void adam(WorkerPool& pool,
       C* __restrict const v = static_cast<C*>(second_moment.data);
       C const* __restrict const g = static_cast<C const*>(gradient.data);
       for (std::int64_t i = begin; i < end; ++i) {
-        m[i] = beta1 * m[i] + one_minus_beta1 * g[i];
-        v[i] = beta2 * v[i] + one_minus_beta2 * g[i] * g[i];
-        C const root = std::sqrt(v[i] * second_correction);
-        p[i] = decay * p[i] - rate * m[i] / (root + epsilon);
+        one.update(p[i], m[i], v[i], g[i]);
       }
     });
   });
 }
 
 void narrow_parameters(WorkerPool& pool, FlatRange const& master, FlatRange const& parameters) {
-  if (master.type != ElementType::f32 || master.elements != parameters.elements) {
-    refuse(OpKind::narrow_parameters, "the master copy is not f32, or differs in size");
-  }
-  if (element_size(parameters.type) != 2) {
-    refuse(OpKind::narrow_parameters, "the parameters are not of 16 bits");
-  }
+  expect_narrowing(master, parameters);
   with_storage_type(OpKind::narrow_parameters, parameters.type, [&](auto tag) {
     using S = decltype(tag);
     auto const* const from = static_cast<float const*>(master.data);

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "libexec/kernels/cuda/cublaslt_gemm.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 #include "libexec/kernels/optimizer_kernels.hpp"
 #include "libsim/units/units.hpp"
@@ -15,13 +16,16 @@ namespace stagecraft {
 /// they are over, unless they give a result.
 ///
 /// Results depend on nothing but the operands: no kernel adds with atomics, and a GEMM's algorithm
-/// is chosen once for each shape, so that a recompute has the bits of what it recomputes.
+/// is chosen once for each shape, so that a recompute has the bits of what it recomputes. Kernels
+/// that hold a row (norms, softmax) take up to 32768 columns. Flash attention has no kernel yet.
 ///
 /// One thread at a time may call; the device that was current at construction must be current.
 class CudaKernels {
  public:
   /// \throws DeviceError  where the workspace does not fit, or cuBLASLt does not start.
-  CudaKernels(RankShare const& share, CUstream_st* stream);
+  CudaKernels(RankShare const& share,
+              CUstream_st* stream,
+              GemmSelection selection = GemmSelection::heuristic);
   ~CudaKernels();
   CudaKernels(CudaKernels const&) = delete;
   CudaKernels(CudaKernels&&) = delete;
@@ -48,7 +52,9 @@ class CudaKernels {
             FlatRange const& gradient);
   void narrow(FlatRange const& master, FlatRange const& parameters);
 
-  /// Device memory that one object allocates for scratch space and cuBLASLt, whatever the model.
+  /// Device memory that one object allocates for scratch space and cuBLASLt on the current device,
+  /// whatever the model.
+  /// \throws DeviceError  without a device.
   static Bytes workspace();
 
  private:

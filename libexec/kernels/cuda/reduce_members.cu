@@ -1,39 +1,55 @@
-#include <algorithm>
-#include <array>
 #include <cstddef>
 
-#include "libexec/kernels/cuda/launch.cuh"
+#include "libexec/kernels/cuda/element_wise.cuh"
 #include "libexec/kernels/cuda/reduce_members.hpp"
-#include "libexec/kernels/element.hpp"
 
 namespace stagecraft {
 namespace {
 
-constexpr int threads = 256;
 /// Pointers that fit a launch.
 constexpr std::size_t most_sources = 32;
 
+/// destination = sum, or maximum, of the sources in their order.
 template <typename S>
-struct Sources {
-  S const* data[most_sources];
-  int count;
-};
-
-template <typename S>
-__global__ void reduce(Sources<S> sources, bool is_sum, S* destination, std::int64_t elements) {
+struct Reduce {
   using C = Compute<S>;
-  std::int64_t const stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements;
-       i += stride) {
-    C result = widen(sources.data[0][i]);
-    for (int k = 1; k < sources.count; ++k) {
-      C const value = widen(sources.data[k][i]);
-      // A NaN on either side is kept.
-      result = is_sum ? result + value : (value > result || value != value ? value : result);
+  static constexpr int in_flight = 2;
+  S const* sources[most_sources];
+  int count;
+  bool is_sum;
+  S* destination;
+
+  template <int width>
+  struct Loaded {
+    C result[width];
+  };
+  template <int width>
+  __device__ Loaded<width> load(Place at) const {
+    Loaded<width> all{};
+    Pack<S, width> const start = load_pack<width>(sources[0] + at.element);
+#pragma unroll
+    for (int i = 0; i < width; ++i) all.result[i] = widen(start[i]);
+    for (int k = 1; k < count; ++k) {
+      Pack<S, width> const source = load_pack<width>(sources[k] + at.element);
+#pragma unroll
+      for (int i = 0; i < width; ++i) {
+        C const result = all.result[i];
+        C const value = widen(source[i]);
+        // A NaN on either side is kept.
+        all.result[i] =
+            is_sum ? result + value : (value > result || value != value ? value : result);
+      }
     }
-    destination[i] = narrow<S>(result);
+    return all;
   }
-}
+  template <int width>
+  __device__ void finish(Place at, Loaded<width> const& in) const {
+    Pack<S, width> out;
+#pragma unroll
+    for (int i = 0; i < width; ++i) out[i] = narrow<S>(in.result[i]);
+    store_pack(destination + at.element, out);
+  }
+};
 
 }  // namespace
 
@@ -46,16 +62,19 @@ void reduce_on_device(Reduction reduction,
   if (sources.empty() || sources.size() > most_sources) {
     refuse(OpKind::all_reduce, "a device reduces 1 to 32 members");
   }
-  if (elements == 0) return;
   with_storage_type(OpKind::all_reduce, type, [&](auto tag) {
     using S = decltype(tag);
-    Sources<S> all{{}, static_cast<int>(sources.size())};
-    for (std::size_t k = 0; k < sources.size(); ++k)
-      all.data[k] = static_cast<S const*>(sources[k]);
-    auto const blocks =
-        static_cast<unsigned>(std::min<std::int64_t>((elements + threads - 1) / threads, 65535));
-    launch(reduce<S>, blocks, threads, stream, all, reduction == Reduction::sum,
-           static_cast<S*>(destination), elements);
+    constexpr int width = pack_width<S>;
+    Reduce<S> body{{},
+                   static_cast<int>(sources.size()),
+                   reduction == Reduction::sum,
+                   static_cast<S*>(destination)};
+    bool fits = can_pack(width, body.destination);
+    for (std::size_t k = 0; k < sources.size(); ++k) {
+      body.sources[k] = static_cast<S const*>(sources[k]);
+      fits = fits && can_pack(width, body.sources[k]);
+    }
+    launch_element_wise<width>(stream, flat_extent(elements), fits, body);
   });
 }
 

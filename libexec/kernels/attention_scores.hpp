@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "libexec/kernels/element.hpp"
+#include "libexec/kernels/operand_checks.hpp"
+
+namespace stagecraft {
+
+/// Expects scores [b, heads, s, s]; gives s.
+template <typename S>
+std::int64_t expect_scores(KernelCall const& call, Operand const& x) {
+  expect(call, x.shape.rank() == 4 && x.shape[2] == x.shape[3] && x.shape[3] > 0,
+         "the scores are not [b, heads, s, s]");
+  expect_tensor(call, x, element_type<S>(), x.shape);
+  return x.shape[3];
+}
+
+/// What scores are multiplied by: 1 / sqrt(d).
+template <typename S>
+Compute<S> score_scale(ModelConfig const& model) {
+  return static_cast<Compute<S>>(1.0 / std::sqrt(static_cast<double>(model.head_dim)));
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,72 @@
+#include "libexec/kernels/cuda/algorithm_timer.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "libexec/kernels/cuda/cuda_check.hpp"
+
+namespace stagecraft {
+namespace {
+
+struct DestroyEvent {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+using OwnedEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
+
+OwnedEvent make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "cudaEventCreate");
+  return OwnedEvent{event};
+}
+
+struct FreeDevice {
+  void operator()(void* memory) const { cudaFree(memory); }
+};
+
+/// Bytes from the first element of C to its last.
+std::size_t extent_of_c(StridedProduct const& product) {
+  GemmShape const& g = product.shape;
+  std::int64_t const elements =
+      (g.batch - 1) * product.matrices[2].stride + (g.m - 1) * product.row_strides[2] + g.n;
+  return static_cast<std::size_t>(elements * element_size(product.c_type));
+}
+
+}  // namespace
+
+struct AlgorithmTimer::State {
+  cudaStream_t stream = nullptr;
+  OwnedEvent begin = make_event();
+  OwnedEvent end = make_event();
+  std::unique_ptr<void, FreeDevice> c;
+};
+
+AlgorithmTimer::AlgorithmTimer(cudaStream_t stream, StridedProduct const& product)
+    : state_{std::make_unique<State>()} {
+  state_->stream = stream;
+  std::size_t const bytes = extent_of_c(product);
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  state_->c.reset(memory);
+  check(cudaMemsetAsync(memory, 0, bytes, stream), "cudaMemsetAsync");
+}
+
+AlgorithmTimer::~AlgorithmTimer() = default;
+
+std::optional<float> AlgorithmTimer::milliseconds(
+    std::function<cublasStatus_t(void* c)> const& launch) {
+  void* const c = state_->c.get();
+  if (launch(c) != CUBLAS_STATUS_SUCCESS) return std::nullopt;
+  std::array<float, 5> times{};
+  for (float& time : times) {
+    check(cudaEventRecord(state_->begin.get(), state_->stream), "cudaEventRecord");
+    check(launch(c), "cublasLtMatmul");
+    check(cudaEventRecord(state_->end.get(), state_->stream), "cudaEventRecord");
+    check(cudaEventSynchronize(state_->end.get()), "cudaEventSynchronize");
+    check(cudaEventElapsedTime(&time, state_->begin.get(), state_->end.get()),
+          "cudaEventElapsedTime");
+  }
+  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+  return times[times.size() / 2];
+}
+
+}  // namespace stagecraft

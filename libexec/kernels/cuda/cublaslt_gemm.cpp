@@ -1,0 +1,139 @@
+#include "libexec/kernels/cuda/cublaslt_gemm.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "libexec/kernels/cuda/algorithm_timer.hpp"
+#include "libexec/kernels/cuda/cuda_check.hpp"
+#include "libexec/kernels/cuda/lt_product.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// What is asked of the heuristic: a few, of which the first is taken, or all to be timed.
+constexpr int few_algorithms = 8;
+constexpr int all_algorithms = 100;
+
+struct ChosenAlgorithm {
+  LtDescription description;
+  cublasLtMatmulAlgo_t algorithm;
+};
+
+bool has_one_stride(MatrixBatch const& batch) {
+  return batch.heads == 1 || batch.heads == batch.count ||
+         batch.batch_stride == batch.heads * batch.head_stride;
+}
+
+/// Every step'th matrix from `first` on. Pre: they lie at one distance.
+StridedMatrices matrices_from(MatrixBatch const& batch, std::int64_t first, std::int64_t step) {
+  auto const place = [&](std::int64_t index) {
+    return index / batch.heads * batch.batch_stride + index % batch.heads * batch.head_stride;
+  };
+  std::int64_t const start = place(first);
+  std::int64_t const stride = first + step < batch.count ? place(first + step) - start : 0;
+  return {batch.data + start * element_size(batch.type), stride};
+}
+
+}  // namespace
+
+struct CublasLtGemm::State {
+  cudaStream_t stream;
+  GemmSelection selection;
+  void* workspace;
+  std::size_t workspace_size;
+  LtHandle handle;
+  std::map<ProductKey, ChosenAlgorithm> chosen;
+
+  ChosenAlgorithm choose(StridedProduct const& product) const {
+    LtDescription description{product};
+    std::vector<cublasLtMatmulHeuristicResult_t> room(
+        selection == GemmSelection::measured ? all_algorithms : few_algorithms);
+    auto const found = description.find_algorithms(handle.get(), workspace_size, room);
+    if (found.empty()) {
+      refuse(OpKind::gemm, ("cuBLASLt has no algorithm for " + describe(product)).c_str());
+    }
+    if (selection == GemmSelection::heuristic) return {std::move(description), found.front().algo};
+    AlgorithmTimer timer{stream, product};
+    float best_time = std::numeric_limits<float>::infinity();
+    cublasLtMatmulAlgo_t best = found.front().algo;
+    for (cublasLtMatmulHeuristicResult_t const& candidate : found) {
+      std::optional<float> const time = timer.milliseconds([&](void* c) {
+        return description.launch(handle.get(), product, c, candidate.algo, workspace,
+                                  workspace_size, stream);
+      });
+      if (!time || *time >= best_time) continue;
+      best_time = *time;
+      best = candidate.algo;
+    }
+    return {std::move(description), best};
+  }
+
+  void launch(StridedProduct const& product) {
+    ProductKey const key = key_of(product);
+    auto found = chosen.find(key);
+    if (found == chosen.end()) found = chosen.emplace(key, choose(product)).first;
+    check(found->second.description.launch(handle.get(), product, product.matrices[2].data,
+                                           found->second.algorithm, workspace, workspace_size,
+                                           stream),
+          "cublasLtMatmul");
+  }
+};
+
+CublasLtGemm::CublasLtGemm(CUstream_st* stream, GemmSelection selection, void* workspace)
+    : state_{std::make_unique<State>()} {
+  cublasLtHandle_t made = nullptr;
+  check(cublasLtCreate(&made), "cublasLtCreate");
+  state_->handle.reset(made);
+  state_->stream = stream;
+  state_->selection = selection;
+  state_->workspace = workspace;
+  state_->workspace_size = workspace_bytes();
+}
+
+CublasLtGemm::~CublasLtGemm() = default;
+
+void CublasLtGemm::multiply(MatrixProduct const& product) {
+  std::array<MatrixBatch const*, 3> const operands{&product.a, &product.b, &product.c};
+  StridedProduct call{
+      .shape = product.shape,
+      .type = product.a.type,
+      .c_type = product.c.type,
+      .row_strides = {product.a.row_stride, product.b.row_stride, product.c.row_stride},
+      .matrices = {}};
+  std::int64_t const count = product.shape.batch;
+  // Where an operand's matrices lie at two distances, launches go along one axis; the others'
+  // matrices, at one, can be counted off in any way.
+  std::int64_t heads = count;
+  bool one_axis = true;
+  for (MatrixBatch const* operand : operands) {
+    if (has_one_stride(*operand)) continue;
+    if (!one_axis && operand->heads != heads) {
+      refuse(OpKind::gemm, "the operands' matrices are counted by different numbers of heads");
+    }
+    one_axis = false;
+    heads = operand->heads;
+  }
+  bool const along_heads = one_axis || heads >= count / heads;
+  std::int64_t const launches = one_axis ? 1 : std::min(heads, count / heads);
+  std::int64_t const step = along_heads ? 1 : heads;
+  call.shape.batch = count / launches;
+  for (std::int64_t i = 0; i < launches; ++i) {
+    std::int64_t const first = along_heads ? i * heads : i;
+    for (std::size_t k = 0; k < 3; ++k) call.matrices[k] = matrices_from(*operands[k], first, step);
+    state_->launch(call);
+  }
+}
+
+std::size_t CublasLtGemm::workspace_bytes() {
+  int device = 0;
+  int major = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        "cudaDeviceGetAttribute");
+  return std::size_t{major >= 9 ? 32U : 4U} << 20;
+}
+
+}  // namespace stagecraft

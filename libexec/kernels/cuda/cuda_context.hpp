@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+
+#include "libexec/kernels/cuda/cublaslt_gemm.hpp"
+#include "libexec/kernels/kernel_call.hpp"
+
+struct CUstream_st;  ///< what a cudaStream_t points to
+
+namespace stagecraft {
+
+/// What a CUDA kernel has besides its operands; KernelContext is that of a CPU.
+struct CudaContext {
+  RankShare share;
+  CUstream_st* stream = nullptr;
+  std::byte* scratch = nullptr;  ///< device memory for partial results, scratch_bytes
+  CublasLtGemm* gemm = nullptr;
+
+  /// Enough for every kernel, whatever its operands.
+  static constexpr std::size_t scratch_bytes = std::size_t{4} << 20;
+
+  ModelConfig const& model() const { return share.shape.model; }
+  template <typename T>
+  T* scratch_of() const {
+    return reinterpret_cast<T*>(scratch);
+  }
+};
+
+}  // namespace stagecraft

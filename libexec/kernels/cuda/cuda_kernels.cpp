@@ -1,0 +1,141 @@
+#include "libexec/kernels/cuda/cuda_kernels.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+
+#include "libexec/kernels/cuda/cuda_check.hpp"
+#include "libexec/kernels/cuda/cuda_op_kernels.hpp"
+#include "libexec/kernels/kernel_table.hpp"
+
+namespace stagecraft {
+namespace {
+
+using CudaKernel = void (*)(CudaContext const&, KernelCall const&);
+
+void refuse_flash(CudaContext const& /*context*/, KernelCall const& call) {
+  refuse(call.kind, "flash attention has no CUDA kernel yet; use attention: unfused");
+}
+
+constexpr std::array<CudaKernel, op_kind_count> make_table() {
+  std::array<CudaKernel, op_kind_count> table{};
+  auto const set = [&](OpKind kind, CudaKernel kernel) {
+    table[static_cast<std::size_t>(kind)] = kernel;
+  };
+#define STAGECRAFT_KERNEL(name) set(OpKind::name, cuda_ops::name);
+  STAGECRAFT_KERNEL(gemm)
+  STAGECRAFT_KERNEL(norm)
+  STAGECRAFT_KERNEL(norm_backward)
+  STAGECRAFT_KERNEL(norm_weight_gradient)
+  STAGECRAFT_KERNEL(bias_add)
+  STAGECRAFT_KERNEL(bias_gradient)
+  STAGECRAFT_KERNEL(rotary)
+  STAGECRAFT_KERNEL(rotary_backward)
+  STAGECRAFT_KERNEL(repeat_heads)
+  STAGECRAFT_KERNEL(repeat_heads_backward)
+  STAGECRAFT_KERNEL(causal_softmax)
+  STAGECRAFT_KERNEL(causal_softmax_backward)
+  STAGECRAFT_KERNEL(dropout)
+  STAGECRAFT_KERNEL(dropout_backward)
+  STAGECRAFT_KERNEL(merge_heads)
+  STAGECRAFT_KERNEL(concatenate)
+  STAGECRAFT_KERNEL(gelu)
+  STAGECRAFT_KERNEL(gelu_backward)
+  STAGECRAFT_KERNEL(relu)
+  STAGECRAFT_KERNEL(relu_backward)
+  STAGECRAFT_KERNEL(geglu)
+  STAGECRAFT_KERNEL(geglu_backward)
+  STAGECRAFT_KERNEL(swiglu)
+  STAGECRAFT_KERNEL(swiglu_backward)
+  STAGECRAFT_KERNEL(bias_dropout_add)
+  STAGECRAFT_KERNEL(add)
+  STAGECRAFT_KERNEL(make_causal_mask)
+  STAGECRAFT_KERNEL(embedding)
+  STAGECRAFT_KERNEL(embedding_backward)
+  STAGECRAFT_KERNEL(add_positions)
+  STAGECRAFT_KERNEL(positions_gradient)
+  STAGECRAFT_KERNEL(slice)
+  STAGECRAFT_KERNEL(logits_maximum)
+  STAGECRAFT_KERNEL(exponentials)
+  STAGECRAFT_KERNEL(cross_entropy)
+  STAGECRAFT_KERNEL(cross_entropy_backward)
+#undef STAGECRAFT_KERNEL
+  set(OpKind::widen_logits, cuda_ops::convert_logits);
+  set(OpKind::narrow_logits, cuda_ops::convert_logits);
+  set(OpKind::flash_attention, refuse_flash);
+  set(OpKind::flash_attention_backward, refuse_flash);
+  return table;
+}
+
+constexpr std::array<CudaKernel, op_kind_count> table = make_table();
+
+struct FreeDevice {
+  void operator()(std::byte* memory) const { cudaFree(memory); }
+};
+
+std::unique_ptr<std::byte, FreeDevice> allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes), "cudaMalloc of the kernels' workspace");
+  return std::unique_ptr<std::byte, FreeDevice>{static_cast<std::byte*>(memory)};
+}
+
+}  // namespace
+
+struct CudaKernels::State {
+  std::unique_ptr<std::byte, FreeDevice> memory;  ///< scratch space, then cuBLASLt's workspace
+  CublasLtGemm gemm;
+  CudaContext context;
+
+  State(RankShare const& share, CUstream_st* stream, GemmSelection selection)
+      : memory{allocate(static_cast<std::size_t>(workspace().count()))},
+        gemm{stream, selection, memory.get() + CudaContext::scratch_bytes},
+        context{.share = share, .stream = stream, .scratch = memory.get(), .gemm = &gemm} {}
+};
+
+CudaKernels::CudaKernels(RankShare const& share, CUstream_st* stream, GemmSelection selection)
+    : state_{std::make_unique<State>(share, stream, selection)} {}
+
+CudaKernels::~CudaKernels() = default;
+
+void CudaKernels::run(KernelCall const& call) {
+  CudaKernel const kernel = table[static_cast<std::size_t>(call.kind)];
+  if (kernel == nullptr) refuse(call.kind, "the executor does this itself; there is no kernel");
+  kernel(state_->context, call);
+}
+
+void CudaKernels::zero(FlatRange const& range) {
+  if (range.elements == 0) return;
+  check(cudaMemsetAsync(range.data, 0, range.bytes(), state_->context.stream), "cudaMemsetAsync");
+}
+
+void CudaKernels::scale(FlatRange const& range, double factor) {
+  cuda_ops::scale(state_->context, range, factor);
+}
+
+bool CudaKernels::unscale(FlatRange const& range, double factor) {
+  return cuda_ops::unscale(state_->context, range, factor);
+}
+
+double CudaKernels::sum_of_squares(FlatRange const& range) {
+  return cuda_ops::sum_of_squares(state_->context, range);
+}
+
+void CudaKernels::adam(AdamUpdate const& update,
+                       FlatRange const& parameters,
+                       FlatRange const& first_moment,
+                       FlatRange const& second_moment,
+                       FlatRange const& gradient) {
+  cuda_ops::adam(state_->context, update, parameters, first_moment, second_moment, gradient);
+}
+
+void CudaKernels::narrow(FlatRange const& master, FlatRange const& parameters) {
+  cuda_ops::narrow_parameters(state_->context, master, parameters);
+}
+
+Bytes CudaKernels::workspace() {
+  return Bytes{
+      static_cast<std::int64_t>(CudaContext::scratch_bytes + CublasLtGemm::workspace_bytes())};
+}
+
+}  // namespace stagecraft

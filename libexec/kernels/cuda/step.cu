@@ -1,0 +1,225 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "libexec/kernels/adam_step.hpp"
+#include "libexec/kernels/cuda/cuda_op_kernels.hpp"
+#include "libexec/kernels/cuda/element_wise.cuh"
+#include "libexec/kernels/cuda/row_block.cuh"
+
+namespace stagecraft::cuda_ops {
+namespace {
+
+/// x *= factor, in place; notes in `overflow`, where there is one, that a result is not finite.
+template <typename C>
+struct Scale {
+  static constexpr int in_flight = 4;
+  C* x;
+  C factor;
+  int* overflow;  ///< or null; all that write it write 1
+
+  template <int width>
+  struct Loaded {
+    Pack<C, width> x;
+  };
+  template <int width>
+  __device__ Loaded<width> load(Place at) const {
+    return {load_pack<width>(x + at.element)};
+  }
+  template <int width>
+  __device__ void finish(Place at, Loaded<width> const& in) const {
+    Pack<C, width> out;
+    bool finite = true;
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      out[i] = in.x[i] * factor;
+      // A NaN fails the comparison.
+      finite = finite && std::abs(out[i]) <= std::numeric_limits<C>::max();
+    }
+    store_pack(x + at.element, out);
+    if (overflow != nullptr && !finite) *overflow = 1;
+  }
+};
+
+template <typename C>
+struct Adam {
+  static constexpr int in_flight = 2;
+  C* parameters;
+  C* first;
+  C* second;
+  C const* gradient;
+  AdamStep<C> step;
+
+  template <int width>
+  struct Loaded {
+    Pack<C, width> parameters, first, second, gradient;
+  };
+  template <int width>
+  __device__ Loaded<width> load(Place at) const {
+    return {load_pack<width>(parameters + at.element), load_pack<width>(first + at.element),
+            load_pack<width>(second + at.element), load_pack<width>(gradient + at.element)};
+  }
+  template <int width>
+  __device__ void finish(Place at, Loaded<width> const& in) const {
+    Loaded<width> out = in;
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      step.update(out.parameters[i], out.first[i], out.second[i], in.gradient[i]);
+    }
+    store_pack(parameters + at.element, out.parameters);
+    store_pack(first + at.element, out.first);
+    store_pack(second + at.element, out.second);
+  }
+};
+
+template <typename S>
+struct Narrow {
+  static constexpr int in_flight = 4;
+  float const* master;
+  S* parameters;
+
+  template <int width>
+  struct Loaded {
+    Pack<float, width> master;
+  };
+  template <int width>
+  __device__ Loaded<width> load(Place at) const {
+    return {load_pack<width>(master + at.element)};
+  }
+  template <int width>
+  __device__ void finish(Place at, Loaded<width> const& in) const {
+    Pack<S, width> out;
+#pragma unroll
+    for (int i = 0; i < width; ++i) out[i] = narrow<S>(in.master[i]);
+    store_pack(parameters + at.element, out);
+  }
+};
+
+constexpr unsigned sum_threads = 256;
+constexpr std::int64_t most_sums = 1024;
+/// Consecutive elements that a thread adds at a time: in one access where they are aligned, in the
+/// same order where they are not.
+constexpr int sum_width = 4;
+
+/// sums[block] = sum of squares of every gridDim.x-th tile of elements, in double.
+template <typename C, bool fits>
+__global__ void __launch_bounds__(sum_threads)
+    sum_tiles(C const* x, std::int64_t elements, double* sums) {
+  double sum = 0;
+  std::int64_t const step = std::int64_t{gridDim.x} * sum_threads * sum_width;
+#pragma unroll 4
+  for (std::int64_t first = (std::int64_t{blockIdx.x} * sum_threads + threadIdx.x) * sum_width;
+       first < elements; first += step) {
+    Pack<C, sum_width> values{};
+    if (fits && first + sum_width <= elements) {
+      values = load_pack<sum_width>(x + first);
+    } else {
+      for (int i = 0; i < sum_width; ++i) values[i] = first + i < elements ? x[first + i] : C{0};
+    }
+#pragma unroll
+    for (int i = 0; i < sum_width; ++i) {
+      auto const value = static_cast<double>(values[i]);
+      sum += value * value;
+    }
+  }
+  sum = row_sum(sum);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+/// total = sum of the tiles' sums.
+__global__ void __launch_bounds__(sum_threads)
+    sum_sums(double const* sums, int count, double* total) {
+  double sum = 0;
+  for (auto i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(sum_threads)) {
+    sum += sums[i];
+  }
+  sum = row_sum(sum);
+  if (threadIdx.x == 0) *total = sum;
+}
+
+/// What a kernel left at `device`, once it is there.
+template <typename T>
+T result_at(CudaContext const& context, T const* device) {
+  T result{};
+  check(cudaMemcpyAsync(&result, device, sizeof(T), cudaMemcpyDeviceToHost, context.stream),
+        "cudaMemcpyAsync");
+  check(cudaStreamSynchronize(context.stream), "cudaStreamSynchronize");
+  return result;
+}
+
+void scale_by(
+    CudaContext const& context, OpKind kind, FlatRange const& range, double factor, int* overflow) {
+  with_wide_type(kind, range.type, [&](auto tag) {
+    using C = decltype(tag);
+    Scale<C> const body{static_cast<C*>(range.data), static_cast<C>(factor), overflow};
+    constexpr int width = pack_width<C>;
+    launch_element_wise<width>(context.stream, flat_extent(range.elements), can_pack(width, body.x),
+                               body);
+  });
+}
+
+}  // namespace
+
+void scale(CudaContext const& context, FlatRange const& range, double factor) {
+  scale_by(context, OpKind::scale_gradients, range, factor, nullptr);
+}
+
+bool unscale(CudaContext const& context, FlatRange const& range, double factor) {
+  int* const overflow = context.scratch_of<int>();
+  check(cudaMemsetAsync(overflow, 0, sizeof(int), context.stream), "cudaMemsetAsync");
+  scale_by(context, OpKind::unscale_gradients, range, factor, overflow);
+  return result_at(context, overflow) != 0;
+}
+
+double sum_of_squares(CudaContext const& context, FlatRange const& range) {
+  auto* const total = context.scratch_of<double>();
+  double* const sums = total + 1;
+  with_wide_type(OpKind::gradient_norm, range.type, [&](auto tag) {
+    using C = decltype(tag);
+    auto const* const x = static_cast<C const*>(range.data);
+    constexpr std::int64_t tile = std::int64_t{sum_threads} * sum_width;
+    std::int64_t const tiles = (range.elements + tile - 1) / tile;
+    std::int64_t const blocks = std::clamp<std::int64_t>(tiles, 1, most_sums);
+    launch(can_pack(sum_width, x) ? sum_tiles<C, true> : sum_tiles<C, false>,
+           static_cast<unsigned>(blocks), sum_threads, context.stream, x, range.elements, sums);
+    launch(sum_sums, 1U, sum_threads, context.stream, sums, static_cast<int>(blocks), total);
+  });
+  return result_at(context, total);
+}
+
+void adam(CudaContext const& context,
+          AdamUpdate const& update,
+          FlatRange const& parameters,
+          FlatRange const& first_moment,
+          FlatRange const& second_moment,
+          FlatRange const& gradient) {
+  expect_adam(update, parameters, first_moment, second_moment, gradient);
+  with_wide_type(OpKind::adam, parameters.type, [&](auto tag) {
+    using C = decltype(tag);
+    Adam<C> const body{static_cast<C*>(parameters.data), static_cast<C*>(first_moment.data),
+                       static_cast<C*>(second_moment.data), static_cast<C const*>(gradient.data),
+                       AdamStep<C>{update}};
+    constexpr int width = pack_width<C>;
+    launch_element_wise<width>(
+        context.stream, flat_extent(parameters.elements),
+        can_pack(width, body.parameters, body.first, body.second, body.gradient), body);
+  });
+}
+
+void narrow_parameters(CudaContext const& context,
+                       FlatRange const& master,
+                       FlatRange const& parameters) {
+  expect_narrowing(master, parameters);
+  with_storage_type(OpKind::narrow_parameters, parameters.type, [&](auto tag) {
+    using S = decltype(tag);
+    if constexpr (is_narrow<S>) {
+      Narrow<S> const body{static_cast<float const*>(master.data),
+                           static_cast<S*>(parameters.data)};
+      constexpr int width = pack_width<float>;
+      launch_element_wise<width>(context.stream, flat_extent(master.elements),
+                                 can_pack(width, body.master, body.parameters), body);
+    }
+  });
+}
+
+}  // namespace stagecraft::cuda_ops

@@ -1,0 +1,134 @@
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "tests/libexec/cuda/agreement.hpp"
+
+namespace stagecraft::test {
+namespace {
+
+RankShare rank_of(ElementType type, std::int64_t sequence) {
+  ModelConfig model = small_model(precision_of(type));
+  model.sequence = sequence;
+  return whole(model);
+}
+
+TEST_CASE("the causal softmax on a device is that of a CPU, and reads nothing above the diagonal",
+          "[cuda]") {
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  // One warp a row, odd columns, several warps a row.
+  std::int64_t const s = GENERATE(1, 10, 37, 64, 200, 1032);
+  Shape const shape{1, s > 200 ? 1 : 3, s, s};
+  TestTensor x = TestTensor::random(type, shape, 1);
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    bool const is_alive = i % s <= i / s % s;
+    x.set(i, is_alive ? 10 * x[i] : std::numeric_limits<double>::quiet_NaN());
+  }
+  require_agreement(rank_of(type, s), {.kind = OpKind::causal_softmax,
+                                       .tensors = {x, TestTensor{type, shape}},
+                                       .reads = {{0}},
+                                       .writes = {{1}}});
+}
+
+TEST_CASE("the gradient of the causal softmax on a device is that of a CPU", "[cuda]") {
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  std::int64_t const s = GENERATE(1, 37, 64, 200, 1032);
+  Shape const shape{1, s > 200 ? 1 : 3, s, s};
+  TestTensor y = TestTensor::random(type, shape, 2);
+  TestTensor dy = TestTensor::random(type, shape, 3);
+  for (std::int64_t i = 0; i < y.size(); ++i) {
+    bool const is_alive = i % s <= i / s % s;
+    y.set(i, (1 + y[i]) / static_cast<double>(s));
+    if (!is_alive) dy.set(i, std::numeric_limits<double>::quiet_NaN());
+  }
+  require_agreement(rank_of(type, s), {.kind = OpKind::causal_softmax_backward,
+                                       .tensors = {dy, y},
+                                       .reads = {{0}, {1}},
+                                       .writes = {{0}}});
+}
+
+TEST_CASE("norms on a device and their gradients are those of a CPU", "[cuda]") {
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  auto const norm = GENERATE(Norm::layernorm, Norm::rmsnorm);
+  // Rows of one, of one warp, of odd size, of several warps, and of more than 64 Ki / 4 columns.
+  std::int64_t const columns = GENERATE(1, 24, 283, 2048, 16392);
+  std::int64_t const s = columns > 2048 ? 1 : 7;
+  ModelConfig model = small_model(precision_of(type));
+  model.norm = norm;
+  RankShare const rank = whole(model);
+  ElementType const statistics_type =
+      type == ElementType::f64 ? ElementType::f64 : ElementType::f32;
+  std::int64_t const moments = norm == Norm::layernorm ? 2 : 1;
+  Shape const shape{s, 2, columns};
+  TestTensor x = TestTensor::random(type, shape, 1);
+  // Far from zero: a mean of squares would cancel.
+  for (std::int64_t i = 0; i < x.size(); ++i) x.set(i, x[i] + 3);
+  TestTensor const weight = TestTensor::random(type, {columns}, 2);
+  TestTensor const bias = TestTensor::random(type, {columns}, 3);
+  DeviceCase forward{.kind = OpKind::norm,
+                     .tensors = {x, weight, bias, TestTensor{type, shape},
+                                 TestTensor{statistics_type, {moments, 2 * s}}},
+                     .reads = {{0}, {1}},
+                     .writes = {{3}, {4}}};
+  if (norm == Norm::layernorm) forward.reads.push_back({2});
+  require_agreement(rank, forward);
+  TestTensor const statistics = on_cpu(rank, forward)[4];
+  TestTensor const dy = TestTensor::random(type, shape, 4);
+  require_agreement(rank, {.kind = OpKind::norm_backward,
+                           .tensors = {dy, x, statistics, weight, TestTensor{type, shape}},
+                           .reads = {{0}, {1}, {2}, {3}},
+                           .writes = {{4}}});
+  DeviceCase weights{
+      .kind = OpKind::norm_weight_gradient,
+      .tensors = {dy, x, statistics, TestTensor::random(statistics_type, {columns}, 5),
+                  TestTensor::random(statistics_type, {columns}, 6)},
+      .reads = {{0}, {1}, {2}},
+      .writes = {{3}}};
+  if (norm == Norm::layernorm) weights.writes.push_back({4});
+  require_agreement(rank, weights);
+}
+
+TEST_CASE("rows that no kernel holds are refused", "[cuda]") {
+  std::int64_t const columns = 32769;
+  ModelConfig model = small_model(Precision::fp32);
+  model.norm = Norm::rmsnorm;
+  ElementType const type = ElementType::f32;
+  REQUIRE_THROWS_WITH(on_device(whole(model), {.kind = OpKind::norm,
+                                               .tensors = {TestTensor::zeros(type, {1, columns}),
+                                                           TestTensor::zeros(type, {columns}),
+                                                           TestTensor::zeros(type, {1, columns}),
+                                                           TestTensor::zeros(type, {1, 1})},
+                                               .reads = {{0}, {1}},
+                                               .writes = {{2}, {3}}}),
+                      "norm: rows of more than 32768 columns have no kernel");
+}
+
+TEST_CASE("gradients of biases and positions on a device are those of a CPU", "[cuda]") {
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  std::int64_t const columns = GENERATE(1, 9, 264, 1000);
+  std::int64_t const s = GENERATE(1, 45, 300);
+  ElementType const sum = type == ElementType::f64 ? type : ElementType::f32;
+  TestTensor const dy = TestTensor::random(type, {s, 3, columns}, 1);
+  RankShare const rank = rank_of(type, s);
+  require_agreement(rank, {.kind = OpKind::bias_gradient,
+                           .tensors = {dy, TestTensor::random(sum, {columns}, 2)},
+                           .reads = {{0}},
+                           .writes = {{1}}});
+  require_agreement(rank, {.kind = OpKind::positions_gradient,
+                           .tensors = {dy, TestTensor::random(sum, {s + 1, columns}, 2)},
+                           .reads = {{0}},
+                           .writes = {{1}}});
+}
+
+TEST_CASE("a gradient of more columns than one launch sums is that of a CPU", "[cuda]") {
+  std::int64_t const columns = (std::int64_t{1} << 17) + 8;
+  auto const type = ElementType::bf16;
+  require_agreement(rank_of(type, 10),
+                    {.kind = OpKind::bias_gradient,
+                     .tensors = {TestTensor::random(type, {3, columns}, 1),
+                                 TestTensor::random(ElementType::f32, {columns}, 2)},
+                     .reads = {{0}},
+                     .writes = {{1}}});
+}
+
+}  // namespace
+}  // namespace stagecraft::test
