@@ -34,6 +34,9 @@ struct Place {
 };
 
 inline constexpr int element_wise_threads = 256;
+/// Blocks that a multiprocessor holds at least: at most 80 registers a thread, so that enough loads
+/// are under way beside those that compute.
+inline constexpr int element_wise_blocks = 3;
 
 /// Body says what happens to `width` consecutive columns:
 ///
@@ -46,7 +49,7 @@ inline constexpr int element_wise_threads = 256;
 /// once: of one column in rows that follow each other, so that what is read by column (a bias) is
 /// read once. An operand may be written where it is read.
 template <int width, typename Body>
-__global__ void __launch_bounds__(element_wise_threads)
+__global__ void __launch_bounds__(element_wise_threads, element_wise_blocks)
     element_wise(Body const body, Extent const extent, unsigned const column_tiles) {
   constexpr int in_flight = Body::in_flight;
   std::int64_t const tile = blockIdx.x % column_tiles;

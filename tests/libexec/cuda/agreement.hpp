@@ -22,9 +22,9 @@ struct Use {
 /// A call, with the tensors that its operands are of. One that is read and written is in place.
 struct DeviceCase {
   OpKind kind = OpKind::hold;
-  std::vector<TestTensor> tensors;
-  std::vector<Use> reads;
-  std::vector<Use> writes;
+  std::vector<TestTensor> tensors{};
+  std::vector<Use> reads{};
+  std::vector<Use> writes{};
   GemmShape gemm{};
   RandomDraw draw{};
   double loss_gradient = 1;

@@ -73,10 +73,13 @@ TEST_CASE("norms on a device and their gradients are those of a CPU", "[cuda]") 
   require_agreement(rank, forward);
   TestTensor const statistics = on_cpu(rank, forward)[4];
   TestTensor const dy = TestTensor::random(type, shape, 4);
-  require_agreement(rank, {.kind = OpKind::norm_backward,
-                           .tensors = {dy, x, statistics, weight, TestTensor{type, shape}},
-                           .reads = {{0}, {1}, {2}, {3}},
-                           .writes = {{4}}});
+  // Of one column y is constant: its gradient is rounding errors only.
+  if (columns > 1) {
+    require_agreement(rank, {.kind = OpKind::norm_backward,
+                             .tensors = {dy, x, statistics, weight, TestTensor{type, shape}},
+                             .reads = {{0}, {1}, {2}, {3}},
+                             .writes = {{4}}});
+  }
   DeviceCase weights{
       .kind = OpKind::norm_weight_gradient,
       .tensors = {dy, x, statistics, TestTensor::random(statistics_type, {columns}, 5),

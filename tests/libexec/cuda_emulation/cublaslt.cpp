@@ -132,9 +132,12 @@ Product make_product(cublasLtMatmulDesc_t description,
               (product.transpose_b ? product.b.rows : product.b.columns) == result.columns &&
               (product.transpose_b ? product.b.columns : product.b.rows) == depth,
           "matrices that do not fit together");
-  require(result.count == 1 ||
-              result.stride >= (result.columns - 1) * result.leading_dimension + result.rows,
-          "results of a batch that overlap");
+  // One matrix after another, or side by side within the leading dimension.
+  bool const follow =
+      result.stride >= (result.columns - 1) * result.leading_dimension + result.rows;
+  bool const beside = result.stride >= result.rows &&
+                      (result.count - 1) * result.stride + result.rows <= result.leading_dimension;
+  require(result.count == 1 || follow || beside, "results of a batch that overlap");
   require_types(*description, product);
   return product;
 }
