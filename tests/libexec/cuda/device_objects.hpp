@@ -47,7 +47,11 @@ class Event {
 template <typename T>
 class DeviceArray {
  public:
-  explicit DeviceArray(std::size_t size) : size_{size} { require(cudaMalloc(&data_, bytes())); }
+  explicit DeviceArray(std::size_t size) : size_{size} {
+    void* memory = nullptr;
+    require(cudaMalloc(&memory, bytes()));
+    data_ = static_cast<T*>(memory);
+  }
   explicit DeviceArray(std::vector<T> const& values) : DeviceArray(values.size()) {
     require(cudaMemcpy(data_, values.data(), bytes(), cudaMemcpyHostToDevice));
   }

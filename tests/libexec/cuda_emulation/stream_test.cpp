@@ -1,4 +1,5 @@
 // Streams, events, memory, errors.
+#include <cuda_runtime.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

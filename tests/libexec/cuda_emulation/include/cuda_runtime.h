@@ -134,6 +134,15 @@ T __ldg(T const* address) {
 inline float rsqrtf(float x) { return 1.F / std::sqrt(x); }
 inline double rsqrt(double x) { return 1. / std::sqrt(x); }
 
+template <typename T>
+cudaError_t cudaMalloc(T** memory, std::size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void**>(memory), bytes);
+}
+template <typename T>
+cudaError_t cudaMallocHost(T** memory, std::size_t bytes) {
+  return cudaMallocHost(reinterpret_cast<void**>(memory), bytes);
+}
+
 template <typename... ExpTypes, typename... ActTypes>
 cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config,
                                void (*kernel)(ExpTypes...),

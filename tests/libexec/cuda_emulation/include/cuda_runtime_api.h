@@ -146,15 +146,6 @@ cudaError_t cudaMemcpyAsync(
 cudaError_t cudaMemset(void* memory, int value, std::size_t bytes);
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream);
 
-template <typename T>
-cudaError_t cudaMalloc(T** memory, std::size_t bytes) {
-  return cudaMalloc(reinterpret_cast<void**>(memory), bytes);
-}
-template <typename T>
-cudaError_t cudaMallocHost(T** memory, std::size_t bytes) {
-  return cudaMallocHost(reinterpret_cast<void**>(memory), bytes);
-}
-
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
