@@ -64,7 +64,7 @@ struct ReluBackward {
 /// d gate = dy up f'(gate), d up = dy f(gate), in rows of 2 `columns`; both with their bias.
 template <typename Function, typename S>
 struct GatedBackward {
-  static constexpr int in_flight = 2;
+  static constexpr int in_flight = 1;
   S const* dy;
   S const* x;
   S const* bias;  ///< or null
