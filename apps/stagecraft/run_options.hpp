@@ -15,6 +15,8 @@ void add_run_options(boost::program_options::options_description& options);
 struct RunArguments {
   boost::program_options::variables_map values;
   RunConfig config;
+  /// config.training as it was read: `store_microbatches: auto` not yet settled.
+  TrainingConfig as_read;
   bool is_over = false;  ///< --help or --print-config has been printed; nothing is left to do
 };
 
