@@ -68,7 +68,9 @@ class ChangeList {
         int const stages = less.name == "pipeline" ? less.ranks / 2 : 2 * layout.pipeline;
         if (changes_stages && is_interleaved()) {
           if (stages > 1) {
-            change.set.push_back(setting("schedule.group", stages));
+            ScheduleConfig schedule = config_.schedule;
+            schedule.group = stages;
+            change.set.push_back(schedule_setting(schedule));
           } else {
             append_plain_schedule(change);
           }
@@ -118,8 +120,12 @@ class ChangeList {
     add_word("model.causal_mask", model.causal_mask, CausalMask::per_microbatch,
              "a causal mask a microbatch", CausalMask::none, "no causal masks");
     if (parallel.pipeline > 1) {
-      add_word("schedule.p2p", config_.schedule.p2p, P2p::blocking, "blocking transfers",
-               P2p::overlapped, "overlapped transfers");
+      bool const is_blocking = config_.schedule.p2p == P2p::blocking;
+      ScheduleConfig schedule = config_.schedule;
+      schedule.p2p = is_blocking ? P2p::overlapped : P2p::blocking;
+      changes_.push_back({.what = is_blocking ? "overlapped transfers" : "blocking transfers",
+                          .set = {schedule_setting(schedule)},
+                          .undoes = is_blocking ? "" : "overlapped transfers"});
     }
   }
 
@@ -136,12 +142,21 @@ class ChangeList {
   }
   bool is_interleaved() const { return config_.schedule.kind == ScheduleKind::interleaved; }
 
-  /// The section as a whole: a group has no meaning without interleaving.
+  /// The section as a whole, whatever a file has of it. A group has a meaning only with
+  /// interleaving; 0: the default.
+  static std::string schedule_setting(ScheduleConfig const& schedule) {
+    bool const has_group = schedule.kind == ScheduleKind::interleaved && schedule.group > 0;
+    return "schedule={kind: " + std::string{word_of(schedule.kind)} +
+           (has_group ? ", group: " + to_text(schedule.group) : "") +
+           ", p2p: " + std::string{word_of(schedule.p2p)} +
+           ", scatter_gather: " + (schedule.scatter_gather ? "true" : "false") + "}";
+  }
+
   void append_plain_schedule(Change& change) const {
-    ScheduleConfig const& schedule = config_.schedule;
+    ScheduleConfig schedule = config_.schedule;
+    schedule.kind = ScheduleKind::one_f_one_b;
     change.set.emplace_back("parallel.interleave=1");
-    change.set.push_back("schedule={kind: 1f1b, p2p: " + std::string{word_of(schedule.p2p)} +
-                         ", scatter_gather: " + (schedule.scatter_gather ? "true" : "false") + "}");
+    change.set.push_back(schedule_setting(schedule));
   }
 
   void add_number(std::string const& name,
@@ -156,7 +171,12 @@ class ChangeList {
     Change change{.what = step_text("chunks a stage", now, chunks),
                   .set = {setting("parallel.interleave", chunks)},
                   .undoes = ""};
-    if (!is_interleaved()) change.set.emplace_back("schedule.kind=interleaved");
+    if (!is_interleaved()) {
+      ScheduleConfig schedule = config_.schedule;
+      schedule.kind = ScheduleKind::interleaved;
+      schedule.group = 0;
+      change.set.push_back(schedule_setting(schedule));
+    }
     changes_.push_back(std::move(change));
   }
 

@@ -71,7 +71,7 @@ BestChanges best_changes(RunFigures const& run, std::vector<ChangeEffect> const&
       fastest = figures.iteration;
       best.fastest = i;
     }
-    if (figures.peak < smallest) {
+    if (figures.iteration <= 2 * run.iteration && figures.peak < smallest) {
       smallest = figures.peak;
       best.smallest = i;
     }

@@ -43,7 +43,8 @@ std::vector<ChangeEffect> simulate_changes(RunConfig const& run,
 struct BestChanges {
   std::optional<std::size_t> fastest;   ///< shortest iteration that fits, if it is shorter, or if
                                         ///< the run itself does not fit
-  std::optional<std::size_t> smallest;  ///< lowest peak, if it is lower
+  std::optional<std::size_t> smallest;  ///< lowest peak, if it is lower, of those that take at
+                                        ///< most twice as long
   /// Lowest peak of those that take at most 1 % longer, if it is lower by 1 %.
   std::optional<std::size_t> cheapest;
 };

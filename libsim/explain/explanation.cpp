@@ -17,10 +17,7 @@ Explanation explain(RunConfig const& run, int jobs) {
   result.figures = figures_of(run);
   result.effects = simulate_changes(run, single_changes(run.training), jobs);
   result.best = best_changes(result.figures, result.effects);
-  result.warnings = run.warnings;
-  for (std::string& warning : pointless_choices(run, result.figures, result.effects)) {
-    result.warnings.push_back(std::move(warning));
-  }
+  result.pointless = pointless_choices(run, result.figures, result.effects);
   return result;
 }
 

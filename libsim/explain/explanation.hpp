@@ -22,7 +22,7 @@ struct Explanation {
   RunFigures figures;
   std::vector<ChangeEffect> effects;
   BestChanges best;
-  std::vector<std::string> warnings;  ///< of the configuration's reader, then pointless choices
+  std::vector<std::string> pointless;  ///< pointless_choices()
 };
 
 /// Explains a run. `run`: as it was read, `store_microbatches: auto` not yet settled; `jobs`:

@@ -97,6 +97,8 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
   RunFigures const& figures = explanation.figures;
   RunConfig settled = run;
   settled.training = explanation.plan.config;
+  std::vector<std::string> warnings = run.warnings;
+  warnings.insert(warnings.end(), explanation.pointless.begin(), explanation.pointless.end());
   Json changes = Json::array();
   for (ChangeEffect const& effect : explanation.effects) changes.push_back(change_json(effect));
   auto const stage = static_cast<std::size_t>(explanation.peak.stage);
@@ -117,7 +119,7 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
            {{"fastest", index_or_null(explanation.best.fastest)},
             {"smallest", index_or_null(explanation.best.smallest)},
             {"cheapest", index_or_null(explanation.best.cheapest)}}},
-          {"warnings", explanation.warnings}};
+          {"warnings", warnings}};
 }
 
 }  // namespace stagecraft

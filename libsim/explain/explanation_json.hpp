@@ -37,7 +37,7 @@ namespace stagecraft {
 /// category, which is that of `simulate --json` for the stage; both `seconds` objects sum to
 /// `iteration_seconds`. Numbers of a change are what `simulate` with these --set gives; those of
 /// one that is not legal are null, and `refusal` says why. `best` has indices into `changes`, or
-/// null.
+/// null. `warnings` are the configuration reader's, then the choices that do not pay.
 nlohmann::ordered_json to_json(Explanation const& explanation, RunConfig const& run);
 
 }  // namespace stagecraft

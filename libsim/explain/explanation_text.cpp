@@ -12,7 +12,8 @@ namespace stagecraft {
 namespace {
 
 constexpr std::size_t most_tensors = 14;  ///< rows, unless all are asked for
-constexpr int wide = 130;                 ///< columns from which tables say more
+constexpr int wide = 145;                 ///< columns from which tables say who made a tensor
+constexpr int widest = 190;               ///< and who needs it
 constexpr int narrow = 90;                ///< columns below which they say less
 
 /// Words in lines of at most `width` columns, those behind the first indented.
@@ -153,8 +154,10 @@ std::string memory_text(Explanation const& explanation, ExplanationStyle const& 
   for (std::size_t i = 0; i < shown; ++i) {
     TensorGroup const& group = peak.tensors[i];
     counts_passes = counts_passes || extent(group).find("pass") != std::string::npos;
-    add(group.bytes, {spoken(group.tensor), extent(group), reason(group, says_more),
-                      spoken(joined(group.made_by, ", "))});
+    std::string const tensor = spoken(group.tensor);
+    bool const is_state = group.category == Category::optimizer;
+    add(group.bytes, {is_state ? tensor + " state" : tensor, extent(group),
+                      reason(group, style.width >= widest), spoken(joined(group.made_by, ", "))});
   }
   if (shown < peak.tensors.size()) {
     std::int64_t rest = 0;
@@ -294,9 +297,9 @@ std::string refusals_text(Explanation const& explanation, ExplanationStyle const
   std::string text;
   for (ChangeEffect const& effect : explanation.effects) {
     if (effect.figures) continue;
-    text += wrapped("  " + effect.change.what + ": " + effect.refusal, style.width, 4);
+    text += wrapped("- " + effect.change.what + ": " + effect.refusal, style.width, 2);
   }
-  return text.empty() ? "" : "not legal here\n" + text;
+  return text.empty() ? "" : "not legal here:\n" + text;
 }
 
 std::string changes_text(Explanation const& explanation, ExplanationStyle const& style) {
@@ -338,6 +341,15 @@ std::string changes_text(Explanation const& explanation, ExplanationStyle const&
           "first; 'free' is what the capacity leaves beside the reserve.",
           style.width) +
       table.text();
+  bool const has_window = std::any_of(shown.begin(), shown.end(), [](auto const* effect) {
+    return effect->change.what.find("stored window") != std::string::npos;
+  });
+  if (has_window) {
+    text += wrapped(
+        "A stored window keeps everything of as many microbatches as fit, and recomputes "
+        "for the others.",
+        style.width);
+  }
   if (!without_effect.empty()) {
     text += wrapped("without effect here: " + joined(without_effect, "; "), style.width, 2);
   }
@@ -370,8 +382,8 @@ std::string explanation_text(Explanation const& explanation,
                      wrapped(room_text(explanation, run), style.width) + '\n' +
                      memory_text(explanation, style) + '\n' + time_text(explanation, style) + '\n' +
                      changes_text(explanation, style);
-  if (!explanation.warnings.empty()) text += "\nCHOICES THAT DO NOT PAY\n";
-  for (std::string const& warning : explanation.warnings) {
+  if (!explanation.pointless.empty()) text += "\nCHOICES THAT DO NOT PAY\n";
+  for (std::string const& warning : explanation.pointless) {
     text += wrapped("- " + warning, style.width, 2);
   }
   return text;

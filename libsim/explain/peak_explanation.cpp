@@ -89,6 +89,7 @@ std::vector<TensorGroup> group(std::vector<LiveBuffer> const& buffers) {
     gathering.add(buffer);
   }
   std::vector<TensorGroup> groups;
+  groups.reserve(gatherings.size());
   for (auto& [key, gathering] : gatherings) groups.push_back(std::move(gathering).finish());
   return groups;
 }
