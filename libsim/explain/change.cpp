@@ -19,7 +19,7 @@ class ChangeList {
 
   void add_recompute() {
     std::int64_t const chunk = std::max<std::int64_t>(
-        1, config_.model.layers / (config_.parallel.pipeline * config_.parallel.interleave));
+        1, config_.model.layers / config_.parallel.pipeline / config_.parallel.interleave);
     add_policy("no recompute", "none");
     add_policy("selective recompute", "selective");
     add_policy("full recompute, layer by layer", "full");
@@ -52,7 +52,7 @@ class ChangeList {
     ParallelLayout const& layout = config_.parallel;
     struct Kind {
       std::string name;
-      int ranks;
+      std::int64_t ranks;
     };
     Kind const kinds[]{
         {"tensor", layout.tensor}, {"pipeline", layout.pipeline}, {"data", layout.data}};
@@ -65,11 +65,11 @@ class ChangeList {
                               setting("parallel." + more.name, 2 * more.ranks)},
                       .undoes = ""};
         bool const changes_stages = less.name == "pipeline" || more.name == "pipeline";
-        int const stages = less.name == "pipeline" ? less.ranks / 2 : 2 * layout.pipeline;
+        std::int64_t const stages = less.name == "pipeline" ? less.ranks / 2 : 2 * more.ranks;
         if (changes_stages && is_interleaved()) {
           if (stages > 1) {
             ScheduleConfig schedule = config_.schedule;
-            schedule.group = stages;
+            schedule.group = static_cast<int>(stages);
             change.set.push_back(schedule_setting(schedule));
           } else {
             append_plain_schedule(change);

@@ -18,7 +18,7 @@ struct EvenPipeline {
   System system = invented_system();
 
   EvenPipeline(ScheduleKind kind, P2p p2p, int stages, std::int64_t microbatches) {
-    config.model = gpt(2 * stages, 256, 4, 128, 8000);
+    config.model = gpt(std::int64_t{2} * stages, 256, 4, 128, 8000);
     config.model.causal_mask = CausalMask::none;  // making it is forward too
     config.parallel.pipeline = stages;
     config.batch.global = microbatches;

@@ -88,7 +88,7 @@ TEST_CASE("a kept tensor is named with who made it and who needs it") {
   TensorGroup const* const softmax = find_tensor(peak, "core_attention.softmax_output");
   REQUIRE(softmax != nullptr);
   REQUIRE(softmax->bytes ==
-          2 * 4 * (8 / 2 * 256 * 256 * 2));  // 2 layers, 4 microbatches, as^2 in fp16
+          std::int64_t{2} * 4 * (8 / 2 * 256 * 256 * 2));  // 2 layers, 4 microbatches, as^2 in fp16
   REQUIRE(softmax->made_by == std::vector<std::string>{"core_attention.softmax"});
   REQUIRE(softmax->needed_by == "core_attention.softmax_backward");
   REQUIRE(softmax->stay == Stay::kept);
@@ -107,7 +107,8 @@ TEST_CASE(
   TensorGroup const* const checkpoints = find_tensor(peak, "attention_norm.input");
   REQUIRE(checkpoints != nullptr);
   REQUIRE(checkpoints->stay == Stay::kept);
-  REQUIRE(checkpoints->bytes == 2 * 3 * (2 * s * h));  // 2 layers, 3 microbatches: p - 1 on stage 1
+  REQUIRE(checkpoints->bytes ==
+          std::int64_t{2} * 3 * (2 * s * h));  // 2 layers, 3 microbatches: p - 1 on stage 1
   for (TensorGroup const& group : peak.tensors) {
     if (group.stay == Stay::rebuilt) {
       REQUIRE(group.layers == 1);
