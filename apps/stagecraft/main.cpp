@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "apps/stagecraft/compare_command.hpp"
+#include "apps/stagecraft/explain_command.hpp"
 #include "apps/stagecraft/export_command.hpp"
 #include "apps/stagecraft/import_command.hpp"
 #include "apps/stagecraft/layer_command.hpp"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr std::array commands{
     Command{"simulate", "per-stage memory and iteration time of a run file", simulate_command},
+    Command{"explain", "why the fullest stage is full, where time goes, what each change would do",
+            explain_command},
     Command{"plan", "the fastest layouts, schedules and recompute policies that fit", plan_command},
     Command{"reproduce", "the paper's tables and figures, predicted beside published",
             reproduce_command},

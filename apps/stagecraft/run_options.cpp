@@ -40,6 +40,7 @@ RunArguments read_run_arguments(std::vector<std::string> const& arguments,
     result.overrides = result.values["set"].as<std::vector<std::string>>();
   }
   result.config = load_run_config(result.path, result.overrides);
+  result.as_read = result.config.training;
   // A plan is made for no system in particular: what depends on one's memory is settled here.
   result.config.training =
       resolve_store_windows(std::move(result.config.training), result.config.system);

@@ -17,6 +17,8 @@ struct RunArguments {
   std::string path;                    ///< of the run file
   std::vector<std::string> overrides;  ///< KEY=VALUE, of --set
   RunConfig config;
+  /// config.training as it was read: `store_microbatches: auto` not yet settled.
+  TrainingConfig as_read;
   bool is_over = false;  ///< --help or --print-config has been printed; nothing is left to do
 };
 

@@ -4,18 +4,6 @@
 
 namespace stagecraft {
 
-namespace {
-
-/// Both ends of each message. An end: rank and index among its transfers.
-struct MessageEnds {
-  struct End {
-    std::size_t rank = 0;
-    std::size_t transfer = 0;
-  };
-  End send;
-  End receive;
-};
-
 std::vector<MessageEnds> ends_of_messages(TrainingPlan const& plan) {
   std::vector<MessageEnds> messages(static_cast<std::size_t>(plan.messages));
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
@@ -27,6 +15,8 @@ std::vector<MessageEnds> ends_of_messages(TrainingPlan const& plan) {
   }
   return messages;
 }
+
+namespace {
 
 class TimeRecorder {
  public:

@@ -28,6 +28,19 @@ struct RecordedTimes {
   SimTime makespan{0};  ///< without what the system adds to each iteration
 };
 
+/// Where a message is sent and where it is received.
+struct MessageEnds {
+  struct End {
+    std::size_t rank = 0;
+    std::size_t transfer = 0;  ///< of RankPlan::transfers
+  };
+  End send;
+  End receive;
+};
+
+/// By message.
+std::vector<MessageEnds> ends_of_messages(TrainingPlan const& plan);
+
 /// Plays an iteration and keeps every time. \throws ScheduleDeadlock
 ///
 /// Blocking messages occupy both ends from start to arrival. Overlapped ones occupy each end for

@@ -12,21 +12,6 @@
 namespace stagecraft {
 namespace {
 
-std::string title(TrainingPlan const& plan, System const& system) {
-  TrainingConfig const& config = plan.config;
-  ParallelLayout const& parallel = config.parallel;
-  std::string text = decimals(static_cast<double>(parameter_count(config.model)) * 1e-9, 2) +
-                     " billion parameters on " + std::to_string(world_size(parallel)) + " x " +
-                     system.accelerator.name + "\ntensor " + std::to_string(parallel.tensor);
-  if (plan.shape.sequence_parallel) text += " with sequence parallelism";
-  text += ", pipeline " + std::to_string(parallel.pipeline);
-  if (parallel.interleave > 1) text += " x " + std::to_string(parallel.interleave) + " chunks";
-  text += ", data " + std::to_string(parallel.data) + "; " + std::to_string(config.batch.global) +
-          " sequences an iteration, " + std::to_string(microbatches(config)) +
-          " a replica in microbatches of " + std::to_string(config.batch.micro) + "\n";
-  return text;
-}
-
 std::string percent(double fraction) { return decimals(100 * fraction, 1) + " %"; }
 
 std::string rates(Simulation const& simulation) {
@@ -103,10 +88,25 @@ std::string stage_table(Simulation const& simulation,
 
 }  // namespace
 
+std::string run_title(TrainingPlan const& plan, System const& system) {
+  TrainingConfig const& config = plan.config;
+  ParallelLayout const& parallel = config.parallel;
+  std::string text = decimals(static_cast<double>(parameter_count(config.model)) * 1e-9, 2) +
+                     " billion parameters on " + std::to_string(world_size(parallel)) + " x " +
+                     system.accelerator.name + "\ntensor " + std::to_string(parallel.tensor);
+  if (plan.shape.sequence_parallel) text += " with sequence parallelism";
+  text += ", pipeline " + std::to_string(parallel.pipeline);
+  if (parallel.interleave > 1) text += " x " + std::to_string(parallel.interleave) + " chunks";
+  text += ", data " + std::to_string(parallel.data) + "; " + std::to_string(config.batch.global) +
+          " sequences an iteration, " + std::to_string(microbatches(config)) +
+          " a replica in microbatches of " + std::to_string(config.batch.micro) + "\n";
+  return text;
+}
+
 std::string simulation_tables(Simulation const& simulation,
                               TrainingPlan const& plan,
                               System const& system) {
-  return title(plan, system) + rates(simulation) + "\n" + breakdown_table(simulation) + "\n" +
+  return run_title(plan, system) + rates(simulation) + "\n" + breakdown_table(simulation) + "\n" +
          stage_table(simulation, plan, system);
 }
 

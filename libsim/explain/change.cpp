@@ -1,0 +1,259 @@
+#include "libsim/explain/change.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "libsim/model/model_words.hpp"
+#include "libsim/plan/training_words.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::string to_text(std::int64_t number) { return std::to_string(number); }
+
+/// Collects the changes of one run.
+class ChangeList {
+ public:
+  explicit ChangeList(TrainingConfig const& config) : config_{config} {}
+
+  void add_recompute() {
+    std::int64_t const chunk = std::max<std::int64_t>(
+        1, config_.model.layers / config_.parallel.pipeline / config_.parallel.interleave);
+    add_policy("no recompute", "none");
+    add_policy("selective recompute", "selective");
+    add_policy("full recompute, layer by layer", "full");
+    if (chunk > 1) {
+      add_policy("full recompute, groups of " + to_text(chunk),
+                 "{granularity: full, layers: " + to_text(chunk) + "}");
+      std::string const half = to_text(chunk / 2);
+      add_policy("full recompute, " + half + " of " + to_text(chunk) + " layers",
+                 "{granularity: full, method: block, layers: " + half + "}");
+    }
+    if (config_.parallel.tensor > 1 && !config_.parallel.sequence) {
+      add_policy("full recompute, sharded checkpoints",
+                 "{granularity: full, sharded_checkpoints: true}");
+    }
+    for (std::string const granularity : {"selective", "full"}) {
+      add_policy(granularity + " recompute, stored window",
+                 "{granularity: " + granularity + ", store_microbatches: auto}");
+    }
+  }
+
+  void add_batch() {
+    std::int64_t const micro = config_.batch.micro;
+    for (std::int64_t const other : {micro / 2, 2 * micro}) {
+      if (other > 0) add_number("microbatch", "batch.micro", micro, other);
+    }
+  }
+
+  /// A factor of two from one kind of parallelism to another.
+  void add_exchanges() {
+    ParallelLayout const& layout = config_.parallel;
+    struct Kind {
+      std::string name;
+      std::int64_t ranks;
+    };
+    Kind const kinds[]{
+        {"tensor", layout.tensor}, {"pipeline", layout.pipeline}, {"data", layout.data}};
+    for (Kind const& less : kinds) {
+      for (Kind const& more : kinds) {
+        if (less.name == more.name || less.ranks % 2 != 0) continue;
+        Change change{.what = step_text(less.name, less.ranks, less.ranks / 2) + ", " +
+                              step_text(more.name, more.ranks, 2 * more.ranks),
+                      .set = {setting("parallel." + less.name, less.ranks / 2),
+                              setting("parallel." + more.name, 2 * more.ranks)},
+                      .undoes = ""};
+        bool const changes_stages = less.name == "pipeline" || more.name == "pipeline";
+        std::int64_t const stages = less.name == "pipeline" ? less.ranks / 2 : 2 * more.ranks;
+        if (changes_stages && is_interleaved()) {
+          if (stages > 1) {
+            ScheduleConfig schedule = config_.schedule;
+            schedule.group = static_cast<int>(stages);
+            change.set.push_back(schedule_setting(schedule));
+          } else {
+            append_plain_schedule(change);
+          }
+        }
+        changes_.push_back(std::move(change));
+      }
+    }
+  }
+
+  void add_interleaving() {
+    int const now = config_.parallel.interleave;
+    if (config_.parallel.pipeline < 2) return;
+    if (is_interleaved()) {
+      Change plain{.what = "no interleaving (1f1b)",
+                   .set = {},
+                   .undoes = to_text(now) + " interleaved chunks a stage"};
+      append_plain_schedule(plain);
+      changes_.push_back(std::move(plain));
+    }
+    // Without the even layout the checks say which of the two are legal.
+    std::int64_t const stage_layers = config_.model.layers / config_.parallel.pipeline;
+    int fewer = now - 1;
+    while (fewer > 1 && stage_layers % fewer != 0) --fewer;
+    if (fewer > 1) add_chunks(now, fewer);
+    int more = now + 1;
+    while (more < stage_layers && stage_layers % more != 0) ++more;
+    add_chunks(now, more);
+  }
+
+  void add_switches() {
+    ParallelLayout const& parallel = config_.parallel;
+    ModelConfig const& model = config_.model;
+    MemoryConfig const& memory = config_.memory;
+    add_switch("sequence parallelism", "parallel.sequence", parallel.sequence, Default::off);
+    add_switch("distributed optimizer", "memory.distributed_optimizer",
+               memory.distributed_optimizer, Default::off);
+    add_switch("overlapped gradient reduction", "parallel.overlap_gradients",
+               parallel.overlap_gradients, Default::off);
+    add_switch("output deallocation", "memory.output_deallocation", memory.output_deallocation,
+               Default::on);
+    add_word("model.attention", model.attention, Attention::unfused, "unfused attention",
+             Attention::flash, "flash attention");
+    if (model.dropout > 0 || attention_dropout(model) > 0) {
+      add_word("model.dropout_mask", model.dropout_mask, DropoutMask::stored,
+               "stored dropout masks", DropoutMask::regenerated, "regenerated dropout masks");
+    }
+    add_word("model.causal_mask", model.causal_mask, CausalMask::per_microbatch,
+             "a causal mask a microbatch", CausalMask::none, "no causal masks");
+    if (parallel.pipeline > 1) {
+      bool const is_blocking = config_.schedule.p2p == P2p::blocking;
+      ScheduleConfig schedule = config_.schedule;
+      schedule.p2p = is_blocking ? P2p::overlapped : P2p::blocking;
+      changes_.push_back({.what = is_blocking ? "overlapped transfers" : "blocking transfers",
+                          .set = {schedule_setting(schedule)},
+                          .undoes = is_blocking ? "" : "overlapped transfers"});
+    }
+  }
+
+  std::vector<Change> finish() && { return std::move(changes_); }
+
+ private:
+  enum class Default : std::uint8_t { off, on };
+
+  static std::string setting(std::string const& key, std::int64_t value) {
+    return key + "=" + to_text(value);
+  }
+  static std::string step_text(std::string const& name, std::int64_t from, std::int64_t to) {
+    return name + " " + to_text(from) + " -> " + to_text(to);
+  }
+  bool is_interleaved() const { return config_.schedule.kind == ScheduleKind::interleaved; }
+
+  /// The section as a whole, whatever a file has of it. A group has a meaning only with
+  /// interleaving; 0: the default.
+  static std::string schedule_setting(ScheduleConfig const& schedule) {
+    bool const has_group = schedule.kind == ScheduleKind::interleaved && schedule.group > 0;
+    return "schedule={kind: " + std::string{word_of(schedule.kind)} +
+           (has_group ? ", group: " + to_text(schedule.group) : "") +
+           ", p2p: " + std::string{word_of(schedule.p2p)} +
+           ", scatter_gather: " + (schedule.scatter_gather ? "true" : "false") + "}";
+  }
+
+  void append_plain_schedule(Change& change) const {
+    ScheduleConfig schedule = config_.schedule;
+    schedule.kind = ScheduleKind::one_f_one_b;
+    change.set.emplace_back("parallel.interleave=1");
+    change.set.push_back(schedule_setting(schedule));
+  }
+
+  void add_number(std::string const& name,
+                  std::string const& key,
+                  std::int64_t from,
+                  std::int64_t to) {
+    changes_.push_back(
+        {.what = step_text(name, from, to), .set = {setting(key, to)}, .undoes = ""});
+  }
+
+  void add_chunks(int now, int chunks) {
+    Change change{.what = step_text("chunks a stage", now, chunks),
+                  .set = {setting("parallel.interleave", chunks)},
+                  .undoes = ""};
+    if (!is_interleaved()) {
+      ScheduleConfig schedule = config_.schedule;
+      schedule.kind = ScheduleKind::interleaved;
+      schedule.group = 0;
+      change.set.push_back(schedule_setting(schedule));
+    }
+    changes_.push_back(std::move(change));
+  }
+
+  /// Only a policy that recomputes less takes back a choice.
+  void add_policy(std::string const& what, std::string const& value) {
+    Change change{.what = what, .set = {"recompute=" + value}, .undoes = ""};
+    auto const& policies = config_.recompute;
+    bool const is_one = policies.size() == 1;
+    auto const is_at_least = [&](RecomputeGranularity granularity) {
+      return std::all_of(policies.begin(), policies.end(),
+                         [&](auto const& policy) { return policy.granularity >= granularity; });
+    };
+    bool const recomputes = std::any_of(policies.begin(), policies.end(), [](auto const& policy) {
+      return policy.granularity != RecomputeGranularity::none;
+    });
+    if ((value == "none" && recomputes) ||
+        (value == "selective" && is_at_least(RecomputeGranularity::full))) {
+      change.undoes = is_one ? policy_text(policies.front()) : "recompute by stage";
+    }
+    changes_.push_back(std::move(change));
+  }
+
+  void add_switch(std::string const& name, std::string const& key, bool is_on, Default usual) {
+    bool const is_choice = is_on != (usual == Default::on);
+    changes_.push_back({.what = (is_on ? "no " : "") + name,
+                        .set = {key + (is_on ? "=false" : "=true")},
+                        .undoes = is_choice ? (is_on ? "" : "no ") + name : ""});
+  }
+
+  template <typename Word>
+  void add_word(std::string const& key,
+                Word now,
+                Word usual,
+                std::string const& usual_text,
+                Word other,
+                std::string const& other_text) {
+    bool const is_usual = now == usual;
+    changes_.push_back({.what = is_usual ? other_text : usual_text,
+                        .set = {key + "=" + std::string{word_of(is_usual ? other : usual)}},
+                        .undoes = is_usual ? "" : other_text});
+  }
+
+  TrainingConfig const& config_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace
+
+std::vector<Change> single_changes(TrainingConfig const& config) {
+  ChangeList list{config};
+  list.add_recompute();
+  list.add_batch();
+  list.add_interleaving();
+  list.add_exchanges();
+  list.add_switches();
+  return std::move(list).finish();
+}
+
+std::string policy_text(RecomputePolicy const& policy) {
+  std::string text{word_of(policy.granularity)};
+  if (policy.granularity == RecomputeGranularity::none) return "no recompute";
+  text += " recompute";
+  if (policy.granularity == RecomputeGranularity::selective) {
+    std::string modules;
+    for (RecomputeModule const module : policy.modules) {
+      modules += (modules.empty() ? " (" : ", ") + std::string{word_of(module)};
+    }
+    text += modules + ")";
+  } else if (policy.method == RecomputeMethod::block) {
+    text += " of " + to_text(policy.layers) + " layers a chunk";
+  } else if (policy.layers > 1) {
+    text += " in groups of " + to_text(policy.layers);
+  }
+  if (policy.store_microbatches.automatic || policy.store_microbatches.count > 0) {
+    text += " with stored microbatches";
+  }
+  return text;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,279 @@
+#include "libsim/explain/critical_path.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace stagecraft {
+namespace {
+
+constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
+
+/// A rank's clocks, and where its messages were posted.
+struct RankCourse {
+  /// Before each step, and after the last: of the compute stream; until when the data-parallel
+  /// stream is busy.
+  std::vector<SimTime> clock;
+  std::vector<SimTime> data_parallel_idle;
+  std::vector<std::size_t> post_of;             ///< by transfer: the step that posts it
+  std::vector<std::size_t> embedding_meetings;  ///< steps, in order
+  std::vector<std::size_t> all_meetings;
+
+  RankCourse(RankPlan const& plan, RankTimes const& times)
+      : clock{SimTime{0}}, data_parallel_idle{SimTime{0}}, post_of(plan.transfers.size(), nowhere) {
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      SimTime now = clock.back();
+      SimTime idle = data_parallel_idle.back();
+      Step const& step = plan.steps[i];
+      Interval const& time = times.steps[i];
+      switch (step.kind) {
+        case Step::Kind::post:
+          for (std::int32_t k = step.first; k < step.first + step.count; ++k) {
+            post_of[static_cast<std::size_t>(k)] = i;
+          }
+          break;
+        case Step::Kind::wait:
+        case Step::Kind::drain:
+          now = std::max(now, time.end);
+          break;
+        case Step::Kind::run: {
+          Work const& work = plan.works[static_cast<std::size_t>(step.work)];
+          bool const is_group = work.group != StageGroup::none;
+          if (work.stream == Stream::data_parallel) idle = time.end;
+          if (work.stream == Stream::compute || is_group) now = time.end;
+          if (work.group == StageGroup::embedding) embedding_meetings.push_back(i);
+          if (work.group == StageGroup::all) all_meetings.push_back(i);
+          break;
+        }
+      }
+      clock.push_back(now);
+      data_parallel_idle.push_back(idle);
+    }
+  }
+
+  std::vector<std::size_t> const& meetings(StageGroup group) const {
+    return group == StageGroup::all ? all_meetings : embedding_meetings;
+  }
+};
+
+/// Walks an iteration backwards.
+class BackwardWalk {
+ public:
+  BackwardWalk(PricedPlan const& priced, RecordedTimes const& times)
+      : priced_{priced}, plan_{priced.plan()}, times_{times}, messages_{ends_of_messages(plan_)} {
+    path_.by_rank.resize(plan_.ranks.size());
+    for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
+      courses_.emplace_back(plan_.ranks[r], times.ranks[r]);
+    }
+  }
+
+  CriticalPath walk() && {
+    SimTime const overhead = priced_.cost().iteration_overhead();
+    add({.what = PathPiece::What::overhead,
+         .start = times_.makespan,
+         .end = times_.makespan + overhead});
+    start_at_end();
+    while (time_ > SimTime{0}) {
+      if (on_data_parallel_stream_) {
+        leave_data_parallel_stream();
+      } else {
+        take_step_back();
+      }
+    }
+    std::reverse(path_.pieces.begin(), path_.pieces.end());
+    return std::move(path_);
+  }
+
+ private:
+  RankPlan const& plan() const { return plan_.ranks[rank_]; }
+  RankCourse const& course() const { return courses_[rank_]; }
+
+  [[noreturn]] void lose() const {
+    throw std::logic_error{"nothing is over when step " + std::to_string(step_) + " of stage " +
+                           std::to_string(rank_) + " begins"};
+  }
+
+  void add(PathPiece const& piece) {
+    if (piece.start == piece.end) return;
+    SimTime const duration = piece.end - piece.start;
+    path_.pieces.push_back(piece);
+    if (piece.what == PathPiece::What::overhead) {
+      path_.kinds[TimeKind::optimizer] += duration;
+    } else if (piece.what == PathPiece::What::message) {
+      path_.kinds[TimeKind::pipeline_transfer] += duration;
+      ++path_.messages;
+    } else {
+      auto const rank = static_cast<std::size_t>(piece.rank);
+      Step const& step = plan_.ranks[rank].steps[static_cast<std::size_t>(piece.step)];
+      path_.kinds += kinds_of_work(priced_, rank, static_cast<std::size_t>(step.work), duration);
+      path_.by_rank[rank] += duration;
+    }
+  }
+  void add_work(std::size_t rank, std::size_t step, SimTime start, SimTime end) {
+    add({.what = PathPiece::What::work,
+         .rank = static_cast<std::int32_t>(rank),
+         .step = static_cast<std::int32_t>(step),
+         .start = start,
+         .end = end});
+  }
+
+  /// Goes on with a rank where its steps before `step` were over at `time_`, on one of its streams.
+  /// False where neither was over just then.
+  bool go_to(std::size_t rank, std::size_t step) {
+    bool const on_compute = courses_[rank].clock[step] == time_;
+    if (!on_compute && courses_[rank].data_parallel_idle[step] != time_) return false;
+    rank_ = rank;
+    step_ = step;
+    on_data_parallel_stream_ = !on_compute;
+    return true;
+  }
+
+  void start_at_end() {
+    time_ = times_.makespan;
+    for (std::size_t r = 0; r < courses_.size(); ++r) {
+      if (go_to(r, plan_.ranks[r].steps.size())) return;
+    }
+    lose();
+  }
+
+  /// The compute stream's clock stands at `time_` before step `step_`: what brought it there?
+  void take_step_back() {
+    do {
+      if (step_ == 0) lose();
+      --step_;
+    } while (course().clock[step_] == time_);
+    Step const& step = plan().steps[step_];
+    if (step.kind == Step::Kind::wait) {
+      follow_message(step);
+    } else if (step.kind == Step::Kind::drain) {
+      on_data_parallel_stream_ = true;
+    } else if (plan().works[static_cast<std::size_t>(step.work)].group != StageGroup::none) {
+      follow_group(plan().works[static_cast<std::size_t>(step.work)].group);
+    } else {
+      add_work(rank_, step_, course().clock[step_], time_);
+      time_ = course().clock[step_];
+    }
+  }
+
+  /// The data-parallel stream has no work from `time_` on, before step `step_`.
+  void leave_data_parallel_stream() {
+    auto const ends_now = [&](std::size_t i) {
+      Step const& step = plan().steps[i];
+      return step.kind == Step::Kind::run &&
+             plan().works[static_cast<std::size_t>(step.work)].stream == Stream::data_parallel &&
+             times_.ranks[rank_].steps[i].end == time_;
+    };
+    do {
+      if (step_ == 0) lose();
+      --step_;
+    } while (!ends_now(step_));
+    SimTime const start = times_.ranks[rank_].steps[step_].start;
+    add_work(rank_, step_, start, time_);
+    time_ = start;
+    if (!go_to(rank_, step_)) lose();
+  }
+
+  /// The work of a group ended at `time_`; it started when its last member had come.
+  void follow_group(StageGroup group) {
+    Interval const ran = times_.ranks[rank_].steps[step_];
+    add_work(rank_, step_, ran.start, ran.end);
+    time_ = ran.start;
+    auto const& own = course().meetings(group);
+    auto const meeting =
+        static_cast<std::size_t>(std::find(own.begin(), own.end(), step_) - own.begin());
+    auto const came_last = [&](std::size_t member) {
+      RankCourse const& other = courses_[member];
+      std::size_t const step = other.meetings(group)[meeting];
+      Step const& joins = plan_.ranks[member].steps[step];
+      Work const& work = plan_.ranks[member].works[static_cast<std::size_t>(joins.work)];
+      SimTime came = other.clock[step];
+      if (work.stream != Stream::compute) came = std::max(came, other.data_parallel_idle[step]);
+      return came == time_ && go_to(member, step);
+    };
+    if (came_last(rank_)) return;
+    for (std::size_t member = 0; member < courses_.size(); ++member) {
+      if (courses_[member].meetings(group).size() > meeting && came_last(member)) return;
+    }
+    lose();
+  }
+
+  /// A wait for messages ended at `time_`.
+  void follow_message(Step const& step) {
+    for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
+      auto const transfer = static_cast<std::size_t>(i);
+      if (times_.ranks[rank_].transfers[transfer].end != time_) continue;
+      MessageEnds const& ends =
+          messages_[static_cast<std::size_t>(plan().transfers[transfer].message)];
+      follow_to_post(ends);
+      return;
+    }
+    lose();
+  }
+
+  /// A message was over at `time_`, or has left its sender then.
+  void follow_to_post(MessageEnds const& ends) {
+    SimTime const start = times_.ranks[ends.send.rank].transfers[ends.send.transfer].start;
+    add_message(ends.send.rank, start);
+    if (plan_.config.schedule.p2p == P2p::blocking) {
+      bool const receives = ends.receive.rank == rank_;
+      MessageEnds::End const& own = receives ? ends.receive : ends.send;
+      MessageEnds::End const& other = receives ? ends.send : ends.receive;
+      if (!go_to_post(own) && !go_to_post(other)) lose();
+    } else if (!go_to_post(ends.send)) {
+      follow_send_stream(ends.send);
+    }
+  }
+
+  /// Overlapped: `sent` started, at `time_`, when another message had left.
+  void follow_send_stream(MessageEnds::End const& sent) {
+    std::vector<Transfer> const& transfers = plan_.ranks[sent.rank].transfers;
+    for (std::size_t i = sent.transfer; i-- > 0;) {
+      bool const is_of_stream = transfers[i].end == Transfer::End::send &&
+                                transfers[i].payload == transfers[sent.transfer].payload;
+      Interval const& left = times_.ranks[sent.rank].transfers[i];
+      if (!is_of_stream || left.end != time_) continue;
+      add_message(sent.rank, left.start);
+      if (go_to_post({sent.rank, i})) return;
+    }
+    lose();
+  }
+
+  void add_message(std::size_t sender, SimTime start) {
+    add({.what = PathPiece::What::message,
+         .rank = static_cast<std::int32_t>(sender),
+         .start = start,
+         .end = time_});
+    time_ = start;
+  }
+
+  /// Goes on with the rank that posted this at `time_`. False if it posted at another time.
+  bool go_to_post(MessageEnds::End const& end) {
+    std::size_t const step = courses_[end.rank].post_of[end.transfer];
+    if (courses_[end.rank].clock[step] != time_) return false;
+    rank_ = end.rank;
+    step_ = step;
+    on_data_parallel_stream_ = false;
+    return true;
+  }
+
+  PricedPlan const& priced_;
+  TrainingPlan const& plan_;
+  RecordedTimes const& times_;
+  std::vector<RankCourse> courses_;
+  std::vector<MessageEnds> messages_;
+  CriticalPath path_;
+  // Where the walk is: steps of `rank_` before `step_` were over at `time_`, on one of its streams.
+  std::size_t rank_ = 0;
+  std::size_t step_ = 0;
+  SimTime time_{0};
+  bool on_data_parallel_stream_ = false;
+};
+
+}  // namespace
+
+CriticalPath find_critical_path(PricedPlan const& priced, RecordedTimes const& times) {
+  return BackwardWalk{priced, times}.walk();
+}
+
+}  // namespace stagecraft

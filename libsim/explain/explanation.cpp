@@ -1,0 +1,24 @@
+#include "libsim/explain/explanation.hpp"
+
+#include "libsim/engine/store_window.hpp"
+#include "libsim/explain/pointless_choices.hpp"
+
+namespace stagecraft {
+
+Explanation explain(RunConfig const& run, int jobs) {
+  Explanation result;
+  result.plan = make_plan(resolve_store_windows(run.training, run.system));
+  result.simulation = simulate(result.plan, run.system);
+  result.peak = explain_peak(result.plan, result.simulation, fullest_stage(result.simulation));
+  PricedPlan const priced{result.plan, run.system};
+  RecordedTimes const times = record_times(priced);
+  result.path = find_critical_path(priced, times);
+  result.busiest = kinds_of_busiest_stage(priced, times, result.simulation);
+  result.figures = figures_of(run);
+  result.effects = simulate_changes(run, single_changes(run.training), jobs);
+  result.best = best_changes(result.figures, result.effects);
+  result.pointless = pointless_choices(run, result.figures, result.effects);
+  return result;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,125 @@
+#include "libsim/explain/explanation_json.hpp"
+
+#include <string>
+
+#include "libsim/report/simulation_json.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number_or_null(std::int64_t number) { return number < 0 ? Json(nullptr) : Json(number); }
+Json text_or_null(std::string const& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+std::string_view name_of(Stay stay) {
+  switch (stay) {
+    case Stay::resident:
+      return "resident";
+    case Stay::kept:
+      return "kept";
+    case Stay::rebuilt:
+      return "rebuilt";
+    case Stay::temporary:
+      return "temporary";
+    case Stay::message:
+      return "message";
+  }
+  return "";
+}
+
+Json tensor_json(TensorGroup const& group) {
+  return {{"tensor", group.tensor},
+          {"category", name_of(group.category)},
+          {"stay", name_of(group.stay)},
+          {"bytes", group.bytes},
+          {"buffers", group.buffers},
+          {"layers", group.layers},
+          {"microbatches", group.microbatches},
+          {"passes", group.passes},
+          {"made_by", group.made_by},
+          {"needed_by", text_or_null(group.needed_by)}};
+}
+
+Json peak_json(PeakExplanation const& peak, CategoryBytes const& at_peak) {
+  PeakEvent const& event = peak.event;
+  Json tensors = Json::array();
+  for (TensorGroup const& group : peak.tensors) tensors.push_back(tensor_json(group));
+  return {{"stage", peak.stage},
+          {"seconds", to_seconds(event.time)},
+          {"event",
+           {{"op", event.op},
+            {"phase", text_or_null(event.phase)},
+            {"layer", number_or_null(event.layer)},
+            {"microbatch", number_or_null(event.microbatch)},
+            {"chunk", number_or_null(event.chunk)}}},
+          {"at_peak", to_json(at_peak)},
+          {"tensors", tensors}};
+}
+
+Json kinds_json(KindTimes const& kinds) {
+  Json json;
+  for (int i = 0; i < time_kind_count; ++i) {
+    auto const kind = static_cast<TimeKind>(i);
+    json[std::string{name_of(kind)}] = to_seconds(kinds[kind]);
+  }
+  return json;
+}
+
+Json path_json(CriticalPath const& path) {
+  Json stages = Json::array();
+  for (SimTime const time : path.by_rank) stages.push_back(to_seconds(time));
+  return {{"seconds", kinds_json(path.kinds)},
+          {"seconds_by_stage", stages},
+          {"messages", path.messages}};
+}
+
+Json change_json(ChangeEffect const& effect) {
+  auto const& figures = effect.figures;
+  return {{"change", effect.change.what},
+          {"set", effect.change.set},
+          {"undoes", text_or_null(effect.change.undoes)},
+          {"iteration_seconds", figures ? Json(to_seconds(figures->iteration)) : Json(nullptr)},
+          {"peak_bytes", figures ? Json(figures->peak) : Json(nullptr)},
+          {"fullest_stage", figures ? Json(figures->fullest_stage) : Json(nullptr)},
+          {"free_bytes", figures ? Json(figures->room) : Json(nullptr)},
+          {"fits", figures ? Json(figures->fits()) : Json(nullptr)},
+          {"refusal", text_or_null(effect.refusal)}};
+}
+
+Json index_or_null(std::optional<std::size_t> index) {
+  return index ? Json(*index) : Json(nullptr);
+}
+
+}  // namespace
+
+Json to_json(Explanation const& explanation, RunConfig const& run) {
+  RunFigures const& figures = explanation.figures;
+  RunConfig settled = run;
+  settled.training = explanation.plan.config;
+  std::vector<std::string> warnings = run.warnings;
+  warnings.insert(warnings.end(), explanation.pointless.begin(), explanation.pointless.end());
+  Json changes = Json::array();
+  for (ChangeEffect const& effect : explanation.effects) changes.push_back(change_json(effect));
+  auto const stage = static_cast<std::size_t>(explanation.peak.stage);
+  return {{"schema", "stagecraft.explanation/1"},
+          {"plan", fingerprint(explanation.plan)},
+          {"config", to_json(settled)},
+          {"iteration_seconds", to_seconds(explanation.simulation.iteration)},
+          {"peak_bytes", figures.peak},
+          {"free_bytes", figures.room},
+          {"fits", figures.fits()},
+          {"peak", peak_json(explanation.peak, explanation.simulation.stages[stage].at_peak)},
+          {"critical_path", path_json(explanation.path)},
+          {"busiest_stage",
+           {{"stage", busiest_stage(explanation.simulation)},
+            {"seconds", kinds_json(explanation.busiest)}}},
+          {"changes", changes},
+          {"best",
+           {{"fastest", index_or_null(explanation.best.fastest)},
+            {"smallest", index_or_null(explanation.best.smallest)},
+            {"cheapest", index_or_null(explanation.best.cheapest)}}},
+          {"warnings", warnings}};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,109 @@
+#include "libsim/explain/time_kinds.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace stagecraft {
+namespace {
+
+/// Shares of a work, or of a pass, that go to waiting for collectives; only of layers.
+TimeShares exposed_communication(BlockProgram const& block, PassTimes const& times, Pass pass) {
+  TimeShares exposed;
+  if (block.kind == BlockProgram::Kind::embedding || block.kind == BlockProgram::Kind::head) {
+    return exposed;
+  }
+  std::vector<Op> const& ops = block.ops(pass);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].kind != OpKind::wait) continue;
+    SimTime& share = ops[i].phase == Phase::forward     ? exposed.forward
+                     : ops[i].phase == Phase::recompute ? exposed.recompute
+                                                        : exposed.backward;
+    share += times.end[i] - times.start[i];
+  }
+  return exposed;
+}
+
+TimeShares exposed_communication(PricedPlan const& priced, Work const& work) {
+  TimeShares exposed;
+  if (work.kind == Work::Kind::step) return exposed;
+  Pass const pass = work.kind == Work::Kind::forward ? Pass::forward : Pass::backward;
+  for (std::int32_t const index : blocks_in_order(priced.plan(), work)) {
+    auto const i = static_cast<std::size_t>(index);
+    exposed += exposed_communication(priced.plan().blocks[i], priced.blocks()[i].times(pass), pass);
+  }
+  return exposed;
+}
+
+KindTimes kinds_of(TimeShares const& shares, TimeShares const& exposed) {
+  KindTimes kinds;
+  kinds[TimeKind::forward] = shares.forward - exposed.forward;
+  kinds[TimeKind::backward] = shares.backward - exposed.backward;
+  kinds[TimeKind::recompute] = shares.recompute - exposed.recompute;
+  kinds[TimeKind::tensor_parallel] = exposed.sum();
+  kinds[TimeKind::head_and_embedding] = shares.head_and_embedding;
+  kinds[TimeKind::data_parallel] = shares.data_parallel;
+  kinds[TimeKind::optimizer] = shares.optimizer;
+  return kinds;
+}
+
+}  // namespace
+
+std::string_view name_of(TimeKind kind) {
+  constexpr std::array<std::string_view, time_kind_count> names{
+      "forward",           "backward", "recompute",     "tensor_parallel", "head_and_embedding",
+      "pipeline_transfer", "bubble",   "data_parallel", "optimizer"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+SimTime KindTimes::sum() const { return std::accumulate(times_.begin(), times_.end(), SimTime{0}); }
+
+KindTimes& KindTimes::operator+=(KindTimes const& other) {
+  for (std::size_t i = 0; i < times_.size(); ++i) times_[i] += other.times_[i];
+  return *this;
+}
+
+KindTimes kinds_of_work(PricedPlan const& priced,
+                        std::size_t rank,
+                        std::size_t work,
+                        SimTime time) {
+  WorkProfile const& profile = priced.works(rank)[work];
+  KindTimes kinds = kinds_of(profile.shares,
+                             exposed_communication(priced, priced.plan().ranks[rank].works[work]));
+  kinds[TimeKind::data_parallel] += time - profile.duration;
+  return kinds;
+}
+
+KindTimes kinds_of_busiest_stage(PricedPlan const& priced,
+                                 RecordedTimes const& times,
+                                 Simulation const& simulation) {
+  std::size_t const rank = busiest_stage(simulation);
+  RankPlan const& plan = priced.plan().ranks[rank];
+  std::vector<TimeShares> exposed_by_work;
+  for (Work const& work : plan.works)
+    exposed_by_work.push_back(exposed_communication(priced, work));
+  TimeShares shares = simulation.breakdown.shares;
+  TimeShares exposed;
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    if (plan.steps[i].kind != Step::Kind::run) continue;
+    auto const work = static_cast<std::size_t>(plan.steps[i].work);
+    if (plan.works[work].stream != Stream::compute) continue;
+    exposed += exposed_by_work[work];
+    Interval const& ran = times.ranks[rank].steps[i];
+    SimTime const slowed = ran.end - ran.start - priced.works(rank)[work].duration;
+    shares.backward -= slowed;  // where simulate() counts it
+    shares.data_parallel += slowed;
+  }
+  KindTimes kinds = kinds_of(shares, exposed);
+  kinds[TimeKind::pipeline_transfer] = simulation.breakdown.transfer;
+  kinds[TimeKind::bubble] = simulation.breakdown.bubble;
+  return kinds;
+}
+
+std::size_t busiest_stage(Simulation const& simulation) {
+  auto const busiest =
+      std::max_element(simulation.stages.begin(), simulation.stages.end(),
+                       [](StageResult const& a, StageResult const& b) { return a.busy < b.busy; });
+  return static_cast<std::size_t>(busiest - simulation.stages.begin());
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,148 @@
+#include <catch2/catch.hpp>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft {
+namespace {
+
+using nlohmann::json;
+
+/// Words of --set, quoted for a shell.
+std::string settings(json const& set) {
+  std::string text;
+  for (json const& one : set) text += " --set '" + one.get<std::string>() + "'";
+  return text;
+}
+
+std::int64_t fullest(json const& simulation) {
+  std::int64_t peak = 0;
+  for (json const& stage : simulation.at("stages")) {
+    peak = std::max(peak, stage.at("peak_bytes").get<std::int64_t>());
+  }
+  return peak;
+}
+
+double sum_of(json const& seconds) {
+  double sum = 0;
+  for (json const& one : seconds) sum += one.get<double>();
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("explain's tensors sum to simulate's at_peak, its times to simulate's iteration") {
+  for (std::string const name : {"22b-present", "175b-full", "530b-present"}) {
+    INFO(name);
+    json const explained = json_of("explain " + paper_run(name) + " --json");
+    json const simulated = json_of("simulate " + paper_run(name) + " --json");
+    REQUIRE(explained.at("schema") == "stagecraft.explanation/1");
+    REQUIRE(explained.at("plan") == simulated.at("plan"));
+    REQUIRE(explained.at("config") == simulated.at("config"));
+    REQUIRE(explained.at("iteration_seconds") == simulated.at("iteration_seconds"));
+    REQUIRE(explained.at("peak_bytes").get<std::int64_t>() == fullest(simulated));
+    json const& peak = explained.at("peak");
+    json const& stage = simulated.at("stages").at(peak.at("stage").get<std::size_t>());
+    json bytes;
+    for (auto const& [category, value] : stage.at("at_peak").items()) bytes[category] = 0;
+    for (json const& tensor : peak.at("tensors")) {
+      json& sum = bytes.at(tensor.at("category").get<std::string>());
+      sum = sum.get<std::int64_t>() + tensor.at("bytes").get<std::int64_t>();
+    }
+    REQUIRE(bytes == stage.at("at_peak"));
+    REQUIRE(peak.at("at_peak") == stage.at("at_peak"));
+    REQUIRE(peak.at("seconds") == stage.at("peak_at_seconds"));
+    for (std::string const part : {"critical_path", "busiest_stage"}) {
+      REQUIRE(sum_of(explained.at(part).at("seconds")) ==
+              Approx(simulated.at("iteration_seconds").get<double>()).epsilon(1e-12));
+    }
+    REQUIRE(explained.at("busiest_stage").at("seconds").at("bubble") ==
+            simulated.at("breakdown_seconds").at("bubble"));
+  }
+}
+
+TEST_CASE("each change that explain tries is what simulate gives with its --set") {
+  std::string const run = paper_run("22b-present") +
+                          " --set parallel.pipeline=2 --set parallel.tensor=4"
+                          " --set batch.micro=1";
+  json const explained = json_of("explain " + run + " --json");
+  int legal = 0;
+  for (json const& change : explained.at("changes")) {
+    INFO(change.at("change"));
+    std::string const simulate = "simulate " + run + settings(change.at("set"));
+    if (!change.at("refusal").is_null()) {
+      REQUIRE(change.at("peak_bytes").is_null());
+      require_refusal(simulate, {change.at("refusal").get<std::string>().substr(0, 10)});
+      continue;
+    }
+    ++legal;
+    json const simulated = json::parse(run_stagecraft(simulate + " --json").output);
+    REQUIRE(change.at("iteration_seconds") == simulated.at("iteration_seconds"));
+    REQUIRE(change.at("peak_bytes").get<std::int64_t>() == fullest(simulated));
+  }
+  REQUIRE(legal > 15);
+  json const& fastest =
+      explained.at("changes").at(explained.at("best").at("fastest").get<std::size_t>());
+  for (json const& change : explained.at("changes")) {
+    if (change.at("fits") == true) {
+      REQUIRE(fastest.at("iteration_seconds").get<double>() <=
+              change.at("iteration_seconds").get<double>());
+    }
+  }
+}
+
+TEST_CASE("explain warns of choices that do not pay, with the reader's warnings before them") {
+  json const explained =
+      json::parse(run_stagecraft("explain " + paper_run("22b-present") +
+                                 " --json --set model.attention=flash --set parallel.tensor=1"
+                                 " --set parallel.data=8 --set batch.micro=1 --set batch.global=8")
+                      .output);
+  json const& warnings = explained.at("warnings");
+  REQUIRE(warnings.size() == 2);
+  REQUIRE(warnings[0].get<std::string>().find("parallel.sequence: has no effect") !=
+          std::string::npos);
+  REQUIRE(warnings[1].get<std::string>().find("Selective recompute (core_attention) saves only") ==
+          0);
+  REQUIRE(explained.at("fits") == false);
+}
+
+TEST_CASE("explain's tables say what a reader looks for, within 80 columns") {
+  ProgramResult const result = run_stagecraft("explain " + paper_run("175b-present"), "COLUMNS=80");
+  REQUIRE(result.exit_code == 0);
+  REQUIRE(result.errors.empty());
+  for (std::string const part :
+       {"WHY STAGE 0 HOLDS 60.13 GiB", "mlp activation input", "4 layers x 31 passes",
+        "WHAT THE 13.8", "critical path", "WHAT EACH SINGLE CHANGE WOULD DO", "no recompute",
+        "microbatch 1 -> 2", "Helps time most: ", "Helps memory most: "}) {
+    INFO(part);
+    REQUIRE(result.output.find(part) != std::string::npos);
+  }
+  std::size_t longest = 0;
+  std::size_t begin = 0;
+  for (std::size_t end = result.output.find('\n'); end != std::string::npos;
+       end = result.output.find('\n', begin)) {
+    longest = std::max(longest, end - begin);
+    begin = end + 1;
+  }
+  REQUIRE(longest <= 80);
+}
+
+TEST_CASE("explain --all says why a change is left out") {
+  std::string const run = "explain " + paper_run("22b-present");
+  ProgramResult const all = run_stagecraft(run + " --all");
+  REQUIRE(all.output.find("microbatch 4 -> 8: batch.global: found '4'; accepted:") !=
+          std::string::npos);
+  ProgramResult const some = run_stagecraft(run);
+  REQUIRE(some.output.find("batch.global: found") == std::string::npos);
+  REQUIRE(some.output.find("not legal here (--all says why)") != std::string::npos);
+}
+
+TEST_CASE("explain refuses what simulate refuses") {
+  require_refusal("explain", {"CONFIG: found 0 files"});
+  require_refusal("explain nowhere.yaml", {"nowhere.yaml"});
+  require_refusal("explain " + paper_run("22b-present") + " --set parallel.tensor=5",
+                  {"parallel.tensor: found '5'"});
+  require_refusal("explain " + paper_run("22b-present") + " --everything", {"--everything"});
+}
+
+}  // namespace stagecraft

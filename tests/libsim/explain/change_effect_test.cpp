@@ -1,0 +1,127 @@
+#include "libsim/explain/change_effect.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "libsim/engine/simulation.hpp"
+#include "libsim/engine/store_window.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::string const paper = STAGECRAFT_SOURCE_DIR "/configs/paper/";
+
+ChangeEffect const& effect_of(std::vector<ChangeEffect> const& effects, std::string const& what) {
+  auto const found = std::find_if(effects.begin(), effects.end(),
+                                  [&](ChangeEffect const& e) { return e.change.what == what; });
+  if (found == effects.end()) FAIL("no change '" << what << "'");
+  return *found;
+}
+
+std::int64_t fullest(Simulation const& simulation) {
+  std::int64_t peak = 0;
+  for (StageResult const& stage : simulation.stages) peak = std::max(peak, stage.peak());
+  return peak;
+}
+
+ChangeEffect effect(double seconds, std::int64_t peak, std::int64_t room) {
+  ChangeEffect made;
+  made.figures = RunFigures{.iteration = SimTime{static_cast<std::int64_t>(seconds * 1e12)},
+                            .peak = peak,
+                            .fullest_stage = 0,
+                            .room = room};
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("a change's effect is what simulate says of the run file with the same --set") {
+  std::string const file = paper + GENERATE("175b-present", "22b-full") + ".yaml";
+  RunConfig const run = load_run_config(file, {});
+  std::vector<ChangeEffect> const effects = simulate_changes(run, single_changes(run.training), 2);
+  int legal = 0;
+  for (ChangeEffect const& effect : effects) {
+    INFO(effect.change.what);
+    if (!effect.figures) {
+      REQUIRE_FALSE(effect.refusal.empty());
+      REQUIRE_THROWS(load_run_config(file, effect.change.set));
+      continue;
+    }
+    ++legal;
+    RunConfig const changed = load_run_config(file, effect.change.set);
+    Simulation const simulation = simulate(
+        make_plan(resolve_store_windows(changed.training, changed.system)), changed.system);
+    REQUIRE(effect.figures->iteration == simulation.iteration);
+    REQUIRE(effect.figures->peak == fullest(simulation));
+    REQUIRE(effect.figures->fits() ==
+            std::all_of(simulation.stages.begin(), simulation.stages.end(),
+                        [](StageResult const& stage) { return stage.fits; }));
+    REQUIRE(world_size(changed.training.parallel) == world_size(run.training.parallel));
+  }
+  REQUIRE(legal > 15);
+}
+
+TEST_CASE("changes are single, told apart, and undo only what is not the default") {
+  RunConfig const run = load_run_config(paper + "175b-present.yaml", {});
+  std::vector<Change> const changes = single_changes(run.training);
+  std::vector<std::string> undone;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      REQUIRE(changes[i].what != changes[k].what);
+      REQUIRE(changes[i].set != changes[k].set);
+    }
+    if (!changes[i].undoes.empty()) undone.push_back(changes[i].undoes);
+  }
+  std::sort(undone.begin(), undone.end());
+  // What 175b-present sets against the defaults of the configuration: see its file.
+  REQUIRE(undone == std::vector<std::string>{"3 interleaved chunks a stage",
+                                             "selective recompute (core_attention)",
+                                             "sequence parallelism"});
+}
+
+TEST_CASE("a change that is not legal is refused with its key and what is accepted") {
+  // 22B: one stage of 48 layers, 4 sequences in one microbatch of 4.
+  RunConfig const run = load_run_config(paper + "22b-full.yaml", {});
+  std::vector<ChangeEffect> const effects = simulate_changes(run, single_changes(run.training), 1);
+  ChangeEffect const& doubled = effect_of(effects, "microbatch 4 -> 8");
+  REQUIRE_FALSE(doubled.figures);
+  REQUIRE(doubled.refusal ==
+          "batch.global: found '4'; accepted: a multiple of batch.micro x parallel.data (8)");
+  REQUIRE(effect_of(effects, "full recompute, layer by layer").is_same_run);
+}
+
+TEST_CASE("taking interleaving back keeps how messages are sent") {
+  RunConfig const run = load_run_config(
+      paper + "175b-full.yaml", {"schedule.p2p=overlapped", "schedule.scatter_gather=false"});
+  std::vector<Change> const changes = single_changes(run.training);
+  auto const plain = std::find_if(changes.begin(), changes.end(), [](Change const& change) {
+    return change.what == "no interleaving (1f1b)";
+  });
+  REQUIRE(plain != changes.end());
+  RunConfig const changed = parse_run_config(to_yaml(run), "run", plain->set);
+  REQUIRE(changed.training.schedule.kind == ScheduleKind::one_f_one_b);
+  REQUIRE(changed.training.schedule.p2p == P2p::overlapped);
+  REQUIRE_FALSE(changed.training.schedule.scatter_gather);
+  REQUIRE(changed.training.parallel.interleave == 1);
+}
+
+TEST_CASE("of the changes the fastest that fits, the smallest and the cheapest are found") {
+  RunFigures const run{.iteration = SimTime{10'000'000'000'000}, .peak = 1000, .room = 100};
+  std::vector<ChangeEffect> const effects{effect(9.0, 1200, -100),  // fastest, but does not fit
+                                          effect(9.5, 1050, 50),   effect(10.05, 900, 200),
+                                          effect(15.0, 500, 600),  effect(21.0, 100, 900),
+                                          ChangeEffect{}};  // not legal
+  BestChanges const best = best_changes(run, effects);
+  REQUIRE(best.fastest == 1);
+  REQUIRE(best.smallest == 3);
+  REQUIRE(best.cheapest == 2);
+  // A run that does not fit is helped by what is slower and fits.
+  RunFigures const too_large{.iteration = run.iteration, .peak = 1000, .room = -1};
+  REQUIRE(best_changes(too_large, {effect(9.0, 1200, -200), effect(12.0, 900, 99)}).fastest == 1);
+  BestChanges const none = best_changes(run, {effect(10.0, 1000, 100)});
+  REQUIRE_FALSE(none.fastest);
+  REQUIRE_FALSE(none.smallest);
+  REQUIRE_FALSE(none.cheapest);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,190 @@
+#include "libsim/explain/critical_path.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "libsim/engine/simulation.hpp"
+#include "tests/libsim/engine/small_plans.hpp"
+#include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// A run whose stages differ in embedding and head only, on a machine with free messages.
+struct EvenPipeline {
+  TrainingConfig config;
+  System system = invented_system();
+
+  EvenPipeline(ScheduleKind kind, P2p p2p, int stages, std::int64_t microbatches) {
+    config.model = gpt(std::int64_t{2} * stages, 256, 4, 128, 8000);
+    config.model.causal_mask = CausalMask::none;  // making it is forward too
+    config.parallel.pipeline = stages;
+    config.batch.global = microbatches;
+    config.schedule.kind = kind;
+    config.schedule.p2p = p2p;
+    system.node.p2p.value.bandwidth = {1e30};
+    system.node.accelerators.value = stages;
+  }
+};
+
+/// The iteration if every run of a rank's work took so much longer.
+SimTime slower_iteration(PricedPlan const& priced, std::size_t rank, std::size_t work, SimTime by) {
+  std::vector<RankProgram> programs = priced.programs();
+  std::vector<SimTime> durations(programs[rank].durations.begin(), programs[rank].durations.end());
+  durations[work] += by;
+  programs[rank].durations = durations;
+  TimelineInput input = priced.timeline();
+  input.ranks = programs;
+  return play(input).makespan;
+}
+
+}  // namespace
+
+TEST_CASE("a critical path has no gap and its kinds sum to the iteration") {
+  for (std::string const& run : small_runs()) {
+    SmallPlan const small = make_small_plan(run);
+    INFO(run);
+    PricedPlan const priced{small.plan, small.system};
+    RecordedTimes const times = record_times(priced);
+    CriticalPath const path = find_critical_path(priced, times);
+    Simulation const simulation = simulate(small.plan, small.system);
+    SimTime now{0};
+    SimTime on_ranks{0};
+    int messages = 0;
+    for (PathPiece const& piece : path.pieces) {
+      REQUIRE(piece.start == now);
+      REQUIRE(piece.end > piece.start);
+      now = piece.end;
+      messages += piece.what == PathPiece::What::message ? 1 : 0;
+    }
+    REQUIRE(now == simulation.iteration);
+    REQUIRE(path.messages == messages);
+    REQUIRE(path.kinds.sum() == simulation.iteration);
+    REQUIRE(path.kinds[TimeKind::bubble] == SimTime{0});
+    for (SimTime const time : path.by_rank) on_ranks += time;
+    REQUIRE(on_ranks + path.kinds[TimeKind::pipeline_transfer] +
+                priced.cost().iteration_overhead() ==
+            simulation.iteration);
+  }
+}
+
+TEST_CASE("what is on a critical path makes the iteration longer each time it is there") {
+  // A chain of dependencies is a lower bound: played again with one work of one rank slower, the
+  // iteration takes at least as much longer as the chain does. (Unless reductions of gradients slow
+  // works down: one that starts later is slowed down for a shorter time.)
+  SimTime const by{1000};
+  std::vector<std::string> const runs = small_runs();
+  for (std::size_t i = 0; i < runs.size(); i += 7) {
+    SmallPlan small = make_small_plan(runs[i]);
+    INFO(small.text);
+    small.system.calibration.network_slowdown.value = 0;
+    small.system.calibration.overlap_slowdown.value = 0;
+    PricedPlan const priced{small.plan, small.system};
+    RecordedTimes const times = record_times(priced);
+    CriticalPath const path = find_critical_path(priced, times);
+    std::map<std::pair<std::int32_t, std::int32_t>, int> runs_on_path;  // by rank and work
+    for (PathPiece const& piece : path.pieces) {
+      if (piece.what != PathPiece::What::work) continue;
+      RankPlan const& rank = small.plan.ranks[static_cast<std::size_t>(piece.rank)];
+      std::int32_t const work = rank.steps[static_cast<std::size_t>(piece.step)].work;
+      // A group lasts as long as its slowest member, which may be another.
+      if (rank.works[static_cast<std::size_t>(work)].group == StageGroup::none) {
+        ++runs_on_path[{piece.rank, work}];
+      }
+    }
+    REQUIRE_FALSE(runs_on_path.empty());
+    for (auto const& [work, count] : runs_on_path) {
+      SimTime const slower = slower_iteration(priced, static_cast<std::size_t>(work.first),
+                                              static_cast<std::size_t>(work.second), by);
+      REQUIRE(slower >= times.makespan + count * by);
+    }
+  }
+}
+
+TEST_CASE("the critical path of 1F1B and GPipe is p - 1 + n forwards and as many backwards") {
+  // Fill: one forward on each stage but the last; n forwards and backwards on the last, which has
+  // the head; drain: one backward on each of the others. Two layers a stage.
+  auto const kind = GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::gpipe);
+  auto const p2p = GENERATE(P2p::blocking, P2p::overlapped);
+  int const p = GENERATE(2, 4);
+  std::int64_t const n = 6;
+  EvenPipeline const run{kind, p2p, p, n};
+  TrainingPlan const plan = make_plan(run.config);
+  Simulation const simulation = simulate(plan, run.system);
+  PricedPlan const priced{plan, run.system};
+  RecordedTimes const times = record_times(priced);
+  CriticalPath const path = find_critical_path(priced, times);
+  REQUIRE(busiest_stage(simulation) == static_cast<std::size_t>(p - 1));
+  SimTime const forward = 2 * simulation.layer->forward;
+  SimTime const backward = 2 * simulation.layer->backward;
+  REQUIRE(path.kinds[TimeKind::forward] == (p - 1 + n) * forward);
+  REQUIRE(path.kinds[TimeKind::backward] == (p - 1 + n) * backward);
+  REQUIRE(path.kinds[TimeKind::recompute] == SimTime{0});
+  REQUIRE(path.kinds[TimeKind::pipeline_transfer] == SimTime{0});
+  // The busiest stage has n of each, and waits while the path is elsewhere.
+  KindTimes const busiest = kinds_of_busiest_stage(priced, times, simulation);
+  REQUIRE(busiest[TimeKind::forward] == n * forward);
+  REQUIRE(busiest[TimeKind::backward] == n * backward);
+  REQUIRE(busiest[TimeKind::bubble] >= (p - 1) * (forward + backward));
+}
+
+TEST_CASE("messages of a pipeline that only fills and drains are on its critical path, each once") {
+  // One microbatch: p - 1 activations up, p - 1 gradients down, nothing beside them.
+  EvenPipeline run{ScheduleKind::one_f_one_b, P2p::blocking, 4, 1};
+  run.system.node.p2p.value = {.latency = {5e-6}, .bandwidth = {1e9}, .table = {}, .ranks = 0};
+  TrainingPlan const plan = make_plan(run.config);
+  PricedPlan const priced{plan, run.system};
+  CriticalPath const path = find_critical_path(priced, record_times(priced));
+  REQUIRE(path.messages == 6);
+  // 5 us and 128 x 256 elements of 2 bytes at 1 GB/s.
+  REQUIRE(path.kinds[TimeKind::pipeline_transfer] == 6 * SimTime{5'000'000 + 65'536'000});
+}
+
+TEST_CASE("the busiest stage's kinds are simulate's breakdown, with communication taken out") {
+  for (std::string const& run : small_runs()) {
+    SmallPlan const small = make_small_plan(run);
+    INFO(run);
+    PricedPlan const priced{small.plan, small.system};
+    Simulation const simulation = simulate(small.plan, small.system);
+    KindTimes const kinds = kinds_of_busiest_stage(priced, record_times(priced), simulation);
+    Breakdown const& breakdown = simulation.breakdown;
+    REQUIRE(kinds.sum() == simulation.iteration);
+    REQUIRE(kinds[TimeKind::bubble] == breakdown.bubble);
+    REQUIRE(kinds[TimeKind::head_and_embedding] == breakdown.shares.head_and_embedding);
+    REQUIRE(kinds[TimeKind::optimizer] == breakdown.shares.optimizer);
+    REQUIRE(kinds[TimeKind::forward] + kinds[TimeKind::backward] + kinds[TimeKind::recompute] +
+                kinds[TimeKind::tensor_parallel] + kinds[TimeKind::data_parallel] ==
+            breakdown.shares.forward + breakdown.shares.backward + breakdown.shares.recompute +
+                breakdown.shares.data_parallel);
+    if (small.plan.config.parallel.tensor == 1) {
+      REQUIRE(kinds[TimeKind::tensor_parallel] == SimTime{0});
+    } else {
+      REQUIRE(kinds[TimeKind::tensor_parallel] > SimTime{0});
+    }
+  }
+}
+
+TEST_CASE("without overlap the collectives of a layer are waited for in full") {
+  // Tensor parallelism without sequence parallelism: two all-reduces of sbh forward. On a machine
+  // without latencies each takes 2 (t-1)/t bytes / bandwidth (Thakur et al. 2005).
+  std::int64_t const s = 128, h = 256, layers = 2;
+  int const t = 2;
+  TrainingConfig config;
+  config.model = gpt(layers, h, 4, s, 8000);
+  config.parallel.tensor = t;
+  config.batch.global = 1;
+  TrainingPlan const plan = make_plan(config);
+  PricedPlan const priced{plan, invented_system()};
+  std::vector<Work> const& works = plan.ranks[0].works;
+  auto const first = static_cast<std::size_t>(
+      std::find_if(works.begin(), works.end(),
+                   [](Work const& work) { return work.kind == Work::Kind::forward; }) -
+      works.begin());
+  KindTimes const forward = kinds_of_work(priced, 0, first, priced.works(0)[first].duration);
+  std::int64_t const all_reduce = s * h * 2 * 2 * (t - 1) / t * 10;  // ps at 100 GB/s
+  REQUIRE(forward[TimeKind::tensor_parallel] == SimTime{layers * 2 * all_reduce});
+}
+
+}  // namespace stagecraft
