@@ -67,23 +67,24 @@ TEST_CASE("measure layer prints a table, and with --print-config the run file") 
       run_stagecraft_exec("measure layer " + path + " --repeats 1 --blas-threads 2");
   REQUIRE(table.exit_code == 0);
   REQUIRE_THAT(table.output,
-               Contains("selective_sequence") && Contains("kept KiB") && !Contains("A100  "));
+               Contains("selective_sequence") && Contains("kept MiB") && !Contains("A100  "));
   REQUIRE_THAT(run_stagecraft_exec("measure layer " + path + " --print-config").output,
                Contains("hidden: 64"));
 }
 
 TEST_CASE("measure refuses what it cannot measure with exit code 2") {
   TemporaryFolder const folder;
-  std::string const path = folder.write("run.yaml", small_run);
-  auto const [arguments, part] = GENERATE_COPY(table<std::string, std::string>(
+  folder.write("run.yaml", small_run);
+  auto const [arguments, part] = GENERATE(table<std::string, std::string>(
       {{"", "what to measure: found ''; accepted: layer"},
-       {"network " + path, "found 'network'; accepted: layer"},
+       {"network run.yaml", "found 'network'; accepted: layer"},
        {"layer", "CONFIG: found 0 files"},
-       {"layer " + path + " --repeats 0", "--repeats: found '0'"},
-       {"layer " + path + " --backend cuda", "--backend: found 'cuda'; accepted: auto, cpu"},
-       {"layer " + path + " --set parallel.tensor=3", "parallel.tensor: found '3'"}}));
+       {"layer run.yaml --repeats 0", "--repeats: found '0'"},
+       {"layer run.yaml --backend cuda", "--backend: found 'cuda'; accepted: auto, cpu"},
+       {"layer run.yaml --set parallel.tensor=3", "parallel.tensor: found '3'"}}));
   CAPTURE(arguments);
-  ProgramResult const result = run_stagecraft_exec("measure " + arguments);
+  ProgramResult const result =
+      run_stagecraft_exec("measure " + arguments, "cd " + folder.path().string() + " &&");
   REQUIRE(result.exit_code == 2);
   REQUIRE_THAT(result.errors, Contains(part));
   REQUIRE(result.output.empty());

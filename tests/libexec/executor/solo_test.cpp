@@ -44,6 +44,7 @@ TEST_CASE("a rank alone counts what the simulator predicts, to the byte, and sta
       RankReport const& report = counted.ranks.front();
       REQUIRE(report.rank == rank);
       StageResult const& stage = predicted.stages[static_cast<std::size_t>(report.stage)];
+      ++checked;
       for (int c = 0; c < category_count; ++c) {
         auto const category = static_cast<Category>(c);
         CAPTURE(name_of(category));
@@ -52,8 +53,9 @@ TEST_CASE("a rank alone counts what the simulator predicts, to the byte, and sta
         }
       }
       CHECK(report.activation_peak == stage.activation_peak);
+      // Loss scaling of fp16 begins where gradients overflow, here as among all ranks.
+      if (plan.config.model.precision == Precision::fp16) continue;
       for (StepReport const& step : counted.steps) CHECK(std::isfinite(step.gradient_norm));
-      ++checked;
     }
   }
   REQUIRE(checked >= 60);
