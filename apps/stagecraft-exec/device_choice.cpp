@@ -50,7 +50,9 @@ void add_device_options(po::options_description& options) {
       "cpu: openblas, or plain: slow, but sums in one order whatever the shape");
 }
 
-DeviceChoice choose_device(po::variables_map const& values, std::string const& cpu_only) {
+DeviceChoice choose_device(po::variables_map const& values,
+                           std::string const& cpu_only,
+                           std::optional<int> local_rank) {
   auto const value = [&](char const* option) { return values[option].as<std::string>(); };
   std::string const backend = one_of("--backend", value("backend"), {"auto", "cpu", "cuda"});
   DeviceChoice choice;
@@ -71,8 +73,13 @@ DeviceChoice choose_device(po::variables_map const& values, std::string const& c
     return choice;
   }
   auto const count = static_cast<int>(inventory.devices.size());
+  bool const is_of_process = local_rank && values["device"].defaulted();
+  if (is_of_process && count > 1) choice.ordinal = *local_rank;
   if (choice.ordinal >= count) {
-    throw CommandLineError{"--device: found '" + value("device") + "'; accepted: 0 to " +
+    std::string const found = is_of_process
+                                  ? "nothing, and local rank " + std::to_string(*local_rank)
+                                  : "'" + value("device") + "'";
+    throw CommandLineError{"--device: found " + found + "; accepted: 0 to " +
                            std::to_string(count - 1)};
   }
   choice.kind = DeviceKind::cuda;

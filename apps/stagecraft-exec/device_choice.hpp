@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <optional>
 #include <string>
 
 #include "libexec/executor/job.hpp"
@@ -25,10 +26,13 @@ struct DeviceChoice {
 void add_device_options(boost::program_options::options_description& options);
 
 /// What they ask for. `auto` takes a GPU where there is one, and says so on standard error.
-/// `cpu_only`: why a GPU may not be taken, as "with --ranks mpi"; empty where it may.
+/// `cpu_only`: why a GPU may not be taken, as "with --ranks mpi"; empty where it may. `local_rank`:
+/// where each process has a GPU of its own, which of its machine's it takes without --device; the
+/// only one where it sees no other.
 /// \throws CommandLineError
 /// \throws DeviceError  where cuda is asked for and is not there.
 DeviceChoice choose_device(boost::program_options::variables_map const& values,
-                           std::string const& cpu_only = {});
+                           std::string const& cpu_only = {},
+                           std::optional<int> local_rank = std::nullopt);
 
 }  // namespace stagecraft

@@ -9,13 +9,13 @@
 #include "apps/stagecraft-exec/communication_prices.hpp"
 #include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/execution_output.hpp"
-#include "apps/stagecraft-exec/mpi_ranks.hpp"
+#include "apps/stagecraft-exec/process_ranks.hpp"
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/run_options.hpp"
 #include "apps/stagecraft/trace_options.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/executor/job.hpp"
-#include "libexec/executor/mpi_job.hpp"
+#include "libexec/executor/process_job.hpp"
 #include "libexec/executor/solo_job.hpp"
 #include "libsim/trace/output_file.hpp"
 #include "libsim/trace/program_version.hpp"
@@ -43,7 +43,8 @@ constexpr char const* examples =
     "  stagecraft-exec run configs/paper/22b-present-twin.yaml --steps 3\n"
     "  stagecraft-exec run configs/paper/22b-present-twin.yaml --clock virtual --trace run.h5\n"
     "  stagecraft-exec run tiny.yaml --data README.md --steps 50\n"
-    "  mpirun -n 8 stagecraft-exec run eight.yaml --ranks mpi\n";
+    "  mpirun -n 8 stagecraft-exec run eight.yaml --ranks mpi\n"
+    "  torchrun --no-python --nproc-per-node 8 stagecraft-exec run eight.yaml --ranks nccl\n";
 
 po::options_description describe_options() {
   po::options_description options{"options"};
@@ -53,9 +54,10 @@ po::options_description describe_options() {
   };
   add_device_options(options);
   add("ranks", text("KIND")->default_value("threads"),
-      "threads: all ranks in this process; mpi: each a process that mpirun or srun starts; solo: "
+      "threads: all ranks in this process; mpi: each a process that mpirun or srun starts; nccl: "
+      "each a process with a GPU, that torchrun, mpirun or srun starts; solo: "
       "one rank without the others, communication costs what the system file says");
-  add("rank", text("R")->default_value("0"), "with --ranks solo: which of the job");
+  add_process_options(options);
   add("clock", text("KIND")->default_value("wall"),
       "wall, or virtual: ranks take turns on the machine, communication costs what the system "
       "file says");
@@ -111,27 +113,56 @@ void refuse_with_solo(po::variables_map const& values) {
   }
 }
 
-Request read_request(po::variables_map const& values, TrainingConfig const& config) {
+/// The GPU of a process: --device, or its local rank.
+DeviceChoice device_of_run(po::variables_map const& values,
+                           std::string const& ranks,
+                           RankProcesses const* processes) {
+  if (ranks == "mpi") return choose_device(values, "with --ranks mpi");
+  if (ranks != "nccl" || processes == nullptr) return choose_device(values);
+  if (values["device"].defaulted() && !processes->local_rank) {
+    throw CommandLineError{
+        "--ranks nccl: found no local rank of this process; accepted: --local-rank or --device"};
+  }
+  DeviceChoice choice = choose_device(values, {}, processes->local_rank);
+  if (choice.kind == DeviceKind::cuda) return choice;
+  throw CommandLineError{"--backend: found 'cpu'; accepted with --ranks nccl: auto, cuda"};
+}
+
+/// What is said of one kind of ranks is refused with others.
+void require_no_process_options(po::variables_map const& values, std::string const& ranks) {
+  for (char const* const option : {"rank", "world-size", "local-rank", "master", "rendezvous"}) {
+    bool const is_of_solo = std::string{option} == "rank";
+    if (values.count(option) == 0 || ranks == "nccl" || (is_of_solo && ranks == "solo")) continue;
+    throw CommandLineError{std::string{"--"} + option + ": found without --ranks " +
+                           (is_of_solo ? "solo or nccl" : "nccl") + "; accepted: with it"};
+  }
+}
+
+Request read_request(po::variables_map const& values,
+                     TrainingConfig const& config,
+                     RankProcesses const* processes) {
   Request request;
   auto const word_of = [&](char const* option, std::vector<std::string> const& accepted) {
     return one_of(std::string{"--"} + option, values[option].as<std::string>(), accepted);
   };
-  request.ranks = word_of("ranks", {"threads", "mpi", "solo"});
-  request.device = choose_device(values, request.ranks == "mpi" ? "with --ranks mpi" : "");
+  request.ranks = word_of("ranks", {"threads", "mpi", "nccl", "solo"});
+  require_no_process_options(values, request.ranks);
+  bool const are_processes = request.ranks == "mpi" || request.ranks == "nccl";
+  if (are_processes) require_processes(request.ranks, processes, config);
+  request.device = device_of_run(values, request.ranks, processes);
   request.clock = word_of("clock", {"wall", "virtual"});
   if (request.ranks == "solo") {
     refuse_with_solo(values);
     request.clock = name_of(TraceClock::solo);
     int const ranks = world_size(config.parallel);
-    request.rank = whole_number("--rank", values["rank"].as<std::string>(), 0, ranks - 1);
-  } else if (!values["rank"].defaulted()) {
-    throw CommandLineError{"--rank: found without --ranks solo; accepted: with it"};
+    if (values.count("rank") > 0) {
+      request.rank = whole_number("--rank", values["rank"].as<std::string>(), 0, ranks - 1);
+    }
   }
   request.execution.is_virtual = request.clock == "virtual";
-  if (request.execution.is_virtual && request.ranks == "mpi") {
-    throw CommandLineError{
-        "--clock: found 'virtual'; accepted with --ranks mpi: wall (ranks that take turns on one "
-        "machine are threads)"};
+  if (request.execution.is_virtual && are_processes) {
+    throw CommandLineError{"--clock: found 'virtual'; accepted with --ranks " + request.ranks +
+                           ": wall (ranks that take turns on one machine are threads)"};
   }
   request.execution.steps =
       whole_number("--steps", values["steps"].as<std::string>(), 1, most_steps);
@@ -200,22 +231,24 @@ TraceMeta meta_of(TrainingPlan const& plan,
 Execution execute(TrainingPlan const& plan,
                   ExecutionParts const& parts,
                   Request const& request,
-                  MpiSession* session) {
-  if (session != nullptr) return execute_on_mpi(plan, parts, request.execution, *session);
+                  RankProcesses const* processes) {
+  if (processes != nullptr) {
+    return execute_on_processes(plan, parts, request.execution, processes->session,
+                                processes->worlds(request.device.ordinal));
+  }
   if (request.ranks == "solo") return execute_solo(plan, request.rank, parts, request.execution);
   return execute_on_threads(plan, parts, request.execution);
 }
 
-/// On rank 0, or where all ranks are here: writes everything. Elsewhere nothing. `session`: where
-/// ranks are processes.
-int run_plan(std::vector<std::string> const& arguments, MpiSession* session) {
+/// On rank 0, or where all ranks are here: writes everything. Elsewhere nothing.
+/// `processes`: where ranks are.
+int run_plan(std::vector<std::string> const& arguments, RankProcesses const* processes) {
   RunArguments const run =
       read_run_arguments(arguments, describe_options(), introduction, examples);
   if (run.is_over) return 0;
   TrainingConfig const& config = run.config.training;
-  Request request = read_request(run.values, config);
-  if (request.ranks == "mpi") require_processes(session, config);
-  bool const is_first = session == nullptr || session->rank() == 0;
+  Request request = read_request(run.values, config, processes);
+  bool const is_first = processes == nullptr || processes->session.rank() == 0;
   TrainingPlan const plan = make_plan(config);
   std::unique_ptr<TokenSource> const tokens =
       request.data ? file_tokens(*request.data, config.model.vocabulary, config.model.sequence)
@@ -231,7 +264,7 @@ int run_plan(std::vector<std::string> const& arguments, MpiSession* session) {
     request.ranks == "solo" ? print_solo_step(step, request.rank) : print_step(step, tokens_a_step);
   };
   if (request.trace && is_first) require_writable(*request.trace);
-  Execution const execution = execute(plan, parts, request, session);
+  Execution const execution = execute(plan, parts, request, processes);
   if (!is_first) return 0;
   if (run.values.count("json") > 0) {
     std::cout << to_json(execution, plan, request.device.backend(), request.clock).dump(1) << '\n';
@@ -249,8 +282,11 @@ int run_plan(std::vector<std::string> const& arguments, MpiSession* session) {
 }  // namespace
 
 int run_command(std::vector<std::string> const& arguments) {
-  if (asks_for_mpi(arguments))
-    return on_mpi_ranks([&](MpiSession& session) { return run_plan(arguments, &session); });
+  if (auto const kind = asks_for_processes(arguments)) {
+    return on_process_ranks(*kind, arguments, [&](RankProcesses const& processes) {
+      return run_plan(arguments, &processes);
+    });
+  }
   try {
     return run_plan(arguments, nullptr);
   } catch (MemoryLimitError const&) {

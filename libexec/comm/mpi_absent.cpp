@@ -29,6 +29,7 @@ std::vector<std::vector<std::int64_t>> MpiSession::gather(
     std::vector<std::int64_t> const& /*numbers*/) {
   refuse();
 }
+JobSession::Numbers MpiSession::scatter(std::vector<Numbers> const& /*parts*/) { refuse(); }
 std::chrono::nanoseconds MpiSession::clock_offset() { refuse(); }
 
 MpiWorld::MpiWorld(TrainingPlan const& /*plan*/,

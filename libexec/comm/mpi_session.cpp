@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "libexec/comm/clock_comparison.hpp"
 #include "libexec/comm/mpi_check.hpp"
 #include "libexec/comm/mpi_progress.hpp"
 
@@ -12,19 +13,15 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-std::int64_t nanoseconds_now() {
-  return nanoseconds{std::chrono::steady_clock::now().time_since_epoch()}.count();
-}
-
 /// Sends any count of numbers; MPI counts with int.
 constexpr std::int64_t most_numbers = 1 << 26;
 
-void send_numbers(std::vector<std::int64_t> const& numbers) {
+void send_numbers(int to, std::vector<std::int64_t> const& numbers) {
   auto const count = static_cast<std::int64_t>(numbers.size());
-  check(MPI_Send(&count, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD));
+  check(MPI_Send(&count, 1, MPI_INT64_T, to, 0, MPI_COMM_WORLD));
   for (std::int64_t at = 0; at < count; at += most_numbers) {
     int const part = static_cast<int>(std::min(most_numbers, count - at));
-    check(MPI_Send(numbers.data() + at, part, MPI_INT64_T, 0, 0, MPI_COMM_WORLD));
+    check(MPI_Send(numbers.data() + at, part, MPI_INT64_T, to, 0, MPI_COMM_WORLD));
   }
 }
 
@@ -51,32 +48,20 @@ bool is_with_first() {
   return own == first;
 }
 
-constexpr int questions = 20;
-
 /// Rank 0 tells the time to whoever asks.
 void tell_time(int to) {
-  for (int i = 0; i < questions; ++i) {
+  for (int i = 0; i < time_questions; ++i) {
     check(MPI_Recv(nullptr, 0, MPI_BYTE, to, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     std::int64_t const now = nanoseconds_now();
     check(MPI_Send(&now, 1, MPI_INT64_T, to, 0, MPI_COMM_WORLD));
   }
 }
 
-/// The answer that took the shortest time is taken, and taken to be of the middle of that time.
-nanoseconds ask_time() {
-  std::int64_t shortest = std::chrono::nanoseconds::max().count();
-  std::int64_t offset = 0;
-  for (int i = 0; i < questions; ++i) {
-    std::int64_t const begin = nanoseconds_now();
-    std::int64_t theirs = 0;
-    check(MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD));
-    check(MPI_Recv(&theirs, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-    std::int64_t const took = nanoseconds_now() - begin;
-    if (took >= shortest) continue;
-    shortest = took;
-    offset = theirs - (begin + took / 2);
-  }
-  return nanoseconds{offset};
+std::int64_t ask_time() {
+  std::int64_t theirs = 0;
+  check(MPI_Send(nullptr, 0, MPI_BYTE, 0, 0, MPI_COMM_WORLD));
+  check(MPI_Recv(&theirs, 1, MPI_INT64_T, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+  return theirs;
 }
 
 }  // namespace
@@ -97,11 +82,24 @@ std::vector<std::vector<std::int64_t>> MpiSession::gather(
     std::vector<std::int64_t> const& numbers) {
   std::vector<std::vector<std::int64_t>> all;
   progress_->run([&] {
-    if (rank() != 0) return send_numbers(numbers);
+    if (rank() != 0) return send_numbers(0, numbers);
     all.push_back(numbers);
     for (int i = 1; i < size(); ++i) all.push_back(receive_numbers(i));
   });
   return all;
+}
+
+JobSession::Numbers MpiSession::scatter(std::vector<Numbers> const& parts) {
+  Numbers own;
+  progress_->run([&] {
+    if (rank() != 0) {
+      own = receive_numbers(0);
+      return;
+    }
+    own = parts.at(0);
+    for (int i = 1; i < size(); ++i) send_numbers(i, parts.at(static_cast<std::size_t>(i)));
+  });
+  return own;
 }
 
 nanoseconds MpiSession::clock_offset() {
@@ -112,7 +110,7 @@ nanoseconds MpiSession::clock_offset() {
       for (int i = 1; i < size(); ++i) tell_time(i);
       return;
     }
-    offset = ask_time();
+    offset = offset_of_clock(ask_time);
     if (is_near) offset = nanoseconds{0};
   });
   return offset;

@@ -13,20 +13,20 @@ namespace stagecraft {
 ///
 /// A process that dies ends the job through whoever started it (mpirun, srun); one that throws ends
 /// it by Communicator::fail().
-class MpiWorld {
+class MpiWorld final : public ProcessWorld {
  public:
   /// Called by all processes. Plan, session and clock must outlive the world; the clocks of all
   /// processes are taken to show the same time. Pre: the plan has as many ranks as the session.
   /// \throws CommunicationError
   MpiWorld(TrainingPlan const& plan, MpiSession& session, JobClock const& clock);
   /// Waits until what was sent has left.
-  ~MpiWorld();
+  ~MpiWorld() override;
   MpiWorld(MpiWorld const&) = delete;
   MpiWorld(MpiWorld&&) = delete;
   MpiWorld& operator=(MpiWorld const&) = delete;
   MpiWorld& operator=(MpiWorld&&) = delete;
 
-  Communicator& communicator();
+  Communicator& communicator() override;
 
  private:
   class RankCommunicator;

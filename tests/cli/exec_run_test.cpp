@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -152,7 +153,8 @@ TEST_CASE("stagecraft-exec run refuses bad input with exit code 2") {
        {"--clock sideways", "--clock: found 'sideways'; accepted: wall, virtual"},
        {"--steps 0", "--steps"},
        {"--ranks solo --rank 4", "--rank"},
-       {"--rank 1", "--rank: found without --ranks solo; accepted: with it"},
+       {"--rank 1", "--rank: found without --ranks solo or nccl; accepted: with it"},
+       {"--master here:1", "--master: found without --ranks nccl; accepted: with it"},
        {"--ranks solo --clock virtual", "--clock: found 'virtual'; accepted with --ranks solo"},
        {"--ranks solo --save there", "--save: found 'there'; accepted with --ranks solo"},
        {"--detail chunk", "--detail: found without --trace; accepted: with it"},
@@ -176,6 +178,15 @@ TEST_CASE("stagecraft-exec devices says what runs here and why not") {
   ProgramResult const result = run_stagecraft_exec("devices");
   REQUIRE(result.exit_code == 0);
   REQUIRE_THAT(result.output, Contains("cpu  ") && Contains("cuda  no: "));
+}
+
+TEST_CASE("a process for each GPU is refused in one line where it cannot run") {
+  // Without NCCL, a GPU or a launcher: which of them is missing depends on where this runs.
+  ProgramResult const result = SmallRunFile{}.run("--ranks nccl");
+  REQUIRE(result.exit_code != 0);
+  REQUIRE(result.output.empty());
+  REQUIRE(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
+  REQUIRE_THAT(result.errors, Contains("built without NCCL") || Contains("--ranks nccl: "));
 }
 
 }  // namespace

@@ -12,7 +12,8 @@
 
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
-#include "libexec/executor/mpi_job.hpp"
+#include "libexec/comm/mpi_world.hpp"
+#include "libexec/executor/process_job.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft {
@@ -98,7 +99,10 @@ Outcome run_processes(TrainingConfig const& config, ExecutionOptions options, Mp
     own = parameters_of(context, executor);
   };
   Outcome outcome;
-  outcome.execution = execute_on_mpi(plan, parts, options, session);
+  outcome.execution = execute_on_processes(plan, parts, options, session,
+                                           [&](TrainingPlan const& of, JobClock const& clock) {
+                                             return std::make_unique<MpiWorld>(of, session, clock);
+                                           });
   outcome.parameters = session.gather(own);
   return outcome;
 }

@@ -1,9 +1,9 @@
-#include "libexec/executor/mpi_job.hpp"
+#include "libexec/executor/process_job.hpp"
 
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 
-#include "libexec/comm/mpi_world.hpp"
 #include "libexec/executor/outcome_codec.hpp"
 #include "libexec/executor/rank_run.hpp"
 
@@ -15,7 +15,7 @@ using std::chrono::nanoseconds;
 /// Starts the clocks of all processes at rank 0's now.
 class ClockStart {
  public:
-  ClockStart(MpiSession& session, WallClock& clock)
+  ClockStart(JobSession& session, WallClock& clock)
       : is_first_{session.rank() == 0}, offset_{session.clock_offset()}, clock_{clock} {}
 
   void restart(Communicator& communicator) {
@@ -39,18 +39,19 @@ class ClockStart {
 
 }  // namespace
 
-Execution execute_on_mpi(TrainingPlan const& plan,
-                         ExecutionParts const& parts,
-                         ExecutionOptions const& options,
-                         MpiSession& session) {
+Execution execute_on_processes(TrainingPlan const& plan,
+                               ExecutionParts const& parts,
+                               ExecutionOptions const& options,
+                               JobSession& session,
+                               MakeProcessWorld const& make_world) {
   if (options.is_virtual) throw std::invalid_argument{"the virtual clock needs ranks as threads"};
   if (session.size() != world_size(plan.config.parallel)) {
-    throw std::invalid_argument{"MPI has another number of processes than the plan has ranks"};
+    throw std::invalid_argument{"a job has another number of processes than the plan has ranks"};
   }
   WallClock wall;
   ClockStart start{session, wall};
-  MpiWorld world{plan, session, wall};
-  Communicator& communicator = world.communicator();
+  std::unique_ptr<ProcessWorld> const world = make_world(plan, wall);
+  Communicator& communicator = world->communicator();
   RankClock clock{wall};
   RankOutcome const outcome = run_rank(plan, session.rank(), parts, options, communicator, clock,
                                        [&] { start.restart(communicator); });

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libexec/comm/mpi_session.hpp"
+#include "libexec/comm/job_session.hpp"
 #include "libexec/executor/job.hpp"
 
 namespace stagecraft {
@@ -9,11 +9,12 @@ namespace stagecraft {
 ///
 /// Rank 0 returns what execute_on_threads() does; the others return the steps alone. The clock is
 /// the wall's: rank 0's, which the others follow. A rank that fails ends all processes through
-/// MpiSession::fail(), so nothing that happens on the way is thrown.
+/// JobSession::fail(), so nothing that happens on the way is thrown.
 /// \throws std::invalid_argument  where processes are not as many as ranks, or time is virtual.
-Execution execute_on_mpi(TrainingPlan const& plan,
-                         ExecutionParts const& parts,
-                         ExecutionOptions const& options,
-                         MpiSession& session);
+Execution execute_on_processes(TrainingPlan const& plan,
+                               ExecutionParts const& parts,
+                               ExecutionOptions const& options,
+                               JobSession& session,
+                               MakeProcessWorld const& make_world);
 
 }  // namespace stagecraft

@@ -1,0 +1,181 @@
+#include "apps/stagecraft-exec/process_ranks.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <streambuf>
+
+#include "apps/stagecraft/command_line.hpp"
+#include "apps/stagecraft/program.hpp"
+#include "libexec/backends/cuda_backend.hpp"
+#include "libexec/comm/cuda/nccl_world.hpp"
+#include "libexec/comm/mpi_world.hpp"
+#include "libexec/comm/process_session.hpp"
+#include "libexec/kernels/cuda/device_error.hpp"
+#include "libexec/memory/counting_allocator.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr int does_not_fit = 3;
+
+/// Takes everything and keeps nothing.
+class Nowhere : public std::streambuf {
+ protected:
+  int_type overflow(int_type character) override { return traits_type::not_eof(character); }
+  std::streamsize xsputn(char const* /*text*/, std::streamsize count) override { return count; }
+};
+
+/// As long as it lives, a stream leads nowhere.
+class Silence {
+ public:
+  explicit Silence(std::ostream& stream) : stream_{stream}, usual_{stream.rdbuf(&nowhere_)} {}
+  ~Silence() { stream_.rdbuf(usual_); }
+  Silence(Silence const&) = delete;
+  Silence(Silence&&) = delete;
+  Silence& operator=(Silence const&) = delete;
+  Silence& operator=(Silence&&) = delete;
+
+ private:
+  Nowhere nowhere_;
+  std::ostream& stream_;
+  std::streambuf* usual_;
+};
+
+int run_silently(ProcessCommand const& command, RankProcesses const& processes) {
+  Silence const output{std::cout};
+  Silence const errors{std::cerr};
+  return command(processes);
+}
+
+int run_on(RankProcesses const& processes, ProcessCommand const& command) {
+  try {
+    return processes.session.rank() == 0 ? command(processes) : run_silently(command, processes);
+  } catch (...) {
+    processes.session.fail(std::current_exception());
+    throw;  // never reached, which GCC does not see of a virtual function
+  }
+}
+
+/// The last value of an option on a command line that nobody has read yet.
+std::optional<std::string> value_of(std::vector<std::string> const& arguments,
+                                    std::string const& option) {
+  std::optional<std::string> value;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string const& word = arguments[i];
+    if (word.starts_with(option + "=")) value = word.substr(option.size() + 1);
+    if (word == option && i + 1 < arguments.size()) value = arguments[i + 1];
+  }
+  return value;
+}
+
+ProcessPlace place_of_process(std::vector<std::string> const& arguments) {
+  auto const value = [&](char const* option) { return value_of(arguments, option); };
+  try {
+    return find_process({.rank = value("--rank"),
+                         .size = value("--world-size"),
+                         .local_rank = value("--local-rank"),
+                         .master = value("--master"),
+                         .rendezvous = value("--rendezvous")},
+                        from_environment);
+  } catch (ProcessEnvironmentError const& error) {
+    throw CommandLineError{std::string{"--ranks nccl: "} + error.what()};
+  }
+}
+
+int on_mpi_ranks(ProcessCommand const& command) {
+  MpiSession session{last_words};
+  auto const worlds = [&session](int /*device*/) -> MakeProcessWorld {
+    return [&session](TrainingPlan const& plan, JobClock const& clock) {
+      return std::make_unique<MpiWorld>(plan, session, clock);
+    };
+  };
+  return run_on({.kind = "mpi", .session = session, .worlds = worlds}, command);
+}
+
+int on_nccl_session(JobSession& session,
+                    std::optional<int> local_rank,
+                    ProcessCommand const& command) {
+  auto const worlds = [&session](int device) -> MakeProcessWorld {
+    return [&session, device](TrainingPlan const& plan, JobClock const& /*clock*/) {
+      return make_nccl_world(plan, session, {.device = device});
+    };
+  };
+  return run_on({.kind = "nccl", .session = session, .local_rank = local_rank, .worlds = worlds},
+                command);
+}
+
+int on_nccl_ranks(std::vector<std::string> const& arguments, ProcessCommand const& command) {
+  prepare_nccl();
+  CudaInventory const inventory = find_cuda_devices();
+  if (!inventory.obstacle.empty()) throw DeviceError{"--ranks nccl: " + inventory.obstacle};
+  ProcessPlace const place = place_of_process(arguments);
+  if (place.meeting_folder == "mpi") {
+    MpiSession session{last_words};
+    return on_nccl_session(session, place.local_rank, command);
+  }
+  ProcessSession session{place, last_words};
+  return on_nccl_session(session, place.local_rank, command);
+}
+
+}  // namespace
+
+void add_process_options(boost::program_options::options_description& options) {
+  auto add = options.add_options();
+  auto const text = [](char const* value_name) {
+    return boost::program_options::value<std::string>()->value_name(value_name);
+  };
+  add("rank", text("R"),
+      "with --ranks solo: which of the job; with --ranks nccl: this process, where torchrun, "
+      "mpirun or srun does not say");
+  add("world-size", text("N"), "with --ranks nccl and --rank: processes of the job");
+  add("local-rank", text("L"), "with --ranks nccl: this process on its machine; takes that GPU");
+  add("master", text("HOST:PORT"), "with --ranks nccl: where rank 0 waits for the others");
+  add("rendezvous", text("DIR"),
+      "with --ranks nccl: a folder of all machines, to find rank 0 by; or mpi: MPI finds it");
+}
+
+std::optional<std::string> asks_for_processes(std::vector<std::string> const& arguments) {
+  auto const kind = value_of(arguments, "--ranks");
+  auto const has = [&](char const* word) {
+    return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
+  };
+  if (has("--help") || has("-h") || (kind != "mpi" && kind != "nccl")) return std::nullopt;
+  return kind;
+}
+
+int on_process_ranks(std::string const& kind,
+                     std::vector<std::string> const& arguments,
+                     ProcessCommand const& command) {
+  return kind == "mpi" ? on_mpi_ranks(command) : on_nccl_ranks(arguments, command);
+}
+
+void require_processes(std::string const& kind,
+                       RankProcesses const* processes,
+                       TrainingConfig const& config) {
+  if (processes == nullptr)
+    throw CommandLineError{"--ranks: write the option out: --ranks " + kind};
+  ParallelLayout const& layout = config.parallel;
+  int const ranks = world_size(layout);
+  int const found = processes->session.size();
+  if (found == ranks) return;
+  throw CommandLineError{
+      "--ranks " + kind + ": found " + std::to_string(found) +
+      (found == 1 ? " process" : " processes") + "; accepted: " + std::to_string(ranks) +
+      ", the ranks of the plan (tensor " + std::to_string(layout.tensor) + ", pipeline " +
+      std::to_string(layout.pipeline) + ", data " + std::to_string(layout.data) +
+      "), as mpirun -n " + std::to_string(ranks) + " starts them"};
+}
+
+LastWords last_words(std::exception_ptr const& error) {
+  constexpr char const* who = "stagecraft-exec run";
+  try {
+    std::rethrow_exception(error);
+  } catch (MemoryLimitError const& problem) {
+    return {does_not_fit, std::string{who} + ": " + problem.what()};
+  } catch (...) {
+    Complaint const complaint = complaint_about(error, who);
+    return {complaint.exit_code, complaint.text};
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libexec/comm/job_session.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// The processes of a job that this one is one of.
+struct RankProcesses {
+  std::string kind;  ///< mpi or nccl
+  JobSession& session;
+  std::optional<int> local_rank{};  ///< nccl: among the processes of this machine, where known
+  /// `device`: of this process, for nccl.
+  std::function<MakeProcessWorld(int device)> worlds{};
+};
+
+using ProcessCommand = std::function<int(RankProcesses const&)>;
+
+/// --rank, --world-size, --local-rank, --master and --rendezvous.
+void add_process_options(boost::program_options::options_description& options);
+
+/// "mpi" or "nccl" where a command line has --ranks with it; processes find each other before it is
+/// read any further, so that what is wrong with it is said once and not by every process.
+std::optional<std::string> asks_for_processes(std::vector<std::string> const& arguments);
+
+/// Runs `command` in a process that is one of several. Only rank 0 writes to standard output and
+/// error. What `command` throws ends all processes; rank 0 says why, whichever rank it was.
+/// \returns the command's exit code
+/// \throws CommandLineError, CommunicationError, DeviceError  before the processes have met.
+int on_process_ranks(std::string const& kind,
+                     std::vector<std::string> const& arguments,
+                     ProcessCommand const& command);
+
+/// Whether there is a process for each rank of the plan. `kind`: of --ranks.
+/// \throws CommandLineError
+void require_processes(std::string const& kind,
+                       RankProcesses const* processes,
+                       TrainingConfig const& config);
+
+/// What `stagecraft-exec run` says of an error: as any program, and that a plan does not fit.
+LastWords last_words(std::exception_ptr const& error);
+
+}  // namespace stagecraft

@@ -1,0 +1,111 @@
+#include "libexec/comm/cuda/nccl_collective.hpp"
+
+#include <stdexcept>
+
+#include "libexec/comm/collective_reduction.hpp"
+
+namespace stagecraft {
+namespace {
+
+ncclDataType_t type_of(ElementType type) {
+  switch (type) {
+    case ElementType::f16:
+      return ncclFloat16;
+    case ElementType::bf16:
+      return ncclBfloat16;
+    case ElementType::f32:
+      return ncclFloat32;
+    case ElementType::f64:
+      return ncclFloat64;
+    case ElementType::i64:
+      return ncclInt64;
+    case ElementType::u8:
+      return ncclUint8;
+  }
+  throw std::logic_error{"no element type"};
+}
+
+/// A collective, and where its pieces are.
+struct Call {
+  NcclComm& comm;
+  int member;
+  int members;
+  Collective const& collective;
+
+  ncclDataType_t type() const { return type_of(collective.type); }
+  ncclRedOp_t reduction() const {
+    return collective.reduction == Reduction::maximum ? ncclMax : ncclSum;
+  }
+  std::size_t count(int i) const {
+    return static_cast<std::size_t>(collective.piece_begin(i + 1) - collective.piece_begin(i));
+  }
+  void* target(int i) const {
+    return element_at(collective.target, collective.piece_begin(i), collective.type);
+  }
+  void const* source(int i) const {
+    return element_at(collective.source, collective.piece_begin(i), collective.type);
+  }
+  bool has_equal_pieces() const {
+    return collective.origin == 0 && collective.piece * members == collective.elements;
+  }
+};
+
+void all_gather(Call const& call) {
+  Collective const& own = call.collective;
+  cudaStream_t const stream = own.cuda.stream;
+  if (call.has_equal_pieces()) {
+    check(
+        ncclAllGather(own.source, own.target, call.count(0), call.type(), call.comm.get(), stream),
+        "ncclAllGather");
+    return;
+  }
+  for (int i = 0; i < call.members; ++i) {
+    if (call.count(i) == 0) continue;
+    void const* const source = i == call.member ? own.source : call.target(i);
+    check(ncclBroadcast(source, call.target(i), call.count(i), call.type(), i, call.comm.get(),
+                        stream),
+          "ncclBroadcast");
+  }
+}
+
+void reduce_scatter(Call const& call) {
+  Collective const& own = call.collective;
+  cudaStream_t const stream = own.cuda.stream;
+  if (call.has_equal_pieces()) {
+    check(ncclReduceScatter(own.source, own.target, call.count(0), call.type(), call.reduction(),
+                            call.comm.get(), stream),
+          "ncclReduceScatter");
+    return;
+  }
+  for (int i = 0; i < call.members; ++i) {
+    if (call.count(i) == 0) continue;
+    void* const target = i == call.member ? own.target : nullptr;
+    check(ncclReduce(call.source(i), target, call.count(i), call.type(), call.reduction(), i,
+                     call.comm.get(), stream),
+          "ncclReduce");
+  }
+}
+
+}  // namespace
+
+void enqueue_collective(NcclComm& comm, int member, int members, Collective const& collective) {
+  Call const call{comm, member, members, collective};
+  if (collective.elements == 0) return;
+  switch (collective.kind) {
+    case OpKind::all_reduce:
+      return comm.group("ncclAllReduce", [&] {
+        check(ncclAllReduce(collective.source, collective.target,
+                            static_cast<std::size_t>(collective.elements), call.type(),
+                            call.reduction(), comm.get(), collective.cuda.stream),
+              "ncclAllReduce");
+      });
+    case OpKind::all_gather:
+      return comm.group("all-gather", [&] { all_gather(call); });
+    case OpKind::reduce_scatter:
+      return comm.group("reduce-scatter", [&] { reduce_scatter(call); });
+    default:
+      throw std::logic_error{"not a collective"};
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,298 @@
+#include "libexec/comm/cuda/nccl_world.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <list>
+#include <map>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "libexec/backends/cuda/cuda_handles.hpp"
+#include "libexec/comm/cuda/nccl_collective.hpp"
+#include "libexec/comm/cuda/nccl_watch.hpp"
+#include "libexec/comm/host_reduction.hpp"
+#include "libexec/comm/plan_groups.hpp"
+#include "libexec/comm/stage_edges.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// What a rank that fails gives the session to hear of a process that died, which is then the
+/// reason.
+constexpr std::chrono::seconds grace{1};
+
+/// One process's place in a group of more than one rank.
+struct Group {
+  std::vector<int> members;
+  int member = 0;
+  NcclLane* lane = nullptr;  ///< none for a group of one
+};
+
+/// One end of a StageEdge.
+struct EdgeEnd {
+  NcclLane* lane = nullptr;
+  CudaStream stream;
+};
+
+std::string name_of(CollectiveGroup group) {
+  switch (group) {
+    case CollectiveGroup::tensor:
+      return "tensor group";
+    case CollectiveGroup::kv_replicas:
+      return "group of key and value heads";
+    case CollectiveGroup::data:
+      return "data group";
+    case CollectiveGroup::embedding:
+      return "embedding group";
+    case CollectiveGroup::model:
+      return "model group";
+    case CollectiveGroup::job:
+      return "job";
+  }
+  return "group";
+}
+
+std::string name_of(StageEdge const& edge) {
+  bool const is_activation = edge.payload == Transfer::Payload::activation;
+  return std::string{is_activation ? "activations" : "gradients"} + " from stage " +
+         std::to_string(edge.from) + " to " + std::to_string(edge.to);
+}
+
+ncclUniqueId shared_id(JobSession& session) {
+  ncclUniqueId id{};
+  if (session.rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  static_assert(sizeof id % sizeof(std::int64_t) == 0);
+  JobSession::Numbers words(sizeof id / sizeof(std::int64_t));
+  std::memcpy(words.data(), &id, sizeof id);
+  words = broadcast(session, words);
+  std::memcpy(&id, words.data(), sizeof id);
+  return id;
+}
+
+/// Keeps what it is given until it is freed, however much of it is unused meanwhile.
+CudaPool make_keeping_pool(int device) {
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device;
+  cudaMemPool_t made = nullptr;
+  check(cudaMemPoolCreate(&made, &properties), "cudaMemPoolCreate");
+  CudaPool pool{made};
+  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  check(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &most),
+        "cudaMemPoolSetAttribute");
+  return pool;
+}
+
+class NcclRank final : public ProcessWorld, public Communicator {
+ public:
+  NcclRank(TrainingPlan const& plan, JobSession& session, NcclOptions const& options)
+      : plan_{plan},
+        session_{session},
+        options_{options},
+        buffers_sends_{plan.config.schedule.p2p == P2p::overlapped},
+        message_edges_{message_edges(plan)} {
+    check(cudaSetDevice(options.device), "cudaSetDevice");
+    pool_ = make_keeping_pool(options.device);
+    require_message_order(plan);
+    int const rank = session.rank();
+    NcclLane& job = lanes_.emplace_back(
+        "job", NcclComm{shared_id(session), session.size(), rank, options.timeout});
+    for (CollectiveGroup const kind : all_groups) make_group(job.comm(), kind);
+    for (auto const& round : edge_rounds(plan)) make_edges(job.comm(), round);
+    std::vector<NcclLane*> lanes;
+    for (NcclLane& lane : lanes_) lanes.push_back(&lane);
+    watch_ = std::make_unique<NcclWatch>(std::move(lanes), options.device, options.timeout,
+                                         [this](std::exception_ptr const& error) { fail(error); });
+  }
+
+  ~NcclRank() override {
+    bool const is_failing = std::uncaught_exceptions() > 0;
+    watch_.reset();
+    if (is_failing) return;  // communicators are aborted
+    try {
+      for (NcclLane& lane : lanes_) lane.comm().begin_close();
+      for (NcclLane& lane : lanes_) lane.comm().close();
+    } catch (...) {
+      session_.fail(std::current_exception());
+    }
+  }
+  NcclRank(NcclRank const&) = delete;
+  NcclRank(NcclRank&&) = delete;
+  NcclRank& operator=(NcclRank const&) = delete;
+  NcclRank& operator=(NcclRank&&) = delete;
+
+  Communicator& communicator() override { return *this; }
+
+  Ticket start(Collective const& collective) override {
+    Group const& group = groups_.at(collective.group);
+    if (collective.in_host_memory) {
+      reduce_over_session(session_, collective, group.members);
+      return next_ticket_++;
+    }
+    CudaCall const& call = collective.cuda;
+    begin(call, call.stream);
+    if (group.lane == nullptr) {
+      copy_own(collective);
+    } else {
+      enqueue_collective(group.lane->comm(), group.member, static_cast<int>(group.members.size()),
+                         collective);
+      group.lane->issued(call.stream, "a collective");
+    }
+    check(cudaEventRecord(call.done, call.stream), "cudaEventRecord");
+    return next_ticket_++;
+  }
+  /// Streams wait, the host does not.
+  TimeSpan finish(CollectiveGroup /*group*/, Ticket /*ticket*/) override { return {}; }
+
+  void post(Message const& message) override {
+    bool const is_send = message.end == Transfer::End::send;
+    EdgeEnd const& edge = edges_.at(message_edges_.at(static_cast<std::size_t>(message.number)));
+    cudaStream_t const stream = edge.stream.get();
+    CudaCall const& call = message.cuda;
+    begin(call, stream);
+    if (is_send && buffers_sends_) return send_copy(message, edge);
+    is_send ? send(message.data, message.bytes, edge) : receive(message.data, message.bytes, edge);
+    check(cudaEventRecord(call.done, stream), "cudaEventRecord");
+  }
+  TimeSpan wait(Message const& /*message*/) override { return {}; }
+
+  void barrier() override { stagecraft::barrier(session_); }
+
+  void fail(std::exception_ptr const& error) override {
+    std::this_thread::sleep_for(grace);
+    session_.fail(error);
+  }
+
+ private:
+  /// Called by all ranks, in the same order.
+  void make_group(NcclComm& job, CollectiveGroup kind) {
+    TrainingConfig const& config = plan_.config;
+    int const rank = session_.rank();
+    bool const takes_part = joins(config, kind, rank);
+    Group group;
+    if (takes_part) {
+      group.members = group_members(config, kind, rank);
+      auto const own = std::find(group.members.begin(), group.members.end(), rank);
+      group.member = static_cast<int>(own - group.members.begin());
+    }
+    if (kind == CollectiveGroup::job) {
+      group.lane = &lanes_.front();
+    } else if (joins(config, kind, 0) && group_members(config, kind, 0).size() > 1) {
+      // Groups of a kind have the same size, and rank 0 takes part in all kinds that there are.
+      auto comm =
+          job.split(takes_part ? std::optional{group.members.front()} : std::nullopt, group.member);
+      if (comm) group.lane = &lanes_.emplace_back(name_of(kind), std::move(*comm));
+    }
+    if (takes_part) groups_.emplace(kind, std::move(group));
+  }
+
+  void make_edges(NcclComm& job, std::vector<StageEdge> const& round) {
+    ParallelLayout const& layout = plan_.config.parallel;
+    RankPlace const place = place_of(layout, session_.rank());
+    auto const own = std::find_if(round.begin(), round.end(), [&](StageEdge const& edge) {
+      return edge.from == place.pipeline || edge.to == place.pipeline;
+    });
+    if (own == round.end()) {
+      job.split(std::nullopt, 0);
+      return;
+    }
+    RankPlace sender = place;
+    sender.pipeline = own->from;
+    bool const is_sender = own->from == place.pipeline;
+    auto comm = job.split(rank_of(layout, sender), is_sender ? 0 : 1);
+    NcclLane& lane = lanes_.emplace_back(name_of(*own), std::move(comm.value()));
+    EdgeEnd& edge = edges_[*own];
+    edge.lane = &lane;
+    edge.stream = make_stream(0);
+    connect(edge, is_sender);
+  }
+
+  /// NCCL connects two ranks at their first message, and the host waits for the other meanwhile:
+  /// here it is known that the other comes.
+  void connect(EdgeEnd const& edge, bool is_sender) {
+    void* const byte = allocate(1, edge.stream.get());
+    is_sender ? send(byte, 1, edge) : receive(byte, 1, edge);
+    check(cudaFreeAsync(byte, edge.stream.get()), "cudaFreeAsync");
+  }
+
+  void* allocate(std::size_t bytes, cudaStream_t stream) {
+    void* memory = nullptr;
+    check(cudaMallocFromPoolAsync(&memory, bytes, pool_.get(), stream), "cudaMallocFromPoolAsync");
+    return memory;
+  }
+
+  static void begin(CudaCall const& call, cudaStream_t stream) {
+    check(cudaStreamWaitEvent(stream, call.ready, 0), "cudaStreamWaitEvent");
+    check(cudaEventRecord(call.begun, stream), "cudaEventRecord");
+  }
+
+  /// Of an edge, the sender is rank 0 and the receiver rank 1.
+  static void send(void const* data, std::size_t bytes, EdgeEnd const& edge) {
+    NcclComm& comm = edge.lane->comm();
+    comm.group("ncclSend", [&] {
+      check(ncclSend(data, bytes, ncclUint8, 1, comm.get(), edge.stream.get()), "ncclSend");
+    });
+    edge.lane->issued(edge.stream.get(), "a message");
+  }
+  static void receive(void* data, std::size_t bytes, EdgeEnd const& edge) {
+    NcclComm& comm = edge.lane->comm();
+    comm.group("ncclRecv", [&] {
+      check(ncclRecv(data, bytes, ncclUint8, 0, comm.get(), edge.stream.get()), "ncclRecv");
+    });
+    edge.lane->issued(edge.stream.get(), "a message");
+  }
+
+  /// The sender's tensor is its own again when it has been copied.
+  void send_copy(Message const& message, EdgeEnd const& edge) {
+    cudaStream_t const stream = edge.stream.get();
+    void* const kept = allocate(message.bytes, stream);
+    check(cudaMemcpyAsync(kept, message.data, message.bytes, cudaMemcpyDeviceToDevice, stream),
+          "cudaMemcpyAsync");
+    check(cudaEventRecord(message.cuda.done, stream), "cudaEventRecord");
+    send(kept, message.bytes, edge);
+    check(cudaFreeAsync(kept, stream), "cudaFreeAsync");
+  }
+
+  /// A collective of one rank.
+  static void copy_own(Collective const& collective) {
+    auto const bytes =
+        static_cast<std::size_t>(collective.elements * element_size(collective.type));
+    if (bytes == 0 || collective.source == collective.target) return;
+    check(cudaMemcpyAsync(collective.target, collective.source, bytes, cudaMemcpyDeviceToDevice,
+                          collective.cuda.stream),
+          "cudaMemcpyAsync");
+  }
+
+  TrainingPlan const& plan_;
+  JobSession& session_;
+  NcclOptions options_;
+  bool buffers_sends_;
+  std::vector<StageEdge> message_edges_;  ///< by message
+  CudaPool pool_;
+  std::list<NcclLane> lanes_;  ///< the job's first
+  std::map<CollectiveGroup, Group> groups_;
+  std::map<StageEdge, EdgeEnd> edges_;
+  Ticket next_ticket_ = 0;
+  std::unique_ptr<NcclWatch> watch_;
+};
+
+}  // namespace
+
+void prepare_nccl() {
+  constexpr int keeps = 0;  // what the user has set
+  setenv("CUDA_MODULE_LOADING", "EAGER", keeps);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", keeps);
+}
+
+std::unique_ptr<ProcessWorld> make_nccl_world(TrainingPlan const& plan,
+                                              JobSession& session,
+                                              NcclOptions const& options) {
+  return std::make_unique<NcclRank>(plan, session, options);
+}
+
+}  // namespace stagecraft

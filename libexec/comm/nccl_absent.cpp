@@ -1,0 +1,25 @@
+#include "libexec/comm/communication_error.hpp"
+#include "libexec/comm/cuda/nccl_world.hpp"
+
+// What a build without NCCL has instead of it.
+
+namespace stagecraft {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw CommunicationError{
+      "built without NCCL; install CUDA and NCCL with their headers and configure with "
+      "-DWITH_NCCL=ON"};
+}
+
+}  // namespace
+
+void prepare_nccl() { refuse(); }
+
+std::unique_ptr<ProcessWorld> make_nccl_world(TrainingPlan const& /*plan*/,
+                                              JobSession& /*session*/,
+                                              NcclOptions const& /*options*/) {
+  refuse();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,261 @@
+#include "libexec/comm/process_environment.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+
+namespace stagecraft {
+namespace {
+
+constexpr int most_processes = 1 << 20;
+constexpr int most_port = 65535;
+/// Where jobs without a port of their own look for rank 0: below the ports that Linux gives to
+/// whoever asks for any (32768 and up).
+constexpr int first_port = 20000;
+constexpr int port_count = 10000;
+
+/// The variables of one kind of launcher; null where it has none.
+struct Launcher {
+  char const* name;
+  char const* rank;
+  char const* size;
+  char const* local_rank;
+};
+constexpr std::array launchers{
+    Launcher{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+             "OMPI_COMM_WORLD_LOCAL_RANK"},
+    Launcher{"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    Launcher{"PMIx", "PMIX_RANK", nullptr, nullptr},
+    Launcher{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+};
+constexpr Launcher const& slurm = launchers.back();
+
+constexpr char const* accepted_places =
+    "--rank and --world-size, or the variables of torchrun (RANK, WORLD_SIZE), Open MPI "
+    "(OMPI_COMM_WORLD_RANK, ..._SIZE), PMI or PMIx (PMI_RANK, PMI_SIZE; PMIX_RANK), or Slurm "
+    "(SLURM_PROCID, SLURM_NTASKS)";
+constexpr char const* accepted_meetings =
+    "MASTER_ADDR and MASTER_PORT, --master HOST:PORT, or --rendezvous DIR with a folder that all "
+    "machines share";
+
+/// A whole number from `least` to `most`.
+int number(std::string const& name, std::string const& text, int least, int most) {
+  int value = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool const is_whole = error == std::errc{} && end == text.data() + text.size();
+  if (is_whole && value >= least && value <= most) return value;
+  throw ProcessEnvironmentError{name + ": found '" + text + "'; accepted: a whole number from " +
+                                std::to_string(least) + " to " + std::to_string(most)};
+}
+
+/// Reads who the process is.
+class PlaceReader {
+ public:
+  PlaceReader(ProcessFlags const& flags, EnvironmentLookup const& environment)
+      : flags_{flags}, environment_{environment} {}
+
+  ProcessPlace read() {
+    if (flags_.rank || flags_.size) {
+      read_flags();
+    } else {
+      read_launcher();
+    }
+    if (place_.rank >= place_.size) {
+      throw ProcessEnvironmentError{rank_name_ + ": found " + std::to_string(place_.rank) + " of " +
+                                    std::to_string(place_.size) + " processes (" + size_name_ +
+                                    "); accepted: 0 to " + std::to_string(place_.size - 1)};
+    }
+    if (flags_.local_rank) {
+      place_.local_rank = number("--local-rank", *flags_.local_rank, 0, most_processes);
+    }
+    read_job();
+    read_meeting();
+    return place_;
+  }
+
+ private:
+  void read_flags() {
+    if (!flags_.rank || !flags_.size) {
+      throw ProcessEnvironmentError{
+          flags_.rank ? "--world-size: found nothing, but --rank; accepted: both, or neither"
+                      : "--rank: found nothing, but --world-size; accepted: both, or neither"};
+    }
+    place_.launcher = "the command line";
+    set_place("--rank", *flags_.rank, "--world-size", *flags_.size);
+  }
+
+  void read_launcher() {
+    for (Launcher const& launcher : launchers) {
+      auto const rank = environment_(launcher.rank);
+      if (!rank) continue;
+      place_.launcher = launcher.name;
+      if (launcher.size == nullptr) {
+        read_size_elsewhere(launcher, *rank);
+      } else if (auto const size = environment_(launcher.size)) {
+        set_place(launcher.rank, *rank, launcher.size, *size);
+      } else {
+        throw ProcessEnvironmentError{std::string{launcher.rank} + ": found '" + *rank +
+                                      "', but no " + launcher.size + "; accepted: both, as " +
+                                      launcher.name + " sets them"};
+      }
+      if (launcher.local_rank == nullptr) return;
+      if (auto const local = environment_(launcher.local_rank)) {
+        place_.local_rank = number(launcher.local_rank, *local, 0, most_processes);
+      }
+      return;
+    }
+    throw ProcessEnvironmentError{
+        std::string{"found no place of this process in a job; accepted: "} + accepted_places};
+  }
+
+  /// PMIx tells the size to those only who link it; under Slurm the environment has it too.
+  void read_size_elsewhere(Launcher const& launcher, std::string const& rank) {
+    auto const size = environment_(slurm.size);
+    if (!size) {
+      throw ProcessEnvironmentError{
+          std::string{launcher.rank} + ": found '" + rank +
+          "', but no SLURM_NTASKS that says of how many; accepted: " + accepted_places};
+    }
+    set_place(launcher.rank, rank, slurm.size, *size);
+    auto const theirs = environment_(slurm.rank);
+    if (theirs && number(slurm.rank, *theirs, 0, most_processes) != place_.rank) {
+      throw ProcessEnvironmentError{std::string{launcher.rank} + ": found '" + rank +
+                                    "', but SLURM_PROCID '" + *theirs +
+                                    "'; accepted: the same, or --rank and --world-size"};
+    }
+    if (auto const local = environment_(slurm.local_rank)) {
+      place_.local_rank = number(slurm.local_rank, *local, 0, most_processes);
+    }
+  }
+
+  void set_place(std::string const& rank_name,
+                 std::string const& rank,
+                 std::string const& size_name,
+                 std::string const& size) {
+    rank_name_ = rank_name;
+    size_name_ = size_name;
+    place_.rank = number(rank_name, rank, 0, most_processes);
+    place_.size = number(size_name, size, 1, most_processes);
+  }
+
+  void read_job() {
+    for (char const* name :
+         {"TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"}) {
+      auto const value = environment_(name);
+      // torchrun calls every job "none" that was given no name.
+      if (!value || *value == "none") continue;
+      place_.job = *value;
+      auto const step = environment_("SLURM_STEP_ID");
+      if (std::string{name} == "SLURM_JOB_ID" && step) place_.job += "." + *step;
+      return;
+    }
+  }
+
+  void read_meeting() {
+    if (flags_.rendezvous && flags_.master) {
+      throw ProcessEnvironmentError{"--rendezvous: found with --master; accepted: one of them"};
+    }
+    if (flags_.rendezvous) {
+      place_.meeting_folder = *flags_.rendezvous;
+      return;
+    }
+    if (flags_.master) return read_master_flag();
+    auto const host = environment_("MASTER_ADDR");
+    auto const port = environment_("MASTER_PORT");
+    if (host && port) {
+      place_.master_host = *host;
+      place_.master_port = number("MASTER_PORT", *port, 1, most_port);
+      // torchrun itself listens there for its own processes.
+      if (environment_("TORCHELASTIC_USE_AGENT_STORE") == "True") ++place_.master_port;
+      return;
+    }
+    if (host || port) {
+      throw ProcessEnvironmentError{
+          host ? "MASTER_ADDR: found '" + *host + "', but no MASTER_PORT; accepted: both"
+               : "MASTER_PORT: found '" + *port + "', but no MASTER_ADDR; accepted: both"};
+    }
+    guess_master();
+  }
+
+  void read_master_flag() {
+    std::size_t const colon = flags_.master->rfind(':');
+    if (colon == std::string::npos || colon == 0) {
+      throw ProcessEnvironmentError{"--master: found '" + *flags_.master +
+                                    "'; accepted: HOST:PORT, as node003:29500"};
+    }
+    place_.master_host = flags_.master->substr(0, colon);
+    place_.master_port = number("--master", flags_.master->substr(colon + 1), 1, most_port);
+  }
+
+  /// Rank 0 is on Slurm's first machine, or on this one where all processes are.
+  void guess_master() {
+    if (place_.job.empty() && place_.size > 1) refuse_meeting();
+    place_.master_port = port_of_job();
+    if (place_.size == 1 ||
+        environment_("OMPI_COMM_WORLD_LOCAL_SIZE") == std::to_string(place_.size)) {
+      place_.master_host = "127.0.0.1";
+      return;
+    }
+    bool const is_of_slurm =
+        place_.launcher == slurm.name || place_.launcher == "PMIx" || place_.launcher == "PMI";
+    for (char const* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
+      auto const list = environment_(name);
+      if (!list || !is_of_slurm) continue;
+      place_.master_host = first_host(*list);
+      return;
+    }
+    refuse_meeting();
+  }
+
+  [[noreturn]] void refuse_meeting() const {
+    throw ProcessEnvironmentError{"found " + std::to_string(place_.size) + " processes of " +
+                                  place_.launcher +
+                                  ", but not where rank 0 is; accepted: " + accepted_meetings};
+  }
+
+  /// The same in all processes of a job, another in most other jobs (FNV-1a).
+  int port_of_job() const {
+    std::uint32_t hash = 2166136261U;
+    for (char const letter : place_.job) {
+      hash = (hash ^ static_cast<unsigned char>(letter)) * 16777619U;
+    }
+    return first_port + static_cast<int>(hash % port_count);
+  }
+
+  ProcessFlags const& flags_;
+  EnvironmentLookup const& environment_;
+  std::string rank_name_;
+  std::string size_name_;
+  ProcessPlace place_;
+};
+
+}  // namespace
+
+std::optional<std::string> from_environment(std::string const& name) {
+  char const* const value = std::getenv(name.c_str());
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+ProcessPlace find_process(ProcessFlags const& flags, EnvironmentLookup const& environment) {
+  return PlaceReader{flags, environment}.read();
+}
+
+std::string first_host(std::string const& list) {
+  std::size_t const open = list.find_first_of("[,");
+  if (open == std::string::npos || list[open] == ',') return list.substr(0, open);
+  std::size_t const close = list.find(']', open);
+  std::size_t const first_end = list.find_first_of("-,]", open);
+  if (close == std::string::npos) {
+    throw ProcessEnvironmentError{"SLURM_JOB_NODELIST: found '" + list +
+                                  "'; accepted: a list of machines, as node[003-010,012]"};
+  }
+  std::size_t const end = list.find(',', close);
+  std::string const behind =
+      list.substr(close + 1, end == std::string::npos ? end : end - close - 1);
+  return first_host(list.substr(0, open) + list.substr(open + 1, first_end - open - 1) + behind);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,140 @@
+#include "libexec/comm/process_environment.hpp"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+namespace stagecraft {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+ProcessPlace find(Variables const& variables, ProcessFlags const& flags = {}) {
+  return find_process(flags, [&](std::string const& name) -> std::optional<std::string> {
+    auto const found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  });
+}
+
+std::string refusal(Variables const& variables, ProcessFlags const& flags = {}) {
+  try {
+    find(variables, flags);
+  } catch (ProcessEnvironmentError const& error) {
+    return error.what();
+  }
+  return "";
+}
+
+Variables const slurm{{"SLURM_PROCID", "9"},  {"SLURM_NTASKS", "64"},
+                      {"SLURM_LOCALID", "1"}, {"SLURM_JOB_ID", "4711"},
+                      {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", "node[003-010]"}};
+
+TEST_CASE("torchrun's variables say all; its own store keeps the port", "[comm]") {
+  Variables variables{{"RANK", "5"},
+                      {"WORLD_SIZE", "8"},
+                      {"LOCAL_RANK", "1"},
+                      {"MASTER_ADDR", "node7"},
+                      {"MASTER_PORT", "29500"}};
+  ProcessPlace const place = find(variables);
+  REQUIRE(place.rank == 5);
+  REQUIRE(place.size == 8);
+  REQUIRE(place.local_rank == 1);
+  REQUIRE(place.launcher == "torchrun");
+  REQUIRE(place.master_host == "node7");
+  REQUIRE(place.master_port == 29500);
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  REQUIRE(find(variables).master_port == 29501);
+}
+
+TEST_CASE("whoever is nearer to the process wins", "[comm]") {
+  Variables variables = slurm;
+  REQUIRE(find(variables).launcher == "Slurm");
+  variables["OMPI_COMM_WORLD_RANK"] = "2";
+  variables["OMPI_COMM_WORLD_SIZE"] = "4";
+  variables["OMPI_COMM_WORLD_LOCAL_RANK"] = "2";
+  variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "4";
+  REQUIRE(find(variables).rank == 2);
+  REQUIRE(find(variables).size == 4);
+  REQUIRE(find(variables).master_host == "127.0.0.1");
+  variables["RANK"] = "0";
+  variables["WORLD_SIZE"] = "2";
+  variables["MASTER_ADDR"] = "here";
+  variables["MASTER_PORT"] = "1234";
+  REQUIRE(find(variables).launcher == "torchrun");
+  ProcessPlace const place = find(variables, {.rank = "3", .size = "5", .master = "there:99"});
+  REQUIRE(place.rank == 3);
+  REQUIRE(place.size == 5);
+  REQUIRE(place.master_host == "there");
+  REQUIRE(place.master_port == 99);
+}
+
+TEST_CASE("under Slurm rank 0 is on the first machine, at a port of the job's own", "[comm]") {
+  ProcessPlace const place = find(slurm);
+  REQUIRE(place.rank == 9);
+  REQUIRE(place.size == 64);
+  REQUIRE(place.local_rank == 1);
+  REQUIRE(place.master_host == "node003");
+  REQUIRE(place.job == "4711.0");
+  Variables other = slurm;
+  other["SLURM_JOB_ID"] = "4712";
+  REQUIRE(find(other).master_port != place.master_port);
+  Variables peer = slurm;
+  peer["SLURM_PROCID"] = "0";
+  REQUIRE(find(peer).master_port == place.master_port);
+}
+
+TEST_CASE("the first machine of Slurm's lists", "[comm]") {
+  REQUIRE(first_host("node7") == "node7");
+  REQUIRE(first_host("a1,b[2-3]") == "a1");
+  REQUIRE(first_host("node[003-010,012]") == "node003");
+  REQUIRE(first_host("node[5,7]") == "node5");
+  REQUIRE(first_host("rack[1-2]-gpu[04-07]") == "rack1-gpu04");
+  REQUIRE(first_host("rack[1-2]-x,other") == "rack1-x");
+}
+
+TEST_CASE("PMIx says the rank, Slurm of how many; they must agree", "[comm]") {
+  Variables variables = slurm;
+  variables["PMIX_RANK"] = "9";
+  REQUIRE(find(variables).launcher == "PMIx");
+  REQUIRE(find(variables).local_rank == 1);
+  variables["PMIX_RANK"] = "8";
+  REQUIRE(refusal(variables).find("PMIX_RANK: found '8', but SLURM_PROCID '9'") == 0);
+  REQUIRE(refusal({{"PMIX_RANK", "8"}}).find("no SLURM_NTASKS") != std::string::npos);
+}
+
+TEST_CASE("what is missing or contradicts itself is said with what was found", "[comm]") {
+  REQUIRE(refusal({}).find("found no place of this process in a job; accepted: --rank") == 0);
+  REQUIRE(refusal({{"RANK", "1"}}).find("RANK: found '1', but no WORLD_SIZE") == 0);
+  REQUIRE(refusal({{"RANK", "8"}, {"WORLD_SIZE", "8"}}).find("RANK: found 8 of 8 processes") == 0);
+  REQUIRE(
+      refusal({{"RANK", "x"}, {"WORLD_SIZE", "8"}}).find("RANK: found 'x'; accepted: a whole") ==
+      0);
+  REQUIRE(refusal({}, {.rank = "1"}).find("--world-size: found nothing, but --rank") == 0);
+  Variables const torchrun{{"RANK", "1"}, {"WORLD_SIZE", "8"}};
+  REQUIRE(refusal(torchrun).find("found 8 processes of torchrun, but not where rank 0 is") == 0);
+  Variables half = torchrun;
+  half["MASTER_ADDR"] = "a";
+  REQUIRE(refusal(half).find("MASTER_ADDR: found 'a', but no MASTER_PORT") == 0);
+  REQUIRE(
+      refusal(torchrun, {.master = "node"}).find("--master: found 'node'; accepted: HOST:PORT") ==
+      0);
+  REQUIRE(
+      refusal(torchrun, {.master = "a:1", .rendezvous = "/x"}).find("--rendezvous: found with") ==
+      0);
+  // Open MPI on several machines does not say where rank 0 is.
+  REQUIRE(refusal({{"OMPI_COMM_WORLD_RANK", "1"},
+                   {"OMPI_COMM_WORLD_SIZE", "16"},
+                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "8"},
+                   {"PMIX_NAMESPACE", "123"}})
+              .find("found 16 processes of Open MPI") == 0);
+}
+
+TEST_CASE("a shared folder needs no address of rank 0", "[comm]") {
+  ProcessPlace const place =
+      find({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, {.rendezvous = "/shared"});
+  REQUIRE(place.meeting_folder == "/shared");
+  REQUIRE(place.master_host.empty());
+}
+
+}  // namespace
+}  // namespace stagecraft
