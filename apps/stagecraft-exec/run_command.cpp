@@ -49,10 +49,10 @@ po::options_description describe_options() {
   auto const text = [](char const* value_name) {
     return po::value<std::string>()->value_name(value_name);
   };
-  add("backend", text("KIND")->default_value("auto"), "auto or cpu");
-  add("ranks", text("KIND")->default_value("threads"),
+  add("backend", text("auto|cpu")->default_value("auto"), "auto or cpu");
+  add("ranks", text("threads|mpi")->default_value("threads"),
       "threads: all ranks in this process; mpi: each a process that mpirun or srun starts");
-  add("clock", text("KIND")->default_value("wall"),
+  add("clock", text("wall|virtual")->default_value("wall"),
       "wall, or virtual: ranks take turns on the machine, communication costs what the system "
       "file says");
   add("steps", text("N")->default_value("1"), "iterations");
@@ -63,7 +63,7 @@ po::options_description describe_options() {
   add("trace", text("F.h5"), "also write a trace of the last iteration");
   add("memory-limit", text("SIZE"), "most that a rank may allocate, e.g. 2 GiB");
   add("blas-threads", text("N")->default_value("1"), "threads of each rank's kernels");
-  add("gemm", text("KIND")->default_value("openblas"),
+  add("gemm", text("openblas|plain")->default_value("openblas"),
       "openblas, or plain: slow, but sums in one order whatever the shape");
   add_run_options(options);
   return options;

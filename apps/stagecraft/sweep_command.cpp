@@ -207,7 +207,8 @@ void print(SweepOutcome const& outcome, SweepOptions const& options) {
 int sweep_command(std::vector<std::string> const& arguments) {
   po::options_description const described = describe_sweep_options();
   std::vector<std::string> positional;
-  po::variables_map const values = parse_options(arguments, described, positional);
+  po::variables_map const values =
+      parse_options(arguments, described, positional, "SWEEP.yaml SHARD.h5");
   if (values.count("help") > 0) {
     std::cout << introduction << described << examples;
     return 0;
