@@ -36,7 +36,8 @@ po::options_description describe_options() {
   po::options_description options{"options"};
   auto add = options.add_options();
   add("output,o", po::value<std::string>()->value_name("SYSTEM.yaml"), "where to write it");
-  add("precision", po::value<std::vector<std::string>>()->composing()->value_name("KIND"),
+  add("precision",
+      po::value<std::vector<std::string>>()->composing()->value_name(choice_of<Precision>()),
       "fp16, bf16, fp32 (the default) or fp64; may be repeated");
   add("like", po::value<std::string>()->value_name("SYSTEM.yaml"),
       "cuda: a system whose links and network this one has");

@@ -42,11 +42,11 @@ void add_device_options(po::options_description& options) {
   auto const text = [](char const* value_name) {
     return po::value<std::string>()->value_name(value_name);
   };
-  add("backend", text("KIND")->default_value("auto"),
+  add("backend", text("auto|cpu|cuda")->default_value("auto"),
       "cpu, cuda, or auto: cuda where there is a GPU");
   add("device", text("N")->default_value("0"), "which GPU; all rank threads share it");
   add("blas-threads", text("N")->default_value("1"), "cpu: threads of each rank's kernels");
-  add("gemm", text("KIND")->default_value("openblas"),
+  add("gemm", text("openblas|plain")->default_value("openblas"),
       "cpu: openblas, or plain: slow, but sums in one order whatever the shape");
 }
 

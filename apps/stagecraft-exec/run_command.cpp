@@ -53,12 +53,12 @@ po::options_description describe_options() {
     return po::value<std::string>()->value_name(value_name);
   };
   add_device_options(options);
-  add("ranks", text("KIND")->default_value("threads"),
+  add("ranks", text("threads|mpi|nccl|solo")->default_value("threads"),
       "threads: all ranks in this process; mpi: each a process that mpirun or srun starts; nccl: "
       "each a process with a GPU, that torchrun, mpirun or srun starts; solo: "
       "one rank without the others, communication costs what the system file says");
   add_process_options(options);
-  add("clock", text("KIND")->default_value("wall"),
+  add("clock", text("wall|virtual")->default_value("wall"),
       "wall, or virtual: ranks take turns on the machine, communication costs what the system "
       "file says");
   add("steps", text("N")->default_value("1"), "iterations");
@@ -67,7 +67,7 @@ po::options_description describe_options() {
   add("save-every", text("N"), "with --save: also after every N-th iteration");
   add("resume", text("DIR"), "go on from the newest checkpoint there, whatever layout wrote it");
   add("trace", text("F.h5"), "also write a trace of the last iteration");
-  add("detail", text("KIND")->default_value("op"),
+  add("detail", text("op|chunk")->default_value("op"),
       "of the trace: op (a row a kernel) or chunk (a row a forward or backward)");
   add("memory-limit", text("SIZE"), "most that a rank may allocate, e.g. 2 GiB");
   add_run_options(options);

@@ -26,7 +26,11 @@ bool read(std::string const& text, Number& number) {
 
 po::variables_map parse_options(std::vector<std::string> const& arguments,
                                 po::options_description const& options,
-                                std::vector<std::string>& positional) {
+                                std::vector<std::string>& positional,
+                                std::string const& argument) {
+  if (!arguments.empty() && arguments.back() == option_table_request) {
+    throw OptionTable{options, argument, {}};
+  }
   po::variables_map values;
   try {
     int const style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
@@ -45,7 +49,7 @@ po::variables_map parse_options(std::vector<std::string> const& arguments,
 po::variables_map parse_options(std::vector<std::string> const& arguments,
                                 po::options_description const& options) {
   std::vector<std::string> positional;
-  po::variables_map values = parse_options(arguments, options, positional);
+  po::variables_map values = parse_options(arguments, options, positional, "");
   if (!positional.empty()) refuse("command line", positional.front(), "options only");
   return values;
 }

@@ -1,9 +1,13 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "libsim/config/words.hpp"
 
 namespace stagecraft {
 
@@ -14,6 +18,28 @@ class CommandLineError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// What a command takes.
+struct OptionTable {
+  std::optional<boost::program_options::options_description> options;
+  std::string argument;                  ///< its words that are no options: see expected_value()
+  std::vector<std::string> subcommands;  ///< words that must come next
+};
+
+/// As the last word of a command it asks for its OptionTable, which is thrown instead of doing
+/// anything: by parse_options(), or by commands that have subcommands.
+inline constexpr std::string_view option_table_request = "--option-table?";
+
+/// The words of an enumeration as the name of a value: `gpipe|1f1b|interleaved`.
+template <typename Enum>
+std::string choice_of() {
+  std::string text;
+  for (auto const& entry : Words<Enum>::all) {
+    if (!text.empty()) text += '|';
+    text += entry.second;
+  }
+  return text;
+}
+
 /// Parses the options of one command; no option is guessed from its first letters, and words that
 /// are no option are refused.
 /// \throws CommandLineError
@@ -21,12 +47,14 @@ boost::program_options::variables_map parse_options(
     std::vector<std::string> const& arguments,
     boost::program_options::options_description const& options);
 
-/// Likewise, with the words that are no option put into `positional`.
+/// Likewise, with the words that are no option put into `positional`; `argument` says what they
+/// are: see expected_value().
 /// \throws CommandLineError
 boost::program_options::variables_map parse_options(
     std::vector<std::string> const& arguments,
     boost::program_options::options_description const& options,
-    std::vector<std::string>& positional);
+    std::vector<std::string>& positional,
+    std::string const& argument = "FILE");
 
 /// The option's value, which has to be one of `accepted`.
 /// \throws CommandLineError  naming the option by `shown`, e.g. "--clock".

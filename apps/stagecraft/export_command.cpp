@@ -72,8 +72,9 @@ constexpr std::array formats{
 po::options_description describe_options() {
   po::options_description options{"options"};
   auto add = options.add_options();
-  add("format", po::value<std::string>()->value_name("FORMAT"),
-      "chrome, csv, memory-snapshot or chakra");
+  std::string names;
+  for (Format const& format : formats) names.append(names.empty() ? "" : "|").append(format.name);
+  add("format", po::value<std::string>()->value_name(names), "of which program");
   add("output,o", po::value<std::string>()->value_name("FILE"), "where to write");
   add("ranks", po::value<std::string>()->value_name("R,R,..."), "only these ranks of the trace");
   add("memory", "csv: memory instead of ops");
@@ -96,7 +97,7 @@ Format const& read_format(po::variables_map const& values) {
 int export_command(std::vector<std::string> const& arguments) {
   po::options_description const options = describe_options();
   std::vector<std::string> files;
-  po::variables_map const values = parse_options(arguments, options, files);
+  po::variables_map const values = parse_options(arguments, options, files, "TRACE.h5");
   if (values.count("help") > 0) {
     std::cout << introduction << options << examples;
     return 0;

@@ -102,13 +102,13 @@ int import_huggingface_command(std::vector<std::string> const& arguments) {
   auto add = options.add_options();
   add("sequence,s", po::value<std::string>()->value_name("N"),
       "tokens of a training sequence; default: the longest that the file names");
-  add("attention", po::value<std::string>()->value_name("A"),
+  add("attention", po::value<std::string>()->value_name(choice_of<Attention>()),
       "flash (default) or unfused, which the file does not say");
-  add("precision", po::value<std::string>()->value_name("P"),
+  add("precision", po::value<std::string>()->value_name(choice_of<Precision>()),
       "fp16, bf16, fp32 or fp64; default: the file's torch_dtype");
   add_output_options(options);
   std::vector<std::string> files;
-  po::variables_map const values = parse_options(arguments, options, files);
+  po::variables_map const values = parse_options(arguments, options, files, "config.json");
   if (values.count("help") > 0) {
     std::cout << huggingface_introduction << options << huggingface_examples;
     return 0;
@@ -202,7 +202,7 @@ int import_megatron_command(std::vector<std::string> const& arguments) {
       "the system file that the run names; default: the paper's, Selene");
   add("world-size", po::value<std::string>()->value_name("N"),
       "ranks of the job; default: what the launcher says");
-  add("megatron", po::value<std::string>()->value_name("V"),
+  add("megatron", po::value<std::string>()->value_name("2022|current"),
       "2022 or current: what flags that are left out mean; default: by the flags that are there");
   add_output_options(options);
   auto const separator = std::find(arguments.begin(), arguments.end(), "--");
@@ -244,6 +244,7 @@ int import_command(std::vector<std::string> const& arguments) {
     std::cout << introduction;
     return 0;
   }
+  if (kind == option_table_request) throw OptionTable{{}, "", {"huggingface", "megatron"}};
   if (kind == "huggingface")
     return import_huggingface_command({arguments.begin() + 1, arguments.end()});
   if (kind == "megatron") return import_megatron_command({arguments.begin() + 1, arguments.end()});

@@ -12,6 +12,7 @@
 #include "apps/stagecraft/reproduce_command.hpp"
 #include "apps/stagecraft/schedule_command.hpp"
 #include "apps/stagecraft/simulate_command.hpp"
+#include "apps/stagecraft/sweep_command.hpp"
 #include "apps/stagecraft/system_command.hpp"
 
 namespace stagecraft {
@@ -23,6 +24,7 @@ constexpr std::array commands{
     Command{"explain", "why the fullest stage is full, where time goes, what each change would do",
             explain_command},
     Command{"plan", "the fastest layouts, schedules and recompute policies that fit", plan_command},
+    Command{"sweep", "the cross product of lists of values, into HDF5 and CSV", sweep_command},
     Command{"reproduce", "the paper's tables and figures, predicted beside published",
             reproduce_command},
     Command{"layer", "one layer, op by op: FLOPs, bytes, saved bytes, time", layer_command},

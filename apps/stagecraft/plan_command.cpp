@@ -51,7 +51,7 @@ SearchResult search_with_progress(SearchRequest request) {
 int plan_command(std::vector<std::string> const& arguments) {
   po::options_description const options = describe_plan_options();
   std::vector<std::string> positional;
-  po::variables_map const values = parse_options(arguments, options, positional);
+  po::variables_map const values = parse_options(arguments, options, positional, "MODEL.yaml");
   if (values.count("help") > 0) {
     std::cout << introduction << options << examples;
     return 0;

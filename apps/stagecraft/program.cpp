@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "apps/stagecraft/command_line.hpp"
+#include "apps/stagecraft/completion.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/trace/program_version.hpp"
@@ -19,14 +20,19 @@ constexpr int done = 0;
 constexpr int failed = 1;
 constexpr int bad_input = 2;
 
+void print_command(std::string_view name, std::string_view summary, std::ostream& out) {
+  std::string padded{name};
+  padded.resize(12, ' ');
+  out << "  " << padded << summary << '\n';
+}
+
 void print_usage(Program const& program, std::ostream& out) {
   out << "usage: " << program.name << " COMMAND [options]\n\n"
       << program.purpose << "\n\ncommands:\n";
   for (Command const& command : program.commands) {
-    std::string name{command.name};
-    name.resize(12, ' ');
-    out << "  " << name << command.summary << '\n';
+    print_command(command.name, command.summary, out);
   }
+  print_command(completion_name, completion_summary, out);
   out << '\n'
       << program.name << " COMMAND --help says more about one.\n\nexamples:\n"
       << program.examples;
@@ -51,11 +57,16 @@ int dispatch(Program const& program, std::vector<std::string> const& words) {
     if (command.name == words[0]) return command.run({words.begin() + 1, words.end()});
     names += (names.empty() ? "" : ", ") + std::string{command.name};
   }
+  if (words[0] == completion_name) {
+    return completion_command(program, {words.begin() + 1, words.end()});
+  }
+  names += ", " + std::string{completion_name};
   throw CommandLineError{"command: found '" + words[0] + "'; accepted: " + names};
 }
 
 bool is_command(Program const& program, std::string_view word) {
-  return std::any_of(program.commands.begin(), program.commands.end(),
+  return word == completion_name ||
+         std::any_of(program.commands.begin(), program.commands.end(),
                      [word](Command const& command) { return command.name == word; });
 }
 

@@ -71,7 +71,7 @@ std::string differences(std::list<TraceReader> const& readers) {
 int report_command(std::vector<std::string> const& arguments) {
   po::options_description const options = describe_options();
   std::vector<std::string> files;
-  po::variables_map const values = parse_options(arguments, options, files);
+  po::variables_map const values = parse_options(arguments, options, files, "TRACE.h5");
   if (values.count("help") > 0) {
     std::cout << introduction << options << examples;
     return 0;

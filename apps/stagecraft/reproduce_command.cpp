@@ -47,6 +47,12 @@ po::options_description describe_options() {
   return options;
 }
 
+std::string all_names(std::string const& separator) {
+  std::string names;
+  for (std::string_view const name : reproducible()) names.append(name).append(separator);
+  return names.append("all");
+}
+
 std::vector<std::string> chosen(std::vector<std::string> words) {
   std::vector<std::string_view> const known = reproducible();
   if (words.empty()) return {"table2", "table4", "table5"};
@@ -55,10 +61,7 @@ std::vector<std::string> chosen(std::vector<std::string> words) {
   }
   for (std::string const& word : words) {
     if (std::find(known.begin(), known.end(), word) != known.end()) continue;
-    std::string names;
-    for (std::string_view const name : known) names.append(name).append(", ");
-    names.append("all");
-    throw CommandLineError{"found '" + word + "'; accepted: " + names};
+    throw CommandLineError{"found '" + word + "'; accepted: " + all_names(", ")};
   }
   return words;
 }
@@ -79,7 +82,7 @@ void write_folder(std::filesystem::path const& folder, std::vector<Reproduction>
 int reproduce_command(std::vector<std::string> const& arguments) {
   po::options_description const options = describe_options();
   std::vector<std::string> words;
-  po::variables_map const values = parse_options(arguments, options, words);
+  po::variables_map const values = parse_options(arguments, options, words, all_names("|"));
   if (values.count("help") > 0) {
     std::cout << introduction << options << examples;
     return 0;

@@ -25,7 +25,7 @@ RunArguments read_run_arguments(std::vector<std::string> const& arguments,
                                 std::string const& examples) {
   RunArguments result;
   std::vector<std::string> positional;
-  result.values = parse_options(arguments, options, positional);
+  result.values = parse_options(arguments, options, positional, "CONFIG.yaml");
   if (result.values.count("help") > 0) {
     std::cout << introduction << options << examples;
     result.is_over = true;

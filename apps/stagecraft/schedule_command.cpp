@@ -9,6 +9,7 @@
 #include "libsim/engine/schedule_timeline.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/schedule_summary.hpp"
+#include "libsim/plan/training_words.hpp"
 #include "libsim/report/pipeline_picture.hpp"
 #include "libsim/report/schedule_tables.hpp"
 
@@ -40,7 +41,7 @@ po::options_description describe_options() {
   auto const text = [] { return po::value<std::string>(); };
   po::options_description options{"options"};
   auto add = options.add_options();
-  add("schedule", text()->value_name("KIND"), "gpipe, 1f1b or interleaved");
+  add("schedule", text()->value_name(choice_of<ScheduleKind>()), "in which order a rank does what");
   add("pipeline,p", text()->value_name("P"), "pipeline stages");
   add("microbatches,n", text()->value_name("N"), "microbatches an iteration");
   add("chunks,m", text()->value_name("M")->default_value("1"), "interleaved: chunks a stage");
@@ -49,7 +50,7 @@ po::options_description describe_options() {
   add("backward", text()->value_name("COST")->default_value("2"), "backward of one chunk");
   add("transfer", text()->value_name("COST")->default_value("0"),
       "one message, from its start to its arrival");
-  add("p2p", text()->value_name("KIND")->default_value("blocking"),
+  add("p2p", text()->value_name(choice_of<P2p>())->default_value("blocking"),
       "blocking: a rank stands still until its messages are over; overlapped: they travel beside "
       "computation");
   add("json", "print one JSON document");

@@ -41,7 +41,7 @@ po::options_description describe_options() {
   auto add = options.add_options();
   add("require-fit", "exit with 3 if a stage does not fit into its memory");
   add("trace", po::value<std::string>()->value_name("F.h5"), "also write a trace of the iteration");
-  add("detail", po::value<std::string>()->value_name("KIND")->default_value("chunk"),
+  add("detail", po::value<std::string>()->value_name("chunk|op")->default_value("chunk"),
       "of the trace: chunk (a row a forward or backward) or op (a row a kernel)");
   add("ranks", po::value<std::string>()->value_name("R,R,..."),
       "of the trace: only these pipeline ranks");

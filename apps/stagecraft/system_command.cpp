@@ -63,7 +63,7 @@ int system_command(std::vector<std::string> const& arguments) {
   add("json", "print one JSON document");
   add("help,h", "print this");
   std::vector<std::string> files;
-  po::variables_map const values = parse_options(arguments, options, files);
+  po::variables_map const values = parse_options(arguments, options, files, "SYSTEM.yaml");
   if (values.count("help") > 0) {
     std::cout << introduction << options << examples;
     return 0;

@@ -150,8 +150,12 @@ void ConfigNode::report_key(std::string found, std::string accepted) const {
   diagnostics_->add({key_place_, key_, std::move(found), std::move(accepted)});
 }
 
+void ConfigNode::report_unknown(std::string accepted) const {
+  diagnostics_->add({key_place_, key_, "an unknown key", std::move(accepted), true});
+}
+
 void ConfigNode::report_once(std::string accepted) const {
-  if (is_sound()) report(std::move(accepted));
+  if (is_sound()) diagnostics_->add({place_, key_, found(), std::move(accepted), true});
 }
 
 }  // namespace stagecraft

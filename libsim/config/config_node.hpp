@@ -84,6 +84,8 @@ class ConfigNode {
   void report(std::string found, std::string accepted) const;
   /// Reports the key itself, at its own place.
   void report_key(std::string found, std::string accepted) const;
+  /// Reports the key as one that nothing reads.
+  void report_unknown(std::string accepted) const;
   void warn(std::string_view text) const { diagnostics_->warn(place_, key_, text); }
   Diagnostics& diagnostics() const { return *diagnostics_; }
 

@@ -58,6 +58,31 @@ bool make_map(YamlNode& section,
 
 }  // namespace
 
+bool is_dotted_key(std::string_view key) {
+  bool const has_empty_part = key.empty() || key.front() == '.' || key.back() == '.' ||
+                              key.find("..") != std::string_view::npos;
+  bool const is_too_deep = std::count(key.begin(), key.end(), '.') > 8;
+  return !has_empty_part && !is_too_deep;
+}
+
+void set_key(YamlNode& root,
+             std::string_view key,
+             YamlNode value,
+             OverrideRules const& rules,
+             Diagnostics& diagnostics) {
+  Place const place = value.place;
+  YamlNode* node = &root;
+  for (std::size_t from = 0;;) {
+    std::size_t const dot = key.find('.', from);
+    node = &entry(*node, key.substr(from, dot - from), place);
+    if (dot == std::string_view::npos) break;
+    std::string const path = printable(key.substr(0, dot));
+    if (!make_map(*node, path, place, rules, diagnostics)) return;
+    from = dot + 1;
+  }
+  *node = std::move(value);
+}
+
 void apply_override(YamlNode& root,
                     std::string_view override_text,
                     OverrideRules const& rules,
@@ -66,10 +91,7 @@ void apply_override(YamlNode& root,
   Place const place{origin};
   std::size_t const equals = override_text.find('=');
   std::string_view const key = override_text.substr(0, equals);
-  bool const has_empty_part = key.empty() || key.front() == '.' || key.back() == '.' ||
-                              key.find("..") != std::string_view::npos;
-  bool const is_too_deep = std::count(key.begin(), key.end(), '.') > 8;
-  if (equals == std::string_view::npos || has_empty_part || is_too_deep) {
+  if (equals == std::string_view::npos || !is_dotted_key(key)) {
     diagnostics.add({place, "", "'" + printable(override_text) + "'",
                      "KEY=VALUE with a dotted key, such as parallel.tensor=4"});
     return;
@@ -86,16 +108,7 @@ void apply_override(YamlNode& root,
   }
   if (!value) return;
   set_place(*value, place);
-  YamlNode* node = &root;
-  for (std::size_t from = 0;;) {
-    std::size_t const dot = key.find('.', from);
-    node = &entry(*node, key.substr(from, dot - from), place);
-    if (dot == std::string_view::npos) break;
-    std::string const path = printable(key.substr(0, dot));
-    if (!make_map(*node, path, place, rules, diagnostics)) return;
-    from = dot + 1;
-  }
-  *node = std::move(*value);
+  set_key(root, key, std::move(*value), rules, diagnostics);
 }
 
 }  // namespace stagecraft

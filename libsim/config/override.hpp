@@ -20,9 +20,20 @@ struct OverrideRules {
   std::function<bool(YamlNode& section, std::string const& key)> open_reference;
 };
 
-/// Sets one key of a tree, as `--set KEY=VALUE` asks: KEY is dotted, VALUE is YAML. Maps on the way
-/// are made where missing; a whole section may be replaced. What comes from it has the place
-/// `--set KEY=VALUE`.
+/// Whether `key` is names with dots between them, none of them empty, and no deeper than any
+/// configuration.
+bool is_dotted_key(std::string_view key);
+
+/// Sets one key of a tree. `key` is dotted (see above) and `value` has its place. Maps on the way
+/// are made where missing; a whole section may be replaced.
+void set_key(YamlNode& root,
+             std::string_view key,
+             YamlNode value,
+             OverrideRules const& rules,
+             Diagnostics& diagnostics);
+
+/// Sets one key of a tree, as `--set KEY=VALUE` asks: KEY is dotted, VALUE is YAML. What comes
+/// from it has the place `--set KEY=VALUE`.
 void apply_override(YamlNode& root,
                     std::string_view override_text,
                     OverrideRules const& rules,

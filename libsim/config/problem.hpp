@@ -29,6 +29,8 @@ struct Problem {
   std::string key;       ///< dotted path, empty for the file as a whole
   std::string found;     ///< in quotes where it is the user's own text
   std::string accepted;  ///< what would be right
+  /// Wrong whatever the other keys are: an unknown key, a value that cannot be read.
+  bool stands_alone = false;
 };
 
 /// `place: key: found X; accepted: Y`, without what is empty.

@@ -61,7 +61,7 @@ void SectionReader::finish() const {
       // Its default must not set off checks that only confuse.
       section_.diagnostics().mark_unsound(section_.key_of(meant));
     }
-    entry.report_key("an unknown key", std::move(accepted));
+    entry.report_unknown(std::move(accepted));
   }
 }
 

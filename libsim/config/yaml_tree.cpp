@@ -240,25 +240,25 @@ std::optional<YamlNode> parse_yaml_file(std::filesystem::path const& path,
   std::string const name = "'" + printable(path.string()) + "'";
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    diagnostics.add({place, key, name + ", a folder", "a YAML file"});
+    diagnostics.add({place, key, name + ", a folder", "a YAML file", true});
     return std::nullopt;
   }
   // A pipe is fine where the user names it, but a file must not make the program wait for one.
   if (referrer.origin && std::filesystem::exists(path, ignored) &&
       !std::filesystem::is_regular_file(path, ignored)) {
-    diagnostics.add({place, key, name + ", which is no regular file", "a YAML file"});
+    diagnostics.add({place, key, name + ", which is no regular file", "a YAML file", true});
     return std::nullopt;
   }
   std::ifstream stream{path, std::ios::binary};
   if (!stream) {
-    diagnostics.add({place, key, name + ", which cannot be opened", "a readable YAML file"});
+    diagnostics.add({place, key, name + ", which cannot be opened", "a readable YAML file", true});
     return std::nullopt;
   }
   std::string text(largest_yaml_file + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(stream.gcount()));
   if (stream.bad()) {
-    diagnostics.add({place, key, name + ", which cannot be read", "a readable YAML file"});
+    diagnostics.add({place, key, name + ", which cannot be read", "a readable YAML file", true});
     return std::nullopt;
   }
   std::optional<YamlNode> root = parse_yaml(text, *origin, diagnostics);

@@ -1,14 +1,11 @@
-#include <openssl/evp.h>
-
 #include <array>
 #include <charconv>
 #include <concepts>
 #include <functional>
 #include <limits>
-#include <memory>
-#include <stdexcept>
 #include <string_view>
 
+#include "libsim/plan/sha256.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -128,35 +125,6 @@ void write(TextPieces& out, RankPlan const& rank) {
   }
 }
 
-/// A SHA-256 that is fed piece by piece.
-class Digest {
- public:
-  Digest() : context_{EVP_MD_CTX_new(), EVP_MD_CTX_free} {
-    check(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
-  }
-  void add(std::string_view piece) {
-    check(EVP_DigestUpdate(context_.get(), piece.data(), piece.size()) == 1);
-  }
-  std::string hexadecimal() {
-    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-    unsigned int length = 0;
-    check(EVP_DigestFinal_ex(context_.get(), digest.data(), &length) == 1);
-    constexpr char digits[] = "0123456789abcdef";
-    std::string hex;
-    for (unsigned int i = 0; i < length; ++i) {
-      hex += digits[digest[i] >> 4];
-      hex += digits[digest[i] & 15];
-    }
-    return hex;
-  }
-
- private:
-  static void check(bool is_done) {
-    if (!is_done) throw std::runtime_error("could not compute a SHA-256 digest");
-  }
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
-
 void write(TextPieces& out, TrainingPlan const& plan) {
   TrainingConfig const& config = plan.config;
   // What the programs do not show: numbers that kernels take, and sizes the ops do not name.
@@ -189,7 +157,7 @@ std::string canonical_text(TrainingPlan const& plan) {
 }
 
 std::string fingerprint(TrainingPlan const& plan) {
-  Digest digest;
+  Sha256 digest;
   TextPieces out{[&](std::string_view piece) { digest.add(piece); }};
   write(out, plan);
   out.hand_on();

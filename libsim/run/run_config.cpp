@@ -1,51 +1,18 @@
 #include "libsim/run/run_config.hpp"
 
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "libsim/config/override.hpp"
-#include "libsim/config/section_reader.hpp"
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/plan/training_config_reader.hpp"
-#include "libsim/run/run_time_limit.hpp"
+#include "libsim/run/run_tree.hpp"
 
 namespace stagecraft {
 namespace {
-
-/// Where a reference leads: relative to the run file; from an override also to the current folder.
-std::filesystem::path resolve(YamlNode const& reference, std::filesystem::path const& folder) {
-  std::filesystem::path const beside = folder / reference.text;  // absolute if the reference is
-  std::error_code ignored;
-  bool const is_override = reference.place.line == 0;
-  return is_override && !std::filesystem::exists(beside, ignored)
-             ? std::filesystem::path{reference.text}
-             : beside;
-}
-
-/// Puts the file that `section` names in its place.
-bool open_reference(YamlNode& section,
-                    std::string const& key,
-                    std::filesystem::path const& folder,
-                    Diagnostics& diagnostics) {
-  if ((key != "model" && key != "system") || section.kind != YamlNode::Kind::scalar) return true;
-  // A text that cannot be a path would throw where it is looked up.
-  if (section.text.empty() || section.text.find('\0') != std::string::npos) {
-    diagnostics.add({section.place, key, "'" + printable(section.text) + "'",
-                     "a map, or the name of a YAML file"});
-    return false;
-  }
-  auto content = parse_yaml_file(resolve(section, folder), section.place, key, diagnostics);
-  if (!content) {
-    diagnostics.mark_unsound(key);
-    return false;
-  }
-  section = std::move(*content);
-  return true;
-}
 
 RunConfig read_run_config(std::optional<YamlNode> root,
                           std::filesystem::path const& folder,
@@ -56,34 +23,11 @@ RunConfig read_run_config(std::optional<YamlNode> root,
     return open_reference(section, key, folder, diagnostics);
   };
   if (root->kind == YamlNode::Kind::map) {
-    OverrideRules const rules{{{"schedule", "kind"}, {"recompute", "granularity"}}, open};
+    OverrideRules const rules{run_word_keys(), open};
     for (std::string const& text : overrides) apply_override(*root, text, rules, diagnostics);
-    for (std::string const key : {"model", "system"}) {
-      if (YamlNode* const section = root->find(key)) open(*section, key);
-    }
+    open_references(*root, folder, diagnostics);
   }
-
-  RunConfig config;
-  ConfigNode const node{*root, "", diagnostics};
-  SectionReader reader{node};
-  for (std::string_view const key : training_sections) reader.take(key);
-  ConfigNode const system = reader.take("system");
-  if (node.is_map()) {
-    for (std::string_view const key : {"model", "system"}) {
-      ConfigNode const section = node.child(key);
-      if (!section.is_map() && section.is_sound()) {
-        section.report("a map, or the name of a YAML file");
-      }
-    }
-  }
-  reader.finish();
-  config.training = read_training_config(node);
-  config.system = read_system(system);
-  check_precision(config, node);
-  check_run_time(config, node);
-  diagnostics.throw_if_any();
-  config.warnings = diagnostics.warnings();
-  return config;
+  return read_run_tree(*root, std::move(diagnostics));
 }
 
 }  // namespace

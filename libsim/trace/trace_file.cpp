@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <fstream>
 
 #include "libsim/config/problem.hpp"
@@ -94,16 +95,17 @@ std::vector<ColumnFilter> filters_of(H5Handle const& properties, std::string con
   return filters;
 }
 
-/// Elements of a chunk, at most those of the whole column in its last one.
-hsize_t chunk_elements_of(H5Handle const& properties, std::string const& where) {
+/// Rows of a chunk, at most those of the whole column in its last one; a row has `words` elements
+/// of 64 bits.
+hsize_t chunk_rows_of(H5Handle const& properties, hsize_t words, std::string const& where) {
   hsize_t elements = 0;
   if (H5Pget_layout(properties.id()) != H5D_CHUNKED ||
       H5Pget_chunk(properties.id(), 1, &elements) != 1) {
     refuse(where, "another layout", "chunks");
   }
-  if (elements < 1 || elements > most_chunk_elements) {
+  if (elements < 1 || elements > most_chunk_elements / words) {
     refuse(where, "chunks of " + std::to_string(elements) + " elements",
-           "1 to " + std::to_string(most_chunk_elements));
+           "1 to " + std::to_string(most_chunk_elements / words));
   }
   return elements;
 }
@@ -118,21 +120,26 @@ std::vector<ColumnFilter> applied(std::vector<ColumnFilter> const& filters, std:
   return result;
 }
 
+/// A dataset whose rows are of one or more 64-bit words each.
 class ChunkedColumn {
  public:
-  ChunkedColumn(H5Handle const& dataset, std::string const& where)
-      : dataset_{dataset}, where_{where} {
+  ChunkedColumn(H5Handle const& dataset, hsize_t words, std::string const& where)
+      : dataset_{dataset}, where_{where}, words_{words} {
     H5Handle const properties = creation_properties(dataset, where);
-    chunk_ = chunk_elements_of(properties, where);
+    chunk_ = chunk_rows_of(properties, words, where);
     filters_ = filters_of(properties, where);
+    bool const has_shuffle =
+        std::find(filters_.begin(), filters_.end(), ColumnFilter::shuffle) != filters_.end();
+    if (words > 1 && has_shuffle) refuse(where, "shuffled text", "text that is deflated at most");
   }
 
   void read(TraceColumn& values) {
-    elements_.resize(chunk_);
-    for (hsize_t row = 0; row < values.size(); row += chunk_) {
+    elements_.resize(chunk_ * words_);
+    for (hsize_t row = 0; row * words_ < values.size(); row += chunk_) {
       read_chunk(row);
-      auto const count = std::min<std::size_t>(chunk_, values.size() - row);
-      std::copy_n(elements_.begin(), count, values.begin() + static_cast<std::ptrdiff_t>(row));
+      auto const count = std::min<std::size_t>(elements_.size(), values.size() - row * words_);
+      std::copy_n(elements_.begin(), count,
+                  values.begin() + static_cast<std::ptrdiff_t>(row * words_));
     }
   }
 
@@ -156,6 +163,7 @@ class ChunkedColumn {
 
   H5Handle const& dataset_;
   std::string const& where_;
+  hsize_t words_;
   hsize_t chunk_ = 0;
   std::vector<ColumnFilter> filters_;
   std::vector<unsigned char> stored_;
@@ -256,12 +264,13 @@ H5Handle TraceGroup::dataset(std::string const& name) const {
   return {dataset, H5Dclose, "open dataset " + path_of(name)};
 }
 
-H5Handle TraceGroup::attribute(std::string const& name) const {
-  std::string const where = "attribute " + name + (path_.empty() ? "" : " of " + path_);
-  htri_t const exists = H5Aexists(group_.id(), name.c_str());
+H5Handle TraceGroup::open_attribute(H5Handle const& object,
+                                    std::string const& name,
+                                    std::string const& where) {
+  htri_t const exists = H5Aexists(object.id(), name.c_str());
   check_hdf5(exists, "look for " + where);
   if (exists == 0) throw Hdf5Error{where + ": there is none"};
-  return {H5Aopen(group_.id(), name.c_str(), H5P_DEFAULT), H5Aclose, "open " + where};
+  return {H5Aopen(object.id(), name.c_str(), H5P_DEFAULT), H5Aclose, "open " + where};
 }
 
 std::vector<std::string> TraceGroup::links(std::size_t most) const {
@@ -275,8 +284,15 @@ std::vector<std::string> TraceGroup::links(std::size_t most) const {
 }
 
 std::string TraceGroup::text(std::string const& name, std::size_t most) const {
-  std::string const where = "attribute " + name;
-  H5Handle const value = attribute(name);
+  return text_attribute(group_, name, path_, most);
+}
+
+std::string TraceGroup::text_attribute(H5Handle const& object,
+                                       std::string const& name,
+                                       std::string const& path,
+                                       std::size_t most) {
+  std::string const where = "attribute " + name + (path.empty() ? "" : " of " + path);
+  H5Handle const value = open_attribute(object, name, where);
   require_scalar(value, where);
   H5Handle const type = type_of_attribute(value);
   std::size_t const size = text_size(type, where);
@@ -291,7 +307,7 @@ std::string TraceGroup::text(std::string const& name, std::size_t most) const {
 
 std::int32_t TraceGroup::number(std::string const& name) const {
   std::string const where = "attribute " + name + " of " + path_;
-  H5Handle const value = attribute(name);
+  H5Handle const value = open_attribute(group_, name, where);
   require_scalar(value, where);
   if (H5Tequal(type_of_attribute(value).id(), H5T_STD_I64LE) <= 0) {
     refuse(where, "another type", "a 64-bit integer");
@@ -333,25 +349,63 @@ std::vector<std::string> TraceGroup::names(std::string const& name) const {
   return result;
 }
 
+TraceColumn TraceGroup::words_of(H5Handle const& values,
+                                 std::string const& where,
+                                 std::size_t words,
+                                 std::int64_t& budget) {
+  hsize_t const rows = rows_of(values, where);
+  if (rows > static_cast<hsize_t>(budget) / words) {
+    refuse(where, std::to_string(rows) + " rows",
+           "up to " + std::to_string(static_cast<hsize_t>(budget) / words) +
+               " (all columns that are read together: 1 GiB)");
+  }
+  ChunkedColumn chunks{values, words, where};
+  // Nobody claims rows without their bytes: the least a chunk takes is one byte.
+  if (rows > 0 && H5Dget_storage_size(values.id()) == 0) refuse(where, "rows without data", "data");
+  TraceColumn column(rows * words);
+  budget -= static_cast<std::int64_t>(column.size());
+  chunks.read(column);
+  return column;
+}
+
 TraceColumn TraceGroup::column(std::string_view name, std::int64_t& budget) const {
   std::string const where = path_of(name);
   H5Handle const values = dataset(std::string{name});
-  hsize_t const rows = rows_of(values, where);
   H5Handle const type{H5Dget_type(values.id()), H5Tclose, "read " + where};
   if (H5Tequal(type.id(), H5T_STD_I64LE) <= 0) {
     refuse(where, "another type", "64-bit little-endian integers");
   }
-  if (rows > static_cast<hsize_t>(budget)) {
-    refuse(where, std::to_string(rows) + " rows",
-           "up to " + std::to_string(budget) + " (all columns of a rank: 1 GiB)");
+  return words_of(values, where, 1, budget);
+}
+
+ColumnValues TraceGroup::any_column(std::string_view name,
+                                    std::int64_t& budget,
+                                    std::string& unit) const {
+  std::string const where = path_of(name);
+  H5Handle const values = dataset(std::string{name});
+  unit = text_attribute(values, "unit", where, most_name_bytes);
+  H5Handle const type{H5Dget_type(values.id()), H5Tclose, "read " + where};
+  if (H5Tequal(type.id(), H5T_STD_I64LE) > 0) return words_of(values, where, 1, budget);
+  if (H5Tequal(type.id(), H5T_IEEE_F64LE) > 0) {
+    TraceColumn const words = words_of(values, where, 1, budget);
+    std::vector<double> numbers(words.size());
+    std::transform(words.begin(), words.end(), numbers.begin(),
+                   [](std::int64_t word) { return std::bit_cast<double>(word); });
+    return numbers;
   }
-  ChunkedColumn chunks{values, where};
-  // Nobody claims rows without their bytes: the least a chunk takes is one byte.
-  if (rows > 0 && H5Dget_storage_size(values.id()) == 0) refuse(where, "rows without data", "data");
-  budget -= static_cast<std::int64_t>(rows);
-  TraceColumn column(rows);
-  chunks.read(column);
-  return column;
+  std::size_t const size = text_size(type, where);
+  if (size == 0 || size % sizeof(std::int64_t) != 0 || size > most_name_bytes) {
+    refuse(where, "texts of " + std::to_string(size) + " bytes",
+           "a multiple of 8 up to " + std::to_string(most_name_bytes));
+  }
+  TraceColumn const words = words_of(values, where, size / sizeof(std::int64_t), budget);
+  std::vector<std::string> texts;
+  texts.reserve(words.size() * sizeof(std::int64_t) / size);
+  auto const* const bytes = reinterpret_cast<char const*>(words.data());
+  for (std::size_t at = 0; at < words.size() * sizeof(std::int64_t); at += size) {
+    texts.emplace_back(bytes + at, std::find(bytes + at, bytes + at + size, '\0'));
+  }
+  return texts;
 }
 
 }  // namespace stagecraft

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libsim/trace/column_file.hpp"
 #include "libsim/trace/hdf5_handle.hpp"
 #include "libsim/trace/trace.hpp"
 
@@ -34,10 +35,24 @@ class TraceGroup {
   std::vector<std::string> names(std::string const& name) const;
   /// A dataset of 64-bit integers. Its elements are taken from `budget`, and must be within it.
   TraceColumn column(std::string_view name, std::int64_t& budget) const;
+  /// A dataset of 64-bit integers, doubles, or texts of fixed length, the last a multiple of 8
+  /// bytes; likewise. `unit`: its attribute of that name.
+  ColumnValues any_column(std::string_view name, std::int64_t& budget, std::string& unit) const;
 
  private:
+  /// The rows of a dataset, each of `words` 64-bit words.
+  static TraceColumn words_of(H5Handle const& values,
+                              std::string const& where,
+                              std::size_t words,
+                              std::int64_t& budget);
   std::string path_of(std::string_view name) const;
-  H5Handle attribute(std::string const& name) const;
+  static std::string text_attribute(H5Handle const& object,
+                                    std::string const& name,
+                                    std::string const& path,
+                                    std::size_t most);
+  static H5Handle open_attribute(H5Handle const& object,
+                                 std::string const& name,
+                                 std::string const& where);
   H5Handle dataset(std::string const& name) const;
   void require_hard_link(std::string const& name, std::string const& what) const;
 

@@ -1,0 +1,233 @@
+#include "apps/stagecraft/sweep_command.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <system_error>
+
+#include "apps/stagecraft/command_line.hpp"
+#include "apps/stagecraft/progress_bar.hpp"
+#include "apps/stagecraft/sweep_options.hpp"
+#include "apps/stagecraft/sweep_output.hpp"
+#include "libsim/report/text_table.hpp"
+#include "libsim/sweep/point_source.hpp"
+#include "libsim/sweep/sweep_check.hpp"
+#include "libsim/sweep/sweep_reader.hpp"
+#include "libsim/sweep/sweep_run.hpp"
+#include "libsim/sweep/sweep_table.hpp"
+#include "libsim/trace/output_file.hpp"
+#include "libsim/trace/program_version.hpp"
+#include "libsim/trace/trace_error.hpp"
+
+namespace stagecraft {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr char const* introduction =
+    "usage: stagecraft sweep SWEEP.yaml -o R.h5 [options]\n"
+    "       stagecraft sweep --merge SHARD.h5... -o R.h5 [--csv F.csv]\n\n"
+    "Simulates the cross product of lists of values; a row a point, with the numbers of "
+    "`stagecraft\n"
+    "simulate`. A point whose keys cannot go together has a row that says why (valid 0). Killed "
+    "at\n"
+    "any moment, it goes on with --resume where it was: R.h5.journal holds the rows until R.h5 "
+    "does.\n\n"
+    "SWEEP.yaml:\n"
+    "  base: ../paper/175b-present.yaml   # a run file, or its keys in place\n"
+    "  cases:                             # groups of keys that move together\n"
+    "    strategy:                        # a column with the name of the case\n"
+    "      full: {recompute: full, parallel.sequence: false}\n"
+    "      present: {recompute: selective, parallel.sequence: true}\n"
+    "  values:                            # keys of the run file, each with its values\n"
+    "    parallel.tensor: [2, 4, 8]\n"
+    "    batch.micro: [1, 2]\n"
+    "  where:                             # what all rows must meet; other points are left out\n"
+    "    - parallel.tensor * parallel.pipeline <= 64\n"
+    "    - batch.micro == 1 or recompute != full\n"
+    "Conditions know + - * / % == != < <= > >= in [...] and or not, parentheses, keys, numbers "
+    "and\n"
+    "words. Groups vary slowest, the last key fastest.\n\n";
+
+constexpr char const* examples =
+    "\nexamples:\n"
+    "  stagecraft sweep configs/sweeps/layouts.yaml -o layouts.h5 --csv layouts.csv\n"
+    "  stagecraft sweep configs/sweeps/layouts.yaml --dry-run\n"
+    "  stagecraft sweep big.yaml -o part-3.h5 --shard 3/8 --resume\n"
+    "  stagecraft sweep --merge part-*.h5 -o big.h5\n";
+
+/// A row in the journal takes about this.
+constexpr double journal_bytes_a_row = 360;
+
+void refuse_existing(SweepOptions const& options) {
+  if (options.resumes) return;
+  std::error_code ignored;
+  char const* name = "--output";
+  for (std::filesystem::path const& path : {options.output, options.csv}) {
+    if (!path.empty() && std::filesystem::exists(path, ignored)) {
+      throw CommandLineError{std::string{name} + ": found '" + path.string() +
+                             "', which exists; accepted: another file" +
+                             (options.merges ? "" : ", or --resume")};
+    }
+    name = "--csv";
+  }
+}
+
+/// Finds out before any work whether the results can be written where they are wanted. Only who
+/// holds the journal may: another process could be writing them.
+void try_outputs(SweepOptions const& options, SweepJournal& journal) {
+  try {
+    for (std::filesystem::path const& path : {options.output, options.csv}) {
+      if (!path.empty()) OutputFile const trial{path};
+    }
+  } catch (OutputError const&) {
+    if (journal.rows() == 0) journal.remove();
+    throw;
+  }
+}
+
+/// What is to be done, as one line: points, and an estimate of time.
+std::string forecast(Sweep const& sweep, std::int64_t rows, SweepOptions const& options) {
+  std::string factors;
+  for (SweepAxis const& axis : sweep.axes) {
+    factors +=
+        (factors.empty() ? "" : " x ") + std::to_string(axis.entries.size()) + " " + axis.name;
+  }
+  return std::to_string(rows) + " points (" + factors + "), about " +
+         duration_text(static_cast<double>(rows) * seconds_per_point(sweep) / options.jobs) +
+         " on " + std::to_string(options.jobs) + (options.jobs == 1 ? " thread" : " threads") +
+         " and " + decimals(static_cast<double>(rows) * journal_bytes_a_row / 1e6, 1) +
+         " MB on disk";
+}
+
+[[noreturn]] void refuse_large(Sweep const& sweep,
+                               std::int64_t rows,
+                               char const* of_what,
+                               SweepOptions const& options) {
+  throw InputError{sweep.origin + ": found " + forecast(sweep, rows, options) +
+                   "; accepted: up to " + std::to_string(options.limit) + of_what +
+                   ", or more with --limit"};
+}
+
+/// Points that take part, of the whole sweep. Sweeps so large that even counting takes long are
+/// refused without it.
+std::int64_t count_within_limit(Sweep const& sweep, SweepOptions const& options) {
+  constexpr std::int64_t counted_a_row = 100;
+  if (sweep.points / counted_a_row > options.limit) {
+    refuse_large(sweep, sweep.points, " (100 times as many before where)", options);
+  }
+  ProgressBar bar;
+  std::int64_t const count = count_points(sweep, options.jobs, [&](double done) {
+    bar.show("counting", done, done * static_cast<double>(sweep.points), "points");
+  });
+  if (count == 0) {
+    throw InputError{sweep.origin + ": where: found conditions that leave out all " +
+                     std::to_string(sweep.points) + " points; accepted: some that leave some"};
+  }
+  if (options.shard.size_of(count) > options.limit) {
+    refuse_large(sweep, options.shard.size_of(count), "", options);
+  }
+  return count;
+}
+
+/// The results where the sweep has ended already.
+ColumnFile finished_table(Sweep const& sweep, SweepOptions const& options) {
+  ColumnFile table = read_sweep_table(options.output);
+  struct Wanted {
+    char const* attribute;
+    std::string value;
+    char const* what;
+  };
+  for (Wanted const& wanted : {Wanted{"fingerprint", sweep.fingerprint, "another sweep"},
+                               Wanted{"shard", options.shard.text(), "another shard"},
+                               Wanted{"program_version", program_version(), "another version"}}) {
+    if (table.attribute(wanted.attribute) != wanted.value) {
+      throw InputError{options.output.string() + ": found the results of " + wanted.what +
+                       "; accepted: those of this sweep, or another --output"};
+    }
+  }
+  return table;
+}
+
+SweepOutcome run(Sweep const& sweep, std::int64_t count, SweepOptions const& options) {
+  SweepOutcome outcome{{}, options.output, options.csv, sweep.points, sweep.points - count, 0, 0};
+  std::filesystem::path journal_path = options.output;
+  journal_path += ".journal";
+  std::error_code ignored;
+  bool const is_over = options.resumes &&
+                       std::filesystem::is_regular_file(options.output, ignored) &&
+                       !std::filesystem::exists(journal_path, ignored);
+  if (is_over) {
+    outcome.table = finished_table(sweep, options);
+    if (!options.csv.empty()) write_csv(outcome.table, options.csv);
+    return outcome;
+  }
+  SweepJournal journal{journal_path,
+                       {program_version(), sweep.fingerprint, options.shard.text()},
+                       options.resumes ? SweepJournal::Open::resumed : SweepJournal::Open::created};
+  try_outputs(options, journal);
+  std::int64_t const before = journal.rows();
+  auto const begin = std::chrono::steady_clock::now();
+  auto const total = static_cast<double>(options.shard.size_of(count));
+  {
+    ProgressBar bar;
+    run_sweep(sweep, options.shard, options.jobs, journal, [&](std::int64_t rows) {
+      bar.show("simulating", static_cast<double>(rows) / total, static_cast<double>(rows),
+               "points");
+    });
+  }
+  outcome.computed = journal.rows() - before;
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  outcome.table = table_of(sweep, options.shard, journal);
+  write_sweep_table(outcome.table, options.output, options.csv);
+  journal.remove();
+  return outcome;
+}
+
+SweepOutcome merge(SweepOptions const& options) {
+  SweepOutcome outcome{merge_shards(options.inputs), options.output, options.csv, 0, 0, 0, 0};
+  write_sweep_table(outcome.table, options.output, options.csv);
+  outcome.points = std::atoll(outcome.table.attribute("points").c_str());
+  outcome.excluded =
+      outcome.points - static_cast<std::int64_t>(outcome.table.columns.front().rows());
+  return outcome;
+}
+
+void print(SweepOutcome const& outcome, SweepOptions const& options) {
+  if (options.json) {
+    std::cout << to_json(outcome).dump(1) << '\n';
+  } else {
+    std::cout << sweep_summary(outcome);
+  }
+}
+
+}  // namespace
+
+int sweep_command(std::vector<std::string> const& arguments) {
+  po::options_description const described = describe_sweep_options();
+  std::vector<std::string> positional;
+  po::variables_map const values =
+      parse_options(arguments, described, positional, "SWEEP.yaml SHARD.h5");
+  if (values.count("help") > 0) {
+    std::cout << introduction << described << examples;
+    return 0;
+  }
+  SweepOptions const options = read_sweep_options(values, positional);
+  refuse_existing(options);
+  if (options.merges) {
+    print(merge(options), options);
+    return 0;
+  }
+  Sweep const sweep = load_sweep(options.inputs.front());
+  for (std::string const& warning : check_sweep(sweep)) std::cerr << "warning: " << warning << '\n';
+  std::int64_t const count = count_within_limit(sweep, options);
+  if (options.is_dry_run) {
+    std::cout << forecast(sweep, options.shard.size_of(count), options) << '\n';
+    return 0;
+  }
+  print(run(sweep, count, options), options);
+  return 0;
+}
+
+}  // namespace stagecraft

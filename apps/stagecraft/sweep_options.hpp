@@ -1,0 +1,34 @@
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "libsim/sweep/shard.hpp"
+
+namespace stagecraft {
+
+/// What `stagecraft sweep` is asked for.
+struct SweepOptions {
+  std::vector<std::filesystem::path> inputs;  ///< the sweep file; merging: the shards
+  std::filesystem::path output;               ///< empty only with is_dry_run
+  std::filesystem::path csv;                  ///< empty: none
+  Shard shard;
+  int jobs = 1;
+  std::int64_t limit = 0;  ///< rows that may be computed
+  bool merges = false;
+  bool resumes = false;
+  bool is_dry_run = false;
+  bool json = false;
+};
+
+/// The options of the command, as --help prints them.
+boost::program_options::options_description describe_sweep_options();
+
+/// \throws CommandLineError
+SweepOptions read_sweep_options(boost::program_options::variables_map const& values,
+                                std::vector<std::string> const& positional);
+
+}  // namespace stagecraft

@@ -1,0 +1,136 @@
+#include "apps/stagecraft/sweep_output.hpp"
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include "libsim/report/text_table.hpp"
+#include "libsim/sweep/sweep_columns.hpp"
+#include "libsim/sweep/sweep_table.hpp"
+
+namespace stagecraft {
+namespace {
+
+NamedColumn const& column_of(ColumnFile const& table, std::string_view name) {
+  return *std::find_if(table.columns.begin(), table.columns.end(),
+                       [&](NamedColumn const& column) { return column.name == name; });
+}
+
+std::vector<std::int64_t> const& integers_of(ColumnFile const& table, std::string_view name) {
+  return std::get<std::vector<std::int64_t>>(column_of(table, name).values);
+}
+
+std::vector<double> const& reals_of(ColumnFile const& table, std::string_view name) {
+  return std::get<std::vector<double>>(column_of(table, name).values);
+}
+
+std::size_t count_ones(std::vector<std::int64_t> const& flags) {
+  return static_cast<std::size_t>(std::count(flags.begin(), flags.end(), 1));
+}
+
+/// Rows that fit, the one with the most useful work a second first (of equals the earlier one).
+std::vector<std::size_t> best_rows(ColumnFile const& table, std::size_t most) {
+  std::vector<std::int64_t> const& fits = integers_of(table, "fits");
+  std::vector<double> const& mfu = reals_of(table, "mfu");
+  std::vector<std::size_t> rows;
+  for (std::size_t row = 0; row < fits.size(); ++row) {
+    if (fits[row] == 1) rows.push_back(row);
+  }
+  auto const end = rows.begin() + static_cast<std::ptrdiff_t>(std::min(most, rows.size()));
+  std::partial_sort(rows.begin(), end, rows.end(), [&](std::size_t a, std::size_t b) {
+    return mfu[a] != mfu[b] ? mfu[a] > mfu[b] : a < b;
+  });
+  rows.erase(end, rows.end());
+  return rows;
+}
+
+/// The columns that tell points apart.
+std::vector<NamedColumn const*> axis_columns_of(ColumnFile const& table) {
+  std::vector<NamedColumn const*> columns;
+  std::istringstream names{table.attribute("axes")};
+  for (std::string name; std::getline(names, name);) columns.push_back(&column_of(table, name));
+  return columns;
+}
+
+nlohmann::ordered_json value_at(NamedColumn const& column, std::size_t row) {
+  return std::visit([&](auto const& values) { return nlohmann::ordered_json(values[row]); },
+                    column.values);
+}
+
+std::string cell_text(NamedColumn const& column, std::size_t row) {
+  nlohmann::ordered_json const value = value_at(column, row);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string best_table(ColumnFile const& table) {
+  constexpr std::size_t most_shown = 5;
+  std::vector<std::size_t> const rows = best_rows(table, most_shown);
+  if (rows.empty()) return {};
+  std::vector<NamedColumn const*> const keys = axis_columns_of(table);
+  std::vector<TextTable::Column> headings{{"index"}};
+  for (NamedColumn const* const key : keys) headings.push_back({key->name, Align::left});
+  for (char const* const heading : {"s", "MFU %", "bubble %", "peak GiB"}) {
+    headings.push_back({heading});
+  }
+  TextTable text{std::move(headings)};
+  for (std::size_t const row : rows) {
+    std::vector<std::string> cells{std::to_string(integers_of(table, index_column)[row])};
+    for (NamedColumn const* const key : keys) cells.push_back(cell_text(*key, row));
+    cells.push_back(decimals(reals_of(table, "iteration_seconds")[row], 3));
+    cells.push_back(decimals(100 * reals_of(table, "mfu")[row], 1));
+    cells.push_back(decimals(100 * reals_of(table, "bubble_fraction")[row], 1));
+    cells.push_back(gibibytes(integers_of(table, "peak_bytes")[row]));
+    text.add_row(std::move(cells));
+  }
+  return "\nhighest MFU of those that fit\n" + text.text();
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  if (seconds < 120) return decimals(seconds, seconds < 10 ? 1 : 0) + " s";
+  if (seconds < 7200) return decimals(seconds / 60, 0) + " minutes";
+  if (seconds < 2 * 86400) return decimals(seconds / 3600, 1) + " hours";
+  return decimals(seconds / 86400, 1) + " days";
+}
+
+std::string sweep_summary(SweepOutcome const& outcome) {
+  ColumnFile const& table = outcome.table;
+  std::size_t const rows = table.columns.front().rows();
+  std::string text = outcome.output.string() + ": " + std::to_string(rows) + " rows of " +
+                     std::to_string(outcome.points) + " points (" +
+                     std::to_string(outcome.excluded) + " excluded by where)";
+  if (table.attribute("shard") != Shard{}.text()) text += ", shard " + table.attribute("shard");
+  text += "; " + std::to_string(count_ones(integers_of(table, valid_column))) + " possible, " +
+          std::to_string(count_ones(integers_of(table, "fits"))) + " fit\n";
+  if (outcome.computed > 0) {
+    text += std::to_string(outcome.computed) + " computed in " + decimals(outcome.seconds, 2) +
+            " s (" + decimals(static_cast<double>(outcome.computed) / outcome.seconds, 0) +
+            " a second)\n";
+  }
+  return text + best_table(table);
+}
+
+nlohmann::ordered_json to_json(SweepOutcome const& outcome) {
+  ColumnFile const& table = outcome.table;
+  nlohmann::ordered_json best = nullptr;
+  for (std::size_t const row : best_rows(table, 1)) {
+    best = nlohmann::ordered_json::object();
+    for (NamedColumn const& column : table.columns) best[column.name] = value_at(column, row);
+  }
+  return {{"schema", table.schema},
+          {"output", outcome.output.string()},
+          {"csv", outcome.csv.empty() ? nlohmann::ordered_json(nullptr)
+                                      : nlohmann::ordered_json(outcome.csv.string())},
+          {"shard", table.attribute("shard")},
+          {"points", outcome.points},
+          {"excluded", outcome.excluded},
+          {"rows", table.columns.front().rows()},
+          {"valid", count_ones(integers_of(table, valid_column))},
+          {"fit", count_ones(integers_of(table, "fits"))},
+          {"computed", outcome.computed},
+          {"seconds", outcome.seconds},
+          {"best", best}};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,89 @@
+#include "libsim/run/run_tree.hpp"
+
+#include <array>
+#include <system_error>
+#include <utility>
+
+#include "libsim/config/section_reader.hpp"
+#include "libsim/hardware/system_reader.hpp"
+#include "libsim/plan/training_config_reader.hpp"
+#include "libsim/run/run_time_limit.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Sections that may be the name of a file.
+constexpr std::array<char const*, 2> reference_keys{"model", "system"};
+
+/// Where a reference leads: relative to the run file; from an override also to the current folder.
+std::filesystem::path resolve(YamlNode const& reference, std::filesystem::path const& folder) {
+  std::filesystem::path const beside = folder / reference.text;  // absolute if the reference is
+  std::error_code ignored;
+  bool const is_override = reference.place.line == 0;
+  return is_override && !std::filesystem::exists(beside, ignored)
+             ? std::filesystem::path{reference.text}
+             : beside;
+}
+
+}  // namespace
+
+std::map<std::string, std::string, std::less<>> const& run_word_keys() {
+  static std::map<std::string, std::string, std::less<>> const keys{{"schedule", "kind"},
+                                                                    {"recompute", "granularity"}};
+  return keys;
+}
+
+bool open_reference(YamlNode& section,
+                    std::string const& key,
+                    std::filesystem::path const& folder,
+                    Diagnostics& diagnostics) {
+  if ((key != "model" && key != "system") || section.kind != YamlNode::Kind::scalar) return true;
+  // A text that cannot be a path would throw where it is looked up.
+  if (section.text.empty() || section.text.find('\0') != std::string::npos) {
+    diagnostics.add({section.place, key, "'" + printable(section.text) + "'",
+                     "a map, or the name of a YAML file"});
+    return false;
+  }
+  auto content = parse_yaml_file(resolve(section, folder), section.place, key, diagnostics);
+  if (!content) {
+    diagnostics.mark_unsound(key);
+    return false;
+  }
+  section = std::move(*content);
+  return true;
+}
+
+void open_references(YamlNode& root,
+                     std::filesystem::path const& folder,
+                     Diagnostics& diagnostics) {
+  for (std::string const key : reference_keys) {
+    if (YamlNode* const section = root.find(key))
+      open_reference(*section, key, folder, diagnostics);
+  }
+}
+
+RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
+  RunConfig config;
+  ConfigNode const node{root, "", diagnostics};
+  SectionReader reader{node};
+  for (std::string_view const key : training_sections) reader.take(key);
+  ConfigNode const system = reader.take("system");
+  if (node.is_map()) {
+    for (std::string_view const key : reference_keys) {
+      ConfigNode const section = node.child(key);
+      if (!section.is_map() && section.is_sound()) {
+        section.report("a map, or the name of a YAML file");
+      }
+    }
+  }
+  reader.finish();
+  config.training = read_training_config(node);
+  config.system = read_system(system);
+  check_precision(config, node);
+  check_run_time(config, node);
+  diagnostics.throw_if_any();
+  config.warnings = diagnostics.warnings();
+  return config;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,59 @@
+#include "libsim/sweep/evaluate_point.hpp"
+
+#include <stdexcept>
+
+#include "libsim/engine/store_window.hpp"
+#include "libsim/plan/pipeline_schedule.hpp"
+
+namespace stagecraft {
+namespace {
+
+SweepRow impossible(std::int64_t point, std::string message) {
+  return {.point = point,
+          .is_valid = false,
+          .message = std::move(message),
+          .plan = {},
+          .integers = std::vector<std::int64_t>(integer_columns().size(), no_integer),
+          .reals = std::vector<double>(real_columns().size(), no_real())};
+}
+
+/// The first problem without its place, so that rows do not depend on how files are named.
+std::string reason(ConfigError const& error) {
+  Problem problem = error.problems().front();
+  problem.place = {};
+  std::string text = to_string(problem);
+  if (error.problems().size() > 1) {
+    text += " (and " + std::to_string(error.problems().size() - 1) + " more)";
+  }
+  return text;
+}
+
+}  // namespace
+
+SweepRow evaluate_point(Sweep const& sweep, std::int64_t point) {
+  std::vector<std::size_t> entries;
+  choose_entries(sweep.axes, point, entries);
+  try {
+    RunConfig const run = run_of(sweep, entries);
+    TrainingPlan const plan = make_plan(resolve_store_windows(run.training, run.system));
+    Simulation const simulation = simulate(plan, run.system);
+    SweepRow row{
+        .point = point, .message = {}, .plan = fingerprint(plan), .integers = {}, .reals = {}};
+    for (IntegerColumn const& column : integer_columns()) {
+      row.integers.push_back(column.value(simulation, plan));
+    }
+    for (RealColumn const& column : real_columns()) {
+      row.reals.push_back(column.value(simulation, plan));
+    }
+    return row;
+  } catch (ConfigError const& error) {
+    return impossible(point, reason(error));
+  } catch (ScheduleError const& error) {
+    return impossible(point, error.what());
+  } catch (std::exception const& error) {
+    throw std::runtime_error{"point " + std::to_string(point) + " (" +
+                             settings_text(sweep.axes, entries) + "): " + error.what()};
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/engine/simulation.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// What stands in a column of results where it does not apply; of texts an empty one.
+inline constexpr std::int64_t no_integer = -1;
+double no_real();  ///< not a number
+
+/// A column of whole numbers that simulation gives.
+struct IntegerColumn {
+  std::string_view name;
+  std::string_view unit;
+  std::int64_t (*value)(Simulation const& simulation, TrainingPlan const& plan);
+};
+
+/// A column of real numbers that simulation gives.
+struct RealColumn {
+  std::string_view name;
+  std::string_view unit;
+  double (*value)(Simulation const& simulation, TrainingPlan const& plan);
+};
+
+/// The columns of results: the members of `simulate --json` by the same names, members of members
+/// joined with _. SCHEMA.md beside this file explains them.
+std::span<IntegerColumn const> integer_columns();
+std::span<RealColumn const> real_columns();
+
+/// Columns besides those.
+inline constexpr std::string_view index_column = "index";
+inline constexpr std::string_view valid_column = "valid";
+inline constexpr std::string_view message_column = "message";
+inline constexpr std::string_view plan_column = "plan";
+
+/// Whether a column of this name is no key's.
+bool is_result_column(std::string_view name);
+
+/// What became of a point.
+struct SweepRow {
+  std::int64_t point = 0;
+  bool is_valid = true;
+  std::string message;                 ///< why it is impossible
+  std::string plan;                    ///< fingerprint
+  std::vector<std::int64_t> integers;  ///< of integer_columns()
+  std::vector<double> reals;           ///< of real_columns()
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,253 @@
+#include "libsim/sweep/sweep_table.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/sweep/key_columns.hpp"
+#include "libsim/sweep/node_text.hpp"
+#include "libsim/trace/output_file.hpp"
+#include "libsim/trace/program_version.hpp"
+#include "libsim/trace/trace_error.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::vector<std::string> const attribute_names{
+    "program_version", "sweep", "base", "fingerprint", "axes", "points", "shard"};
+
+/// Names of the axes, a line each.
+std::string axes_text(std::vector<SweepAxis> const& axes) {
+  std::string text;
+  for (SweepAxis const& axis : axes) text += axis.name + '\n';
+  return text;
+}
+
+/// The same column with its rows in another order.
+NamedColumn reordered(NamedColumn column, std::vector<std::size_t> const& order) {
+  std::visit(
+      [&](auto& values) {
+        std::remove_reference_t<decltype(values)> sorted;
+        sorted.reserve(values.size());
+        for (std::size_t const row : order) sorted.push_back(std::move(values[row]));
+        values = std::move(sorted);
+      },
+      column.values);
+  return column;
+}
+
+/// The rows' numbers by ascending point.
+std::vector<std::size_t> order_of(std::vector<std::int64_t> const& points) {
+  std::vector<std::size_t> order(points.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return points[a] < points[b]; });
+  return order;
+}
+
+Shard shard_of(ColumnFile const& table, std::string const& file) {
+  std::string const text = table.attribute("shard");
+  Shard shard;
+  char const* const end = text.data() + text.size();
+  auto const number = std::from_chars(text.data(), end, shard.number);
+  bool is_sound = number.ec == std::errc{} && number.ptr != end && *number.ptr == '/';
+  if (is_sound) {
+    auto const count = std::from_chars(number.ptr + 1, end, shard.count);
+    is_sound = count.ec == std::errc{} && count.ptr == end && shard.number >= 1 &&
+               shard.number <= shard.count && shard.count <= 1'000'000;
+  }
+  if (!is_sound) {
+    throw InputError{file + ": attribute shard: found '" + printable(text) +
+                     "'; accepted: such as 2/8"};
+  }
+  return shard;
+}
+
+/// The shards to be merged, by number.
+using Parts = std::map<int, std::pair<std::string, ColumnFile>>;
+
+void refuse_foreign(std::string const& file, ColumnFile const& table, Parts const& parts) {
+  if (parts.empty()) return;
+  auto const& [first_file, first] = parts.begin()->second;
+  for (auto const& [name, text] : table.attributes) {
+    if (name == "shard" || text == first.attribute(name)) continue;
+    throw InputError{
+        file + ": " +
+        (name == "program_version"
+             ? "found rows of program version '" + printable(text) + "'; accepted: '" +
+                   first.attribute(name) + "', that of " + first_file
+             : "found rows of another sweep; accepted: those of the sweep of " + first_file)};
+  }
+  bool const is_alike = std::equal(
+      table.columns.begin(), table.columns.end(), first.columns.begin(), first.columns.end(),
+      [](NamedColumn const& a, NamedColumn const& b) {
+        return a.name == b.name && a.unit == b.unit && a.values.index() == b.values.index();
+      });
+  if (!is_alike) throw InputError{file + ": its columns are not those of " + first_file};
+}
+
+void append(NamedColumn& column, NamedColumn& next) {
+  std::visit(
+      [&](auto& values) {
+        auto& more = std::get<std::remove_reference_t<decltype(values)>>(next.values);
+        values.insert(values.end(), std::make_move_iterator(more.begin()),
+                      std::make_move_iterator(more.end()));
+      },
+      column.values);
+}
+
+std::string in_csv_quotes(std::string const& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (char const c : text) quoted += c == '"' ? std::string{"\"\""} : std::string{c};
+  return quoted + '"';
+}
+
+std::string csv_cell(NamedColumn const& column, std::size_t row) {
+  char digits[32];
+  auto const in_digits = [&](auto number) {
+    return std::string{digits, std::to_chars(digits, digits + sizeof digits, number).ptr};
+  };
+  if (auto const* const numbers = std::get_if<std::vector<std::int64_t>>(&column.values)) {
+    bool const is_absent = (*numbers)[row] == no_integer && is_result_column(column.name);
+    return is_absent ? std::string{} : in_digits((*numbers)[row]);
+  }
+  if (auto const* const reals = std::get_if<std::vector<double>>(&column.values)) {
+    return std::isnan((*reals)[row]) ? std::string{} : in_digits((*reals)[row]);
+  }
+  return in_csv_quotes(std::get<std::vector<std::string>>(column.values)[row]);
+}
+
+}  // namespace
+
+ColumnFile table_of(Sweep const& sweep, Shard shard, SweepJournal const& journal) {
+  std::vector<std::int64_t> points;
+  std::vector<std::int64_t> valid;
+  std::vector<std::string> messages;
+  std::vector<std::string> plans;
+  std::vector<std::vector<std::int64_t>> integers(integer_columns().size());
+  std::vector<std::vector<double>> reals(real_columns().size());
+  journal.for_each([&](SweepRow&& row) {
+    points.push_back(row.point);
+    valid.push_back(row.is_valid ? 1 : 0);
+    messages.push_back(std::move(row.message));
+    plans.push_back(std::move(row.plan));
+    for (std::size_t i = 0; i < integers.size(); ++i) integers[i].push_back(row.integers[i]);
+    for (std::size_t i = 0; i < reals.size(); ++i) reals[i].push_back(row.reals[i]);
+  });
+
+  ColumnFile table;
+  table.schema = sweep_schema;
+  table.attributes = {{"program_version", program_version()},
+                      {"sweep", sweep.text},
+                      {"base", exact_text(sweep.runs.base())},
+                      {"fingerprint", sweep.fingerprint},
+                      {"axes", axes_text(sweep.axes)},
+                      {"points", std::to_string(sweep.points)},
+                      {"shard", shard.text()}};
+  std::vector<std::size_t> const order = order_of(points);
+  auto const add = [&](std::string_view name, std::string_view unit, ColumnValues values) {
+    table.columns.push_back(
+        reordered({std::string{name}, std::string{unit}, std::move(values)}, order));
+  };
+  std::vector<NamedColumn> keys = key_columns(sweep, points);
+  add(index_column, "", std::move(points));
+  for (NamedColumn& column : keys) table.columns.push_back(reordered(std::move(column), order));
+  add(valid_column, "", std::move(valid));
+  add(message_column, "", std::move(messages));
+  for (std::size_t i = 0; i < reals.size(); ++i) {
+    add(real_columns()[i].name, real_columns()[i].unit, std::move(reals[i]));
+  }
+  for (std::size_t i = 0; i < integers.size(); ++i) {
+    add(integer_columns()[i].name, integer_columns()[i].unit, std::move(integers[i]));
+  }
+  add(plan_column, "", std::move(plans));
+  return table;
+}
+
+ColumnFile read_sweep_table(std::filesystem::path const& path) {
+  ColumnFile table = read_column_file(path, sweep_schema, attribute_names);
+  bool const has_index =
+      !table.columns.empty() && table.columns.front().name == index_column &&
+      std::holds_alternative<std::vector<std::int64_t>>(table.columns.front().values);
+  if (!has_index) throw InputError{path.string() + ": its first column is not index"};
+  return table;
+}
+
+ColumnFile merge_shards(std::vector<std::filesystem::path> const& paths) {
+  Parts parts;
+  std::optional<int> count;
+  for (std::filesystem::path const& path : paths) {
+    std::string const file = path.string();
+    ColumnFile table = read_sweep_table(path);
+    Shard const shard = shard_of(table, file);
+    refuse_foreign(file, table, parts);
+    if (count && shard.count != *count) {
+      throw InputError{file + ": found shard " + shard.text() + "; accepted: one of " +
+                       std::to_string(*count) + ", as " + parts.begin()->second.first + " is"};
+    }
+    count = shard.count;
+    auto const [there, is_new] = parts.try_emplace(shard.number, file, std::move(table));
+    if (!is_new) {
+      throw InputError{file + ": found shard " + shard.text() + " again; accepted: each once (" +
+                       there->second.first + " is the same)"};
+    }
+  }
+  std::string missing;
+  for (int number = 1; number <= count.value_or(0); ++number) {
+    if (parts.count(number) == 0) {
+      missing += (missing.empty() ? "" : ", ") + Shard{number, *count}.text();
+    }
+  }
+  if (!missing.empty()) {
+    throw InputError{"found no file for the shards " + missing + "; accepted: all of them"};
+  }
+
+  ColumnFile merged = std::move(parts.begin()->second.second);
+  parts.erase(parts.begin());
+  for (auto& [number, part] : parts) {
+    for (std::size_t i = 0; i < merged.columns.size(); ++i) {
+      append(merged.columns[i], part.second.columns[i]);
+    }
+  }
+  for (auto& [name, text] : merged.attributes) {
+    if (name == "shard") text = Shard{}.text();
+  }
+  std::vector<std::size_t> const order =
+      order_of(std::get<std::vector<std::int64_t>>(merged.columns.front().values));
+  for (NamedColumn& column : merged.columns) column = reordered(std::move(column), order);
+  return merged;
+}
+
+void write_csv(ColumnFile const& table, std::filesystem::path const& path) {
+  OutputFile file{path};
+  std::string line;
+  for (NamedColumn const& column : table.columns) {
+    line += (line.empty() ? "" : ",") + in_csv_quotes(column.name);
+  }
+  file.write(line + '\n');
+  for (std::size_t row = 0; row < table.columns.front().rows(); ++row) {
+    line.clear();
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
+      if (i > 0) line += ',';
+      line += csv_cell(table.columns[i], row);
+    }
+    file.write(line + '\n');
+  }
+  file.finish();
+}
+
+void write_sweep_table(ColumnFile const& table,
+                       std::filesystem::path const& path,
+                       std::filesystem::path const& csv) {
+  OutputFile results{path};
+  results.write(column_file_image(table, path));
+  if (!csv.empty()) write_csv(table, csv);
+  results.finish();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace stagecraft {
+
+/// Whole numbers, real numbers or texts, one a row.
+using ColumnValues =
+    std::variant<std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>>;
+
+/// A column of a table.
+struct NamedColumn {
+  std::string name;
+  std::string unit;  ///< empty for counts, fractions and texts
+  ColumnValues values;
+
+  std::size_t rows() const;
+};
+
+/// A table in an HDF5 file.
+///
+/// Each column is a one-dimensional dataset of the root: 64-bit little-endian integers, 64-bit
+/// little-endian IEEE 754 numbers, or UTF-8 texts of one fixed length padded with zeros, in
+/// compressed chunks, with an attribute `unit`. Attributes of the root are UTF-8 texts; `schema` is
+/// the first of them, and `columns` has the names of the columns in their order, a line each.
+/// HDF5 is not thread-safe: one thread of a process at a time.
+struct ColumnFile {
+  std::string schema;
+  std::vector<std::pair<std::string, std::string>> attributes;  ///< besides schema and columns
+  std::vector<NamedColumn> columns;                             ///< all of one length
+
+  /// The text of an attribute, empty where there is none.
+  std::string attribute(std::string const& name) const;
+};
+
+/// The file as bytes: the same table gives the same bytes.
+/// \throws OutputError  naming `path`
+std::string column_file_image(ColumnFile const& table, std::filesystem::path const& path);
+
+/// Reads a file of the schema, which nobody vouches for. `attributes`: the names of those that it
+/// must have.
+/// \throws InputError  naming the file, what is wrong and what is accepted.
+ColumnFile read_column_file(std::filesystem::path const& path,
+                            std::string const& schema,
+                            std::vector<std::string> const& attributes);
+
+}  // namespace stagecraft

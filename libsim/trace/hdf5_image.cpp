@@ -1,0 +1,96 @@
+#include "libsim/trace/hdf5_image.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace stagecraft {
+namespace {
+
+/// By how much the image of the file grows at a time.
+constexpr std::size_t image_increment = std::size_t{4} << 20;
+/// zlib's fastest level; level 6 takes four times as long for files a fifth smaller.
+constexpr unsigned deflate_level = 1;
+
+H5Handle create_file() {
+  silence_hdf5();
+  H5Handle const access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "create properties"};
+  check_hdf5(H5Pset_fapl_core(access.id(), image_increment, false), "keep the file in memory");
+  // The format of HDF5 1.8: attributes above 64 KiB, and every reader of today reads it.
+  check_hdf5(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_V18),
+             "choose the format");
+  H5Handle const properties = untimed_properties(H5P_FILE_CREATE);
+  // HDF5 takes two files in memory of one name for the same; identifiers are never used twice.
+  std::string const name = "/dev/null/" + std::to_string(access.id());
+  return {H5Fcreate(name.c_str(), H5F_ACC_TRUNC, properties.id(), access.id()), H5Fclose,
+          "create a file in memory"};
+}
+
+}  // namespace
+
+Hdf5Image::Hdf5Image() : file_{create_file()} {}
+
+std::span<char const> Hdf5Image::bytes() const {
+  check_hdf5(H5Fflush(file_.id(), H5F_SCOPE_LOCAL), "complete the file");
+  ssize_t const size = H5Fget_file_image(file_.id(), nullptr, 0);
+  check_hdf5(size, "measure the file");
+  void* handle = nullptr;
+  check_hdf5(H5Fget_vfd_handle(file_.id(), H5P_DEFAULT, &handle), "find the file in memory");
+  return {*static_cast<char const**>(handle), static_cast<std::size_t>(size)};
+}
+
+H5Handle untimed_properties(hid_t kind) {
+  H5Handle properties{H5Pcreate(kind), H5Pclose, "create properties"};
+  check_hdf5(H5Pset_obj_track_times(properties.id(), false), "leave out times");
+  return properties;
+}
+
+H5Handle text_type(std::size_t size) {
+  H5Handle type{H5Tcopy(H5T_C_S1), H5Tclose, "create a text type"};
+  // HDF5 wants a size above 0, and readers cut trailing zeros off.
+  check_hdf5(H5Tset_size(type.id(), std::max<std::size_t>(size, 1)), "size a text type");
+  check_hdf5(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), "pad a text type");
+  check_hdf5(H5Tset_cset(type.id(), H5T_CSET_UTF8), "say that text is UTF-8");
+  return type;
+}
+
+void write_attribute(hid_t object, char const* name, std::string_view text) {
+  H5Handle const type = text_type(text.size());
+  H5Handle const space{H5Screate(H5S_SCALAR), H5Sclose, "create a scalar"};
+  H5Handle const attribute{
+      H5Acreate2(object, name, type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+      "create an attribute"};
+  check_hdf5(H5Awrite(attribute.id(), type.id(), std::string{text}.c_str()), "write an attribute");
+}
+
+void write_attribute(hid_t object, char const* name, std::int64_t value) {
+  H5Handle const space{H5Screate(H5S_SCALAR), H5Sclose, "create a scalar"};
+  H5Handle const attribute{
+      H5Acreate2(object, name, H5T_STD_I64LE, space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+      "create an attribute"};
+  check_hdf5(H5Awrite(attribute.id(), H5T_NATIVE_INT64, &value), "write an attribute");
+}
+
+H5Handle create_group(hid_t parent, char const* name) {
+  H5Handle const properties = untimed_properties(H5P_GROUP_CREATE);
+  return {H5Gcreate2(parent, name, H5P_DEFAULT, properties.id(), H5P_DEFAULT), H5Gclose,
+          "create a group"};
+}
+
+hsize_t column_chunk_rows(hsize_t words) {
+  constexpr hsize_t chunk_words = 65'536;
+  return std::max<hsize_t>(1, chunk_words / words);
+}
+
+H5Handle create_column(hid_t group, char const* name, hid_t type, hsize_t rows, hsize_t words) {
+  hsize_t const chunk = std::clamp<hsize_t>(rows, 1, column_chunk_rows(words));
+  H5Handle const space{H5Screate_simple(1, &rows, nullptr), H5Sclose, "create a dataspace"};
+  H5Handle const properties = untimed_properties(H5P_DATASET_CREATE);
+  check_hdf5(H5Pset_chunk(properties.id(), 1, &chunk), "cut a dataset into chunks");
+  if (words == 1) check_hdf5(H5Pset_shuffle(properties.id()), "shuffle a dataset");
+  check_hdf5(H5Pset_deflate(properties.id(), deflate_level), "compress a dataset");
+  check_hdf5(H5Pset_fill_time(properties.id(), H5D_FILL_TIME_NEVER), "leave a dataset unfilled");
+  return {H5Dcreate2(group, name, type, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
+          H5Dclose, "create a dataset"};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "libsim/trace/hdf5_handle.hpp"
+
+namespace stagecraft {
+
+/// An HDF5 file in memory: HDF5 1.10 crashes the program when a file on disk cannot be written to
+/// its end, so the disk is left to OutputFile. All functions here throw Hdf5Error.
+class Hdf5Image {
+ public:
+  Hdf5Image();
+
+  hid_t root() const { return file_.id(); }
+
+  /// The whole file; valid until the next change. (H5Fget_file_image() of HDF5 1.10 only tells the
+  /// size: it writes into the superblock of its copy without mending its checksum.)
+  std::span<char const> bytes() const;
+
+ private:
+  H5Handle file_;
+};
+
+/// Properties of `kind` without times: with them a file has the time of its creation in it, and
+/// never the same bytes twice.
+H5Handle untimed_properties(hid_t kind);
+
+/// Text of a fixed length, UTF-8, padded with zeros.
+H5Handle text_type(std::size_t size);
+
+H5Handle create_group(hid_t parent, char const* name);
+
+/// Rows of a chunk of a column whose rows are of so many 64-bit words: 512 KiB, which fits HDF5's
+/// default cache of 1 MiB a dataset.
+hsize_t column_chunk_rows(hsize_t words);
+
+/// An empty dataset in compressed chunks, for rows of so many 64-bit words. Words are shuffled
+/// where a row is one.
+H5Handle create_column(hid_t group, char const* name, hid_t type, hsize_t rows, hsize_t words);
+
+void write_attribute(hid_t object, char const* name, std::string_view text);
+void write_attribute(hid_t object, char const* name, std::int64_t value);
+
+}  // namespace stagecraft

@@ -1,0 +1,107 @@
+"""Completes command lines as bash and zsh do, and holds the scripts against --help.
+
+usage: completion_test.py PROGRAM...
+
+Every command and option that --help shows is in both scripts; bash loads the script and completes commands, options,
+values and files by it; zsh loads its script where it is installed.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+COMPLETE = """
+source "$1"; shift
+COMP_WORDS=("$@")
+# As bash splits words: at `=` too.
+COMP_CWORD=$(($# - 1))
+"$(complete -p "$1" | sed -E 's/.*-F ([^ ]+) .*/\\1/')"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def run(*command, **options):
+    return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
+
+
+def commands_of(program):
+    """(words, help text) of each command, by what --help prints."""
+    page = run(program, "--help")
+    names = re.findall(r"^  (\w+)  +\S", page.split("commands:\n")[1].split("\n\n")[0], re.MULTILINE)
+    for name in names:
+        text = run(program, name, "--help")
+        yield [name], text
+        for word in re.findall(rf"^(?:usage:|      ) {pathlib.Path(program).name} {name} ([a-z]+) ", text, re.MULTILINE):
+            below = run(program, name, word, "--help") if name == "import" else ""
+            if below:
+                yield [name, word], below
+
+
+def options_of(text):
+    """Spellings of options in the table of a help page."""
+    table = text.split("options:\n")[1].split("\n\n")[0] if "options:\n" in text else ""
+    for line in table.splitlines():
+        found = re.match(r"  (?:(-\w) \[ )?(--[\w-]+)", line)
+        if found:
+            yield from (spelling for spelling in found.groups() if spelling)
+
+
+def check(program):
+    name = pathlib.Path(program).name
+    with tempfile.TemporaryDirectory(prefix="stagecraft-completion-") as folder:
+        folder = pathlib.Path(folder)
+        script = folder / "script"
+        script.write_text(run(program, "completion", "bash"))
+        run("bash", "-n", script)
+
+        def complete(*words):
+            output = run("bash", "-c", COMPLETE, "bash", script, name, *words, cwd=folder)
+            return set(output.split("\n")) - {""}
+
+        zsh_text = run(program, "completion", "zsh")
+        total = 0
+        for words, text in commands_of(program):
+            if len(words) == 1:
+                assert words[0] in complete(words[0][:2]), words
+                assert f"'{words[0]}:" in zsh_text, words
+            else:
+                assert words[1] in complete(words[0], words[1][:2]), words
+            shown = set(options_of(text))
+            assert shown == complete(*words, "-") or words == ["import"], (words, shown, complete(*words, "-"))
+            block = zsh_text.split(f"    '{' '.join(words)}')\n")[1].split(";;")[0]
+            assert all(f"'*{option}" in block for option in shown), words
+            total += len(shown)
+        assert "--version" in complete("--v")
+
+        for file in ("run.yaml", "trace.h5", "notes.txt", "config.json"):
+            (folder / file).touch()
+        (folder / "sub").mkdir()
+        if name == "stagecraft":
+            assert complete("simulate", "x.yaml", "--detail", "") == {"chunk", "op"}
+            assert complete("simulate", "x.yaml", "--detail", "=", "o") == {"op"}
+            assert complete("schedule", "--schedule", "") == {"gpipe", "1f1b", "interleaved"}
+            assert complete("export", "t.h5", "--format", "c") == {"chrome", "csv", "chakra"}
+            assert complete("simulate", "") == {"run.yaml", "sub"}
+            assert complete("compare", "") == {"trace.h5", "sub"}
+            assert complete("sweep", "") == {"run.yaml", "trace.h5", "sub"}
+            assert complete("import", "huggingface", "") == {"config.json", "sub"}
+            assert complete("reproduce", "table") == {"table2", "table4", "table5"}
+            assert complete("simulate", "--set", "") == set()
+        else:
+            assert complete("run", "run.yaml", "--clock", "") == {"wall", "virtual"}
+            assert complete("run", "run.yaml", "--save", "") == {"sub"}
+        if shutil.which("zsh"):
+            (folder / f"_{name}").write_text(zsh_text)
+            run("zsh", "-n", folder / f"_{name}")
+            loaded = run("zsh", "-fc", f"fpath=({folder} $fpath); autoload -Uz compinit && compinit -D -u; "
+                                       f"print ${{_comps[{name}]}}")
+            assert loaded.strip() == f"_{name}", loaded
+        print(f"{name}: {total} options{'' if shutil.which('zsh') else ', without zsh'}")
+
+
+if __name__ == "__main__":
+    for path in sys.argv[1:]:
+        check(path)

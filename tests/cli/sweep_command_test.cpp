@@ -1,0 +1,201 @@
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Catch::Contains;
+using nlohmann::json;
+
+/// A sweep file over a run of configs/paper; `rest`: the file after `base`.
+std::string sweep_file(TemporaryFolder const& folder, std::string const& rest) {
+  return "'" +
+         folder.write("sweep.yaml",
+                      "base: " STAGECRAFT_SOURCE_DIR "/configs/paper/22b-present.yaml\n" + rest) +
+         "'";
+}
+
+constexpr char const* tensors = "values: {parallel.tensor: [2, 4, 8], recompute: [none, full]}\n";
+
+std::string in(TemporaryFolder const& folder, std::string const& name) {
+  return "'" + (folder.path() / name).string() + "'";
+}
+
+/// A thousand million points: 10 x 10 x ... .
+std::string large_axes() {
+  std::string text = "values:\n";
+  for (std::string const key :
+       {"batch.global", "training.seed", "model.ffn_hidden", "model.sequence", "model.vocabulary",
+        "model.layers", "training.weight_decay", "training.clip", "training.loss_scale"}) {
+    text += "  " + key + ": [32, 64, 96, 128, 160, 192, 224, 256, 288, 320]\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("sweep writes HDF5 and CSV, and prints the counts and the best", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const file = sweep_file(folder, tensors);
+  json const result = json_of("sweep " + file + " -o " + in(folder, "r.h5") + " --csv " +
+                              in(folder, "r.csv") + " --jobs 2 --json");
+  REQUIRE(folder.names() == std::vector<std::string>{"r.csv", "r.h5", "sweep.yaml"});
+  REQUIRE(result.at("points") == 6);
+  REQUIRE(result.at("excluded") == 0);
+  REQUIRE(result.at("rows") == 6);
+  REQUIRE(result.at("computed") == 6);
+  json const best = result.at("best");
+  json const simulated =
+      json_of("simulate " + paper_run("22b-present") +
+              " --json --set recompute=" + best.at("recompute").get<std::string>() +
+              " --set parallel.tensor=" + std::to_string(best.at("parallel.tensor").get<int>()));
+  REQUIRE(best.at("iteration_seconds") == simulated.at("iteration_seconds"));
+  REQUIRE(best.at("mfu") == simulated.at("mfu"));
+  REQUIRE(best.at("plan") == simulated.at("plan"));
+  std::string const csv = text_of(folder.path() / "r.csv");
+  REQUIRE_THAT(csv, Catch::StartsWith("index,parallel.tensor,recompute,valid,message,"
+                                      "iteration_seconds,"));
+  REQUIRE(std::count(csv.begin(), csv.end(), '\n') == 7);
+  ProgramResult const text = run_stagecraft("sweep " + file + " -o " + in(folder, "t.h5"));
+  REQUIRE(text.exit_code == 0);
+  REQUIRE_THAT(text.output, Contains("6 rows of 6 points (0 excluded by where)") &&
+                                Contains("highest MFU of those that fit"));
+  REQUIRE(text_of(folder.path() / "t.h5") == text_of(folder.path() / "r.h5"));
+}
+
+TEST_CASE("sweep refuses results that are there, but --resume leaves them and adds what is missing",
+          "[cli]") {
+  TemporaryFolder const folder;
+  std::string const file = sweep_file(folder, tensors);
+  std::string const command = "sweep " + file + " -o " + in(folder, "r.h5");
+  REQUIRE(run_stagecraft(command).exit_code == 0);
+  require_refusal(command, {"--output: found '", "r.h5', which exists", "--resume"});
+  std::string const before = text_of(folder.path() / "r.h5");
+  json const again = json_of(command + " --resume --json --csv " + in(folder, "r.csv"));
+  REQUIRE(again.at("computed") == 0);
+  REQUIRE(again.at("rows") == 6);
+  REQUIRE(text_of(folder.path() / "r.h5") == before);
+  REQUIRE(folder.names() == std::vector<std::string>{"r.csv", "r.h5", "sweep.yaml"});
+  sweep_file(folder, "values: {parallel.tensor: [2, 4, 8]}\n");
+  require_refusal(command + " --resume", {"r.h5: found the results of another sweep"});
+}
+
+TEST_CASE("sweep refuses a sweep file's mistakes with their place, and writes nothing", "[cli]") {
+  TemporaryFolder const folder;
+  auto const refuse = [&](std::string const& rest, std::vector<std::string> const& parts) {
+    require_refusal("sweep " + sweep_file(folder, rest) + " -o " + in(folder, "r.h5"), parts);
+    REQUIRE(folder.names() == std::vector<std::string>{"sweep.yaml"});
+  };
+  refuse("values: {parallel.tensr: [2, 4]}\n",
+         {"sweep.yaml:2:", "parallel.tensr: found an unknown key", "did you mean 'tensor'?"});
+  refuse("values: {parallel.tensor: [2, 5, 8], batch.micro: [1, 2]}\n",
+         {"sweep.yaml:2:31: parallel.tensor: found '5'", "no point of the sweep can have it"});
+  refuse("values: {parallel.tensor: [2, 8]}\nwhere: [parallel.tensor > 8]\n",
+         {"leave out all 2 points"});
+  refuse("values: {parallel.tensor: [2, 8]}\nwhere: [parallel.tensor >]\n",
+         {"sweep.yaml:3:9: where"});
+  require_refusal("sweep -o " + in(folder, "r.h5"), {"SWEEP.yaml: found 0 files"});
+  require_refusal("sweep " + sweep_file(folder, tensors), {"--output (-o): found nothing"});
+  require_refusal("sweep " + sweep_file(folder, tensors) + " -o x.h5 --shard 3/2",
+                  {"--shard 3/2: found '3'"});
+}
+
+TEST_CASE("a sweep of a thousand million points is refused at once, with what it would take",
+          "[cli]") {
+  TemporaryFolder const folder;
+  std::string const file = sweep_file(folder, large_axes());
+  // No memory in proportion, and no time: 512 MiB and 20 s of one core.
+  ProgramResult const result = run_stagecraft("sweep " + file + " -o " + in(folder, "r.h5"),
+                                              "ulimit -v 1048576; ulimit -t 20;");
+  REQUIRE(result.exit_code == 2);
+  REQUIRE_THAT(result.errors, Contains("found 1000000000 points") && Contains(" days on ") &&
+                                  Contains("accepted: up to 1000000") && Contains("--limit"));
+  REQUIRE(folder.names() == std::vector<std::string>{"sweep.yaml"});
+  // A shard of it that is allowed begins at once and holds nothing but what it has.
+  ProgramResult const shard = run_stagecraft(
+      "sweep " + file + " -o " + in(folder, "r.h5") + " --limit 100000000 --shard 1/100 --jobs 1",
+      "ulimit -v 1048576; timeout -s KILL 5");
+  REQUIRE(shard.exit_code == 137);
+  REQUIRE(folder.names() == std::vector<std::string>{"r.h5.journal", "sweep.yaml"});
+}
+
+TEST_CASE("sweep --dry-run says how many points there are and how long they take", "[cli]") {
+  TemporaryFolder const folder;
+  ProgramResult const result = run_stagecraft(
+      "sweep " + sweep_file(folder, std::string{tensors} + "where: [parallel.tensor > 2]\n") +
+      " --dry-run --jobs 2");
+  REQUIRE(result.exit_code == 0);
+  REQUIRE_THAT(result.output, Contains("4 points (3 parallel.tensor x 2 recompute), about ") &&
+                                  Contains("on 2 threads"));
+  REQUIRE(folder.names() == std::vector<std::string>{"sweep.yaml"});
+}
+
+TEST_CASE("sweep exits with 1 where its output cannot be written, and leaves nothing behind",
+          "[cli]") {
+  TemporaryFolder const folder;
+  std::string const file = sweep_file(folder, tensors);
+  for (std::string const& rest :
+       {"-o " + in(folder, "no-folder/r.h5"), "-o '" + folder.path().string() + "' --resume",
+        "-o " + in(folder, "r.h5") + " --csv " + in(folder, "no-folder/r.csv")}) {
+    CAPTURE(rest);
+    ProgramResult const result = run_stagecraft("sweep " + file + " " + rest);
+    REQUIRE(result.exit_code == 1);
+    REQUIRE(result.output.empty());
+    REQUIRE_THAT(result.errors, Contains("could not write"));
+    REQUIRE(folder.names() == std::vector<std::string>{"sweep.yaml"});
+  }
+}
+
+TEST_CASE("a disk that is full in the middle of a sweep costs no row: --resume goes on", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const file =
+      sweep_file(folder,
+                 "values: {parallel.tensor: [2, 4, 8], training.seed: [1, 2, 3, 4, 5, 6, 7, "
+                 "8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24]}\n");
+  std::string const command = "sweep " + file + " --jobs 1 -o ";
+  REQUIRE(run_stagecraft(command + in(folder, "whole.h5")).exit_code == 0);
+  // A limit on the size of files stands for a full disk; 72 rows take about 25 KB. (dash counts
+  // blocks of 512 bytes.)
+  ProgramResult const full =
+      run_stagecraft(command + in(folder, "r.h5"), "trap '' XFSZ; ulimit -f 24;");
+  REQUIRE(full.exit_code == 1);
+  REQUIRE(full.output.empty());
+  REQUIRE_THAT(full.errors, Contains("could not write") && Contains("r.h5.journal: "));
+  REQUIRE(folder.names() == std::vector<std::string>{"r.h5.journal", "sweep.yaml", "whole.h5"});
+  require_refusal(command + in(folder, "r.h5"), {"r.h5.journal: found the journal", "--resume"});
+  json const resumed = json_of(command + in(folder, "r.h5") + " --resume --json");
+  REQUIRE(resumed.at("computed").get<int>() > 0);
+  REQUIRE(resumed.at("computed").get<int>() < 72);
+  REQUIRE(folder.names() == std::vector<std::string>{"r.h5", "sweep.yaml", "whole.h5"});
+  REQUIRE(text_of(folder.path() / "r.h5") == text_of(folder.path() / "whole.h5"));
+}
+
+TEST_CASE("shards put together are the sweep, and what does not belong together is refused by name",
+          "[cli]") {
+  TemporaryFolder const folder;
+  std::string const file = sweep_file(folder, tensors);
+  REQUIRE(run_stagecraft("sweep " + file + " -o " + in(folder, "whole.h5")).exit_code == 0);
+  for (std::string const number : {"1", "2", "3"}) {
+    json const part = json_of("sweep " + file + " --json --resume --shard " + number + "/3 -o " +
+                              in(folder, "part-" + number + ".h5"));
+    REQUIRE(part.at("rows") == 2);
+    REQUIRE(part.at("shard") == number + "/3");
+  }
+  std::string const merge = "sweep --merge -o " + in(folder, "all.h5") + " " +
+                            in(folder, "part-1.h5") + " " + in(folder, "part-3.h5") + " ";
+  require_refusal(merge, {"found no file for the shards 2/3"});
+  require_refusal(merge + in(folder, "part-3.h5"), {"part-3.h5: found shard 3/3 again"});
+  require_refusal(merge + in(folder, "whole.h5"), {"whole.h5: found shard 1/1"});
+  require_refusal(merge + in(folder, "sweep.yaml"), {"sweep.yaml: is not an HDF5 file"});
+  require_refusal(merge + in(folder, "part-2.h5") + " --shard 1/2",
+                  {"--shard: found with --merge"});
+  json const merged = json_of(merge + in(folder, "part-2.h5") + " --json");
+  REQUIRE(merged.at("rows") == 6);
+  REQUIRE(text_of(folder.path() / "all.h5") == text_of(folder.path() / "whole.h5"));
+}
+
+}  // namespace stagecraft
