@@ -7,7 +7,7 @@
 #   test    what their tests need besides
 #   mpi     what ranks on several machines (stagecraft-exec run --ranks mpi) need; optional
 #   slurm   what experiments/slurm/run.sh needs besides: a Slurm on this machine
-#   checks  what `tests/run.sh --all` needs besides: clang, clang-tidy, clang-format, sanitizers
+#   checks  what `tests/run.sh --all` needs besides: clang, clang-tidy, clang-format, sanitizers, ccache
 #   browser what opens reports in tests/browser
 #   peers   what experiments/speed/layer.sh compares with: Debian's PyTorch, and what installs PyPI's
 #   figures what draws the figures from the data that `stagecraft reproduce` writes
@@ -19,7 +19,7 @@ scripts='python3'
 test='catch2 git python3 python3-h5py python3-yaml bsdutils zsh'
 mpi='openmpi-bin libopenmpi-dev'
 slurm='slurm-wlm'
-checks='clang clang-tidy-14 clang-format-14 libclang-rt-14-dev'
+checks='clang clang-tidy-14 clang-format-14 libclang-rt-14-dev ccache'
 browser='chromium fonts-dejavu-core python3'
 figures='python3 python3-matplotlib'
 peers='python3 python3-torch python3-numpy python3-venv'

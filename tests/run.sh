@@ -66,7 +66,7 @@ build_and_test() {
   return "$status"
 }
 
-sources() { find libsim libexec apps tests -name '*.cpp' -o -name '*.hpp'; }
+sources() { find libsim libexec apps tests experiments -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh'; }
 
 check_format() { sources | xargs clang-format-14 --dry-run --Werror; }
 
@@ -121,11 +121,20 @@ run_fuzzers() {
   done
 }
 
+# The same sources are compiled several times: with tests and without, here and in other clones.
+use_compiler_cache() {
+  command -v ccache >/dev/null || return 0
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
+  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+}
+
 if $all; then
   step 'packages' experiments/packages.sh build test mpi checks
   step 'clang-format' check_format
+else
+  step 'packages' experiments/packages.sh build test mpi
 fi
-$all || step 'packages' experiments/packages.sh build test mpi
+use_compiler_cache
 step 'tests' build_and_test release
 if $all; then
   step 'headers compiled alone' build_headers_alone

@@ -1,5 +1,5 @@
-// Runs one Transformer layer of the executor, or its matrix products in bare OpenBLAS, once for each
-// line of standard input, so that a script can let others take turns with it.
+// Runs one Transformer layer of the executor, or its matrix products in bare OpenBLAS, once for
+// each line of standard input, so that a script can let others take turns with it.
 //
 // usage: measure_layer_speed [THREADS]   (2)
 //   layer  a microbatch forward and backward: prints the seconds of both, allocations included
