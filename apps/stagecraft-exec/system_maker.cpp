@@ -72,7 +72,6 @@ SystemMaker::SystemMaker(DeviceChoice const& device, System const& like)
   CudaDevice const facts = find_cuda_devices().devices.at(static_cast<std::size_t>(device.ordinal));
   set(system_.accelerator.multiprocessors, facts.multiprocessors, "cudaGetDeviceProperties");
   set(system_.accelerator.memory, facts.memory, "cudaGetDeviceProperties");
-  set(system_.accelerator.bandwidth, BytesPerSecond{1}, source_);
   Node& node = system_.node;
   assume(node.accelerators, like.name);
   for (Sourced<CollectiveCost>* const cost :
@@ -128,6 +127,7 @@ void SystemMaker::measure(Precision precision) {
   Bytes& workspace = system_.calibration.workspace.value;
   workspace = std::max(workspace, backend->workspace());
   system_.calibration.workspace.source = "declared by the kernels";
+  if (device_.kind == DeviceKind::cuda) return;
   double const add = system_.measured->kernels.value[precision].at(OpKind::add).bandwidth.value;
   system_.accelerator.bandwidth.value.value =
       std::max(system_.accelerator.bandwidth.value.value, add);
@@ -139,6 +139,8 @@ void SystemMaker::measure_communication() {
     std::cerr << "matrix products beside a copy\n";
     constexpr Precision precision = Precision::bf16;
     auto const backend = backend_for(device_, precision);
+    set(system_.accelerator.bandwidth, measure_copy_bandwidth(*backend, precision),
+        "a copy within the device, bytes read and written; " + source_);
     set(system_.calibration.overlap_slowdown, measure_overlap_slowdown(*backend, precision),
         "bf16 products beside copies within the device; " + source_);
     return;

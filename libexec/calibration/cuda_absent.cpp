@@ -9,4 +9,8 @@ double measure_overlap_slowdown(Backend& /*backend*/, Precision /*precision*/) {
   throw DeviceError{"built without CUDA"};
 }
 
+BytesPerSecond measure_copy_bandwidth(Backend& /*backend*/, Precision /*precision*/) {
+  throw DeviceError{"built without CUDA"};
+}
+
 }  // namespace stagecraft

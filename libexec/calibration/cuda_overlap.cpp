@@ -95,4 +95,12 @@ double measure_overlap_slowdown(Backend& backend, Precision precision) {
   return std::clamp(median(slowdowns), 0.0, 0.99);
 }
 
+BytesPerSecond measure_copy_bandwidth(Backend& backend, Precision precision) {
+  Workload workload{backend, precision};
+  workload.seconds_a_copy();
+  std::vector<double> seconds;
+  for (int i = 0; i < repetitions; ++i) seconds.push_back(workload.seconds_a_copy());
+  return {2 * static_cast<double>(copied_bytes) / median(seconds)};
+}
+
 }  // namespace stagecraft

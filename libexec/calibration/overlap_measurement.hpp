@@ -2,6 +2,7 @@
 
 #include "libexec/backends/backend.hpp"
 #include "libsim/model/model_config.hpp"
+#include "libsim/units/units.hpp"
 
 namespace stagecraft {
 
@@ -9,5 +10,9 @@ namespace stagecraft {
 /// memory, on another stream.
 /// Pre: the backend's device is CUDA's.
 double measure_overlap_slowdown(Backend& backend, Precision precision);
+
+/// Bytes read and written a second by copies within the device that are larger than its caches.
+/// Pre: likewise.
+BytesPerSecond measure_copy_bandwidth(Backend& backend, Precision precision);
 
 }  // namespace stagecraft
