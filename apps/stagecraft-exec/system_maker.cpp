@@ -14,6 +14,7 @@
 #include "libexec/calibration/gemm_measurement.hpp"
 #include "libexec/calibration/kernel_measurement.hpp"
 #include "libexec/calibration/overlap_measurement.hpp"
+#include "libsim/hardware/provenance.hpp"
 #include "libsim/model/model_words.hpp"
 #include "libsim/trace/program_version.hpp"
 
@@ -44,7 +45,7 @@ void set(Sourced<Value>& constant, Value value, std::string const& source) {
 /// Says of a constant of another system that this one only supposes it.
 template <typename Value>
 void assume(Sourced<Value>& constant, std::string const& system) {
-  constant.source = "assumed to be as in " + system + ": " + constant.source;
+  constant.source = std::string{assumed_source} + system + ": " + constant.source;
 }
 
 std::unique_ptr<Backend> backend_for(DeviceChoice const& device, Precision precision) {

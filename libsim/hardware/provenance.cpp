@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "libsim/hardware/system_fields.hpp"
 #include "libsim/hardware/system_reader.hpp"
 
 namespace stagecraft {
@@ -56,12 +57,47 @@ void collect(std::vector<ConstantRow>& rows, std::string const& path, Json const
   }
 }
 
+/// Visits the keys of a system file.
+class AssumptionFinder {
+ public:
+  explicit AssumptionFinder(std::string prefix, std::vector<std::string>& keys)
+      : prefix_{std::move(prefix)}, keys_{keys} {}
+
+  template <typename... Rest>
+  void text(char const* /*key*/, Rest const&... /*rest*/) {}
+  template <typename... Rest>
+  void boolean(char const* /*key*/, Rest const&... /*rest*/) {}
+  template <typename Value, typename... Rest>
+  void constant(char const* key, Sourced<Value> const& constant, Rest const&... /*rest*/) {
+    if (constant.source.starts_with(assumed_source)) keys_.push_back(prefix_ + key);
+  }
+  template <typename Body>
+  void section(char const* key, Body const& body) {
+    AssumptionFinder below{prefix_ + key + ".", keys_};
+    body(below);
+  }
+  /// What is measured is not assumed.
+  template <typename Value, typename Body>
+  void optional_section(char const* /*key*/, Value const& /*value*/, Body const& /*body*/) {}
+
+ private:
+  std::string prefix_;
+  std::vector<std::string>& keys_;
+};
+
 }  // namespace
 
 std::vector<ConstantRow> list_constants(System const& system) {
   std::vector<ConstantRow> rows;
   collect(rows, "", to_json(system));
   return rows;
+}
+
+std::vector<std::string> assumed_constants(System const& system) {
+  std::vector<std::string> keys;
+  AssumptionFinder finder{"", keys};
+  visit_system(finder, system);
+  return keys;
 }
 
 }  // namespace stagecraft

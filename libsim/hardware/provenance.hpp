@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libsim/hardware/system.hpp"
@@ -19,5 +20,12 @@ struct ConstantRow {
 /// Every constant of a system with where it comes from, in the order of a system file. A constant
 /// of several values (peaks by precision; latency and bandwidth) has a row for each.
 std::vector<ConstantRow> list_constants(System const& system);
+
+/// How the source of a constant begins that a calibration took from another system.
+inline constexpr std::string_view assumed_source = "assumed to be as in ";
+
+/// Keys of the constants of a calibrated system that were not measured but assumed, such as
+/// "node.all_reduce".
+std::vector<std::string> assumed_constants(System const& system);
 
 }  // namespace stagecraft

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "libsim/config/section_reader.hpp"
+#include "libsim/hardware/provenance.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/plan/training_config_reader.hpp"
 #include "libsim/run/run_time_limit.hpp"
@@ -83,6 +84,14 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
   check_run_time(config, node);
   diagnostics.throw_if_any();
   config.warnings = diagnostics.warnings();
+  std::string assumed;
+  for (std::string const& key : assumed_constants(config.system)) {
+    assumed += (assumed.empty() ? "" : ", ") + key;
+  }
+  if (!assumed.empty()) {
+    config.warnings.push_back("system " + config.system.name + " was measured but for " + assumed +
+                              ", which are assumed (`stagecraft system` names the sources)");
+  }
   return config;
 }
 

@@ -59,5 +59,14 @@ TEST_CASE("the sources of systems that nobody measured say so", "[hardware]") {
   }
 }
 
+TEST_CASE("what a calibration assumed is found by its source", "[hardware]") {
+  System system;
+  system.node.p2p.source = "stagecraft-exec calibrate";
+  system.node.all_reduce.source = std::string{assumed_source} + "h200: a data sheet";
+  system.calibration.network_slowdown.source = std::string{assumed_source} + "h200: a guess";
+  REQUIRE(assumed_constants(system) ==
+          std::vector<std::string>{"node.all_reduce", "calibration.network_slowdown"});
+}
+
 }  // namespace
 }  // namespace stagecraft
