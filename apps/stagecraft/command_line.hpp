@@ -26,8 +26,9 @@ struct OptionTable {
 };
 
 /// As the last word of a command it asks for its OptionTable, which is thrown instead of doing
-/// anything: by parse_options(), or by commands that have subcommands.
-inline constexpr std::string_view option_table_request = "--option-table?";
+/// anything: by parse_options(), or by commands that have subcommands. No word of a real command
+/// line holds a zero.
+inline constexpr std::string_view option_table_request{"\0option table", 13};
 
 /// The words of an enumeration as the name of a value: `gpipe|1f1b|interleaved`.
 template <typename Enum>

@@ -180,7 +180,7 @@ std::string zsh_completion(Program const& program) {
   }
   text +=
       "    '--help:print the commands'\n    '--version:print the version'\n  )\n"
-      "  _describe -o command commands\n  return\nfi\n"
+      "  _describe command commands\n  return\nfi\n"
       "shift words\n(( CURRENT-- ))\n"
       "case $command in\n  " +
       with_subcommands(tables) +

@@ -21,3 +21,8 @@ cd /
 "$work/prefix/bin/stagecraft" --version
 "$work/prefix/bin/consumer" | tee "$work/output"
 head -n 1 "$work/output" | grep -Fx "$work/prefix/share/stagecraft/configs/paper"
+
+for program in stagecraft stagecraft-exec; do
+  bash -c "source '$work/prefix/share/bash-completion/completions/$program' && complete -p $program"
+  grep -q "^#compdef $program\$" "$work/prefix/share/zsh/site-functions/_$program"
+done
