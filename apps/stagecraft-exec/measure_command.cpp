@@ -53,6 +53,7 @@ std::vector<std::string> without_subject(std::vector<std::string> const& argumen
                   [](std::string const& word) { return word == "--help" || word == "-h"; });
   if (asks_for_help) return {"--help"};
   std::string const subject = arguments.empty() ? "" : arguments.front();
+  if (subject == option_table_request) throw OptionTable{{}, "", {"layer"}};
   one_of("what to measure", subject, {"layer"});
   return {arguments.begin() + 1, arguments.end()};
 }
