@@ -16,6 +16,14 @@ namespace {
 constexpr int most_threads = 1024;
 constexpr int most_devices = 1024;
 
+/// The first of these options that the command line has; empty where it has none.
+std::string given_among(po::variables_map const& values, std::vector<char const*> const& options) {
+  for (char const* const option : options) {
+    if (!values[option].defaulted()) return option;
+  }
+  return {};
+}
+
 std::string name_of(CudaDevice const& device, CudaInventory const& inventory) {
   return device.name + ", " + inventory.versions;
 }
@@ -26,8 +34,8 @@ ExecutionParts DeviceChoice::parts() const {
   ExecutionParts parts;
   parts.device = kind;
   if (kind == DeviceKind::cuda) {
-    parts.make_backend = [device = ordinal](RankShare const& share) {
-      return make_cuda_backend(share, device);
+    parts.make_backend = [device = ordinal, fastest = fastest_products](RankShare const& share) {
+      return make_cuda_backend(share, device, fastest);
     };
   } else {
     parts.make_backend = [options = cpu](RankShare const& share) {
@@ -45,6 +53,10 @@ void add_device_options(po::options_description& options) {
   add("backend", text("auto|cpu|cuda")->default_value("auto"),
       "cpu, cuda, or auto: cuda where there is a GPU");
   add("device", text("N")->default_value("0"), "which GPU; all rank threads share it");
+  add("algorithms", text("first|fastest")->default_value("first"),
+      "cuda: for products, cuBLASLt's first choice, or the fastest of its first hundred, timed "
+      "once "
+      "for each shape");
   add("blas-threads", text("N")->default_value("1"), "cpu: threads of each rank's kernels");
   add("gemm", text("openblas|plain")->default_value("openblas"),
       "cpu: openblas, or plain: slow, but sums in one order whatever the shape");
@@ -61,31 +73,47 @@ DeviceChoice choose_device(po::variables_map const& values,
   choice.cpu.gemm = one_of("--gemm", value("gemm"), {"openblas", "plain"}) == "plain"
                         ? GemmKind::plain
                         : GemmKind::openblas;
+  choice.fastest_products =
+      one_of("--algorithms", value("algorithms"), {"first", "fastest"}) == "fastest";
   choice.name = cpu_description();
+  std::string const cpu_option = given_among(values, {"blas-threads", "gemm"});
   if (backend == "cuda" && !cpu_only.empty()) {
     throw CommandLineError{"--backend: found 'cuda'; accepted " + cpu_only + ": auto, cpu"};
   }
-  if (backend == "cpu" || !cpu_only.empty()) return choice;
+  if (backend == "cuda" && !cpu_option.empty()) {
+    throw CommandLineError{"--" + cpu_option + ": found with --backend cuda; accepted: on the CPU"};
+  }
+  if (backend == "cpu" || !cpu_only.empty() || !cpu_option.empty()) return choice;
 
   CudaInventory const inventory = find_cuda_devices();
-  if (!inventory.obstacle.empty()) {
-    if (backend == "cuda") throw DeviceError{"--backend cuda: " + inventory.obstacle};
-    return choice;
-  }
+  std::string obstacle = inventory.obstacle;
   auto const count = static_cast<int>(inventory.devices.size());
   bool const is_of_process = local_rank && values["device"].defaulted();
   if (is_of_process && count > 1) choice.ordinal = *local_rank;
-  if (choice.ordinal >= count) {
+  if (obstacle.empty() && choice.ordinal >= count) {
     std::string const found = is_of_process
                                   ? "nothing, and local rank " + std::to_string(*local_rank)
                                   : "'" + value("device") + "'";
     throw CommandLineError{"--device: found " + found + "; accepted: 0 to " +
                            std::to_string(count - 1)};
   }
+  auto const ordinal = static_cast<std::size_t>(choice.ordinal);
+  if (obstacle.empty()) obstacle = inventory.devices[ordinal].obstacle;
+  if (!obstacle.empty()) {
+    if (backend == "cuda") throw DeviceError{"--backend cuda: " + obstacle};
+    return choice;
+  }
   choice.kind = DeviceKind::cuda;
-  choice.name = name_of(inventory.devices[static_cast<std::size_t>(choice.ordinal)], inventory);
+  choice.name = name_of(inventory.devices[ordinal], inventory);
   if (backend == "auto") std::cerr << "on " << choice.name << " (--backend cpu for the CPU)\n";
   return choice;
+}
+
+std::string cpu_only_because_of(ModelConfig const& model) {
+  if (model.attention == Attention::flash) {
+    return "with attention: flash, which has no CUDA kernel yet";
+  }
+  return {};
 }
 
 }  // namespace stagecraft

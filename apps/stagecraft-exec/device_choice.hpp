@@ -12,9 +12,10 @@ namespace stagecraft {
 /// What a command runs on.
 struct DeviceChoice {
   DeviceKind kind = DeviceKind::cpu;
-  int ordinal = 0;         ///< of a GPU
-  std::string name;        ///< as traces give the device
-  CpuKernelOptions cpu{};  ///< on the CPU
+  int ordinal = 0;                ///< of a GPU
+  std::string name;               ///< as traces give the device
+  CpuKernelOptions cpu{};         ///< on the CPU
+  bool fastest_products = false;  ///< on a GPU
 
   /// "cpu" or "cuda".
   std::string backend() const { return kind == DeviceKind::cuda ? "cuda" : "cpu"; }
@@ -22,10 +23,11 @@ struct DeviceChoice {
   ExecutionParts parts() const;
 };
 
-/// --backend, --device, --blas-threads and --gemm.
+/// --backend, --device, --algorithms, --blas-threads and --gemm.
 void add_device_options(boost::program_options::options_description& options);
 
-/// What they ask for. `auto` takes a GPU where there is one, and says so on standard error.
+/// What they ask for. `auto` takes a GPU where there is one that the kernels run on and nothing is
+/// asked for that only the CPU has, and says so on standard error.
 /// `cpu_only`: why a GPU may not be taken, as "with --ranks mpi"; empty where it may. `local_rank`:
 /// where each process has a GPU of its own, which of its machine's it takes without --device; the
 /// only one where it sees no other.
@@ -34,5 +36,8 @@ void add_device_options(boost::program_options::options_description& options);
 DeviceChoice choose_device(boost::program_options::variables_map const& values,
                            std::string const& cpu_only = {},
                            std::optional<int> local_rank = std::nullopt);
+
+/// Why a GPU cannot run a model, as `cpu_only` of choose_device() has it; empty where it can.
+std::string cpu_only_because_of(ModelConfig const& model);
 
 }  // namespace stagecraft

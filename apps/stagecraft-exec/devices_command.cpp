@@ -37,7 +37,7 @@ std::vector<Device> devices() {
   std::vector<Device> all{cpu};
   CudaInventory const gpus = find_cuda_devices();
   for (CudaDevice const& gpu : gpus.devices) {
-    all.push_back({"cuda", description_of(gpu) + ", " + gpus.versions, ""});
+    all.push_back({"cuda", description_of(gpu) + ", " + gpus.versions, gpu.obstacle});
   }
   if (gpus.devices.empty()) all.push_back({"cuda", "", gpus.obstacle});
   return all;

@@ -118,7 +118,8 @@ int measure_command(std::vector<std::string> const& arguments) {
   if (run.is_over) return 0;
   auto const value = [&](char const* option) { return run.values[option].as<std::string>(); };
   int const repetitions = whole_number("--repeats", value("repeats"), 1, most_repetitions);
-  DeviceChoice const device = choose_device(run.values);
+  DeviceChoice const device =
+      choose_device(run.values, cpu_only_because_of(run.config.training.model));
   std::vector<std::unique_ptr<Case>> cases;
   for (PaperCase const& paper_case : paper_cases()) {
     cases.push_back(std::make_unique<Case>(run, paper_case, device));

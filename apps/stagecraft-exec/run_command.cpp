@@ -116,14 +116,16 @@ void refuse_with_solo(po::variables_map const& values) {
 /// The GPU of a process: --device, or its local rank.
 DeviceChoice device_of_run(po::variables_map const& values,
                            std::string const& ranks,
+                           ModelConfig const& model,
                            RankProcesses const* processes) {
   if (ranks == "mpi") return choose_device(values, "with --ranks mpi");
-  if (ranks != "nccl" || processes == nullptr) return choose_device(values);
+  std::string const cpu_only = cpu_only_because_of(model);
+  if (ranks != "nccl" || processes == nullptr) return choose_device(values, cpu_only);
   if (values["device"].defaulted() && !processes->local_rank) {
     throw CommandLineError{
         "--ranks nccl: found no local rank of this process; accepted: --local-rank or --device"};
   }
-  DeviceChoice choice = choose_device(values, {}, processes->local_rank);
+  DeviceChoice choice = choose_device(values, cpu_only, processes->local_rank);
   if (choice.kind == DeviceKind::cuda) return choice;
   throw CommandLineError{"--backend: found 'cpu'; accepted with --ranks nccl: auto, cuda"};
 }
@@ -149,7 +151,7 @@ Request read_request(po::variables_map const& values,
   require_no_process_options(values, request.ranks);
   bool const are_processes = request.ranks == "mpi" || request.ranks == "nccl";
   if (are_processes) require_processes(request.ranks, processes, config);
-  request.device = device_of_run(values, request.ranks, processes);
+  request.device = device_of_run(values, request.ranks, config.model, processes);
   request.clock = word_of("clock", {"wall", "virtual"});
   if (request.ranks == "solo") {
     refuse_with_solo(values);

@@ -73,6 +73,7 @@ SystemMaker::SystemMaker(DeviceChoice const& device, System const& like)
   CudaDevice const facts = find_cuda_devices().devices.at(static_cast<std::size_t>(device.ordinal));
   set(system_.accelerator.multiprocessors, facts.multiprocessors, "cudaGetDeviceProperties");
   set(system_.accelerator.memory, facts.memory, "cudaGetDeviceProperties");
+  assume(system_.accelerator.peak, like.name);
   Node& node = system_.node;
   assume(node.accelerators, like.name);
   for (Sourced<CollectiveCost>* const cost :
@@ -120,15 +121,16 @@ void SystemMaker::measure(Precision precision) {
   for (auto const& [form, grid] : forms) {
     for (FlopsPerSecond const rate : grid.rates) best = std::max(best, rate.value);
   }
-  system_.accelerator.peak.value[precision] = {best};
-  system_.accelerator.peak.source = "fastest product of the grid below; " + source_;
   system_.measured->gemm.value[precision] = std::move(forms);
   std::cerr << word_of(precision) << ": other kernels\n";
   system_.measured->kernels.value[precision] = measure_kernels(device_.parts(), precision);
   Bytes& workspace = system_.calibration.workspace.value;
   workspace = std::max(workspace, backend->workspace());
   system_.calibration.workspace.source = "declared by the kernels";
+  // Of a GPU the data sheet's peak stays, which MFU is a fraction of; a CPU has none.
   if (device_.kind == DeviceKind::cuda) return;
+  system_.accelerator.peak.value[precision] = {best};
+  system_.accelerator.peak.source = "fastest product of the grid below; " + source_;
   double const add = system_.measured->kernels.value[precision].at(OpKind::add).bandwidth.value;
   system_.accelerator.bandwidth.value.value =
       std::max(system_.accelerator.bandwidth.value.value, add);

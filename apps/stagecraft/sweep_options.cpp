@@ -65,6 +65,9 @@ SweepOptions read_sweep_options(po::variables_map const& values,
   options.resumes = values.count("resume") > 0;
   options.is_dry_run = values.count("dry-run") > 0;
   options.json = values.count("json") > 0;
+  if (options.is_dry_run && options.json) {
+    throw CommandLineError{"--json: found with --dry-run; accepted: without it"};
+  }
   if (options.merges) refuse_with_merge(values);
   bool const has_inputs = options.merges ? !positional.empty() : positional.size() == 1;
   if (!has_inputs) {

@@ -28,15 +28,23 @@ wheels=$("$python" -c 'import glob, site; print(":".join(p for s in site.getsite
 export LD_LIBRARY_PATH="$bundle/lib:/usr/local/cuda/lib64${wheels:+:$wheels}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export PATH="$bundle/bin:/usr/local/cuda/bin:$PATH"
 
+# All steps together; what is left of it is the most that a step gets.
+deadline=$((SECONDS + 530))
 failed=()
 # step SECONDS NAME COMMAND...: its standard output goes to $out/NAME, the rest to $out/NAME.log.
 step() {
-  local limit=$1 name=$2 begin=$SECONDS
+  local limit=$1 name=$2 begin=$SECONDS left=$((deadline - SECONDS))
   shift 2
-  if timeout -k 5 "$limit" bash -c '"$@"' step "$@" >"$out/$name" 2>"$out/$name.log"; then
+  rm -f "$out/$name"
+  if [ "$left" -lt 5 ]; then
+    printf '   -    %s  left out: no time\n' "$name"
+    failed+=("$name")
+  elif timeout -k 5 $((limit < left ? limit : left)) bash -c '"$@"' step "$@" >"$out/$name.partial" 2>"$out/$name.log"; then
+    mv "$out/$name.partial" "$out/$name"
     printf '%4d s  %s\n' $((SECONDS - begin)) "$name"
   else
     printf '%4d s  %s  FAILED (%d): %s\n' $((SECONDS - begin)) "$name" $? "$(tail -n 1 "$out/$name.log")"
+    mv "$out/$name.partial" "$out/$name.failed"
     failed+=("$name")
   fi
 }
@@ -56,17 +64,17 @@ first_part() {
   done
   # In turns with its peer, so that both see the same clocks.
   local layer=(stagecraft-exec measure layer "$bundle/configs/paper/22b-present.yaml" --backend cuda --repeats 20 --json
-    --set model.precision=bf16 --set "system=$bundle/configs/systems/h200.yaml")
+    --algorithms fastest --set "system=$bundle/configs/systems/h200.yaml")
   step 40 layer-22b-before.json "${layer[@]}"
   if [ -n "${PEER:-}" ]; then
-    step 120 peer.txt "$python" "$PEER" --preset 22B-t8 --modes graph-fused --attention unfused --no-gemm --no-check --budget 100 --out "$out/peer.json"
+    step 120 peer.txt "$python" "$PEER" --preset 22B-t8 --dtype float16 --modes graph-fused --attention unfused --no-gemm --no-check --budget 100 --out "$out/peer.json"
     step 40 layer-22b-after.json "${layer[@]}"
   fi
-  step 120 calibrate.log stagecraft-exec calibrate --backend cuda --precision bf16 --like "$bundle/configs/systems/h200.yaml" -o "$out/calibrated.yaml"
+  step 150 calibrate.txt stagecraft-exec calibrate --backend cuda --precision fp16 --algorithms fastest --like "$bundle/configs/systems/h200.yaml" -o "$out/calibrated.yaml"
   if [ -f "$out/calibrated.yaml" ]; then
     for model in 22b 175b 530b 1t; do
       step 40 "predicted-$model.json" stagecraft-exec measure layer "$bundle/configs/paper/$model-present.yaml" --backend cuda --repeats 10 --json \
-        --set model.precision=bf16 --set "system=$out/calibrated.yaml"
+        --algorithms fastest --set "system=$out/calibrated.yaml"
     done
   fi
   if command -v compute-sanitizer >/dev/null; then
@@ -83,11 +91,11 @@ shards() {
     for case in full present; do
       config="$bundle/configs/paper/$model-$case.yaml"
       read -r stages sequences < <(stagecraft simulate "$config" --json | "$python" experiments/gpu/shard_plan.py)
+      step 20 "shard-$model-$case.predicted.json" stagecraft simulate "$config" --set "batch.global=$sequences" --json
       for stage in 0 $((stages / 2)) $((stages - 1)); do
         rank=$((stage * 8))
         step 60 "shard-$model-$case-$stage.json" stagecraft-exec run "$config" --ranks solo --rank "$rank" --backend cuda \
           --set "batch.global=$sequences" --trace "$out/shard-$model-$case-$stage.h5" --detail chunk --json
-        stagecraft simulate "$config" --set "batch.global=$sequences" --json >"$out/shard-$model-$case.predicted.json"
         [ "$stages" -gt 1 ] || break
       done
     done
@@ -95,12 +103,11 @@ shards() {
 }
 
 export -f facts
+trap 'echo; "$python" experiments/gpu/summary.py "$out"' EXIT
 case "$*" in
   '') first_part ;;
   shards) shards ;;
   *) echo "run.sh: found '$*'; accepted: nothing, or shards" >&2 && exit 2 ;;
 esac
 
-echo
-"$python" experiments/gpu/summary.py "$out"
 [ ${#failed[@]} -eq 0 ]

@@ -92,6 +92,9 @@ def say_shards(out):
         if path.name.endswith(".predicted.json") or not run:
             continue
         predicted = load(out / (re.sub(r"-\d+$", "", path.stem) + ".predicted.json"))
+        if not predicted:
+            print(f"{path.stem}: no prediction to hold it against")
+            continue
         for rank in run["ranks"]:
             wanted = predicted["stages"][rank["stage"]]["at_peak"]
             different = [key for key in wanted if key != "workspace" and wanted[key] != rank["at_peak"][key]]

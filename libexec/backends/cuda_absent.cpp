@@ -13,7 +13,9 @@ constexpr char const* obstacle =
 
 CudaInventory find_cuda_devices() { return {.devices = {}, .obstacle = obstacle, .versions = {}}; }
 
-std::unique_ptr<Backend> make_cuda_backend(RankShare const& /*share*/, int /*device*/) {
+std::unique_ptr<Backend> make_cuda_backend(RankShare const& /*share*/,
+                                           int /*device*/,
+                                           bool /*fastest_products*/) {
   throw DeviceError{obstacle};
 }
 

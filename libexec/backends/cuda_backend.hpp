@@ -18,12 +18,13 @@ struct CudaDevice {
   int minor = 0;
   int multiprocessors = 0;
   Bytes memory;
+  std::string obstacle;  ///< why the kernels do not run on it, in one line; else empty
 };
 
 /// What CUDA finds on this machine.
 struct CudaInventory {
-  std::vector<CudaDevice> devices;
-  std::string obstacle;  ///< why there are none, in one line; else empty
+  std::vector<CudaDevice> devices;  ///< by ordinal
+  std::string obstacle;             ///< why there are none, in one line; else empty
   std::string versions;  ///< driver, runtime and cuBLASLt; empty where there are no devices
 };
 
@@ -31,7 +32,11 @@ struct CudaInventory {
 CudaInventory find_cuda_devices();
 
 /// The CUDA kernels on a device of this machine. Kernels run behind the host; timeline() is theirs.
+/// `fastest_products`: each shape of product is timed with many of cuBLASLt's algorithms first;
+/// else its own first choice is taken.
 /// \throws DeviceError  naming the obstacle, or the call that failed.
-std::unique_ptr<Backend> make_cuda_backend(RankShare const& share, int device);
+std::unique_ptr<Backend> make_cuda_backend(RankShare const& share,
+                                           int device,
+                                           bool fastest_products = false);
 
 }  // namespace stagecraft

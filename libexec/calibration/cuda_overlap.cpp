@@ -33,7 +33,7 @@ class Workload {
     call_.writes.push_back(operands_[2]);
     from_ = backend.allocate(copied_bytes);
     to_ = backend.allocate(copied_bytes);
-    backend.copy(to_, from_, copied_bytes);
+    RandomNumbers{type, 1}.write(backend, from_, copied_bytes);
   }
   ~Workload() {
     for (Operand const& operand : operands_) backend_.deallocate(operand.data, bytes_);

@@ -16,54 +16,64 @@ constexpr int queues = 3;
 constexpr double queue_seconds = 0.002;
 
 /// Random numbers on the device, of which each product takes others: in a model the operands are
-/// not in the cache either, because other kernels ran since they were written.
+/// not in the cache either, because other kernels ran since they were written. Results are not
+/// among them: products of products would soon be infinite.
 class OperandPool {
  public:
-  OperandPool(Backend& backend, Precision precision, std::size_t size)
-      : backend_{backend},
-        size_{size},
-        type_{activation_type(precision)},
-        accumulated_{gradient_type(precision)} {
-    data_ = static_cast<std::byte*>(backend.allocate(size));
-    RandomNumbers{type_, 1}.write(backend, data_, size);
-  }
-  ~OperandPool() { backend_.deallocate(data_, size_); }
-  OperandPool(OperandPool const&) = delete;
-  OperandPool(OperandPool&&) = delete;
-  OperandPool& operator=(OperandPool const&) = delete;
-  OperandPool& operator=(OperandPool&&) = delete;
+  OperandPool(Backend& backend, Precision precision, std::size_t bytes)
+      : operands_{backend, activation_type(precision), bytes},
+        results_{backend, activation_type(precision), bytes},
+        sums_{backend, gradient_type(precision), bytes} {}
 
   KernelCall next(GemmShape const& gemm) {
     KernelCall call;
     call.kind = OpKind::gemm;
     call.gemm = gemm;
-    call.reads.push_back(gemm.transpose_a ? take(type_, gemm.batch, gemm.k, gemm.m)
-                                          : take(type_, gemm.batch, gemm.m, gemm.k));
-    call.reads.push_back(gemm.transpose_b ? take(type_, gemm.batch, gemm.n, gemm.k)
-                                          : take(type_, gemm.batch, gemm.k, gemm.n));
-    call.writes.push_back(take(gemm.accumulate ? accumulated_ : type_, gemm.batch, gemm.m, gemm.n));
+    call.reads.push_back(gemm.transpose_a ? operands_.take(gemm.batch, gemm.k, gemm.m)
+                                          : operands_.take(gemm.batch, gemm.m, gemm.k));
+    call.reads.push_back(gemm.transpose_b ? operands_.take(gemm.batch, gemm.n, gemm.k)
+                                          : operands_.take(gemm.batch, gemm.k, gemm.n));
+    call.writes.push_back((gemm.accumulate ? sums_ : results_).take(gemm.batch, gemm.m, gemm.n));
     return call;
   }
 
  private:
-  static constexpr std::size_t alignment = 256;
+  /// Memory that is handed out in turns.
+  class Ring {
+   public:
+    Ring(Backend& backend, ElementType type, std::size_t bytes)
+        : backend_{backend}, type_{type}, bytes_{bytes} {
+      data_ = static_cast<std::byte*>(backend.allocate(bytes));
+      RandomNumbers{type, 1}.write(backend, data_, bytes);
+    }
+    ~Ring() { backend_.deallocate(data_, bytes_); }
+    Ring(Ring const&) = delete;
+    Ring(Ring&&) = delete;
+    Ring& operator=(Ring const&) = delete;
+    Ring& operator=(Ring&&) = delete;
 
-  Operand take(ElementType type, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
-    Shape const shape =
-        batch == 1 ? Shape{rows, columns} : Shape{std::int64_t{1}, batch, rows, columns};
-    auto const bytes = static_cast<std::size_t>(shape.elements() * element_size(type));
-    if (next_ + bytes > size_) next_ = 0;
-    Operand const operand{.data = data_ + next_, .type = type, .shape = shape, .strides = {}};
-    next_ += (bytes + alignment - 1) / alignment * alignment;
-    return operand;
-  }
+    Operand take(std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+      constexpr std::size_t alignment = 256;
+      Shape const shape =
+          batch == 1 ? Shape{rows, columns} : Shape{std::int64_t{1}, batch, rows, columns};
+      auto const bytes = static_cast<std::size_t>(shape.elements() * element_size(type_));
+      if (next_ + bytes > bytes_) next_ = 0;
+      Operand const operand{.data = data_ + next_, .type = type_, .shape = shape, .strides = {}};
+      next_ += (bytes + alignment - 1) / alignment * alignment;
+      return operand;
+    }
 
-  Backend& backend_;
-  std::size_t size_;
-  ElementType type_;
-  ElementType accumulated_;
-  std::byte* data_ = nullptr;
-  std::size_t next_ = 0;
+   private:
+    Backend& backend_;
+    ElementType type_;
+    std::size_t bytes_;
+    std::byte* data_ = nullptr;
+    std::size_t next_ = 0;
+  };
+
+  Ring operands_;
+  Ring results_;
+  Ring sums_;
 };
 
 double one_by_one(Backend& backend,

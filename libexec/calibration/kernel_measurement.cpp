@@ -167,6 +167,7 @@ std::map<OpKind, KernelCost> measure_kernels(ExecutionParts const& parts, Precis
     for (int again = 0; again < 3; ++again) {
       ExecutionOptions options;
       options.steps = 2;  // the first warms up
+      options.values_matter = false;
       options.is_virtual = true;
       options.traces = true;
       take(samples, plan, execute_on_threads(plan, priced, options).traces.front());

@@ -121,12 +121,14 @@ void StepRunner::start(Op const& op, std::vector<Collective> const& collectives)
 
 void StepRunner::finish_all() {
   for (Pending const& pending : pending_) {
-    TimeSpan all{context_.clock.now(), SimTime{0}};
+    if (pending.tickets.empty()) continue;
+    // Those of one op run one after the other.
+    TimeSpan all;
     for (Communicator::Ticket const ticket : pending.tickets) {
       TimeSpan const time = context_.communicator.finish(pending.group, ticket);
-      all = {std::min(all.start, time.start), std::max(all.end, time.end)};
+      if (ticket == pending.tickets.front()) all.start = time.start;
+      all.end = time.end;
     }
-    if (pending.tickets.empty()) continue;
     if (context_.recorder != nullptr) context_.recorder->set_time(pending.row, all);
     context_.clock.wait_until(all.end);
   }

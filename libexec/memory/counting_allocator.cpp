@@ -1,6 +1,7 @@
 #include "libexec/memory/counting_allocator.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "libsim/units/quantity.hpp"
 
@@ -44,7 +45,14 @@ Buffer CountingAllocator::allocate(BufferLabel const& label,
                            "; the largest that are live:\n" + live_buffers(8)};
   }
   Buffer buffer;
-  buffer.data_ = static_cast<std::byte*>(memory_.allocate(static_cast<std::size_t>(bytes)));
+  try {
+    buffer.data_ = static_cast<std::byte*>(memory_.allocate(static_cast<std::size_t>(bytes)));
+  } catch (std::bad_alloc const&) {
+    throw MemoryLimitError{to_string(label) + " (" + readable_text(Bytes{bytes}) +
+                           ") does not fit on the device beside " +
+                           readable_text(Bytes{now_.sum()}) +
+                           " that are live; the largest of them:\n" + live_buffers(8)};
+  }
   buffer.owner_ = this;
   buffer.bytes_ = static_cast<std::size_t>(bytes);
   buffer.category_ = category;

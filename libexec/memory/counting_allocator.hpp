@@ -99,8 +99,7 @@ class CountingAllocator {
   CountingAllocator& operator=(CountingAllocator const&) = delete;
   CountingAllocator& operator=(CountingAllocator&&) = delete;
 
-  /// \throws MemoryLimitError  when it does not fit.
-  /// \throws std::bad_alloc  when the device has no more.
+  /// \throws MemoryLimitError  when it exceeds the limit, or the device has no more.
   Buffer allocate(BufferLabel const& label,
                   Category category,
                   ElementType type,

@@ -92,10 +92,11 @@ SweepJournal::SweepJournal(std::filesystem::path path, JournalHeader const& head
                      "on with it, or another --output"};
   }
   if (descriptor_ < 0) fail(errno);
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(descriptor_);
+    throw OutputError{path_, "another process is at work on this sweep"};
+  }
   try {
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      throw OutputError{path_, "another process is at work on this sweep"};
-    }
     read_header(header_text(header));
     read_records();
   } catch (...) {

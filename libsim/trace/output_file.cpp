@@ -48,8 +48,10 @@ void OutputFile::finish() {
   put(waiting_);
   waiting_.clear();
   int const descriptor = std::exchange(descriptor_, -1);
+  // On the disk before it has its name: what it replaces, or was made from, may be deleted after.
+  bool const is_stored = ::fsync(descriptor) == 0 || errno == EINVAL;
   // Network file systems report a full disk only here.
-  if (::close(descriptor) != 0 || ::rename(partial_.c_str(), path_.c_str()) != 0) {
+  if (::close(descriptor) != 0 || !is_stored || ::rename(partial_.c_str(), path_.c_str()) != 0) {
     int const error = errno;
     ::unlink(partial_.c_str());
     throw OutputError{path_, reason_of(error)};

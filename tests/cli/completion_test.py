@@ -27,6 +27,10 @@ def run(*command, **options):
     return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
 
 
+# Commands whose next word says what of; they have no options without it.
+WITH_SUBJECT = ("import", "measure")
+
+
 def commands_of(program):
     """(words, help text) of each command, by what --help prints."""
     page = run(program, "--help")
@@ -35,7 +39,7 @@ def commands_of(program):
         text = run(program, name, "--help")
         yield [name], text
         for word in re.findall(rf"^(?:usage:|      ) {pathlib.Path(program).name} {name} ([a-z]+) ", text, re.MULTILINE):
-            below = run(program, name, word, "--help") if name == "import" else ""
+            below = run(program, name, word, "--help") if name in WITH_SUBJECT else ""
             if below:
                 yield [name, word], below
 
@@ -70,9 +74,9 @@ def check(program):
             else:
                 assert words[1] in complete(words[0], words[1][:2]), words
             shown = set(options_of(text))
-            assert shown == complete(*words, "-") or words == ["import"], (words, shown, complete(*words, "-"))
+            assert shown == complete(*words, "-") or words[-1] in WITH_SUBJECT, (words, shown, complete(*words, "-"))
             block = zsh_text.split(f"    '{' '.join(words)}')\n")[1].split(";;")[0]
-            assert all(f"'*{option}" in block for option in shown), words
+            assert words[-1] in WITH_SUBJECT or all(f"'*{option}" in block for option in shown), words
             total += len(shown)
         assert "--version" in complete("--v")
 

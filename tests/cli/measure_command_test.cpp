@@ -80,7 +80,7 @@ TEST_CASE("measure refuses what it cannot measure with exit code 2") {
        {"network run.yaml", "found 'network'; accepted: layer"},
        {"layer", "CONFIG: found 0 files"},
        {"layer run.yaml --repeats 0", "--repeats: found '0'"},
-       {"layer run.yaml --backend cuda", "--backend: found 'cuda'; accepted: auto, cpu"},
+       {"layer run.yaml --backend tpu", "--backend: found 'tpu'; accepted: auto, cpu, cuda"},
        {"layer run.yaml --set parallel.tensor=3", "parallel.tensor: found '3'"}}));
   CAPTURE(arguments);
   ProgramResult const result =

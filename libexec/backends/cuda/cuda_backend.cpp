@@ -2,8 +2,6 @@
 
 #include <nvtx3/nvToolsExt.h>
 
-#include <cstdint>
-#include <limits>
 #include <new>
 
 #include "libexec/backends/cuda/cuda_streams.hpp"
@@ -13,24 +11,6 @@ namespace stagecraft {
 namespace {
 
 constexpr int poison_byte = 0xff;
-/// What the kernels are compiled for (libexec/cuda.cmake).
-constexpr int least_major = 8;
-
-/// Memory that is given back in the order of the compute stream and kept for the next buffers.
-CudaPool make_pool(int device) {
-  cudaMemPoolProps properties{};
-  properties.allocType = cudaMemAllocationTypePinned;
-  properties.location.type = cudaMemLocationTypeDevice;
-  properties.location.id = device;
-  cudaMemPool_t pool = nullptr;
-  check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
-  CudaPool owner{pool};
-  std::uint64_t keep_all = std::numeric_limits<std::uint64_t>::max();
-  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all),
-        "cudaMemPoolSetAttribute");
-  return owner;
-}
-
 /// Shows an op in the timeline of a profiler; costs nothing without one.
 class ProfilerRange {
  public:
@@ -44,8 +24,10 @@ class ProfilerRange {
 
 class CudaBackend : public Backend {
  public:
-  CudaBackend(RankShare const& share, int device)
-      : streams_{device}, pool_{make_pool(device)}, kernels_{share, streams_.compute()} {}
+  CudaBackend(RankShare const& share, int device, GemmSelection selection)
+      : streams_{device},
+        pool_{make_keeping_pool(device)},
+        kernels_{share, streams_.compute(), selection} {}
   /// Other ranks of the process may still read this one's tensors where a job has failed.
   ~CudaBackend() override { cudaDeviceSynchronize(); }
   CudaBackend(CudaBackend const&) = delete;
@@ -128,7 +110,9 @@ class CudaBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend(RankShare const& share, int device) {
+std::unique_ptr<Backend> make_cuda_backend(RankShare const& share,
+                                           int device,
+                                           bool fastest_products) {
   CudaInventory const inventory = find_cuda_devices();
   if (!inventory.obstacle.empty()) throw DeviceError{"no CUDA device: " + inventory.obstacle};
   auto const count = static_cast<int>(inventory.devices.size());
@@ -136,12 +120,10 @@ std::unique_ptr<Backend> make_cuda_backend(RankShare const& share, int device) {
     throw DeviceError{"no CUDA device " + std::to_string(device) + ": there are " +
                       std::to_string(count)};
   }
-  CudaDevice const& facts = inventory.devices[static_cast<std::size_t>(device)];
-  if (facts.major < least_major) {
-    throw DeviceError{facts.name + " has compute capability " + std::to_string(facts.major) + "." +
-                      std::to_string(facts.minor) + "; the kernels need 8.0 or newer"};
-  }
-  return std::make_unique<CudaBackend>(share, device);
+  std::string const& obstacle = inventory.devices[static_cast<std::size_t>(device)].obstacle;
+  if (!obstacle.empty()) throw DeviceError{obstacle};
+  return std::make_unique<CudaBackend>(
+      share, device, fastest_products ? GemmSelection::measured : GemmSelection::heuristic);
 }
 
 }  // namespace stagecraft

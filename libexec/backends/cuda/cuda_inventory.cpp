@@ -6,6 +6,9 @@
 namespace stagecraft {
 namespace {
 
+/// What the kernels are compiled for (libexec/cuda.cmake).
+constexpr int least_major = 8;
+
 /// 13000 is "13.0".
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -26,6 +29,26 @@ std::string versions_text() {
          ", cuBLASLt " + cublas_version_text(cublasLtGetVersion());
 }
 
+CudaDevice device_number(int ordinal) {
+  CudaDevice device{.ordinal = ordinal};
+  cudaDeviceProp facts{};
+  cudaError_t const status = cudaGetDeviceProperties(&facts, ordinal);
+  if (status != cudaSuccess) {
+    device.obstacle = cudaGetErrorString(status);
+    return device;
+  }
+  device.name = facts.name;
+  device.major = facts.major;
+  device.minor = facts.minor;
+  device.multiprocessors = facts.multiProcessorCount;
+  device.memory = Bytes{static_cast<std::int64_t>(facts.totalGlobalMem)};
+  if (device.major < least_major) {
+    device.obstacle = device.name + " has compute capability " + std::to_string(device.major) +
+                      "." + std::to_string(device.minor) + "; the kernels need 8.0 or newer";
+  }
+  return device;
+}
+
 }  // namespace
 
 CudaInventory find_cuda_devices() {
@@ -39,14 +62,7 @@ CudaInventory find_cuda_devices() {
   }
   inventory.versions = versions_text();
   for (int i = 0; i < count; ++i) {
-    cudaDeviceProp facts{};
-    if (cudaGetDeviceProperties(&facts, i) != cudaSuccess) continue;
-    inventory.devices.push_back({.ordinal = i,
-                                 .name = facts.name,
-                                 .major = facts.major,
-                                 .minor = facts.minor,
-                                 .multiprocessors = facts.multiProcessorCount,
-                                 .memory = Bytes{static_cast<std::int64_t>(facts.totalGlobalMem)}});
+    inventory.devices.push_back(device_number(i));
   }
   return inventory;
 }

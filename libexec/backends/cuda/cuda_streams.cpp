@@ -55,6 +55,8 @@ void CudaStreams::synchronize() {
   for (CudaStream const& stream : streams_) {
     check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
   }
+  // What is issued next starts later than where the stream has been since.
+  compute_moved_ = true;
 }
 
 void CudaStreams::restart(bool keeps_marks) {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "libexec/backends/cuda/cuda_handles.hpp"
 #include "libexec/backends/device_timeline.hpp"
+#include "libexec/kernels/cuda/cuda_handles.hpp"
 #include "libsim/model/op.hpp"
 
 namespace stagecraft {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "libexec/backends/cuda/cuda_handles.hpp"
 #include "libexec/comm/cuda/nccl_comm.hpp"
+#include "libexec/kernels/cuda/cuda_handles.hpp"
 
 namespace stagecraft {
 

@@ -11,12 +11,12 @@
 #include <tuple>
 #include <utility>
 
-#include "libexec/backends/cuda/cuda_handles.hpp"
 #include "libexec/comm/cuda/nccl_collective.hpp"
 #include "libexec/comm/cuda/nccl_watch.hpp"
 #include "libexec/comm/host_reduction.hpp"
 #include "libexec/comm/plan_groups.hpp"
 #include "libexec/comm/stage_edges.hpp"
+#include "libexec/kernels/cuda/cuda_handles.hpp"
 
 namespace stagecraft {
 namespace {
@@ -71,21 +71,6 @@ ncclUniqueId shared_id(JobSession& session) {
   words = broadcast(session, words);
   std::memcpy(&id, words.data(), sizeof id);
   return id;
-}
-
-/// Keeps what it is given until it is freed, however much of it is unused meanwhile.
-CudaPool make_keeping_pool(int device) {
-  cudaMemPoolProps properties{};
-  properties.allocType = cudaMemAllocationTypePinned;
-  properties.location.type = cudaMemLocationTypeDevice;
-  properties.location.id = device;
-  cudaMemPool_t made = nullptr;
-  check(cudaMemPoolCreate(&made, &properties), "cudaMemPoolCreate");
-  CudaPool pool{made};
-  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  check(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &most),
-        "cudaMemPoolSetAttribute");
-  return pool;
 }
 
 class NcclRank final : public ProcessWorld, public Communicator {

@@ -4,20 +4,10 @@
 #include <array>
 
 #include "libexec/kernels/cuda/cuda_check.hpp"
+#include "libexec/kernels/cuda/cuda_handles.hpp"
 
 namespace stagecraft {
 namespace {
-
-struct DestroyEvent {
-  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
-};
-using OwnedEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
-
-OwnedEvent make_event() {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreate(&event), "cudaEventCreate");
-  return OwnedEvent{event};
-}
 
 struct FreeDevice {
   void operator()(void* memory) const { cudaFree(memory); }
@@ -35,8 +25,8 @@ std::size_t extent_of_c(StridedProduct const& product) {
 
 struct AlgorithmTimer::State {
   cudaStream_t stream = nullptr;
-  OwnedEvent begin = make_event();
-  OwnedEvent end = make_event();
+  CudaEvent begin = make_event();
+  CudaEvent end = make_event();
   std::unique_ptr<void, FreeDevice> c;
 };
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "libexec/backends/cuda/cuda_handles.hpp"
+#include "libexec/kernels/cuda/cuda_handles.hpp"
 #include "libexec/comm/cuda/nccl_collective.hpp"
 #include "libexec/comm/cuda/nccl_watch.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"

@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <type_traits>
 
@@ -38,6 +40,22 @@ inline CudaEvent make_event() {
   cudaEvent_t event = nullptr;
   check(cudaEventCreate(&event), "cudaEventCreate");
   return CudaEvent{event};
+}
+
+/// Memory of a device that is given back in the order of a stream, and kept for what is allocated
+/// next. \throws DeviceError
+inline CudaPool make_keeping_pool(int device) {
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device;
+  cudaMemPool_t pool = nullptr;
+  check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
+  CudaPool owner{pool};
+  std::uint64_t keep_all = std::numeric_limits<std::uint64_t>::max();
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all),
+        "cudaMemPoolSetAttribute");
+  return owner;
 }
 
 }  // namespace stagecraft
