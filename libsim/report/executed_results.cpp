@@ -54,7 +54,14 @@ ExecutedResults::ExecutedResults(fs::path const& folder) {
 void ExecutedResults::add_trace(fs::path const& path) {
   TraceReader const trace{path};
   if (trace.meta().clock == TraceClock::simulated) return;
-  runs_.insert_or_assign(trace.meta().plan, summarize_run(trace));
+  ExecutedRun run = summarize_run(trace);
+  auto const [place, is_first] = runs_.try_emplace(trace.meta().plan, run);
+  ExecutedRun& known = place->second;
+  if (!is_first && (run.is_whole() || !known.is_whole())) {
+    // Ranks alone add their stages to what is known of others.
+    if (!run.is_whole()) run.peak_bytes.merge(known.peak_bytes);
+    known = std::move(run);
+  }
   files_.push_back(path.string());
 }
 

@@ -36,8 +36,9 @@ struct ExecutedLayer {
 /// printed (*.json). Names of files do not matter: each is found by the plan that it is of.
 class ExecutedResults {
  public:
-  /// Reads the folder. Of several results of one plan the newest file counts; traces of simulations
-  /// and other JSON documents are passed over.
+  /// Reads the folder. Of several results of one plan the newest file counts, but a rank alone does
+  /// not replace a whole run, and adds its stage to those of others that were alone. Traces of
+  /// simulations and other JSON documents are passed over.
   /// \throws InputError  for a folder that cannot be read, or a file in it that is damaged.
   explicit ExecutedResults(std::filesystem::path const& folder);
 

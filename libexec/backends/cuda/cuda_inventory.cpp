@@ -30,7 +30,8 @@ std::string versions_text() {
 }
 
 CudaDevice device_number(int ordinal) {
-  CudaDevice device{.ordinal = ordinal};
+  CudaDevice device;
+  device.ordinal = ordinal;
   cudaDeviceProp facts{};
   cudaError_t const status = cudaGetDeviceProperties(&facts, ordinal);
   if (status != cudaSuccess) {
