@@ -31,6 +31,9 @@ class Backend : public DeviceMemory {
                     FlatRange const& gradient) = 0;
   virtual void narrow(FlatRange const& from, FlatRange const& to) = 0;
 
+  /// Within the device, on the compute stream. The two may not overlap.
+  virtual void copy(void* target, void const* source, std::size_t bytes) = 0;
+
   // Between host and device; wait for the compute stream.
   virtual void write(void* device, void const* host, std::size_t bytes) = 0;
   virtual void read(void* host, void const* device, std::size_t bytes) = 0;

@@ -50,6 +50,9 @@ class CpuBackend : public Backend {
     narrow_parameters(kernels_.pool(), from, to);
   }
 
+  void copy(void* target, void const* source, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(target, source, bytes);
+  }
   void write(void* device, void const* host, std::size_t bytes) override {
     if (bytes > 0) std::memcpy(device, host, bytes);
   }

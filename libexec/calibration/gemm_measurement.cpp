@@ -4,8 +4,8 @@
 #include <array>
 #include <vector>
 
-#include "libexec/executor/number_codec.hpp"
-#include "libexec/kernels/philox.hpp"
+#include "libexec/backends/random_numbers.hpp"
+#include "libexec/calibration/sample_statistics.hpp"
 
 namespace stagecraft {
 namespace {
@@ -23,17 +23,8 @@ class OperandPool {
       : backend_{backend},
         type_{activation_type(precision)},
         accumulated_{gradient_type(precision)} {
-    constexpr std::size_t drawn = std::size_t{1} << 16;
-    std::vector<double> numbers(drawn);
-    for (std::size_t i = 0; i < drawn; ++i) {
-      PhiloxBlock const words = philox({{static_cast<std::uint32_t>(i), 0, 0, 0}}, 1, 2);
-      numbers[i] = words.word[0] * 0x1p-32 - 0.5;
-    }
-    std::vector<std::byte> const bytes = encode(numbers, type_);
     data_ = static_cast<std::byte*>(backend.allocate(size));
-    for (std::size_t at = 0; at + bytes.size() <= size; at += bytes.size()) {
-      backend.write(data_ + at, bytes.data(), bytes.size());
-    }
+    RandomNumbers{type_, 1}.write(backend, data_, size);
   }
   ~OperandPool() { backend_.deallocate(data_, size); }
   OperandPool(OperandPool const&) = delete;
@@ -86,8 +77,7 @@ double seconds_of(Backend& backend,
     times.push_back(to_seconds(clock.stopwatch() - begin));
     sum += times.back();
   }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return median(times);
 }
 
 }  // namespace

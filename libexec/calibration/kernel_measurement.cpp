@@ -4,6 +4,8 @@
 #include <array>
 #include <string>
 
+#include "libexec/calibration/sample_statistics.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -87,11 +89,6 @@ void take(Samples& samples, TrainingPlan const& plan, RankTrace const& trace) {
     if (kind == kinds.end() || !is_measured(kind->second)) continue;
     samples[kind->second][ops.bytes[row]].push_back(static_cast<double>(ops.duration[row]) * 1e-12);
   }
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "libexec/backends/number_codec.hpp"
 #include "libexec/checkpoint/checkpoint_file.hpp"
 #include "libexec/executor/data_error.hpp"
-#include "libexec/executor/number_codec.hpp"
 #include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "libexec/executor/number_codec.hpp"
+#include "libexec/backends/number_codec.hpp"
 
 namespace stagecraft {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "libexec/executor/number_codec.hpp"
+#include "libexec/backends/number_codec.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "libexec/executor/number_codec.hpp"
+#include "libexec/backends/number_codec.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libexec/reference/reference_training.hpp"

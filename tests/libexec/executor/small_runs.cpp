@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "libexec/backends/cpu_backend.hpp"
-#include "libexec/executor/number_codec.hpp"
+#include "libexec/backends/number_codec.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 
 namespace stagecraft {

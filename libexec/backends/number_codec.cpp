@@ -1,4 +1,4 @@
-#include "libexec/executor/number_codec.hpp"
+#include "libexec/backends/number_codec.hpp"
 
 #include <cstring>
 
