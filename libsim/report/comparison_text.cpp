@@ -34,7 +34,13 @@ std::string header(Comparison const& comparison) {
 }
 
 std::string memory_table(Comparison const& comparison) {
-  std::vector<TextTable::Column> columns{{"stage"}, {"rank"}, {"", Align::left}, {"peak GiB"}};
+  std::int64_t largest = 0;
+  for (RankComparison const& rank : comparison.ranks) {
+    largest = std::max({largest, rank.at_peak[0].sum(), rank.at_peak[1].sum()});
+  }
+  ByteUnit const unit = unit_for(largest);
+  std::vector<TextTable::Column> columns{
+      {"stage"}, {"rank"}, {"", Align::left}, {"peak " + std::string{unit.name}}};
   for (int i = 0; i < category_count; ++i) {
     columns.push_back({std::string{name_of(static_cast<Category>(i))}});
   }
@@ -51,8 +57,8 @@ std::string memory_table(Comparison const& comparison) {
       }
       table.add_row(cells);
     };
-    add("A", [](std::int64_t a, std::int64_t) { return gibibytes(a); });
-    add("B", [](std::int64_t, std::int64_t b) { return gibibytes(b); });
+    add("A", [&](std::int64_t a, std::int64_t) { return in_unit(unit, a); });
+    add("B", [&](std::int64_t, std::int64_t b) { return in_unit(unit, b); });
     add("B - A bytes", [](std::int64_t a, std::int64_t b) { return std::to_string(b - a); });
   }
   return table.text();

@@ -47,6 +47,10 @@ std::string breakdown_table(Simulation const& simulation) {
 std::string stage_table(Simulation const& simulation,
                         TrainingPlan const& plan,
                         System const& system) {
+  std::int64_t largest = 0;
+  for (StageResult const& stage : simulation.stages) largest = std::max(largest, stage.peak());
+  ByteUnit const unit = unit_for(largest);
+  std::string const unit_name{unit.name};
   TextTable table{{{"stage"},
                    {"layers"},
                    {"in flight"},
@@ -57,20 +61,21 @@ std::string stage_table(Simulation const& simulation,
                    {"activ"},
                    {"recomp"},
                    {"comm"},
-                   {"peak GiB"},
+                   {"peak " + unit_name},
                    {"at s"},
                    {"", Align::left}}};
   for (StageResult const& stage : simulation.stages) {
-    auto const bytes = [&](Category category) { return gibibytes(stage.at_peak[category]); };
+    auto const bytes = [&](Category category) { return in_unit(unit, stage.at_peak[category]); };
     table.add_row({std::to_string(stage.stage), std::to_string(stage.layers),
                    std::to_string(stage.in_flight_chunks), decimals(to_seconds(stage.busy), 3),
                    bytes(Category::parameters), bytes(Category::gradients),
                    bytes(Category::optimizer), bytes(Category::activations),
                    bytes(Category::recomputed), bytes(Category::communication),
-                   gibibytes(stage.peak()), decimals(to_seconds(stage.peak_at), 3),
+                   in_unit(unit, stage.peak()), decimals(to_seconds(stage.peak_at), 3),
                    stage.fits ? "" : "does not fit"});
   }
-  std::string text = "memory at each stage's peak, GiB per accelerator\n" + table.text();
+  std::string text =
+      "memory at each stage's peak, " + unit_name + " per accelerator\n" + table.text();
   auto const count = std::count_if(simulation.stages.begin(), simulation.stages.end(),
                                    [](StageResult const& stage) { return !stage.fits; });
   std::string const limit = readable_text(system.accelerator.memory.value) + " less " +

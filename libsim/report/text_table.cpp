@@ -1,6 +1,7 @@
 #include "libsim/report/text_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstdio>
 
@@ -70,8 +71,19 @@ std::string decimals(double value, int count) { return printed("%.*f", count, va
 
 std::string signed_decimals(double value, int count) { return printed("%+.*f", count, value); }
 
-std::string gibibytes(std::int64_t bytes) {
-  return decimals(static_cast<double>(bytes) / (1 << 30), 2);
+std::string gibibytes(std::int64_t bytes) { return in_unit({"GiB", 1 << 30}, bytes); }
+
+ByteUnit unit_for(std::int64_t largest) {
+  constexpr std::array units{ByteUnit{"GiB", 1 << 30}, ByteUnit{"MiB", 1 << 20},
+                             ByteUnit{"KiB", 1 << 10}};
+  for (ByteUnit const& unit : units) {
+    if (largest >= unit.bytes / 10) return unit;
+  }
+  return units.back();
+}
+
+std::string in_unit(ByteUnit const& unit, std::int64_t bytes) {
+  return decimals(static_cast<double>(bytes) / static_cast<double>(unit.bytes), 2);
 }
 
 }  // namespace stagecraft

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,5 +39,15 @@ std::string decimals(double value, int count);
 std::string signed_decimals(double value, int count);
 /// Bytes in GiB with two decimals.
 std::string gibibytes(std::int64_t bytes);
+
+/// What a table's bytes are given in.
+struct ByteUnit {
+  std::string_view name;  ///< "GiB"
+  std::int64_t bytes = 1;
+};
+/// GiB, MiB or KiB: the largest of which `largest`, the table's largest number, has a tenth.
+ByteUnit unit_for(std::int64_t largest);
+/// Bytes in a unit with two decimals.
+std::string in_unit(ByteUnit const& unit, std::int64_t bytes);
 
 }  // namespace stagecraft
