@@ -8,6 +8,7 @@
 
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/run_options.hpp"
+#include "apps/stagecraft/trace_options.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/report/simulation_json.hpp"
@@ -46,12 +47,6 @@ po::options_description describe_options() {
       "of the trace: only these pipeline ranks");
   add_run_options(options);
   return options;
-}
-
-TraceDetail read_detail(std::string const& word) {
-  if (word == "chunk") return TraceDetail::chunk;
-  if (word == "op") return TraceDetail::op;
-  throw CommandLineError{"--detail: found '" + word + "'; accepted: chunk, op"};
 }
 
 std::vector<std::int32_t> read_ranks(std::string const& list, int stages) {

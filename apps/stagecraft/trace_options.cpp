@@ -44,6 +44,12 @@ std::vector<std::int32_t> read_trace_ranks(std::string const& list, TraceReader 
   return ranks;
 }
 
+TraceDetail read_detail(std::string const& word) {
+  if (word == "chunk") return TraceDetail::chunk;
+  if (word == "op") return TraceDetail::op;
+  throw CommandLineError{"--detail: found '" + word + "'; accepted: chunk, op"};
+}
+
 void refuse_same_file(std::filesystem::path const& output, std::filesystem::path const& trace) {
   std::error_code error;
   if (std::filesystem::equivalent(output, trace, error)) {

@@ -1,13 +1,27 @@
 #include "libexec/executor/execution_recorder.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "libsim/trace/recorded_bytes.hpp"
 
 namespace stagecraft {
 
-ExecutionRecorder::ExecutionRecorder(TraceVocabulary const& vocabulary, int rank, int stage)
-    : vocabulary_{vocabulary} {
+namespace {
+
+constexpr std::size_t left_out = std::numeric_limits<std::size_t>::max();
+
+std::int64_t without_workspace(CategoryBytes const& bytes) {
+  return bytes.sum() - bytes[Category::workspace];
+}
+
+}  // namespace
+
+ExecutionRecorder::ExecutionRecorder(TraceVocabulary const& vocabulary,
+                                     int rank,
+                                     int stage,
+                                     TraceDetail detail)
+    : vocabulary_{vocabulary}, detail_{detail} {
   trace_.rank = rank;
   trace_.stage = stage;
 }
@@ -15,10 +29,37 @@ ExecutionRecorder::ExecutionRecorder(TraceVocabulary const& vocabulary, int rank
 void ExecutionRecorder::restart(CategoryBytes const& memory) {
   trace_.ops = {};
   trace_.memory = {};
+  is_inside_ = false;
   add_memory(SimTime{0}, memory);
 }
 
+void ExecutionRecorder::begin_work() {
+  if (detail_ == TraceDetail::op) return;
+  is_inside_ = true;
+  peak_.reset();
+  before_ = last_.bytes;
+  highest_ = without_workspace(last_.bytes);
+}
+
+void ExecutionRecorder::end_work(TrainingPlan const& plan,
+                                 Work const& work,
+                                 OpPlace const& place,
+                                 TimeSpan const& time) {
+  if (!is_inside_) return;
+  is_inside_ = false;
+  bool const is_forward = work.kind == Work::Kind::forward;
+  ChunkSums const sums = chunk_sums(plan, work);
+  append({.op = is_forward ? TraceVocabulary::forward : TraceVocabulary::backward,
+          .phase = is_forward ? TracePhase::forward : TracePhase::backward,
+          .bytes = sums.bytes,
+          .flops = sums.flops},
+         place, time);
+  if (peak_) append(*peak_);
+  if ((peak_ ? peak_->bytes : before_) != last_.bytes) append({time.end, last_.bytes});
+}
+
 std::size_t ExecutionRecorder::add(Op const& op, OpPlace const& place, TimeSpan const& time) {
+  if (is_inside_) return left_out;
   return append({.op = vocabulary_.index_of(op.name),
                  .phase = phase_of(op),
                  .stream = stream_of(op.stream),
@@ -36,16 +77,27 @@ std::size_t ExecutionRecorder::add(Transfer const& transfer, Bytes bytes, TimeSp
 }
 
 void ExecutionRecorder::set_time(std::size_t row, TimeSpan const& time) {
+  if (row == left_out) return;
   trace_.ops.start[row] = time.start.count();
   trace_.ops.duration[row] = (time.end - time.start).count();
 }
 
 void ExecutionRecorder::add_memory(SimTime time, CategoryBytes const& bytes) {
+  last_ = {time, bytes};
+  if (!is_inside_) {
+    append(last_);
+  } else if (without_workspace(bytes) > highest_) {
+    highest_ = without_workspace(bytes);
+    peak_ = last_;
+  }
+}
+
+void ExecutionRecorder::append(MemoryState const& state) {
   MemoryColumns& memory = trace_.memory;
   std::int64_t const last = memory.time.empty() ? 0 : memory.time.back();
-  memory.time.push_back(std::max(time.count(), last));
+  memory.time.push_back(std::max(state.time.count(), last));
   for (std::size_t i = 0; i < memory.bytes.size(); ++i) {
-    memory.bytes[i].push_back(bytes[static_cast<Category>(i)]);
+    memory.bytes[i].push_back(state.bytes[static_cast<Category>(i)]);
   }
 }
 

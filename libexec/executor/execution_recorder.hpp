@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "libexec/comm/communicator.hpp"
 #include "libsim/model/category_bytes.hpp"
@@ -21,12 +22,22 @@ struct OpPlace {
 /// Takes down what one rank does in an iteration, as the simulator's trace has it.
 class ExecutionRecorder {
  public:
-  ExecutionRecorder(TraceVocabulary const& vocabulary, int rank, int stage);
+  /// At chunk detail a forward or backward is one row, of whose memory only the peak and the end
+  /// are kept.
+  ExecutionRecorder(TraceVocabulary const& vocabulary, int rank, int stage, TraceDetail detail);
 
   /// Starts an iteration; what was taken down before is forgotten.
   void restart(CategoryBytes const& memory);
 
-  /// Appends a row; returns its number, so that its time can be set later.
+  /// The ops between the two are those of one forward or backward.
+  void begin_work();
+  void end_work(TrainingPlan const& plan,
+                Work const& work,
+                OpPlace const& place,
+                TimeSpan const& time);
+
+  /// Appends a row; returns its number, so that its time can be set later. A row that this detail
+  /// leaves out has a number too.
   std::size_t add(Op const& op, OpPlace const& place, TimeSpan const& time);
   std::size_t add(Transfer const& transfer, Bytes bytes, TimeSpan const& time);
   void set_time(std::size_t row, TimeSpan const& time);
@@ -42,10 +53,21 @@ class ExecutionRecorder {
     std::int64_t bytes = 0;
     std::int64_t flops = 0;
   };
+  struct MemoryState {
+    SimTime time{0};
+    CategoryBytes bytes;
+  };
   std::size_t append(Row const& row, OpPlace const& place, TimeSpan const& time);
+  void append(MemoryState const& state);
 
   TraceVocabulary const& vocabulary_;
+  TraceDetail detail_;
   RankTrace trace_;
+  bool is_inside_ = false;  ///< a forward or backward of which only a summary is kept
+  MemoryState last_;
+  CategoryBytes before_;             ///< at the start of the work
+  std::optional<MemoryState> peak_;  ///< of the work, where it is above what was there before
+  std::int64_t highest_ = 0;         ///< without workspace
 };
 
 }  // namespace stagecraft

@@ -81,20 +81,13 @@ RecordedWork record_ops(PricedPlan const& priced,
 }
 
 RecordedWork record_chunk(PricedPlan const& priced, Work const& work, WorkProfile const& profile) {
-  TrainingPlan const& plan = priced.plan();
   bool const is_forward = work.kind == Work::Kind::forward;
-  RecordedOp row{
-      .end = profile.duration,
-      .op = is_forward ? TraceVocabulary::forward : TraceVocabulary::backward,
-      .phase = is_forward ? TracePhase::forward : TracePhase::backward,
-  };
-  for (std::int32_t const block : blocks_in_order(plan, work)) {
-    BlockProgram const& program = plan.blocks[static_cast<std::size_t>(block)];
-    for (Op const& op : program.ops(is_forward ? Pass::forward : Pass::backward)) {
-      row.bytes += op.traffic.count();
-      row.flops += op.flops;
-    }
-  }
+  ChunkSums const sums = chunk_sums(priced.plan(), work);
+  RecordedOp const row{.end = profile.duration,
+                       .op = is_forward ? TraceVocabulary::forward : TraceVocabulary::backward,
+                       .phase = is_forward ? TracePhase::forward : TracePhase::backward,
+                       .bytes = sums.bytes,
+                       .flops = sums.flops};
   return {.ops = {row},
           .memory = recorded_memory(profile.memory, profile.peak_offset, profile.duration)};
 }

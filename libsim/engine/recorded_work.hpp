@@ -9,11 +9,6 @@
 
 namespace stagecraft {
 
-enum class TraceDetail : std::uint8_t {
-  chunk,  ///< a row a work: forward or backward of a microbatch, transfer, step of the optimizer
-  op,     ///< a row an op
-};
-
 /// A row of a work, its time relative to the work's start.
 struct RecordedOp {
   SimTime start{0};

@@ -77,6 +77,8 @@ void OutputFile::discard() {
   descriptor_ = -1;
 }
 
+void require_writable(std::filesystem::path const& path) { OutputFile const unfinished{path}; }
+
 void write_output(std::filesystem::path const& path, std::string_view text) {
   OutputFile file{path};
   file.write(text);

@@ -37,6 +37,10 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
+/// Refuses a path that cannot be written, before work whose result goes there; leaves nothing.
+/// \throws OutputError
+void require_writable(std::filesystem::path const& path);
+
 /// A whole file at once. \throws OutputError  and then neither of the two files exists.
 void write_output(std::filesystem::path const& path, std::string_view text);
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "libsim/model/op.hpp"
+#include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
 
@@ -11,5 +12,13 @@ namespace stagecraft {
 inline std::int64_t recorded_bytes(Op const& op) {
   return op.payload > Bytes{0} ? op.payload.count() : op.traffic.count();
 }
+
+/// What the row of a whole chunk counts: memory traffic and FLOPs of its kernels.
+struct ChunkSums {
+  std::int64_t bytes = 0;
+  std::int64_t flops = 0;
+};
+/// Pre: a forward or backward work.
+ChunkSums chunk_sums(TrainingPlan const& plan, Work const& work);
 
 }  // namespace stagecraft

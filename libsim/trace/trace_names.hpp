@@ -11,6 +11,11 @@
 
 namespace stagecraft {
 
+enum class TraceDetail : std::uint8_t {
+  chunk,  ///< a row a work: forward or backward of a microbatch, transfer, step of the optimizer
+  op,     ///< a row an op
+};
+
 /// Why something in a trace runs.
 enum class TracePhase : std::uint8_t {
   forward,

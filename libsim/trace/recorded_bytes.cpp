@@ -1,0 +1,17 @@
+#include "libsim/trace/recorded_bytes.hpp"
+
+namespace stagecraft {
+
+ChunkSums chunk_sums(TrainingPlan const& plan, Work const& work) {
+  Pass const pass = work.kind == Work::Kind::forward ? Pass::forward : Pass::backward;
+  ChunkSums sums;
+  for (std::int32_t const block : blocks_in_order(plan, work)) {
+    for (Op const& op : plan.blocks[static_cast<std::size_t>(block)].ops(pass)) {
+      sums.bytes += op.traffic.count();
+      sums.flops += op.flops;
+    }
+  }
+  return sums;
+}
+
+}  // namespace stagecraft
