@@ -1,5 +1,7 @@
 #include "apps/stagecraft-exec/execution_output.hpp"
 
+#include <algorithm>
+
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/text_table.hpp"
 
@@ -16,9 +18,10 @@ nlohmann::ordered_json to_json(Execution const& execution,
             {"steps", Json::array()},
             {"ranks", Json::array()}};
   for (StepReport const& step : execution.steps) {
+    bool const is_solo = clock == name_of(TraceClock::solo);
     json["steps"].push_back({{"step", step.step},
-                             {"loss", step.loss},
-                             {"gradient_norm", step.gradient_norm},
+                             {"loss", is_solo ? Json(nullptr) : Json(step.loss)},
+                             {"gradient_norm", is_solo ? Json(nullptr) : Json(step.gradient_norm)},
                              {"seconds", step.seconds},
                              {"skipped", step.was_skipped}});
   }
@@ -33,6 +36,9 @@ nlohmann::ordered_json to_json(Execution const& execution,
 }
 
 std::string execution_tables(Execution const& execution) {
+  std::int64_t largest = 0;
+  for (RankReport const& rank : execution.ranks) largest = std::max(largest, rank.at_peak.sum());
+  ByteUnit const unit = unit_for(largest);
   TextTable table{{{"rank"},
                    {"stage"},
                    {"param"},
@@ -42,19 +48,16 @@ std::string execution_tables(Execution const& execution) {
                    {"recomp"},
                    {"comm"},
                    {"work"},
-                   {"peak MiB"}}};
-  auto const mebibytes = [](std::int64_t bytes) {
-    return decimals(static_cast<double>(bytes) / (1 << 20), 2);
-  };
+                   {"peak " + std::string{unit.name}}}};
   for (RankReport const& rank : execution.ranks) {
     std::vector<std::string> cells{std::to_string(rank.rank), std::to_string(rank.stage)};
     for (int i = 0; i < category_count; ++i) {
-      cells.push_back(mebibytes(rank.at_peak[static_cast<Category>(i)]));
+      cells.push_back(in_unit(unit, rank.at_peak[static_cast<Category>(i)]));
     }
-    cells.push_back(mebibytes(rank.at_peak.sum()));
+    cells.push_back(in_unit(unit, rank.at_peak.sum()));
     table.add_row(std::move(cells));
   }
-  return "counted memory at each rank's peak, MiB\n" + table.text();
+  return "counted memory at each rank's peak, " + std::string{unit.name} + "\n" + table.text();
 }
 
 }  // namespace stagecraft

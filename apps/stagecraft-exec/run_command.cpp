@@ -11,10 +11,13 @@
 #include "apps/stagecraft-exec/mpi_ranks.hpp"
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/run_options.hpp"
+#include "apps/stagecraft/trace_options.hpp"
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/executor/job.hpp"
 #include "libexec/executor/mpi_job.hpp"
+#include "libexec/executor/solo_job.hpp"
+#include "libsim/trace/output_file.hpp"
 #include "libsim/trace/program_version.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"
@@ -50,8 +53,10 @@ po::options_description describe_options() {
     return po::value<std::string>()->value_name(value_name);
   };
   add("backend", text("auto|cpu")->default_value("auto"), "auto or cpu");
-  add("ranks", text("threads|mpi")->default_value("threads"),
-      "threads: all ranks in this process; mpi: each a process that mpirun or srun starts");
+  add("ranks", text("threads|mpi|solo")->default_value("threads"),
+      "threads: all ranks in this process; mpi: each a process that mpirun or srun starts; solo: "
+      "one rank without the others, communication costs what the system file says");
+  add("rank", text("R")->default_value("0"), "with --ranks solo: which of the job");
   add("clock", text("wall|virtual")->default_value("wall"),
       "wall, or virtual: ranks take turns on the machine, communication costs what the system "
       "file says");
@@ -61,6 +66,8 @@ po::options_description describe_options() {
   add("save-every", text("N"), "with --save: also after every N-th iteration");
   add("resume", text("DIR"), "go on from the newest checkpoint there, whatever layout wrote it");
   add("trace", text("F.h5"), "also write a trace of the last iteration");
+  add("detail", text("op|chunk")->default_value("op"),
+      "of the trace: op (a row a kernel) or chunk (a row a forward or backward)");
   add("memory-limit", text("SIZE"), "most that a rank may allocate, e.g. 2 GiB");
   add("blas-threads", text("N")->default_value("1"), "threads of each rank's kernels");
   add("gemm", text("openblas|plain")->default_value("openblas"),
@@ -69,25 +76,13 @@ po::options_description describe_options() {
   return options;
 }
 
-/// One of `accepted`.
-std::string word_of(po::variables_map const& values,
-                    std::string const& option,
-                    std::vector<std::string> const& accepted) {
-  std::string const& word = values[option].as<std::string>();
-  std::string list;
-  for (std::string const& one : accepted) {
-    if (one == word) return word;
-    list += (list.empty() ? "" : ", ") + one;
-  }
-  throw CommandLineError{"--" + option + ": found '" + word + "'; accepted: " + list};
-}
-
 /// What --steps and the others ask for; checked before anything runs.
 struct Request {
   ExecutionOptions execution;
   CpuKernelOptions cpu;
   std::string clock;
   std::string ranks;
+  int rank = 0;  ///< of ranks solo
   std::optional<std::string> data;
   std::optional<std::string> trace;
 };
@@ -110,11 +105,32 @@ void save_with(ExecutionOptions& execution,
   execution.after_last = save;
 }
 
-Request read_request(po::variables_map const& values) {
+/// A rank alone has neither a choice of clocks nor anything to save.
+void refuse_with_solo(po::variables_map const& values) {
+  for (char const* const option : {"clock", "save", "save-every", "resume"}) {
+    if (values.count(option) == 0 || values[option].defaulted()) continue;
+    throw CommandLineError{std::string{"--"} + option + ": found '" +
+                           values[option].as<std::string>() +
+                           "'; accepted with --ranks solo: nothing"};
+  }
+}
+
+Request read_request(po::variables_map const& values, TrainingConfig const& config) {
   Request request;
-  word_of(values, "backend", {"auto", "cpu"});
-  request.ranks = word_of(values, "ranks", {"threads", "mpi"});
-  request.clock = word_of(values, "clock", {"wall", "virtual"});
+  auto const word_of = [&](char const* option, std::vector<std::string> const& accepted) {
+    return one_of(std::string{"--"} + option, values[option].as<std::string>(), accepted);
+  };
+  word_of("backend", {"auto", "cpu"});
+  request.ranks = word_of("ranks", {"threads", "mpi", "solo"});
+  request.clock = word_of("clock", {"wall", "virtual"});
+  if (request.ranks == "solo") {
+    refuse_with_solo(values);
+    request.clock = name_of(TraceClock::solo);
+    int const ranks = world_size(config.parallel);
+    request.rank = whole_number("--rank", values["rank"].as<std::string>(), 0, ranks - 1);
+  } else if (!values["rank"].defaulted()) {
+    throw CommandLineError{"--rank: found without --ranks solo; accepted: with it"};
+  }
   request.execution.is_virtual = request.clock == "virtual";
   if (request.execution.is_virtual && request.ranks == "mpi") {
     throw CommandLineError{
@@ -126,8 +142,8 @@ Request read_request(po::variables_map const& values) {
   request.cpu.threads =
       whole_number("--blas-threads", values["blas-threads"].as<std::string>(), 1, most_threads);
   request.execution.kernel_threads = request.cpu.threads;
-  request.cpu.gemm = word_of(values, "gemm", {"openblas", "plain"}) == "plain" ? GemmKind::plain
-                                                                               : GemmKind::openblas;
+  request.cpu.gemm =
+      word_of("gemm", {"openblas", "plain"}) == "plain" ? GemmKind::plain : GemmKind::openblas;
   auto const given = [&](char const* option) -> std::optional<std::string> {
     if (values.count(option) == 0) return std::nullopt;
     return values[option].as<std::string>();
@@ -149,7 +165,19 @@ Request read_request(po::variables_map const& values) {
   request.data = given("data");
   request.trace = given("trace");
   request.execution.traces = request.trace.has_value();
+  request.execution.detail = read_detail(values["detail"].as<std::string>());
+  if (!request.trace && !values["detail"].defaulted()) {
+    throw CommandLineError{"--detail: found without --trace; accepted: with it"};
+  }
   return request;
+}
+
+/// The time of a rank alone, whose loss means nothing.
+void print_solo_step(StepReport const& step, int rank) {
+  std::ostringstream line;
+  line << "step " << step.step << "  rank " << rank << " alone  " << std::fixed
+       << std::setprecision(3) << step.seconds << " s\n";
+  std::cerr << line.str();
 }
 
 void print_step(StepReport const& step, double tokens) {
@@ -172,7 +200,18 @@ TraceMeta meta_of(TrainingPlan const& plan,
           .config = to_yaml(config),
           .plan = fingerprint(plan),
           .device = cpu_description(),
-          .clock = request.execution.is_virtual ? TraceClock::virtual_time : TraceClock::wall};
+          .clock = request.ranks == "solo"        ? TraceClock::solo
+                   : request.execution.is_virtual ? TraceClock::virtual_time
+                                                  : TraceClock::wall};
+}
+
+Execution execute(TrainingPlan const& plan,
+                  ExecutionParts const& parts,
+                  Request const& request,
+                  MpiSession* session) {
+  if (session != nullptr) return execute_on_mpi(plan, parts, request.execution, *session);
+  if (request.ranks == "solo") return execute_solo(plan, request.rank, parts, request.execution);
+  return execute_on_threads(plan, parts, request.execution);
 }
 
 /// On rank 0, or where all ranks are here: writes everything. Elsewhere nothing. `session`: where
@@ -181,8 +220,8 @@ int run_plan(std::vector<std::string> const& arguments, MpiSession* session) {
   RunArguments const run =
       read_run_arguments(arguments, describe_options(), introduction, examples);
   if (run.is_over) return 0;
-  Request request = read_request(run.values);
   TrainingConfig const& config = run.config.training;
+  Request request = read_request(run.values, config);
   if (request.ranks == "mpi") require_processes(session, config);
   bool const is_first = session == nullptr || session->rank() == 0;
   TrainingPlan const plan = make_plan(config);
@@ -197,24 +236,21 @@ int run_plan(std::vector<std::string> const& arguments, MpiSession* session) {
       .tokens = tokens.get(),
       .prices = &prices};
   auto const tokens_a_step = static_cast<double>(config.batch.global * config.model.sequence);
-  request.execution.on_step = [&](StepReport const& step) { print_step(step, tokens_a_step); };
-  std::optional<TraceWriter> writer;
-  if (request.trace && is_first) {
-    writer.emplace(*request.trace, meta_of(plan, run.config, request, arguments),
-                   TraceVocabulary{plan}.names());
-  }
-  Execution const execution = session == nullptr
-                                  ? execute_on_threads(plan, parts, request.execution)
-                                  : execute_on_mpi(plan, parts, request.execution, *session);
+  request.execution.on_step = [&](StepReport const& step) {
+    request.ranks == "solo" ? print_solo_step(step, request.rank) : print_step(step, tokens_a_step);
+  };
+  if (request.trace && is_first) require_writable(*request.trace);
+  Execution const execution = execute(plan, parts, request, session);
   if (!is_first) return 0;
   if (run.values.count("json") > 0) {
     std::cout << to_json(execution, plan, request.clock).dump(1) << '\n';
   } else {
     std::cout << execution_tables(execution);
   }
-  if (writer) {
-    for (RankTrace const& rank : execution.traces) writer->write(rank);
-    writer->finish();
+  if (request.trace) {
+    write_trace(*request.trace, {.meta = meta_of(plan, run.config, request, arguments),
+                                 .names = TraceVocabulary{plan}.names(),
+                                 .ranks = execution.traces});
   }
   return 0;
 }

@@ -54,6 +54,17 @@ po::variables_map parse_options(std::vector<std::string> const& arguments,
   return values;
 }
 
+std::string one_of(std::string const& shown,
+                   std::string const& value,
+                   std::vector<std::string> const& accepted) {
+  std::string list;
+  for (std::string const& word : accepted) {
+    if (word == value) return value;
+    list += (list.empty() ? "" : ", ") + word;
+  }
+  refuse(shown, value, list);
+}
+
 int whole_number(std::string const& shown, std::string const& value, int least, int most) {
   int number = 0;
   if (!read(value, number) || number < least || number > most) {

@@ -57,6 +57,12 @@ boost::program_options::variables_map parse_options(
     std::vector<std::string>& positional,
     std::string const& argument = "FILE");
 
+/// The option's value, which has to be one of `accepted`.
+/// \throws CommandLineError  naming the option by `shown`, e.g. "--clock".
+std::string one_of(std::string const& shown,
+                   std::string const& value,
+                   std::vector<std::string> const& accepted);
+
 /// The option's value as a whole number in [least, most].
 /// \throws CommandLineError  naming the option by `shown`, e.g. "--pipeline (-p)".
 int whole_number(std::string const& shown, std::string const& value, int least, int most);

@@ -35,6 +35,7 @@ struct Collective {
   std::int64_t origin = 0;
   SimTime issued{0};  ///< when this member is ready for it
   SimTime price{0};   ///< how long it takes, where time is priced and not measured
+  Name op{};          ///< what the plan calls it, for messages; empty between iterations
 
   std::int64_t piece_begin(std::int64_t member) const {
     return std::clamp<std::int64_t>(member * piece - origin, 0, elements);
@@ -51,6 +52,8 @@ struct Message {
   SimTime posted{0};     ///< when this end was ready
   SimTime latency{0};    ///< where time is priced: the message arrives latency + occupancy after it
   SimTime occupancy{0};  ///< starts, and holds its sender's stream for the occupancy
+  Name payload{};        ///< what it carries, for messages
+  std::int64_t microbatch = -1;
 };
 
 /// Another rank of the job has failed, so that this one cannot go on either.

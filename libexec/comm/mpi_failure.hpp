@@ -22,6 +22,7 @@ class MpiFailureListener final : public MpiOperation {
   MpiFailureListener& operator=(MpiFailureListener const&) = delete;
   MpiFailureListener& operator=(MpiFailureListener&&) = delete;
   Progress advance() override;
+  std::string description() const override { return "a process that fails"; }
 
  private:
   std::vector<std::byte> text_;
@@ -35,6 +36,7 @@ class MpiFailureReport final : public MpiOperation {
   MpiFailureReport(int rank, int exit_code, std::string const& reason);
   /// Returns `none` until the process has ended.
   Progress advance() override;
+  std::string description() const override { return "the end of all processes"; }
 
  private:
   int rank_;

@@ -69,6 +69,17 @@ MpiOperation::Progress MpiCollective::advance() {
   return Progress::done;
 }
 
+std::string MpiCollective::description() const {
+  if (call_.op == Name{}) return "all processes, between iterations";
+  std::string others;
+  for (int const rank : group_.ranks) {
+    if (rank == group_.ranks[static_cast<std::size_t>(group_.member)]) continue;
+    others += (others.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  return std::string{name_of(call_.kind)} + ' ' + to_string(call_.op) + " with " +
+         (group_.ranks.size() > 2 ? "ranks " : "rank ") + others;
+}
+
 void MpiCollective::introduce() {
   static_assert(std::is_trivially_copyable_v<Call>);
   Call& own = calls_[static_cast<std::size_t>(group_.member)];

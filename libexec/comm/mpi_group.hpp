@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "libexec/comm/mpi_progress.hpp"
@@ -16,6 +17,7 @@ struct MpiGroup {
   MPI_Comm comm = MPI_COMM_NULL;
   int size = 1;
   int member = 0;                   ///< this process, in rank order
+  std::vector<int> ranks;           ///< of the members, in their order
   Communicator::Ticket issued = 0;  ///< the rank's thread
   Communicator::Ticket turn = 0;    ///< the thread that owns MPI; collectives run one by one
   /// Where pieces of other members wait to be reduced. Like the buffers of a network card it is no
@@ -39,6 +41,7 @@ class MpiCollective final : public MpiOperation {
                 Collective const& collective,
                 JobClock const& clock);
   Progress advance() override;
+  std::string description() const override;
 
  private:
   /// What a member says about the collective.

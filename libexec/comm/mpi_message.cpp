@@ -43,6 +43,12 @@ MpiOperation::Progress MpiMessage::advance() {
   return Progress::done;
 }
 
+std::string MpiMessage::description() const {
+  bool const is_send = message_.end == Transfer::End::send;
+  return to_string(message_.payload) + " of microbatch " + std::to_string(message_.microbatch) +
+         (is_send ? " to be received by rank " : " from rank ") + std::to_string(message_.peer);
+}
+
 void MpiMessage::start() {
   int const bytes = static_cast<int>(message_.bytes);
   if (message_.end == Transfer::End::receive) {

@@ -24,6 +24,7 @@ class MpiMessage final : public MpiOperation {
   /// \throws CommunicationError  where MPI cannot count its bytes.
   MpiMessage(MPI_Comm comm, Message const& message, Send send, JobClock const& clock);
   Progress advance() override;
+  std::string description() const override;
 
  private:
   void start();

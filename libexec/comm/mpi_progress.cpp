@@ -1,7 +1,9 @@
 #include "libexec/comm/mpi_progress.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -19,10 +21,16 @@ using namespace std::chrono_literals;
 /// a rank that has a core to itself takes less.
 constexpr int eager_looks = 50;
 constexpr std::chrono::microseconds pause = 50us;
-/// While no operation is under way, rank 0 still looks for failures of others.
+/// While no operation is under way, the thread still looks for failures of others and for signals.
 constexpr std::chrono::milliseconds idle_pause = 20ms;
 /// More than MpiFailureReport waits for rank 0.
 constexpr std::chrono::seconds last_patience = 5s;
+
+/// Set by SIGTERM.
+std::atomic<bool> is_told_to_end = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers may take no locks");
+
+extern "C" void note_signal(int /*signal*/) { is_told_to_end = true; }
 
 class MpiCall final : public MpiOperation {
  public:
@@ -35,6 +43,7 @@ class MpiCall final : public MpiOperation {
     }
     return Progress::done;
   }
+  std::string description() const override { return "all processes, between iterations"; }
   std::exception_ptr error;
 
  private:
@@ -82,7 +91,9 @@ void MpiProgress::add(std::shared_ptr<MpiOperation> operation) {
 
 void MpiProgress::wait(MpiOperation const& operation) {
   std::unique_lock lock{mutex_};
+  awaited_ = &operation;
   changed_.wait(lock, [&] { return operation.is_done_ || failure_; });
+  awaited_ = nullptr;
   if (!operation.is_done_) std::rethrow_exception(failure_);
 }
 
@@ -139,6 +150,7 @@ void MpiProgress::start_mpi() {
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_));
   check(MPI_Comm_size(MPI_COMM_WORLD, &size_));
+  std::signal(SIGTERM, note_signal);
   if (rank_ == 0) listener_ = std::make_unique<MpiFailureListener>();
 }
 
@@ -150,22 +162,35 @@ void MpiProgress::loop() {
       auto const has_work = [&] { return !incoming_.empty() || must_stop_; };
       if (!active_.empty() && looks > eager_looks) {
         wake_.wait_for(lock, pause, has_work);
-      } else if (active_.empty() && listener_) {
-        wake_.wait_for(lock, idle_pause, has_work);
       } else if (active_.empty()) {
-        wake_.wait(lock, has_work);
+        wake_.wait_for(lock, idle_pause, has_work);
       }
       if (is_abandoned_ || (must_stop_ && incoming_.empty() && active_.empty())) return;
       looks = incoming_.empty() ? looks + 1 : 0;
       std::move(incoming_.begin(), incoming_.end(), std::back_inserter(active_));
       incoming_.clear();
     }
+    if (is_told_to_end) end_as_told();
     if (advance_all()) {
       looks = 0;
     } else {
       std::this_thread::yield();
     }
   }
+}
+
+void MpiProgress::end_as_told() {
+  {
+    std::scoped_lock const lock{mutex_};
+    if (awaited_ != nullptr) {
+      std::string const text = "rank " + std::to_string(rank_) + ": ended while it waited for " +
+                               awaited_->description() + "\n";
+      std::fputs(text.c_str(), stderr);
+    }
+  }
+  std::signal(SIGTERM, SIG_DFL);
+  std::raise(SIGTERM);
+  std::_Exit(EXIT_FAILURE);  // not reached: the signal ends the process
 }
 
 bool MpiProgress::advance_all() {

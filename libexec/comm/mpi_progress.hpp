@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,6 +24,8 @@ class MpiOperation {
   /// Goes as far as it can without waiting. Called by the thread that owns MPI, never again after
   /// `done`. \throws CommunicationError, std::logic_error
   virtual Progress advance() = 0;
+  /// What it is for whoever waits for it: "all_reduce mlp.output.forward with ranks 0, 2".
+  virtual std::string description() const = 0;
   /// When it ran. Pre: MpiProgress::wait() has returned.
   TimeSpan time() const { return time_; }
 
@@ -41,6 +44,9 @@ class MpiOperation {
 /// overlaps does overlap: Open MPI moves the later parts of a message only inside MPI calls. One
 /// thread that tests nonblocking operations needs no more than MPI_THREAD_FUNNELED; the other way,
 /// MPI_THREAD_MULTIPLE and calls that block, would need a thread for each group.
+/// A process that is told to end (SIGTERM: mpirun and Slurm do it where another process has died)
+/// says what it waited for.
+///
 /// While nothing moves it sleeps between two looks, because ranks may share cores.
 class MpiProgress {
  public:
@@ -73,6 +79,8 @@ class MpiProgress {
   void loop();
   /// Whether anything moved.
   bool advance_all();
+  /// After SIGTERM: says what the rank's thread waits for, and ends the process.
+  [[noreturn]] void end_as_told();
 
   int rank_ = 0;
   int size_ = 1;
@@ -84,6 +92,7 @@ class MpiProgress {
   /// That failed: MPI may still write into what they own.
   std::vector<std::shared_ptr<MpiOperation>> abandoned_;
   std::unique_ptr<MpiOperation> listener_;  ///< for failures of other processes
+  MpiOperation const* awaited_ = nullptr;   ///< what the rank's thread waits for
   std::size_t unfinished_ = 0;              ///< incoming and active
   std::exception_ptr failure_;              ///< of an operation
   bool is_started_ = false;

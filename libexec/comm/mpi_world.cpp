@@ -75,8 +75,9 @@ class MpiWorld::RankCommunicator : public Communicator {
   void split(TrainingConfig const& config, CollectiveGroup kind, int rank) {
     int color = MPI_UNDEFINED;
     int key = 0;
+    std::vector<int> members;
     if (joins(config, kind, rank)) {
-      std::vector<int> const members = group_members(config, kind, rank);
+      members = group_members(config, kind, rank);
       color = members.front();
       key = static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
     }
@@ -85,6 +86,7 @@ class MpiWorld::RankCommunicator : public Communicator {
     if (comm == MPI_COMM_NULL) return;
     MpiGroup& group = groups_[kind];
     group.comm = comm;
+    group.ranks = std::move(members);
     check(MPI_Comm_rank(comm, &group.member));
     check(MPI_Comm_size(comm, &group.size));
   }

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "libexec/executor/number_codec.hpp"
+#include "libexec/backends/number_codec.hpp"
 #include "libexec/kernels/dropout_site.hpp"
 
 namespace stagecraft {
@@ -79,7 +79,7 @@ void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t positi
       start_collective(instance, op, position);
       return;
     case OpKind::wait:
-      wait(op);
+      wait(instance, op);
       return;
     case OpKind::hold: {
       SimTime const now = context_.clock.now();
@@ -119,14 +119,15 @@ void BlockRunner::start_collective(BlockInstance const& instance,
                               .elements = (gathers ? target : source).shape.elements(),
                               .piece = piece,
                               .issued = context_.clock.now(),
-                              .price = context_.price_of(op)};
+                              .price = context_.price_of(op),
+                              .op = op.name};
   Pending pending{.position = position, .group = op.group};
   pending.row = context_.record(op, place_of(instance, op), {collective.issued, collective.issued});
   pending.ticket = context_.communicator.start(collective);
   pending_.push_back(pending);
 }
 
-void BlockRunner::wait(Op const& op) {
+void BlockRunner::wait(BlockInstance const& instance, Op const& op) {
   SimTime const begin = context_.clock.now();
   while (!pending_.empty() && pending_.front().position <= op.waits_for) {
     Pending const& first = pending_.front();
@@ -135,7 +136,7 @@ void BlockRunner::wait(Op const& op) {
     context_.clock.wait_until(time.end);
     pending_.erase(pending_.begin());
   }
-  context_.record(op, {}, {begin, context_.clock.now()});
+  context_.record(op, place_of(instance, op), {begin, context_.clock.now()});
 }
 
 void BlockRunner::load(BlockInstance const& instance, Op const& op) {

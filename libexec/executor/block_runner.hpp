@@ -49,7 +49,7 @@ class BlockRunner {
   void run(BlockInstance& instance, Op const& op, std::int32_t position);
   void launch(BlockInstance const& instance, Op const& op);
   void start_collective(BlockInstance const& instance, Op const& op, std::int32_t position);
-  void wait(Op const& op);
+  void wait(BlockInstance const& instance, Op const& op);
   void load(BlockInstance const& instance, Op const& op);
   void take_loss(BlockInstance const& instance, Op const& op);
   Operand operand(BlockInstance const& instance, TensorId id) const;

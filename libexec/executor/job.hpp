@@ -44,7 +44,9 @@ struct ExecutionOptions {
   int kernel_threads = 1;               ///< of each rank, as its backend has them
   std::optional<Bytes> memory_limit{};  ///< of each rank
   bool traces = false;                  ///< of the last iteration
-  /// Called by one thread after each iteration.
+  TraceDetail detail = TraceDetail::op;
+  int reporting_rank = 0;
+  /// Called by the reporting rank's thread after each iteration.
   std::function<void(StepReport const&)> on_step{};
   /// Called by each rank's thread before the first, after each, and after the last iteration.
   std::function<void(RankContext const&, RankExecutor&)> before_first{};

@@ -39,13 +39,7 @@ void RankExecutor::run(Step const& step) {
   switch (step.kind) {
     case Step::Kind::run: {
       Work const& work = context_.program.works[static_cast<std::size_t>(step.work)];
-      if (work.kind == Work::Kind::forward) {
-        run_forward(work, step.microbatch);
-      } else if (work.kind == Work::Kind::backward) {
-        run_backward(work, step.microbatch);
-      } else {
-        steps_.run(work);
-      }
+      work.kind == Work::Kind::step ? steps_.run(work) : run_chunk(work, step.microbatch);
       return;
     }
     case Step::Kind::post:
@@ -68,6 +62,15 @@ void RankExecutor::run(Step const& step) {
       steps_.drain();
       return;
   }
+}
+
+void RankExecutor::run_chunk(Work const& work, std::int64_t microbatch) {
+  SimTime const begin = context_.clock.now();
+  if (context_.recorder != nullptr) context_.recorder->begin_work();
+  work.kind == Work::Kind::forward ? run_forward(work, microbatch) : run_backward(work, microbatch);
+  if (context_.recorder == nullptr) return;
+  context_.recorder->end_work(context_.plan, work, {.microbatch = microbatch, .chunk = work.chunk},
+                              {begin, context_.clock.now()});
 }
 
 void RankExecutor::run_forward(Work const& work, std::int64_t microbatch) {
@@ -191,7 +194,8 @@ void RankExecutor::gather_message(Buffer const& piece, Buffer const& whole) {
                               .target = whole.data(),
                               .elements = elements(whole),
                               .piece = elements(piece),
-                              .issued = context_.clock.now()};
+                              .issued = context_.clock.now(),
+                              .op = {"message", "gather"}};
   auto const ticket = context_.communicator.start(collective);
   TimeSpan const time = context_.communicator.finish(CollectiveGroup::tensor, ticket);
   context_.clock.wait_until(time.end);
@@ -207,7 +211,9 @@ Message RankExecutor::message_of(Transfer const& transfer) const {
                   .number = transfer.message,
                   .peer = rank_of(context_.plan.config.parallel, peer),
                   .data = buffer.data(),
-                  .bytes = static_cast<std::size_t>(context_.plan.sent_bytes().count())};
+                  .bytes = static_cast<std::size_t>(context_.plan.sent_bytes().count()),
+                  .payload = message_name(transfer.payload),
+                  .microbatch = transfer.microbatch};
   if (is_send && context_.plan.scatters_messages()) {
     message.data = buffer.data() + static_cast<std::size_t>(context_.place.tensor) * message.bytes;
   }

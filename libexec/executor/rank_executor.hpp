@@ -46,6 +46,7 @@ class RankExecutor {
   };
 
   void run(Step const& step);
+  void run_chunk(Work const& work, std::int64_t microbatch);
   void run_forward(Work const& work, std::int64_t microbatch);
   void run_backward(Work const& work, std::int64_t microbatch);
   void post(Transfer const& transfer);

@@ -66,7 +66,7 @@ class RankRun {
             options.memory_limit ? options.memory_limit->count() : CountingAllocator::no_limit},
         state_{first_state(plan.config)},
         vocabulary_{plan},
-        recorder_{vocabulary_, rank, place_.pipeline},
+        recorder_{vocabulary_, rank, place_.pipeline, options.detail},
         context_{.plan = plan,
                  .program = plan.ranks[static_cast<std::size_t>(place_.pipeline)],
                  .rank = rank,
@@ -88,7 +88,8 @@ class RankRun {
     for (int i = 0; i < options_.steps; ++i) {
       bool const is_traced = options_.traces && i + 1 == options_.steps;
       outcome.steps.push_back(run_iteration(is_traced, restart));
-      if (context_.rank == 0 && options_.on_step) options_.on_step(outcome.steps.back());
+      if (context_.rank == options_.reporting_rank && options_.on_step)
+        options_.on_step(outcome.steps.back());
       if (options_.after_each) options_.after_each(context_, executor_);
     }
     if (options_.after_last) options_.after_last(context_, executor_);

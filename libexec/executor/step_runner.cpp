@@ -103,6 +103,7 @@ void StepRunner::start(Op const& op, std::vector<Collective> const& collectives)
     collective.kind = op.kind;
     collective.group = op.group;
     collective.reduction = op.reduction;
+    collective.op = op.name;
     collective.issued = now;
     collective.price = price;
     price = SimTime{0};  // of all of them together

@@ -64,6 +64,67 @@ TEST_CASE("stagecraft-exec run --trace writes a trace that compare takes") {
   REQUIRE(json.at("ranks").size() == 4);
 }
 
+TEST_CASE("stagecraft-exec run --trace --detail chunk has the rows of simulate's") {
+  SmallRunFile const file;
+  std::string const executed = (file.folder() / "executed.h5").string();
+  std::string const simulated = (file.folder() / "simulated.h5").string();
+  REQUIRE(file.run("--detail chunk --trace " + executed).exit_code == 0);
+  REQUIRE(run_stagecraft("simulate " + file.path() + " --trace " + simulated).exit_code == 0);
+  auto const json = json_of("compare " + simulated + " " + executed + " --json");
+  REQUIRE(json.at("same_plan") == true);
+  for (auto const& op : json.at("ops")) {
+    CAPTURE(op);
+    // What only a system has is no op of the plan.
+    if (op.at("op") != "iteration_overhead") REQUIRE(op.at("seconds")[1].get<double>() > 0);
+  }
+  for (auto const& rank : json.at("ranks")) {
+    for (auto const& [category, bytes] : rank.at("by_category").items()) {
+      CAPTURE(category);
+      if (category != "workspace") REQUIRE(bytes[0] == bytes[1]);
+    }
+  }
+}
+
+TEST_CASE("stagecraft-exec run --ranks solo runs one rank, with the memory it has among all") {
+  SmallRunFile const file;
+  std::string const rank = GENERATE("0", "3");
+  std::string const trace = (file.folder() / "solo.h5").string();
+  ProgramResult const result =
+      file.run("--ranks solo --rank " + rank + " --steps 2 --json --trace " + trace);
+  REQUIRE(result.exit_code == 0);
+  REQUIRE_THAT(result.errors, Contains("step 1  rank " + rank + " alone"));
+  auto const alone = nlohmann::json::parse(result.output);
+  REQUIRE(alone.at("clock") == "solo");
+  REQUIRE(alone.at("steps").at(1).at("loss").is_null());
+  REQUIRE(alone.at("ranks").size() == 1);
+  auto const together = nlohmann::json::parse(file.run("--json").output);
+  REQUIRE(alone.at("ranks").at(0) == together.at("ranks").at(std::stoul(rank)));
+  auto const compared = json_of("compare " + trace + " " + trace + " --json");
+  REQUIRE(compared.at("ranks").size() == 1);
+}
+
+TEST_CASE("stagecraft-exec run leaves nothing of a trace where it fails") {
+  SmallRunFile const file;
+  auto const [options, code] = GENERATE(
+      table<std::string, int>({{"--memory-limit '600 KiB'", 3}, {"--resume /nowhere/there", 2}}));
+  REQUIRE(file.run(options + " --trace " + (file.folder() / "trace.h5").string()).exit_code ==
+          code);
+  for (auto const& entry : std::filesystem::directory_iterator{file.folder()}) {
+    REQUIRE(entry.path().filename() == "run.yaml");
+  }
+}
+
+TEST_CASE("stagecraft-exec refuses a serial OpenBLAS at the start") {
+  SmallRunFile const file;
+  // Sanitizers want to be loaded first, and can do without.
+  ProgramResult const result = run_stagecraft_exec(
+      "run " + file.path(), "ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=" SERIAL_OPENBLAS);
+  REQUIRE(result.exit_code == 1);
+  REQUIRE_THAT(result.errors,
+               Contains("OpenBLAS is a serial build") && Contains("install libopenblas0-pthread"));
+  REQUIRE(result.output.empty());
+}
+
 TEST_CASE("stagecraft-exec run --memory-limit says where it does not fit, exit code 3") {
   SmallRunFile const file;
   ProgramResult const result = file.run("--memory-limit '600 KiB'");
@@ -90,6 +151,12 @@ TEST_CASE("stagecraft-exec run refuses bad input with exit code 2") {
        {"--resume /nowhere/checkpoint", "/nowhere/checkpoint/latest"},
        {"--clock sideways", "--clock: found 'sideways'; accepted: wall, virtual"},
        {"--steps 0", "--steps"},
+       {"--ranks solo --rank 4", "--rank"},
+       {"--rank 1", "--rank: found without --ranks solo; accepted: with it"},
+       {"--ranks solo --clock virtual", "--clock: found 'virtual'; accepted with --ranks solo"},
+       {"--ranks solo --save there", "--save: found 'there'; accepted with --ranks solo"},
+       {"--detail chunk", "--detail: found without --trace; accepted: with it"},
+       {"--trace x.h5 --detail all", "--detail: found 'all'; accepted: chunk, op"},
        {"--memory-limit 5", "--memory-limit: found '5'"},
        {"--set model.heads=5", "model.heads"}}));
   CAPTURE(options);

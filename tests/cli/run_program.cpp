@@ -38,8 +38,8 @@ ProgramResult run_stagecraft(std::string const& arguments, std::string const& be
   return run_shell(before + " '" STAGECRAFT_PROGRAM "' " + arguments);
 }
 
-ProgramResult run_stagecraft_exec(std::string const& arguments) {
-  return run_shell("'" STAGECRAFT_EXEC_PROGRAM "' " + arguments);
+ProgramResult run_stagecraft_exec(std::string const& arguments, std::string const& before) {
+  return run_shell(before + " '" STAGECRAFT_EXEC_PROGRAM "' " + arguments);
 }
 
 ProgramResult run_stagecraft_on_terminal(std::string const& arguments, std::string const& before) {

@@ -16,7 +16,7 @@ struct ProgramResult {
 ProgramResult run_stagecraft(std::string const& arguments, std::string const& before = "");
 
 /// Runs `stagecraft-exec` likewise.
-ProgramResult run_stagecraft_exec(std::string const& arguments);
+ProgramResult run_stagecraft_exec(std::string const& arguments, std::string const& before = "");
 
 /// Runs `stagecraft` with a terminal as standard output.
 ProgramResult run_stagecraft_on_terminal(std::string const& arguments,

@@ -8,6 +8,7 @@ Prints how long each failure took to end all processes. Exits 1 at the first thi
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -76,6 +77,9 @@ def end_one(config, rank, how, named):
     require(mpirun.returncode not in (0, 2, 3), f"{how.name}: exit code {mpirun.returncode}")
     require(f"rank {rank}" in errors and named in errors, f"{how.name}: not named", errors)
     require(output == "", f"{how.name}: there was output", output)
+    # The others wait for the one that died, or for one that does: each says for which op and rank.
+    waited = re.findall(r"rank \d: ended while it waited for (.+)", errors)
+    require(any(f"rank {rank}" in line and "." in line for line in waited), f"{how.name}: no op", errors)
     require(seconds < PATIENCE, f"{how.name}: took {seconds:.1f} s")
     while processes_of(mark):
         require(time.monotonic() - begin < PATIENCE, "processes are left", processes_of(mark))
@@ -117,7 +121,9 @@ with tempfile.TemporaryDirectory() as name:
     require(peaks[0] != peaks[1], "stages alike", peaks)
     full = peaks.index(max(peaks))
     limit = f"{sum(peaks) // 2} B"
-    code, output, errors, seconds = run(*command(4, config, "--memory-limit", limit))
+    lost = folder / "lost.h5"
+    code, output, errors, seconds = run(*command(4, config, "--memory-limit", limit, "--trace", lost))
+    require(not list(folder.glob("lost.h5*")), "a run that failed has left a trace")
     require(code == 3 and output == "", "memory limit", code, output, errors)
     require(errors.count("does not fit") == 1 and f"(stage {full})" in errors, "memory limit", errors)
     require(f"(stage {1 - full})" not in errors, "only one stage does not fit", errors)

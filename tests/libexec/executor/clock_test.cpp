@@ -1,40 +1,11 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/simulation.hpp"
+#include "tests/libexec/executor/prices.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft {
 namespace {
-
-/// So dear that what computation takes does not count.
-class DearCommunication : public CommunicationPrices {
- public:
-  SimTime collective(Op const& /*op*/) const override { return std::chrono::seconds{1}; }
-  MessageTime message(int /*from*/, int /*to*/) const override {
-    return {.latency = std::chrono::seconds{1}, .occupancy = std::chrono::seconds{2}};
-  }
-};
-
-/// Collectives that the compute stream of a rank waits for one after the other, in an iteration.
-double collectives_in_a_row(TrainingPlan const& plan) {
-  double count = 0;
-  RankPlan const& rank = plan.ranks.front();
-  for (Step const& step : rank.steps) {
-    if (step.kind != Step::Kind::run) continue;
-    Work const& work = rank.works[static_cast<std::size_t>(step.work)];
-    if (work.kind == Work::Kind::step) {
-      count += rank.step_ops[static_cast<std::size_t>(work.op)].payload > Bytes{0} ? 1 : 0;
-      continue;
-    }
-    Pass const pass = work.kind == Work::Kind::forward ? Pass::forward : Pass::backward;
-    for (std::int32_t const block : blocks_in_order(plan, work)) {
-      for (Op const& op : plan.blocks[static_cast<std::size_t>(block)].ops(pass)) {
-        count += op.stream == Stream::tensor_parallel ? 1 : 0;
-      }
-    }
-  }
-  return count;
-}
 
 TEST_CASE("in virtual time collectives take their price, in every iteration anew", "[clock]") {
   TrainingConfig config = small_gpt(Precision::fp32);

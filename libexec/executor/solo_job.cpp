@@ -1,0 +1,37 @@
+#include "libexec/executor/solo_job.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+#include "libexec/comm/solo_communicator.hpp"
+#include "libexec/executor/rank_run.hpp"
+#include "libsim/plan/rank_numbering.hpp"
+
+namespace stagecraft {
+
+Execution execute_solo(TrainingPlan const& plan,
+                       int rank,
+                       ExecutionParts const& parts,
+                       ExecutionOptions const& options) {
+  if (parts.prices == nullptr) throw std::invalid_argument{"a rank alone needs prices"};
+  VirtualClock clock{options.kernel_threads == 1};
+  // The communicator works on the device too, so that it is there before the rank takes it over.
+  std::unique_ptr<Backend> backend = parts.make_backend(
+      {.shape = plan.shape, .tensor_rank = place_of(plan.config.parallel, rank).tensor});
+  SoloCommunicator communicator{plan, rank, *backend, clock};
+  ExecutionParts own = parts;
+  own.make_backend = [&backend](RankShare const&) { return std::move(backend); };
+  ExecutionOptions alone = options;
+  alone.is_virtual = true;
+  alone.reporting_rank = rank;
+  RankClock rank_clock{clock};
+  RankOutcome outcome =
+      run_rank(plan, rank, own, alone, communicator, rank_clock, [&clock] { clock.restart(); });
+  Execution execution;
+  execution.steps = outcome.steps;
+  execution.ranks.push_back(outcome.report);
+  if (options.traces) execution.traces.push_back(std::move(outcome.trace));
+  return execution;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,87 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <set>
+
+#include "libexec/backends/cpu_backend.hpp"
+#include "libexec/executor/solo_job.hpp"
+#include "libsim/engine/simulation.hpp"
+#include "tests/libexec/executor/plan_grid.hpp"
+#include "tests/libexec/executor/prices.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
+#include "tests/libsim/invented_system.hpp"
+
+namespace stagecraft {
+namespace {
+
+Execution execute_alone(TrainingPlan const& plan,
+                        int rank,
+                        CommunicationPrices const& prices,
+                        ExecutionOptions const& options = {}) {
+  auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 7);
+  ExecutionParts const parts{
+      .make_backend = [](RankShare const& share) { return make_cpu_backend(share, {}); },
+      .tokens = tokens.get(),
+      .prices = &prices};
+  return execute_solo(plan, rank, parts, options);
+}
+
+TEST_CASE("a rank alone counts what the simulator predicts, to the byte, and stays finite",
+          "[solo]") {
+  std::vector<NamedRun> const grid = plan_grid();
+  int checked = 0;
+  // 5 has no factor in common with the cycles of layouts, variants and precisions.
+  for (std::size_t i = 0; i < grid.size(); i += 5) {
+    CAPTURE(grid[i].name);
+    TrainingPlan const plan = make_plan(completed(grid[i].config));
+    Simulation const predicted = simulate(plan, invented_system());
+    int const ranks = world_size(plan.config.parallel);
+    for (int const rank : std::set<int>{0, ranks / 2, ranks - 1}) {
+      CAPTURE(rank);
+      ExecutionOptions options;
+      options.steps = 2;
+      Execution const counted = execute_alone(plan, rank, FreeCommunication{}, options);
+      REQUIRE(counted.ranks.size() == 1);
+      RankReport const& report = counted.ranks.front();
+      REQUIRE(report.rank == rank);
+      StageResult const& stage = predicted.stages[static_cast<std::size_t>(report.stage)];
+      ++checked;
+      for (int c = 0; c < category_count; ++c) {
+        auto const category = static_cast<Category>(c);
+        CAPTURE(name_of(category));
+        if (category != Category::workspace) {
+          CHECK(report.at_peak[category] == stage.at_peak[category]);
+        }
+      }
+      CHECK(report.activation_peak == stage.activation_peak);
+      // Loss scaling of fp16 begins where gradients overflow, here as among all ranks.
+      if (plan.config.model.precision == Precision::fp16) continue;
+      for (StepReport const& step : counted.steps) CHECK(std::isfinite(step.gradient_norm));
+    }
+  }
+  REQUIRE(checked >= 60);
+}
+
+TEST_CASE("a rank alone pays for its collectives one after the other", "[solo]") {
+  TrainingConfig config = small_gpt(Precision::fp32);
+  config.parallel.tensor = 4;
+  config.parallel.sequence = GENERATE(false, true);
+  TrainingPlan const plan = make_plan(config);
+  ExecutionOptions options;
+  options.steps = 2;
+  for (StepReport const& step : execute_alone(plan, 2, DearCommunication{}, options).steps) {
+    REQUIRE(step.seconds == Approx(collectives_in_a_row(plan)).margin(0.5));
+  }
+}
+
+TEST_CASE("a rank alone pays for its blocking messages as if its peer were always there",
+          "[solo]") {
+  TrainingConfig config = small_gpt(Precision::fp32);
+  config.parallel.pipeline = 2;
+  // n + 1 exchanges of 3 s, and two reductions: the tied embedding's and the norm's (see
+  // clock_test.cpp).
+  Execution const alone = execute_alone(make_plan(config), 1, DearCommunication{});
+  REQUIRE(alone.steps.front().seconds == Approx(5 * 3.0 + 2).margin(0.5));
+}
+
+}  // namespace
+}  // namespace stagecraft
