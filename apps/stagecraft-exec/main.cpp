@@ -3,6 +3,7 @@
 
 #include "apps/stagecraft-exec/calibrate_command.hpp"
 #include "apps/stagecraft-exec/devices_command.hpp"
+#include "apps/stagecraft-exec/measure_command.hpp"
 #include "apps/stagecraft-exec/run_command.hpp"
 #include "apps/stagecraft/program.hpp"
 
@@ -13,6 +14,8 @@ namespace {
 constexpr std::array commands{
     Command{"calibrate", "measure this machine; a system file with provenance", calibrate_command},
     Command{"devices", "what can run here, and why not", devices_command},
+    Command{"measure", "one layer on the device at hand, in the five cases of the paper's table 4",
+            measure_command},
     Command{"run", "run the plan of a run file for real", run_command},
 };
 

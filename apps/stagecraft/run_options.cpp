@@ -35,10 +35,11 @@ RunArguments read_run_arguments(std::vector<std::string> const& arguments,
     throw CommandLineError{"CONFIG: found " + std::to_string(positional.size()) +
                            " files; accepted: one run file"};
   }
-  std::vector<std::string> const overrides =
-      result.values.count("set") > 0 ? result.values["set"].as<std::vector<std::string>>()
-                                     : std::vector<std::string>{};
-  result.config = load_run_config(positional.front(), overrides);
+  result.path = positional.front();
+  if (result.values.count("set") > 0) {
+    result.overrides = result.values["set"].as<std::vector<std::string>>();
+  }
+  result.config = load_run_config(result.path, result.overrides);
   result.as_read = result.config.training;
   // A plan is made for no system in particular: what depends on one's memory is settled here.
   result.config.training =

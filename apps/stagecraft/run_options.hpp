@@ -14,6 +14,8 @@ void add_run_options(boost::program_options::options_description& options);
 /// What the user gave a command that works on one run file.
 struct RunArguments {
   boost::program_options::variables_map values;
+  std::string path;                    ///< of the run file
+  std::vector<std::string> overrides;  ///< KEY=VALUE, of --set
   RunConfig config;
   /// config.training as it was read: `store_microbatches: auto` not yet settled.
   TrainingConfig as_read;

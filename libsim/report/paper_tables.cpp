@@ -1,6 +1,7 @@
 #include "libsim/report/paper_tables.hpp"
 
 #include <array>
+#include <map>
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/engine/store_window.hpp"
@@ -10,13 +11,6 @@ namespace stagecraft {
 namespace {
 
 Simulation predict(RunConfig const& run) { return simulate(make_plan(run.training), run.system); }
-
-/// One layer of a run, for one microbatch on one rank.
-LayerResult predict_layer(RunConfig const& run) {
-  TrainingPlan const plan = make_plan(run.training);
-  CostModel const cost{run.system, run.training};
-  return summarize_layer(plan, profile_blocks(plan, cost)).value();
-}
 
 }  // namespace
 
@@ -37,6 +31,30 @@ std::vector<PaperCase> paper_cases() {
           {"full", {"parallel.sequence=false", "recompute=full"}},
           {"selective", {"parallel.sequence=false", "recompute=selective"}},
           {"selective_sequence", {"parallel.sequence=true", "recompute=selective"}}};
+}
+
+LayerSeconds seconds_of(LayerResult const& layer) {
+  return {.forward = to_seconds(layer.forward),
+          .backward = to_seconds(layer.backward + layer.recompute)};
+}
+
+LayerSeconds published_layer(std::string const& case_name) {
+  std::map<std::string, LayerSeconds> const published{{"baseline", {7.7e-3, 11.9e-3}},
+                                                      {"sequence", {7.2e-3, 11.8e-3}},
+                                                      {"full", {7.7e-3, 19.5e-3}},
+                                                      {"selective", {7.7e-3, 13.2e-3}},
+                                                      {"selective_sequence", {7.2e-3, 13.1e-3}}};
+  return published.at(case_name);
+}
+
+RunConfig load_table4_run(std::filesystem::path const& paper_configs, PaperCase const& paper_case) {
+  return load_paper_run(paper_configs, paper_models().front(), "present", paper_case.overrides);
+}
+
+LayerResult predict_layer(RunConfig const& run) {
+  TrainingPlan const plan = make_plan(run.training);
+  CostModel const cost{run.system, run.training};
+  return summarize_layer(plan, profile_blocks(plan, cost)).value();
 }
 
 std::vector<Reproduction> reproduce_table2(std::filesystem::path const& paper_configs) {
@@ -61,14 +79,6 @@ std::vector<Reproduction> reproduce_table2(std::filesystem::path const& paper_co
 }
 
 std::vector<Reproduction> reproduce_table4(std::filesystem::path const& paper_configs) {
-  struct Measured {
-    double forward, backward;  // seconds; Korthikanti et al. 2022, table 4
-  };
-  constexpr std::array<Measured, 5> measured{{{7.7e-3, 11.9e-3},
-                                              {7.2e-3, 11.8e-3},
-                                              {7.7e-3, 19.5e-3},
-                                              {7.7e-3, 13.2e-3},
-                                              {7.2e-3, 13.1e-3}}};
   Reproduction times{.name = "table4",
                      .title = "one layer of the 22B model; backward includes recompute"};
   Reproduction overheads{.name = "table4_overheads",
@@ -77,10 +87,8 @@ std::vector<Reproduction> reproduce_table4(std::filesystem::path const& paper_co
   double predicted_baseline = 0;
   std::vector<PaperCase> const cases = paper_cases();
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    LayerResult const layer = predict_layer(
-        load_paper_run(paper_configs, paper_models().front(), "present", cases[i].overrides));
-    double const forward = to_seconds(layer.forward);
-    double const backward = to_seconds(layer.backward + layer.recompute);
+    LayerSeconds const layer = seconds_of(predict_layer(load_table4_run(paper_configs, cases[i])));
+    LayerSeconds const measured = published_layer(cases[i].name);
     auto const add = [&](Reproduction& to, std::string quantity, double published,
                          double predicted) {
       to.rows.push_back({.model = "22B",
@@ -89,10 +97,10 @@ std::vector<Reproduction> reproduce_table4(std::filesystem::path const& paper_co
                          .published = published,
                          .predicted = predicted});
     };
-    add(times, "forward_seconds", measured[i].forward, forward);
-    add(times, "backward_seconds", measured[i].backward, backward);
-    double const published = measured[i].forward + measured[i].backward;
-    double const predicted = forward + backward;
+    add(times, "forward_seconds", measured.forward, layer.forward);
+    add(times, "backward_seconds", measured.backward, layer.backward);
+    double const published = measured.sum();
+    double const predicted = layer.sum();
     if (i == 0) {
       published_baseline = published;
       predicted_baseline = predicted;

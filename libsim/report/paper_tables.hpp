@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "libsim/engine/simulation.hpp"
 #include "libsim/report/reproduction.hpp"
 #include "libsim/run/run_config.hpp"
 
@@ -29,6 +30,25 @@ struct PaperCase {
 };
 /// baseline, sequence, full, selective, selective_sequence, in the order of table 4.
 std::vector<PaperCase> paper_cases();
+
+/// How long one layer takes for one microbatch.
+struct LayerSeconds {
+  double forward = 0;
+  double backward = 0;  ///< recompute included
+
+  double sum() const { return forward + backward; }
+};
+LayerSeconds seconds_of(LayerResult const& layer);
+
+/// What A100s took for a layer of the 22B model, t = 8, b = 4, in one of paper_cases().
+/// Source: Korthikanti et al. 2022, table 4. \throws std::out_of_range  for another case.
+LayerSeconds published_layer(std::string const& case_name);
+
+/// The run of which table 4 has one layer. \throws ConfigError
+RunConfig load_table4_run(std::filesystem::path const& paper_configs, PaperCase const& paper_case);
+
+/// One layer of a run, for one microbatch on one rank. \throws std::bad_optional_access
+LayerResult predict_layer(RunConfig const& run);
 
 std::vector<Reproduction> reproduce_table2(std::filesystem::path const& paper_configs);
 std::vector<Reproduction> reproduce_table4(std::filesystem::path const& paper_configs);

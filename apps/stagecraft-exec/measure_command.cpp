@@ -1,0 +1,149 @@
+#include "apps/stagecraft-exec/measure_command.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "apps/stagecraft-exec/communication_prices.hpp"
+#include "apps/stagecraft-exec/layer_table.hpp"
+#include "apps/stagecraft/command_line.hpp"
+#include "apps/stagecraft/run_options.hpp"
+#include "libexec/backends/cpu_backend.hpp"
+#include "libsim/run/paper_config_folder.hpp"
+#include "libsim/trace/program_version.hpp"
+
+namespace stagecraft {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr int most_repetitions = 1'000'000;
+constexpr int most_threads = 1024;
+constexpr int warm_ups = 1;
+
+constexpr char const* introduction =
+    "usage: stagecraft-exec measure layer CONFIG [options]\n\n"
+    "Measures the five cases of table 4 of Korthikanti et al. 2022 on this machine: forward and\n"
+    "backward of one middle layer for one microbatch, without and with sequence parallelism and\n"
+    "recompute, and the bytes that it keeps. One rank's shard runs for real; collectives cost "
+    "what\n"
+    "the system file says. Beside them is what the simulator predicts for that system.\n\n";
+
+constexpr char const* examples =
+    "\nexamples:\n"
+    "  stagecraft-exec measure layer configs/paper/22b-present.yaml --json > layer.json\n"
+    "  stagecraft-exec measure layer tiny.yaml --set system=here.yaml --repeats 20\n";
+
+po::options_description describe_options() {
+  po::options_description options{"options"};
+  auto add = options.add_options();
+  auto const text = [](char const* value_name) {
+    return po::value<std::string>()->value_name(value_name);
+  };
+  add("backend", text("KIND")->default_value("auto"), "auto or cpu");
+  add("repeats", text("N")->default_value("5"), "times that each case is measured, in turns");
+  add("blas-threads", text("N")->default_value("1"), "threads of the rank's kernels");
+  add_run_options(options);
+  return options;
+}
+
+/// The command line behind `layer`.
+std::vector<std::string> without_subject(std::vector<std::string> const& arguments) {
+  bool const asks_for_help =
+      std::any_of(arguments.begin(), arguments.end(),
+                  [](std::string const& word) { return word == "--help" || word == "-h"; });
+  if (asks_for_help) return {"--help"};
+  std::string const subject = arguments.empty() ? "" : arguments.front();
+  one_of("what to measure", subject, {"layer"});
+  return {arguments.begin() + 1, arguments.end()};
+}
+
+/// Whether a layer is, on one rank, the same in both runs.
+bool have_same_layer(TrainingConfig const& a, TrainingConfig const& b) {
+  return a.model == b.model && a.parallel.tensor == b.parallel.tensor &&
+         a.parallel.sequence == b.parallel.sequence && a.batch.micro == b.batch.micro;
+}
+
+/// One of the five cases: what it needs as long as it is measured.
+class Case {
+ public:
+  Case(RunArguments const& run, PaperCase const& paper_case, CpuKernelOptions const& cpu)
+      : config_{load(run, paper_case)},
+        plan_{make_plan(config_.training)},
+        cost_{config_.system, config_.training},
+        prices_{plan_, cost_},
+        layer_{
+            config_.training,
+            {.make_backend = [cpu](RankShare const& share) { return make_cpu_backend(share, cpu); },
+             .prices = &prices_},
+            cpu.threads} {
+    row_.case_name = paper_case.name;
+    row_.plan = fingerprint(plan_);
+    row_.predicted = predict_layer(config_);
+    RunConfig const paper = load_table4_run(paper_config_folder(), paper_case);
+    bool const is_published = have_same_layer(paper.training, config_.training);
+    if (is_published) row_.published = published_layer(paper_case.name);
+  }
+
+  void warm_up() { layer_.run(); }
+  void measure() { row_.samples.push_back(layer_.run()); }
+  LayerRow row() const {
+    LayerRow row = row_;
+    row.saved = layer_.saved();
+    return row;
+  }
+
+ private:
+  static RunConfig load(RunArguments const& run, PaperCase const& paper_case) {
+    std::vector<std::string> overrides = run.overrides;
+    overrides.insert(overrides.end(), paper_case.overrides.begin(), paper_case.overrides.end());
+    return load_run_config(run.path, overrides);
+  }
+
+  RunConfig config_;
+  TrainingPlan plan_;
+  CostModel cost_;
+  SystemPrices prices_;
+  MeasuredLayer layer_;
+  LayerRow row_;
+};
+
+}  // namespace
+
+int measure_command(std::vector<std::string> const& arguments) {
+  RunArguments const run =
+      read_run_arguments(without_subject(arguments), describe_options(), introduction, examples);
+  if (run.is_over) return 0;
+  auto const value = [&](char const* option) { return run.values[option].as<std::string>(); };
+  one_of("--backend", value("backend"), {"auto", "cpu"});
+  int const repetitions = whole_number("--repeats", value("repeats"), 1, most_repetitions);
+  CpuKernelOptions const cpu{
+      .threads = whole_number("--blas-threads", value("blas-threads"), 1, most_threads)};
+  std::vector<std::unique_ptr<Case>> cases;
+  for (PaperCase const& paper_case : paper_cases()) {
+    cases.push_back(std::make_unique<Case>(run, paper_case, cpu));
+  }
+  for (auto const& one : cases) {
+    for (int i = 0; i < warm_ups; ++i) one->warm_up();
+  }
+  // In turns, so that what else the machine does meets all of them.
+  for (int i = 0; i < repetitions; ++i) {
+    for (auto const& one : cases) one->measure();
+  }
+  LayerTable table{.device = cpu_description(), .system = run.config.system.name, .rows = {}};
+  for (auto const& one : cases) table.rows.push_back(one->row());
+  if (run.values.count("json") == 0) {
+    std::cout << to_text(table);
+    return 0;
+  }
+  nlohmann::ordered_json json = to_json(table);
+  json["backend"] = "cpu";
+  json["threads"] = cpu.threads;
+  json["version"] = program_version();
+  json["config"] = to_json(run.config);
+  std::cout << json.dump(1) << '\n';
+  return 0;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,141 @@
+#include "libexec/calibration/layer_measurement.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+#include "libexec/backends/random_numbers.hpp"
+#include "libexec/comm/solo_communicator.hpp"
+#include "libexec/executor/block_runner.hpp"
+#include "libexec/executor/parameter_start.hpp"
+#include "libsim/plan/rank_numbering.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr int middle_stage = 1;
+
+CommunicationPrices const& required(CommunicationPrices const* prices) {
+  if (prices == nullptr) throw std::invalid_argument{"a layer alone needs prices"};
+  return *prices;
+}
+
+}  // namespace
+
+TrainingConfig one_layer_a_stage(TrainingConfig config) {
+  constexpr int stages = 3;
+  config.model.layers = stages;
+  config.parallel.pipeline = stages;
+  config.parallel.interleave = 1;
+  config.parallel.data = 1;
+  config.parallel.overlap_gradients = false;
+  config.batch.global = config.batch.micro;
+  config.schedule = {};
+  config.memory.distributed_optimizer = false;
+  config.layout = {};
+  RecomputePolicy policy = config.recompute.front();
+  policy.store_microbatches = {};
+  config.recompute = {policy};
+  return config;
+}
+
+/// Everything the rank owns, in the order in which it is made.
+class MeasuredLayer::Rank {
+ public:
+  Rank(TrainingConfig const& config, ExecutionParts const& parts, int kernel_threads)
+      : plan_{make_plan(one_layer_a_stage(config))},
+        place_{.pipeline = middle_stage},
+        rank_{rank_of(plan_.config.parallel, place_)},
+        share_{.shape = plan_.shape},
+        backend_{parts.make_backend(share_)},
+        allocator_{*backend_, backend_->workspace()},
+        clock_{kernel_threads == 1},
+        rank_clock_{clock_},
+        communicator_{plan_, rank_, *backend_, clock_},
+        tokens_{synthetic_tokens(plan_.config.model.vocabulary, 1)},
+        context_{.plan = plan_,
+                 .program = plan_.ranks[middle_stage],
+                 .rank = rank_,
+                 .place = place_,
+                 .share = share_,
+                 .backend = *backend_,
+                 .allocator = allocator_,
+                 .communicator = communicator_,
+                 .clock = rank_clock_,
+                 .tokens = *tokens_,
+                 .state = state_,
+                 .prices = &required(parts.prices)},
+        parameters_{context_},
+        blocks_{context_, parameters_},
+        numbers_{activation_type(plan_.config.model.precision), 1} {
+    start_parameters(context_, parameters_);
+  }
+
+  Times run() {
+    clock_.restart();
+    rank_clock_.restart();
+    // Before it in the chunk there may be the causal mask, which all layers share and none reads.
+    std::size_t const last = plan_.chunks[middle_stage].blocks.size() - 1;
+    BlockInstance layer = blocks_.make_instance(middle_stage, last, 0);
+    BlockProgram const& program = blocks_.block_of(layer);
+    std::int64_t const before = allocator_.now().sum();
+    fill(layer, program.input);
+    blocks_.run(layer, Pass::forward);
+    Times times{.forward = rank_clock_.now()};
+    take_output(layer, program, before);
+    fill(layer, program.grad_output);
+    blocks_.run(layer, Pass::backward);
+    times.backward = rank_clock_.now() - times.forward;
+    return times;
+  }
+
+  Bytes saved() const { return saved_; }
+
+ private:
+  static Buffer& buffer_of(BlockInstance& layer, TensorId buffer) {
+    return layer.buffers[static_cast<std::size_t>(buffer)];
+  }
+
+  /// What a neighbour hands to the layer.
+  void fill(BlockInstance& layer, TensorId id) {
+    Tensor const& tensor = blocks_.block_of(layer).tensor(id);
+    Buffer& buffer = buffer_of(layer, id);
+    buffer = allocator_.allocate({.name = tensor.name}, tensor.category, tensor.type, tensor.shape);
+    numbers_.write(*backend_, buffer.data(), buffer.bytes());
+  }
+
+  void take_output(BlockInstance& layer, BlockProgram const& program, std::int64_t before) {
+    Buffer const output = std::move(buffer_of(layer, program.tensor(program.output).buffer));
+    auto const bytes = static_cast<std::int64_t>(output.bytes());
+    saved_ = Bytes{allocator_.now().sum() - before - bytes};
+  }
+
+  TrainingPlan plan_;
+  RankPlace place_;
+  int rank_;
+  RankShare share_;
+  std::unique_ptr<Backend> backend_;
+  CountingAllocator allocator_;
+  VirtualClock clock_;
+  RankClock rank_clock_;
+  SoloCommunicator communicator_;
+  std::unique_ptr<TokenSource> tokens_;
+  TrainingState state_;
+  RankContext context_;
+  ParameterStore parameters_;
+  BlockRunner blocks_;
+  RandomNumbers numbers_;
+  Bytes saved_;
+};
+
+MeasuredLayer::MeasuredLayer(TrainingConfig const& config,
+                             ExecutionParts const& parts,
+                             int kernel_threads)
+    : rank_{std::make_unique<Rank>(config, parts, kernel_threads)} {}
+
+MeasuredLayer::~MeasuredLayer() = default;
+
+MeasuredLayer::Times MeasuredLayer::run() { return rank_->run(); }
+
+Bytes MeasuredLayer::saved() const { return rank_->saved(); }
+
+}  // namespace stagecraft
