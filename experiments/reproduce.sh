@@ -1,8 +1,8 @@
 #!/bin/sh
 # Builds stagecraft and reproduces the paper: prints tables 2, 4 and 5 beside its values, executes
 # small twins of its 22B and 175B runs beside their predictions, and leaves the data of every table and
-# figure and a trace of each of table 5's eight rows in build/reproduction/. Runs from any folder;
-# installs missing Debian packages by itself.
+# figure, a trace of each of table 5's eight rows and those of the twins in build/reproduction/. Runs
+# from any folder; installs missing Debian packages by itself.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,13 +16,16 @@ program=build/plain/apps/stagecraft/stagecraft
   cmake --build build/plain
 } >&2
 
-mkdir -p "$results/traces"
+mkdir -p "$results/traces" "$results/executed"
 $program reproduce all --output "$results" >"$results/all.txt"
 for run in 22b-full 22b-present 175b-full 175b-present 530b-full 530b-present 1t-full 1t-present; do
   $program simulate "configs/paper/$run.yaml" --trace "$results/traces/$run.h5" >/dev/null
 done
 $program reproduce table2 table4 table5
 echo
-/usr/bin/python3 experiments/twins/run.py "$program" build/plain/apps/stagecraft-exec/stagecraft-exec configs
+/usr/bin/python3 experiments/twins/run.py "$program" build/plain/apps/stagecraft-exec/stagecraft-exec configs \
+  "$results/executed"
+$program reproduce table4 table5 --executed "$results/executed" >"$results/executed.txt"
 echo
 echo "All tables and figures: $PWD/$results; traces of table 5's rows: $PWD/$results/traces"
+echo "The executed twins beside tables 4 and 5: $PWD/$results/executed.txt; their traces: $PWD/$results/executed"

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "apps/stagecraft/command_line.hpp"
+#include "libsim/report/executed_reproduction.hpp"
 #include "libsim/report/reproduction.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 #include "libsim/trace/output_file.hpp"
@@ -29,6 +30,7 @@ constexpr char const* examples =
     "\nexamples:\n"
     "  stagecraft reproduce table5\n"
     "  stagecraft reproduce all --output reproduction\n"
+    "  stagecraft reproduce table4 table5 --executed results\n"
     "  stagecraft reproduce figure9 --json\n";
 
 po::options_description describe_options() {
@@ -36,6 +38,10 @@ po::options_description describe_options() {
   auto add = options.add_options();
   add("output", po::value<std::string>()->value_name("DIR"),
       "also write every table and figure as CSV, and all as reproduction.json, into this folder");
+  add("executed", po::value<std::string>()->value_name("DIR"),
+      "put what was executed beside tables 4 and 5: the traces (*.h5) and results of "
+      "`stagecraft-exec "
+      "measure layer --json` (*.json) in this folder, found by the plan that they are of");
   add("json", "print one JSON document");
   add("help,h", "print this");
   return options;
@@ -85,6 +91,9 @@ int reproduce_command(std::vector<std::string> const& arguments) {
   for (std::string const& what : chosen(words)) {
     std::vector<Reproduction> const parts = reproduce(what, paper_config_folder());
     all.insert(all.end(), parts.begin(), parts.end());
+  }
+  if (values.count("executed") > 0) {
+    add_executed(all, ExecutedResults{values["executed"].as<std::string>()}, paper_config_folder());
   }
   if (values.count("json") > 0) {
     std::cout << to_json(all).dump(1) << '\n';

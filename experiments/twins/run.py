@@ -1,10 +1,11 @@
 """Predicted beside executed: the paper's 22B and 175B runs with a small model (configs/paper/*-twin.yaml).
 
-usage: run.py STAGECRAFT STAGECRAFT_EXEC CONFIGS
+usage: run.py STAGECRAFT STAGECRAFT_EXEC CONFIGS [FOLDER]
 
 Executes each twin for one iteration in virtual time (ranks take turns on this machine, communication costs what
 the system file says) and prints, beside what the simulator predicts, the peak of the fullest stage and the time of
 an iteration. Memory has to agree to the byte on every rank, in every category but workspace: exit code 1 where not.
+FOLDER, where there is one, gets the traces, as `stagecraft reproduce table5 --executed FOLDER` takes them.
 Times do not agree: the predicted ones are those of the system that the twin names, an A100.
 """
 
@@ -25,7 +26,7 @@ def without_workspace(categories):
     return {name: size for name, size in categories.items() if name != "workspace"}
 
 
-def main(stagecraft, executor, configs):
+def main(stagecraft, executor, configs, folder=None):
     print("twins: predicted and executed; ranks are threads, time is virtual")
     print("run            ranks  fullest stage, bytes           an iteration, s    full / present")
     print("                       predicted     counted     predicted  executed  predicted  executed")
@@ -35,7 +36,8 @@ def main(stagecraft, executor, configs):
         for case in ("full", "present"):
             config = pathlib.Path(configs, "paper", f"{model}-{case}-twin.yaml")
             predicted = result(stagecraft, "simulate", config, "--json")
-            executed = result(executor, "run", config, "--clock", "virtual", "--json")
+            trace = ["--detail", "chunk", "--trace", pathlib.Path(folder, config.stem + ".h5")] if folder else []
+            executed = result(executor, "run", config, "--clock", "virtual", "--json", *trace)
             for rank in executed["ranks"]:
                 stage = predicted["stages"][rank["stage"]]
                 is_equal = without_workspace(rank["at_peak"]) == without_workspace(stage["at_peak"])
@@ -55,4 +57,4 @@ def main(stagecraft, executor, configs):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:4]))
+    sys.exit(main(*sys.argv[1:]))

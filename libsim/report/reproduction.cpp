@@ -33,8 +33,8 @@ double fold_errors(Reproduction const& reproduction, Fold fold) {
   return result;
 }
 
-/// A number in the unit that its quantity is read in: bytes as GiB, seconds of a layer as ms,
-/// shares in percent.
+/// A number in the unit that its quantity is read in: bytes as GiB (small ones as MiB or KiB),
+/// seconds of an iteration as s, short ones as ms, shares in percent.
 struct Display {
   double factor;
   int digits;
@@ -43,8 +43,14 @@ struct Display {
 };
 
 Display display_of(ReproductionRow const& row) {
-  if (row.quantity.ends_with("bytes")) return {1.0 / (1 << 30), 3, "GiB", false};
-  if (row.quantity == "iteration_seconds") return {1, 2, "s", false};
+  if (row.quantity.ends_with("bytes")) {
+    ByteUnit const unit = unit_for(static_cast<std::int64_t>(row.predicted));
+    return {1.0 / static_cast<double>(unit.bytes), 3, unit.name, false};
+  }
+  constexpr double short_iteration = 1;  // s
+  if (row.quantity == "iteration_seconds" && row.predicted >= short_iteration) {
+    return {1, 2, "s", false};
+  }
   if (row.quantity.ends_with("seconds")) return {1e3, 2, "ms", false};
   if (row.quantity.ends_with("percent")) return {1, 2, "%", true};
   return {100, 1, "%", true};  // mfu, hfu
@@ -120,10 +126,9 @@ std::string to_text(Reproduction const& reproduction) {
   std::vector<TextTable::Column> columns{
       {"model", Align::left}, {"case", Align::left}, {"quantity", Align::left}};
   if (has_stages) columns.push_back({"stage"});
-  columns.insert(columns.end(), {{"published", Align::right},
-                                 {"predicted", Align::right},
-                                 {"", Align::left},
-                                 {"error", Align::right}});
+  columns.insert(columns.end(), {{"published"}, {"predicted"}});
+  if (reproduction.has_executed) columns.push_back({"executed"});
+  columns.insert(columns.end(), {{"", Align::left}, {"error"}});
   TextTable table{columns};
   for (ReproductionRow const& row : reproduction.rows) {
     Display const display = display_of(row);
@@ -131,23 +136,30 @@ std::string to_text(Reproduction const& reproduction) {
     if (has_stages) cells.push_back(row.stage ? std::to_string(*row.stage) : "");
     cells.push_back(row.published ? decimals(*row.published * display.factor, display.digits) : "");
     cells.push_back(decimals(row.predicted * display.factor, display.digits));
+    if (reproduction.has_executed) {
+      cells.push_back(row.executed ? decimals(*row.executed * display.factor, display.digits) : "");
+    }
     cells.emplace_back(display.unit);
     cells.push_back(error_text(row));
     table.add_row(std::move(cells));
   }
-  return reproduction.name + ": " + reproduction.title + "\n" + table.text() +
-         closing_line(reproduction);
+  std::string text = reproduction.name + ": " + reproduction.title + "\n" + table.text() +
+                     closing_line(reproduction);
+  for (std::string const& note : reproduction.notes) text += note + "\n";
+  return text;
 }
 
 std::string to_csv(Reproduction const& reproduction) {
-  std::string text = "model,case,quantity,stage,published,predicted,error_percent\n";
+  std::string text = "model,case,quantity,stage,published,predicted,error_percent";
+  text += reproduction.has_executed ? ",executed\n" : "\n";
   for (ReproductionRow const& row : reproduction.rows) {
     auto const optional = [](std::optional<double> value) {
       return value ? nlohmann::json(*value).dump() : std::string{};
     };
     text += row.model + ',' + row.case_name + ',' + row.quantity + ',' +
             (row.stage ? std::to_string(*row.stage) : "") + ',' + optional(row.published) + ',' +
-            optional(row.predicted) + ',' + optional(row.error_percent()) + '\n';
+            optional(row.predicted) + ',' + optional(row.error_percent()) +
+            (reproduction.has_executed ? ',' + optional(row.executed) : "") + '\n';
   }
   return text;
 }
@@ -159,6 +171,7 @@ nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions) {
   };
   Json json;
   Json errors = Json::object();
+  Json notes = Json::object();
   for (Reproduction const& reproduction : reproductions) {
     Json rows = Json::array();
     for (ReproductionRow const& row : reproduction.rows) {
@@ -167,13 +180,16 @@ nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions) {
       entry["published"] = optional(row.published);
       entry["predicted"] = row.predicted;
       entry["error_percent"] = optional(row.error_percent());
+      if (reproduction.has_executed) entry["executed"] = optional(row.executed);
       rows.push_back(entry);
     }
     json[reproduction.name] = rows;
     errors[reproduction.name] = {{"mean_percent", reproduction.mean_error_percent()},
                                  {"max_percent", reproduction.max_error_percent()}};
+    if (reproduction.has_executed) notes[reproduction.name] = reproduction.notes;
   }
   json["errors"] = errors;
+  if (!notes.empty()) json["executed"] = notes;
   return json;
 }
 

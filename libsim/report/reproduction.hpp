@@ -17,6 +17,7 @@ struct ReproductionRow {
   std::optional<int> stage{};         ///< figures over stages only
   std::optional<double> published{};  ///< absent where the paper gives no number
   double predicted = 0;
+  std::optional<double> executed{};  ///< absent where nobody has executed it, or was not asked
 
   /// (predicted / published - 1) in percent.
   std::optional<double> error_percent() const;
@@ -27,6 +28,8 @@ struct Reproduction {
   std::string name;   ///< e.g. "table5"
   std::string title;  ///< what it shows, for people
   std::vector<ReproductionRow> rows{};
+  bool has_executed = false;         ///< whether executed numbers were looked for
+  std::vector<std::string> notes{};  ///< what executed numbers are of, and which are not there
 
   /// Over the rows with a published number; 0 where there is none.
   double mean_error_percent() const;

@@ -1,0 +1,78 @@
+#include "libsim/report/executed_results.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "libsim/report/trace_summary.hpp"
+#include "libsim/trace/trace_error.hpp"
+
+namespace stagecraft {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The files of a folder with an extension, the oldest first.
+std::vector<fs::path> files_of(fs::path const& folder, std::string const& extension) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  std::error_code error;
+  for (fs::directory_iterator entry{folder, error}; !error && entry != fs::directory_iterator{};
+       entry.increment(error)) {
+    if (entry->path().extension() != extension) continue;
+    found.emplace_back(entry->last_write_time(error), entry->path());
+    if (error) break;
+  }
+  if (error) throw InputError{folder.string() + ": could not read the folder: " + error.message()};
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> paths;
+  for (auto& [time, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+ExecutedRun summarize_run(TraceReader const& trace) {
+  ExecutedRun run{.file = trace.name(), .device = trace.meta().device, .clock = trace.meta().clock};
+  std::int64_t end = 0;
+  for (RankSummary const& rank : summarize(trace)) {
+    end = std::max(end, rank.end);
+    std::int64_t& peak = run.peak_bytes[rank.stage];
+    peak = std::max(peak, rank.at_peak.sum() - rank.at_peak[Category::workspace]);
+  }
+  run.iteration_seconds = to_seconds(SimTime{end});
+  return run;
+}
+
+}  // namespace
+
+ExecutedResults::ExecutedResults(fs::path const& folder) {
+  for (fs::path const& path : files_of(folder, ".h5")) add_trace(path);
+  for (fs::path const& path : files_of(folder, ".json")) add_layers(path);
+  std::sort(files_.begin(), files_.end());
+}
+
+void ExecutedResults::add_trace(fs::path const& path) {
+  TraceReader const trace{path};
+  if (trace.meta().clock == TraceClock::simulated) return;
+  runs_.insert_or_assign(trace.meta().plan, summarize_run(trace));
+  files_.push_back(path.string());
+}
+
+void ExecutedResults::add_layers(fs::path const& path) {
+  try {
+    std::ifstream file{path};
+    nlohmann::json const document = nlohmann::json::parse(file);
+    if (!document.is_object() || document.value("schema", "") != "stagecraft.layer/1") return;
+    for (nlohmann::json const& row : document.at("rows")) {
+      ExecutedLayer layer{.file = path.string(),
+                          .device = document.at("device"),
+                          .seconds = {.forward = row.at("forward_seconds"),
+                                      .backward = row.at("backward_seconds")}};
+      layers_.insert_or_assign(row.at("plan"), std::move(layer));
+    }
+    files_.push_back(path.string());
+  } catch (nlohmann::json::exception const& problem) {
+    throw InputError{path.string() + ": " + problem.what()};
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libsim/report/paper_tables.hpp"
+#include "libsim/trace/trace.hpp"
+
+namespace stagecraft {
+
+/// One iteration that was executed, as its trace tells.
+struct ExecutedRun {
+  std::string file;
+  std::string device;
+  TraceClock clock = TraceClock::wall;
+  double iteration_seconds = 0;
+  /// By stage: most bytes that one of its ranks held, without workspace.
+  std::map<std::int32_t, std::int64_t> peak_bytes{};
+
+  /// Whether all ranks were there, so that the time is that of an iteration.
+  bool is_whole() const { return clock != TraceClock::solo; }
+};
+
+/// One case of table 4 as `stagecraft-exec measure layer` has measured it.
+struct ExecutedLayer {
+  std::string file;
+  std::string device;
+  LayerSeconds seconds;
+};
+
+/// Everything in a folder that was executed: its traces (*.h5) and what `measure layer --json` has
+/// printed (*.json). Names of files do not matter: each is found by the plan that it is of.
+class ExecutedResults {
+ public:
+  /// Reads the folder. Of several results of one plan the newest file counts; traces of simulations
+  /// and other JSON documents are passed over.
+  /// \throws InputError  for a folder that cannot be read, or a file in it that is damaged.
+  explicit ExecutedResults(std::filesystem::path const& folder);
+
+  /// Of the plan with this fingerprint, or nothing.
+  ExecutedRun const* run_of(std::string const& plan) const { return find(runs_, plan); }
+  ExecutedLayer const* layer_of(std::string const& plan) const { return find(layers_, plan); }
+
+  /// What was read and is of interest, in the order of names.
+  std::vector<std::string> const& files() const { return files_; }
+
+ private:
+  template <typename Result>
+  static Result const* find(std::map<std::string, Result> const& results, std::string const& plan) {
+    auto const place = results.find(plan);
+    return place == results.end() ? nullptr : &place->second;
+  }
+  void add_trace(std::filesystem::path const& path);
+  void add_layers(std::filesystem::path const& path);
+
+  std::map<std::string, ExecutedRun> runs_;  ///< by plan
+  std::map<std::string, ExecutedLayer> layers_;
+  std::vector<std::string> files_;
+};
+
+}  // namespace stagecraft
