@@ -9,6 +9,7 @@
 #   slurm   what experiments/slurm/run.sh needs besides: a Slurm on this machine
 #   checks  what `tests/run.sh --all` needs besides: clang, clang-tidy, clang-format, sanitizers
 #   browser what opens reports in tests/browser
+#   peers   what experiments/speed/layer.sh compares with: Debian's PyTorch, and what installs PyPI's
 #   figures what draws the figures from the data that `stagecraft reproduce` writes
 set -eu
 
@@ -21,6 +22,7 @@ slurm='slurm-wlm'
 checks='clang clang-tidy-14 clang-format-14 libclang-rt-14-dev'
 browser='chromium fonts-dejavu-core python3'
 figures='python3 python3-matplotlib'
+peers='python3 python3-torch python3-numpy python3-venv'
 
 wanted=
 for set in "$@"; do
@@ -33,8 +35,9 @@ for set in "$@"; do
     checks) wanted="$wanted $checks" ;;
     browser) wanted="$wanted $browser" ;;
     figures) wanted="$wanted $figures" ;;
+    peers) wanted="$wanted $peers" ;;
     *)
-      echo "packages.sh: found '$set'; accepted: build, scripts, test, mpi, slurm, checks, browser, figures" >&2
+      echo "packages.sh: found '$set'; accepted: build, scripts, test, mpi, slurm, checks, browser, figures, peers" >&2
       exit 2
       ;;
   esac
