@@ -93,6 +93,17 @@ open_in_browser() {
   /usr/bin/python3 tests/browser/report_test.py build/release/apps/stagecraft/stagecraft configs/paper
 }
 
+# What ranks that are threads do together. Addresses are not randomized: GCC 12's sanitizer does not
+# know the places where newer kernels put things.
+run_four_ranks_with_tsan() {
+  local target targets=(test_executor_four_ranks test_exec_comm)
+  build tsan "${targets[@]}"
+  for target in "${targets[@]}"; do
+    TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tests/tsan.supp" \
+      setarch -R "$(find build/tsan/tests -name "$target" -type f)"
+  done
+}
+
 # Each tests/fuzz/X_fuzz.cpp, with the seeds of X_seeds/ and, where there is one, the words of X.dict.
 run_fuzzers() {
   local source name corpus targets=()
@@ -124,5 +135,6 @@ if $all; then
   step 'browser' open_in_browser
   step 'clang-tidy' run_tidy
   step 'tests with address and undefined-behaviour sanitizers' build_and_test asan
+  step 'four ranks with the thread sanitizer' run_four_ranks_with_tsan
   step 'fuzzers' run_fuzzers
 fi
