@@ -70,13 +70,13 @@ MpiOperation::Progress MpiCollective::advance() {
 }
 
 std::string MpiCollective::description() const {
-  if (call_.op == Name{}) return "all processes, between iterations";
   std::string others;
   for (int const rank : group_.ranks) {
     if (rank == group_.ranks[static_cast<std::size_t>(group_.member)]) continue;
     others += (others.empty() ? "" : ", ") + std::to_string(rank);
   }
-  return std::string{name_of(call_.kind)} + ' ' + to_string(call_.op) + " with " +
+  return std::string{name_of(call_.kind)} + ' ' +
+         (call_.op == Name{} ? "between iterations" : to_string(call_.op)) + " with " +
          (group_.ranks.size() > 2 ? "ranks " : "rank ") + others;
 }
 

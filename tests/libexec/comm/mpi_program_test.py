@@ -61,8 +61,9 @@ def processes_of(mark):
 def end_one(config, rank, how, named):
     """Ends one rank in the middle of a run; mpirun must say which and how, and all must go."""
     mark = f"{os.getpid()}-{how}"
+    long = ["--set", "model.hidden=256", "--set", "model.sequence=128", "--set", "batch.global=16"]
     with subprocess.Popen(
-        command(4, config, "--steps", 1000000),
+        command(4, config, "--steps", 1000000, *long),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -70,6 +71,7 @@ def end_one(config, rank, how, named):
     ) as mpirun:
         while "step 2 " not in mpirun.stderr.readline():
             require(mpirun.poll() is None, "the run ended by itself")
+        time.sleep(0.05)
         os.kill(processes_of(mark)[rank], how)
         begin = time.monotonic()
         output, errors = mpirun.communicate(timeout=60)
@@ -79,7 +81,9 @@ def end_one(config, rank, how, named):
     require(output == "", f"{how.name}: there was output", output)
     # The others wait for the one that died, or for one that does: each says for which op and rank.
     waited = re.findall(r"rank \d: ended while it waited for (.+)", errors)
-    require(any(f"rank {rank}" in line and "." in line for line in waited), f"{how.name}: no op", errors)
+    ops = [line for line in waited if re.search(rf"\w\.\w.* ranks? .*\b{rank}\b", line)]
+    require(ops, f"{how.name}: nobody waited for an op of rank {rank}", errors)
+    print(f"waited for: {ops[0]}")
     require(seconds < PATIENCE, f"{how.name}: took {seconds:.1f} s")
     while processes_of(mark):
         require(time.monotonic() - begin < PATIENCE, "processes are left", processes_of(mark))
