@@ -26,6 +26,7 @@ std::vector<fs::path> files_of(fs::path const& folder, std::string const& extens
   if (error) throw InputError{folder.string() + ": could not read the folder: " + error.message()};
   std::sort(found.begin(), found.end());
   std::vector<fs::path> paths;
+  paths.reserve(found.size());
   for (auto& [time, path] : found) paths.push_back(std::move(path));
   return paths;
 }
