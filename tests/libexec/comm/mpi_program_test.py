@@ -61,7 +61,7 @@ def processes_of(mark):
 def end_one(config, rank, how, named):
     """Ends one rank in the middle of a run; mpirun must say which and how, and all must go."""
     mark = f"{os.getpid()}-{how}"
-    long = ["--set", "model.hidden=256", "--set", "model.sequence=128", "--set", "batch.global=16"]
+    long = ["--set", "model.hidden=128", "--set", "model.sequence=128", "--set", "batch.global=8"]
     with subprocess.Popen(
         command(4, config, "--steps", 1000000, *long),
         stdout=subprocess.PIPE,
@@ -69,9 +69,9 @@ def end_one(config, rank, how, named):
         text=True,
         env={**os.environ, "STAGECRAFT_TEST": mark},
     ) as mpirun:
-        while "step 2 " not in mpirun.stderr.readline():
+        while "step 1 " not in mpirun.stderr.readline():
             require(mpirun.poll() is None, "the run ended by itself")
-        time.sleep(0.05)
+        time.sleep(0.03)  # into the next iteration
         os.kill(processes_of(mark)[rank], how)
         begin = time.monotonic()
         output, errors = mpirun.communicate(timeout=60)
