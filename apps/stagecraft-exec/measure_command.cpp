@@ -41,7 +41,7 @@ po::options_description describe_options() {
   auto const text = [](char const* value_name) {
     return po::value<std::string>()->value_name(value_name);
   };
-  add("backend", text("KIND")->default_value("auto"), "auto or cpu");
+  add("backend", text("auto|cpu")->default_value("auto"), "auto or cpu");
   add("repeats", text("N")->default_value("5"), "times that each case is measured, in turns");
   add("blas-threads", text("N")->default_value("1"), "threads of the rank's kernels");
   add_run_options(options);
@@ -55,6 +55,7 @@ std::vector<std::string> without_subject(std::vector<std::string> const& argumen
                   [](std::string const& word) { return word == "--help" || word == "-h"; });
   if (asks_for_help) return {"--help"};
   std::string const subject = arguments.empty() ? "" : arguments.front();
+  if (subject == option_table_request) throw OptionTable{{}, "", {"layer"}};
   one_of("what to measure", subject, {"layer"});
   return {arguments.begin() + 1, arguments.end()};
 }
