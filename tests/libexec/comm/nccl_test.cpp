@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "libexec/kernels/cuda/cuda_handles.hpp"
 #include "libexec/comm/cuda/nccl_collective.hpp"
 #include "libexec/comm/cuda/nccl_watch.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
 #include "libexec/comm/process_session.hpp"
 #include "libexec/kernels/cuda/cuda_check.hpp"
+#include "libexec/kernels/cuda/cuda_handles.hpp"
 
 namespace stagecraft {
 namespace {
