@@ -112,7 +112,7 @@ TEST_CASE("a sweep of a thousand million points is refused at once, with what it
   ProgramResult const result = run_stagecraft("sweep " + file + " -o " + in(folder, "r.h5"),
                                               "ulimit -v 1048576; ulimit -t 20;");
   REQUIRE(result.exit_code == 2);
-  REQUIRE_THAT(result.errors, Contains("found 1000000000 points") && Contains(" days on ") &&
+  REQUIRE_THAT(result.errors, Contains("found 1000000000 points") && Contains(" threads and ") &&
                                   Contains("accepted: up to 1000000") && Contains("--limit"));
   REQUIRE(folder.names() == std::vector<std::string>{"sweep.yaml"});
   // A shard of it that is allowed begins at once and holds nothing but what it has.
