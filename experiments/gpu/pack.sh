@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what experiments/gpu/run.sh runs, and puts it with the libraries that a bare machine lacks into
-# one folder: needs nvcc and this project's Debian packages, but no GPU.
+# one folder, and that into one archive, which is enough to take along: needs nvcc and this project's Debian packages, but no GPU.
 #
 # usage: experiments/gpu/pack.sh [FOLDER]     (default: build/gpu-bundle)
 #
@@ -29,4 +29,5 @@ ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | g
 
 cp -r configs "$bundle/"
 git rev-parse HEAD >"$bundle/commit"
-du -sh "$bundle"
+tar -czf "$bundle.tar.gz" -C "$(dirname "$bundle")" "$(basename "$bundle")"
+du -sh "$bundle" "$bundle.tar.gz"

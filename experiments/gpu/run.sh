@@ -5,7 +5,7 @@
 # usage: experiments/gpu/run.sh [shards]
 #   shards  the second part: first, middle and last stage of the eight rows of table 5, alone
 #
-# BUNDLE   what pack.sh made                          (default: build/gpu-bundle)
+# BUNDLE   what pack.sh made, or its archive          (default: build/gpu-bundle)
 # OUT      where JSON and traces go                   (default: out/gpu)
 # PEER     PyTorch's layer, a script that takes --preset, --modes and --out; left out where unset
 # PYTHON   with PyTorch                               (default: python3)
@@ -16,7 +16,9 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 
 export bundle
-bundle=$(realpath "${BUNDLE:-build/gpu-bundle}")
+bundle=${BUNDLE:-build/gpu-bundle}
+[ -d "$bundle" ] || [ ! -f "$bundle.tar.gz" ] || tar -xzf "$bundle.tar.gz" -C "$(dirname "$bundle")"
+bundle=$(realpath "$bundle")
 out=${OUT:-out/gpu}
 python=${PYTHON:-python3}
 mkdir -p "$out"
