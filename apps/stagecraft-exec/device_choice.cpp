@@ -83,7 +83,12 @@ DeviceChoice choose_device(po::variables_map const& values,
   if (backend == "cuda" && !cpu_option.empty()) {
     throw CommandLineError{"--" + cpu_option + ": found with --backend cuda; accepted: on the CPU"};
   }
-  if (backend == "cpu" || !cpu_only.empty() || !cpu_option.empty()) return choice;
+  std::string const cuda_option = given_among(values, {"device", "algorithms"});
+  auto const cpu_choice = [&] {
+    if (cuda_option.empty()) return choice;
+    throw CommandLineError{"--" + cuda_option + ": found without a GPU; accepted: on one"};
+  };
+  if (backend == "cpu" || !cpu_only.empty() || !cpu_option.empty()) return cpu_choice();
 
   CudaInventory const inventory = find_cuda_devices();
   std::string obstacle = inventory.obstacle;
@@ -101,7 +106,7 @@ DeviceChoice choose_device(po::variables_map const& values,
   if (obstacle.empty()) obstacle = inventory.devices[ordinal].obstacle;
   if (!obstacle.empty()) {
     if (backend == "cuda") throw DeviceError{"--backend cuda: " + obstacle};
-    return choice;
+    return cpu_choice();
   }
   choice.kind = DeviceKind::cuda;
   choice.name = name_of(inventory.devices[ordinal], inventory);

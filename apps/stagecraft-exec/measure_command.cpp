@@ -20,6 +20,7 @@ namespace {
 
 constexpr int most_repetitions = 1'000'000;
 constexpr int warm_ups = 1;
+constexpr int does_not_fit = 3;
 
 constexpr char const* introduction =
     "usage: stagecraft-exec measure layer CONFIG [options]\n\n"
@@ -110,9 +111,7 @@ class Case {
   LayerRow row_;
 };
 
-}  // namespace
-
-int measure_command(std::vector<std::string> const& arguments) {
+int measure(std::vector<std::string> const& arguments) {
   RunArguments const run =
       read_run_arguments(without_subject(arguments), describe_options(), introduction, examples);
   if (run.is_over) return 0;
@@ -144,6 +143,17 @@ int measure_command(std::vector<std::string> const& arguments) {
   json["config"] = to_json(run.config);
   std::cout << json.dump(1) << '\n';
   return 0;
+}
+
+}  // namespace
+
+int measure_command(std::vector<std::string> const& arguments) {
+  try {
+    return measure(arguments);
+  } catch (MemoryLimitError const& error) {
+    std::cerr << "stagecraft-exec measure: " << error.what();
+    return does_not_fit;
+  }
 }
 
 }  // namespace stagecraft

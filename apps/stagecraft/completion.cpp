@@ -172,15 +172,15 @@ std::string zsh_completion(Program const& program) {
   std::string text = "#compdef " + name + "\n# Completion of " + name + " in zsh; made by `" +
                      name +
                      " completion zsh`.\n\nlocal curcontext=$curcontext command=$words[2]\n"
-                     "local -a commands specs\n"
-                     "if (( CURRENT == 2 )); then\n  commands=(\n";
+                     "local -a words_of_program specs\n"
+                     "if (( CURRENT == 2 )); then\n  words_of_program=(\n";
   for (CommandTable const& table : tables) {
     if (table.path.size() > 1) continue;
     text += "    '" + table.path.front() + ":" + zsh_text(table.summary) + "'\n";
   }
   text +=
       "    '--help:print the commands'\n    '--version:print the version'\n  )\n"
-      "  _describe command commands\n  return\nfi\n"
+      "  _describe command words_of_program\n  return\nfi\n"
       "shift words\n(( CURRENT-- ))\n"
       "case $command in\n  " +
       with_subcommands(tables) +

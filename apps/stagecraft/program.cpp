@@ -1,6 +1,7 @@
 #include "apps/stagecraft/program.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <iostream>
 
@@ -92,6 +93,8 @@ Complaint complaint_about(std::exception_ptr const& error, std::string const& wh
 int run_program(Program const& program, std::vector<std::string> const& words) {
   std::string const who = std::string{program.name} +
                           (!words.empty() && is_command(program, words[0]) ? " " + words[0] : "");
+  // A file that may not grow is one that cannot be written, and is said to be.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     int const code = dispatch(program, words);
     if (!std::cout.flush()) {

@@ -53,7 +53,11 @@ RunArguments read_run_arguments(std::vector<std::string> const& arguments,
     std::cerr << "warning: " << warning << '\n';
   }
   if (result.values.count("print-config") > 0) {
-    std::cout << to_yaml(result.config);
+    if (result.values.count("json") > 0) {
+      std::cout << to_json(result.config).dump(1) << '\n';
+    } else {
+      std::cout << to_yaml(result.config);
+    }
     result.is_over = true;
   }
   return result;

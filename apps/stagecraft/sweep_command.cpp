@@ -1,5 +1,6 @@
 #include "apps/stagecraft/sweep_command.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -112,11 +113,25 @@ std::string forecast(Sweep const& sweep, std::int64_t rows, SweepOptions const& 
 
 /// Points that take part, of the whole sweep. Sweeps so large that even counting takes long are
 /// refused without it.
-std::int64_t count_within_limit(Sweep const& sweep, SweepOptions const& options) {
+/// Refuses what would take too long even to count.
+void require_countable(Sweep const& sweep, SweepOptions const& options) {
   constexpr std::int64_t counted_a_row = 100;
   if (sweep.points / counted_a_row > options.limit) {
     refuse_large(sweep, sweep.points, " (100 times as many before where)", options);
   }
+}
+
+void print_warnings(std::vector<std::string> const& warnings) {
+  constexpr std::size_t most = 10;
+  for (std::size_t i = 0; i < std::min(most, warnings.size()); ++i) {
+    std::cerr << "warning: " << warnings[i] << '\n';
+  }
+  if (warnings.size() > most) {
+    std::cerr << "warning: and " << warnings.size() - most << " more of this kind\n";
+  }
+}
+
+std::int64_t count_within_limit(Sweep const& sweep, SweepOptions const& options) {
   ProgressBar bar;
   std::int64_t const count = count_points(sweep, options.jobs, [&](double done) {
     bar.show("counting", done, done * static_cast<double>(sweep.points), "points");
@@ -220,7 +235,8 @@ int sweep_command(std::vector<std::string> const& arguments) {
     return 0;
   }
   Sweep const sweep = load_sweep(options.inputs.front());
-  for (std::string const& warning : check_sweep(sweep)) std::cerr << "warning: " << warning << '\n';
+  require_countable(sweep, options);
+  print_warnings(check_sweep(sweep));
   std::int64_t const count = count_within_limit(sweep, options);
   if (options.is_dry_run) {
     std::cout << forecast(sweep, options.shard.size_of(count), options) << '\n';

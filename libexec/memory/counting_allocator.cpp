@@ -49,9 +49,9 @@ Buffer CountingAllocator::allocate(BufferLabel const& label,
     buffer.data_ = static_cast<std::byte*>(memory_.allocate(static_cast<std::size_t>(bytes)));
   } catch (std::bad_alloc const&) {
     throw MemoryLimitError{to_string(label) + " (" + readable_text(Bytes{bytes}) +
-                           ") does not fit on the device beside " +
-                           readable_text(Bytes{now_.sum()}) +
-                           " that are live; the largest of them:\n" + live_buffers(8)};
+                           ") does not fit: the device has no more; " +
+                           readable_text(Bytes{now_.sum()}) + " are live" +
+                           (live_.empty() ? "\n" : ", the largest of them:\n" + live_buffers(8))};
   }
   buffer.owner_ = this;
   buffer.bytes_ = static_cast<std::size_t>(bytes);

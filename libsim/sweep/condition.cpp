@@ -332,7 +332,7 @@ double Condition::number_of(std::size_t index,
     case Kind::product:
       return number(0) * number(1);
     case Kind::quotient:
-      return number(0) / number(1);
+      return number(1) == 0 ? nothing : number(0) / number(1);
     case Kind::remainder:
       return std::fmod(number(0), number(1));
   }

@@ -29,6 +29,14 @@ std::string versions_text() {
          ", cuBLASLt " + cublas_version_text(cublasLtGetVersion());
 }
 
+/// Why there are no devices.
+std::string obstacle_of(cudaError_t status) {
+  if (status == cudaSuccess) return "the driver shows no device";
+  int driver = 0;
+  bool const is_absent = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
+  return is_absent ? "this machine has no NVIDIA driver" : cudaGetErrorString(status);
+}
+
 CudaDevice device_number(int ordinal) {
   CudaDevice device;
   device.ordinal = ordinal;
@@ -57,8 +65,7 @@ CudaInventory find_cuda_devices() {
   int count = 0;  // left as it is where there is no driver
   cudaError_t const status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
-    inventory.obstacle =
-        status == cudaSuccess ? "the driver shows no device" : cudaGetErrorString(status);
+    inventory.obstacle = obstacle_of(status);
     return inventory;
   }
   inventory.versions = versions_text();
