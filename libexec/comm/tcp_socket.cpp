@@ -150,11 +150,11 @@ bool send_all(Socket const& socket, std::span<std::byte const> bytes, Deadline d
     ssize_t const sent = send(socket.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(sent));
-    } else if (errno != EAGAIN && errno != EINTR) {
-      return false;
-    } else if (errno == EAGAIN && !wait_for(socket.descriptor(), POLLOUT, deadline)) {
-      return false;
+      continue;
     }
+    bool const may_go_on =
+        errno == EINTR || (errno == EAGAIN && wait_for(socket.descriptor(), POLLOUT, deadline));
+    if (!may_go_on) return false;
   }
   return true;
 }
@@ -164,11 +164,12 @@ bool receive_all(Socket const& socket, std::span<std::byte> bytes, Deadline dead
     ssize_t const received = recv(socket.descriptor(), bytes.data(), bytes.size(), 0);
     if (received > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(received));
-    } else if (received == 0 || (errno != EAGAIN && errno != EINTR)) {
-      return false;
-    } else if (errno == EAGAIN && !wait_for(socket.descriptor(), POLLIN, deadline)) {
-      return false;
+      continue;
     }
+    bool const may_go_on =
+        received < 0 &&
+        (errno == EINTR || (errno == EAGAIN && wait_for(socket.descriptor(), POLLIN, deadline)));
+    if (!may_go_on) return false;
   }
   return true;
 }

@@ -83,8 +83,8 @@ class ConditionParser {
     return true;
   }
 
-  template <std::size_t Count, typename Next>
-  Result chain(std::array<Operator, Count> const& operators, bool on_numbers, Next next) {
+  template <std::size_t count, typename Next>
+  Result chain(std::array<Operator, count> const& operators, bool on_numbers, Next next) {
     Result left = next();
     while (left) {
       auto const found = std::find_if(operators.begin(), operators.end(),

@@ -60,7 +60,7 @@ std::optional<ConditionValue> said_by(Setting const& setting, std::string const&
   bool const is_above = key.size() > setting.key.size() && key.starts_with(setting.key) &&
                         key[setting.key.size()] == '.';
   if (!is_above) return std::nullopt;
-  auto const found =
+  auto found =
       look_up(setting.value, setting.key, std::string_view{key}.substr(setting.key.size() + 1));
   if (found) return found;
   // The whole section is replaced.

@@ -12,7 +12,7 @@ namespace stagecraft {
 
 /// The streams of one rank on its device, and the events that order and time them. Streams meet at
 /// events only; the host waits for none of them but where it reads.
-class CudaStreams : public DeviceTimeline {
+class CudaStreams final : public DeviceTimeline {
  public:
   /// Makes `device` the calling thread's. \throws DeviceError
   explicit CudaStreams(int device);
