@@ -135,7 +135,7 @@ void add_process_options(boost::program_options::options_description& options) {
 }
 
 std::optional<std::string> asks_for_processes(std::vector<std::string> const& arguments) {
-  auto const kind = value_of(arguments, "--ranks");
+  auto kind = value_of(arguments, "--ranks");
   auto const has = [&](char const* word) {
     return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
   };
