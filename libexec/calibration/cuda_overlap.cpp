@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <stdexcept>
 #include <vector>
 
 #include "libexec/backends/cuda/cuda_streams.hpp"
@@ -14,11 +15,17 @@ constexpr std::size_t copied_bytes = std::size_t{256} << 20;
 constexpr int products = 40;
 constexpr int repetitions = 5;
 
+CudaStreams& streams_of(Backend& backend) {
+  CudaStreams* const streams = backend.cuda_streams();
+  if (streams == nullptr) throw std::invalid_argument{"the backend's device is not CUDA's"};
+  return *streams;
+}
+
 /// A product and two pieces of memory to copy between.
 class Workload {
  public:
   Workload(Backend& backend, Precision precision)
-      : backend_{backend}, streams_{*backend.cuda_streams()} {
+      : backend_{backend}, streams_{streams_of(backend)} {
     ElementType const type = activation_type(precision);
     Shape const shape{extent, extent};
     bytes_ = static_cast<std::size_t>(shape.elements() * element_size(type));
@@ -99,6 +106,7 @@ BytesPerSecond measure_copy_bandwidth(Backend& backend, Precision precision) {
   Workload workload{backend, precision};
   workload.seconds_a_copy();
   std::vector<double> seconds;
+  seconds.reserve(repetitions);
   for (int i = 0; i < repetitions; ++i) seconds.push_back(workload.seconds_a_copy());
   return {2 * static_cast<double>(copied_bytes) / median(seconds)};
 }

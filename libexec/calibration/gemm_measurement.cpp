@@ -114,6 +114,7 @@ double seconds_of(Backend& backend,
   double const once = in_a_queue(backend, pool, gemm, fewest_calls);
   int const calls = std::clamp(static_cast<int>(queue_seconds / once), fewest_calls, most_calls);
   std::vector<double> times;
+  times.reserve(queues);
   for (int i = 0; i < queues; ++i) times.push_back(in_a_queue(backend, pool, gemm, calls));
   return median(times);
 }
