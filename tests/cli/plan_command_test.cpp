@@ -44,7 +44,7 @@ TEST_CASE(
           std::string::npos);
 }
 
-TEST_CASE("plan -o writes the best plan as a run file; days and money follow from its rate") {
+TEST_CASE("plan -o writes the best plan as a run file, and days and money follow from its rate") {
   TemporaryFolder const folder;
   std::string const file = (folder.path() / "best.yaml").string();
   json const result = json_of(

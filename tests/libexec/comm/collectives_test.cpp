@@ -110,7 +110,7 @@ TEST_CASE("pieces are cut with their origin, and the last ones may be short or e
   REQUIRE(cut.piece_begin(4) == 23);
 }
 
-TEST_CASE("a reduce-scatter gives each member the sums of its piece; an all-gather undoes the cut",
+TEST_CASE("a reduce-scatter gives each member the sums of its piece, an all-gather undoes the cut",
           "[comm]") {
   std::size_t const members = 4;  // the last one's piece is empty
   std::size_t const count = 23;

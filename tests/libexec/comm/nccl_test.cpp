@@ -167,7 +167,7 @@ TEST_CASE("every type is reduced, and pieces of every cut come and go", "[nccl]"
   comm.close();
 }
 
-TEST_CASE("a group of one is split off; who takes no part gets nothing", "[nccl]") {
+TEST_CASE("a group of one is split off, and who takes no part gets nothing", "[nccl]") {
   check(cudaSetDevice(0), "cudaSetDevice");
   NcclComm comm = lone_comm();
   auto part = comm.split(5, 0);

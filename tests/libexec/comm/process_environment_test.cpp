@@ -29,7 +29,7 @@ Variables const slurm{{"SLURM_PROCID", "9"},  {"SLURM_NTASKS", "64"},
                       {"SLURM_LOCALID", "1"}, {"SLURM_JOB_ID", "4711"},
                       {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", "node[003-010]"}};
 
-TEST_CASE("torchrun's variables say all; its own store keeps the port", "[comm]") {
+TEST_CASE("torchrun's variables say all, and its own store keeps the port", "[comm]") {
   Variables variables{{"RANK", "5"},
                       {"WORLD_SIZE", "8"},
                       {"LOCAL_RANK", "1"},
@@ -92,7 +92,7 @@ TEST_CASE("the first machine of Slurm's lists", "[comm]") {
   REQUIRE(first_host("rack[1-2]-x,other") == "rack1-x");
 }
 
-TEST_CASE("PMIx says the rank, Slurm of how many; they must agree", "[comm]") {
+TEST_CASE("PMIx says the rank, Slurm of how many, and they must agree", "[comm]") {
   Variables variables = slurm;
   variables["PMIX_RANK"] = "9";
   REQUIRE(find(variables).launcher == "PMIx");

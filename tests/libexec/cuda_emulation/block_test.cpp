@@ -167,7 +167,7 @@ TEST_CASE("launches beyond a device's limits are refused", "[emulation]") {
   cudaGetLastError();
 }
 
-TEST_CASE("a launch of 256 x 256 threads with nine barriers takes less than a second",
+TEST_CASE("a launch of 256 x 256 threads with eight barriers takes less than a second",
           "[emulation]") {
   DeviceArray<float> const values{counted(256 * 256)};
   DeviceArray<float> const sums{256};

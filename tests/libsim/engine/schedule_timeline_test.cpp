@@ -62,7 +62,8 @@ TEST_CASE("the examples of 1F1B with transfers of 1 take 85 and 92, 185 and 192"
   REQUIRE(take(8, 32, P2p::blocking) == 192);
 }
 
-TEST_CASE("interleaved with transfers of 1 takes 119 buffered and 146 blocking; G = 8 hides more") {
+TEST_CASE(
+    "interleaved with transfers of 1 takes 119 buffered and 146 blocking, and G = 8 hides more") {
   auto const take = [](int group, P2p p2p) {
     return makespan({ScheduleKind::interleaved, 4, 16, 2, group, p2p}, {1, 2, 1});
   };

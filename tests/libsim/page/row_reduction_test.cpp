@@ -67,7 +67,7 @@ RankTrace four_parts() {
 }  // namespace
 
 TEST_CASE(
-    "figures tell computing, recompute and moving data apart; idle time under a message counts "
+    "figures tell computing, recompute and moving data apart, and idle time under a message counts "
     "once") {
   RankTrace rank = four_parts();
   add_state(rank, 0, 100, 0, 7);

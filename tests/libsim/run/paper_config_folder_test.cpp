@@ -13,7 +13,7 @@ TEST_CASE("a program of the build folder finds the paper's run files in the sour
   REQUIRE(paper_config_folder() == path{STAGECRAFT_SOURCE_DIR} / "configs" / "paper");
 }
 
-TEST_CASE("the first folder that is there wins; a file is none", "[run]") {
+TEST_CASE("the first folder that is there wins, and a file is none", "[run]") {
   path const source = STAGECRAFT_SOURCE_DIR;
   REQUIRE(first_folder(std::array{source / "no-such-folder", source / "CMakeLists.txt",
                                   source / "configs", source}) == source / "configs");

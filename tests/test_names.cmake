@@ -1,0 +1,7 @@
+# cmake -D TEST_EXECUTABLE=... -P test_names.cmake: fails where a test has a name that CTest cannot hand back to
+# its executable. Catch2's discovery keeps names in a CMake list, whose separator is the semicolon: a name with
+# one becomes two tests that match nothing, and pass.
+execute_process(COMMAND ${TEST_EXECUTABLE} --list-test-names-only OUTPUT_VARIABLE names)
+if(names MATCHES "[^\n]*[;\\][^\n]*")
+  message(FATAL_ERROR "test name: found '${CMAKE_MATCH_0}'; accepted: a name without ; and \\")
+endif()
