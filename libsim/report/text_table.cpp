@@ -3,20 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <numeric>
 
 namespace stagecraft {
 namespace {
 
-/// Code points of UTF-8 text.
-std::size_t width_of(std::string const& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
-
 void pad(std::string& line, std::string const& cell, std::size_t width, Align align) {
-  std::string const space(width - std::min(width, width_of(cell)), ' ');
+  std::string const space(width - std::min(width, columns_of(cell)), ' ');
   if (align == Align::right) line += space;
   line += cell;
   if (align == Align::left) line += space;
@@ -30,6 +26,12 @@ std::string printed(char const* format, int count, double value) {
 
 }  // namespace
 
+std::size_t columns_of(std::string const& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
 void TextTable::add_row(std::vector<std::string> cells) {
   assert(cells.size() == columns_.size());
   rows_.push_back(std::move(cells));
@@ -39,9 +41,9 @@ std::string TextTable::text() const {
   std::vector<std::size_t> widths;
   std::size_t total = 0;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    std::size_t width = width_of(columns_[i].heading);
+    std::size_t width = columns_of(columns_[i].heading);
     for (auto const& row : rows_) {
-      if (!row.empty()) width = std::max(width, width_of(row[i]));
+      if (!row.empty()) width = std::max(width, columns_of(row[i]));
     }
     widths.push_back(width);
     total += width + (i == 0 ? 0 : 2);
@@ -84,6 +86,47 @@ ByteUnit unit_for(std::int64_t largest) {
 
 std::string in_unit(ByteUnit const& unit, std::int64_t bytes) {
   return decimals(static_cast<double>(bytes) / static_cast<double>(unit.bytes), 2);
+}
+
+std::string size_text(std::int64_t bytes) {
+  ByteUnit const unit = unit_for(std::abs(bytes));
+  return in_unit(unit, bytes) + " " + std::string{unit.name};
+}
+
+TimeUnit unit_for(SimTime longest) {
+  constexpr std::array units{TimeUnit{"s", std::chrono::seconds{1}},
+                             TimeUnit{"ms", std::chrono::milliseconds{1}},
+                             TimeUnit{"us", std::chrono::microseconds{1}}};
+  for (TimeUnit const& unit : units) {
+    if (longest >= unit.time / 10) return unit;
+  }
+  return units.back();
+}
+
+std::string in_unit(TimeUnit const& unit, SimTime time) {
+  return decimals(static_cast<double>(time.count()) / static_cast<double>(unit.time.count()), 3);
+}
+
+std::string time_text(SimTime time) {
+  TimeUnit const unit = unit_for(time);
+  return in_unit(unit, time) + " " + std::string{unit.name};
+}
+
+std::vector<std::string> parts_in_unit(TimeUnit const& unit, std::vector<SimTime> const& parts) {
+  SimTime const digit = unit.time / 1000;
+  std::vector<std::size_t> by_rest(parts.size());
+  std::iota(by_rest.begin(), by_rest.end(), std::size_t{0});
+  std::stable_sort(by_rest.begin(), by_rest.end(), [&](std::size_t a, std::size_t b) {
+    return parts[a] % digit > parts[b] % digit;
+  });
+  SimTime const sum = std::accumulate(parts.begin(), parts.end(), SimTime{0});
+  std::int64_t missing = (sum + digit / 2) / digit;
+  for (SimTime const part : parts) missing -= part / digit;
+  std::vector<std::string> texts(parts.size());
+  for (std::size_t const i : by_rest) {
+    texts[i] = in_unit(unit, (parts[i] / digit + (missing-- > 0 ? 1 : 0)) * digit);
+  }
+  return texts;
 }
 
 }  // namespace stagecraft

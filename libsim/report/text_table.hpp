@@ -1,17 +1,20 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "libsim/units/units.hpp"
+
 namespace stagecraft {
 
 enum class Align : unsigned char { left, right };
 
 /// A table in aligned columns of text, two spaces apart, with one line of headings. Cells may hold
-/// UTF-8; each code point counts as one column.
+/// UTF-8.
 class TextTable {
  public:
   struct Column {
@@ -33,6 +36,9 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;  ///< an empty row is a rule
 };
 
+/// Code points of UTF-8 text: each counts as one column.
+std::size_t columns_of(std::string const& text);
+
 /// A number with a fixed count of decimals.
 std::string decimals(double value, int count);
 /// A number with its sign and a fixed count of decimals, e.g. "+1.25".
@@ -49,5 +55,22 @@ struct ByteUnit {
 ByteUnit unit_for(std::int64_t largest);
 /// Bytes in a unit with two decimals.
 std::string in_unit(ByteUnit const& unit, std::int64_t bytes);
+/// Bytes with two decimals and the unit that is theirs alone: "60.13 GiB", "-1.50 MiB".
+std::string size_text(std::int64_t bytes);
+
+/// What a table's times are given in.
+struct TimeUnit {
+  std::string_view name;  ///< "s"
+  SimTime time{1};
+};
+/// s, ms or us: the largest of which `longest`, the table's longest time, has a tenth.
+TimeUnit unit_for(SimTime longest);
+/// A time in a unit with three decimals.
+std::string in_unit(TimeUnit const& unit, SimTime time);
+/// A time with three decimals and the unit that is its alone: "13.812 s".
+std::string time_text(SimTime time);
+/// Parts in a unit with three decimals, each rounded up or down so that they sum to what their
+/// sum rounds to.
+std::vector<std::string> parts_in_unit(TimeUnit const& unit, std::vector<SimTime> const& parts);
 
 }  // namespace stagecraft

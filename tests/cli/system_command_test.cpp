@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <set>
+#include <sstream>
 
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
@@ -22,6 +23,21 @@ void collect(std::set<std::string>& keys, std::string const& path, json const& m
       collect(keys, path + key + ".", item);
     }
   }
+}
+
+std::vector<std::string> lines_of(std::string const& text) {
+  std::istringstream stream{text};
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The words of a text, a space between them.
+std::string in_one_line(std::string const& text) {
+  std::istringstream stream{text};
+  std::string line;
+  for (std::string word; stream >> word;) line += (line.empty() ? "" : " ") + word;
+  return line;
 }
 
 }  // namespace
@@ -78,6 +94,25 @@ TEST_CASE("system says of a system without measurements that it is not validated
   ProgramResult const result = run_stagecraft("system '" + systems + "h200.yaml'");
   REQUIRE(result.exit_code == 0);
   REQUIRE_THAT(result.output, Catch::StartsWith("h200, not validated"));
+}
+
+TEST_CASE("system's text keeps within 100 columns and has all that its JSON has") {
+  for (std::string const name : {"selene-a100", "dgx-h100", "h200"}) {
+    CAPTURE(name);
+    std::string const command = "system '" + systems + name + ".yaml'";
+    std::string const text = run_stagecraft(command).output;
+    for (std::string const& line : lines_of(text)) REQUIRE(line.size() <= 100);
+    std::string const words = in_one_line(text);
+    for (json const& row : json_of(command + " --json").at("constants")) {
+      CAPTURE(row);
+      REQUIRE_THAT(text, Catch::Contains(row.at("key").get<std::string>()));
+      REQUIRE_THAT(words, Catch::Contains(row.at("value").get<std::string>()));
+      std::string const source = in_one_line(row.at("source"));
+      REQUIRE_THAT(words, Catch::Contains("] " + source));
+      bool const is_fitted = row.at("fitted").is_string();
+      if (is_fitted) REQUIRE_THAT(words, Catch::Contains(row.at("fitted").get<std::string>()));
+    }
+  }
 }
 
 TEST_CASE("system refuses what is no system file with exit code 2") {

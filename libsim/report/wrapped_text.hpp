@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace stagecraft {
+
+/// The words of a text in lines of at most `width` columns (a longer word has a line of its own),
+/// those behind the first indented by `indent`. Each ends with a newline; each code point of UTF-8
+/// counts as one column.
+std::string wrapped(std::string const& text, int width, std::size_t indent = 0);
+
+}  // namespace stagecraft
