@@ -38,6 +38,7 @@ Json to_json(LayerRow const& row, LayerRow const& baseline) {
   };
   return {{"case", row.case_name},
           {"plan", row.plan},
+          {"same_as", row.same_as.empty() ? Json(nullptr) : Json(row.same_as)},
           {"forward_seconds", executed.forward},
           {"backward_seconds", executed.backward},
           {"forward_communication_seconds",
@@ -54,6 +55,17 @@ Json to_json(LayerRow const& row, LayerRow const& baseline) {
           {"published_forward_seconds", published([](auto own, auto) { return own.forward; })},
           {"published_backward_seconds", published([](auto own, auto) { return own.backward; })},
           {"published_overhead_percent", published(overhead)}};
+}
+
+std::string twins_text(LayerTable const& table) {
+  std::string twins;
+  for (LayerRow const& row : table.rows) {
+    if (row.same_as.empty()) continue;
+    twins += (twins.empty() ? "" : ", ") + row.case_name + " is " + row.same_as;
+  }
+  return twins.empty() ? ""
+                       : "note: sequence parallelism has no effect with tensor 1: " + twins +
+                             ", measured once\n";
 }
 
 }  // namespace
@@ -109,7 +121,7 @@ std::string to_text(LayerTable const& table) {
     text.add_row(std::move(cells));
   }
   return "one layer for one microbatch, measured on " + table.device + ", predicted for " +
-         table.system + "; backward includes recompute\n" + text.text();
+         table.system + "; backward includes recompute\n" + text.text() + twins_text(table);
 }
 
 }  // namespace stagecraft

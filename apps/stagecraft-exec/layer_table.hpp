@@ -19,6 +19,7 @@ struct LayerRow {
   Bytes saved;
   LayerResult predicted;
   std::optional<LayerSeconds> published{};
+  std::string same_as{};  ///< the case that was measured for this one; empty: this one itself
 };
 
 /// What was measured together: the cases took turns in each repetition.

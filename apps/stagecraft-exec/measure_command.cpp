@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "apps/stagecraft-exec/communication_prices.hpp"
 #include "apps/stagecraft-exec/device_choice.hpp"
@@ -65,15 +66,21 @@ bool have_same_layer(TrainingConfig const& a, TrainingConfig const& b) {
          a.parallel.sequence == b.parallel.sequence && a.batch.micro == b.batch.micro;
 }
 
-/// One of the five cases: what it needs as long as it is measured.
+/// One of the five cases: what it needs as long as it is measured. One that differs from an earlier
+/// one only in sequence parallelism over a single rank has that one's measurements.
 class Case {
  public:
-  Case(RunArguments const& run, PaperCase const& paper_case, DeviceChoice const& device)
+  Case(RunArguments const& run,
+       PaperCase const& paper_case,
+       DeviceChoice const& device,
+       std::vector<std::unique_ptr<Case>> const& earlier)
       : config_{load(run, paper_case)},
         plan_{make_plan(config_.training)},
         cost_{config_.system, config_.training},
         prices_{plan_, cost_},
-        layer_{config_.training, parts(device), device.cpu.threads} {
+        twin_{twin_among(earlier)} {
+    if (twin_ == nullptr) layer_.emplace(config_.training, parts(device), device.cpu.threads);
+    if (twin_ != nullptr) row_.same_as = twin_->row_.case_name;
     row_.case_name = paper_case.name;
     row_.plan = fingerprint(plan_);
     row_.predicted = predict_layer(config_);
@@ -82,11 +89,17 @@ class Case {
     if (is_published) row_.published = published_layer(paper_case.name);
   }
 
-  void warm_up() { layer_.run(); }
-  void measure() { row_.samples.push_back(layer_.run()); }
+  void warm_up() {
+    if (layer_) layer_->run();
+  }
+  void measure() {
+    if (layer_) row_.samples.push_back(layer_->run());
+  }
   LayerRow row() const {
+    Case const& measured = twin_ == nullptr ? *this : *twin_;
     LayerRow row = row_;
-    row.saved = layer_.saved();
+    row.samples = measured.row_.samples;
+    row.saved = measured.layer_->saved();
     return row;
   }
 
@@ -95,6 +108,16 @@ class Case {
     std::vector<std::string> overrides = run.overrides;
     overrides.insert(overrides.end(), paper_case.overrides.begin(), paper_case.overrides.end());
     return load_run_config(run.path, overrides);
+  }
+
+  Case const* twin_among(std::vector<std::unique_ptr<Case>> const& earlier) const {
+    if (config_.training.parallel.tensor > 1) return nullptr;
+    for (auto const& other : earlier) {
+      TrainingConfig alike = other->config_.training;
+      alike.parallel.sequence = config_.training.parallel.sequence;
+      if (alike == config_.training) return other.get();
+    }
+    return nullptr;
   }
 
   ExecutionParts parts(DeviceChoice const& device) const {
@@ -107,7 +130,8 @@ class Case {
   TrainingPlan plan_;
   CostModel cost_;
   SystemPrices prices_;
-  MeasuredLayer layer_;
+  Case const* twin_;  ///< has the measurements; null: this one
+  std::optional<MeasuredLayer> layer_;
   LayerRow row_;
 };
 
@@ -121,7 +145,7 @@ int measure(std::vector<std::string> const& arguments) {
       choose_device(run.values, cpu_only_because_of(run.config.training.model));
   std::vector<std::unique_ptr<Case>> cases;
   for (PaperCase const& paper_case : paper_cases()) {
-    cases.push_back(std::make_unique<Case>(run, paper_case, device));
+    cases.push_back(std::make_unique<Case>(run, paper_case, device, cases));
   }
   for (auto const& one : cases) {
     for (int i = 0; i < warm_ups; ++i) one->warm_up();

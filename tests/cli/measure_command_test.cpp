@@ -49,6 +49,7 @@ TEST_CASE("measure layer --json has table 4's five cases beside what simulate pr
     REQUIRE(row.at("predicted_backward_seconds").get<double>() ==
             Approx(layer.at("backward_seconds").get<double>() +
                    layer.at("recompute_seconds").get<double>()));
+    REQUIRE(row.at("same_as").is_null());
     REQUIRE(row.at("predicted_saved_bytes") == layer.at("saved_bytes"));
     REQUIRE(row.at("saved_bytes") == layer.at("saved_bytes"));
     REQUIRE(row.at("forward_seconds").get<double>() > 0);
@@ -70,6 +71,26 @@ TEST_CASE("measure layer prints a table, and with --print-config the run file") 
                Contains("selective_sequence") && Contains("kept MiB") && !Contains("A100  "));
   REQUIRE_THAT(run_stagecraft_exec("measure layer " + path + " --print-config").output,
                Contains("hidden: 64"));
+}
+
+TEST_CASE(
+    "measure layer with one tensor rank measures once what sequence parallelism leaves alone") {
+  TemporaryFolder const folder;
+  std::string const command = "measure layer " + folder.write("run.yaml", small_run) +
+                              " --set parallel.tensor=1 --repeats 2";
+  json const rows = json::parse(run_stagecraft_exec(command + " --json").output).at("rows");
+  REQUIRE(rows.size() == 5);
+  REQUIRE(rows[0].at("same_as").is_null());
+  REQUIRE(rows[1].at("same_as") == "baseline");
+  REQUIRE(rows[2].at("same_as").is_null());
+  REQUIRE(rows[3].at("same_as").is_null());
+  REQUIRE(rows[4].at("same_as") == "selective");
+  for (char const* const measured : {"forward_seconds", "backward_seconds", "spread_percent"}) {
+    REQUIRE(rows[1].at(measured) == rows[0].at(measured));
+    REQUIRE(rows[4].at(measured) == rows[3].at(measured));
+  }
+  REQUIRE_THAT(run_stagecraft_exec(command).output,
+               Contains("with tensor 1: sequence is baseline, selective_sequence is selective"));
 }
 
 TEST_CASE("measure refuses what it cannot measure with exit code 2") {
