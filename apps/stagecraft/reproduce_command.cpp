@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "apps/stagecraft/command_line.hpp"
+#include "libsim/config/did_you_mean.hpp"
 #include "libsim/report/executed_reproduction.hpp"
 #include "libsim/report/reproduction.hpp"
 #include "libsim/run/paper_config_folder.hpp"
@@ -41,7 +42,8 @@ po::options_description describe_options() {
   add("executed", po::value<std::string>()->value_name("DIR"),
       "put what was executed beside tables 4 and 5: the traces (*.h5) and results of "
       "`stagecraft-exec "
-      "measure layer --json` (*.json) in this folder, found by the plan that they are of");
+      "measure layer --json` (*.json) in this folder, found by the plan that they are of; notes "
+      "name what is in no row");
   add("json", "print one JSON document");
   add("help,h", "print this");
   return options;
@@ -66,6 +68,17 @@ std::vector<std::string> chosen(std::vector<std::string> words) {
   return words;
 }
 
+/// Only tables 4 and 5 have executed numbers beside them.
+void require_executable(std::vector<std::string> const& names) {
+  bool const has_any = std::any_of(names.begin(), names.end(), [](std::string const& name) {
+    return name == "table4" || name == "table5";
+  });
+  if (!has_any) {
+    throw CommandLineError{"--executed: found with " + joined(names) +
+                           "; accepted: with table4, table5 or all"};
+  }
+}
+
 void write_folder(std::filesystem::path const& folder, std::vector<Reproduction> const& all) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -87,8 +100,10 @@ int reproduce_command(std::vector<std::string> const& arguments) {
     std::cout << introduction << options << examples;
     return 0;
   }
+  std::vector<std::string> const names = chosen(words);
+  if (values.count("executed") > 0) require_executable(names);
   std::vector<Reproduction> all;
-  for (std::string const& what : chosen(words)) {
+  for (std::string const& what : names) {
     std::vector<Reproduction> const parts = reproduce(what, paper_config_folder());
     all.insert(all.end(), parts.begin(), parts.end());
   }

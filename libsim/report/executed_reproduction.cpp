@@ -62,12 +62,14 @@ using ExecutedCases = std::map<std::string, ExecutedLayer const*>;
 
 ExecutedCases execute_table4(Reproduction& table,
                              ExecutedResults const& results,
-                             std::filesystem::path const& paper_configs) {
+                             std::filesystem::path const& paper_configs,
+                             ExecutedPlans& plans) {
   Notes notes;
   ExecutedCases cases;
   for (PaperCase const& paper_case : paper_cases()) {
     std::string const plan =
         fingerprint(make_plan(load_table4_run(paper_configs, paper_case).training));
+    plans.layers.insert(plan);
     ExecutedLayer const* const layer = results.layer_of(plan);
     if (layer == nullptr) {
       notes.missing("22B " + paper_case.name, plan);
@@ -161,6 +163,35 @@ void add_memory(Reproduction& table, PaperRun const& run, ExecutedResults const&
   }
 }
 
+/// "3 files are of other plans: a, b, c"; nothing where there are none.
+std::string naming_note(std::vector<std::string> const& files,
+                        std::string const& one,
+                        std::string const& many) {
+  constexpr std::size_t most_named = 4;
+  if (files.empty()) return {};
+  std::string text = std::to_string(files.size()) + " " + (files.size() == 1 ? one : many) + ": ";
+  for (std::size_t i = 0; i < std::min(most_named, files.size()); ++i) {
+    text += (i == 0 ? "" : ", ") + files[i];
+  }
+  if (files.size() > most_named) {
+    text += " and " + std::to_string(files.size() - most_named) + " more";
+  }
+  return text;
+}
+
+/// What lies in the folder and stands in no row.
+void add_unused(Reproduction& table, ExecutedResults const& results, ExecutedPlans const& plans) {
+  for (std::string const& note :
+       {naming_note(results.files_without(plans), "executed result matches no row",
+                    "executed results match no row"),
+        naming_note(results.simulated_files(), "trace is of a simulation",
+                    "traces are of simulations"),
+        naming_note(results.foreign_files(), "HDF5 file is no trace",
+                    "HDF5 files are no traces")}) {
+    if (!note.empty()) table.notes.push_back(note);
+  }
+}
+
 }  // namespace
 
 void add_executed(std::vector<Reproduction>& tables,
@@ -170,16 +201,23 @@ void add_executed(std::vector<Reproduction>& tables,
     return std::find_if(tables.begin(), tables.end(),
                         [name](Reproduction const& table) { return table.name == name; });
   };
+  ExecutedPlans plans;
   auto const table4 = place_of_table("table4");
   if (table4 != tables.end()) {
-    ExecutedCases const cases = execute_table4(*table4, results, paper_configs);
+    ExecutedCases const cases = execute_table4(*table4, results, paper_configs, plans);
     execute_overheads(*place_of_table("table4_overheads"), cases);
   }
   auto const table5 = place_of_table("table5");
-  if (table5 == tables.end()) return;
+  if (table5 == tables.end()) {
+    if (table4 != tables.end()) add_unused(*table4, results, plans);
+    return;
+  }
   std::vector<PaperRun> const runs = paper_runs(paper_configs, "");
   std::vector<PaperRun> const twins = paper_runs(paper_configs, "-twin");
   execute_table5(*table5, runs, results);
+  for (PaperRun const& run : runs) plans.runs.insert(fingerprint(run.plan));
+  for (PaperRun const& twin : twins) plans.runs.insert(fingerprint(twin.plan));
+  add_unused(*table5, results, plans);
   Reproduction twin_times = predict_twins(twins);
   execute_table5(twin_times, twins, results);
   Reproduction memory{.name = "table5_memory",

@@ -9,7 +9,8 @@
 namespace stagecraft {
 
 /// Puts what was executed beside tables 4 and 5, where they are among `tables`. Each of them then
-/// says in its notes on which device, from which file, and of which plans nothing was found.
+/// says in its notes on which device, from which file, and of which plans nothing was found; the
+/// last of the two also which files of the folder stand in none of their rows.
 ///
 /// Behind table 5 come two more: `table5_twins`, iterations of the run files
 /// {model}-{case}-twin.yaml, which have the paper's layout, schedule and policies with a model

@@ -48,12 +48,36 @@ ExecutedRun summarize_run(TraceReader const& trace) {
 ExecutedResults::ExecutedResults(fs::path const& folder) {
   for (fs::path const& path : files_of(folder, ".h5")) add_trace(path);
   for (fs::path const& path : files_of(folder, ".json")) add_layers(path);
-  std::sort(files_.begin(), files_.end());
+  std::sort(simulated_.begin(), simulated_.end());
+  std::sort(foreign_.begin(), foreign_.end());
+}
+
+std::vector<std::string> ExecutedResults::files_without(ExecutedPlans const& plans) const {
+  auto const have_common = [](std::set<std::string> const& a, std::set<std::string> const& b) {
+    return std::any_of(a.begin(), a.end(),
+                       [&](std::string const& plan) { return b.count(plan) > 0; });
+  };
+  std::vector<std::string> files;
+  for (auto const& [file, own] : plans_) {
+    bool const has_any = have_common(own.runs, plans.runs) || have_common(own.layers, plans.layers);
+    if (!has_any) files.push_back(file);
+  }
+  return files;
 }
 
 void ExecutedResults::add_trace(fs::path const& path) {
-  TraceReader const trace{path};
-  if (trace.meta().clock == TraceClock::simulated) return;
+  std::optional<TraceReader> opened;
+  try {
+    opened.emplace(path);
+  } catch (ForeignFileError const&) {
+    foreign_.push_back(path.string());
+    return;
+  }
+  TraceReader const& trace = *opened;
+  if (trace.meta().clock == TraceClock::simulated) {
+    simulated_.push_back(path.string());
+    return;
+  }
   ExecutedRun run = summarize_run(trace);
   auto const [place, is_first] = runs_.try_emplace(trace.meta().plan, run);
   ExecutedRun& known = place->second;
@@ -62,7 +86,7 @@ void ExecutedResults::add_trace(fs::path const& path) {
     if (!run.is_whole()) run.peak_bytes.merge(known.peak_bytes);
     known = std::move(run);
   }
-  files_.push_back(path.string());
+  plans_[path.string()].runs.insert(trace.meta().plan);
 }
 
 void ExecutedResults::add_layers(fs::path const& path) {
@@ -76,8 +100,8 @@ void ExecutedResults::add_layers(fs::path const& path) {
                           .seconds = {.forward = row.at("forward_seconds"),
                                       .backward = row.at("backward_seconds")}};
       layers_.insert_or_assign(row.at("plan"), std::move(layer));
+      plans_[path.string()].layers.insert(row.at("plan"));
     }
-    files_.push_back(path.string());
   } catch (nlohmann::json::exception const& problem) {
     throw InputError{path.string() + ": " + problem.what()};
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,13 +33,19 @@ struct ExecutedLayer {
   LayerSeconds seconds;
 };
 
+/// Plans by fingerprint.
+struct ExecutedPlans {
+  std::set<std::string> runs;
+  std::set<std::string> layers;
+};
+
 /// Everything in a folder that was executed: its traces (*.h5) and what `measure layer --json` has
 /// printed (*.json). Names of files do not matter: each is found by the plan that it is of.
 class ExecutedResults {
  public:
   /// Reads the folder. Of several results of one plan the newest file counts, but a rank alone does
   /// not replace a whole run, and adds its stage to those of others that were alone. Traces of
-  /// simulations and other JSON documents are passed over.
+  /// simulations, HDF5 files of something else and other JSON documents are passed over.
   /// \throws InputError  for a folder that cannot be read, or a file in it that is damaged.
   explicit ExecutedResults(std::filesystem::path const& folder);
 
@@ -46,8 +53,11 @@ class ExecutedResults {
   ExecutedRun const* run_of(std::string const& plan) const { return find(runs_, plan); }
   ExecutedLayer const* layer_of(std::string const& plan) const { return find(layers_, plan); }
 
-  /// What was read and is of interest, in the order of names.
-  std::vector<std::string> const& files() const { return files_; }
+  /// Files of which no result is of one of `plans`, in the order of names.
+  std::vector<std::string> files_without(ExecutedPlans const& plans) const;
+  /// *.h5 that were passed over, in the order of names.
+  std::vector<std::string> const& simulated_files() const { return simulated_; }
+  std::vector<std::string> const& foreign_files() const { return foreign_; }
 
  private:
   template <typename Result>
@@ -60,7 +70,9 @@ class ExecutedResults {
 
   std::map<std::string, ExecutedRun> runs_;  ///< by plan
   std::map<std::string, ExecutedLayer> layers_;
-  std::vector<std::string> files_;
+  std::map<std::string, ExecutedPlans> plans_;  ///< by file: what it has results of
+  std::vector<std::string> simulated_;
+  std::vector<std::string> foreign_;
 };
 
 }  // namespace stagecraft

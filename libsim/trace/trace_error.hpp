@@ -21,6 +21,12 @@ class TraceFileError : public InputError {
       : InputError{file + ": " + problem} {}
 };
 
+/// A sound HDF5 file of something else: without a schema, or with one that is no trace's.
+class ForeignFileError : public TraceFileError {
+ public:
+  using TraceFileError::TraceFileError;
+};
+
 /// A result that cannot be written: no such folder, disk full. The world's fault; exit code 1.
 class OutputError : public std::runtime_error {
  public:

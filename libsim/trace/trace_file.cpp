@@ -264,6 +264,12 @@ H5Handle TraceGroup::dataset(std::string const& name) const {
   return {dataset, H5Dclose, "open dataset " + path_of(name)};
 }
 
+bool TraceGroup::has_attribute(std::string const& name) const {
+  htri_t const exists = H5Aexists(group_.id(), name.c_str());
+  check_hdf5(exists, "look for attribute " + name);
+  return exists > 0;
+}
+
 H5Handle TraceGroup::open_attribute(H5Handle const& object,
                                     std::string const& name,
                                     std::string const& where) {

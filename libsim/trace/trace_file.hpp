@@ -27,6 +27,7 @@ class TraceGroup {
   TraceGroup group(std::string const& name) const;
   /// Names of the links, at most `most` of them.
   std::vector<std::string> links(std::size_t most) const;
+  bool has_attribute(std::string const& name) const;
   /// An attribute: one text of fixed length, at most `most` bytes.
   std::string text(std::string const& attribute, std::size_t most) const;
   /// An attribute: one 64-bit integer from 0 to 2^31 - 1.

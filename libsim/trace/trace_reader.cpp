@@ -126,7 +126,14 @@ TraceReader::TraceReader(TraceReader&&) noexcept = default;
 
 void TraceReader::read_all_but_ranks() {
   TraceGroup const root = file_->root();
+  if (!root.has_attribute("schema")) {
+    throw ForeignFileError{name_, "attribute schema: there is none"};
+  }
   std::string const schema = root.text("schema", most_attribute_bytes);
+  if (!schema.starts_with(trace_schema.substr(0, trace_schema.find('/') + 1))) {
+    throw ForeignFileError{name_, "attribute schema: found '" + printable(schema) +
+                                      "'; accepted: '" + std::string{trace_schema} + "'"};
+  }
   if (schema != trace_schema) {
     throw Hdf5Error{"attribute schema: found '" + printable(schema) + "'; accepted: '" +
                     std::string{trace_schema} + "'"};

@@ -25,7 +25,8 @@ class TraceFile;
 class TraceReader {
  public:
   /// Opens a file and reads all but its ranks.
-  /// \throws TraceFileError  when it is missing, not a trace, damaged, or of another version.
+  /// \throws ForeignFileError  when it is an HDF5 file of something else
+  /// \throws TraceFileError  when it is missing, no HDF5 file, damaged, or of another version.
   explicit TraceReader(std::filesystem::path const& path);
   /// The same of a file that is in memory; `name` stands for it in messages.
   TraceReader(std::span<unsigned char const> image, std::string const& name);

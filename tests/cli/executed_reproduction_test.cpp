@@ -106,6 +106,47 @@ TEST_CASE("reproduce --executed says that a rank alone is no iteration") {
   REQUIRE(memory.at("executed") == memory.at("predicted"));
 }
 
+TEST_CASE("reproduce --executed names what lies in the folder and stands in no row") {
+  TemporaryFolder const folder;
+  auto const in_folder = [&](std::string const& name) { return (folder.path() / name).string(); };
+  auto const layers_of = [](std::string const& plan) {
+    json const row{{"plan", plan}, {"forward_seconds", 1}, {"backward_seconds", 2}};
+    return json{{"schema", "stagecraft.layer/1"}, {"device", "a device"}, {"rows", {row}}}.dump();
+  };
+  folder.write("own.json", layers_of(plan_of("22b-present")));
+  REQUIRE(run_stagecraft_exec("run " + paper_run("22b-present-twin") +
+                              " --set batch.global=8 --clock virtual --detail chunk --trace " +
+                              in_folder("stray.h5"))
+              .exit_code == 0);
+  REQUIRE(run_stagecraft("simulate " + paper_run("22b-present") + " --trace " +
+                         in_folder("simulated.h5"))
+              .exit_code == 0);
+  std::string const sweep = folder.write("sweep.yaml", "base: " STAGECRAFT_SOURCE_DIR
+                                                       "/configs/paper/22b-present.yaml\n"
+                                                       "values: {recompute: [none, full]}\n");
+  REQUIRE(run_stagecraft("sweep " + sweep + " -o " + in_folder("sweep.h5")).exit_code == 0);
+  std::string const command = "reproduce --json --executed " + folder.path().string();
+  for (std::string const tables : {" table4", " table4 table5", " table5"}) {
+    CAPTURE(tables);
+    json const notes = json_of(command + tables).at("executed");
+    json const& unused = notes.at(tables == " table4" ? "table4" : "table5");
+    REQUIRE(has_note(unused, tables == " table5" ? "2 exec" : "1 executed result matches no row: ",
+                     in_folder("stray.h5")));
+    REQUIRE(has_note(unused, "1 trace is of a simulation: ", in_folder("simulated.h5")));
+    REQUIRE(has_note(unused, "1 HDF5 file is no trace: ", in_folder("sweep.h5")));
+  }
+  for (int i = 0; i < 5; ++i) {
+    folder.write("x" + std::to_string(i) + ".json", layers_of(std::string(64, '0')));
+  }
+  REQUIRE(has_note(json_of(command + " table4").at("executed").at("table4"),
+                   "6 executed results match no row: ", "x2.json and 2 more"));
+}
+
+TEST_CASE("reproduce --executed is refused where no table has executed numbers") {
+  require_refusal("reproduce figure1 table2 --executed .",
+                  {"--executed: found with figure1, table2; accepted: with table4, table5 or all"});
+}
+
 TEST_CASE("reproduce --executed refuses a folder that is not there and damaged files") {
   require_refusal("reproduce table5 --executed /nowhere", {"/nowhere"});
   TemporaryFolder const folder;
