@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "libsim/explain/recompute_changes.hpp"
 #include "libsim/model/model_words.hpp"
 #include "libsim/plan/training_words.hpp"
 
@@ -17,28 +18,7 @@ class ChangeList {
  public:
   explicit ChangeList(TrainingConfig const& config) : config_{config} {}
 
-  void add_recompute() {
-    std::int64_t const chunk = std::max<std::int64_t>(
-        1, config_.model.layers / config_.parallel.pipeline / config_.parallel.interleave);
-    add_policy("no recompute", "none");
-    add_policy("selective recompute", "selective");
-    add_policy("full recompute, layer by layer", "full");
-    if (chunk > 1) {
-      add_policy("full recompute, groups of " + to_text(chunk),
-                 "{granularity: full, layers: " + to_text(chunk) + "}");
-      std::string const half = to_text(chunk / 2);
-      add_policy("full recompute, " + half + " of " + to_text(chunk) + " layers",
-                 "{granularity: full, method: block, layers: " + half + "}");
-    }
-    if (config_.parallel.tensor > 1 && !config_.parallel.sequence) {
-      add_policy("full recompute, sharded checkpoints",
-                 "{granularity: full, sharded_checkpoints: true}");
-    }
-    for (std::string const granularity : {"selective", "full"}) {
-      add_policy(granularity + " recompute, stored window",
-                 "{granularity: " + granularity + ", store_microbatches: auto}");
-    }
-  }
+  void add_recompute() { changes_ = recompute_changes(config_); }
 
   void add_batch() {
     std::int64_t const micro = config_.batch.micro;
@@ -180,25 +160,6 @@ class ChangeList {
     changes_.push_back(std::move(change));
   }
 
-  /// Only a policy that recomputes less takes back a choice.
-  void add_policy(std::string const& what, std::string const& value) {
-    Change change{.what = what, .set = {"recompute=" + value}, .undoes = ""};
-    auto const& policies = config_.recompute;
-    bool const is_one = policies.size() == 1;
-    auto const is_at_least = [&](RecomputeGranularity granularity) {
-      return std::all_of(policies.begin(), policies.end(),
-                         [&](auto const& policy) { return policy.granularity >= granularity; });
-    };
-    bool const recomputes = std::any_of(policies.begin(), policies.end(), [](auto const& policy) {
-      return policy.granularity != RecomputeGranularity::none;
-    });
-    if ((value == "none" && recomputes) ||
-        (value == "selective" && is_at_least(RecomputeGranularity::full))) {
-      change.undoes = is_one ? policy_text(policies.front()) : "recompute by stage";
-    }
-    changes_.push_back(std::move(change));
-  }
-
   void add_switch(std::string const& name, std::string const& key, bool is_on, Default usual) {
     bool const is_choice = is_on != (usual == Default::on);
     changes_.push_back({.what = (is_on ? "no " : "") + name,
@@ -233,27 +194,6 @@ std::vector<Change> single_changes(TrainingConfig const& config) {
   list.add_exchanges();
   list.add_switches();
   return std::move(list).finish();
-}
-
-std::string policy_text(RecomputePolicy const& policy) {
-  std::string text{word_of(policy.granularity)};
-  if (policy.granularity == RecomputeGranularity::none) return "no recompute";
-  text += " recompute";
-  if (policy.granularity == RecomputeGranularity::selective) {
-    std::string modules;
-    for (RecomputeModule const module : policy.modules) {
-      modules += (modules.empty() ? " (" : ", ") + std::string{word_of(module)};
-    }
-    text += modules + ")";
-  } else if (policy.method == RecomputeMethod::block) {
-    text += " of " + to_text(policy.layers) + " layers a chunk";
-  } else if (policy.layers > 1) {
-    text += " in groups of " + to_text(policy.layers);
-  }
-  if (policy.store_microbatches.automatic || policy.store_microbatches.count > 0) {
-    text += " with stored microbatches";
-  }
-  return text;
 }
 
 }  // namespace stagecraft

@@ -16,14 +16,11 @@ struct Change {
   std::string undoes;
 };
 
-/// Every change by one step that an explanation tries: recompute policies, sequence parallelism,
+/// Every change by one step that an explanation tries: recompute_changes(), sequence parallelism,
 /// microbatch size halved and doubled, each exchange of a factor of two between tensor, pipeline
 /// and data parallelism (so that the number of accelerators stays), the next larger and smaller
 /// interleaving, distributed optimizer, overlapped gradients and transfers, masks, attention,
 /// output deallocation. What is not legal is among them, and policies that the run has already.
 std::vector<Change> single_changes(TrainingConfig const& config);
-
-/// A policy in words, e.g. "selective recompute (core_attention)".
-std::string policy_text(RecomputePolicy const& policy);
 
 }  // namespace stagecraft

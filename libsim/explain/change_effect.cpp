@@ -1,10 +1,13 @@
 #include "libsim/explain/change_effect.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/store_window.hpp"
+#include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/rank_works.hpp"
 #include "libsim/search/parallel_for.hpp"
 
 namespace stagecraft {
@@ -20,16 +23,39 @@ std::string text_of(ConfigError const& error) {
   return text;
 }
 
-ChangeEffect simulate_change(RunConfig const& run, std::string const& yaml, Change const& change) {
-  ChangeEffect effect{.change = change, .figures = {}, .refusal = "", .is_same_run = false};
-  try {
-    RunConfig const changed = parse_run_config(yaml, "the run", change.set);
-    effect.is_same_run = changed.training == run.training;
-    effect.figures = figures_of(changed);
-  } catch (ConfigError const& error) {
-    effect.refusal = text_of(error);
+/// What the stages do: windows settled, a policy a stage, none where its window takes everything.
+TrainingConfig settled(RunConfig const& run) {
+  TrainingConfig training = resolve_store_windows(run.training, run.system);
+  auto const stages = static_cast<std::size_t>(training.parallel.pipeline);
+  if (training.recompute.size() == 1) training.recompute.resize(stages, training.recompute.front());
+  ScheduleShape const shape = checked_shape(schedule_shape(training));
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    RecomputePolicy& policy = training.recompute[stage];
+    bool const stores_all =
+        policy.store_microbatches.count >= store_window(shape, static_cast<int>(stage));
+    if (stores_all) policy = RecomputePolicy{};
   }
-  return effect;
+  return training;
+}
+
+/// A change and the run that it makes; nothing where it is not legal.
+struct Trial {
+  ChangeEffect effect;
+  std::optional<TrainingConfig> training;
+};
+
+Trial simulate_change(std::string const& yaml, Change const& change) {
+  Trial trial;
+  trial.effect.change = change;
+  try {
+    RunConfig changed = parse_run_config(yaml, "the run", change.set);
+    changed.training = resolve_store_windows(changed.training, changed.system);
+    trial.effect.figures = figures_of(changed);
+    trial.training = settled(changed);
+  } catch (ConfigError const& error) {
+    trial.effect.refusal = text_of(error);
+  }
+  return trial;
 }
 
 }  // namespace
@@ -52,9 +78,26 @@ std::vector<ChangeEffect> simulate_changes(RunConfig const& run,
                                            std::vector<Change> const& changes,
                                            int jobs) {
   std::string const yaml = to_yaml(run);
-  std::vector<ChangeEffect> effects(changes.size());
+  std::vector<Trial> trials(changes.size());
   parallel_for(jobs, changes.size(),
-               [&](std::size_t i) { effects[i] = simulate_change(run, yaml, changes[i]); });
+               [&](std::size_t i) { trials[i] = simulate_change(yaml, changes[i]); });
+  TrainingConfig const own = settled(run);
+  std::vector<ChangeEffect> effects;
+  for (auto trial = trials.begin(); trial != trials.end(); ++trial) {
+    ChangeEffect& effect = effects.emplace_back(std::move(trial->effect));
+    if (!trial->training) continue;
+    effect.is_same_run = *trial->training == own;
+    effect.is_repetition = std::any_of(trials.begin(), trial, [&](Trial const& earlier) {
+      return earlier.training == trial->training;
+    });
+  }
+  return effects;
+}
+
+std::vector<ChangeEffect> distinct_effects(std::vector<ChangeEffect> effects) {
+  std::erase_if(effects, [](ChangeEffect const& effect) {
+    return effect.is_same_run || effect.is_repetition;
+  });
   return effects;
 }
 

@@ -27,6 +27,7 @@ struct ChangeEffect {
   std::optional<RunFigures> figures;  ///< absent where the change is not legal
   std::string refusal;                ///< then: why, as the configuration's reader says it
   bool is_same_run = false;           ///< the changed run is the run: nothing was changed
+  bool is_repetition = false;         ///< it is what an earlier change makes
 };
 
 /// What simulate says of a run file. `run`: as it was read, windows of stored microbatches
@@ -34,10 +35,14 @@ struct ChangeEffect {
 RunFigures figures_of(RunConfig const& run);
 
 /// Tries each change on the run and simulates what comes out, on `jobs` threads: each is read as
-/// `stagecraft simulate` with these --set would read it.
+/// `stagecraft simulate` with these --set would read it. Two runs are the same where their stages
+/// do the same: a window of stored microbatches that takes all of them is no recompute.
 std::vector<ChangeEffect> simulate_changes(RunConfig const& run,
                                            std::vector<Change> const& changes,
                                            int jobs);
+
+/// Those that change the run, each once; what is not legal stays.
+std::vector<ChangeEffect> distinct_effects(std::vector<ChangeEffect> effects);
 
 /// Which single changes help most. Indices into the effects; absent where none helps.
 struct BestChanges {

@@ -100,8 +100,10 @@ class BackwardWalk {
     path_.pieces.push_back(piece);
     if (piece.what == PathPiece::What::overhead) {
       path_.kinds[TimeKind::optimizer] += duration;
+      path_.overhead += duration;
     } else if (piece.what == PathPiece::What::message) {
       path_.kinds[TimeKind::pipeline_transfer] += duration;
+      path_.in_messages += duration;
       ++path_.messages;
     } else {
       auto const rank = static_cast<std::size_t>(piece.rank);

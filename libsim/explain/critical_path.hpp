@@ -28,8 +28,11 @@ struct PathPiece {
 struct CriticalPath {
   std::vector<PathPiece> pieces;  ///< in order of time; none is empty; each starts where one ends
   KindTimes kinds;                ///< of the pieces; sums to Simulation::iteration
-  std::vector<SimTime> by_rank;   ///< works of each rank
-  int messages = 0;
+  // These sum to Simulation::iteration too.
+  std::vector<SimTime> by_rank;  ///< works of each rank
+  SimTime in_messages{0};
+  SimTime overhead{0};
+  int messages = 0;  ///< how many
 };
 
 /// Walks back from the last event of an iteration, each time to what that event waited for:

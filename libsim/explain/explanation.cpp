@@ -1,5 +1,7 @@
 #include "libsim/explain/explanation.hpp"
 
+#include <utility>
+
 #include "libsim/engine/store_window.hpp"
 #include "libsim/explain/pointless_choices.hpp"
 
@@ -15,9 +17,10 @@ Explanation explain(RunConfig const& run, int jobs) {
   result.path = find_critical_path(priced, times);
   result.busiest = kinds_of_busiest_stage(priced, times, result.simulation);
   result.figures = figures_of(run);
-  result.effects = simulate_changes(run, single_changes(run.training), jobs);
+  std::vector<ChangeEffect> effects = simulate_changes(run, single_changes(run.training), jobs);
+  result.pointless = pointless_choices(run, result.figures, effects);
+  result.effects = distinct_effects(std::move(effects));
   result.best = best_changes(result.figures, result.effects);
-  result.pointless = pointless_choices(run, result.figures, result.effects);
   return result;
 }
 

@@ -20,7 +20,7 @@ struct Explanation {
   CriticalPath path;
   KindTimes busiest;  ///< kinds_of_busiest_stage()
   RunFigures figures;
-  std::vector<ChangeEffect> effects;
+  std::vector<ChangeEffect> effects;  ///< distinct_effects()
   BestChanges best;
   std::vector<std::string> pointless;  ///< pointless_choices()
 };

@@ -71,6 +71,8 @@ Json path_json(CriticalPath const& path) {
   for (SimTime const time : path.by_rank) stages.push_back(to_seconds(time));
   return {{"seconds", kinds_json(path.kinds)},
           {"seconds_by_stage", stages},
+          {"seconds_of_messages", to_seconds(path.in_messages)},
+          {"overhead_seconds", to_seconds(path.overhead)},
           {"messages", path.messages}};
 }
 

@@ -10,8 +10,6 @@ namespace {
 constexpr double least_memory_percent = 1;
 constexpr double least_time_percent = 0.1;
 
-std::string gib(std::int64_t bytes) { return gibibytes(bytes) + " GiB"; }
-
 double percent(double part, double whole) { return 100 * part / whole; }
 
 /// Of a time that changes: how much, in percent of the run's.
@@ -32,20 +30,20 @@ std::string verdict(RunFigures const& run, ChangeEffect const& effect) {
   bool const pays_in_memory = saved_percent >= least_memory_percent;
   if (pays_in_memory && gained <= -least_time_percent && run.fits() && without.fits()) {
     return "is not needed: with " + effect.change.what + " every stage fits too, with " +
-           gib(without.room) + " to spare, and an iteration takes " + small_percent(-gained) +
+           size_text(without.room) + " to spare, and an iteration takes " + small_percent(-gained) +
            " less";
   }
   if (pays_in_time || pays_in_memory) return "";
   if (saved > 0 && gained < 0) {
-    return "saves only " + gib(saved) + " (" + small_percent(saved_percent) +
+    return "saves only " + size_text(saved) + " (" + small_percent(saved_percent) +
            " of the peak) and costs " + small_percent(-gained) + " of the time";
   }
   if (saved <= 0 && gained < 0) {
     return "costs " + small_percent(-gained) + " of the time" +
-           (saved < 0 ? " and " + gib(-saved) : std::string{}) + " and saves nothing";
+           (saved < 0 ? " and " + size_text(-saved) : std::string{}) + " and saves nothing";
   }
   if (saved < 0) {
-    return "costs " + gib(-saved) + " and " +
+    return "costs " + size_text(-saved) + " and " +
            (gained > 0 ? "gains only " + small_percent(gained) + " of the time" : "gains nothing");
   }
   return "";
@@ -79,11 +77,11 @@ std::vector<std::string> pointless_choices(RunConfig const& run,
   std::int64_t const missing =
       (MemoryConfig{}.reserve - run.training.memory.reserve).count() - figures.room;
   if (figures.fits() && missing > 0) {
-    warnings.push_back("The run fits only because memory.reserve is " +
-                       gib(run.training.memory.reserve.count()) + ": with the default of " +
-                       gib(MemoryConfig{}.reserve.count()) +
-                       ", for the device context and NCCL, stage " +
-                       std::to_string(figures.fullest_stage) + " lacks " + gib(missing) + ".");
+    warnings.push_back(
+        "The run fits only because memory.reserve is " +
+        size_text(run.training.memory.reserve.count()) + ": with the default of " +
+        size_text(MemoryConfig{}.reserve.count()) + ", for the device context and NCCL, stage " +
+        std::to_string(figures.fullest_stage) + " lacks " + size_text(missing) + ".");
   }
   return warnings;
 }

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <regex>
 
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
@@ -56,6 +57,10 @@ TEST_CASE("explain's tensors sum to simulate's at_peak, its times to simulate's 
       REQUIRE(sum_of(explained.at(part).at("seconds")) ==
               Approx(simulated.at("iteration_seconds").get<double>()).epsilon(1e-12));
     }
+    json const& path = explained.at("critical_path");
+    REQUIRE(sum_of(path.at("seconds_by_stage")) + path.at("seconds_of_messages").get<double>() +
+                path.at("overhead_seconds").get<double>() ==
+            Approx(simulated.at("iteration_seconds").get<double>()).epsilon(1e-12));
     REQUIRE(explained.at("busiest_stage").at("seconds").at("bubble") ==
             simulated.at("breakdown_seconds").at("bubble"));
   }
@@ -125,6 +130,53 @@ TEST_CASE("explain's tables say what a reader looks for, within 80 columns") {
     begin = end + 1;
   }
   REQUIRE(longest <= 80);
+}
+
+TEST_CASE("the times that explain's text tells sum to the iteration that it tells") {
+  for (std::string const name : {"22b-present", "175b-full", "530b-present", "1t-full"}) {
+    CAPTURE(name);
+    std::string const text = run_stagecraft("explain " + paper_run(name)).output;
+    std::size_t const begin = text.find("WHAT THE ");
+    std::size_t const end = text.find("WHAT EACH SINGLE CHANGE");
+    std::string section = text.substr(begin, end - begin);
+    double const iteration = std::stod(section.substr(9));
+    // Rows end in "path % stage %".
+    std::regex const row{"([0-9.]+) +[0-9.]+ +([0-9.]+) +[0-9.]+\n"};
+    double on_path = 0;
+    double on_stage = 0;
+    int rows = 0;
+    for (std::sregex_iterator match{section.begin(), section.end(), row}, none; match != none;
+         ++match, ++rows) {
+      on_path += std::stod((*match)[1]);
+      on_stage += std::stod((*match)[2]);
+    }
+    REQUIRE(rows > 5);
+    REQUIRE(on_path == Approx(2 * iteration).margin(1e-9));  // the last row is the sum
+    REQUIRE(on_stage == Approx(2 * iteration).margin(1e-9));
+    std::size_t const course = section.find("The critical path is on stage");
+    std::string const sentence = section.substr(course, section.find("besides.", course) - course);
+    std::regex const part{"([0-9]+\\.[0-9]+)\\s+s"};
+    double sum = 0;
+    for (std::sregex_iterator match{sentence.begin(), sentence.end(), part}, none; match != none;
+         ++match) {
+      sum += std::stod((*match)[1]);
+    }
+    REQUIRE(sum == Approx(iteration).margin(1e-9));
+    REQUIRE_THAT(sentence, Catch::Contains("0.005"));  // what Selene adds
+  }
+}
+
+TEST_CASE("explain of a small model is in small units") {
+  std::string const small =
+      " --set 'model={layers: 2, hidden: 64, heads: 4, sequence: 32, vocabulary: 256}'"
+      " --set parallel.tensor=1 --set parallel.sequence=false --set recompute=none"
+      " --set system.calibration.iteration_overhead.value='0 s'";
+  std::string const text = run_stagecraft("explain " + paper_run("22b-present") + small).output;
+  std::string const before_changes = text.substr(0, text.find("WHAT EACH"));
+  REQUIRE_THAT(before_changes, Catch::Contains("WHY STAGE 0 HOLDS ") && Catch::Contains(" MiB\n") &&
+                                   Catch::Contains(" ms OF AN ITER"));
+  REQUIRE_THAT(text, Catch::Contains("peak MiB") && Catch::Contains("free GiB"));
+  REQUIRE(text.find("0.00 GiB") == std::string::npos);
 }
 
 TEST_CASE("explain --all says why a change is left out") {

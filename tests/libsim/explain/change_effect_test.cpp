@@ -90,6 +90,36 @@ TEST_CASE("a change that is not legal is refused with its key and what is accept
   REQUIRE(effect_of(effects, "full recompute, layer by layer").is_same_run);
 }
 
+TEST_CASE(
+    "changes that make the same run are one: a window of all microbatches recomputes nothing") {
+  auto const distinct = [](std::vector<std::string> const& overrides) {
+    RunConfig const run = load_run_config(paper + "22b-full.yaml", overrides);
+    std::vector<ChangeEffect> const all = simulate_changes(run, single_changes(run.training), 2);
+    REQUIRE(effect_of(all, "no recompute").figures->iteration ==
+            effect_of(all, "full recompute, stored window").figures->iteration);
+    return distinct_effects(all);
+  };
+  auto const has = [](std::vector<ChangeEffect> const& effects, std::string const& what) {
+    return std::any_of(effects.begin(), effects.end(),
+                       [&](ChangeEffect const& effect) { return effect.change.what == what; });
+  };
+  // One microbatch of 4 sequences, of which memory holds everything.
+  std::string const memory = "system.accelerator.memory.value=800 GB";
+  std::vector<ChangeEffect> const of_one = distinct({memory});
+  REQUIRE(has(of_one, "no recompute"));
+  REQUIRE_FALSE(has(of_one, "selective recompute, stored window"));
+  REQUIRE_FALSE(has(of_one, "full recompute, stored window"));
+  REQUIRE_FALSE(has(of_one, "full recompute, layer by layer"));  // the run itself
+  // The run stores all that it could recompute: nothing to take back.
+  std::vector<ChangeEffect> const of_window =
+      distinct({memory, "recompute={granularity: full, store_microbatches: auto}"});
+  REQUIRE_FALSE(has(of_window, "no recompute"));
+  REQUIRE(has(of_window, "full recompute, layer by layer"));
+  for (ChangeEffect const& effect : of_one) {
+    if (effect.figures) REQUIRE((effect.refusal.empty() && !effect.is_same_run));
+  }
+}
+
 TEST_CASE("taking interleaving back keeps how messages are sent") {
   RunConfig const run = load_run_config(
       paper + "175b-full.yaml", {"schedule.p2p=overlapped", "schedule.scatter_gather=false"});

@@ -33,8 +33,26 @@ TEST_CASE("the paper's present work makes no choice that does not pay") {
 TEST_CASE("selective recompute of core attention with flash attention saves almost nothing") {
   auto const warnings = warnings_of("175b-present", {"model.attention=flash"});
   REQUIRE(warnings.size() == 1);
-  REQUIRE(count(warnings, "Selective recompute (core_attention) saves only 0.0") == 1);
+  REQUIRE(count(warnings, "Selective recompute (core_attention) saves only ") == 1);
   REQUIRE(warnings[0].find("of the peak) and costs 0.") != std::string::npos);
+}
+
+TEST_CASE("recompute that does not pay is named where it is given stage by stage") {
+  auto const of_policies = [](std::string const& list) {
+    return warnings_of("175b-present",
+                       {"model.attention=flash", "recompute={per_stage: [" + list + "]}"});
+  };
+  std::string const four = "selective, selective, selective, selective";
+  auto const everywhere = of_policies(four + ", " + four);
+  REQUIRE(everywhere == warnings_of("175b-present", {"model.attention=flash"}));
+  auto const on_half = of_policies(four + ", none, none, none, none");
+  REQUIRE(on_half.size() == 1);
+  REQUIRE(count(on_half, "Selective recompute (core_attention) on stages 0-3 saves ") == 1);
+  // Full recompute on stage 0 makes everyone wait; what the others do is not to blame.
+  auto const beside_full = of_policies("full, selective, " + four + ", selective, none");
+  REQUIRE(count(beside_full,
+                "Full recompute on stage 0 is not needed: with no recompute on stage "
+                "0 every stage fits") == 1);
 }
 
 TEST_CASE("what has no effect is named: sharding over one replica") {

@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include "libsim/explain/explanation_sections.hpp"
+#include "libsim/report/text_table.hpp"
+#include "libsim/report/wrapped_text.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// With a sign, unless it rounds to nothing.
+std::string change_text(double value, int count) {
+  std::string const nothing = decimals(0, count);
+  std::string const text = signed_decimals(value, count);
+  return text.substr(1) == nothing ? nothing : text;
+}
+
+std::string time_change(RunFigures const& run, RunFigures const& changed) {
+  return change_text(percent_of(changed.iteration - run.iteration, run.iteration), 1);
+}
+
+std::string memory_change(RunFigures const& run, RunFigures const& changed, ByteUnit const& unit) {
+  double const change = static_cast<double>(changed.peak - run.peak);
+  return change_text(change / static_cast<double>(unit.bytes), 2);
+}
+
+bool has_effect(RunFigures const& run, ChangeEffect const& effect) {
+  return effect.figures && !effect.is_same_run &&
+         (effect.figures->peak != run.peak || effect.figures->iteration != run.iteration);
+}
+
+/// What a change does, in half a sentence.
+std::string effect_text(RunFigures const& run, ChangeEffect const& effect) {
+  RunFigures const& changed = *effect.figures;
+  ByteUnit const unit = unit_for(std::max(run.peak, changed.peak));
+  return effect.change.what + ": " + time_change(run, changed) + " % time (" +
+         time_text(changed.iteration) + "), " + memory_change(run, changed, unit) + " " +
+         std::string{unit.name} + " (" +
+         (changed.fits() ? size_text(changed.room) + " free"
+                         : size_text(-changed.room) + " too much") +
+         ")";
+}
+
+std::string best_text(Explanation const& explanation, ExplanationStyle const& style) {
+  RunFigures const& run = explanation.figures;
+  BestChanges const& best = explanation.best;
+  auto const line = [&](std::string const& title, std::optional<std::size_t> index,
+                        std::string const& otherwise) {
+    return wrapped(
+        title + (index ? effect_text(run, explanation.effects[*index]) : otherwise) + ".",
+        style.width, 2);
+  };
+  return line(
+             run.fits() ? "Helps time most: " : "Makes it fit and is fastest then: ", best.fastest,
+             run.fits() ? "no single change is faster and fits" : "no single change makes it fit") +
+         line("Helps memory most: ", best.smallest, "no single change saves any") +
+         line("Helps memory most at no more than 1 % of the time: ", best.cheapest,
+              "no single change saves 1 %");
+}
+
+std::string refusals_text(Explanation const& explanation, ExplanationStyle const& style) {
+  std::string text;
+  for (ChangeEffect const& effect : explanation.effects) {
+    if (effect.figures) continue;
+    text += wrapped("- " + effect.change.what + ": " + effect.refusal, style.width, 2);
+  }
+  return text.empty() ? "" : "not legal here:\n" + text;
+}
+
+/// What the table's columns are given in.
+struct Units {
+  TimeUnit time;
+  ByteUnit peak;
+  ByteUnit room;
+};
+
+Units units_of(RunFigures const& run, std::vector<ChangeEffect const*> const& shown) {
+  SimTime longest = run.iteration;
+  std::int64_t peak = run.peak;
+  std::int64_t room = std::abs(run.room);
+  for (ChangeEffect const* effect : shown) {
+    longest = std::max(longest, effect->figures->iteration);
+    peak = std::max(peak, effect->figures->peak);
+    room = std::max(room, std::abs(effect->figures->room));
+  }
+  return {.time = unit_for(longest), .peak = unit_for(peak), .room = unit_for(room)};
+}
+
+}  // namespace
+
+std::string changes_section(Explanation const& explanation, ExplanationStyle const& style) {
+  RunFigures const& run = explanation.figures;
+  std::vector<ChangeEffect const*> shown;
+  std::vector<std::string> without_effect;
+  std::int64_t refused = 0;
+  for (ChangeEffect const& effect : explanation.effects) {
+    if (has_effect(run, effect)) {
+      shown.push_back(&effect);
+    } else if (!effect.figures) {
+      ++refused;
+    } else if (!effect.is_same_run) {
+      without_effect.push_back(effect.change.what);
+    }
+  }
+  std::stable_sort(shown.begin(), shown.end(), [](auto const* a, auto const* b) {
+    if (a->figures->fits() != b->figures->fits()) return a->figures->fits();
+    return a->figures->iteration < b->figures->iteration;
+  });
+  Units const units = units_of(run, shown);
+  std::string const peak_unit{units.peak.name};
+  TextTable table{
+      {{"", Align::left},
+       {std::string{units.time.name}},
+       {"time %"},
+       {"peak " + peak_unit},
+       {peak_unit},
+       {units.room.name == peak_unit ? "free" : "free " + std::string{units.room.name}}}};
+  auto const add = [&](std::string const& what, RunFigures const& figures, bool is_run) {
+    table.add_row({what, in_unit(units.time, figures.iteration),
+                   is_run ? "" : time_change(run, figures), in_unit(units.peak, figures.peak),
+                   is_run ? "" : memory_change(run, figures, units.peak),
+                   in_unit(units.room, figures.room)});
+  };
+  add("the run as it is", run, true);
+  table.add_rule();
+  bool is_beyond = false;
+  for (ChangeEffect const* effect : shown) {
+    if (!effect->figures->fits() && !is_beyond && effect != shown.front()) table.add_rule();
+    is_beyond = !effect->figures->fits();
+    add(effect->change.what, *effect->figures, false);
+  }
+  std::string text =
+      "WHAT EACH SINGLE CHANGE WOULD DO\n" +
+      wrapped(
+          "Each is simulated; the number of accelerators stays. What fits comes first, fastest "
+          "first; 'free' is what the capacity leaves beside the reserve.",
+          style.width) +
+      table.text();
+  bool const has_window = std::any_of(shown.begin(), shown.end(), [](auto const* effect) {
+    return effect->change.what.find("stored window") != std::string::npos;
+  });
+  if (has_window) {
+    text += wrapped(
+        "A stored window keeps everything of as many microbatches as fit, and recomputes "
+        "for the others.",
+        style.width);
+  }
+  if (!without_effect.empty()) {
+    text += wrapped("without effect here: " + joined(without_effect, "; "), style.width, 2);
+  }
+  if (style.shows_all) {
+    text += refusals_text(explanation, style);
+  } else if (refused > 0) {
+    text += counted(refused, "change is", "changes are") + " not legal here (--all says why)\n";
+  }
+  return text + '\n' + best_text(explanation, style);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+
+#include "libsim/explain/explanation.hpp"
+#include "libsim/explain/explanation_text.hpp"
+
+namespace stagecraft {
+
+// The parts of explanation_text(), each with its heading. Sizes and times of a table are in the
+// unit of its largest.
+
+/// What the fullest stage holds at its peak, and why.
+std::string memory_section(Explanation const& explanation, ExplanationStyle const& style);
+
+/// What the time of an iteration goes to: on the critical path, and on the busiest stage. Each
+/// column, and the sentence on where the path runs, sum to the iteration as it is shown.
+std::string time_section(Explanation const& explanation, ExplanationStyle const& style);
+
+/// What each change does, and which help most.
+std::string changes_section(Explanation const& explanation, ExplanationStyle const& style);
+
+/// "1 layer", "3 layers".
+inline std::string counted(std::int64_t count, std::string const& one, std::string const& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+inline std::string joined(std::vector<std::string> const& texts, std::string const& separator) {
+  std::string all;
+  for (std::string const& text : texts) all += (all.empty() ? "" : separator) + text;
+  return all;
+}
+
+inline double percent_of(std::int64_t part, std::int64_t whole) {
+  return 100 * static_cast<double>(part) / static_cast<double>(whole);
+}
+inline double percent_of(SimTime part, SimTime whole) {
+  return percent_of(part.count(), whole.count());
+}
+
+}  // namespace stagecraft

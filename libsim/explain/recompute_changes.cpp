@@ -1,0 +1,164 @@
+#include "libsim/explain/recompute_changes.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "libsim/model/model_words.hpp"
+#include "libsim/plan/recompute_reader.hpp"
+#include "libsim/plan/training_words.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Granularity = RecomputeGranularity;
+
+std::string to_text(std::int64_t number) { return std::to_string(number); }
+
+/// "stage 3", "stages 0-3, 7". Pre: ascending, not empty.
+std::string stages_text(std::vector<std::size_t> const& stages) {
+  std::string text;
+  for (std::size_t i = 0; i < stages.size();) {
+    std::size_t end = i + 1;
+    while (end < stages.size() && stages[end] == stages[end - 1] + 1) ++end;
+    text += (text.empty() ? "" : ", ") + std::to_string(stages[i]);
+    if (end - i > 1) text += "-" + std::to_string(stages[end - 1]);
+    i = end;
+  }
+  return (stages.size() == 1 ? "stage " : "stages ") + text;
+}
+
+/// A policy that recomputes something, with the stages that have it.
+struct PolicyUse {
+  RecomputePolicy policy;
+  std::vector<std::size_t> stages;
+};
+
+std::vector<PolicyUse> uses_of(std::vector<RecomputePolicy> const& by_stage) {
+  std::vector<PolicyUse> uses;
+  for (std::size_t stage = 0; stage < by_stage.size(); ++stage) {
+    if (by_stage[stage].granularity == Granularity::none) continue;
+    auto const known = std::find_if(uses.begin(), uses.end(), [&](PolicyUse const& use) {
+      return use.policy == by_stage[stage];
+    });
+    PolicyUse& use =
+        known == uses.end() ? uses.emplace_back(PolicyUse{by_stage[stage], {}}) : *known;
+    use.stages.push_back(stage);
+  }
+  return uses;
+}
+
+class RecomputeChanges {
+ public:
+  explicit RecomputeChanges(TrainingConfig const& config)
+      : config_{config}, by_stage_{config.recompute} {
+    if (by_stage_.size() == 1) {
+      by_stage_.resize(static_cast<std::size_t>(config.parallel.pipeline), by_stage_.front());
+    }
+    uses_ = uses_of(by_stage_);
+  }
+
+  void add_policies() {
+    std::int64_t const chunk = std::max<std::int64_t>(
+        1, config_.model.layers / config_.parallel.pipeline / config_.parallel.interleave);
+    add_policy("no recompute", "none");
+    add_policy("selective recompute", "selective");
+    add_policy("full recompute, layer by layer", "full");
+    if (chunk > 1) {
+      add_policy("full recompute, groups of " + to_text(chunk),
+                 "{granularity: full, layers: " + to_text(chunk) + "}");
+      std::string const half = to_text(chunk / 2);
+      add_policy("full recompute, " + half + " of " + to_text(chunk) + " layers",
+                 "{granularity: full, method: block, layers: " + half + "}");
+    }
+    if (config_.parallel.tensor > 1 && !config_.parallel.sequence) {
+      add_policy("full recompute, sharded checkpoints",
+                 "{granularity: full, sharded_checkpoints: true}");
+    }
+    for (std::string const granularity : {"selective", "full"}) {
+      add_policy(granularity + " recompute, stored window",
+                 "{granularity: " + granularity + ", store_microbatches: auto}");
+    }
+  }
+
+  /// What takes back one of several policies and leaves the others as they are.
+  void add_partial_ways_back() {
+    if (uses_.size() < 2) return;
+    for (PolicyUse const& use : uses_) {
+      add_partial("no recompute", use, Granularity::none);
+      if (use.policy.granularity == Granularity::full) {
+        add_partial("selective recompute", use, Granularity::selective);
+      }
+    }
+  }
+
+  std::vector<Change> finish() && { return std::move(changes_); }
+
+ private:
+  /// What a change that every stage gets takes back; only one that recomputes less does.
+  std::string undone_by(std::string const& value) const {
+    bool const is_all_full = std::all_of(
+        by_stage_.begin(), by_stage_.end(),
+        [](RecomputePolicy const& policy) { return policy.granularity == Granularity::full; });
+    bool const undoes =
+        (value == "none" && !uses_.empty()) || (value == "selective" && is_all_full);
+    if (!undoes) return "";
+    return uses_.size() == 1 ? use_text(uses_.front()) : "recompute by stage";
+  }
+
+  std::string use_text(PolicyUse const& use) const {
+    bool const is_everywhere = use.stages.size() == by_stage_.size();
+    return policy_text(use.policy) + (is_everywhere ? "" : " on " + stages_text(use.stages));
+  }
+
+  void add_policy(std::string const& what, std::string const& value) {
+    changes_.push_back({.what = what, .set = {"recompute=" + value}, .undoes = undone_by(value)});
+  }
+
+  void add_partial(std::string const& what, PolicyUse const& use, Granularity granularity) {
+    std::vector<RecomputePolicy> changed = by_stage_;
+    RecomputePolicy instead;
+    instead.granularity = granularity;
+    for (std::size_t const stage : use.stages) changed[stage] = instead;
+    changes_.push_back({.what = what + " on " + stages_text(use.stages),
+                        .set = {"recompute=" + to_json(changed).dump()},
+                        .undoes = use_text(use)});
+  }
+
+  TrainingConfig const& config_;
+  std::vector<RecomputePolicy> by_stage_;
+  std::vector<PolicyUse> uses_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace
+
+std::vector<Change> recompute_changes(TrainingConfig const& config) {
+  RecomputeChanges changes{config};
+  changes.add_policies();
+  changes.add_partial_ways_back();
+  return std::move(changes).finish();
+}
+
+std::string policy_text(RecomputePolicy const& policy) {
+  std::string text{word_of(policy.granularity)};
+  if (policy.granularity == Granularity::none) return "no recompute";
+  text += " recompute";
+  if (policy.granularity == Granularity::selective) {
+    std::string modules;
+    for (RecomputeModule const module : policy.modules) {
+      modules += (modules.empty() ? " (" : ", ") + std::string{word_of(module)};
+    }
+    text += modules + ")";
+  } else if (policy.method == RecomputeMethod::block) {
+    text += " of " + to_text(policy.layers) + " layers a chunk";
+  } else if (policy.layers > 1) {
+    text += " in groups of " + to_text(policy.layers);
+  }
+  if (policy.store_microbatches.automatic || policy.store_microbatches.count > 0) {
+    text += " with stored microbatches";
+  }
+  return text;
+}
+
+}  // namespace stagecraft

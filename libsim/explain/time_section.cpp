@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "libsim/explain/explanation_sections.hpp"
+#include "libsim/report/text_table.hpp"
+#include "libsim/report/wrapped_text.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::string_view description_of(TimeKind kind) {
+  constexpr std::array<std::string_view, time_kind_count> texts{
+      "layers forward",
+      "layers backward",
+      "recomputing layers",
+      "tensor-parallel messages, waited for",
+      "embedding, head and loss",
+      "messages between stages",
+      "waiting for other stages (bubble)",
+      "reducing gradients between ranks",
+      "optimizer step"};
+  return texts[static_cast<std::size_t>(kind)];
+}
+
+/// The row of what the system adds to each iteration, which counts as TimeKind::optimizer.
+constexpr char const* overhead_row = "what each iteration costs besides";
+
+/// Where the path runs, in parts that sum to the iteration.
+std::string course_text(CriticalPath const& path, TimeUnit const& unit) {
+  auto const main = static_cast<std::size_t>(
+      std::max_element(path.by_rank.begin(), path.by_rank.end()) - path.by_rank.begin());
+  SimTime const on_stages = std::accumulate(path.by_rank.begin(), path.by_rank.end(), SimTime{0});
+  std::vector<SimTime> const parts{path.by_rank[main], on_stages - path.by_rank[main],
+                                   path.in_messages, path.overhead};
+  std::vector<std::string> texts = parts_in_unit(unit, parts);
+  for (std::string& text : texts) text += " " + std::string{unit.name};
+  std::string text = "The critical path is on stage " + std::to_string(main) + " for " + texts[0];
+  if (parts[1] > SimTime{0}) text += ", on other stages for " + texts[1];
+  if (path.messages > 0) {
+    text +=
+        ", in " + counted(path.messages, "message", "messages") + " between stages for " + texts[2];
+  }
+  if (parts[3] > SimTime{0}) text += ", and " + texts[3] + " is what each iteration costs besides";
+  return text + ".";
+}
+
+/// A column of the table: its kinds, then the overhead, which is taken out of its kind.
+std::vector<SimTime> rows_of(KindTimes kinds, SimTime overhead) {
+  kinds[TimeKind::optimizer] -= overhead;
+  std::vector<SimTime> rows;
+  for (int i = 0; i < time_kind_count; ++i) rows.push_back(kinds[static_cast<TimeKind>(i)]);
+  rows.push_back(overhead);
+  return rows;
+}
+
+}  // namespace
+
+std::string time_section(Explanation const& explanation, ExplanationStyle const& style) {
+  CriticalPath const& path = explanation.path;
+  SimTime const iteration = explanation.simulation.iteration;
+  TimeUnit const unit = unit_for(iteration);
+  std::string const unit_name{unit.name};
+  std::size_t const busiest = busiest_stage(explanation.simulation);
+  TextTable table{{{"", Align::left},
+                   {"critical path " + unit_name},
+                   {"%"},
+                   {"stage " + std::to_string(busiest) + " " + unit_name},
+                   {"%"}}};
+  std::vector<SimTime> const on_path = rows_of(path.kinds, path.overhead);
+  std::vector<SimTime> const on_stage = rows_of(explanation.busiest, path.overhead);
+  std::vector<std::string> const path_texts = parts_in_unit(unit, on_path);
+  std::vector<std::string> const stage_texts = parts_in_unit(unit, on_stage);
+  for (std::size_t i = 0; i < on_path.size(); ++i) {
+    if (on_path[i] == SimTime{0} && on_stage[i] == SimTime{0}) continue;
+    bool const is_kind = i < static_cast<std::size_t>(time_kind_count);
+    table.add_row({is_kind ? std::string{description_of(static_cast<TimeKind>(i))} : overhead_row,
+                   path_texts[i], decimals(percent_of(on_path[i], iteration), 1), stage_texts[i],
+                   decimals(percent_of(on_stage[i], iteration), 1)});
+  }
+  table.add_rule();
+  std::string const whole = in_unit(unit, iteration);
+  table.add_row({"iteration", whole, "100.0", whole, "100.0"});
+  std::string text = "WHAT THE " + time_text(iteration) + " OF AN ITERATION CONSIST OF\n";
+  text += wrapped(
+      "The critical path is the chain of computations and messages, each waiting for "
+      "the one before, that leads from the start of an iteration to its end: only what "
+      "shortens it shortens the iteration. Beside it, the busiest stage.",
+      style.width);
+  text += table.text() + wrapped(course_text(path, unit), style.width);
+  if (explanation.busiest[TimeKind::bubble] > SimTime{0}) {
+    text += wrapped("While stage " + std::to_string(busiest) +
+                        " waits, the path is with other stages: on it nobody waits.",
+                    style.width);
+  }
+  return text;
+}
+
+}  // namespace stagecraft
