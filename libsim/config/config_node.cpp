@@ -133,9 +133,9 @@ std::string ConfigNode::found() const {
     case YamlNode::Kind::null:
       return "nothing";
     case YamlNode::Kind::sequence:
-      return "a list";
+      return node_->items.empty() ? "an empty list" : "a list";
     case YamlNode::Kind::map:
-      return "a map";
+      return node_->items.empty() ? "an empty map" : "a map";
     case YamlNode::Kind::scalar:
       break;
   }

@@ -77,7 +77,7 @@ class ConfigNode {
     return value;
   }
 
-  /// The user's text in quotes, or "a map", "a list", "nothing".
+  /// The user's text in quotes, or "a map", "an empty list", "nothing".
   std::string found() const;
   /// Reports this value with what would be right.
   void report(std::string accepted) const { report(found(), std::move(accepted)); }

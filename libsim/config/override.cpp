@@ -25,12 +25,12 @@ YamlNode scalar_at(std::string_view text, Place const& place) {
 }
 
 /// The value of `key` in `map`, made if missing.
-YamlNode& entry(YamlNode& map, std::string_view key, Place const& place) {
+YamlNode& entry(YamlNode& map, std::string_view key, Place const& key_place, Place const& place) {
   if (YamlNode* const found = map.find(key)) return *found;
   YamlNode made;
   made.kind = YamlNode::Kind::map;
   made.place = place;
-  return map.add_entry(scalar_at(key, place), std::move(made));
+  return map.add_entry(scalar_at(key, key_place), std::move(made));
 }
 
 /// Makes `section`, found at `path` on the way to a key below it, a map; false if it cannot be one.
@@ -67,6 +67,7 @@ bool is_dotted_key(std::string_view key) {
 
 void set_key(YamlNode& root,
              std::string_view key,
+             Place const& key_place,
              YamlNode value,
              OverrideRules const& rules,
              Diagnostics& diagnostics) {
@@ -74,7 +75,7 @@ void set_key(YamlNode& root,
   YamlNode* node = &root;
   for (std::size_t from = 0;;) {
     std::size_t const dot = key.find('.', from);
-    node = &entry(*node, key.substr(from, dot - from), place);
+    node = &entry(*node, key.substr(from, dot - from), key_place, place);
     if (dot == std::string_view::npos) break;
     std::string const path = printable(key.substr(0, dot));
     if (!make_map(*node, path, place, rules, diagnostics)) return;
@@ -108,7 +109,7 @@ void apply_override(YamlNode& root,
   }
   if (!value) return;
   set_place(*value, place);
-  set_key(root, key, std::move(*value), rules, diagnostics);
+  set_key(root, key, place, std::move(*value), rules, diagnostics);
 }
 
 }  // namespace stagecraft

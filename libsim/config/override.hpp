@@ -24,10 +24,11 @@ struct OverrideRules {
 /// configuration.
 bool is_dotted_key(std::string_view key);
 
-/// Sets one key of a tree. `key` is dotted (see above) and `value` has its place. Maps on the way
-/// are made where missing; a whole section may be replaced.
+/// Sets one key of a tree. `key` is dotted (see above) and stands at `key_place`; `value` has its
+/// own place. Maps on the way are made where missing; a whole section may be replaced.
 void set_key(YamlNode& root,
              std::string_view key,
+             Place const& key_place,
              YamlNode value,
              OverrideRules const& rules,
              Diagnostics& diagnostics);

@@ -19,7 +19,7 @@ RunConfig RunVariants::with(std::span<Setting const* const> settings) const {
   YamlNode root = base_;
   OverrideRules const rules{run_word_keys(), {}};
   for (Setting const* const setting : settings) {
-    set_key(root, setting->key, setting->value, rules, diagnostics);
+    set_key(root, setting->key, setting->place, setting->value, rules, diagnostics);
   }
   return read_run_tree(root, std::move(diagnostics));
 }

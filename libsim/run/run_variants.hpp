@@ -14,6 +14,7 @@ namespace stagecraft {
 struct Setting {
   std::string key;  ///< dotted
   YamlNode value;
+  Place place;  ///< of the key
 };
 
 /// Runs that differ in some keys from one run file, which is read once. Threads may share it.

@@ -12,7 +12,7 @@ std::optional<PointBatch> PointSource::next() {
   PointBatch batch{batch_, {}};
   for (; point_ < sweep_.points && batch.points.size() < batch_size; ++point_) {
     choose_entries(sweep_.axes, point_, entries_);
-    if (!sweep_.filter.passes(entries_)) continue;
+    if (!takes_part(sweep_, entries_)) continue;
     if (shard_.has(ordinal_++)) batch.points.push_back(point_);
   }
   if (batch.points.empty()) return std::nullopt;
@@ -35,7 +35,7 @@ std::int64_t count_points(Sweep const& sweep,
     std::vector<std::size_t> entries;
     for (std::int64_t point = first; point < std::min(first + piece, sweep.points); ++point) {
       choose_entries(sweep.axes, point, entries);
-      if (sweep.filter.passes(entries)) ++passed;
+      if (takes_part(sweep, entries)) ++passed;
     }
     std::lock_guard const lock{summing};
     count += passed;

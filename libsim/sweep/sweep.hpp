@@ -48,6 +48,10 @@ void choose_entries(std::vector<SweepAxis> const& axes,
                     std::int64_t point,
                     std::vector<std::size_t>& entries);
 
+/// Whether a point with these entries meets the conditions.
+/// \throws ConfigError  naming the point, where one of them divides by zero there.
+bool takes_part(Sweep const& sweep, std::vector<std::size_t> const& entries);
+
 /// The run of a point. \throws ConfigError  where it is impossible.
 RunConfig run_of(Sweep const& sweep, std::vector<std::size_t> const& entries);
 

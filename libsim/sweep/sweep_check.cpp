@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
-#include <optional>
 
 #include "libsim/sweep/evaluate_point.hpp"
 
@@ -23,19 +22,6 @@ bool is_within(YamlNode const& node, Place const& place) {
                      [&](YamlNode const& key) { return is_within(key, place); }) ||
          std::any_of(node.items.begin(), node.items.end(),
                      [&](YamlNode const& item) { return is_within(item, place); });
-}
-
-/// What an entry's points say of it: the problem that stands at one of its values if there is one.
-Problem problem_with(SweepAxis const& axis, SweepEntry const& entry, ConfigError const& error) {
-  for (Problem const& problem : error.problems()) {
-    for (Setting const& setting : entry.settings) {
-      if (is_within(setting.value, problem.place)) return problem;
-    }
-  }
-  Problem reason = error.problems().front();
-  reason.place = {};
-  return {entry.place, axis.name, "'" + printable(entry.label) + "', and so " + to_string(reason),
-          "another value"};
 }
 
 /// Numbers below `size`, each once, spread evenly from the start: multiples of a step near the
@@ -59,12 +45,71 @@ class SpreadNumbers {
   std::int64_t number_ = 0;
 };
 
+/// Why points are impossible, each reason once.
+class Reasons {
+ public:
+  void add(ConfigError const& error) {
+    ++failures_;
+    for (Problem const& problem : error.problems()) count(problem, 1);
+  }
+  void add(Reasons const& others) {
+    for (Counted const& other : others.counted_) count(other.problem, other.failures);
+    failures_ += others.failures_;
+  }
+
+  std::int64_t failures() const { return failures_; }
+  /// The reason of most failures, of equals the first found, of those that `is_candidate` accepts.
+  template <typename Predicate>
+  Problem const* commonest(Predicate is_candidate) const {
+    Counted const* best = nullptr;
+    for (Counted const& counted : counted_) {
+      if (!is_candidate(counted.problem)) continue;
+      if (best == nullptr || counted.failures > best->failures) best = &counted;
+    }
+    return best == nullptr ? nullptr : &best->problem;
+  }
+
+ private:
+  struct Counted {
+    Problem problem;
+    std::int64_t failures = 0;
+  };
+  void count(Problem const& problem, std::int64_t failures) {
+    auto const known = std::find_if(counted_.begin(), counted_.end(), [&](Counted const& one) {
+      return one.problem.key == problem.key && one.problem.found == problem.found &&
+             one.problem.accepted == problem.accepted;
+    });
+    if (known == counted_.end()) {
+      counted_.push_back({problem, failures});
+    } else {
+      known->failures += failures;
+    }
+  }
+
+  std::vector<Counted> counted_;
+  std::int64_t failures_ = 0;
+};
+
+/// What is wrong with an entry at whose points all runs are impossible: the commonest problem that
+/// stands at one of its values, else the commonest of all.
+Problem problem_with(SweepAxis const& axis, SweepEntry const& entry, Reasons const& reasons) {
+  Problem const* const own = reasons.commonest([&](Problem const& problem) {
+    return std::any_of(entry.settings.begin(), entry.settings.end(), [&](Setting const& setting) {
+      return is_within(setting.value, problem.place);
+    });
+  });
+  if (own != nullptr) return *own;
+  Problem const& reason = *reasons.commonest([](Problem const& /*problem*/) { return true; });
+  return {entry.place, axis.name,
+          "'" + printable(entry.label) + "', and so for " + reason.key + " " + reason.found,
+          "another value, or for " + reason.key + " " + reason.accepted};
+}
+
 /// What became of the points with one entry of one axis.
 struct Trial {
   bool is_possible = false;
-  bool was_exhaustive = true;  ///< every point with it was looked at
-  std::int64_t tried = 0;      ///< points that meet the conditions
-  std::optional<ConfigError> first;
+  bool was_exhaustive = true;
+  Reasons reasons;
 };
 
 Trial try_entry(Sweep const& sweep, std::size_t axis, std::size_t entry) {
@@ -78,7 +123,7 @@ Trial try_entry(Sweep const& sweep, std::size_t axis, std::size_t entry) {
   SpreadNumbers numbers{others};
   std::vector<std::size_t> entries;
   for (std::int64_t looked_at = 0; looked_at < others; ++looked_at) {
-    if (trial.tried == most_tried || looked_at == most_looked_at) {
+    if (trial.reasons.failures() == most_tried || looked_at == most_looked_at) {
       trial.was_exhaustive = false;
       break;
     }
@@ -86,17 +131,53 @@ Trial try_entry(Sweep const& sweep, std::size_t axis, std::size_t entry) {
     std::int64_t const point =
         (other / after * size + static_cast<std::int64_t>(entry)) * after + other % after;
     choose_entries(sweep.axes, point, entries);
-    if (!sweep.filter.passes(entries)) continue;
-    ++trial.tried;
+    if (!takes_part(sweep, entries)) continue;
     try {
       static_cast<void>(run_of(sweep, entries));
       trial.is_possible = true;
       return trial;
     } catch (ConfigError const& error) {
-      if (!trial.first) trial.first = error;
+      trial.reasons.add(error);
     }
   }
   return trial;
+}
+
+/// What was found out about the values of an axis.
+struct AxisTrials {
+  std::vector<Trial> of_entries;
+
+  bool has_possible() const {
+    return std::any_of(of_entries.begin(), of_entries.end(),
+                       [](Trial const& trial) { return trial.is_possible; });
+  }
+  /// Whether every point of the sweep was looked at, and none is possible.
+  bool rule_out_all() const {
+    return std::none_of(of_entries.begin(), of_entries.end(), [](Trial const& trial) {
+      return trial.is_possible || !trial.was_exhaustive;
+    });
+  }
+};
+
+/// Values that no point can have go to `diagnostics`, those that no point looked at can have to
+/// `warnings`. Pre: some value is possible: else none of them is to blame.
+void report_impossible(SweepAxis const& axis,
+                       AxisTrials const& trials,
+                       Diagnostics& diagnostics,
+                       std::vector<std::string>& warnings) {
+  for (std::size_t k = 0; k < trials.of_entries.size(); ++k) {
+    Trial const& trial = trials.of_entries[k];
+    if (trial.is_possible || trial.reasons.failures() == 0) continue;
+    Problem problem = problem_with(axis, axis.entries[k], trial.reasons);
+    if (trial.was_exhaustive) {
+      problem.accepted += "; no point of the sweep can have it";
+      diagnostics.add(std::move(problem));
+    } else {
+      warnings.push_back(to_string(problem) + "; none of " +
+                         std::to_string(trial.reasons.failures()) +
+                         " points looked at can have it");
+    }
+  }
 }
 
 }  // namespace
@@ -104,31 +185,26 @@ Trial try_entry(Sweep const& sweep, std::size_t axis, std::size_t entry) {
 std::vector<std::string> check_sweep(Sweep const& sweep) {
   std::vector<std::string> warnings;
   Diagnostics diagnostics;
+  Reasons reasons;  // of the first axis: no point is counted twice
   bool is_any_possible = false;
-  bool was_exhaustive = true;
-  std::optional<ConfigError> first;
+  bool is_none_possible = false;
   for (std::size_t i = 0; i < sweep.axes.size(); ++i) {
-    SweepAxis const& axis = sweep.axes[i];
-    for (std::size_t k = 0; k < axis.entries.size(); ++k) {
-      Trial const trial = try_entry(sweep, i, k);
-      is_any_possible = is_any_possible || trial.is_possible;
-      was_exhaustive = was_exhaustive && trial.was_exhaustive;
-      if (trial.first && !first) first = trial.first;
-      if (trial.is_possible || !trial.first) continue;
-      Problem problem = problem_with(axis, axis.entries[k], *trial.first);
-      if (trial.was_exhaustive) {
-        problem.accepted += "; no point of the sweep can have it";
-        diagnostics.add(std::move(problem));
-      } else {
-        warnings.push_back(to_string(problem) + "; none of " + std::to_string(trial.tried) +
-                           " points looked at can have it");
-      }
+    AxisTrials trials;
+    for (std::size_t k = 0; k < sweep.axes[i].entries.size(); ++k) {
+      trials.of_entries.push_back(try_entry(sweep, i, k));
+      if (i == 0) reasons.add(trials.of_entries.back().reasons);
     }
+    is_none_possible = is_none_possible || trials.rule_out_all();
+    if (!trials.has_possible()) continue;
+    is_any_possible = true;
+    report_impossible(sweep.axes[i], trials, diagnostics, warnings);
   }
-  // Where nothing is possible, no value is to blame more than another.
-  if (!is_any_possible && was_exhaustive && first) throw ConfigError{first->problems()};
   diagnostics.throw_if_any();
-  return warnings;
+  if (is_any_possible || reasons.failures() == 0) return warnings;
+  Problem const& reason = *reasons.commonest([](Problem const& /*problem*/) { return true; });
+  if (is_none_possible) throw ConfigError{{reason}};
+  return {sweep.origin + ": none of " + std::to_string(reasons.failures()) +
+          " points looked at is possible; the most common reason: " + to_string(reason)};
 }
 
 double seconds_per_point(Sweep const& sweep) {
@@ -144,7 +220,7 @@ double seconds_per_point(Sweep const& sweep) {
          (evaluated == 0 || Clock::now() - begin < longest)) {
     std::int64_t const point = numbers.next();
     choose_entries(sweep.axes, point, entries);
-    if (!sweep.filter.passes(entries)) continue;
+    if (!takes_part(sweep, entries)) continue;
     static_cast<void>(evaluate_point(sweep, point));
     ++evaluated;
   }

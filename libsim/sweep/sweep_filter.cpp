@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "libsim/config/did_you_mean.hpp"
-#include "libsim/config/yaml_text.hpp"
-#include "libsim/plan/training_config_reader.hpp"
 #include "libsim/sweep/sweep.hpp"
 
 namespace stagecraft {
@@ -38,18 +35,6 @@ std::optional<ConditionValue> look_up(YamlNode const& node,
                  dot == std::string_view::npos ? std::string_view{} : path.substr(dot + 1));
 }
 
-/// Defaults of the keys outside the model, whose defaults depend on each other.
-YamlNode const& default_run() {
-  static YamlNode const tree = [] {
-    Diagnostics diagnostics;
-    nlohmann::ordered_json json = to_json(TrainingConfig{});
-    json.erase("model");
-    json["schedule"].erase("group");
-    return parse_yaml(yaml_text(json), "defaults", diagnostics).value();
-  }();
-  return tree;
-}
-
 std::optional<ConditionValue> default_of(std::string const& key) {
   return look_up(default_run(), "", key);
 }
@@ -67,46 +52,22 @@ std::optional<ConditionValue> said_by(Setting const& setting, std::string const&
   return default_of(key).value_or(ConditionValue{});
 }
 
-void collect_keys(YamlNode const& node, std::string const& at, std::vector<std::string>& keys) {
-  if (node.kind != YamlNode::Kind::map) {
-    keys.push_back(at);
-    return;
-  }
-  for (std::size_t i = 0; i < node.items.size(); ++i) {
-    collect_keys(node.items[i], at.empty() ? node.keys[i].text : at + "." + node.keys[i].text,
-                 keys);
-  }
-}
-
-std::vector<std::string> known_keys(std::vector<SweepAxis> const& axes, YamlNode const& base) {
-  std::vector<std::string> keys;
-  for (SweepAxis const& axis : axes) {
-    if (axis.is_group) keys.push_back(axis.name);
-    for (SweepEntry const& entry : axis.entries) {
-      for (Setting const& setting : entry.settings) keys.push_back(setting.key);
-    }
-  }
-  collect_keys(base, "", keys);
-  collect_keys(default_run(), "", keys);
-  return keys;
-}
-
 }  // namespace
 
 SweepFilter::SweepFilter(std::vector<Condition> conditions,
                          std::vector<SweepAxis> const& axes,
-                         YamlNode const& base,
+                         RunVariants const& runs,
                          Diagnostics& diagnostics)
     : conditions_{std::move(conditions)} {
   for (Condition const& condition : conditions_) {
-    std::vector<Key>& keys = keys_.emplace_back();
+    std::vector<KeyValues>& keys = keys_.emplace_back();
     for (std::string const& name : condition.keys()) {
       std::string const path = full_key(name);
-      Key& key = keys.emplace_back();
-      key.base = look_up(base, "", path);
+      KeyValues& key = keys.emplace_back();
+      key.base = look_up(runs.base(), "", path);
       if (!key.base) key.base = default_of(path);
       for (std::size_t i = axes.size(); i-- > 0;) {
-        AxisSays says{i, {}};
+        KeyValues::AxisSays says{i, {}};
         for (SweepEntry const& entry : axes[i].entries) {
           std::optional<ConditionValue>& value = says.values.emplace_back();
           if (axes[i].is_group && axes[i].name == name) value = condition_value(entry.label);
@@ -120,54 +81,13 @@ SweepFilter::SweepFilter(std::vector<Condition> conditions,
         if (says_something) key.axes.push_back(std::move(says));
       }
     }
-    check(condition, keys, axes, base, diagnostics);
+    check_condition(condition, keys, axes, runs, diagnostics);
   }
 }
 
-void SweepFilter::check(Condition const& condition,
-                        std::vector<Key> const& keys,
-                        std::vector<SweepAxis> const& axes,
-                        YamlNode const& base,
-                        Diagnostics& diagnostics) const {
-  for (std::size_t k = 0; k < keys.size(); ++k) {
-    std::string const& name = condition.keys()[k];
-    bool const is_always_said =
-        std::any_of(keys[k].axes.begin(), keys[k].axes.end(), [](AxisSays const& says) {
-          return std::all_of(says.values.begin(), says.values.end(),
-                             [](auto const& value) { return value.has_value(); });
-        });
-    if (!keys[k].base && !is_always_said) {
-      std::string accepted =
-          "keys that the base or all cases of a group give, or that have a fixed default";
-      std::vector<std::string> const known = known_keys(axes, base);
-      std::string_view const meant = nearest_word(name, known);
-      if (!meant.empty()) accepted += "; did you mean '" + std::string{meant} + "'?";
-      diagnostics.add({condition.place(), "where",
-                       "the key '" + printable(name) + "', of which nothing is known", accepted});
-      continue;
-    }
-    if (!condition.is_number()[k]) continue;
-    auto const refuse_word = [&](ConditionValue const& value) {
-      bool const is_number = value.number || value.word == "true" || value.word == "false";
-      if (is_number) return false;
-      diagnostics.add(
-          {condition.place(), "where",
-           printable(name) + " as a number, but it can be '" + printable(value.word) + "'",
-           "== and != for words"});
-      return true;
-    };
-    bool is_refused = keys[k].base && !is_always_said && refuse_word(*keys[k].base);
-    for (AxisSays const& says : keys[k].axes) {
-      for (auto const& value : says.values) {
-        if (!is_refused && value) is_refused = refuse_word(*value);
-      }
-    }
-  }
-}
-
-ConditionValue const& SweepFilter::value_of(Key const& key,
+ConditionValue const& SweepFilter::value_of(KeyValues const& key,
                                             std::vector<std::size_t> const& entries) const {
-  for (AxisSays const& says : key.axes) {
+  for (KeyValues::AxisSays const& says : key.axes) {
     auto const& value = says.values[entries[says.axis]];
     if (value) return *value;
   }
@@ -179,7 +99,7 @@ bool SweepFilter::passes(std::vector<std::size_t> const& entries) const {
   std::vector<ConditionValue const*> values;
   for (std::size_t i = 0; i < conditions_.size(); ++i) {
     values.clear();
-    for (Key const& key : keys_[i]) values.push_back(&value_of(key, entries));
+    for (KeyValues const& key : keys_[i]) values.push_back(&value_of(key, entries));
     if (!conditions_[i].holds(values)) return false;
   }
   return true;

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "libsim/config/yaml_tree.hpp"
+#include "libsim/run/run_variants.hpp"
 #include "libsim/sweep/condition.hpp"
+#include "libsim/sweep/condition_check.hpp"
 
 namespace stagecraft {
 
@@ -20,38 +20,23 @@ struct SweepAxis;
 class SweepFilter {
  public:
   SweepFilter() = default;
-  /// Reports keys that nothing is known about, and words where numbers are compared.
-  /// `base`: a run file's tree.
+  /// Reports to `diagnostics` what check_condition() does.
   SweepFilter(std::vector<Condition> conditions,
               std::vector<SweepAxis> const& axes,
-              YamlNode const& base,
+              RunVariants const& runs,
               Diagnostics& diagnostics);
 
   /// Whether all conditions hold. `entries`: of each axis. Threads may share it.
+  /// \throws DivisionByZero
   bool passes(std::vector<std::size_t> const& entries) const;
 
   std::vector<Condition> const& conditions() const { return conditions_; }
 
  private:
-  /// What an axis says about a key, by entry; nothing where it leaves it alone.
-  struct AxisSays {
-    std::size_t axis = 0;
-    std::vector<std::optional<ConditionValue>> values;
-  };
-  struct Key {
-    std::optional<ConditionValue> base;
-    std::vector<AxisSays> axes;  ///< last first
-  };
-
-  ConditionValue const& value_of(Key const& key, std::vector<std::size_t> const& entries) const;
-  void check(Condition const& condition,
-             std::vector<Key> const& keys,
-             std::vector<SweepAxis> const& axes,
-             YamlNode const& base,
-             Diagnostics& diagnostics) const;
-
+  ConditionValue const& value_of(KeyValues const& key,
+                                 std::vector<std::size_t> const& entries) const;
   std::vector<Condition> conditions_;
-  std::vector<std::vector<Key>> keys_;  ///< of each condition
+  std::vector<std::vector<KeyValues>> keys_;  ///< of each condition
 };
 
 }  // namespace stagecraft

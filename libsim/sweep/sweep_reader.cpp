@@ -22,26 +22,29 @@ class SweepFileReader {
   SweepFileReader(YamlNode const& root, std::filesystem::path folder, Diagnostics& diagnostics)
       : root_{root}, folder_{std::move(folder)}, diagnostics_{diagnostics} {}
 
-  RunVariants read_base() {
+  /// The base; nothing where it could not be read.
+  std::optional<RunVariants> read_base() {
+    std::string const accepted = "the name of a run file, or its keys";
     YamlNode const* const base = root_.find("base");
-    YamlNode tree;
-    tree.kind = YamlNode::Kind::map;
+    Diagnostics problems;
+    std::optional<RunVariants> runs;
     if (base == nullptr) {
-      report(root_, "base", "nothing", "the name of a run file, or its keys");
+      if (diagnostics_.is_sound("base")) report(root_, "base", "nothing", accepted);
     } else if (base->kind == YamlNode::Kind::map) {
-      return {*base, folder_, diagnostics_};
+      runs.emplace(*base, folder_, problems);
     } else if (base->kind != YamlNode::Kind::scalar || base->text.empty()) {
-      report(*base, "base", ConfigNode{*base, "base", diagnostics_}.found(),
-             "the name of a run file, or its keys");
+      report(*base, "base", ConfigNode{*base, "base", diagnostics_}.found(), accepted);
     } else {
       std::filesystem::path const file = folder_ / base->text;
-      auto content = parse_yaml_file(file, base->place, "base", diagnostics_);
-      if (content) return {std::move(*content), file.parent_path(), diagnostics_};
+      auto content = parse_yaml_file(file, base->place, "base", problems);
+      if (content) runs.emplace(std::move(*content), file.parent_path(), problems);
     }
-    return {std::move(tree), folder_, diagnostics_};
+    for (Problem const& problem : problems.problems()) diagnostics_.add(problem);
+    return problems.problems().empty() ? std::move(runs) : std::nullopt;
   }
 
   std::vector<SweepAxis> read_axes() {
+    std::size_t const problems_before = diagnostics_.problems().size();
     if (YamlNode const* const cases = map_at("cases", "groups of cases")) {
       for (std::size_t i = 0; i < cases->items.size(); ++i) {
         read_group(cases->keys[i], cases->items[i]);
@@ -52,13 +55,22 @@ class SweepFileReader {
         read_values(values->keys[i], values->items[i]);
       }
     }
-    if (axes_.empty() && diagnostics_.problems().empty()) {
+    if (axes_.empty() && knows_all_axes() && diagnostics_.problems().size() == problems_before) {
       report(root_, "values", "nothing", "values or cases: what is to vary");
     }
     return std::move(axes_);
   }
 
-  std::vector<Condition> read_conditions(std::vector<SweepAxis> const& axes) {
+  /// Whether the names of all axes are known: no section of them is misspelt, or no map.
+  bool knows_all_axes() const {
+    auto const is_known = [&](char const* section) {
+      YamlNode const* const node = root_.find(section);
+      return node == nullptr ? diagnostics_.is_sound(section) : node->kind == YamlNode::Kind::map;
+    };
+    return is_known("cases") && is_known("values");
+  }
+
+  std::vector<Condition> read_conditions() {
     std::vector<Condition> conditions;
     YamlNode const* const where = root_.find("where");
     if (where == nullptr) return conditions;
@@ -68,7 +80,11 @@ class SweepFileReader {
       return conditions;
     }
     std::vector<std::string> undotted{"schedule", "recompute", "layout"};
-    for (SweepAxis const& axis : axes) undotted.push_back(axis.name);
+    for (char const* const section : {"cases", "values"}) {
+      YamlNode const* const names = root_.find(section);
+      if (names == nullptr || names->kind != YamlNode::Kind::map) continue;
+      for (YamlNode const& name : names->keys) undotted.push_back(name.text);
+    }
     for (YamlNode const& item : where->items) {
       if (item.kind != YamlNode::Kind::scalar) {
         report(item, "where", ConfigNode{item, "where", diagnostics_}.found(),
@@ -150,11 +166,11 @@ class SweepFileReader {
         if (keys.insert(settings.keys[k].text).second && is_new_name(settings.keys[k], section)) {
           require_order(settings.keys[k], section);
         }
-        add_setting(entry, settings.keys[k].text, settings.items[k]);
+        add_setting(entry, settings.keys[k], settings.items[k]);
       }
       axis.entries.push_back(std::move(entry));
     }
-    axes_.push_back(std::move(axis));
+    if (!axis.entries.empty()) axes_.push_back(std::move(axis));
   }
 
   void read_values(YamlNode const& key, YamlNode const& values) {
@@ -168,7 +184,7 @@ class SweepFileReader {
     std::set<std::string> texts;
     for (YamlNode const& value : values.items) {
       SweepEntry entry;
-      add_setting(entry, key.text, value);
+      add_setting(entry, key, value);
       entry.label = entry.written.front();
       entry.place = value.place;
       if (!texts.insert(exact_text(value)).second) {
@@ -187,12 +203,12 @@ class SweepFileReader {
     return false;
   }
 
-  void add_setting(SweepEntry& entry, std::string const& key, YamlNode const& value) {
+  void add_setting(SweepEntry& entry, YamlNode const& key, YamlNode const& value) {
     constexpr std::size_t longest = 400;  // a column of texts is as wide as its longest
     std::string written = line_text(value);
     if (written.size() > longest) written = written.substr(0, longest) + "...";
     entry.written.push_back(std::move(written));
-    Setting setting{key, value};
+    Setting setting{key.text, value, key.place};
     open_setting(setting, folder_, diagnostics_);
     entry.settings.push_back(std::move(setting));
   }
@@ -267,17 +283,20 @@ Sweep load_sweep(std::filesystem::path const& path) {
   auto const root = parse_yaml_file(path, Place{}, "", diagnostics);
   diagnostics.throw_if_any();
   SectionReader sections{ConfigNode{*root, "", diagnostics}};
+  if (root->kind != YamlNode::Kind::map) diagnostics.throw_if_any();
   for (char const* const key : {"base", "cases", "values", "where"}) sections.take(key);
   sections.finish();
-  diagnostics.throw_if_any();
   SweepFileReader reader{*root, path.parent_path(), diagnostics};
-  Sweep sweep{path.string(), exact_text(*root), reader.read_base(), reader.read_axes(), {}, 0, {}};
-  std::vector<Condition> conditions = reader.read_conditions(sweep.axes);
-  diagnostics.throw_if_any();
+  std::optional<RunVariants> runs = reader.read_base();
+  std::vector<SweepAxis> axes = reader.read_axes();
+  std::vector<Condition> conditions = reader.read_conditions();
+  if (!runs) diagnostics.throw_if_any();  // nothing can be said of the keys
+  Sweep sweep{path.string(), exact_text(*root), std::move(*runs), std::move(axes), {}, 0, {}};
   sweep.points = count_points(sweep.axes, *root, diagnostics);
-  diagnostics.throw_if_any();
   check_entries(sweep, diagnostics);
-  sweep.filter = SweepFilter{std::move(conditions), sweep.axes, sweep.runs.base(), diagnostics};
+  if (reader.knows_all_axes()) {
+    sweep.filter = SweepFilter{std::move(conditions), sweep.axes, sweep.runs, diagnostics};
+  }
   diagnostics.throw_if_any();
   sweep.fingerprint = fingerprint_of(sweep);
   return sweep;

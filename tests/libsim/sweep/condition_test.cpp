@@ -69,10 +69,34 @@ TEST_CASE("words are equal or not, and never equal to a number", "[sweep]") {
   REQUIRE(holds("strategy == 12", point));
 }
 
-TEST_CASE("what is no number is in no order, and divided by nothing no number", "[sweep]") {
+TEST_CASE("what is no number is in no order", "[sweep]") {
   REQUIRE_FALSE(holds("m.x < 4 or m.x >= 4", point));
-  REQUIRE_FALSE(holds("p.t % 0 == 0", point));
   REQUIRE_FALSE(holds("recompute", point));
+}
+
+TEST_CASE("a division by zero is no number: refused where it is constant, thrown where it is not",
+          "[sweep]") {
+  REQUIRE(problem_of("p.t % 0 == 0").accepted == "a divisor other than 0");
+  REQUIRE(problem_of("8 / (2 - 2) > 1").accepted == "a divisor other than 0");
+  REQUIRE_THROWS_AS(holds("p.t / (p.t - 4) > 1", point), DivisionByZero);
+  REQUIRE_THROWS_AS(holds("p.t % (p.t - 4) == 0", point), DivisionByZero);
+  REQUIRE_FALSE(holds("p.t != 4 and p.p / (p.t - 4) > 1", point));
+  REQUIRE(holds("p.t == 4 or p.p / (p.t - 4) > 1", point));
+}
+
+TEST_CASE("words where keys must be are refused, with the key that is meant", "[sweep]") {
+  auto const is_meant = [](std::string const& text, std::string const& key) {
+    CAPTURE(text);
+    REQUIRE_THAT(problem_of(text).accepted, Catch::Contains("did you mean '" + key + "'?"));
+  };
+  is_meant("recomptue == full", "recompute");
+  is_meant("full != recomptue", "recompute");
+  is_meant("recomptue in [full, none]", "recompute");
+  is_meant("recomptue > 3", "recompute");
+  is_meant("recomptue", "recompute");
+  is_meant("not recomptue", "recompute");
+  is_meant("p.t == 4 or recomptue", "recompute");
+  REQUIRE(problem_of("p.t + p.p == full").accepted == "a key to compare with the word 'full'");
 }
 
 TEST_CASE("a text that is no condition says where and what was wanted", "[sweep]") {

@@ -1,5 +1,6 @@
 #include "libsim/sweep/sweep_reader.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "libsim/sweep/point_source.hpp"
@@ -113,7 +114,8 @@ TEST_CASE("what is wrong with a sweep file is said with its place, all at once",
   REQUIRE_THAT(several, Contains("found 'selectiv'; accepted: none, selective, full"));
   REQUIRE_THAT(several, Contains("batch.micro: found 'x'"));
   REQUIRE_THAT(complaint_of("values: {parallel.tensor: 4}\n"), Contains("a list of values"));
-  REQUIRE_THAT(complaint_of("values: {parallel.tensor: []}\n"), Contains("a list of values"));
+  REQUIRE_THAT(complaint_of("values: {parallel.tensor: []}\n"),
+               Contains("parallel.tensor: found an empty list; accepted: a list of values"));
   REQUIRE_THAT(complaint_of("values: {parallel.tensor: [2, 1, 2]}\n"), Contains("each value once"));
   REQUIRE_THAT(complaint_of("values: {mfu: [1]}\n"), Contains("no column of results"));
   REQUIRE_THAT(complaint_of("cases: {model: {a: {}}}\n"), Contains("cases: found 'model'"));
@@ -125,6 +127,84 @@ TEST_CASE("what is wrong with a sweep file is said with its place, all at once",
   REQUIRE_THAT(complaint_of(""), Contains("what is to vary"));
 }
 
+TEST_CASE("all parts of a sweep file are read before anything is refused", "[sweep]") {
+  std::string const all = complaint_of(
+      "valeus: {parallel.tensor: [1]}\n"
+      "cases: {size: {a: [1]}, strategy: 3}\n"
+      "values: {parallel.tensr: [1, 2, 4], batch.micro: [], recompute: [none, ful]}\n"
+      "where:\n"
+      "  - parallel.tensor >\n"
+      "  - paralel.tensor > 1\n"
+      "  - schedule == gpip\n"
+      "  - batch.micro > 1 or strategy == x or size == a\n");
+  CAPTURE(all);
+  for (std::string const part :
+       {"sweep.yaml:7:1: valeus: found an unknown key",
+        "sweep.yaml:8:19: cases.size.a: found a list", "sweep.yaml:8:35: cases.strategy: found '3'",
+        "sweep.yaml:9:10: parallel.tensr: found an unknown key", "did you mean 'tensor'?",
+        "sweep.yaml:9:50: batch.micro: found an empty list",
+        "sweep.yaml:9:72: recompute: found 'ful'; accepted: none, selective, full",
+        "sweep.yaml:11:5: where: found its end", "sweep.yaml:12:5: where: found the key 'paralel",
+        "sweep.yaml:13:5: where: found 'gpip', which schedule never is; accepted: gpipe, 1f1b, "
+        "interleaved; did you mean 'gpipe'?"}) {
+    CAPTURE(part);
+    REQUIRE_THAT(all, Contains(part));
+  }
+  // A line a problem: an unknown key once for all its values, and nothing that only follows.
+  REQUIRE(std::count(all.begin(), all.end(), '\n') == 8);
+  REQUIRE_THAT(complaint_of("vales: {parallel.tensor: []}\nbse: x.yaml\n"),
+               Contains("vales: found") && Contains("bse: found") && !Contains("base: found") &&
+                   !Contains("what is to vary"));
+}
+
+TEST_CASE("a base that cannot be read does not hide what is wrong with the rest", "[sweep]") {
+  SweepFolder const folder;
+  std::string const text =
+      "base: nowhere.yaml\nvalues: {parallel.tensor: 4}\nwhere: [parallel.tensor >]\n";
+  try {
+    static_cast<void>(load_sweep(folder.write("sweep.yaml", text)));
+    FAIL("it was accepted");
+  } catch (ConfigError const& error) {
+    REQUIRE(error.problems().size() == 3);
+  }
+}
+
+TEST_CASE("a word that a key cannot be is refused, one that no value of the sweep is, is not",
+          "[sweep]") {
+  std::string const axes =
+      "cases: {size: {small: {}, big: {model.layers: 8}}}\n"
+      "values: {parallel.tensor: [1, 2], recompute: [none, full], parallel.sequence: [true, false]}"
+      "\n";
+  auto const complaint = [&](std::string const& condition) {
+    return complaint_of(axes + "where: ['" + condition + "']\n");
+  };
+  for (std::string const condition :
+       {"recompute != selective", "recompute.granularity in [full, selective]", "size == big",
+        "parallel.sequence == true", "schedule == gpipe", "schedule.p2p == overlapped"}) {
+    CAPTURE(condition);
+    REQUIRE(complaint(condition).empty());
+  }
+  REQUIRE_THAT(complaint("size == bigg"), Contains("accepted: small, big; did you mean 'big'?"));
+  REQUIRE_THAT(complaint("schedule in [gpipe, interleavd]"),
+               Contains("did you mean 'interleaved'"));
+  REQUIRE_THAT(complaint("parallel.tensor == two"), Contains("a whole number from 1"));
+  REQUIRE_THAT(complaint("siz == big"), Contains("did you mean 'size'?"));
+}
+
+TEST_CASE("a condition that divides by zero at a point names it", "[sweep]") {
+  SweepFolder const folder;
+  Sweep const sweep = folder.sweep(
+      "values: {parallel.tensor: [1, 2], batch.micro: [2, 1]}\n"
+      "where: [8 / (parallel.tensor - batch.micro) > 0]\n");
+  REQUIRE_THROWS_WITH(passing(sweep),
+                      Contains("sweep.yaml:8:9: where: found a division by zero in '8 / (") &&
+                          Contains("where parallel.tensor="));
+  REQUIRE(passing(folder.sweep(
+              "values: {parallel.tensor: [1, 2], batch.micro: [2, 1]}\n"
+              "where: [parallel.tensor > batch.micro and 8 / (parallel.tensor - batch.micro) > 0]"
+              "\n")) == 1);
+}
+
 TEST_CASE("a value that no point can have is refused, one that some points can have is not",
           "[sweep]") {
   // 4 heads: tensor 3 never divides them; 6 heads come with the second case only.
@@ -133,11 +213,36 @@ TEST_CASE("a value that no point can have is refused, one that some points can h
                    Contains("no point of the sweep can have it"));
   // 8 sequences on 3 replicas: the problem is one of batch.global, which the sweep leaves alone.
   REQUIRE_THAT(check_complaint("values: {parallel.data: [1, 2, 3]}\n"),
-               Contains("sweep.yaml:7:32: parallel.data: found '3', and so ") &&
+               Contains("sweep.yaml:7:32: parallel.data: found '3', and so for batch.global '8'; "
+                        "accepted: another value, or for batch.global a multiple of ") &&
                    Contains("no point of the sweep can have it"));
   REQUIRE(check_complaint("cases: {m: {four: {}, six: {model.heads: 6, model.hidden: 96}}}\n"
                           "values: {parallel.tensor: [1, 3]}\n")
               .empty());
+}
+
+TEST_CASE("where no point looked at is possible no value is to blame, but what most fail of",
+          "[sweep]") {
+  // 289 points with a value, of which 256 are looked at. Odd numbers of heads never divide 64.
+  auto const odd_from_3 = [] {
+    std::string list = "[3";
+    for (int i = 5; i <= 35; i += 2) list += ", " + std::to_string(i);
+    return list + "]";
+  };
+  std::string const text = "values:\n  training.seed: " + odd_from_3() +
+                           "\n  training.clip: " + odd_from_3() +
+                           "\n  model.heads: " + odd_from_3() + "\n";
+  SweepFolder const folder;
+  std::vector<std::string> const warnings = check_sweep(folder.sweep(text));
+  REQUIRE(warnings.size() == 1);
+  REQUIRE_THAT(warnings[0], Contains("points looked at is possible; the most common reason: ") &&
+                                Contains("model.h"));
+  std::size_t const first = warnings[0].find("accepted:");
+  REQUIRE(first != std::string::npos);
+  REQUIRE(warnings[0].find("accepted:", first + 1) == std::string::npos);
+  // All that there are of few points: an error, which blames no seed.
+  REQUIRE_THAT(check_complaint("values: {training.seed: [1, 2], model.heads: [3, 5]}\n"),
+               Contains("model.heads: found '3'") && !Contains("seed"));
 }
 
 TEST_CASE("a sweep without any possible point is refused with the reason", "[sweep]") {
