@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "apps/stagecraft/command_line.hpp"
+#include "libsim/hardware/provenance.hpp"
 #include "libsim/plan/training_words.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/search/search_words.hpp"
@@ -206,10 +207,8 @@ PlanOptions read_plan_options(po::variables_map const& values,
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
-  if (!request.system.validated) {
-    options.warnings.push_back("system '" + request.system.name +
-                               "' is not validated: its constants are public numbers and guesses "
-                               "that no measurement was held against");
+  if (auto warning = validation_warning(request.system)) {
+    options.warnings.push_back(std::move(*warning));
   }
   return options;
 }

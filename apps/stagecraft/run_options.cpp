@@ -5,6 +5,7 @@
 
 #include "apps/stagecraft/command_line.hpp"
 #include "libsim/engine/store_window.hpp"
+#include "libsim/hardware/provenance.hpp"
 
 namespace stagecraft {
 
@@ -44,10 +45,8 @@ RunArguments read_run_arguments(std::vector<std::string> const& arguments,
   // A plan is made for no system in particular: what depends on one's memory is settled here.
   result.config.training =
       resolve_store_windows(std::move(result.config.training), result.config.system);
-  if (!result.config.system.validated) {
-    result.config.warnings.push_back("system '" + result.config.system.name +
-                                     "' is not validated: its constants are public numbers and "
-                                     "guesses that no measurement was held against");
+  if (auto warning = validation_warning(result.config.system)) {
+    result.config.warnings.push_back(std::move(*warning));
   }
   for (std::string const& warning : result.config.warnings) {
     std::cerr << "warning: " << warning << '\n';

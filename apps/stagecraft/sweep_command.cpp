@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
+#include <stdexcept>
 #include <system_error>
 
 #include "apps/stagecraft/command_line.hpp"
@@ -88,13 +90,21 @@ void try_outputs(SweepOptions const& options, SweepJournal& journal) {
   }
 }
 
-/// What is to be done, as one line: points, and an estimate of time.
-std::string forecast(Sweep const& sweep, std::int64_t rows, SweepOptions const& options) {
+/// What is to be done, as one line: points, how they come about, and an estimate of time.
+/// `excluded`: of the cross product; nothing where nobody has counted.
+std::string forecast(Sweep const& sweep,
+                     std::int64_t rows,
+                     std::optional<std::int64_t> excluded,
+                     SweepOptions const& options) {
   std::string factors;
   for (SweepAxis const& axis : sweep.axes) {
     factors +=
         (factors.empty() ? "" : " x ") + std::to_string(axis.entries.size()) + " " + axis.name;
   }
+  if (excluded && !sweep.filter.conditions().empty()) {
+    factors += ", " + std::to_string(*excluded) + " excluded by where";
+  }
+  if (options.shard.count > 1) factors += "; shard " + options.shard.text();
   return std::to_string(rows) + " points (" + factors + "), about " +
          duration_text(static_cast<double>(rows) * seconds_per_point(sweep) / options.jobs) +
          " on " + std::to_string(options.jobs) + (options.jobs == 1 ? " thread" : " threads") +
@@ -104,20 +114,19 @@ std::string forecast(Sweep const& sweep, std::int64_t rows, SweepOptions const& 
 
 [[noreturn]] void refuse_large(Sweep const& sweep,
                                std::int64_t rows,
+                               std::optional<std::int64_t> excluded,
                                char const* of_what,
                                SweepOptions const& options) {
-  throw InputError{sweep.origin + ": found " + forecast(sweep, rows, options) +
+  throw InputError{sweep.origin + ": found " + forecast(sweep, rows, excluded, options) +
                    "; accepted: up to " + std::to_string(options.limit) + of_what +
                    ", or more with --limit"};
 }
 
-/// Points that take part, of the whole sweep. Sweeps so large that even counting takes long are
-/// refused without it.
 /// Refuses what would take too long even to count.
 void require_countable(Sweep const& sweep, SweepOptions const& options) {
   constexpr std::int64_t counted_a_row = 100;
   if (sweep.points / counted_a_row > options.limit) {
-    refuse_large(sweep, sweep.points, " (100 times as many before where)", options);
+    refuse_large(sweep, sweep.points, std::nullopt, " (100 times as many before where)", options);
   }
 }
 
@@ -141,7 +150,7 @@ std::int64_t count_within_limit(Sweep const& sweep, SweepOptions const& options)
                      std::to_string(sweep.points) + " points; accepted: some that leave some"};
   }
   if (options.shard.size_of(count) > options.limit) {
-    refuse_large(sweep, options.shard.size_of(count), "", options);
+    refuse_large(sweep, options.shard.size_of(count), sweep.points - count, "", options);
   }
   return count;
 }
@@ -165,8 +174,32 @@ ColumnFile finished_table(Sweep const& sweep, SweepOptions const& options) {
   return table;
 }
 
+/// Simulates what the journal lacks, and writes the table of all.
+void simulate_points(Sweep const& sweep,
+                     std::int64_t count,
+                     SweepOptions const& options,
+                     SweepJournal& journal,
+                     SweepOutcome& outcome) {
+  auto const begin = std::chrono::steady_clock::now();
+  auto const total = static_cast<double>(options.shard.size_of(count));
+  {
+    ProgressBar bar;
+    run_sweep(sweep, options.shard, options.jobs, journal, [&](std::int64_t rows) {
+      bar.show("simulating", static_cast<double>(rows) / total, static_cast<double>(rows),
+               "points");
+    });
+  }
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  outcome.table = table_of(sweep, options.shard, journal);
+  outcome.warnings = journal.warnings();
+  write_sweep_table(outcome.table, options.output, options.csv);
+}
+
 SweepOutcome run(Sweep const& sweep, std::int64_t count, SweepOptions const& options) {
-  SweepOutcome outcome{{}, options.output, options.csv, sweep.points, sweep.points - count, 0, 0};
+  SweepOutcome outcome{.output = options.output,
+                       .csv = options.csv,
+                       .points = sweep.points,
+                       .excluded = sweep.points - count};
   std::filesystem::path journal_path = options.output;
   journal_path += ".journal";
   std::error_code ignored;
@@ -183,25 +216,22 @@ SweepOutcome run(Sweep const& sweep, std::int64_t count, SweepOptions const& opt
                        options.resumes ? SweepJournal::Open::resumed : SweepJournal::Open::created};
   try_outputs(options, journal);
   std::int64_t const before = journal.rows();
-  auto const begin = std::chrono::steady_clock::now();
-  auto const total = static_cast<double>(options.shard.size_of(count));
-  {
-    ProgressBar bar;
-    run_sweep(sweep, options.shard, options.jobs, journal, [&](std::int64_t rows) {
-      bar.show("simulating", static_cast<double>(rows) / total, static_cast<double>(rows),
-               "points");
-    });
+  try {
+    simulate_points(sweep, count, options, journal, outcome);
+  } catch (OutputError const& error) {
+    if (journal.rows() == 0) throw;
+    throw std::runtime_error{std::string{error.what()} + "; " + std::to_string(journal.rows()) +
+                             " rows are kept in " + journal_path.string() +
+                             ": the same command with --resume goes on"};
   }
   outcome.computed = journal.rows() - before;
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  outcome.table = table_of(sweep, options.shard, journal);
-  write_sweep_table(outcome.table, options.output, options.csv);
   journal.remove();
   return outcome;
 }
 
 SweepOutcome merge(SweepOptions const& options) {
-  SweepOutcome outcome{merge_shards(options.inputs), options.output, options.csv, 0, 0, 0, 0};
+  SweepOutcome outcome{
+      .table = merge_shards(options.inputs), .output = options.output, .csv = options.csv};
   write_sweep_table(outcome.table, options.output, options.csv);
   outcome.points = std::atoll(outcome.table.attribute("points").c_str());
   outcome.excluded =
@@ -210,6 +240,7 @@ SweepOutcome merge(SweepOptions const& options) {
 }
 
 void print(SweepOutcome const& outcome, SweepOptions const& options) {
+  if (outcome.warnings) print_warnings(warning_lines(outcome));
   if (options.json) {
     std::cout << to_json(outcome).dump(1) << '\n';
   } else {
@@ -239,7 +270,8 @@ int sweep_command(std::vector<std::string> const& arguments) {
   print_warnings(check_sweep(sweep));
   std::int64_t const count = count_within_limit(sweep, options);
   if (options.is_dry_run) {
-    std::cout << forecast(sweep, options.shard.size_of(count), options) << '\n';
+    std::cout << forecast(sweep, options.shard.size_of(count), sweep.points - count, options)
+              << '\n';
     return 0;
   }
   print(run(sweep, count, options), options);

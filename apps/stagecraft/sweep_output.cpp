@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <vector>
 
 #include "libsim/report/text_table.hpp"
 #include "libsim/sweep/sweep_columns.hpp"
@@ -111,12 +110,30 @@ std::string sweep_summary(SweepOutcome const& outcome) {
   return text + best_table(table);
 }
 
+std::vector<std::string> warning_lines(SweepOutcome const& outcome) {
+  std::vector<std::string> lines;
+  if (!outcome.warnings) return lines;
+  std::size_t const all = outcome.table.columns.front().rows();
+  for (auto const& [warning, rows] : *outcome.warnings) {
+    lines.push_back(warning + " (" + std::to_string(rows) + " of " + std::to_string(all) +
+                    " rows)");
+  }
+  return lines;
+}
+
 nlohmann::ordered_json to_json(SweepOutcome const& outcome) {
   ColumnFile const& table = outcome.table;
   nlohmann::ordered_json best = nullptr;
   for (std::size_t const row : best_rows(table, 1)) {
     best = nlohmann::ordered_json::object();
     for (NamedColumn const& column : table.columns) best[column.name] = value_at(column, row);
+  }
+  nlohmann::ordered_json warnings = nullptr;
+  if (outcome.warnings) {
+    warnings = nlohmann::ordered_json::array();
+    for (auto const& [warning, rows] : *outcome.warnings) {
+      warnings.push_back({{"warning", warning}, {"rows", rows}});
+    }
   }
   return {{"schema", table.schema},
           {"output", outcome.output.string()},
@@ -130,7 +147,8 @@ nlohmann::ordered_json to_json(SweepOutcome const& outcome) {
           {"fit", count_ones(integers_of(table, "fits"))},
           {"computed", outcome.computed},
           {"seconds", outcome.seconds},
-          {"best", best}};
+          {"best", best},
+          {"warnings", warnings}};
 }
 
 }  // namespace stagecraft

@@ -93,6 +93,13 @@ std::vector<ConstantRow> list_constants(System const& system) {
   return rows;
 }
 
+std::optional<std::string> validation_warning(System const& system) {
+  if (system.validated) return std::nullopt;
+  return "system '" + system.name +
+         "' is not validated: its constants are public numbers and guesses that no measurement was "
+         "held against";
+}
+
 std::vector<std::string> assumed_constants(System const& system) {
   std::vector<std::string> keys;
   AssumptionFinder finder{"", keys};

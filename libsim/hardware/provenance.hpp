@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,10 @@ struct ConstantRow {
 /// Every constant of a system with where it comes from, in the order of a system file. A constant
 /// of several values (peaks by precision; latency and bandwidth) has a row for each.
 std::vector<ConstantRow> list_constants(System const& system);
+
+/// What to tell whoever reads numbers of a system that no measurement was held against; nothing of
+/// one that is validated.
+std::optional<std::string> validation_warning(System const& system);
 
 /// How the source of a constant begins that a calibration took from another system.
 inline constexpr std::string_view assumed_source = "assumed to be as in ";

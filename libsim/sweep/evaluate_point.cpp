@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "libsim/engine/store_window.hpp"
+#include "libsim/hardware/provenance.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 
 namespace stagecraft {
@@ -42,6 +43,8 @@ SweepRow evaluate_point(Sweep const& sweep, std::int64_t point) {
     for (IntegerColumn const& column : integer_columns()) {
       row.integers.push_back(column.value(simulation, plan));
     }
+    row.warnings = run.warnings;
+    if (auto warning = validation_warning(run.system)) row.warnings.push_back(std::move(*warning));
     for (RealColumn const& column : real_columns()) {
       row.reals.push_back(column.value(simulation, plan));
     }

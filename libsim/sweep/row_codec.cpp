@@ -55,6 +55,10 @@ SweepRow read_row(ByteSource& source) {
   for (std::size_t i = 0; i < real_columns().size(); ++i) {
     row.reals.push_back(source.number<double>());
   }
+  auto const warnings = source.number<std::uint64_t>();
+  for (std::uint64_t i = 0; i < warnings && source.is_sound; ++i) {
+    row.warnings.push_back(source.text());
+  }
   return row;
 }
 
@@ -70,6 +74,8 @@ std::string encode_batch(std::int64_t batch, std::vector<SweepRow> const& rows) 
     put(bytes, row.plan);
     for (std::int64_t const value : row.integers) put(bytes, value);
     for (double const value : row.reals) put(bytes, value);
+    put(bytes, static_cast<std::uint64_t>(row.warnings.size()));
+    for (std::string const& warning : row.warnings) put(bytes, warning);
   }
   return bytes;
 }

@@ -47,10 +47,11 @@ bool is_result_column(std::string_view name);
 struct SweepRow {
   std::int64_t point = 0;
   bool is_valid = true;
-  std::string message;                 ///< why it is impossible
-  std::string plan;                    ///< fingerprint
-  std::vector<std::int64_t> integers;  ///< of integer_columns()
-  std::vector<double> reals;           ///< of real_columns()
+  std::string message;                  ///< why it is impossible
+  std::string plan;                     ///< fingerprint
+  std::vector<std::int64_t> integers;   ///< of integer_columns()
+  std::vector<double> reals;            ///< of real_columns()
+  std::vector<std::string> warnings{};  ///< what `simulate` warns of; in no column
 };
 
 }  // namespace stagecraft

@@ -186,6 +186,14 @@ void SweepJournal::for_each(std::function<void(SweepRow&&)> const& take) const {
   }
 }
 
+std::map<std::string, std::int64_t> SweepJournal::warnings() const {
+  std::map<std::string, std::int64_t> rows;
+  for_each([&](SweepRow&& row) {
+    for (std::string const& warning : row.warnings) ++rows[warning];
+  });
+  return rows;
+}
+
 void SweepJournal::remove() { ::unlink(path_.c_str()); }
 
 void SweepJournal::fail(int error) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,10 @@ class SweepJournal {
 
   /// Hands on all rows, in the order of the journal. \throws OutputError  where it cannot be read
   void for_each(std::function<void(SweepRow&&)> const& take) const;
+
+  /// What the rows are warned of, each warning once, with how many rows it is about.
+  /// \throws OutputError  where the journal cannot be read
+  std::map<std::string, std::int64_t> warnings() const;
 
   /// Removes the file: its rows are elsewhere.
   void remove();

@@ -136,8 +136,10 @@ TEST_CASE("sweep --dry-run says how many points there are and how long they take
       "sweep " + sweep_file(folder, std::string{tensors} + "where: [parallel.tensor > 2]\n") +
       " --dry-run --jobs 2");
   REQUIRE(result.exit_code == 0);
-  REQUIRE_THAT(result.output, Contains("4 points (3 parallel.tensor x 2 recompute), about ") &&
-                                  Contains("on 2 threads"));
+  REQUIRE_THAT(result.output,
+               Contains("4 points (3 parallel.tensor x 2 recompute, 2 excluded by where), "
+                        "about ") &&
+                   Contains("on 2 threads"));
   REQUIRE(folder.names() == std::vector<std::string>{"sweep.yaml"});
 }
 
@@ -171,7 +173,9 @@ TEST_CASE("a disk that is full in the middle of a sweep costs no row: --resume g
       run_stagecraft(command + in(folder, "r.h5"), "trap '' XFSZ; ulimit -f 24;");
   REQUIRE(full.exit_code == 1);
   REQUIRE(full.output.empty());
-  REQUIRE_THAT(full.errors, Contains("could not write") && Contains("r.h5.journal: "));
+  REQUIRE_THAT(full.errors, Contains("could not write") && Contains("r.h5.journal: ") &&
+                                Contains(" rows are kept in ") &&
+                                Contains("the same command with --resume goes on"));
   REQUIRE(folder.names() == std::vector<std::string>{"r.h5.journal", "sweep.yaml", "whole.h5"});
   require_refusal(command + in(folder, "r.h5"), {"r.h5.journal: found the journal", "--resume"});
   json const resumed = json_of(command + in(folder, "r.h5") + " --resume --json");
@@ -179,6 +183,27 @@ TEST_CASE("a disk that is full in the middle of a sweep costs no row: --resume g
   REQUIRE(resumed.at("computed").get<int>() < 72);
   REQUIRE(folder.names() == std::vector<std::string>{"r.h5", "sweep.yaml", "whole.h5"});
   REQUIRE(text_of(folder.path() / "r.h5") == text_of(folder.path() / "whole.h5"));
+}
+
+TEST_CASE("sweep warns of what simulate warns of, each once with the number of rows", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const file =
+      sweep_file(folder,
+                 "values: {parallel.tensor: [1, 8], recompute: [none, full]}\nwhere: "
+                 "[parallel.tensor == 1 or recompute == full]\n");
+  std::string const command = "sweep " + file + " -o " + in(folder, "r.h5") + " --json";
+  ProgramResult const result = run_stagecraft(command);
+  REQUIRE(result.exit_code == 0);
+  json const document = json::parse(result.output);
+  json const& warnings = document.at("warnings");
+  REQUIRE(warnings.size() == 1);
+  REQUIRE_THAT(warnings[0].at("warning").get<std::string>(),
+               Contains("22b-present.yaml:") &&
+                   Contains("parallel.sequence: has no effect with parallel.tensor 1"));
+  REQUIRE(warnings[0].at("rows") == 2);
+  REQUIRE_THAT(result.errors, Contains("warning: ") && Contains("(2 of 3 rows)"));
+  ProgramResult const again = run_stagecraft(command + " --resume");
+  REQUIRE(json::parse(again.output).at("warnings").is_null());  // results do not say
 }
 
 TEST_CASE("shards put together are the sweep, and what does not belong together is refused by name",
