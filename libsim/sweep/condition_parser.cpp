@@ -131,12 +131,16 @@ class ConditionParser {
       auto const found = std::find_if(operators.begin(), operators.end(),
                                       [&](Operator const& one) { return take(one.sign); });
       if (found == operators.end()) return left;
+      std::size_t const behind_operator = at_;
       Result const right = next();
       if (!right) return std::nullopt;
       if (on_numbers && !are_numbers(*left, *right)) return std::nullopt;
       if (!on_numbers && !(is_truth(*left) && is_truth(*right))) return std::nullopt;
       bool const divides = found->kind == Kind::quotient || found->kind == Kind::remainder;
-      if (divides && !may_divide(*right)) return std::nullopt;
+      if (divides && !may_divide(*right)) {
+        at_ = behind_operator;
+        return std::nullopt;
+      }
       left = add(found->kind, {*left, *right});
     }
     return left;

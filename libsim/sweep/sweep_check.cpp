@@ -68,6 +68,10 @@ class Reasons {
     }
     return best == nullptr ? nullptr : &best->problem;
   }
+  /// Of all. Pre: a point failed.
+  Problem const& commonest() const {
+    return *commonest([](Problem const& /*problem*/) { return true; });
+  }
 
  private:
   struct Counted {
@@ -90,16 +94,20 @@ class Reasons {
   std::int64_t failures_ = 0;
 };
 
-/// What is wrong with an entry at whose points all runs are impossible: the commonest problem that
-/// stands at one of its values, else the commonest of all.
-Problem problem_with(SweepAxis const& axis, SweepEntry const& entry, Reasons const& reasons) {
-  Problem const* const own = reasons.commonest([&](Problem const& problem) {
+/// The commonest problem that stands at one of an entry's own values; null if none does.
+Problem const* own_problem(SweepEntry const& entry, Reasons const& reasons) {
+  return reasons.commonest([&](Problem const& problem) {
     return std::any_of(entry.settings.begin(), entry.settings.end(), [&](Setting const& setting) {
       return is_within(setting.value, problem.place);
     });
   });
-  if (own != nullptr) return *own;
-  Problem const& reason = *reasons.commonest([](Problem const& /*problem*/) { return true; });
+}
+
+/// What is wrong with an entry at whose points all runs are impossible: its own problem, else the
+/// commonest of all.
+Problem problem_with(SweepAxis const& axis, SweepEntry const& entry, Reasons const& reasons) {
+  if (Problem const* const own = own_problem(entry, reasons)) return *own;
+  Problem const& reason = reasons.commonest();
   return {entry.place, axis.name,
           "'" + printable(entry.label) + "', and so for " + reason.key + " " + reason.found,
           "another value, or for " + reason.key + " " + reason.accepted};
@@ -194,17 +202,24 @@ std::vector<std::string> check_sweep(Sweep const& sweep) {
       trials.of_entries.push_back(try_entry(sweep, i, k));
       if (i == 0) reasons.add(trials.of_entries.back().reasons);
     }
-    is_none_possible = is_none_possible || trials.rule_out_all();
+    if (trials.rule_out_all()) {
+      is_none_possible = true;
+      for (std::size_t k = 0; k < trials.of_entries.size(); ++k) {
+        Problem const* const own =
+            own_problem(sweep.axes[i].entries[k], trials.of_entries[k].reasons);
+        if (own != nullptr) diagnostics.add(*own);
+      }
+    }
     if (!trials.has_possible()) continue;
     is_any_possible = true;
     report_impossible(sweep.axes[i], trials, diagnostics, warnings);
   }
   diagnostics.throw_if_any();
   if (is_any_possible || reasons.failures() == 0) return warnings;
-  Problem const& reason = *reasons.commonest([](Problem const& /*problem*/) { return true; });
-  if (is_none_possible) throw ConfigError{{reason}};
-  return {sweep.origin + ": none of " + std::to_string(reasons.failures()) +
-          " points looked at is possible; the most common reason: " + to_string(reason)};
+  if (is_none_possible) throw ConfigError{{reasons.commonest()}};
+  return {
+      sweep.origin + ": none of " + std::to_string(reasons.failures()) +
+      " points looked at is possible; the most common reason: " + to_string(reasons.commonest())};
 }
 
 double seconds_per_point(Sweep const& sweep) {

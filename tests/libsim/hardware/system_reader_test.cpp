@@ -99,7 +99,8 @@ TEST_CASE("a collective is a latency and a bandwidth, or a table of ascending si
       "from 2 to 1000000");
   REQUIRE_THROWS_WITH(
       with("node", "all_reduce", "{value: {table: [], ranks: 8}, source: x}"),
-      Catch::Contains("node.all_reduce.value.table: found a list; accepted: at least two points"));
+      Catch::Contains(
+          "node.all_reduce.value.table: found an empty list; accepted: at least two points"));
   REQUIRE_THROWS_WITH(with("node", "all_reduce",
                            "{value: {latency: 1 us, table: [[1 B, 1 us]], ranks: 2}, source: x}"),
                       Catch::Contains("node.all_reduce.value.latency: found an unknown key"));

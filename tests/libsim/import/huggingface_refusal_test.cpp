@@ -112,7 +112,7 @@ TEST_CASE("families that are not read are refused, known ones with the reason", 
   REQUIRE_THAT(refusal("{}"), Catch::Contains("model_type: found nothing; accepted: falcon"));
   REQUIRE_THAT(
       refusal(R"({"text_config": {}, "model_type": "llava"})"),
-      Catch::Contains("text_config: found a map; accepted: the config.json of a language"));
+      Catch::Contains("text_config: found an empty map; accepted: the config.json of a language"));
 }
 
 TEST_CASE("unknown keys are refused with the nearest known one unless ignored", "[import]") {

@@ -78,6 +78,7 @@ TEST_CASE("a division by zero is no number: refused where it is constant, thrown
           "[sweep]") {
   REQUIRE(problem_of("p.t % 0 == 0").accepted == "a divisor other than 0");
   REQUIRE(problem_of("8 / (2 - 2) > 1").accepted == "a divisor other than 0");
+  REQUIRE(problem_of("8 / 0 > 1").found == "' 0 > 1' after 3 characters of '8 / 0 > 1'");
   REQUIRE_THROWS_AS(holds("p.t / (p.t - 4) > 1", point), DivisionByZero);
   REQUIRE_THROWS_AS(holds("p.t % (p.t - 4) == 0", point), DivisionByZero);
   REQUIRE_FALSE(holds("p.t != 4 and p.p / (p.t - 4) > 1", point));
