@@ -7,64 +7,36 @@
 
 #include "libexec/kernels/cuda/cuda_check.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
+#include "libexec/kernels/kernel_list.hpp"
 #include "libexec/kernels/kernel_table.hpp"
 
 namespace stagecraft {
+
+namespace cuda_ops {
+
+void flash_attention(CudaContext const& /*context*/, KernelCall const& call) {
+  refuse(call.kind, "flash attention has no CUDA kernel yet; use attention: unfused");
+}
+void flash_attention_backward(CudaContext const& context, KernelCall const& call) {
+  flash_attention(context, call);
+}
+
+}  // namespace cuda_ops
+
 namespace {
 
 using CudaKernel = void (*)(CudaContext const&, KernelCall const&);
-
-void refuse_flash(CudaContext const& /*context*/, KernelCall const& call) {
-  refuse(call.kind, "flash attention has no CUDA kernel yet; use attention: unfused");
-}
 
 constexpr std::array<CudaKernel, op_kind_count> make_table() {
   std::array<CudaKernel, op_kind_count> table{};
   auto const set = [&](OpKind kind, CudaKernel kernel) {
     table[static_cast<std::size_t>(kind)] = kernel;
   };
-#define STAGECRAFT_KERNEL(name) set(OpKind::name, cuda_ops::name);
-  STAGECRAFT_KERNEL(gemm)
-  STAGECRAFT_KERNEL(norm)
-  STAGECRAFT_KERNEL(norm_backward)
-  STAGECRAFT_KERNEL(norm_weight_gradient)
-  STAGECRAFT_KERNEL(bias_add)
-  STAGECRAFT_KERNEL(bias_gradient)
-  STAGECRAFT_KERNEL(rotary)
-  STAGECRAFT_KERNEL(rotary_backward)
-  STAGECRAFT_KERNEL(repeat_heads)
-  STAGECRAFT_KERNEL(repeat_heads_backward)
-  STAGECRAFT_KERNEL(causal_softmax)
-  STAGECRAFT_KERNEL(causal_softmax_backward)
-  STAGECRAFT_KERNEL(dropout)
-  STAGECRAFT_KERNEL(dropout_backward)
-  STAGECRAFT_KERNEL(merge_heads)
-  STAGECRAFT_KERNEL(concatenate)
-  STAGECRAFT_KERNEL(gelu)
-  STAGECRAFT_KERNEL(gelu_backward)
-  STAGECRAFT_KERNEL(relu)
-  STAGECRAFT_KERNEL(relu_backward)
-  STAGECRAFT_KERNEL(geglu)
-  STAGECRAFT_KERNEL(geglu_backward)
-  STAGECRAFT_KERNEL(swiglu)
-  STAGECRAFT_KERNEL(swiglu_backward)
-  STAGECRAFT_KERNEL(bias_dropout_add)
-  STAGECRAFT_KERNEL(add)
-  STAGECRAFT_KERNEL(make_causal_mask)
-  STAGECRAFT_KERNEL(embedding)
-  STAGECRAFT_KERNEL(embedding_backward)
-  STAGECRAFT_KERNEL(add_positions)
-  STAGECRAFT_KERNEL(positions_gradient)
-  STAGECRAFT_KERNEL(slice)
-  STAGECRAFT_KERNEL(logits_maximum)
-  STAGECRAFT_KERNEL(exponentials)
-  STAGECRAFT_KERNEL(cross_entropy)
-  STAGECRAFT_KERNEL(cross_entropy_backward)
-#undef STAGECRAFT_KERNEL
+#define STAGECRAFT_SET(kind) set(OpKind::kind, cuda_ops::kind);
+  STAGECRAFT_KERNELS(STAGECRAFT_SET)
+#undef STAGECRAFT_SET
   set(OpKind::widen_logits, cuda_ops::convert_logits);
   set(OpKind::narrow_logits, cuda_ops::convert_logits);
-  set(OpKind::flash_attention, refuse_flash);
-  set(OpKind::flash_attention_backward, refuse_flash);
   return table;
 }
 
