@@ -2,9 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include <stdexcept>
+#include <span>
 
-#include "libexec/comm/collective_reduction.hpp"
+#include "libexec/comm/collective_in_memory.hpp"
 #include "libexec/kernels/cuda/cuda_check.hpp"
 #include "libexec/kernels/cuda/reduce_members.hpp"
 
@@ -25,59 +25,17 @@ void copy_bytes(void* target, void const* source, std::size_t bytes, cudaStream_
         "cudaMemcpyAsync");
 }
 
-void copy_elements(void* target,
-                   void const* source,
-                   std::int64_t elements,
-                   ElementType type,
-                   cudaStream_t stream) {
-  copy_bytes(target, source, static_cast<std::size_t>(elements * element_size(type)), stream);
-}
-
-/// Elements [begin, end) of the whole, reduced in rank order into `target`.
-void reduce(std::vector<Collective> const& calls,
-            std::int64_t begin,
-            std::int64_t end,
-            void* target,
-            cudaStream_t stream) {
-  Collective const& first = calls.front();
-  std::vector<void const*> sources;
-  sources.reserve(calls.size());
-  for (Collective const& call : calls) {
-    sources.push_back(element_at(call.source, begin, first.type));
-  }
-  reduce_on_device(first.reduction, first.type, sources, target, end - begin, stream);
-}
-
 void move(std::vector<Collective> const& calls, cudaStream_t stream) {
   Collective const& first = calls.front();
-  auto const members = static_cast<std::int64_t>(calls.size());
-  switch (first.kind) {
-    case OpKind::all_reduce:
-      reduce(calls, 0, first.elements, first.target, stream);
-      for (Collective const& call : calls) {
-        copy_elements(call.target, first.target, first.elements, first.type, stream);
-      }
-      return;
-    case OpKind::reduce_scatter:
-      for (std::int64_t i = 0; i < members; ++i) {
-        Collective const& call = calls[static_cast<std::size_t>(i)];
-        reduce(calls, call.piece_begin(i), call.piece_begin(i + 1), call.target, stream);
-      }
-      return;
-    case OpKind::all_gather:
-      for (std::int64_t i = 0; i < members; ++i) {
-        std::int64_t const begin = first.piece_begin(i);
-        std::int64_t const count = first.piece_begin(i + 1) - begin;
-        void const* const piece = calls[static_cast<std::size_t>(i)].source;
-        for (Collective const& call : calls) {
-          copy_elements(element_at(call.target, begin, first.type), piece, count, first.type,
-                        stream);
-        }
-      }
-      return;
-    default:
-      throw std::logic_error{"not a collective"};
-  }
+  run_in_memory(
+      calls,
+      [&](std::span<void const* const> sources, void* target, std::int64_t elements) {
+        reduce_on_device(first.reduction, first.type, sources, target, elements, stream);
+      },
+      [&](void* target, void const* source, std::int64_t elements) {
+        copy_bytes(target, source, static_cast<std::size_t>(elements * element_size(first.type)),
+                   stream);
+      });
 }
 
 }  // namespace

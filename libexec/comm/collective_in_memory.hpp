@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "libexec/comm/collective_reduction.hpp"
+
+namespace stagecraft {
+
+/// A collective whose members' tensors are all in one memory, in the order of members: computes the
+/// result of each, straight from and into their tensors.
+///
+/// `reduce(sources, target, elements)` sums up, or takes the maximum of, the members' sources in
+/// their order; `copy(target, source, elements)` copies, to another place. Both know the reduction
+/// and the element type, which are those of every call.
+template <typename Reduce, typename Copy>
+void run_in_memory(std::vector<Collective> const& calls, Reduce const& reduce, Copy const& copy) {
+  Collective const& first = calls.front();
+  auto const copy_to = [&](void* target, void const* source, std::int64_t elements) {
+    if (target != source && elements > 0) copy(target, source, elements);
+  };
+  // Elements [begin, end) of the whole.
+  auto const reduce_part = [&](std::int64_t begin, std::int64_t end, void* target) {
+    std::vector<void const*> sources;
+    sources.reserve(calls.size());
+    for (Collective const& call : calls) {
+      sources.push_back(element_at(call.source, begin, first.type));
+    }
+    reduce(std::span<void const* const>{sources}, target, end - begin);
+  };
+  switch (first.kind) {
+    case OpKind::all_reduce:
+      reduce_part(0, first.elements, first.target);
+      for (Collective const& call : calls) copy_to(call.target, first.target, first.elements);
+      return;
+    case OpKind::reduce_scatter:
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        auto const member = static_cast<std::int64_t>(i);
+        reduce_part(first.piece_begin(member), first.piece_begin(member + 1), calls[i].target);
+      }
+      return;
+    case OpKind::all_gather:
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        auto const member = static_cast<std::int64_t>(i);
+        std::int64_t const begin = first.piece_begin(member);
+        std::int64_t const elements = first.piece_begin(member + 1) - begin;
+        for (Collective const& call : calls) {
+          copy_to(element_at(call.target, begin, first.type), calls[i].source, elements);
+        }
+      }
+      return;
+    default:
+      throw std::logic_error{"not a collective"};
+  }
+}
+
+}  // namespace stagecraft
