@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libsim/config/problem.hpp"
+#include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/store_window.hpp"
 #include "libsim/plan/plan_programs.hpp"
@@ -63,14 +64,12 @@ Trial simulate_change(std::string const& yaml, Change const& change) {
 RunFigures figures_of(RunConfig const& run) {
   TrainingConfig const training = resolve_store_windows(run.training, run.system);
   Prediction const prediction = predict(training, run.system);
-  auto const fullest = std::max_element(
-      prediction.stages.begin(), prediction.stages.end(),
-      [](StagePrediction const& a, StagePrediction const& b) { return a.peak() < b.peak(); });
-  std::int64_t const peak = fullest->peak();
+  std::size_t const fullest = fullest_stage(prediction.stages);
+  std::int64_t const peak = prediction.stages[fullest].peak();
   return {
       .iteration = prediction.iteration,
       .peak = peak,
-      .fullest_stage = static_cast<std::int32_t>(fullest - prediction.stages.begin()),
+      .fullest_stage = static_cast<std::int32_t>(fullest),
       .room = run.system.accelerator.memory.value.count() - training.memory.reserve.count() - peak};
 }
 

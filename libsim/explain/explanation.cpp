@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/store_window.hpp"
 #include "libsim/explain/pointless_choices.hpp"
 
@@ -11,7 +12,8 @@ Explanation explain(RunConfig const& run, int jobs) {
   Explanation result;
   result.plan = make_plan(resolve_store_windows(run.training, run.system));
   result.simulation = simulate(result.plan, run.system);
-  result.peak = explain_peak(result.plan, result.simulation, fullest_stage(result.simulation));
+  result.peak =
+      explain_peak(result.plan, result.simulation, fullest_stage(result.simulation.stages));
   PricedPlan const priced{result.plan, run.system};
   RecordedTimes const times = record_times(priced);
   result.path = find_critical_path(priced, times);

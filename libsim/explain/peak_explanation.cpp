@@ -128,13 +128,6 @@ void append_resident(std::vector<TensorGroup>& groups, CategoryBytes const& byte
 
 }  // namespace
 
-std::size_t fullest_stage(Simulation const& simulation) {
-  auto const fullest = std::max_element(
-      simulation.stages.begin(), simulation.stages.end(),
-      [](StageResult const& a, StageResult const& b) { return a.peak() < b.peak(); });
-  return static_cast<std::size_t>(fullest - simulation.stages.begin());
-}
-
 PeakExplanation explain_peak(TrainingPlan const& plan,
                              Simulation const& simulation,
                              std::size_t stage) {

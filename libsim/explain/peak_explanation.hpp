@@ -51,9 +51,6 @@ struct PeakExplanation {
   std::vector<TensorGroup> tensors;  ///< largest first
 };
 
-/// The stage that holds most; the lowest of those that hold equally much. Pre: there are stages.
-std::size_t fullest_stage(Simulation const& simulation);
-
 /// Explains a stage's peak, as simulate() gives it. \throws std::logic_error  where the two differ.
 PeakExplanation explain_peak(TrainingPlan const& plan,
                              Simulation const& simulation,

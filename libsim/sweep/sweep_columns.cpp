@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "libsim/engine/fullest_stage.hpp"
 #include "libsim/model/blocks.hpp"
 
 namespace stagecraft {
@@ -12,11 +13,7 @@ namespace {
 using Plan = TrainingPlan const&;
 using Result = Simulation const&;
 
-StageResult const& fullest(Result result) {
-  return *std::max_element(
-      result.stages.begin(), result.stages.end(),
-      [](StageResult const& a, StageResult const& b) { return a.peak() < b.peak(); });
-}
+StageResult const& fullest(Result result) { return result.stages[fullest_stage(result.stages)]; }
 
 double of_layer(Result result, SimTime LayerResult::*time) {
   return result.layer ? to_seconds((*result.layer).*time) : no_real();

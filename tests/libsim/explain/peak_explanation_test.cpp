@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "libsim/engine/fullest_stage.hpp"
 #include "tests/libsim/engine/small_plans.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/paper_models.hpp"
@@ -58,7 +59,7 @@ TEST_CASE(
   config.batch = {.global = 16, .micro = b};
   TrainingPlan const plan = make_plan(config);
   Simulation const simulation = simulate(plan, invented_system());
-  REQUIRE(fullest_stage(simulation) == 0);
+  REQUIRE(fullest_stage(simulation.stages) == 0);
   PeakExplanation const peak = explain_peak(plan, simulation, 0);
 
   std::int64_t a_layer = 0;
