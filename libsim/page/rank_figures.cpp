@@ -4,6 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "libsim/trace/memory_peak.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -53,23 +55,6 @@ std::int64_t recompute_in(RankTrace const& rank,
   return static_cast<std::int64_t>(static_cast<double>(ops.duration[row]) * share);
 }
 
-void add_memory(RankFigures& figures, MemoryColumns const& memory) {
-  std::int64_t peak = -1;
-  std::int64_t workspace = 0;
-  for (std::size_t row = 0; row < memory.rows(); ++row) {
-    workspace = std::max(workspace, memory.of(Category::workspace)[row]);
-    std::int64_t sum = -memory.of(Category::workspace)[row];
-    for (TraceColumn const& column : memory.bytes) sum += column[row];
-    if (sum <= peak) continue;
-    peak = sum;
-    figures.peak_time = memory.time[row];
-    for (std::size_t i = 0; i < memory.bytes.size(); ++i) {
-      figures.at_peak[static_cast<Category>(i)] = memory.bytes[i][row];
-    }
-  }
-  figures.at_peak[Category::workspace] = workspace;
-}
-
 }  // namespace
 
 RankFigures figures_of(RankTrace const& rank,
@@ -94,7 +79,9 @@ RankFigures figures_of(RankTrace const& rank,
   }
   figures.busy = length_of(joined(std::move(busy)));
   figures.transfer = length_of(joined(std::move(busy_or_transfer))) - figures.busy;
-  add_memory(figures, rank.memory);
+  MemoryPeak const peak = peak_of(rank.memory);
+  figures.at_peak = peak.at_peak;
+  figures.peak_time = peak.time;
   return figures;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "libsim/trace/memory_peak.hpp"
 #include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
@@ -37,22 +38,6 @@ void summarize_ops(RankSummary& summary, OpColumns const& ops, TraceNames const&
   }
 }
 
-void summarize_memory(RankSummary& summary, MemoryColumns const& memory) {
-  std::int64_t peak = -1;
-  std::int64_t workspace = 0;
-  for (std::size_t row = 0; row < memory.rows(); ++row) {
-    workspace = std::max(workspace, memory.of(Category::workspace)[row]);
-    std::int64_t sum = -memory.of(Category::workspace)[row];
-    for (TraceColumn const& column : memory.bytes) sum += column[row];
-    if (sum <= peak) continue;
-    peak = sum;
-    for (std::size_t i = 0; i < memory.bytes.size(); ++i) {
-      summary.at_peak[static_cast<Category>(i)] = memory.bytes[i][row];
-    }
-  }
-  summary.at_peak[Category::workspace] = workspace;
-}
-
 }  // namespace
 
 std::int64_t RankSummary::compute_time() const {
@@ -68,7 +53,7 @@ RankSummary summarize(RankTrace const& rank, TraceNames const& names) {
   summary.rank = rank.rank;
   summary.stage = rank.stage;
   summarize_ops(summary, rank.ops, names);
-  summarize_memory(summary, rank.memory);
+  summary.at_peak = peak_of(rank.memory).at_peak;
   return summary;
 }
 

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libsim/model/category_bytes.hpp"
+#include "libsim/trace/trace.hpp"
+
+namespace stagecraft {
+
+/// What a rank held when it held most: the first row whose sum without workspace is largest, with
+/// the largest workspace of any row. All zero where there are no rows.
+struct MemoryPeak {
+  std::int64_t time = 0;  ///< ps since the start of the iteration
+  CategoryBytes at_peak;
+};
+
+MemoryPeak peak_of(MemoryColumns const& memory);
+
+}  // namespace stagecraft
