@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "libexec/executor/parameter_store.hpp"
-#include "libexec/executor/pass_buffers.hpp"
 #include "libexec/executor/rank_context.hpp"
+#include "libsim/model/pass_buffers.hpp"
 
 namespace stagecraft {
 

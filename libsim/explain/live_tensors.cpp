@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "libsim/engine/rank_memory.hpp"
+#include "libsim/model/pass_buffers.hpp"
 #include "libsim/plan/message_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 
@@ -52,24 +53,6 @@ class LiveBuffers {
   std::vector<std::optional<LiveBuffer>> buffers_;
   std::vector<Id> free_;
   std::int64_t sum_ = 0;
-};
-
-/// Buffers that a pass of a block allocates before, and releases after, each of its ops.
-struct PassBuffers {
-  std::vector<std::vector<TensorId>> allocated;
-  std::vector<std::vector<TensorId>> released;
-
-  PassBuffers(BlockProgram const& block, Pass pass)
-      : allocated(block.ops(pass).size()), released(block.ops(pass).size()) {
-    for (BufferLife const& life : block.lives) {
-      if (life.allocate_pass == pass && life.allocate >= 0) {
-        allocated[static_cast<std::size_t>(life.allocate)].push_back(life.buffer);
-      }
-      if (life.release_pass == pass && life.release >= 0) {
-        released[static_cast<std::size_t>(life.release)].push_back(life.buffer);
-      }
-    }
-  }
 };
 
 /// Takes a rank's steps until it holds so much.
@@ -196,7 +179,7 @@ class LiveWalk {
     PassBuffers const& moves = buffers_of(block, pass);
     std::vector<Op> const& ops = block.ops(pass);
     for (std::size_t i = 0; i < ops.size(); ++i) {
-      for (TensorId const tensor : moves.allocated[i]) {
+      for (TensorId const tensor : moves.before(i)) {
         id_of(tensor) = buffers_.add(own({.category = block.tensor(tensor).category,
                                           .bytes = block.tensor(tensor).bytes().count(),
                                           .maker = &ops[i],
@@ -204,12 +187,12 @@ class LiveWalk {
                                           .microbatch = event_.microbatch},
                                          tensor));
       }
-      if (!moves.allocated[i].empty() && is_there()) {
+      if (!moves.before(i).empty() && is_there()) {
         event_.op = &ops[i];
         event_.layer = layer_of(ops[i].layer);
         return true;
       }
-      for (TensorId const tensor : moves.released[i]) buffers_.release(id_of(tensor));
+      for (TensorId const tensor : moves.after(i)) buffers_.release(id_of(tensor));
     }
     if (TensorId const out = is_forward ? block.output : block.grad_input; out != no_tensor) {
       passed_ = id_of(out);

@@ -1,4 +1,4 @@
-#include "libexec/executor/pass_buffers.hpp"
+#include "libsim/model/pass_buffers.hpp"
 
 namespace stagecraft {
 
