@@ -7,11 +7,25 @@
 namespace stagecraft {
 namespace {
 
-Work& issue(RankPlan& rank, Op const& op, StageGroup group) {
+/// Which stages take part in an op of the step together: those that its group joins. (What is no
+/// collective has the default group, of one stage.)
+StageGroup stages_of(Op const& op) {
+  switch (op.group) {
+    case CollectiveGroup::embedding:
+      return StageGroup::embedding;
+    case CollectiveGroup::model:
+    case CollectiveGroup::job:
+      return StageGroup::all;
+    default:
+      return StageGroup::none;
+  }
+}
+
+Work& issue(RankPlan& rank, Op const& op) {
   Work work;
   work.kind = Work::Kind::step;
   work.stream = op.stream;
-  work.group = group;
+  work.group = stages_of(op);
   work.op = static_cast<std::int32_t>(rank.step_ops.size());
   rank.step_ops.push_back(op);
   Step step;
@@ -69,7 +83,7 @@ void append_reductions_between_ranks(RankPlan& rank, TrainingPlan const& plan) {
   std::int64_t const g = gradient_size(plan);
   auto const reduce = [&](Name name, CollectiveGroup group, std::int64_t elements) {
     if (elements == 0) return;
-    issue(rank, collective(OpKind::all_reduce, name, group, Bytes{elements * g}), StageGroup::none);
+    issue(rank, collective(OpKind::all_reduce, name, group, Bytes{elements * g}));
   };
   reduce({"step", "all_reduce_norm_gradients"}, CollectiveGroup::tensor,
          elements_where(rank, plan,
@@ -84,11 +98,9 @@ void append_reductions_between_ranks(RankPlan& rank, TrainingPlan const& plan) {
   int const p = plan.config.parallel.pipeline;
   bool const holds_embedding = rank.stage == 0 || rank.stage == p - 1;
   if (plan.config.model.tied_embeddings && p > 1 && holds_embedding) {
-    issue(rank,
-          collective(OpKind::all_reduce, {"step", "all_reduce_embedding_gradient"},
-                     CollectiveGroup::embedding,
-                     Bytes{plan.shape.vocabulary() * plan.config.model.hidden * g}),
-          StageGroup::embedding);
+    issue(rank, collective(OpKind::all_reduce, {"step", "all_reduce_embedding_gradient"},
+                           CollectiveGroup::embedding,
+                           Bytes{plan.shape.vocabulary() * plan.config.model.hidden * g}));
   }
 }
 
@@ -98,7 +110,7 @@ void append_optimizer(RankPlan& rank, TrainingPlan const& plan) {
   std::int64_t const g = gradient_size(plan);
   std::int64_t const weight = element_size(activation_type(precision));
   auto const run = [&](OpKind kind, Name name, std::int64_t bytes_per_parameter) {
-    issue(rank, sweep(kind, name, Bytes{bytes_per_parameter * n}), StageGroup::none);
+    issue(rank, sweep(kind, name, Bytes{bytes_per_parameter * n}));
   };
   // With sharded optimizer state every replica has seen only its own part of the gradients.
   CollectiveGroup const everyone =
@@ -106,7 +118,7 @@ void append_optimizer(RankPlan& rank, TrainingPlan const& plan) {
   auto const agree = [&](Name name, Reduction reduction) {
     Op op = collective(OpKind::all_reduce, name, everyone, Bytes{g});
     op.reduction = reduction;
-    issue(rank, op, StageGroup::all);
+    issue(rank, op);
   };
   if (precision == Precision::fp16) {
     run(OpKind::unscale_gradients, {"step", "unscale"}, 2 * g);
@@ -124,7 +136,7 @@ void append_optimizer(RankPlan& rank, TrainingPlan const& plan) {
     Op gather = collective(OpKind::all_gather, {"step", "all_gather_parameters"},
                            CollectiveGroup::data, Bytes{rank.parameters * weight});
     gather.stream = Stream::data_parallel;
-    issue(rank, gather, StageGroup::none);
+    issue(rank, gather);
     rank.steps.push_back({.kind = Step::Kind::drain, .microbatch = -1});
   }
 }
@@ -169,10 +181,8 @@ std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int3
 }
 
 void append_begin_of_step(RankPlan& rank, TrainingPlan const& plan) {
-  issue(rank,
-        sweep(OpKind::zero_gradients, {"step", "zero_gradients"},
-              Bytes{rank.parameters * gradient_size(plan)}),
-        StageGroup::none);
+  issue(rank, sweep(OpKind::zero_gradients, {"step", "zero_gradients"},
+                    Bytes{rank.parameters * gradient_size(plan)}));
 }
 
 void append_gradient_reduction(RankPlan& rank,
@@ -180,7 +190,7 @@ void append_gradient_reduction(RankPlan& rank,
                                GradientBucket const& bucket) {
   std::int64_t const bytes = bucket.parameters * gradient_size(plan);
   auto const on_bucket = [&](Op const& op) {
-    Work& work = issue(rank, op, StageGroup::none);
+    Work& work = issue(rank, op);
     work.program = bucket.chunk_program;
     work.first_block = bucket.first_block;
     work.block_count = bucket.block_count;
