@@ -43,13 +43,6 @@ TrainingConfig layer_config() {
   return config;
 }
 
-/// One rank: nothing is communicated.
-class NoPrices : public CommunicationPrices {
- public:
-  SimTime collective(Op const& /*op*/) const override { return SimTime{0}; }
-  MessageTime message(int /*from*/, int /*to*/) const override { return {}; }
-};
-
 /// The products of a layer on operands of their own.
 class BareProducts {
  public:
@@ -101,7 +94,7 @@ class BareProducts {
 
 int serve(int threads) {
   TrainingConfig const config = layer_config();
-  NoPrices const prices;
+  FreeCommunication const prices;  // of one rank: there is none
   CpuKernelOptions const options{.threads = threads};
   MeasuredLayer layer{
       config,

@@ -9,13 +9,6 @@
 namespace stagecraft {
 namespace {
 
-/// Communication takes no time: only kernels are of interest.
-class NoPrices : public CommunicationPrices {
- public:
-  SimTime collective(Op const& /*op*/) const override { return SimTime{0}; }
-  MessageTime message(int /*from*/, int /*to*/) const override { return {}; }
-};
-
 TrainingConfig model_of(MeasurementScale::Model const& size, Precision precision) {
   TrainingConfig config;
   ModelConfig& model = config.model;
@@ -156,9 +149,9 @@ KernelCost fit_kernel(std::vector<KernelSample> const& samples) {
 
 std::map<OpKind, KernelCost> measure_kernels(ExecutionParts const& parts, Precision precision) {
   MeasurementScale const scale = measurement_scale(parts.device);
-  NoPrices const no_prices;
+  FreeCommunication const free;
   ExecutionParts priced = parts;
-  priced.prices = &no_prices;
+  priced.prices = &free;
   Samples samples;
   for (TrainingConfig const& config : models(scale, precision)) {
     TrainingPlan const plan = make_plan(config);

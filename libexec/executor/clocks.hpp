@@ -10,6 +10,7 @@
 #include "libexec/backends/device_timeline.hpp"
 #include "libexec/comm/communicator.hpp"
 #include "libexec/comm/thread_group.hpp"
+#include "libsim/plan/message_price.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -70,11 +71,14 @@ class CommunicationPrices {
  public:
   virtual ~CommunicationPrices() = default;
   virtual SimTime collective(Op const& op) const = 0;
-  struct MessageTime {
-    SimTime latency{0};
-    SimTime occupancy{0};
-  };
-  virtual MessageTime message(int from_stage, int to_stage) const = 0;
+  virtual MessagePrice message(int from_stage, int to_stage) const = 0;
+};
+
+/// Communication takes no time: where only kernels are of interest.
+class FreeCommunication : public CommunicationPrices {
+ public:
+  SimTime collective(Op const& /*op*/) const override { return SimTime{0}; }
+  MessagePrice message(int /*from_stage*/, int /*to_stage*/) const override { return {}; }
 };
 
 /// Time as one rank sees it.

@@ -1,17 +1,11 @@
 #pragma once
 
 #include "libsim/hardware/system.hpp"
+#include "libsim/plan/message_price.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
-
-/// Price of one message between two stages: it arrives latency + occupancy after it starts, and
-/// holds the sender's link for the occupancy.
-struct MessagePrice {
-  SimTime latency{0};
-  SimTime occupancy{0};
-};
 
 /// What everything in a plan costs on a system. Times are rounded to picoseconds once an op.
 ///

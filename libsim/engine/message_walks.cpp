@@ -5,7 +5,7 @@
 namespace stagecraft {
 
 OverlappedMessages::OverlappedMessages(std::span<TrackEnd const> ends,
-                                       std::span<TransferPrice const> prices,
+                                       std::span<MessagePrice const> prices,
                                        std::size_t ranks,
                                        std::size_t most_queued)
     : ends_{ends.data()},

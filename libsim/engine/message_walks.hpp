@@ -27,11 +27,11 @@ class BlockingMessages {
 
   /// The prices are by row; they and the ends must outlive this object.
   BlockingMessages(std::span<TrackEnd const> ends,
-                   std::span<TransferPrice const> prices,
+                   std::span<MessagePrice const> prices,
                    std::size_t ranks)
       : ends_{ends.data()}, ranks_(ranks) {
     rows_.reserve(prices.size());
-    for (TransferPrice const& price : prices)
+    for (MessagePrice const& price : prices)
       rows_.push_back({never_, price.latency + price.occupancy});
   }
 
@@ -99,7 +99,7 @@ class OverlappedMessages {
  public:
   /// The prices are by row; they and the ends must outlive this object. `most_queued`: in a row.
   OverlappedMessages(std::span<TrackEnd const> ends,
-                     std::span<TransferPrice const> prices,
+                     std::span<MessagePrice const> prices,
                      std::size_t ranks,
                      std::size_t most_queued);
 
@@ -127,7 +127,7 @@ class OverlappedMessages {
     std::int32_t received = 0;
     std::int32_t released = 0;  ///< sends that their sender has waited for
     std::int32_t crossing = 0;
-    TransferPrice price;
+    MessagePrice price;
   };
 
   void post(TrackStep const& step,

@@ -37,8 +37,8 @@ TrackEnds walk(TrainingPlan const& plan,
                        .gradient = {},
                        .slowdown_millionths = cost.data_parallel_slowdown_millionths()};
   for (int r = 0; r < p; ++r) {
-    input.activation.push_back(transfer_price(cost, plan, r, (r + 1) % p));
-    input.gradient.push_back(transfer_price(cost, plan, r, (r + p - 1) % p));
+    input.activation.push_back(cost.price_message(plan, r, (r + 1) % p));
+    input.gradient.push_back(cost.price_message(plan, r, (r + p - 1) % p));
   }
   return walk_tracks(input);
 }

@@ -4,11 +4,6 @@
 
 namespace stagecraft {
 
-TransferPrice transfer_price(CostModel const& cost, TrainingPlan const& plan, int from, int to) {
-  MessagePrice const price = cost.price_message(plan, from, to);
-  return {.latency = price.latency, .occupancy = price.occupancy};
-}
-
 PricedPlan::PricedPlan(TrainingPlan const& plan, System const& system)
     : plan_{plan}, cost_{system, plan.config}, blocks_{profile_blocks(plan, cost_)} {
   int const p = plan.config.parallel.pipeline;
@@ -22,8 +17,8 @@ PricedPlan::PricedPlan(TrainingPlan const& plan, System const& system)
                          .works = rank.works,
                          .transfers = rank.transfers,
                          .durations = profile.durations,
-                         .activation = transfer_price(cost_, plan, r, (r + 1) % p),
-                         .gradient = transfer_price(cost_, plan, r, (r + p - 1) % p)});
+                         .activation = cost_.price_message(plan, r, (r + 1) % p),
+                         .gradient = cost_.price_message(plan, r, (r + p - 1) % p)});
   }
 }
 

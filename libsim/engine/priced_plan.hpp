@@ -11,9 +11,6 @@
 
 namespace stagecraft {
 
-/// Price of a message between two stages of a plan.
-TransferPrice transfer_price(CostModel const& cost, TrainingPlan const& plan, int from, int to);
-
 /// A plan with its prices: all that timeline and memory of an iteration follow from.
 class PricedPlan {
  public:

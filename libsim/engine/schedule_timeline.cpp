@@ -98,7 +98,7 @@ ScheduleTimeline play_schedule(PipelineSchedule const& schedule, ChunkCosts cons
   std::vector<Work> works(2 * chunks);
   std::vector<SimTime> durations(2 * chunks, ticks(costs.backward));
   std::fill_n(durations.begin(), chunks, ticks(costs.forward));
-  TransferPrice const price{.latency = ticks(costs.transfer)};
+  MessagePrice const price{.latency = ticks(costs.transfer)};
 
   std::vector<std::vector<Step>> steps;
   std::vector<RankProgram> ranks;

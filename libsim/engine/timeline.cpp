@@ -57,7 +57,7 @@ void check_rank(TimelineInput const& input, std::size_t rank) {
   for (SimTime const duration : program.durations) {
     if (duration < SimTime{0}) refuse("found a negative duration");
   }
-  for (TransferPrice const& price : {program.activation, program.gradient}) {
+  for (MessagePrice const& price : {program.activation, program.gradient}) {
     if (price.latency < SimTime{0} || price.occupancy < SimTime{0}) {
       refuse("found a negative transfer price");
     }

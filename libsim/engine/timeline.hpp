@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "libsim/plan/message_price.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/step.hpp"
 #include "libsim/plan/training_config.hpp"
@@ -12,22 +13,14 @@
 
 namespace stagecraft {
 
-/// What one message costs: it arrives latency + occupancy after it starts, and holds its sender's
-/// stream for the occupancy (LogGP: L + o, and G per byte).
-/// Source: Alexandrov et al. 1995, LogGP, SPAA '95.
-struct TransferPrice {
-  SimTime latency{0};
-  SimTime occupancy{0};
-};
-
 /// One rank as the timeline sees it: its issue order, and prices in place of programs.
 struct RankProgram {
   std::span<Step const> steps;
   std::span<Work const> works;
   std::span<Transfer const> transfers;
   std::span<SimTime const> durations;  ///< of each work, alone on its rank
-  TransferPrice activation;            ///< of a message that this rank sends
-  TransferPrice gradient;
+  MessagePrice activation;             ///< of a message that this rank sends
+  MessagePrice gradient;
 };
 
 /// Where a rank stands before its first step.

@@ -93,7 +93,7 @@ class TimelineWalk {
 
  private:
   struct Prices {
-    TransferPrice of[2];  ///< by payload
+    MessagePrice of[2];  ///< by payload
   };
 
   void post(int rank, Step const& step, SimTime clock);

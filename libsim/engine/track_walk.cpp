@@ -154,9 +154,9 @@ class TrackWalk {
 };
 
 /// What a message of each row costs.
-std::vector<TransferPrice> row_prices(TrackWalkInput const& input) {
+std::vector<MessagePrice> row_prices(TrackWalkInput const& input) {
   ScheduleShape const& shape = input.loop->shape;
-  std::vector<TransferPrice> prices;
+  std::vector<MessagePrice> prices;
   prices.reserve(static_cast<std::size_t>(message_rows(shape)));
   int const boundaries = shape.stages * shape.chunks - 1;
   for (int i = 0; i < boundaries; ++i) {
@@ -171,7 +171,7 @@ std::vector<TransferPrice> row_prices(TrackWalkInput const& input) {
 }  // namespace
 
 TrackEnds walk_tracks(TrackWalkInput const& input) {
-  std::vector<TransferPrice> const prices = row_prices(input);
+  std::vector<MessagePrice> const prices = row_prices(input);
   Tracks const& tracks = *input.tracks;
   if (input.loop->shape.p2p == P2p::blocking) {
     BlockingMessages messages{tracks.ends, prices, tracks.ranks.size()};

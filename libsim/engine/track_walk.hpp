@@ -14,8 +14,8 @@ namespace stagecraft {
 struct TrackWalkInput {
   Tracks const* tracks = nullptr;
   ScheduleLoop const* loop = nullptr;
-  std::vector<TransferPrice> activation;  ///< of a message that a rank sends, by rank
-  std::vector<TransferPrice> gradient;
+  std::vector<MessagePrice> activation;  ///< of a message that a rank sends, by rank
+  std::vector<MessagePrice> gradient;
   int slowdown_millionths = 0;
 };
 

@@ -5,17 +5,11 @@
 
 namespace stagecraft {
 
-class FreeCommunication : public CommunicationPrices {
- public:
-  SimTime collective(Op const& /*op*/) const override { return SimTime{0}; }
-  MessageTime message(int /*from*/, int /*to*/) const override { return {}; }
-};
-
 /// So dear that what computation takes does not count.
 class DearCommunication : public CommunicationPrices {
  public:
   SimTime collective(Op const& /*op*/) const override { return std::chrono::seconds{1}; }
-  MessageTime message(int /*from*/, int /*to*/) const override {
+  MessagePrice message(int /*from*/, int /*to*/) const override {
     return {.latency = std::chrono::seconds{1}, .occupancy = std::chrono::seconds{2}};
   }
 };

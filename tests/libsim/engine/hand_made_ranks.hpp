@@ -13,8 +13,8 @@ struct HandMadeRank {
   std::vector<Work> works;
   std::vector<SimTime> durations;
   std::vector<Transfer> transfers;
-  TransferPrice activation;
-  TransferPrice gradient;
+  MessagePrice activation;
+  MessagePrice gradient;
 
   HandMadeRank& run(int duration,
                     Stream stream = Stream::compute,

@@ -12,7 +12,7 @@ namespace {
 
 using enum Transfer::Payload;
 
-constexpr TransferPrice price(int latency, int occupancy) {
+constexpr MessagePrice price(int latency, int occupancy) {
   return {SimTime{latency}, SimTime{occupancy}};
 }
 
