@@ -208,7 +208,8 @@ void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, int ten
     TwinMap twins{block.tensors.size() + 2};
     std::vector<Op> before;
     if (policy.sharded_checkpoints) before = shard_checkpoint(block, tensor_ranks, twins);
-    auto const in_region = [](Op const& op) { return op.name.owner != "checkpoint"; };
+    // All but the slice that makes the shard.
+    auto const in_region = [](Op const& op) { return op.kind != OpKind::slice; };
     checkpoint(block, in_region, std::move(before), std::move(twins));
   }
   if (policy.granularity != RecomputeGranularity::selective) return;
