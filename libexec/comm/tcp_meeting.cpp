@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <random>
 #include <string>
@@ -15,11 +13,11 @@
 #include <utility>
 
 #include "libexec/comm/communication_error.hpp"
+#include "libexec/comm/meeting_file.hpp"
 
 namespace stagecraft {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
@@ -62,68 +60,6 @@ std::optional<Greeting> receive_greeting(Socket const& socket, Deadline deadline
   if (!receive_all(socket, std::as_writable_bytes(std::span{&greeting, 1}), deadline)) return {};
   return greeting;
 }
-
-/// Where rank 0 is, in a file of its own.
-class MeetingFile {
- public:
-  explicit MeetingFile(ProcessPlace const& place)
-      : folder_{place.meeting_folder}, path_{folder_ / name_of(place)} {}
-
-  /// Appears whole or not at all. \throws CommunicationError
-  void write(int port, std::uint64_t nonce) const {
-    std::error_code ignored;
-    fs::create_directories(folder_, ignored);
-    fs::path const partial = path_.string() + "." + std::to_string(nonce);
-    {
-      std::ofstream file{partial};
-      file << port << ' ' << nonce << '\n' << host_name() << '\n';
-      for (std::string const& address : host_addresses()) file << address << '\n';
-      file.close();
-      if (!file) throw CommunicationError{"could not write '" + partial.string() + "'"};
-    }
-    std::error_code error;
-    fs::rename(partial, path_, error);
-    if (error) {
-      throw CommunicationError{"could not write '" + path_.string() + "': " + error.message()};
-    }
-  }
-  void remove() const {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-
-  struct Contents {
-    int port = 0;
-    std::uint64_t nonce = 0;
-    std::vector<std::string> hosts;
-  };
-  std::optional<Contents> read() const {
-    std::ifstream file{path_};
-    Contents contents;
-    if (!(file >> contents.port >> contents.nonce)) return std::nullopt;
-    for (std::string host; file >> host;) contents.hosts.push_back(host);
-    // Of a container, a machine's name may be known to nobody else.
-    if (!contents.hosts.empty() && contents.hosts.front() == host_name()) {
-      contents.hosts.insert(contents.hosts.begin(), "127.0.0.1");
-    }
-    return contents;
-  }
-
-  std::string path() const { return path_.string(); }
-
- private:
-  static std::string name_of(ProcessPlace const& place) {
-    std::string name = "stagecraft-" + std::to_string(place.size);
-    if (!place.job.empty()) name += "-" + place.job;
-    for (char& letter : name) {
-      if (std::isalnum(static_cast<unsigned char>(letter)) == 0 && letter != '.') letter = '-';
-    }
-    return name + ".rank0";
-  }
-
-  fs::path folder_;
-  fs::path path_;
-};
 
 std::uint64_t random_nonce() {
   std::random_device source;
