@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libsim/export/job_groups.hpp"
+#include "libsim/export/known_names.hpp"
+#include "libsim/export/pipeline_shape.hpp"
+#include "libsim/export/protobuf_writer.hpp"
+#include "libsim/trace/output_file.hpp"
+#include "libsim/trace/trace.hpp"
+
+namespace stagecraft {
+
+/// What a Chakra file begins with.
+std::string chakra_header();
+
+/// Nodes of one rank of the trace, as write_chakra() describes them. What differs between the ranks
+/// that it stands for is asked for when a node is written.
+class ChakraNodes {
+ public:
+  /// All but `collectives` must outlive it.
+  ChakraNodes(RankTrace const& rank,
+              TraceNames const& names,
+              KnownNames const& known,
+              std::map<std::string, CollectiveOp> const& collectives);
+
+  /// Writes the nodes of rank `number` of the job.
+  void write(std::int32_t number,
+             JobGroups& groups,
+             PipelineShape const& shape,
+             OutputFile& output) const;
+
+ private:
+  enum class NodeType : std::uint8_t { comp = 4, send = 5, receive = 6, collective = 7 };
+
+  std::size_t op(std::size_t row) const { return static_cast<std::size_t>(rank_.ops.op[row]); }
+  bool is_wait(std::size_t row) const { return is_wait_[op(row)]; }
+  NodeType type(std::size_t row) const;
+  std::int64_t end_of(std::int64_t row) const;
+  void find_dependencies();
+  ProtobufMessage node(std::size_t row,
+                       std::int32_t number,
+                       JobGroups& groups,
+                       PipelineShape const& shape) const;
+  void add_message(ProtobufMessage& message,
+                   std::size_t row,
+                   std::int32_t number,
+                   PipelineShape const& shape) const;
+
+  RankTrace const& rank_;
+  TraceNames const& names_;
+  KnownNames const& known_;
+  std::vector<std::optional<CollectiveOp>> collective_;  ///< by op name
+  std::vector<std::string> texts_;                       ///< op names
+  std::vector<bool> is_wait_;                            ///< by op name
+  std::vector<std::vector<std::int64_t>> dependencies_;  ///< rows, by row
+};
+
+}  // namespace stagecraft
