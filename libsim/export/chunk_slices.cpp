@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "libsim/trace/bounded_sum.hpp"
+
 namespace stagecraft {
 
 namespace {
@@ -10,12 +12,6 @@ namespace {
 bool is_backward_row(OpColumns const& ops, std::size_t row, KnownNames const& names) {
   auto const phase = names.phase(ops.phase[row]);
   return phase && is_backward(*phase);
-}
-
-/// Files may claim numbers whose sum no number holds.
-std::int64_t bounded_sum(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? a : sum;
 }
 
 /// Whether the row goes on with the slice. A whole chunk is a slice of its own.

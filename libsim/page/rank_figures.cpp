@@ -1,9 +1,9 @@
 #include "libsim/page/rank_figures.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
+#include "libsim/trace/bounded_sum.hpp"
 #include "libsim/trace/memory_peak.hpp"
 
 namespace stagecraft {
@@ -14,11 +14,6 @@ struct Span {
   std::int64_t start = 0;
   std::int64_t end = 0;
 };
-
-std::int64_t sum_at_most(std::int64_t a, std::int64_t b) {
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  return a > most - b ? most : a + b;
-}
 
 /// Sorts spans and joins what touches; their lengths then sum to less than the last end.
 std::vector<Span> joined(std::vector<Span> spans) {
@@ -73,7 +68,7 @@ RankFigures figures_of(RankTrace const& rank,
     if (!stream) continue;
     if (*stream == TraceStream::compute) {
       busy.push_back(span);
-      figures.recompute = sum_at_most(figures.recompute, recompute_in(rank, row, names, shares));
+      figures.recompute = bounded_sum(figures.recompute, recompute_in(rank, row, names, shares));
     }
     if (*stream == TraceStream::compute || is_message(*stream)) busy_or_transfer.push_back(span);
   }

@@ -1,20 +1,14 @@
 #include "libsim/report/trace_summary.hpp"
 
 #include <algorithm>
-#include <limits>
 
+#include "libsim/trace/bounded_sum.hpp"
 #include "libsim/trace/memory_peak.hpp"
 #include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-/// Pre: neither is negative. Files can claim times whose sum no number holds.
-std::int64_t sum_at_most(std::int64_t a, std::int64_t b) {
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  return a > most - b ? most : a + b;
-}
 
 std::string const& name_at(std::vector<std::string> const& names, std::int64_t index) {
   return names[static_cast<std::size_t>(index)];
@@ -25,14 +19,14 @@ void summarize_ops(RankSummary& summary, OpColumns const& ops, TraceNames const&
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::int64_t> times;
   for (std::size_t i = 0; i < ops.rows(); ++i) {
     std::int64_t& time = times[{ops.op[i], ops.phase[i], ops.stream[i]}];
-    time = sum_at_most(time, ops.duration[i]);
+    time = bounded_sum(time, ops.duration[i]);
     summary.end = std::max(summary.end, ops.start[i] + ops.duration[i]);
   }
   for (auto const& [key, time] : times) {
     auto const& [op, phase, stream] = key;
     std::int64_t& sum = summary.ops[{name_at(names.op, op), name_at(names.phase, phase),
                                      name_at(names.stream, stream)}];
-    sum = sum_at_most(sum, time);
+    sum = bounded_sum(sum, time);
     summary.has_whole_chunks =
         summary.has_whole_chunks || name_at(names.op, op) == name_of(TracePhase::backward);
   }
@@ -43,7 +37,7 @@ void summarize_ops(RankSummary& summary, OpColumns const& ops, TraceNames const&
 std::int64_t RankSummary::compute_time() const {
   std::int64_t sum = 0;
   for (auto const& [key, time] : ops) {
-    if (key.stream == name_of(TraceStream::compute)) sum = sum_at_most(sum, time);
+    if (key.stream == name_of(TraceStream::compute)) sum = bounded_sum(sum, time);
   }
   return sum;
 }
