@@ -49,6 +49,7 @@ std::string course_text(CriticalPath const& path, TimeUnit const& unit) {
 std::vector<SimTime> rows_of(KindTimes kinds, SimTime overhead) {
   kinds[TimeKind::optimizer] -= overhead;
   std::vector<SimTime> rows;
+  rows.reserve(time_kind_count + 1);
   for (int i = 0; i < time_kind_count; ++i) rows.push_back(kinds[static_cast<TimeKind>(i)]);
   rows.push_back(overhead);
   return rows;
