@@ -6,6 +6,7 @@
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/kernels/cuda/device_error.hpp"
+#include "libexec/kernels/flash_operands.hpp"
 
 namespace stagecraft {
 
@@ -115,8 +116,10 @@ DeviceChoice choose_device(po::variables_map const& values,
 }
 
 std::string cpu_only_because_of(ModelConfig const& model) {
-  if (model.attention == Attention::flash) {
-    return "with attention: flash, which has no CUDA kernel yet";
+  if (model.attention == Attention::flash && model.head_dim > most_cuda_flash_elements) {
+    return "with attention: flash and heads of " + std::to_string(model.head_dim) +
+           " elements (at most " + std::to_string(most_cuda_flash_elements) +
+           " have a CUDA kernel)";
   }
   return {};
 }

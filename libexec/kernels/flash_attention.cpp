@@ -33,8 +33,8 @@ struct RunningSoftmax {
 template <typename S>
 void attend(KernelContext const& context,
             KernelCall const& call,
+            FlashForwardOperands const& all,
             FlashShape const& flash,
-            Operand const& context_by_head,
             std::int64_t task,
             int worker) {
   using C = Compute<S>;
@@ -53,15 +53,15 @@ void attend(KernelContext const& context,
   auto const keep_factor = static_cast<C>(dropout.factor());
   RunningSoftmax<C> softmax[64];
 
-  load_rows(HeadRows<S const>{HeadsView<S const>{call.reads[0]}, sequence, head}, first, m, flash,
+  load_rows(HeadRows<S const>{HeadsView<S const>{all.q}, sequence, head}, first, m, flash,
             static_cast<C>(flash.scale), q);
   std::fill_n(sums, m * flash.width, C{0});
   for (std::int64_t key = 0; key < first + m; key += flash.rows) {
     std::int64_t const n = flash.rows_at(key);
-    load_transposed(HeadRows<S const>{HeadsView<S const>{call.reads[1]}, sequence, kv_head}, key, n,
-                    flash, k_transposed);
-    load_rows(HeadRows<S const>{HeadsView<S const>{call.reads[2]}, sequence, kv_head}, key, n,
-              flash, C{1}, v);
+    load_transposed(HeadRows<S const>{HeadsView<S const>{all.k}, sequence, kv_head}, key, n, flash,
+                    k_transposed);
+    load_rows(HeadRows<S const>{HeadsView<S const>{all.v}, sequence, kv_head}, key, n, flash, C{1},
+              v);
     std::fill_n(scores, m * flash.rows, C{0});
     add_product(LeftTile<C>{q, flash.width, 1}, k_transposed, flash.rows, scores, flash.rows, m,
                 flash.rows, flash.d);
@@ -79,13 +79,13 @@ void attend(KernelContext const& context,
     add_product(LeftTile<C>{scores, flash.rows, 1}, v, flash.width, sums, flash.width, m,
                 flash.width, n);
   }
-  C* const log_sums = elements_of<C>(call.writes[1]) + (sequence * flash.heads + head) * flash.s;
+  C* const log_sums = elements_of<C>(all.log_sums) + (sequence * flash.heads + head) * flash.s;
   for (std::int64_t i = 0; i < m; ++i) {
     C const inverse = C{1} / softmax[i].sum;
     for (std::int64_t e = 0; e < flash.width; ++e) sums[i * flash.width + e] *= inverse;
     log_sums[first + i] = softmax[i].maximum + std::log(softmax[i].sum);
   }
-  store_rows(sums, HeadRows<S>{HeadsView<S>{context_by_head}, sequence, head}, first, m, flash);
+  store_rows(sums, HeadRows<S>{HeadsView<S>{all.context}, sequence, head}, first, m, flash);
 }
 
 }  // namespace
@@ -94,12 +94,10 @@ void flash_attention(KernelContext const& context, KernelCall const& call) {
   expect_operands(call, 3, 3, 2, 2);
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
-    FlashShape const flash = flash_shape<S>(call, call.reads[0], call.reads[1], call.reads[2]);
-    Operand const by_head = split_heads(call, call.writes[0], element_type<S>(), flash);
-    expect_tensor(call, call.writes[1], element_type<Compute<S>>(),
-                  {flash.b, flash.heads, flash.s});
+    FlashForwardOperands const all = flash_forward_operands<S>(call);
+    FlashShape const flash = flash_shape<S>(call, all.sizes);
     context.pool->run(flash.b * flash.heads * flash.tiles(), [&](std::int64_t task, int worker) {
-      attend<S>(context, call, flash, by_head, task, worker);
+      attend<S>(context, call, all, flash, task, worker);
     });
   });
 }

@@ -12,12 +12,9 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// The operands of a call.
-template <typename S>
-struct Operands {
+/// The operands of a call, and how they are shared out.
+struct Operands : FlashBackwardOperands {
   FlashShape flash;
-  Operand d_context, q, k, v, context;  ///< all [s, b, heads or kv heads, d]
-  Compute<S> const* log_sums;           ///< [b, heads, s]
   FlashDropout dropout;
 };
 
@@ -47,7 +44,7 @@ struct Tiles {
 };
 
 template <typename S, typename C>
-void load_queries(Operands<S> const& all,
+void load_queries(Operands const& all,
                   std::int64_t sequence,
                   std::int64_t head,
                   std::int64_t first,
@@ -65,7 +62,7 @@ void load_queries(Operands<S> const& all,
 }
 
 template <typename S, typename C>
-void load_keys(Operands<S> const& all,
+void load_keys(Operands const& all,
                std::int64_t sequence,
                std::int64_t kv_head,
                std::int64_t first,
@@ -79,7 +76,7 @@ void load_keys(Operands<S> const& all,
 /// With P the softmax, D its dropout and dD = d context v^T:
 ///   d scores = P (dropout(dD) - sum(d context * context)) / sqrt(d).
 template <typename S, typename C>
-void differentiate(Operands<S> const& all,
+void differentiate(Operands const& all,
                    std::int64_t sequence,
                    std::int64_t head,
                    std::int64_t query,
@@ -90,7 +87,8 @@ void differentiate(Operands<S> const& all,
   std::int64_t const n = flash.rows_at(key);
   auto const scale = static_cast<C>(flash.scale);
   auto const keep_factor = static_cast<C>(all.dropout.factor());
-  C const* const log_sums = all.log_sums + (sequence * flash.heads + head) * flash.s;
+  C const* const log_sums =
+      elements_of<C const>(all.log_sums) + (sequence * flash.heads + head) * flash.s;
   std::fill_n(tiles.dropped, m * flash.rows, C{0});
   std::fill_n(tiles.d_scores, m * flash.rows, C{0});
   add_product(LeftTile<C>{tiles.q, flash.width, 1}, tiles.k_transposed, flash.rows, tiles.dropped,
@@ -123,8 +121,7 @@ void differentiate(Operands<S> const& all,
 /// dk and dv of a tile of keys of one key and value head.
 template <typename S>
 void differentiate_keys(KernelContext const& context,
-                        KernelCall const& call,
-                        Operands<S> const& all,
+                        Operands const& all,
                         std::int64_t task,
                         int worker) {
   using C = Compute<S>;
@@ -139,28 +136,27 @@ void differentiate_keys(KernelContext const& context,
   Tiles<C> tiles{scratch, flash};
   std::fill_n(dk, n * flash.width, C{0});
   std::fill_n(dv, n * flash.width, C{0});
-  load_keys(all, sequence, kv_head, key, tiles);
+  load_keys<S>(all, sequence, kv_head, key, tiles);
   std::int64_t const group = flash.heads / flash.kv_heads;
   for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (std::int64_t query = key; query < flash.s; query += flash.rows) {
       std::int64_t const m = flash.rows_at(query);
-      load_queries(all, sequence, head, query, tiles);
-      differentiate(all, sequence, head, query, key, tiles);
+      load_queries<S>(all, sequence, head, query, tiles);
+      differentiate<S>(all, sequence, head, query, key, tiles);
       add_product(LeftTile<C>{tiles.dropped, 1, flash.rows}, tiles.d_context, flash.width, dv,
                   flash.width, n, flash.width, m);
       add_product(LeftTile<C>{tiles.d_scores, 1, flash.rows}, tiles.q, flash.width, dk, flash.width,
                   n, flash.width, m);
     }
   }
-  store_rows(dk, HeadRows<S>{HeadsView<S>{call.writes[1]}, sequence, kv_head}, key, n, flash);
-  store_rows(dv, HeadRows<S>{HeadsView<S>{call.writes[2]}, sequence, kv_head}, key, n, flash);
+  store_rows(dk, HeadRows<S>{HeadsView<S>{all.dk}, sequence, kv_head}, key, n, flash);
+  store_rows(dv, HeadRows<S>{HeadsView<S>{all.dv}, sequence, kv_head}, key, n, flash);
 }
 
 /// dq of a tile of query rows of one head.
 template <typename S>
 void differentiate_queries(KernelContext const& context,
-                           KernelCall const& call,
-                           Operands<S> const& all,
+                           Operands const& all,
                            std::int64_t task,
                            int worker) {
   using C = Compute<S>;
@@ -175,39 +171,28 @@ void differentiate_queries(KernelContext const& context,
   C* const k = scratch.take(tile_elements);
   Tiles<C> tiles{scratch, flash};
   std::fill_n(dq, m * flash.width, C{0});
-  load_queries(all, sequence, head, query, tiles);
+  load_queries<S>(all, sequence, head, query, tiles);
   for (std::int64_t key = 0; key < query + m; key += flash.rows) {
     std::int64_t const n = flash.rows_at(key);
-    load_keys(all, sequence, kv_head, key, tiles);
+    load_keys<S>(all, sequence, kv_head, key, tiles);
     load_rows(rows_of<S>(all.k, sequence, kv_head), key, n, flash, C{1}, k);
-    differentiate(all, sequence, head, query, key, tiles);
+    differentiate<S>(all, sequence, head, query, key, tiles);
     add_product(LeftTile<C>{tiles.d_scores, flash.rows, 1}, k, flash.width, dq, flash.width, m,
                 flash.width, n);
   }
-  store_rows(dq, HeadRows<S>{HeadsView<S>{call.writes[0]}, sequence, head}, query, m, flash);
+  store_rows(dq, HeadRows<S>{HeadsView<S>{all.dq}, sequence, head}, query, m, flash);
 }
 
 template <typename S>
 void flash_backward_of(KernelContext const& context, KernelCall const& call) {
-  ElementType const type = element_type<S>();
-  FlashShape const flash = flash_shape<S>(call, call.reads[1], call.reads[2], call.reads[3]);
-  expect_tensor(call, call.reads[5], element_type<Compute<S>>(), {flash.b, flash.heads, flash.s});
-  expect_heads(call, call.writes[0], type, call.reads[1].shape);
-  expect_heads(call, call.writes[1], type, call.reads[2].shape);
-  expect_heads(call, call.writes[2], type, call.reads[3].shape);
-  Operands<S> const all{.flash = flash,
-                        .d_context = split_heads(call, call.reads[0], type, flash),
-                        .q = call.reads[1],
-                        .k = call.reads[2],
-                        .v = call.reads[3],
-                        .context = split_heads(call, call.reads[4], type, flash),
-                        .log_sums = elements_of<Compute<S> const>(call.reads[5]),
-                        .dropout = FlashDropout{context, call}};
+  FlashBackwardOperands const operands = flash_backward_operands<S>(call);
+  FlashShape const flash = flash_shape<S>(call, operands.sizes);
+  Operands const all{operands, flash, FlashDropout{context, call}};
   context.pool->run(flash.b * flash.kv_heads * flash.tiles(), [&](std::int64_t task, int worker) {
-    differentiate_keys(context, call, all, task, worker);
+    differentiate_keys<S>(context, all, task, worker);
   });
   context.pool->run(flash.b * flash.heads * flash.tiles(), [&](std::int64_t task, int worker) {
-    differentiate_queries(context, call, all, task, worker);
+    differentiate_queries<S>(context, all, task, worker);
   });
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "libexec/kernels/dropout_draw.hpp"
 #include "libexec/kernels/dropout_rows.hpp"
 #include "libexec/kernels/element.hpp"
+#include "libexec/kernels/flash_operands.hpp"
 #include "libexec/kernels/heads_view.hpp"
 #include "libexec/kernels/scratch.hpp"
 #include "libexec/kernels/tile_product.hpp"
@@ -24,52 +24,19 @@ constexpr std::int64_t flash_tile_rows(std::int64_t head_dim) {
 }
 
 /// Sizes of a call, and of its tiles.
-struct FlashShape {
-  std::int64_t s, b, heads, kv_heads, d;
+struct FlashShape : FlashSizes {
   std::int64_t rows;   ///< of a tile
   std::int64_t width;  ///< d padded to the lanes
-  double scale;        ///< 1 / sqrt(d)
 
   std::int64_t tiles() const { return (s + rows - 1) / rows; }
   std::int64_t rows_at(std::int64_t first) const { return std::min(rows, s - first); }
 };
 
-/// Expects q [s, b, heads, d] and k, v [s, b, kv heads, d].
 template <typename S>
-FlashShape flash_shape(KernelCall const& call,
-                       Operand const& q,
-                       Operand const& k,
-                       Operand const& v) {
-  Shape const& shape = q.shape;
-  expect(call, shape.rank() == 4 && k.shape.rank() == 4, "q or k is not [s, b, heads, d]");
-  FlashShape const flash{shape[0],
-                         shape[1],
-                         shape[2],
-                         k.shape[2],
-                         shape[3],
-                         flash_tile_rows(shape[3]),
-                         padded<Compute<S>>(shape[3]),
-                         1 / std::sqrt(static_cast<double>(shape[3]))};
-  Shape const keys{flash.s, flash.b, flash.kv_heads, flash.d};
-  expect_heads(call, q, element_type<S>(), shape);
-  expect_heads(call, k, element_type<S>(), keys);
-  expect_heads(call, v, element_type<S>(), keys);
-  expect(call, flash.kv_heads > 0 && flash.heads % flash.kv_heads == 0,
-         "the query heads do not fall into groups");
+FlashShape flash_shape(KernelCall const& call, FlashSizes const& sizes) {
+  FlashShape const flash{sizes, flash_tile_rows(sizes.d), padded<Compute<S>>(sizes.d)};
   expect(call, flash.rows > 0, "heads are too large for its tiles");
   return flash;
-}
-
-/// A tensor [s, b, heads d] as [s, b, heads, d].
-inline Operand split_heads(KernelCall const& call,
-                           Operand const& tokens,
-                           ElementType type,
-                           FlashShape const& flash) {
-  expect_tensor(call, tokens, type, {flash.s, flash.b, flash.heads * flash.d});
-  return {.data = tokens.data,
-          .type = type,
-          .shape = {flash.s, flash.b, flash.heads, flash.d},
-          .strides = {}};
 }
 
 /// Rows [first, first + count) of one head.

@@ -11,18 +11,6 @@
 #include "libexec/kernels/kernel_table.hpp"
 
 namespace stagecraft {
-
-namespace cuda_ops {
-
-void flash_attention(CudaContext const& /*context*/, KernelCall const& call) {
-  refuse(call.kind, "flash attention has no CUDA kernel yet; use attention: unfused");
-}
-void flash_attention_backward(CudaContext const& context, KernelCall const& call) {
-  flash_attention(context, call);
-}
-
-}  // namespace cuda_ops
-
 namespace {
 
 using CudaKernel = void (*)(CudaContext const&, KernelCall const&);

@@ -38,7 +38,7 @@ void causal_softmax_backward(CudaContext const& context, KernelCall const& call)
 void dropout(CudaContext const& context, KernelCall const& call);
 void dropout_backward(CudaContext const& context, KernelCall const& call);
 void bias_dropout_add(CudaContext const& context, KernelCall const& call);
-// cuda_kernels.cpp: refused, there are none yet
+// flash_attention.cu, flash_attention_backward.cu
 void flash_attention(CudaContext const& context, KernelCall const& call);
 void flash_attention_backward(CudaContext const& context, KernelCall const& call);
 // activation.cu

@@ -2,25 +2,56 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
+
 #include "libexec/kernels/cuda/cuda_check.hpp"
 
 namespace stagecraft {
 
-/// Launches a kernel over `blocks` blocks of `threads` threads each. Arguments are converted to the
-/// kernel's parameters.
-/// \throws DeviceError
+/// Shared memory that a launch gives each of its blocks.
+template <typename T>
+__device__ T* dynamic_shared() {
+#ifdef __CUDACC__
+  extern __shared__ __align__(16) unsigned char dynamic_shared_bytes[];
+  return reinterpret_cast<T*>(dynamic_shared_bytes);
+#else
+  return static_cast<T*>(emulation::dynamic_shared_memory());
+#endif
+}
+
+/// Launches a kernel over `blocks` blocks of `threads` threads each, with `shared_bytes` of dynamic
+/// shared memory each, which may be more than the 48 KiB that every kernel may have. Arguments are
+/// converted to the kernel's parameters.
+/// \throws DeviceError  also where the device has less shared memory.
+template <typename... Parameters, typename... Arguments>
+void launch_with_shared(void (*kernel)(Parameters...),
+                        dim3 blocks,
+                        dim3 threads,
+                        std::size_t shared_bytes,
+                        cudaStream_t stream,
+                        Arguments const&... arguments) {
+  if (shared_bytes > std::size_t{48} << 10) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
+          "shared memory for a kernel");
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
+        "launch of a kernel");
+}
+
+/// The same without dynamic shared memory.
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...),
             dim3 blocks,
             dim3 threads,
             cudaStream_t stream,
             Arguments const&... arguments) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = blocks;
-  config.blockDim = threads;
-  config.stream = stream;
-  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
-        "launch of a kernel");
+  launch_with_shared(kernel, blocks, threads, 0, stream, arguments...);
 }
 
 }  // namespace stagecraft

@@ -56,11 +56,6 @@ void require_same_bits(std::vector<WholeTensor> const& a, std::vector<WholeTenso
   }
 }
 
-/// Flash attention has no CUDA kernels yet.
-bool runs_on_device(TrainingConfig const& config) {
-  return config.model.attention == Attention::unfused;
-}
-
 TEST_CASE("gradients of whole models on a device are those of the CPU", "[cuda]") {
   auto const precision =
       GENERATE(Precision::fp64, Precision::fp32, Precision::bf16, Precision::fp16);
@@ -121,7 +116,6 @@ TEST_CASE("training on a device follows training on the CPU", "[cuda]") {
 TEST_CASE("a device counts the bytes that the CPU counts", "[cuda]") {
   int compared = 0;
   for (NamedRun const& run : plan_grid()) {
-    if (!runs_on_device(run.config)) continue;
     CAPTURE(run.name);
     auto const device = execute(run.config, on_device()).ranks;
     auto const cpu = execute(run.config).ranks;

@@ -107,9 +107,6 @@ TEST_CASE("operands that do not fit together are refused on a device by name", "
           rank,
           {.kind = OpKind::bias_add, .tensors = {x, bias}, .reads = {{0}, {1}}, .writes = {{0}}}),
       Catch::StartsWith("bias_add: "));
-  REQUIRE_THROWS_WITH(
-      on_device(rank, {.kind = OpKind::flash_attention, .tensors = {x}}),
-      "flash_attention: flash attention has no CUDA kernel yet; use attention: unfused");
   REQUIRE_THROWS_WITH(on_device(rank, {.kind = OpKind::all_reduce, .tensors = {x}}),
                       Catch::Contains("there is no kernel"));
 }

@@ -95,6 +95,22 @@ TEST_CASE("a block finds NaN in its shared memory, and nothing of the block befo
   CHECK(std::all_of(values.begin(), values.end(), [](float x) { return std::isnan(x); }));
 }
 
+TEST_CASE("dynamic shared memory holds NaN, and more than 48 KiB of it must be asked for",
+          "[emulation]") {
+  DeviceArray<float> found{5 * 32};
+  Stream const stream;
+  require(read_dynamic_shared(found.data(), 5, 0, 48 << 10, stream));
+  auto const values = found.values();
+  CHECK(std::all_of(values.begin(), values.end(), [](float x) { return std::isnan(x); }));
+  CHECK(read_dynamic_shared(found.data(), 5, 0, (48 << 10) + 1, stream) ==
+        cudaErrorInvalidConfiguration);
+  CHECK(read_dynamic_shared(found.data(), 5, (227 << 10) + 1, 128, stream) ==
+        cudaErrorInvalidValue);
+  require(read_dynamic_shared(found.data(), 5, 227 << 10, 227 << 10, stream));
+  require(cudaStreamSynchronize(stream));
+  cudaGetLastError();
+}
+
 std::vector<int> order_with(std::uint64_t seed) {
   constexpr unsigned blocks = 6;
   DeviceArray<int> const order{blocks * 32};

@@ -4,6 +4,7 @@
 
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "tests/libexec/cuda_emulation/device_memory.hpp"
@@ -53,6 +54,7 @@ class Device {
   DeviceMemory memory;
   Schedule schedule{order};
   BlockRunner blocks;
+  std::unordered_map<void const*, std::size_t> allowed_shared;  ///< dynamic bytes, by kernel
 
  private:
   Device();

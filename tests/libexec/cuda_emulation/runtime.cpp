@@ -1,6 +1,7 @@
 // Streams, events, memory, launches: what the runtime's functions check, and what they enqueue.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -75,7 +76,14 @@ std::string kernel_name(std::string_view signature) {
          ")";
 }
 
-void require_launch(cudaLaunchConfig_t const& config, std::string const& kernel) {
+// A block of compute capability 9.0 has 227 KiB, which a kernel has to ask for (CUDA C++
+// Programming Guide, 16.9.3).
+constexpr std::size_t common_shared_bytes = std::size_t{48} << 10U;
+constexpr std::size_t most_shared_bytes = std::size_t{227} << 10U;
+
+void require_launch(cudaLaunchConfig_t const& config,
+                    std::size_t allowed_shared,
+                    std::string const& kernel) {
   auto const refuse = [&](std::string const& why) {
     throw Failure{cudaErrorInvalidConfiguration, kernel + ": " + why};
   };
@@ -90,21 +98,40 @@ void require_launch(cudaLaunchConfig_t const& config, std::string const& kernel)
     refuse("found a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
            std::to_string(grid.z) + " blocks; accepted: 1 to 2147483647 x 65535 x 65535");
   }
-  if (config.dynamicSmemBytes != 0 || config.numAttrs != 0) {
-    refuse("dynamic shared memory and launch attributes are not emulated");
+  if (config.dynamicSmemBytes > allowed_shared) {
+    refuse("found " + std::to_string(config.dynamicSmemBytes) +
+           " bytes of dynamic shared memory; accepted: " + std::to_string(allowed_shared));
   }
+  if (config.numAttrs != 0) refuse("launch attributes are not emulated");
 }
 
 }  // namespace
 
+cudaError_t allow_shared_memory(void const* kernel, int bytes) {
+  return Device::get().call([&](Device& device) {
+    if (bytes < 0 || static_cast<std::size_t>(bytes) > most_shared_bytes) {
+      throw Failure{cudaErrorInvalidValue,
+                    "a block has no " + std::to_string(bytes) + " bytes of shared memory"};
+    }
+    device.allowed_shared[kernel] = static_cast<std::size_t>(bytes);
+  });
+}
+
 cudaError_t enqueue_kernel(cudaLaunchConfig_t const& config,
+                           void const* kernel,
                            char const* signature,
                            Pointers const& pointers,
                            std::function<void()> thread) {
   return Device::get().call([&](Device& device) {
     CUstream_st& stream = device.schedule.stream(config.stream);
-    Launch launch{kernel_name(signature), config.gridDim, config.blockDim, std::move(thread)};
-    require_launch(config, launch.kernel);
+    Launch launch{kernel_name(signature), config.gridDim, config.blockDim, config.dynamicSmemBytes,
+                  std::move(thread)};
+    auto const allowed = device.allowed_shared.find(kernel);
+    require_launch(config,
+                   allowed != device.allowed_shared.end()
+                       ? std::max(allowed->second, common_shared_bytes)
+                       : common_shared_bytes,
+                   launch.kernel);
     for (void const* const pointer : pointers) {
       if (pointer == nullptr || device.memory.contains(pointer, 0)) continue;
       throw Failure{cudaErrorIllegalAddress,

@@ -114,6 +114,12 @@ __global__ void empty() {}
 
 __global__ void write(float* values, long offset) { values[offset] = 1; }
 
+__global__ void read_and_clear_dynamic(float* found) {
+  auto* const values = static_cast<float*>(dynamic_shared_memory());
+  found[blockIdx.x * blockDim.x + threadIdx.x] = values[threadIdx.x];
+  values[threadIdx.x] = 0;
+}
+
 }  // namespace
 
 cudaError_t block_sums(
@@ -133,6 +139,21 @@ cudaError_t shuffled(Shuffle kind, int operand, int width, int* received, cudaSt
 
 cudaError_t number_threads(int* numbers, cudaStream_t stream) {
   return start(number, {2, 3, 2}, {4, 2, 3}, stream, numbers);
+}
+
+cudaError_t read_dynamic_shared(
+    float* found, unsigned blocks, int allowed, std::size_t bytes, cudaStream_t stream) {
+  if (allowed != 0) {
+    cudaError_t const status = cudaFuncSetAttribute(
+        read_and_clear_dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, allowed);
+    if (status != cudaSuccess) return status;
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = 32;
+  config.dynamicSmemBytes = bytes;
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, read_and_clear_dynamic, found);
 }
 
 cudaError_t read_shared(float* found, unsigned blocks, cudaStream_t stream) {

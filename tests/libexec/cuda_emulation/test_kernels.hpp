@@ -29,6 +29,11 @@ cudaError_t read_shared(float* found, unsigned blocks, cudaStream_t stream);
 cudaError_t scale_and_add(
     float* values, float factor, float term, unsigned elements, cudaStream_t stream);
 
+/// The same of dynamic shared memory, of which it gets `bytes`, after asking for `allowed` unless
+/// 0.
+cudaError_t read_dynamic_shared(
+    float* found, unsigned blocks, int allowed, std::size_t bytes, cudaStream_t stream);
+
 /// Appends its block's and its thread's number: order[length++] = block * 32 + thread.
 cudaError_t record_order(int* order, int* length, unsigned blocks, cudaStream_t stream);
 

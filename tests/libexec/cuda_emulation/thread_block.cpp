@@ -62,11 +62,15 @@ int source_lane(ShuffleKind kind, int lane, int operand, int width) {
 
 BlockRunner* BlockRunner::running() { return running_block; }
 
+void* dynamic_shared_memory() { return running_block->shared_memory(); }
+
 void BlockRunner::run(Launch const& launch, RandomOrder& order) {
   launch_ = &launch;
   order_ = &order;
   blockDim = launch.block;
   gridDim = launch.grid;
+  // Of exactly this size: the address sanitizer sees what is beyond it.
+  shared_ = std::vector<std::byte>(launch.shared_bytes);
   threads_.clear();
   for (unsigned z = 0; z < launch.block.z; ++z) {
     for (unsigned y = 0; y < launch.block.y; ++y) {
@@ -103,6 +107,7 @@ void BlockRunner::run(Launch const& launch, RandomOrder& order) {
 
 void BlockRunner::run_block() {
   poison_shared_memory();
+  std::fill(shared_.begin(), shared_.end(), std::byte{0xFF});
   for (Thread& thread : threads_) {
     thread.state = State::not_waiting;
     thread.fiber = nullptr;

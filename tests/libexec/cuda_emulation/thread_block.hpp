@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <source_location>
@@ -24,6 +25,7 @@ struct Launch {
   std::string kernel;
   dim3 grid;
   dim3 block;
+  std::size_t shared_bytes;      ///< dynamic
   std::function<void()> thread;  ///< what each thread does; reads threadIdx and the others
 };
 
@@ -46,6 +48,9 @@ class BlockRunner {
                               int operand,
                               int width,
                               std::source_location const& where);
+
+  /// Dynamic shared memory of the running block.
+  void* shared_memory() { return shared_.data(); }
 
   /// The one whose thread is running.
   static BlockRunner* running();
@@ -95,6 +100,7 @@ class BlockRunner {
 
   Launch const* launch_ = nullptr;
   RandomOrder* order_ = nullptr;
+  std::vector<std::byte> shared_;
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
   std::vector<std::size_t> ready_;  ///< threads that have not started, or may go on

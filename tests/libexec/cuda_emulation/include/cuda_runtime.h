@@ -53,9 +53,16 @@ using Pointers = std::vector<void const*>;
 
 /// \param signature  ends in the kernel's parameter types, as the compiler spells them
 cudaError_t enqueue_kernel(cudaLaunchConfig_t const& config,
+                           void const* kernel,
                            char const* signature,
                            Pointers const& pointers,
                            std::function<void()> thread);
+
+/// Allows launches of a kernel more dynamic shared memory than every kernel may have.
+cudaError_t allow_shared_memory(void const* kernel, int bytes);
+
+/// What the running launch asked for. It holds bytes of 0xFF when a block starts.
+void* dynamic_shared_memory();
 
 /// Waits for all threads of a warp; returns what thread `lane + offset` (or as `kind` has it) gave.
 enum class ShuffleKind { exclusive_or, down, up, index };
@@ -143,6 +150,11 @@ cudaError_t cudaMallocHost(T** memory, std::size_t bytes) {
   return cudaMallocHost(reinterpret_cast<void**>(memory), bytes);
 }
 
+template <typename Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute /*attribute*/, int value) {
+  return stagecraft::emulation::allow_shared_memory(reinterpret_cast<void const*>(kernel), value);
+}
+
 template <typename... ExpTypes, typename... ActTypes>
 cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config,
                                void (*kernel)(ExpTypes...),
@@ -154,6 +166,6 @@ cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config,
   };
   std::apply([&](auto const&... all) { (collect(all), ...); }, arguments);
   return stagecraft::emulation::enqueue_kernel(
-      *config, __PRETTY_FUNCTION__, pointers,
+      *config, reinterpret_cast<void const*>(kernel), __PRETTY_FUNCTION__, pointers,
       [kernel, arguments = std::move(arguments)] { std::apply(kernel, arguments); });
 }

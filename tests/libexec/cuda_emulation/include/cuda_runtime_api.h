@@ -40,6 +40,8 @@ enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMinor = 76
 };
 
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
 inline constexpr unsigned cudaStreamDefault = 0;
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDefault = 0;

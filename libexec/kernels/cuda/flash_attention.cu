@@ -1,0 +1,186 @@
+#include <limits>
+
+#include "libexec/kernels/cuda/cuda_op_kernels.hpp"
+#include "libexec/kernels/cuda/flash_tile.cuh"
+#include "libexec/kernels/exponential.hpp"
+
+namespace stagecraft::cuda_ops {
+namespace {
+
+template <typename S>
+struct ForwardCall {
+  FlashSizes sizes;
+  HeadsView<S const> q, k, v;
+  HeadsView<S> context;
+  Compute<S>* log_sums;
+  bool packed;
+  FlashDrops<Compute<S>> dropout;
+
+  std::int64_t tiles;  ///< of queries, of one head
+};
+
+/// Combines what the four lanes of a group have.
+template <typename C, typename Combine>
+__device__ C combine_group(C value, Combine const& combine) {
+  value = combine(value, __shfl_xor_sync(0xFFFFFFFFU, value, 1));
+  return combine(value, __shfl_xor_sync(0xFFFFFFFFU, value, 2));
+}
+
+/// The running softmax of the two rows of a lane (Milakov and Gimelshein 2018, arXiv:1805.02867).
+/// Each lane sums its own columns.
+template <typename C>
+struct RunningRows {
+  C maximum[2] = {-std::numeric_limits<C>::infinity(), -std::numeric_limits<C>::infinity()};
+  C sum[2] = {0, 0};
+};
+
+/// A tile of query rows of one head, 16 for each warp, against all keys they may see.
+/// Source: Dao 2023, arXiv:2307.08691, algorithm 1.
+template <typename S, int depth>
+__global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCall<S> all) {
+  using C = Compute<S>;
+  using Tile = FlashTile<S, depth>;
+  constexpr int stride = Tile::stride;
+  S* const k_tile = dynamic_shared<S>();
+  S* const v_tile = k_tile + Tile::keys * stride;
+  FlashSizes const& sizes = all.sizes;
+  // The last tiles see the most keys, and come first.
+  FlashTask const task{all.tiles, sizes.heads};
+  std::int64_t const first = (all.tiles - 1 - task.tile) * Tile::rows;
+  std::int64_t const kv_head = task.head / (sizes.heads / sizes.kv_heads);
+  WarpLane const lane;
+  int const warp_row = static_cast<int>(threadIdx.x) / warp_threads * 16;
+  std::int64_t const last = first + warp_row + 15;  // query of this warp
+
+  LeftFragment<S> q[depth / 16];
+  load_tile(FlashHead<S const>{all.q, task.sequence, task.head}, first, Tile::rows, sizes,
+            all.packed, stride, k_tile);
+  __syncthreads();
+#pragma unroll Tile::flat
+  for (int e = 0; e < depth; e += 16) {
+    if (e < sizes.d) q[e / 16] = left_of(k_tile, stride, warp_row, e);
+  }
+
+  RunningRows<C> running;
+  SumFragment<C> sums[depth / 8] = {};
+  for (std::int64_t key = 0; key < first + Tile::rows && key < sizes.s; key += Tile::keys) {
+    __syncthreads();
+    load_tile(FlashHead<S const>{all.k, task.sequence, kv_head}, key, Tile::keys, sizes, all.packed,
+              stride, k_tile);
+    load_tile(FlashHead<S const>{all.v, task.sequence, kv_head}, key, Tile::keys, sizes, all.packed,
+              stride, v_tile);
+    __syncthreads();
+    // Keys of the tile that some row of this warp sees.
+    auto const seen = static_cast<int>(std::min<std::int64_t>(last - key + 1, Tile::keys));
+    if (seen <= 0) continue;
+
+    SumFragment<C> scores[Tile::keys / 8] = {};
+#pragma unroll Tile::flat
+    for (int e = 0; e < depth; e += 16) {
+      if (e >= sizes.d) continue;
+#pragma unroll Tile::flat
+      for (int j = 0; j < Tile::keys; j += 8) {
+        if (j < seen) add_product(scores[j / 8], q[e / 16], right_of_rows(k_tile, stride, j, e));
+      }
+    }
+    auto const scale = static_cast<C>(sizes.scale);
+#pragma unroll Tile::flat
+    for (int half = 0; half < 2; ++half) {
+      std::int64_t const query = first + warp_row + lane.group + 8 * half;
+      C maximum = running.maximum[half];
+#pragma unroll Tile::flat
+      for (int j = 0; j < Tile::keys; j += 8) {
+#pragma unroll Tile::flat
+        for (int i = 0; i < 2; ++i) {
+          C& score = scores[j / 8].value[2 * half + i];
+          bool const is_seen = key + j + lane.pair + i <= query;
+          score = is_seen ? score * scale : -std::numeric_limits<C>::infinity();
+          maximum = larger(maximum, score);
+        }
+      }
+      maximum = combine_group(maximum, [](C a, C b) { return larger(a, b); });
+      C const correction = exponential(running.maximum[half] - maximum);
+      C sum = 0;
+#pragma unroll Tile::flat
+      for (int j = 0; j < Tile::keys; j += 8) {
+        std::uint32_t kept = 3;
+        if (all.dropout.drops && j < seen) {
+          kept = all.dropout.template kept<2>(task.sequence, task.head, query, key + j + lane.pair);
+        }
+#pragma unroll Tile::flat
+        for (int i = 0; i < 2; ++i) {
+          C& score = scores[j / 8].value[2 * half + i];
+          C const p = exponential(score - maximum);
+          sum += p;
+          score = (kept >> i & 1U) != 0 ? p * all.dropout.rate.scale : C{0};
+        }
+      }
+      running.maximum[half] = maximum;
+      running.sum[half] = running.sum[half] * correction + sum;
+#pragma unroll Tile::flat
+      for (int e = 0; e < depth / 8; ++e) {
+        sums[e].value[2 * half] *= correction;
+        sums[e].value[2 * half + 1] *= correction;
+      }
+    }
+#pragma unroll Tile::flat
+    for (int j = 0; j < Tile::keys; j += 16) {
+      if (j >= seen) continue;
+      LeftFragment<S> const p = left_of<S>(scores[j / 8], scores[j / 8 + 1]);
+#pragma unroll Tile::flat
+      for (int e = 0; e < depth; e += 8) {
+        if (e < sizes.d) add_product(sums[e / 8], p, right_of_columns(v_tile, stride, j, e));
+      }
+    }
+  }
+
+  FlashHead<S> const context{all.context, task.sequence, task.head};
+#pragma unroll Tile::flat
+  for (int half = 0; half < 2; ++half) {
+    std::int64_t const query = first + warp_row + lane.group + 8 * half;
+    C const sum = combine_group(running.sum[half], [](C a, C b) { return a + b; });
+    if (query >= sizes.s) continue;
+    if (lane.pair == 0) {
+      all.log_sums[(task.sequence * sizes.heads + task.head) * sizes.s + query] =
+          running.maximum[half] + std::log(sum);
+    }
+    C const inverse = C{1} / sum;
+#pragma unroll Tile::flat
+    for (int e = 0; e < depth; e += 8) {
+      store_two(context.row(query), sizes.d, e + lane.pair, sums[e / 8].value[2 * half] * inverse,
+                sums[e / 8].value[2 * half + 1] * inverse);
+    }
+  }
+}
+
+}  // namespace
+
+void flash_attention(CudaContext const& context, KernelCall const& call) {
+  expect_operands(call, 3, 3, 2, 2);
+  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+    using S = decltype(tag);
+    FlashForwardOperands const all = flash_forward_operands<S>(call);
+    with_flash_depth<S>(call.kind, all.sizes.d, [&](auto depth) {
+      using Tile = FlashTile<S, depth>;
+      static_assert(Tile::rows <= 2 * Tile::keys, "the queries' tile takes the place of the keys'");
+      std::int64_t const tiles = (all.sizes.s + Tile::rows - 1) / Tile::rows;
+      ForwardCall<S> const arguments{.sizes = all.sizes,
+                                     .q = HeadsView<S const>{all.q},
+                                     .k = HeadsView<S const>{all.k},
+                                     .v = HeadsView<S const>{all.v},
+                                     .context = HeadsView<S>{all.context},
+                                     .log_sums = elements_of<Compute<S>>(all.log_sums),
+                                     .packed = heads_can_pack<S>(all.q, pack_width<S>) &&
+                                               heads_can_pack<S>(all.k, pack_width<S>) &&
+                                               heads_can_pack<S>(all.v, pack_width<S>),
+                                     .dropout = FlashDrops<Compute<S>>{context.share, call},
+                                     .tiles = tiles};
+      std::int64_t const blocks = tiles * all.sizes.heads * all.sizes.b;
+      if (blocks == 0) return;
+      launch_with_shared(attend<S, depth>, dim3{static_cast<unsigned>(blocks)}, dim3{Tile::threads},
+                         Tile::bytes(2 * Tile::keys), context.stream, arguments);
+    });
+  });
+}
+
+}  // namespace stagecraft::cuda_ops

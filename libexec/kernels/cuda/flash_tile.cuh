@@ -1,0 +1,143 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "libexec/kernels/cuda/draw_bits.cuh"
+#include "libexec/kernels/cuda/heads_packing.hpp"
+#include "libexec/kernels/cuda/launch.cuh"
+#include "libexec/kernels/cuda/warp_product.cuh"
+#include "libexec/kernels/dropout_rows.hpp"
+#include "libexec/kernels/flash_operands.hpp"
+#include "libexec/kernels/heads_view.hpp"
+
+/// What forward and backward of flash attention on a device share.
+namespace stagecraft {
+
+/// Tiles in shared memory of heads of up to `depth` elements: rows of depth and an access more,
+/// which puts the rows of a fragment into different banks.
+template <typename S, int depth>
+struct FlashTile {
+  static constexpr int row_bytes = depth * static_cast<int>(sizeof(S));
+  static constexpr int stride = depth + pack_width<S>;
+  /// Rows of a block, 16 for each warp.
+  static constexpr int rows = row_bytes <= 512 ? 64 : row_bytes <= 1024 ? 32 : 16;
+  static constexpr int threads = rows / 16 * warp_threads;
+  /// Keys that forward has at a time.
+  static constexpr int keys = row_bytes <= 256 ? 64 : row_bytes <= 512 ? 32 : 16;
+  /// Rows that backward holds against a block's own at a time.
+  static constexpr int others = row_bytes <= 256 ? 32 : 16;
+
+  /// Whether loops over fragments are laid out flat, which keeps fragments in registers.
+  static constexpr int flat = is_narrow<S> ? 64 : 1;
+
+  static constexpr std::size_t bytes(int tile_rows) {
+    return static_cast<std::size_t>(tile_rows * stride) * sizeof(S);
+  }
+};
+
+/// Calls body(depth), an integral constant. Types that have no tensor cores here are there to be
+/// checked against, and have one kernel.
+/// \throws std::logic_error  for heads of more elements than any kernel holds.
+template <typename S, typename Body>
+void with_flash_depth(OpKind kind, std::int64_t d, Body const& body) {
+  if constexpr (is_narrow<S>) {
+    if (d <= 64) return body(std::integral_constant<int, 64>{});
+    if (d <= 128) return body(std::integral_constant<int, 128>{});
+  }
+  constexpr int most = most_cuda_flash_elements;
+  if (d <= most) return body(std::integral_constant<int, most>{});
+  refuse(kind, "heads of more than 256 elements have no kernel");
+}
+
+/// One head of one sequence: its rows are positions.
+template <typename S>
+struct FlashHead {
+  S* first;
+  std::int64_t stride;
+
+  __device__ FlashHead(HeadsView<S> const& view, std::int64_t sequence, std::int64_t head)
+      : first{view.head(0, sequence, head)}, stride{view.position_stride} {}
+  __device__ S* row(std::int64_t position) const { return first + position * stride; }
+};
+
+/// Copies positions [first, first + count) of a head into a tile, by all threads of the block.
+/// Zeros stand beyond the head's elements, up to a multiple of 16, and beyond position s.
+/// \param packed  whether rows can be read in packs
+template <typename S>
+__device__ void load_tile(FlashHead<S const> const& head,
+                          std::int64_t first,
+                          int count,
+                          FlashSizes const& sizes,
+                          bool packed,
+                          int stride,
+                          S* tile) {
+  auto const d = static_cast<int>(sizes.d);
+  int const columns = (d + 15) / 16 * 16;
+  constexpr int width = pack_width<S>;
+  int const packs = columns / width;
+  for (int i = static_cast<int>(threadIdx.x); i < count * packs; i += blockDim.x) {
+    int const row = i / packs;
+    int const column = i % packs * width;
+    std::int64_t const position = first + row;
+    Pack<S, width> values{};
+    if (position < sizes.s) {
+      S const* const from = head.row(position) + column;
+      if (packed && column < d) {
+        values = load_pack<width>(from);
+      } else {
+#pragma unroll
+        for (int j = 0; j < width; ++j) {
+          if (column + j < d) values[j] = from[j];
+        }
+      }
+    }
+    store_pack(tile + row * stride + column, values);
+  }
+}
+
+/// Writes a warp's sums of one row: columns `column` and column + 1 of a head.
+template <typename S>
+__device__ void store_two(S* row, std::int64_t d, int column, Compute<S> first, Compute<S> second) {
+  if (column < d) row[column] = narrow<S>(first);
+  if (column + 1 < d) row[column + 1] = narrow<S>(second);
+}
+
+/// Dropout of probabilities, by counter.
+template <typename C>
+struct FlashDrops {
+  bool drops;
+  RandomDraw draw;
+  DropoutRate<C> rate;
+  ProbabilityPlace place;
+
+  FlashDrops(RankShare const& share, KernelCall const& call)
+      : drops{attention_dropout(share.shape.model) > 0},
+        draw{call.draw},
+        rate{attention_dropout(share.shape.model)},
+        place{probability_place(share)} {}
+
+  /// Whether keys [key, key + count) of a query's row are kept: bit i for key + i.
+  template <int count>
+  __device__ std::uint32_t kept(std::int64_t sequence,
+                                std::int64_t head,
+                                std::int64_t query,
+                                std::int64_t key) const {
+    std::uint64_t const element =
+        place.first_of(sequence, head, query) + static_cast<std::uint64_t>(key);
+    return draw_bits<count>(draw, rate.threshold, element);
+  }
+};
+
+/// What a block works on: a tile of rows of one head of one sequence.
+struct FlashTask {
+  std::int64_t tile, head, sequence;
+
+  __device__ FlashTask(std::int64_t tiles, std::int64_t heads)
+      : tile{blockIdx.x % tiles},
+        head{blockIdx.x / tiles % heads},
+        sequence{blockIdx.x / tiles / heads} {}
+};
+
+}  // namespace stagecraft
