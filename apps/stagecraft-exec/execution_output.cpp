@@ -32,9 +32,40 @@ nlohmann::ordered_json to_json(Execution const& execution,
                              {"peak_bytes", rank.at_peak.sum()},
                              {"at_peak", to_json(rank.at_peak)},
                              {"activation_peak_bytes", rank.activation_peak}});
+    if (!rank.device) continue;
+    json["ranks"].back()["device_memory"] = {{"before_bytes", rank.device->before.count()},
+                                             {"pool_peak_bytes", rank.device->pool_peak.count()},
+                                             {"now_bytes", rank.device->now.count()}};
   }
   return json;
 }
+
+namespace {
+
+/// What devices say beside what was counted; empty where none does.
+std::string device_table(Execution const& execution) {
+  std::int64_t largest = 0;
+  for (RankReport const& rank : execution.ranks) {
+    if (rank.device) largest = std::max(largest, rank.device->now.count());
+  }
+  ByteUnit const unit = unit_for(largest);
+  TextTable table{
+      {{"rank"}, {"before"}, {"counted"}, {"pool"}, {"work"}, {"now " + std::string{unit.name}}}};
+  for (RankReport const& rank : execution.ranks) {
+    if (!rank.device) return {};
+    std::int64_t const workspace = rank.at_peak[Category::workspace];
+    table.add_row({std::to_string(rank.rank), in_unit(unit, rank.device->before.count()),
+                   in_unit(unit, rank.at_peak.sum() - workspace),
+                   in_unit(unit, rank.device->pool_peak.count()), in_unit(unit, workspace),
+                   in_unit(unit, rank.device->now.count())});
+  }
+  return "\nthe device's memory, " + std::string{unit.name} +
+         ": in use before the rank (contexts, others); its tensors at their peak, counted and as\n"
+         "the pool took it; its workspace; in use now (with libraries, NCCL, others)\n" +
+         table.text();
+}
+
+}  // namespace
 
 std::string execution_tables(Execution const& execution) {
   std::int64_t largest = 0;
@@ -58,7 +89,8 @@ std::string execution_tables(Execution const& execution) {
     cells.push_back(in_unit(unit, rank.at_peak.sum()));
     table.add_row(std::move(cells));
   }
-  return "counted memory at each rank's peak, " + std::string{unit.name} + "\n" + table.text();
+  return "counted memory at each rank's peak, " + std::string{unit.name} + "\n" + table.text() +
+         device_table(execution);
 }
 
 }  // namespace stagecraft

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "libexec/backends/device_timeline.hpp"
 #include "libexec/kernels/kernel_call.hpp"
@@ -14,6 +15,13 @@ namespace stagecraft {
 class CudaStreams;
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
+
+/// What a device itself says of its memory, beside the bytes that are counted.
+struct DeviceMemoryUse {
+  Bytes before;     ///< in use before the rank took any: contexts, other ranks and programs
+  Bytes pool_peak;  ///< most that the pool of its tensors took, in granules and with gaps
+  Bytes now;        ///< in use, by whoever
+};
 
 /// Memory and kernels of one rank's device. Used by the rank's thread only; kernels run on the
 /// compute stream, in issue order, and may run behind the host.
@@ -45,6 +53,9 @@ class Backend : public DeviceMemory {
 
   /// Scratch memory that the kernels of a rank use at most: the category `workspace`.
   virtual Bytes workspace() const = 0;
+
+  /// Absent where a device does not say. Waits for nothing.
+  virtual std::optional<DeviceMemoryUse> memory_use() const { return std::nullopt; }
 
   /// Where kernels run behind the host: when they ran. Null where they are over when their call
   /// returns.

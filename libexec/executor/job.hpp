@@ -30,6 +30,7 @@ struct RankReport {
   int stage = 0;
   CategoryBytes at_peak;  ///< at the first instant where the sum was largest, workspace added
   std::int64_t activation_peak = 0;
+  std::optional<DeviceMemoryUse> device{};  ///< after the last iteration; where a device says
 };
 
 struct Execution {

@@ -37,6 +37,9 @@ std::vector<std::int64_t> encode(RankOutcome const& outcome) {
   for (int i = 0; i < category_count; ++i) {
     numbers.push_back(report.at_peak[static_cast<Category>(i)]);
   }
+  DeviceMemoryUse const device = report.device.value_or(DeviceMemoryUse{});
+  numbers.insert(numbers.end(), {report.device ? 1 : 0, device.before.count(),
+                                 device.pool_peak.count(), device.now.count()});
   numbers.push_back(static_cast<std::int64_t>(trace.ops.rows()));
   numbers.push_back(static_cast<std::int64_t>(trace.memory.rows()));
   auto const append = [&](TraceColumn const& column) {
@@ -58,6 +61,12 @@ RankOutcome decode_outcome(std::vector<std::int64_t> const& all) {
   for (int i = 0; i < category_count; ++i) {
     report.at_peak[static_cast<Category>(i)] = numbers.next();
   }
+  bool const has_device = numbers.next() != 0;
+  DeviceMemoryUse device;
+  device.before = Bytes{numbers.next()};
+  device.pool_peak = Bytes{numbers.next()};
+  device.now = Bytes{numbers.next()};
+  if (has_device) report.device = device;
   RankTrace& trace = outcome.trace;
   trace.rank = report.rank;
   trace.stage = report.stage;

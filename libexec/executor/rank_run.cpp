@@ -103,7 +103,8 @@ class RankRun {
     outcome.report = {.rank = context_.rank,
                       .stage = place_.pipeline,
                       .at_peak = allocator_.at_peak(),
-                      .activation_peak = allocator_.activation_peak()};
+                      .activation_peak = allocator_.activation_peak(),
+                      .device = backend_->memory_use()};
     outcome.trace = recorder_.trace();
     return outcome;
   }

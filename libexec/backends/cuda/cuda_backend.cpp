@@ -11,6 +11,7 @@ namespace stagecraft {
 namespace {
 
 constexpr int poison_byte = 0xff;
+
 /// Shows an op in the timeline of a profiler; costs nothing without one.
 class ProfilerRange {
  public:
@@ -22,10 +23,19 @@ class ProfilerRange {
   ProfilerRange& operator=(ProfilerRange&&) = delete;
 };
 
+/// Of the current device.
+Bytes memory_in_use() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return Bytes{static_cast<std::int64_t>(total - free)};
+}
+
 class CudaBackend : public Backend {
  public:
   CudaBackend(RankShare const& share, int device, GemmSelection selection)
       : streams_{device},
+        before_{memory_in_use()},
         pool_{make_keeping_pool(device)},
         kernels_{share, streams_.compute(), selection} {}
   /// Other ranks of the process may still read this one's tensors where a job has failed.
@@ -88,6 +98,14 @@ class CudaBackend : public Backend {
   }
 
   Bytes workspace() const override { return CudaKernels::workspace(); }
+  std::optional<DeviceMemoryUse> memory_use() const override {
+    std::uint64_t most = 0;
+    check(cudaMemPoolGetAttribute(pool_.get(), cudaMemPoolAttrReservedMemHigh, &most),
+          "cudaMemPoolGetAttribute");
+    return DeviceMemoryUse{.before = before_,
+                           .pool_peak = Bytes{static_cast<std::int64_t>(most)},
+                           .now = memory_in_use()};
+  }
   DeviceTimeline* timeline() override { return &streams_; }
   CudaStreams* cuda_streams() override { return &streams_; }
 
@@ -104,6 +122,7 @@ class CudaBackend : public Backend {
   }
 
   CudaStreams streams_;
+  Bytes before_;
   CudaPool pool_;
   CudaKernels kernels_;
 };

@@ -132,6 +132,18 @@ TEST_CASE("a device counts the bytes that the CPU counts", "[cuda]") {
   REQUIRE(compared >= 100);
 }
 
+TEST_CASE("a device says what its pool took, which is no less than what was counted", "[cuda]") {
+  TrainingConfig config = small_gpt(Precision::bf16);
+  config.parallel = {.tensor = 1, .pipeline = 2};
+  for (RankReport const& rank : execute(config, on_device(2)).ranks) {
+    REQUIRE(rank.device);
+    std::int64_t const counted = rank.at_peak.sum() - rank.at_peak[Category::workspace];
+    REQUIRE(rank.device->pool_peak.count() >= counted);
+    REQUIRE(rank.device->now.count() >= rank.at_peak[Category::workspace]);
+  }
+  REQUIRE_FALSE(execute(config).ranks.front().device);
+}
+
 /// Rows of one stream follow one another.
 void require_ordered(RankTrace const& trace) {
   std::vector<std::int64_t> busy_until(8, 0);

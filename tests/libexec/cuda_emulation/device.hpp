@@ -54,6 +54,11 @@ class Device {
   DeviceMemory memory;
   Schedule schedule{order};
   BlockRunner blocks;
+  struct Pooled {
+    cudaMemPool_t pool;
+    std::size_t bytes;
+  };
+  std::unordered_map<void const*, Pooled> pooled;               ///< what was allocated from pools
   std::unordered_map<void const*, std::size_t> allowed_shared;  ///< dynamic bytes, by kernel
 
  private:

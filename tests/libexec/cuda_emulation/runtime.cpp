@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -9,7 +10,10 @@
 #include "tests/libexec/cuda_emulation/device.hpp"
 
 /// Keeps nothing: what is freed is given back at once.
-struct CUmemPoolHandle_st {};
+struct CUmemPoolHandle_st {
+  std::size_t bytes = 0;  ///< allocated from it and not yet freed, as issued
+  std::size_t most = 0;
+};
 
 namespace stagecraft::emulation {
 namespace {
@@ -177,7 +181,14 @@ cudaError_t cudaMallocFromPoolAsync(void** memory,
                                     std::size_t bytes,
                                     cudaMemPool_t pool,
                                     cudaStream_t stream) {
-  return pool == nullptr ? cudaErrorInvalidValue : cudaMallocAsync(memory, bytes, stream);
+  if (pool == nullptr) return cudaErrorInvalidValue;
+  cudaError_t const status = cudaMallocAsync(memory, bytes, stream);
+  if (status != cudaSuccess || bytes == 0) return status;
+  return Device::get().call([&](Device& device) {
+    pool->bytes += bytes;
+    pool->most = std::max(pool->most, pool->bytes);
+    device.pooled[*memory] = {pool, bytes};
+  });
 }
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const* properties) {
@@ -192,7 +203,20 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const* prope
 }
 
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-  return Device::get().release([&](Device&) { delete pool; });
+  return Device::get().release([&](Device& device) {
+    std::erase_if(device.pooled, [&](auto const& entry) { return entry.second.pool == pool; });
+    delete pool;
+  });
+}
+
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  return Device::get().call([&](Device&) {
+    if (pool == nullptr || value == nullptr || attribute != cudaMemPoolAttrReservedMemHigh) {
+      throw Failure{cudaErrorInvalidValue, "an attribute that is not emulated"};
+    }
+    std::uint64_t const most = pool->most;
+    std::memcpy(value, &most, sizeof most);
+  });
 }
 
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr, void* value) {
@@ -205,6 +229,10 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
     CUstream_st& on = device.schedule.stream(stream);
     if (memory == nullptr) return;
     require_destination(device, memory, 0);
+    if (auto const place = device.pooled.find(memory); place != device.pooled.end()) {
+      place->second.pool->bytes -= place->second.bytes;
+      device.pooled.erase(place);
+    }
     device.schedule.enqueue(on, start_seconds,
                             [&device, memory] { device.memory.free(memory, MemoryKind::device); });
   });

@@ -58,7 +58,7 @@ using cudaEvent_t = CUevent_st*;
 
 enum cudaMemAllocationType { cudaMemAllocationTypePinned = 1 };
 enum cudaMemLocationType { cudaMemLocationTypeDevice = 1 };
-enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4, cudaMemPoolAttrReservedMemHigh = 6 };
 
 struct cudaMemLocation {
   cudaMemLocationType type;
@@ -137,6 +137,7 @@ cudaError_t cudaMallocFromPoolAsync(void** memory,
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const* properties);
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream);
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags);
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes);

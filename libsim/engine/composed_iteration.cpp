@@ -1,0 +1,108 @@
+#include "libsim/engine/composed_iteration.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "libsim/trace/trace_names.hpp"
+
+namespace stagecraft {
+namespace {
+
+bool is_of_a_work(RankTrace const& trace, std::size_t row) {
+  return trace.ops.phase[row] != static_cast<std::int64_t>(TracePhase::transfer) &&
+         trace.ops.op[row] != TraceVocabulary::iteration_overhead;
+}
+
+SimTime median(std::vector<std::int64_t>& times) {
+  auto const middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return SimTime{*middle};
+}
+
+/// Whether two works of stages do the same: which blocks a chunk has depends on its stage.
+bool are_alike(Work const& a, Work const& b) {
+  return a.kind == b.kind && a.stream == b.stream && a.group == b.group && a.chunk == b.chunk &&
+         a.first_block == b.first_block && a.block_count == b.block_count && a.op == b.op;
+}
+
+using MeasuredStages = std::map<std::int32_t, std::vector<MeasuredWork>>;
+
+/// The stage whose measured times stand for those of `stage`.
+std::int32_t stand_in(MeasuredStages const& stages, std::int32_t stage, std::int32_t last) {
+  if (stages.count(stage) > 0) return stage;
+  std::int32_t nearest = -1;
+  for (auto const& [measured, works] : stages) {
+    bool const is_inner = measured > 0 && measured < last;
+    bool const is_nearer = nearest < 0 || std::abs(measured - stage) < std::abs(nearest - stage);
+    if (is_inner && is_nearer) nearest = measured;
+  }
+  bool const is_inner = stage > 0 && stage < last;
+  if (nearest < 0 || !is_inner) {
+    throw std::invalid_argument{"stage " + std::to_string(stage) + " was not measured"};
+  }
+  return nearest;
+}
+
+std::vector<SimTime> durations_of(RankPlan const& rank, std::vector<MeasuredWork> const& measured) {
+  std::vector<SimTime> durations;
+  durations.reserve(rank.works.size());
+  for (Work const& work : rank.works) {
+    auto const same = std::find_if(
+        measured.begin(), measured.end(),
+        [&](MeasuredWork const& candidate) { return are_alike(candidate.work, work); });
+    if (same == measured.end()) {
+      throw std::invalid_argument{"a work of stage " + std::to_string(rank.stage) +
+                                  " was not measured"};
+    }
+    durations.push_back(same->duration);
+  }
+  return durations;
+}
+
+}  // namespace
+
+std::vector<MeasuredWork> measured_works(RankPlan const& rank, RankTrace const& trace) {
+  std::vector<std::vector<std::int64_t>> times(rank.works.size());
+  std::size_t row = 0;
+  auto const skip_others = [&] {
+    while (row < trace.ops.rows() && !is_of_a_work(trace, row)) ++row;
+  };
+  for (Step const& step : rank.steps) {
+    if (step.kind != Step::Kind::run) continue;
+    skip_others();
+    if (row == trace.ops.rows()) break;
+    times[static_cast<std::size_t>(step.work)].push_back(trace.ops.duration[row++]);
+  }
+  skip_others();
+  auto const runs = std::count_if(rank.steps.begin(), rank.steps.end(),
+                                  [](Step const& step) { return step.kind == Step::Kind::run; });
+  std::size_t taken = 0;
+  for (auto const& of_work : times) taken += of_work.size();
+  if (row != trace.ops.rows() || taken != static_cast<std::size_t>(runs)) {
+    throw std::invalid_argument{"the trace has not one row for each of the " +
+                                std::to_string(runs) + " works of its rank"};
+  }
+  std::vector<MeasuredWork> measured;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    if (!times[i].empty()) measured.push_back({rank.works[i], median(times[i])});
+  }
+  return measured;
+}
+
+SimTime compose_iteration(PricedPlan const& priced, MeasuredStages const& stages) {
+  TrainingPlan const& plan = priced.plan();
+  auto const last = static_cast<std::int32_t>(plan.ranks.size()) - 1;
+  std::vector<std::vector<SimTime>> durations;
+  std::vector<RankProgram> programs = priced.programs();
+  for (RankPlan const& rank : plan.ranks) {
+    durations.push_back(durations_of(rank, stages.at(stand_in(stages, rank.stage, last))));
+  }
+  for (std::size_t i = 0; i < programs.size(); ++i) programs[i].durations = durations[i];
+  TimelineInput input = priced.timeline();
+  input.ranks = programs;
+  return play(input).makespan;
+}
+
+}  // namespace stagecraft
