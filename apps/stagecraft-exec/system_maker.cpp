@@ -13,6 +13,7 @@
 #include "libexec/calibration/collective_measurement.hpp"
 #include "libexec/calibration/gemm_measurement.hpp"
 #include "libexec/calibration/kernel_measurement.hpp"
+#include "libexec/calibration/nccl_measurement.hpp"
 #include "libexec/calibration/overlap_measurement.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/model/model_words.hpp"
@@ -146,6 +147,7 @@ void SystemMaker::measure_communication() {
         "a copy within the device, bytes read and written; " + source_);
     set(system_.calibration.overlap_slowdown, measure_overlap_slowdown(*backend, precision),
         "bf16 products beside copies within the device; " + source_);
+    measure_links();
     return;
   }
   std::cerr << "collectives between threads\n";
@@ -156,6 +158,19 @@ void SystemMaker::measure_communication() {
   collective(system_.node.all_gather, OpKind::all_gather);
   collective(system_.node.reduce_scatter, OpKind::reduce_scatter);
   set(system_.node.p2p, measure_thread_message(), source_);
+}
+
+/// With one GPU, or without NCCL, links stay assumed.
+void SystemMaker::measure_links() {
+  auto const gpus = static_cast<int>(find_cuda_devices().devices.size());
+  if (gpus < 2 || !can_measure_nccl()) return;
+  std::cerr << "collectives between " << gpus << " GPUs\n";
+  NcclCosts const costs = measure_nccl(gpus);
+  std::string const source = "NCCL among " + std::to_string(gpus) + " GPUs; " + source_;
+  set(system_.node.all_reduce, costs.all_reduce, source);
+  set(system_.node.all_gather, costs.all_gather, source);
+  set(system_.node.reduce_scatter, costs.reduce_scatter, source);
+  set(system_.node.p2p, costs.message, source);
 }
 
 /// What measured kernels make unnecessary, or what a single machine does not have.

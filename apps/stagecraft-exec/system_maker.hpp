@@ -25,6 +25,7 @@ class SystemMaker {
 
  private:
   void start(DeviceChoice const& device);
+  void measure_links();
   void set_neutral_constants();
 
   DeviceChoice device_;

@@ -50,8 +50,9 @@ double seconds_of(OpKind kind, int ranks, std::int64_t elements) {
   return times[times.size() / 2];
 }
 
-/// Through two points: bytes moved by a rank of a ring, and seconds.
-CollectiveCost through(double small_bytes, double small, double large_bytes, double large) {
+}  // namespace
+
+CollectiveCost line_through(double small_bytes, double small, double large_bytes, double large) {
   double const slope = std::max(1e-15, (large - small) / (large_bytes - small_bytes));
   CollectiveCost cost;
   cost.latency = {std::max(0.0, small - slope * small_bytes)};
@@ -59,15 +60,13 @@ CollectiveCost through(double small_bytes, double small, double large_bytes, dou
   return cost;
 }
 
-}  // namespace
-
 CollectiveCost measure_thread_collective(OpKind kind, int ranks) {
   double const factor = (kind == OpKind::all_reduce ? 2.0 : 1.0) * (ranks - 1) / ranks;
   auto const bytes = [&](std::int64_t elements) {
     return factor * static_cast<double>(elements) * sizeof(float);
   };
-  return through(bytes(small_elements), seconds_of(kind, ranks, small_elements),
-                 bytes(large_elements), seconds_of(kind, ranks, large_elements));
+  return line_through(bytes(small_elements), seconds_of(kind, ranks, small_elements),
+                      bytes(large_elements), seconds_of(kind, ranks, large_elements));
 }
 
 CollectiveCost measure_thread_message() {

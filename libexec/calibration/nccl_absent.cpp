@@ -1,0 +1,12 @@
+#include "libexec/calibration/nccl_measurement.hpp"
+#include "libexec/comm/communication_error.hpp"
+
+// What a build without NCCL has instead of it.
+
+namespace stagecraft {
+
+bool can_measure_nccl() { return false; }
+
+NcclCosts measure_nccl(int /*ranks*/) { throw CommunicationError{"built without NCCL"}; }
+
+}  // namespace stagecraft
