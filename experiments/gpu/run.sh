@@ -102,6 +102,7 @@ shards() {
       done
     done
   done
+  step 30 reproduced.txt stagecraft reproduce table4 table5 --executed "$out"
 }
 
 export -f facts

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string>
 
 #include "libsim/engine/simulation.hpp"
+#include "libsim/report/stages_alone.hpp"
 
 namespace stagecraft {
 namespace {
@@ -99,24 +101,35 @@ void execute_overheads(Reproduction& table, ExecutedCases const& cases) {
   }
 }
 
+/// The iteration of a run, composed of stages that were executed alone.
+std::optional<double> compose(PaperRun const& run, StagesAlone const& stages, Notes& notes) {
+  std::string const what = run.file + ": " + stages.names() + " executed alone on " +
+                           stages.results->device + " with " +
+                           std::to_string(stages.plan.config.batch.global) + " sequences";
+  try {
+    double const seconds = composed_seconds(run.plan, run.system, stages);
+    notes.add(what + ", the iteration composed of them: " + stages.results->file);
+    return seconds;
+  } catch (std::invalid_argument const& reason) {
+    notes.add(what + ", no iteration composed: " + reason.what());
+    return std::nullopt;
+  }
+}
+
 /// What table 5, or that of the twins, says of a run.
 std::optional<double> iteration_of(PaperRun const& run,
                                    ExecutedResults const& results,
                                    Notes& notes) {
   std::string const plan = fingerprint(run.plan);
   ExecutedRun const* const executed = results.run_of(plan);
-  if (executed == nullptr) {
+  if (executed == nullptr || !executed->is_whole()) {
+    auto const stages = find_stages_alone(run.plan.config, results);
+    if (stages) return compose(run, *stages, notes);
     notes.missing(run.file, plan);
     return std::nullopt;
   }
-  std::string const device =
-      executed->device + ", " + std::string{name_of(executed->clock)} + " time";
-  if (!executed->is_whole()) {
-    notes.add(run.file + ": single ranks executed on " + device +
-              ", no iteration: " + executed->file);
-    return std::nullopt;
-  }
-  notes.found(run.file, device, executed->file);
+  notes.found(run.file, executed->device + ", " + std::string{name_of(executed->clock)} + " time",
+              executed->file);
   return executed->iteration_seconds;
 }
 
@@ -148,9 +161,12 @@ Reproduction predict_twins(std::vector<PaperRun> const& twins) {
 }
 
 void add_memory(Reproduction& table, PaperRun const& run, ExecutedResults const& results) {
-  ExecutedRun const* const executed = results.run_of(fingerprint(run.plan));
-  if (executed == nullptr) return;
-  Simulation const predicted = simulate(run.plan, run.system);
+  ExecutedRun const* executed = results.run_of(fingerprint(run.plan));
+  auto const stages = find_stages_alone(run.plan.config, results);
+  bool const is_whole = executed != nullptr && executed->is_whole();
+  if (!is_whole && !stages) return;
+  if (!is_whole) executed = stages->results;
+  Simulation const predicted = simulate(is_whole ? run.plan : stages->plan, run.system);
   for (auto const& [stage, bytes] : executed->peak_bytes) {
     CategoryBytes const& at_peak = predicted.stages.at(static_cast<std::size_t>(stage)).at_peak;
     table.rows.push_back(
@@ -215,8 +231,13 @@ void add_executed(std::vector<Reproduction>& tables,
   std::vector<PaperRun> const runs = paper_runs(paper_configs, "");
   std::vector<PaperRun> const twins = paper_runs(paper_configs, "-twin");
   execute_table5(*table5, runs, results);
-  for (PaperRun const& run : runs) plans.runs.insert(fingerprint(run.plan));
-  for (PaperRun const& twin : twins) plans.runs.insert(fingerprint(twin.plan));
+  for (std::vector<PaperRun> const* const some : {&runs, &twins}) {
+    for (PaperRun const& run : *some) {
+      plans.runs.insert(fingerprint(run.plan));
+      auto const stages = find_stages_alone(run.plan.config, results);
+      if (stages) plans.runs.insert(fingerprint(stages->plan));
+    }
+  }
   add_unused(*table5, results, plans);
   Reproduction twin_times = predict_twins(twins);
   execute_table5(twin_times, twins, results);

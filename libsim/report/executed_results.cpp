@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "libsim/report/trace_summary.hpp"
+#include "libsim/run/run_config.hpp"
 #include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
@@ -35,6 +36,7 @@ ExecutedRun summarize_run(TraceReader const& trace) {
   ExecutedRun run{.file = trace.name(), .device = trace.meta().device, .clock = trace.meta().clock};
   std::int64_t end = 0;
   for (RankSummary const& rank : summarize(trace)) {
+    if (!run.is_whole()) run.alone[rank.stage] = trace.name();
     end = std::max(end, rank.end);
     std::int64_t& peak = run.peak_bytes[rank.stage];
     peak = std::max(peak, rank.at_peak.sum() - rank.at_peak[Category::workspace]);
@@ -79,11 +81,17 @@ void ExecutedResults::add_trace(fs::path const& path) {
     return;
   }
   ExecutedRun run = summarize_run(trace);
+  if (!run.is_whole()) {
+    batches_alone_.insert(parse_run_config(trace.meta().config, path, {}).training.batch.global);
+  }
   auto const [place, is_first] = runs_.try_emplace(trace.meta().plan, run);
   ExecutedRun& known = place->second;
   if (!is_first && (run.is_whole() || !known.is_whole())) {
     // Ranks alone add their stages to what is known of others.
-    if (!run.is_whole()) run.peak_bytes.merge(known.peak_bytes);
+    if (!run.is_whole()) {
+      run.peak_bytes.merge(known.peak_bytes);
+      run.alone.merge(known.alone);
+    }
     known = std::move(run);
   }
   plans_[path.string()].runs.insert(trace.meta().plan);

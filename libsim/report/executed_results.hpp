@@ -21,6 +21,7 @@ struct ExecutedRun {
   double iteration_seconds = 0;
   /// By stage: most bytes that one of its ranks held, without workspace.
   std::map<std::int32_t, std::int64_t> peak_bytes{};
+  std::map<std::int32_t, std::string> alone{};  ///< by stage: trace of a rank that ran alone
 
   /// Whether all ranks were there, so that the time is that of an iteration.
   bool is_whole() const { return clock != TraceClock::solo; }
@@ -53,6 +54,9 @@ class ExecutedResults {
   ExecutedRun const* run_of(std::string const& plan) const { return find(runs_, plan); }
   ExecutedLayer const* layer_of(std::string const& plan) const { return find(layers_, plan); }
 
+  /// Global batches of the ranks that ran alone.
+  std::set<std::int64_t> const& batches_alone() const { return batches_alone_; }
+
   /// Files of which no result is of one of `plans`, in the order of names.
   std::vector<std::string> files_without(ExecutedPlans const& plans) const;
   /// *.h5 that were passed over, in the order of names.
@@ -71,6 +75,7 @@ class ExecutedResults {
   std::map<std::string, ExecutedRun> runs_;  ///< by plan
   std::map<std::string, ExecutedLayer> layers_;
   std::map<std::string, ExecutedPlans> plans_;  ///< by file: what it has results of
+  std::set<std::int64_t> batches_alone_;
   std::vector<std::string> simulated_;
   std::vector<std::string> foreign_;
 };

@@ -1,0 +1,58 @@
+#include "libsim/report/stages_alone.hpp"
+
+#include <map>
+#include <stdexcept>
+
+#include "libsim/engine/composed_iteration.hpp"
+#include "libsim/trace/trace_reader.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// The plan with another global batch, or nothing where its schedule has no such number of
+/// microbatches.
+std::optional<TrainingPlan> plan_with(TrainingConfig config, std::int64_t sequences) {
+  std::int64_t const at_once = config.batch.micro * config.parallel.data;
+  if (sequences < at_once || sequences % at_once != 0) return std::nullopt;
+  config.batch.global = sequences;
+  try {
+    return make_plan(config);
+  } catch (std::invalid_argument const&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string StagesAlone::names() const {
+  std::string text = results->alone.size() == 1 ? "stage " : "stages ";
+  char const* separator = "";
+  for (auto const& [stage, file] : results->alone) {
+    text += separator + std::to_string(stage);
+    separator = ", ";
+  }
+  return text;
+}
+
+std::optional<StagesAlone> find_stages_alone(TrainingConfig const& config,
+                                             ExecutedResults const& results) {
+  for (std::int64_t const sequences : results.batches_alone()) {
+    std::optional<TrainingPlan> plan = plan_with(config, sequences);
+    if (!plan) continue;
+    ExecutedRun const* const run = results.run_of(fingerprint(*plan));
+    if (run != nullptr && !run->is_whole()) return StagesAlone{std::move(*plan), run};
+  }
+  return std::nullopt;
+}
+
+double composed_seconds(TrainingPlan const& plan, System const& system, StagesAlone const& stages) {
+  std::map<std::int32_t, std::vector<MeasuredWork>> measured;
+  for (auto const& [stage, file] : stages.results->alone) {
+    TraceReader const trace{file};
+    measured[stage] = measured_works(stages.plan.ranks.at(static_cast<std::size_t>(stage)),
+                                     trace.read(trace.ranks().front()));
+  }
+  return to_seconds(compose_iteration(PricedPlan{plan, system}, measured));
+}
+
+}  // namespace stagecraft

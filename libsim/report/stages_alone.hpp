@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libsim/hardware/system.hpp"
+#include "libsim/plan/training_plan.hpp"
+#include "libsim/report/executed_results.hpp"
+
+namespace stagecraft {
+
+/// Stages of a run whose ranks were executed alone, perhaps with fewer microbatches than it has.
+struct StagesAlone {
+  TrainingPlan plan;           ///< that was executed
+  ExecutedRun const* results;  ///< of it; never null
+
+  /// "stages 0, 4, 7".
+  std::string names() const;
+};
+
+/// What was executed of a plan, whatever its global batch; nothing where that is nothing.
+std::optional<StagesAlone> find_stages_alone(TrainingConfig const& config,
+                                             ExecutedResults const& results);
+
+/// Seconds of an iteration of `plan`, composed of what its stages took alone; messages between them
+/// cost what the system says.
+/// \throws std::invalid_argument  where a stage or a work of it was not executed, or a trace has
+///         not whole chunks.
+/// \throws TraceFileError
+double composed_seconds(TrainingPlan const& plan, System const& system, StagesAlone const& stages);
+
+}  // namespace stagecraft
