@@ -90,20 +90,29 @@ TEST_CASE("reproduce --executed takes measured layers by their plan, and names w
   REQUIRE_THAT(text.output, Contains("executed") && Contains("250.00") && Contains("not executed"));
 }
 
-TEST_CASE("reproduce --executed says that a rank alone is no iteration") {
+TEST_CASE("reproduce --executed composes an iteration of ranks alone, of whole chunks only") {
   TemporaryFolder const folder;
   std::string const trace = (folder.path() / "solo.h5").string();
-  REQUIRE(run_stagecraft_exec("run " + paper_run("22b-full-twin") +
-                              " --ranks solo --rank 3 --trace " + trace)
-              .exit_code == 0);
-  json const result = json_of("reproduce table5 --json --executed " + folder.path().string());
-  REQUIRE(row_of(result.at("table5_twins"), "22B twin", "full", "iteration_seconds")
-              .at("executed")
-              .is_null());
-  REQUIRE(has_note(result.at("executed").at("table5_twins"), "22b-full-twin.yaml: single ranks",
-                   "no iteration"));
-  json const memory = row_of(result.at("table5_memory"), "22B twin", "full", "peak_bytes");
+  auto const reproduced_with = [&](std::string const& detail) {
+    REQUIRE(run_stagecraft_exec("run " + paper_run("22b-full-twin") +
+                                " --ranks solo --rank 3 --trace " + trace + " --detail " + detail)
+                .exit_code == 0);
+    return json_of("reproduce table5 --json --executed " + folder.path().string());
+  };
+  auto const iteration_in = [](json const& result) {
+    return row_of(result.at("table5_twins"), "22B twin", "full", "iteration_seconds")
+        .at("executed");
+  };
+  json const by_op = reproduced_with("op");
+  REQUIRE(iteration_in(by_op).is_null());
+  REQUIRE(has_note(by_op.at("executed").at("table5_twins"),
+                   "22b-full-twin.yaml: stage 0 executed alone", "no iteration composed"));
+  json const memory = row_of(by_op.at("table5_memory"), "22B twin", "full", "peak_bytes");
   REQUIRE(memory.at("executed") == memory.at("predicted"));
+  json const by_chunk = reproduced_with("chunk");
+  REQUIRE(iteration_in(by_chunk) > 0);
+  REQUIRE(has_note(by_chunk.at("executed").at("table5_twins"),
+                   "22b-full-twin.yaml: stage 0 executed alone", "the iteration composed of"));
 }
 
 TEST_CASE("reproduce --executed names what lies in the folder and stands in no row") {
