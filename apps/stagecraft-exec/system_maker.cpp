@@ -129,13 +129,28 @@ void SystemMaker::measure(Precision precision) {
   workspace = std::max(workspace, backend->workspace());
   system_.calibration.workspace.source = "declared by the kernels";
   // Of a GPU the data sheet's peak stays, which MFU is a fraction of; a CPU has none.
-  if (device_.kind == DeviceKind::cuda) return;
+  if (device_.kind == DeviceKind::cuda) return measure_flash_efficiency(precision);
   system_.accelerator.peak.value[precision] = {best};
   system_.accelerator.peak.source = "fastest product of the grid below; " + source_;
   double const add = system_.measured->kernels.value[precision].at(OpKind::add).bandwidth.value;
   system_.accelerator.bandwidth.value.value =
       std::max(system_.accelerator.bandwidth.value.value, add);
   system_.accelerator.bandwidth.source = "adding two tensors; " + source_;
+}
+
+/// One number for all precisions: that of the first with tensor cores' speed.
+void SystemMaker::measure_flash_efficiency(Precision precision) {
+  auto const peak = system_.accelerator.peak.value.find(precision);
+  bool const is_narrow = element_size(activation_type(precision)) == 2;
+  if (has_flash_efficiency_ || !is_narrow || peak == system_.accelerator.peak.value.end()) return;
+  std::cerr << word_of(precision) << ": flash attention\n";
+  FlashRates const rates = measure_flash(device_.parts(), precision);
+  std::string const source = "of the peak in " + std::string{word_of(precision)} + "; " + source_;
+  set(system_.calibration.flash_forward_efficiency, rates.forward.value / peak->second.value,
+      source);
+  set(system_.calibration.flash_backward_efficiency, rates.backward.value / peak->second.value,
+      source);
+  has_flash_efficiency_ = true;
 }
 
 void SystemMaker::measure_communication() {

@@ -17,8 +17,8 @@ class SystemMaker {
 
   /// Matrix products and all other kernels. Says on standard error what it is at.
   void measure(Precision precision);
-  /// On a CPU: collectives and messages between rank threads. On one GPU: how much slower its
-  /// matrix products are beside a copy.
+  /// On a CPU: collectives and messages between rank threads. On a GPU: how much slower its matrix
+  /// products are beside a copy; where there are several, NCCL's collectives and messages.
   void measure_communication();
 
   System const& system() const { return system_; }
@@ -26,11 +26,13 @@ class SystemMaker {
  private:
   void start(DeviceChoice const& device);
   void measure_links();
+  void measure_flash_efficiency(Precision precision);
   void set_neutral_constants();
 
   DeviceChoice device_;
   std::string source_;
   System system_;
+  bool has_flash_efficiency_ = false;
 };
 
 }  // namespace stagecraft

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "libexec/calibration/measurement_scale.hpp"
 #include "libexec/calibration/sample_statistics.hpp"
@@ -25,6 +26,11 @@ TrainingConfig model_of(MeasurementScale::Model const& size, Precision precision
   return config;
 }
 
+TrainingConfig flash_model(TrainingConfig config) {
+  config.model.attention = Attention::flash;
+  return config;
+}
+
 /// The models whose ops together are all kinds.
 std::vector<TrainingConfig> models(MeasurementScale const& scale, Precision precision) {
   std::vector<TrainingConfig> all;
@@ -37,14 +43,12 @@ std::vector<TrainingConfig> models(MeasurementScale const& scale, Precision prec
     llama.model.kv_heads = llama.model.heads / 2;
     llama.model.tied_embeddings = false;
     llama.model.biases = false;
-    TrainingConfig flash = llama;
-    flash.model.attention = Attention::flash;
     TrainingConfig relu = gpt;
     relu.model.activation = Activation::relu;
     TrainingConfig geglu = llama;
     geglu.model.activation = Activation::geglu;
     all.insert(all.end(), {gpt, llama, relu, geglu});
-    if (scale.has_flash) all.push_back(flash);
+    if (scale.flash_by_bytes) all.push_back(flash_model(llama));
   }
   return all;
 }
@@ -67,18 +71,38 @@ bool is_measured(OpKind kind) {
          kind != OpKind::all_reduce && kind != OpKind::all_gather && kind != OpKind::reduce_scatter;
 }
 
-using Samples = std::map<OpKind, std::map<std::int64_t, std::vector<double>>>;
-
-void take(Samples& samples, TrainingPlan const& plan, RankTrace const& trace) {
+/// Calls take(kind, row) for the measured kernels of a trace.
+template <typename Take>
+void for_kernels(TrainingPlan const& plan, RankTrace const& trace, Take const& take) {
   TraceNames const names = TraceVocabulary{plan}.names();
   std::map<std::string, OpKind> const kinds = kinds_of(plan);
-  OpColumns const& ops = trace.ops;
-  for (std::size_t row = 0; row < ops.rows(); ++row) {
-    auto const kind = kinds.find(names.op[static_cast<std::size_t>(ops.op[row])]);
-    if (kind == kinds.end() || !is_measured(kind->second)) continue;
-    samples[kind->second][ops.bytes[row]].push_back(static_cast<double>(ops.duration[row]) * 1e-12);
+  for (std::size_t row = 0; row < trace.ops.rows(); ++row) {
+    auto const kind = kinds.find(names.op[static_cast<std::size_t>(trace.ops.op[row])]);
+    if (kind != kinds.end() && is_measured(kind->second)) take(kind->second, row);
   }
 }
+
+double seconds_of(RankTrace const& trace, std::size_t row) {
+  constexpr double pico = 1e-12;
+  return static_cast<double>(trace.ops.duration[row]) * pico;
+}
+
+/// An iteration of the plan after one that warms up, kernel by kernel.
+RankTrace run_once(TrainingPlan const& plan, ExecutionParts const& parts) {
+  FreeCommunication const free;
+  ExecutionParts priced = parts;
+  priced.prices = &free;
+  auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 1);
+  priced.tokens = tokens.get();
+  ExecutionOptions options;
+  options.steps = 2;
+  options.values_matter = false;
+  options.is_virtual = true;
+  options.traces = true;
+  return std::move(execute_on_threads(plan, priced, options).traces.front());
+}
+
+constexpr int runs = 3;
 
 /// How much longer the smallest kernel takes on a device that is timed alone than among others.
 /// 0 where kernels are over when their call returns.
@@ -149,21 +173,14 @@ KernelCost fit_kernel(std::vector<KernelSample> const& samples) {
 
 std::map<OpKind, KernelCost> measure_kernels(ExecutionParts const& parts, Precision precision) {
   MeasurementScale const scale = measurement_scale(parts.device);
-  FreeCommunication const free;
-  ExecutionParts priced = parts;
-  priced.prices = &free;
-  Samples samples;
+  std::map<OpKind, std::map<std::int64_t, std::vector<double>>> samples;  // by bytes
   for (TrainingConfig const& config : models(scale, precision)) {
     TrainingPlan const plan = make_plan(config);
-    auto const tokens = synthetic_tokens(config.model.vocabulary, 1);
-    priced.tokens = tokens.get();
-    for (int again = 0; again < 3; ++again) {
-      ExecutionOptions options;
-      options.steps = 2;  // the first warms up
-      options.values_matter = false;
-      options.is_virtual = true;
-      options.traces = true;
-      take(samples, plan, execute_on_threads(plan, priced, options).traces.front());
+    for (int run = 0; run < runs; ++run) {
+      RankTrace const trace = run_once(plan, parts);
+      for_kernels(plan, trace, [&](OpKind kind, std::size_t row) {
+        samples[kind][trace.ops.bytes[row]].push_back(seconds_of(trace, row));
+      });
     }
   }
   double const overhead = timing_overhead(parts, precision);
@@ -176,6 +193,20 @@ std::map<OpKind, KernelCost> measure_kernels(ExecutionParts const& parts, Precis
     costs[kind] = fit_kernel(medians);
   }
   return costs;
+}
+
+FlashRates measure_flash(ExecutionParts const& parts, Precision precision) {
+  MeasurementScale const scale = measurement_scale(parts.device);
+  TrainingPlan const plan = make_plan(flash_model(model_of(scale.models.back(), precision)));
+  std::map<OpKind, std::vector<double>> rates;
+  for (int run = 0; run < runs; ++run) {
+    RankTrace const trace = run_once(plan, parts);
+    for_kernels(plan, trace, [&](OpKind kind, std::size_t row) {
+      rates[kind].push_back(static_cast<double>(trace.ops.flops[row]) / seconds_of(trace, row));
+    });
+  }
+  return {.forward = {median(rates.at(OpKind::flash_attention))},
+          .backward = {median(rates.at(OpKind::flash_attention_backward))}};
 }
 
 }  // namespace stagecraft

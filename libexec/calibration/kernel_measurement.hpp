@@ -22,4 +22,13 @@ KernelCost fit_kernel(std::vector<KernelSample> const& samples);
 /// the executor runs one by one. What these models do not have is not in the result.
 std::map<OpKind, KernelCost> measure_kernels(ExecutionParts const& parts, Precision precision);
 
+/// FLOP a second of flash attention, with the FLOPs that its ops count.
+struct FlashRates {
+  FlopsPerSecond forward;
+  FlopsPerSecond backward;
+};
+
+/// Of the largest model that a device is measured by, whose time is mostly arithmetic.
+FlashRates measure_flash(ExecutionParts const& parts, Precision precision);
+
 }  // namespace stagecraft

@@ -22,7 +22,7 @@ MeasurementScale measurement_scale(DeviceKind device) {
                      {.hidden = 1024, .heads = 16, .sequence = 1024, .micro = 2},
                      {.hidden = 2048, .heads = 16, .sequence = 2048, .micro = 2},
                      {.hidden = 4096, .heads = 32, .sequence = 2048, .micro = 4}},
-          .has_flash = false};
+          .flash_by_bytes = false};
 }
 
 }  // namespace stagecraft

@@ -23,7 +23,9 @@ struct MeasurementScale {
     std::int64_t hidden, heads, sequence, micro;
   };
   std::vector<Model> models;
-  bool has_flash = true;  ///< whether the device has kernels for flash attention
+  /// Whether flash attention is measured like kernels whose time is that of their bytes, which
+  /// holds for small models only; else by its arithmetic.
+  bool flash_by_bytes = true;
 };
 
 /// What fits the caches and cores of a CPU, or fills a GPU.

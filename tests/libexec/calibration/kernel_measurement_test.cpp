@@ -51,6 +51,18 @@ TEST_CASE("products between the measured shapes are interpolated, others take th
   REQUIRE_FALSE(measured_time(measured, other, Precision::fp32).has_value());
 }
 
+TEST_CASE("flash attention has a rate of arithmetic, no more than a core can have",
+          "[calibration]") {
+  ExecutionParts parts;
+  parts.make_backend = [](RankShare const& share) { return make_cpu_backend(share, {}); };
+  FlashRates const rates = measure_flash(parts, Precision::fp32);
+  // Two fused multiply-adds of 16 lanes a cycle at 6 GHz.
+  for (FlopsPerSecond const rate : {rates.forward, rates.backward}) {
+    REQUIRE(rate.value > 1e6);
+    REQUIRE(rate.value < 4 * 16 * 6e9);
+  }
+}
+
 TEST_CASE("collectives between threads have a latency and a bandwidth", "[calibration]") {
   CollectiveCost const cost = measure_thread_collective(OpKind::all_reduce, 2);
   REQUIRE(cost.latency.value >= 0);
