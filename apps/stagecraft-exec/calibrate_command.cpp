@@ -5,6 +5,8 @@
 #include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/system_maker.hpp"
 #include "apps/stagecraft/command_line.hpp"
+#include "libexec/calibration/nccl_measurement.hpp"
+#include "libexec/comm/cuda/nccl_world.hpp"
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/model/model_words.hpp"
@@ -88,6 +90,7 @@ int calibrate_command(std::vector<std::string> const& arguments) {
   }
   std::vector<Precision> const precisions = read_precisions(values);
   OutputFile output{values["output"].as<std::string>()};
+  if (can_measure_nccl()) prepare_nccl();
   SystemMaker maker = make_system_maker(choose_device(values), values);
   maker.measure_communication();
   for (Precision const precision : precisions) maker.measure(precision);

@@ -7,6 +7,45 @@
 
 namespace stagecraft {
 
+namespace {
+
+nlohmann::ordered_json to_json(std::optional<DeviceMemoryUse> const& use) {
+  if (!use) return nullptr;
+  return {{"before_bytes", use->before.count()},
+          {"pool_peak_bytes", use->pool_peak.count()},
+          {"after_bytes", use->after.count()}};
+}
+
+/// What devices say beside what was counted; empty where none does.
+std::string device_table(Execution const& execution) {
+  std::int64_t largest = 0;
+  for (RankReport const& rank : execution.ranks) {
+    if (rank.device) largest = std::max(largest, rank.device->after.count());
+  }
+  ByteUnit const unit = unit_for(largest);
+  TextTable table{{{"rank"},
+                   {"before"},
+                   {"counted"},
+                   {"pool"},
+                   {"workspace"},
+                   {"after " + std::string{unit.name}}}};
+  for (RankReport const& rank : execution.ranks) {
+    if (!rank.device) return {};
+    std::int64_t const workspace = rank.at_peak[Category::workspace];
+    table.add_row({std::to_string(rank.rank), in_unit(unit, rank.device->before.count()),
+                   in_unit(unit, rank.at_peak.sum() - workspace),
+                   in_unit(unit, rank.device->pool_peak.count()), in_unit(unit, workspace),
+                   in_unit(unit, rank.device->after.count())});
+  }
+  return "\nthe device's memory, " + std::string{unit.name} +
+         ": in use before the rank (contexts, others); its tensors at their peak, counted and as\n"
+         "the pool took it; its workspace; in use after the last\n"
+         "iteration (with libraries, NCCL, others)\n" +
+         table.text();
+}
+
+}  // namespace
+
 nlohmann::ordered_json to_json(Execution const& execution,
                                TrainingPlan const& plan,
                                std::string const& backend,
@@ -31,41 +70,11 @@ nlohmann::ordered_json to_json(Execution const& execution,
                              {"stage", rank.stage},
                              {"peak_bytes", rank.at_peak.sum()},
                              {"at_peak", to_json(rank.at_peak)},
-                             {"activation_peak_bytes", rank.activation_peak}});
-    if (!rank.device) continue;
-    json["ranks"].back()["device_memory"] = {{"before_bytes", rank.device->before.count()},
-                                             {"pool_peak_bytes", rank.device->pool_peak.count()},
-                                             {"now_bytes", rank.device->now.count()}};
+                             {"activation_peak_bytes", rank.activation_peak},
+                             {"device_memory", to_json(rank.device)}});
   }
   return json;
 }
-
-namespace {
-
-/// What devices say beside what was counted; empty where none does.
-std::string device_table(Execution const& execution) {
-  std::int64_t largest = 0;
-  for (RankReport const& rank : execution.ranks) {
-    if (rank.device) largest = std::max(largest, rank.device->now.count());
-  }
-  ByteUnit const unit = unit_for(largest);
-  TextTable table{
-      {{"rank"}, {"before"}, {"counted"}, {"pool"}, {"work"}, {"now " + std::string{unit.name}}}};
-  for (RankReport const& rank : execution.ranks) {
-    if (!rank.device) return {};
-    std::int64_t const workspace = rank.at_peak[Category::workspace];
-    table.add_row({std::to_string(rank.rank), in_unit(unit, rank.device->before.count()),
-                   in_unit(unit, rank.at_peak.sum() - workspace),
-                   in_unit(unit, rank.device->pool_peak.count()), in_unit(unit, workspace),
-                   in_unit(unit, rank.device->now.count())});
-  }
-  return "\nthe device's memory, " + std::string{unit.name} +
-         ": in use before the rank (contexts, others); its tensors at their peak, counted and as\n"
-         "the pool took it; its workspace; in use now (with libraries, NCCL, others)\n" +
-         table.text();
-}
-
-}  // namespace
 
 std::string execution_tables(Execution const& execution) {
   std::int64_t largest = 0;

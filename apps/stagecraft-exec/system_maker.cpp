@@ -175,17 +175,21 @@ void SystemMaker::measure_communication() {
   set(system_.node.p2p, measure_thread_message(), source_);
 }
 
-/// With one GPU, or without NCCL, links stay assumed.
+/// With one GPU, or one that cannot take part, or without NCCL, links stay assumed.
 void SystemMaker::measure_links() {
-  auto const gpus = static_cast<int>(find_cuda_devices().devices.size());
-  if (gpus < 2 || !can_measure_nccl()) return;
+  std::vector<CudaDevice> const devices = find_cuda_devices().devices;
+  auto const gpus = static_cast<int>(devices.size());
+  bool const can_all = std::all_of(devices.begin(), devices.end(), [](CudaDevice const& device) {
+    return device.obstacle.empty();
+  });
+  if (gpus < 2 || !can_all || !can_measure_nccl()) return;
   std::cerr << "collectives between " << gpus << " GPUs\n";
   NcclCosts const costs = measure_nccl(gpus);
   std::string const source = "NCCL among " + std::to_string(gpus) + " GPUs; " + source_;
   set(system_.node.all_reduce, costs.all_reduce, source);
   set(system_.node.all_gather, costs.all_gather, source);
   set(system_.node.reduce_scatter, costs.reduce_scatter, source);
-  set(system_.node.p2p, costs.message, source);
+  set(system_.node.p2p, costs.message, "from GPU 0 to GPU 1; " + source);
 }
 
 /// What measured kernels make unnecessary, or what a single machine does not have.

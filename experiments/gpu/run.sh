@@ -96,7 +96,7 @@ shards() {
       step 20 "shard-$model-$case.predicted.json" stagecraft simulate "$config" --set "batch.global=$sequences" --json
       for stage in 0 $((stages / 2)) $((stages - 1)); do
         rank=$((stage * 8))
-        step 60 "shard-$model-$case-$stage.json" stagecraft-exec run "$config" --ranks solo --rank "$rank" --backend cuda \
+        step 60 "shard-$model-$case-$stage.json" stagecraft-exec run "$config" --ranks solo --rank "$rank" --backend cuda --steps 2 \
           --set "batch.global=$sequences" --trace "$out/shard-$model-$case-$stage.h5" --detail chunk --json
         [ "$stages" -gt 1 ] || break
       done

@@ -20,7 +20,7 @@ enum class DeviceKind : std::uint8_t { cpu, cuda };
 struct DeviceMemoryUse {
   Bytes before;     ///< in use before the rank took any: contexts, other ranks and programs
   Bytes pool_peak;  ///< most that the pool of its tensors took, in granules and with gaps
-  Bytes now;        ///< in use, by whoever
+  Bytes after;      ///< in use when it was asked, by whoever
 };
 
 /// Memory and kernels of one rank's device. Used by the rank's thread only; kernels run on the

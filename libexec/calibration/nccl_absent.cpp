@@ -7,6 +7,8 @@ namespace stagecraft {
 
 bool can_measure_nccl() { return false; }
 
-NcclCosts measure_nccl(int /*ranks*/) { throw CommunicationError{"built without NCCL"}; }
+NcclCosts measure_nccl(int /*ranks*/) {
+  throw CommunicationError{"built without NCCL; configure with -DWITH_NCCL=ON"};
+}
 
 }  // namespace stagecraft

@@ -1,9 +1,11 @@
 #include "libexec/calibration/nccl_measurement.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,26 +24,54 @@ constexpr std::size_t largest = std::size_t{256} << 20;
 constexpr std::size_t step = 4;  ///< from one size to the next
 constexpr int samples = 7;
 constexpr int calls = 10;  ///< between two events
+constexpr int fillings_ahead = 20;
 /// bf16 numbers near 0.01: transfers of zeros are quicker on some links.
 constexpr int filling = 0x3c;
 
 struct FreeDevice {
   void operator()(void* memory) const { cudaFree(memory); }
 };
+using DeviceMemory = std::unique_ptr<void, FreeDevice>;
+
+DeviceMemory make_filled(cudaStream_t stream) {
+  void* address = nullptr;
+  check(cudaMalloc(&address, largest), "cudaMalloc");
+  DeviceMemory memory{address};
+  check(cudaMemsetAsync(address, filling, largest, stream), "cudaMemsetAsync");
+  return memory;
+}
+
+/// What the members of a measurement know of each other: the first that fails.
+class Failures {
+ public:
+  void note(std::exception_ptr const& error) {
+    std::lock_guard const lock{mutex_};
+    if (!first_) first_ = error;
+    has_any_ = true;
+  }
+  bool has_any() const { return has_any_; }
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr first_;
+  std::atomic<bool> has_any_ = false;
+};
 
 /// One GPU's part, in a thread of its own.
 class Member {
  public:
-  Member(ncclUniqueId const& id, int members, int number)
+  Member(ncclUniqueId const& id, int members, int number, Failures const& failures)
       : members_{members},
-        number_{number},
-        comm_{on(id, members, number)},
-        stream_{make_stream(0)} {
-    void* memory = nullptr;
-    check(cudaMalloc(&memory, largest), "cudaMalloc");
-    memory_.reset(memory);
-    check(cudaMemsetAsync(memory, filling, largest, stream_.get()), "cudaMemsetAsync");
-  }
+        number_{on_device(number)},
+        failures_{failures},
+        stream_{make_stream(0)},
+        memory_{make_filled(stream_.get())},
+        begin_{make_event()},
+        end_{make_event()},
+        comm_{id, members, number, timeout} {}
 
   /// Seconds of one collective of a tensor of so many bytes.
   double collective(OpKind kind, std::size_t bytes) {
@@ -66,9 +96,9 @@ class Member {
   void close() { comm_.close(); }
 
  private:
-  static NcclComm on(ncclUniqueId const& id, int members, int number) {
+  static int on_device(int number) {
     check(cudaSetDevice(number), "cudaSetDevice");
-    return NcclComm{id, members, number, timeout};
+    return number;
   }
 
   Collective collective_of(OpKind kind, std::size_t bytes) const {
@@ -78,7 +108,9 @@ class Member {
     void* const whole = memory_.get();
     void* const own =
         static_cast<std::byte*>(whole) + number_ * piece * element_size(ElementType::bf16);
+    // The maximum: sums of sums would soon be infinite.
     Collective call{.kind = kind,
+                    .reduction = Reduction::maximum,
                     .type = ElementType::bf16,
                     .source = kind == OpKind::all_gather ? own : whole,
                     .target = kind == OpKind::reduce_scatter ? own : whole,
@@ -88,33 +120,36 @@ class Member {
     return call;
   }
 
-  /// Median of several runs, the first of which does not count.
+  /// Median of several runs, the first of which does not count. Other work goes first, so that the
+  /// host is ahead of the device and its own time does not show.
   template <typename Call>
   double seconds(Call const& call) {
-    CudaEvent const begin = make_event();
-    CudaEvent const end = make_event();
     std::vector<double> taken;
     for (int sample = 0; sample <= samples; ++sample) {
-      check(cudaEventRecord(begin.get(), stream_.get()), "cudaEventRecord");
+      for (int i = 0; i < fillings_ahead; ++i) {
+        check(cudaMemsetAsync(memory_.get(), filling, largest, stream_.get()), "cudaMemsetAsync");
+      }
+      check(cudaEventRecord(begin_.get(), stream_.get()), "cudaEventRecord");
       for (int i = 0; i < calls; ++i) call();
-      check(cudaEventRecord(end.get(), stream_.get()), "cudaEventRecord");
-      await(end.get());
+      check(cudaEventRecord(end_.get(), stream_.get()), "cudaEventRecord");
+      await_end();
       float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
+      check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "cudaEventElapsedTime");
       constexpr double milli = 1e-3;
       if (sample > 0) taken.push_back(milli * milliseconds / calls);
     }
     return median(taken);
   }
 
-  /// Where a peer is gone, the event never comes.
-  void await(cudaEvent_t event) const {
+  /// Where a peer is gone, the end never comes.
+  void await_end() const {
     auto const deadline = std::chrono::steady_clock::now() + timeout;
     for (;;) {
-      cudaError_t const status = cudaEventQuery(event);
+      cudaError_t const status = cudaEventQuery(end_.get());
       if (status == cudaSuccess) return;
       if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
       if (auto const error = comm_.error()) check(*error, "a collective");
+      if (failures_.has_any()) throw CommunicationError{"NCCL: another GPU's part has failed"};
       if (std::chrono::steady_clock::now() > deadline) {
         throw CommunicationError{
             "NCCL: a collective between GPUs of this machine is not over after " +
@@ -126,9 +161,12 @@ class Member {
 
   int members_;
   int number_;
-  NcclComm comm_;
+  Failures const& failures_;
   CudaStream stream_;
-  std::unique_ptr<void, FreeDevice> memory_;
+  DeviceMemory memory_;
+  CudaEvent begin_;
+  CudaEvent end_;
+  NcclComm comm_;  ///< last: aborted before memory is freed, which waits for its kernels
 };
 
 /// What one member measures, in the order that all members keep to.
@@ -159,26 +197,24 @@ NcclCosts measure_nccl(int ranks) {
   ncclUniqueId id{};
   check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   NcclCosts costs;
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
+  Failures failures;
   {
     std::vector<std::jthread> threads;
     for (int number = 0; number < ranks; ++number) {
       threads.emplace_back([&, number] {
         try {
-          Member member{id, ranks, number};
+          Member member{id, ranks, number, failures};
           NcclCosts const measured = measure(member, ranks);
           member.begin_close();
           member.close();
           if (number == 0) costs = measured;
         } catch (...) {
-          errors[static_cast<std::size_t>(number)] = std::current_exception();
+          failures.note(std::current_exception());
         }
       });
     }
   }
-  for (std::exception_ptr const& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  failures.rethrow();
   return costs;
 }
 

@@ -39,7 +39,7 @@ std::vector<std::int64_t> encode(RankOutcome const& outcome) {
   }
   DeviceMemoryUse const device = report.device.value_or(DeviceMemoryUse{});
   numbers.insert(numbers.end(), {report.device ? 1 : 0, device.before.count(),
-                                 device.pool_peak.count(), device.now.count()});
+                                 device.pool_peak.count(), device.after.count()});
   numbers.push_back(static_cast<std::int64_t>(trace.ops.rows()));
   numbers.push_back(static_cast<std::int64_t>(trace.memory.rows()));
   auto const append = [&](TraceColumn const& column) {
@@ -65,7 +65,7 @@ RankOutcome decode_outcome(std::vector<std::int64_t> const& all) {
   DeviceMemoryUse device;
   device.before = Bytes{numbers.next()};
   device.pool_peak = Bytes{numbers.next()};
-  device.now = Bytes{numbers.next()};
+  device.after = Bytes{numbers.next()};
   if (has_device) report.device = device;
   RankTrace& trace = outcome.trace;
   trace.rank = report.rank;

@@ -21,20 +21,27 @@ SimTime median(std::vector<std::int64_t>& times) {
   return SimTime{*middle};
 }
 
-/// Whether two works of stages do the same: which blocks a chunk has depends on its stage.
-bool are_alike(Work const& a, Work const& b) {
+/// Whether two works do the same on stages that are alike. A plan of p stages has a program for
+/// each stage, p of them for each chunk, and all of them once more for microbatches that are
+/// stored.
+bool are_alike(Work const& a, Work const& b, std::int32_t p) {
   return a.kind == b.kind && a.stream == b.stream && a.group == b.group && a.chunk == b.chunk &&
-         a.first_block == b.first_block && a.block_count == b.block_count && a.op == b.op;
+         a.program / p == b.program / p && a.first_block == b.first_block &&
+         a.block_count == b.block_count && a.op == b.op;
 }
 
 using MeasuredStages = std::map<std::int32_t, std::vector<MeasuredWork>>;
 
 /// The stage whose measured times stand for those of `stage`.
-std::int32_t stand_in(MeasuredStages const& stages, std::int32_t stage, std::int32_t last) {
+std::int32_t stand_in(MeasuredStages const& stages,
+                      TrainingConfig const& config,
+                      std::int32_t stage) {
   if (stages.count(stage) > 0) return stage;
+  std::int32_t const last = config.parallel.pipeline - 1;
   std::int32_t nearest = -1;
   for (auto const& [measured, works] : stages) {
-    bool const is_inner = measured > 0 && measured < last;
+    bool const is_inner =
+        measured > 0 && measured < last && policy_of(config, measured) == policy_of(config, stage);
     bool const is_nearer = nearest < 0 || std::abs(measured - stage) < std::abs(nearest - stage);
     if (is_inner && is_nearer) nearest = measured;
   }
@@ -45,13 +52,15 @@ std::int32_t stand_in(MeasuredStages const& stages, std::int32_t stage, std::int
   return nearest;
 }
 
-std::vector<SimTime> durations_of(RankPlan const& rank, std::vector<MeasuredWork> const& measured) {
+std::vector<SimTime> durations_of(RankPlan const& rank,
+                                  std::vector<MeasuredWork> const& measured,
+                                  std::int32_t p) {
   std::vector<SimTime> durations;
   durations.reserve(rank.works.size());
   for (Work const& work : rank.works) {
     auto const same = std::find_if(
         measured.begin(), measured.end(),
-        [&](MeasuredWork const& candidate) { return are_alike(candidate.work, work); });
+        [&](MeasuredWork const& candidate) { return are_alike(candidate.work, work, p); });
     if (same == measured.end()) {
       throw std::invalid_argument{"a work of stage " + std::to_string(rank.stage) +
                                   " was not measured"};
@@ -93,11 +102,12 @@ std::vector<MeasuredWork> measured_works(RankPlan const& rank, RankTrace const& 
 
 SimTime compose_iteration(PricedPlan const& priced, MeasuredStages const& stages) {
   TrainingPlan const& plan = priced.plan();
-  auto const last = static_cast<std::int32_t>(plan.ranks.size()) - 1;
+  auto const p = static_cast<std::int32_t>(plan.ranks.size());
   std::vector<std::vector<SimTime>> durations;
   std::vector<RankProgram> programs = priced.programs();
   for (RankPlan const& rank : plan.ranks) {
-    durations.push_back(durations_of(rank, stages.at(stand_in(stages, rank.stage, last))));
+    durations.push_back(
+        durations_of(rank, stages.at(stand_in(stages, plan.config, rank.stage)), p));
   }
   for (std::size_t i = 0; i < programs.size(); ++i) programs[i].durations = durations[i];
   TimelineInput input = priced.timeline();

@@ -9,10 +9,11 @@
 
 namespace stagecraft {
 
-/// A work of a stage and how long it took where the stage's rank ran alone.
+/// A work of a stage and how long it took where the stage's rank ran alone, so that no
+/// data-parallel stream slowed it down.
 struct MeasuredWork {
   Work work;
-  SimTime duration{0};  ///< median over the iteration
+  SimTime duration{0};  ///< median over the iteration; of what happens once in it, the one time
 };
 
 /// What the works of a rank took, by work, from its trace at chunk detail. Works that the iteration
@@ -22,8 +23,8 @@ std::vector<MeasuredWork> measured_works(RankPlan const& rank, RankTrace const& 
 
 /// How long an iteration of a plan takes whose stages take measured times: its works one by one as
 /// play() has them, messages at their price. Stages that were not measured are like the nearest
-/// measured one that is neither the first nor the last. What a system adds to each iteration is not
-/// in it.
+/// measured one of their recompute policy that is neither the first nor the last. What a system
+/// adds to each iteration is not in it.
 ///
 /// \param stages  measured works by stage, of this plan or of one with another number of
 ///        microbatches: a few of them show a stage's steady state.

@@ -103,12 +103,14 @@ void execute_overheads(Reproduction& table, ExecutedCases const& cases) {
 
 /// The iteration of a run, composed of stages that were executed alone.
 std::optional<double> compose(PaperRun const& run, StagesAlone const& stages, Notes& notes) {
-  std::string const what = run.file + ": " + stages.names() + " executed alone on " +
-                           stages.results->device + " with " +
-                           std::to_string(stages.plan.config.batch.global) + " sequences";
+  std::string const what =
+      run.file + ": " + stages.names() + " executed alone on " + stages.results->device + " with " +
+      std::to_string(stages.plan.config.batch.global) + " sequences (" + stages.files() + ")";
   try {
-    double const seconds = composed_seconds(run.plan, run.system, stages);
-    notes.add(what + ", the iteration composed of them: " + stages.results->file);
+    double const overhead = run.system.calibration.iteration_overhead.value.value;
+    double const seconds = composed_seconds(run.plan, run.system, stages) + overhead;
+    notes.add(what + ", the iteration composed of them: communication at its price" +
+              (overhead > 0 ? ", and " + run.system.name + "'s overhead of an iteration" : ""));
     return seconds;
   } catch (std::invalid_argument const& reason) {
     notes.add(what + ", no iteration composed: " + reason.what());

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "libsim/config/problem.hpp"
 #include "libsim/report/trace_summary.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/trace/trace_error.hpp"
@@ -82,13 +83,17 @@ void ExecutedResults::add_trace(fs::path const& path) {
   }
   ExecutedRun run = summarize_run(trace);
   if (!run.is_whole()) {
-    batches_alone_.insert(parse_run_config(trace.meta().config, path, {}).training.batch.global);
+    try {
+      batches_alone_.insert(parse_run_config(trace.meta().config, path, {}).training.batch.global);
+    } catch (ConfigError const&) {
+      // Of a version with other keys: the plan is none of ours either.
+    }
   }
   auto const [place, is_first] = runs_.try_emplace(trace.meta().plan, run);
   ExecutedRun& known = place->second;
   if (!is_first && (run.is_whole() || !known.is_whole())) {
     // Ranks alone add their stages to what is known of others.
-    if (!run.is_whole()) {
+    if (!run.is_whole() && run.device == known.device) {
       run.peak_bytes.merge(known.peak_bytes);
       run.alone.merge(known.alone);
     }

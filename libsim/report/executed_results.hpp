@@ -45,8 +45,9 @@ struct ExecutedPlans {
 class ExecutedResults {
  public:
   /// Reads the folder. Of several results of one plan the newest file counts, but a rank alone does
-  /// not replace a whole run, and adds its stage to those of others that were alone. Traces of
-  /// simulations, HDF5 files of something else and other JSON documents are passed over.
+  /// not replace a whole run, and adds its stage to those of others that were alone on such a
+  /// device. Traces of simulations, HDF5 files of something else and other JSON documents are
+  /// passed over.
   /// \throws InputError  for a folder that cannot be read, or a file in it that is damaged.
   explicit ExecutedResults(std::filesystem::path const& folder);
 

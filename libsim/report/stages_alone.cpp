@@ -2,6 +2,8 @@
 
 #include <map>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
 
 #include "libsim/engine/composed_iteration.hpp"
 #include "libsim/trace/trace_reader.hpp"
@@ -34,15 +36,28 @@ std::string StagesAlone::names() const {
   return text;
 }
 
+std::string StagesAlone::files() const {
+  std::string text;
+  for (auto const& [stage, file] : results->alone) text += (text.empty() ? "" : ", ") + file;
+  return text;
+}
+
 std::optional<StagesAlone> find_stages_alone(TrainingConfig const& config,
                                              ExecutedResults const& results) {
+  auto const merit = [&](StagesAlone const& stages) {
+    std::int64_t const sequences = stages.plan.config.batch.global;
+    return std::tuple{sequences == config.batch.global, stages.results->alone.size(), sequences};
+  };
+  std::optional<StagesAlone> best;
   for (std::int64_t const sequences : results.batches_alone()) {
     std::optional<TrainingPlan> plan = plan_with(config, sequences);
     if (!plan) continue;
     ExecutedRun const* const run = results.run_of(fingerprint(*plan));
-    if (run != nullptr && !run->is_whole()) return StagesAlone{std::move(*plan), run};
+    if (run == nullptr || run->is_whole()) continue;
+    StagesAlone found{std::move(*plan), run};
+    if (!best || merit(found) > merit(*best)) best = std::move(found);
   }
-  return std::nullopt;
+  return best;
 }
 
 double composed_seconds(TrainingPlan const& plan, System const& system, StagesAlone const& stages) {

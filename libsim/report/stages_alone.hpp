@@ -17,9 +17,12 @@ struct StagesAlone {
 
   /// "stages 0, 4, 7".
   std::string names() const;
+  /// Their files, "a.h5, b.h5".
+  std::string files() const;
 };
 
-/// What was executed of a plan, whatever its global batch; nothing where that is nothing.
+/// What was executed of a plan: with its own global batch where that is there, else with the one of
+/// which most stages are, and of those the largest. Nothing where no stage was executed.
 std::optional<StagesAlone> find_stages_alone(TrainingConfig const& config,
                                              ExecutedResults const& results);
 

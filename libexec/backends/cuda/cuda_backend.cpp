@@ -104,7 +104,7 @@ class CudaBackend : public Backend {
           "cudaMemPoolGetAttribute");
     return DeviceMemoryUse{.before = before_,
                            .pool_peak = Bytes{static_cast<std::int64_t>(most)},
-                           .now = memory_in_use()};
+                           .after = memory_in_use()};
   }
   DeviceTimeline* timeline() override { return &streams_; }
   CudaStreams* cuda_streams() override { return &streams_; }

@@ -17,7 +17,8 @@ namespace stagecraft {
 ///
 /// Results depend on nothing but the operands: no kernel adds with atomics, and a GEMM's algorithm
 /// is chosen once for each shape, so that a recompute has the bits of what it recomputes. Kernels
-/// that hold a row (norms, softmax) take up to 32768 columns. Flash attention has no kernel yet.
+/// that hold a row (norms, softmax) take up to 32768 columns. Flash attention takes
+/// heads of up to 256 elements.
 ///
 /// One thread at a time may call; the device that was current at construction must be current.
 class CudaKernels {

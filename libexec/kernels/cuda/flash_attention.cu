@@ -123,6 +123,7 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
         sums[e].value[2 * half + 1] *= correction;
       }
     }
+    __syncwarp();  // after drawing, which lanes may leave one by one
 #pragma unroll Tile::flat
     for (int j = 0; j < Tile::keys; j += 16) {
       if (j >= seen) continue;

@@ -168,6 +168,7 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCa
           }
         }
       }
+      __syncwarp();  // after drawing, which lanes may leave one by one
 #pragma unroll Tile::flat
       for (int j = 0; j < Tile::others; j += 16) {
         LeftFragment<S> const d_scores = left_of<S>(gradients[j / 8], gradients[j / 8 + 1]);

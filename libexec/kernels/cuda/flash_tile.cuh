@@ -29,7 +29,8 @@ struct FlashTile {
   /// Rows that backward holds against a block's own at a time.
   static constexpr int others = row_bytes <= 256 ? 32 : 16;
 
-  /// Whether loops over fragments are laid out flat, which keeps fragments in registers.
+  /// How far loops over fragments are unrolled: wholly, which keeps fragments in registers (but for
+  /// dk and dv of heads of more than 128 elements, which are too many).
   static constexpr int flat = is_narrow<S> ? 64 : 1;
 
   static constexpr std::size_t bytes(int tile_rows) {
@@ -38,12 +39,13 @@ struct FlashTile {
 };
 
 /// Calls body(depth), an integral constant. Types that have no tensor cores here are there to be
-/// checked against, and have one kernel.
+/// checked against, and have two kernels; that of fp64 for large heads needs 132 KB of shared
+/// memory, which compute capability 8.6 and 8.9 do not have.
 /// \throws std::logic_error  for heads of more elements than any kernel holds.
 template <typename S, typename Body>
 void with_flash_depth(OpKind kind, std::int64_t d, Body const& body) {
+  if (d <= 64) return body(std::integral_constant<int, 64>{});
   if constexpr (is_narrow<S>) {
-    if (d <= 64) return body(std::integral_constant<int, 64>{});
     if (d <= 128) return body(std::integral_constant<int, 128>{});
   }
   constexpr int most = most_cuda_flash_elements;

@@ -139,7 +139,7 @@ TEST_CASE("a device says what its pool took, which is no less than what was coun
     REQUIRE(rank.device);
     std::int64_t const counted = rank.at_peak.sum() - rank.at_peak[Category::workspace];
     REQUIRE(rank.device->pool_peak.count() >= counted);
-    REQUIRE(rank.device->now.count() >= rank.at_peak[Category::workspace]);
+    REQUIRE(rank.device->after.count() >= rank.at_peak[Category::workspace]);
   }
   REQUIRE_FALSE(execute(config).ranks.front().device);
 }

@@ -57,6 +57,22 @@ TEST_CASE("an iteration without pipeline is composed from its one stage", "[engi
   REQUIRE(composed(rest, 2, 12, {0}) == simulated(rest, 12));
 }
 
+TEST_CASE("microbatches whose activations are all stored keep times of their own", "[engine]") {
+  std::string const rest =
+      "parallel: {tensor: 2, pipeline: 4}\nschedule: {kind: 1f1b}\n"
+      "recompute: {granularity: selective, store_microbatches: 2}\n";
+  // Every stage: how many are stored in a window depends on it.
+  REQUIRE(composed(rest, 8, 24, {0, 1, 2, 3}) == simulated(rest, 24));
+}
+
+TEST_CASE("a stage stands for those of its recompute policy only", "[engine]") {
+  std::string const rest =
+      "parallel: {tensor: 2, pipeline: 4}\nschedule: {kind: 1f1b}\n"
+      "recompute: {per_stage: [full, full, selective, selective]}\n";
+  REQUIRE_THROWS_WITH(composed(rest, 8, 24, {0, 2, 3}), "stage 1 was not measured");
+  REQUIRE(composed(rest, 8, 24, {0, 1, 2, 3}) == simulated(rest, 24));
+}
+
 TEST_CASE("a stage that no measured one stands for is named", "[engine]") {
   std::string const rest = "parallel: {tensor: 2, pipeline: 4}\nschedule: {kind: 1f1b}\n";
   REQUIRE_THROWS_WITH(composed(rest, 8, 24, {0, 3}), "stage 1 was not measured");

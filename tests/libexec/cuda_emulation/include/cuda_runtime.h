@@ -90,6 +90,9 @@ T shuffle(ShuffleKind kind,
 
 }  // namespace stagecraft::emulation
 
+/// Lanes of a warp meet at shuffles here, which is where they read what others have.
+inline void __syncwarp(unsigned /*mask*/ = 0xFFFFFFFFU) {}
+
 /// Waits for all threads of the block.
 void __syncthreads(std::source_location const& where = std::source_location::current());
 
