@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "libsim/trace/bounded_sum.hpp"
 #include "libsim/trace/trace_error.hpp"
 #include "libsim/trace/trace_names.hpp"
 
@@ -109,22 +110,27 @@ std::string comparable_phase(std::string const& phase, bool same_detail) {
   return is_part && !same_detail ? std::string{name_of(TracePhase::backward)} : phase;
 }
 
+/// In ps, so that what cancels out is exactly zero.
 std::vector<Contribution> contributions_on(std::int32_t stage,
                                            Pair<Ranks> const& ranks,
-                                           Pair<double> const& iteration,
+                                           Pair<std::int64_t> const& iteration,
                                            bool same_detail) {
-  std::map<std::string, Pair<double>> phases;
-  Contribution waiting{.phase = "waiting", .seconds = iteration};
+  std::map<std::string, Pair<std::int64_t>> phases;
+  Contribution waiting{.phase = "waiting", .seconds = {}};
   for (std::size_t const side : {0U, 1U}) {
-    for (auto const& [key, time] : first_of_stage(ranks[side], stage).ops) {
+    RankSummary const& rank = first_of_stage(ranks[side], stage);
+    for (auto const& [key, time] : rank.ops) {
       if (key.stream != name_of(TraceStream::compute)) continue;
-      phases[comparable_phase(key.phase, same_detail)][side] += seconds(time);
-      waiting.seconds[side] -= seconds(time);
+      std::int64_t& sum = phases[comparable_phase(key.phase, same_detail)][side];
+      sum = bounded_sum(sum, time);
     }
+    waiting.seconds[side] = seconds(iteration[side] - rank.compute_time());
   }
   std::vector<Contribution> contributions;
   contributions.reserve(phases.size() + 1);
-  for (auto const& [phase, time] : phases) contributions.push_back({phase, time});
+  for (auto const& [phase, time] : phases) {
+    contributions.push_back({phase, {seconds(time[0]), seconds(time[1])}});
+  }
   contributions.push_back(waiting);
   std::stable_sort(contributions.begin(), contributions.end(),
                    [](Contribution const& x, Contribution const& y) {
@@ -153,17 +159,19 @@ Comparison compare(TraceReader const& a, TraceReader const& b, PlanCheck check) 
   Comparison comparison;
   comparison.files = {a.name(), b.name()};
   comparison.meta = {a.meta(), b.meta()};
+  Pair<std::int64_t> iteration{};
   for (std::size_t const side : {0U, 1U}) {
-    std::int64_t end = 0;
-    for (RankSummary const& rank : ranks[side]) end = std::max(end, rank.end);
-    comparison.iteration_seconds[side] = seconds(end);
+    for (RankSummary const& rank : ranks[side]) {
+      iteration[side] = std::max(iteration[side], rank.end);
+    }
+    comparison.iteration_seconds[side] = seconds(iteration[side]);
   }
   comparison.ranks = compare_memory(ranks);
   comparison.ops = compare_ops(ranks, stages);
   comparison.stage = busiest_stage(ranks[0], stages);
   comparison.same_detail = has_whole_chunks(ranks[0]) == has_whole_chunks(ranks[1]);
-  comparison.contributions = contributions_on(comparison.stage, ranks, comparison.iteration_seconds,
-                                              comparison.same_detail);
+  comparison.contributions =
+      contributions_on(comparison.stage, ranks, iteration, comparison.same_detail);
   return comparison;
 }
 

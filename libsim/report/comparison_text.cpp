@@ -15,8 +15,10 @@ namespace {
 /// More ops than these are left to --json.
 constexpr std::size_t most_ops_shown = 24;
 
+/// In percent of `a`; of a time that a table shows as 0 nothing is a percentage.
 std::string change(double a, double b) {
-  if (!(a > 0)) return "";
+  constexpr double least_shown = 0.5e-6;  // s
+  if (!(a >= least_shown)) return "";
   return signed_decimals(100 * (b - a) / a, 2);
 }
 

@@ -134,6 +134,26 @@ TEST_CASE("waiting is what an iteration has beyond its ops on the compute stream
   REQUIRE(comparison.contributions[0].seconds[1] == Approx(3));
 }
 
+TEST_CASE("an iteration without waiting has none at all, and no percentage of it") {
+  // Tenths of a second have no binary fraction: 0.1 and twice 0.7 subtracted from their sum as
+  // doubles leave 1e-16 s, of which B's second of waiting was 1e18 %.
+  constexpr std::int64_t tenth = second / 10;
+  auto const three_phases = [&](std::int64_t waited) {
+    Trace trace = trace_of({rank_of(0, 0, {{0, 1, 0, 0, 0}, {1, 7, 1, 1, 0}, {8, 7, 4, 3, 0}})});
+    OpColumns& ops = trace.ranks[0].ops;
+    for (TraceColumn* const column : {&ops.start, &ops.duration}) {
+      for (std::int64_t& time : *column) time = time / second * tenth;
+    }
+    ops.start[2] += waited;
+    return trace;
+  };
+  Comparison const comparison = compare_traces(three_phases(0), three_phases(second));
+  REQUIRE(comparison.contributions[0].phase == "waiting");
+  REQUIRE(comparison.contributions[0].seconds == Pair<double>{0, 1});
+  std::string const tables = comparison_tables(comparison);
+  REQUIRE_THAT(tables, Contains("waiting         0.000000  1.000000  +1.000000\n"));
+}
+
 TEST_CASE("a simulated stage is held against every executed rank of it, and its time counts once") {
   Trace const simulated =
       trace_of({rank_of(0, 0, {{0, 4, 0, 0, 0}}), rank_of(1, 1, {{0, 5, 0, 0, 0}})});
