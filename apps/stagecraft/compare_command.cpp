@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "apps/stagecraft/command_line.hpp"
+#include "apps/stagecraft/terminal.hpp"
 #include "libsim/report/comparison.hpp"
 #include "libsim/report/comparison_text.hpp"
 
@@ -56,7 +57,7 @@ int compare_command(std::vector<std::string> const& arguments) {
     auto const replace = nlohmann::ordered_json::error_handler_t::replace;
     std::cout << to_json(comparison).dump(1, ' ', false, replace) << '\n';
   } else {
-    std::cout << comparison_tables(comparison);
+    std::cout << comparison_tables(comparison, standard_output_style().width);
   }
   return 0;
 }

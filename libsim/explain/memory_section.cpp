@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "libsim/explain/explanation_sections.hpp"
+#include "libsim/report/spoken_name.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/report/wrapped_text.hpp"
 
@@ -12,13 +13,6 @@ constexpr std::size_t most_tensors = 14;  ///< rows, unless all are asked for
 constexpr int wide = 145;                 ///< columns from which tables say who made a tensor
 constexpr int widest = 190;               ///< and who needs it
 constexpr int narrow = 90;                ///< columns below which they say less
-
-/// A program's name for a tensor or an op, for reading.
-std::string spoken(std::string name) {
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '.' || c == '_'; }, ' ');
-  return name;
-}
 
 /// Of how many layers and microbatches. A backward that is under way has released some already.
 std::string extent(TensorGroup const& group) {

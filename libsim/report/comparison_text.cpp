@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "libsim/config/problem.hpp"
+#include "libsim/report/spoken_name.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/report/wrapped_text.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
@@ -21,6 +24,11 @@ std::string change(double a, double b) {
   if (!(a >= least_shown)) return "";
   return signed_decimals(100 * (b - a) / a, 2);
 }
+
+std::string length_text(double seconds) { return readable_text(Seconds{std::abs(seconds)}); }
+
+/// "+6.48 ms"
+std::string signed_time(double seconds) { return (seconds < 0 ? '-' : '+') + length_text(seconds); }
 
 std::string header(Comparison const& comparison) {
   std::string text;
@@ -128,11 +136,11 @@ std::string explain_memory(Comparison const& comparison) {
   }
   std::int64_t const bytes = furthest->at_peak[1].sum() - furthest->at_peak[0].sum();
   return "Memory peaks differ most on stage " + std::to_string(furthest->stage) + ": B holds " +
-         std::to_string(std::abs(bytes)) + (bytes > 0 ? " bytes more" : " bytes less") +
-         ", most of it " + std::string{name_of(category)} + ".";
+         size_text(std::abs(bytes)) + (bytes > 0 ? " more" : " less") + ", most of it " +
+         std::string{name_of(category)} + ".";
 }
 
-/// The op of a phase that differs most, e.g. ", of which attention.qkv +0.1 s".
+/// The op of a phase that differs most, e.g. "; there attention qkv differs most, +100 ms ...".
 std::string explain_phase(Comparison const& comparison, std::string const& phase) {
   OpComparison const* furthest = nullptr;
   for (OpComparison const& op : comparison.ops) {
@@ -143,8 +151,8 @@ std::string explain_phase(Comparison const& comparison, std::string const& phase
     }
   }
   if (furthest == nullptr || furthest->seconds[0] == furthest->seconds[1]) return "";
-  return "; there " + printable(furthest->op) + " differs most, " +
-         signed_decimals(furthest->seconds[1] - furthest->seconds[0], 6) + " s over all stages";
+  return "; there " + spoken(printable(furthest->op)) + " differs most, " +
+         signed_time(furthest->seconds[1] - furthest->seconds[0]) + " over all stages";
 }
 
 }  // namespace
@@ -155,7 +163,7 @@ std::string explain_difference(Comparison const& comparison) {
   if (difference == 0) {
     text = "Both iterations take the same time.";
   } else {
-    text = "B's iteration is " + decimals(std::abs(difference), 6) + " s (" +
+    text = "B's iteration is " + length_text(difference) + " (" +
            decimals(std::abs(comparison.iteration_percent().value_or(0)), 2) + " %) " +
            (difference > 0 ? "longer" : "shorter") + " than A's. On stage " +
            std::to_string(comparison.stage) + ", the busiest of A:";
@@ -163,8 +171,7 @@ std::string explain_difference(Comparison const& comparison) {
     for (std::size_t i = 0; i < std::min<std::size_t>(3, comparison.contributions.size()); ++i) {
       Contribution const& part = comparison.contributions[i];
       if (part.difference() == 0) break;
-      text +=
-          separator + printable(part.phase) + ' ' + signed_decimals(part.difference(), 6) + " s";
+      text += separator + spoken(printable(part.phase)) + ' ' + signed_time(part.difference());
       separator = ", ";
     }
     if (comparison.same_detail) {
@@ -180,12 +187,13 @@ std::string explain_difference(Comparison const& comparison) {
   return text + " " + explain_memory(comparison);
 }
 
-std::string comparison_tables(Comparison const& comparison) {
-  return header(comparison) + "\nmemory at the peak\n" + memory_table(comparison) +
-         "\ncompute stream of stage " + std::to_string(comparison.stage) +
-         ", the busiest of A; communication that it waits for counts in its phase\n" +
+std::string comparison_tables(Comparison const& comparison, int width) {
+  return header(comparison) + "\nmemory at the peak\n" + memory_table(comparison) + "\n" +
+         wrapped("compute stream of stage " + std::to_string(comparison.stage) +
+                     ", the busiest of A; communication that it waits for counts in its phase",
+                 width) +
          stage_table(comparison) + "\nops, all stages together\n" + op_table(comparison) + "\n" +
-         explain_difference(comparison) + "\n";
+         wrapped(explain_difference(comparison), width);
 }
 
 nlohmann::ordered_json to_json(Comparison const& comparison) {

@@ -8,10 +8,11 @@
 namespace stagecraft {
 
 /// Tables for people: memory by stage, time by phase and by op, and where the difference comes
-/// from.
-std::string comparison_tables(Comparison const& comparison);
+/// from, its sentences in lines of at most `width` columns.
+std::string comparison_tables(Comparison const& comparison, int width);
 
-/// One or two sentences: which is longer, by how much, and what most of it is.
+/// One or two sentences: which is longer, by how much, and what most of it is. Times and sizes
+/// are in the units that fit them, names as they are spoken.
 std::string explain_difference(Comparison const& comparison);
 
 /// The document `stagecraft.comparison/1`.

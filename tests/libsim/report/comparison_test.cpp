@@ -107,8 +107,8 @@ TEST_CASE("compare finds iterations, op times, and where the difference comes fr
   for (Contribution const& part : comparison.contributions) sum += part.difference();
   REQUIRE(sum == Approx(3));
   REQUIRE_THAT(explain_difference(comparison),
-               Contains("B's iteration is 3.000000 s (50.00 %) longer than A's") &&
-                   Contains("input_gradient +3.000000 s") && Contains("gelu differs most") &&
+               Contains("B's iteration is 3.00 s (50.00 %) longer than A's") &&
+                   Contains("input gradient +3.00 s") && Contains("gelu differs most") &&
                    Contains("Memory peaks are equal to the byte."));
 }
 
@@ -122,7 +122,7 @@ TEST_CASE(
   REQUIRE(comparison.ranks[0].at_peak[1].sum() == 100 + 60 + 9);
   REQUIRE_THAT(explain_difference(comparison),
                Contains("Both iterations take the same time.") &&
-                   Contains("on stage 0: B holds 10 bytes more, most of it activations."));
+                   Contains("on stage 0: B holds 0.01 KiB more, most of it activations."));
 }
 
 TEST_CASE("waiting is what an iteration has beyond its ops on the compute stream") {
@@ -150,8 +150,23 @@ TEST_CASE("an iteration without waiting has none at all, and no percentage of it
   Comparison const comparison = compare_traces(three_phases(0), three_phases(second));
   REQUIRE(comparison.contributions[0].phase == "waiting");
   REQUIRE(comparison.contributions[0].seconds == Pair<double>{0, 1});
-  std::string const tables = comparison_tables(comparison);
+  std::string const tables = comparison_tables(comparison, 100);
   REQUIRE_THAT(tables, Contains("waiting         0.000000  1.000000  +1.000000\n"));
+}
+
+TEST_CASE("the difference is told in units that fit, and in lines of the width asked for") {
+  Trace a = one_stage(2);
+  Trace b = one_stage(2);
+  b.ranks[0].ops.duration[1] += 6'477'000'000;  // ps
+  b.ranks[0].memory.of(Category::activations)[1] += std::int64_t{3} << 29;
+  Comparison const comparison = compare_traces(a, b);
+  REQUIRE(explain_difference(comparison) ==
+          "B's iteration is 6.48 ms (0.11 %) longer than A's. On stage 0, the busiest of A: input "
+          "gradient +6.48 ms; there gelu differs most, +6.48 ms over all stages. Memory peaks "
+          "differ most on stage 0: B holds 1.50 GiB more, most of it activations.");
+  REQUIRE_THAT(
+      comparison_tables(comparison, 60),
+      Contains("\nB's iteration is 6.48 ms (0.11 %) longer than A's. On stage\n0, the busiest"));
 }
 
 TEST_CASE("a simulated stage is held against every executed rank of it, and its time counts once") {
@@ -216,7 +231,7 @@ TEST_CASE("an iteration that takes no time has no percentage") {
   Comparison const comparison = compare_traces(empty, one_stage(1));
   REQUIRE_FALSE(comparison.iteration_percent());
   REQUIRE(to_json(comparison)["iteration_percent"].is_null());
-  REQUIRE_THAT(comparison_tables(comparison), Contains("5.000000"));
+  REQUIRE_THAT(comparison_tables(comparison, 100), Contains("5.000000"));
 }
 
 }  // namespace stagecraft
