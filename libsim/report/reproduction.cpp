@@ -24,13 +24,20 @@ constexpr std::array entries{
     Entry{"figure8", reproduce_figure8},      Entry{"figure9", reproduce_figure9},
     Entry{"appendix-c", reproduce_appendix_c}};
 
-template <typename Fold>
-double fold_errors(Reproduction const& reproduction, Fold fold) {
-  double result = 0;
-  for (ReproductionRow const& row : reproduction.rows) {
-    if (auto const error = row.error_percent()) result = fold(result, std::abs(*error));
+/// Of the errors that `error_of` finds in rows.
+ErrorSummary summarize(std::vector<ReproductionRow> const& rows,
+                       std::optional<double> (ReproductionRow::*error_of)() const) {
+  ErrorSummary summary;
+  int count = 0;
+  for (ReproductionRow const& row : rows) {
+    auto const error = (row.*error_of)();
+    if (!error) continue;
+    summary.mean += std::abs(*error);
+    summary.largest = std::max(summary.largest, std::abs(*error));
+    ++count;
   }
-  return result;
+  if (count > 0) summary.mean /= count;
+  return summary;
 }
 
 /// A number in the unit that its quantity is read in: bytes as GiB (small ones as MiB or KiB),
@@ -39,70 +46,68 @@ struct Display {
   double factor;
   int digits;
   std::string_view unit;
-  bool is_share;  ///< its error is read in points, not in percent of it
 };
 
 Display display_of(ReproductionRow const& row) {
   if (row.quantity.ends_with("bytes")) {
     ByteUnit const unit = unit_for(static_cast<std::int64_t>(row.predicted));
-    return {1.0 / static_cast<double>(unit.bytes), 3, unit.name, false};
+    return {1.0 / static_cast<double>(unit.bytes), 3, unit.name};
   }
   constexpr double short_iteration = 1;  // s
   if (row.quantity == "iteration_seconds" && row.predicted >= short_iteration) {
-    return {1, 2, "s", false};
+    return {1, 2, "s"};
   }
-  if (row.quantity.ends_with("seconds")) return {1e3, 2, "ms", false};
-  if (row.quantity.ends_with("percent")) return {1, 2, "%", true};
-  return {100, 1, "%", true};  // mfu, hfu
+  if (row.quantity.ends_with("seconds")) return {1e3, 2, "ms"};
+  if (row.quantity.ends_with("percent")) return {1, 2, "%"};
+  return {100, 1, "%"};  // mfu, hfu
 }
 
 /// "+1.25 %", or "+0.8 points" for a share; empty where the paper gives no number.
 std::string error_text(ReproductionRow const& row) {
   if (!row.published) return "";
-  Display const display = display_of(row);
-  if (!display.is_share) return signed_decimals(row.error_percent().value_or(0), 2) + " %";
-  return signed_decimals((row.predicted - *row.published) * display.factor, display.digits) +
-         " points";
+  if (auto const points = row.error_points()) {
+    return signed_decimals(*points, display_of(row).digits) + " points";
+  }
+  return signed_decimals(row.error_percent().value_or(0), 2) + " %";
 }
 
 std::string closing_line(Reproduction const& reproduction) {
-  double sum = 0;
-  double most = 0;
-  int count = 0;
-  bool is_share = false;
-  for (ReproductionRow const& row : reproduction.rows) {
-    if (!row.published) continue;
-    Display const display = display_of(row);
-    is_share = is_share || display.is_share;
-    double const error =
-        std::abs(display.is_share ? (row.predicted - *row.published) * display.factor
-                                  : row.error_percent().value_or(0));
-    sum += error;
-    most = std::max(most, error);
-    ++count;
+  if (std::none_of(reproduction.rows.begin(), reproduction.rows.end(),
+                   [](ReproductionRow const& row) { return row.published.has_value(); })) {
+    return "";
   }
-  if (count == 0) return "";
-  std::string const unit = is_share ? " points" : " %";
-  return "mean error " + decimals(sum / count, 2) + unit + ", largest " + decimals(most, 2) + unit +
-         "\n";
+  auto const points = reproduction.errors_points();
+  ErrorSummary const errors = points ? *points : reproduction.errors_percent();
+  std::string const unit = points ? " points" : " %";
+  return "mean error " + decimals(errors.mean, 2) + unit + ", largest " +
+         decimals(errors.largest, 2) + unit + "\n";
 }
 
 }  // namespace
+
+bool ReproductionRow::is_share() const {
+  return !quantity.ends_with("bytes") && !quantity.ends_with("seconds");
+}
 
 std::optional<double> ReproductionRow::error_percent() const {
   if (!published || *published == 0) return std::nullopt;
   return 100 * (predicted / *published - 1);
 }
 
-double Reproduction::mean_error_percent() const {
-  auto const count = std::count_if(rows.begin(), rows.end(),
-                                   [](auto const& row) { return row.error_percent().has_value(); });
-  double const sum = fold_errors(*this, [](double total, double error) { return total + error; });
-  return count == 0 ? 0 : sum / static_cast<double>(count);
+std::optional<double> ReproductionRow::error_points() const {
+  if (!published || !is_share()) return std::nullopt;
+  return (predicted - *published) * display_of(*this).factor;
 }
 
-double Reproduction::max_error_percent() const {
-  return fold_errors(*this, [](double most, double error) { return std::max(most, error); });
+ErrorSummary Reproduction::errors_percent() const {
+  return summarize(rows, &ReproductionRow::error_percent);
+}
+
+std::optional<ErrorSummary> Reproduction::errors_points() const {
+  if (!std::all_of(rows.begin(), rows.end(), [](auto const& row) { return row.is_share(); })) {
+    return std::nullopt;
+  }
+  return summarize(rows, &ReproductionRow::error_points);
 }
 
 std::vector<std::string_view> reproducible() {
@@ -180,12 +185,18 @@ nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions) {
       entry["published"] = optional(row.published);
       entry["predicted"] = row.predicted;
       entry["error_percent"] = optional(row.error_percent());
+      if (row.is_share()) entry["error_points"] = optional(row.error_points());
       if (reproduction.has_executed) entry["executed"] = optional(row.executed);
       rows.push_back(entry);
     }
     json[reproduction.name] = rows;
-    errors[reproduction.name] = {{"mean_percent", reproduction.mean_error_percent()},
-                                 {"max_percent", reproduction.max_error_percent()}};
+    ErrorSummary const percent = reproduction.errors_percent();
+    Json& summary = errors[reproduction.name];
+    summary = {{"mean_percent", percent.mean}, {"max_percent", percent.largest}};
+    if (auto const points = reproduction.errors_points()) {
+      summary["mean_points"] = points->mean;
+      summary["max_points"] = points->largest;
+    }
     if (reproduction.has_executed) notes[reproduction.name] = reproduction.notes;
   }
   json["errors"] = errors;

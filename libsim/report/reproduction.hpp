@@ -19,8 +19,18 @@ struct ReproductionRow {
   double predicted = 0;
   std::optional<double> executed{};  ///< absent where nobody has executed it, or was not asked
 
+  /// Whether it is a share (MFU, an overhead): its error is read in points, not in percent of it.
+  bool is_share() const;
   /// (predicted / published - 1) in percent.
   std::optional<double> error_percent() const;
+  /// predicted - published in percentage points; absent of what is no share.
+  std::optional<double> error_points() const;
+};
+
+/// Absolute errors over the rows with a published number; 0 where there is none.
+struct ErrorSummary {
+  double mean = 0;
+  double largest = 0;
 };
 
 /// One table or figure of the paper.
@@ -31,9 +41,9 @@ struct Reproduction {
   bool has_executed = false;         ///< whether executed numbers were looked for
   std::vector<std::string> notes{};  ///< what executed numbers are of, and which are not there
 
-  /// Over the rows with a published number; 0 where there is none.
-  double mean_error_percent() const;
-  double max_error_percent() const;
+  ErrorSummary errors_percent() const;
+  /// Absent where a row is no share.
+  std::optional<ErrorSummary> errors_points() const;
 };
 
 /// Everything that can be reproduced, in the order of the paper: table2 table4 table5 headline
@@ -50,7 +60,9 @@ std::vector<Reproduction> reproduce(std::string_view what,
 
 std::string to_text(Reproduction const& reproduction);
 std::string to_csv(Reproduction const& reproduction);
-/// {"table5": [rows], ..., "errors": {"table5": {"mean_percent", "max_percent"}, ...}}
+/// {"table5": [rows], ..., "errors": {"table5": {"mean_percent", "max_percent"}, ...}}; of tables
+/// of shares also `error_points` in each row, and `mean_points` and `max_points`, as to_text() has
+/// them.
 nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions);
 
 }  // namespace stagecraft

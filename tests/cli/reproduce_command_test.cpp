@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <sstream>
 
@@ -192,6 +193,32 @@ TEST_CASE("reproduce all --json has every table and figure, its errors being tho
     REQUIRE(errors.at("mean_percent").get<double>() ==
             Approx(count == 0 ? 0 : sum / count).margin(1e-9));
   }
+}
+
+TEST_CASE(
+    "reproduce --json has the errors that the tables print: in points where they are shares") {
+  json const errors = json_of("reproduce all --json").at("errors");
+  std::istringstream printed{run_stagecraft("reproduce all").output};
+  std::string table;
+  std::map<std::string, int> count;
+  for (std::string line; std::getline(printed, line);) {
+    if (std::size_t const colon = line.find(": "); errors.contains(line.substr(0, colon))) {
+      table = line.substr(0, colon);
+    }
+    double mean = 0;
+    double most = 0;
+    char unit[8] = "";
+    if (std::sscanf(line.c_str(), "mean error %lf %7[^,], largest %lf", &mean, unit, &most) != 3) {
+      continue;
+    }
+    CAPTURE(table, line);
+    std::string const ending = unit == std::string{"%"} ? "_percent" : "_points";
+    ++count[ending];
+    REQUIRE(errors.at(table).contains("mean_points") == (ending == "_points"));
+    REQUIRE(errors.at(table).at("mean" + ending).get<double>() == Approx(mean).margin(0.0051));
+    REQUIRE(errors.at(table).at("max" + ending).get<double>() == Approx(most).margin(0.0051));
+  }
+  REQUIRE(count == std::map<std::string, int>{{"_percent", 5}, {"_points", 6}});
 }
 
 TEST_CASE("reproduce without a name prints tables 2, 4 and 5, from any folder") {
