@@ -1,8 +1,10 @@
 #include "libsim/report/layer_report.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/report/spoken_name.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/trace/recorded_bytes.hpp"
 
@@ -73,29 +75,66 @@ std::string part_of(Name const& name) {
 }
 
 std::string milliseconds(double seconds) { return decimals(1e3 * seconds, 3); }
-std::string megabytes(std::int64_t bytes) { return decimals(static_cast<double>(bytes) * 1e-6, 2); }
 
 std::string in_hidden_states(LayerReport const& report, std::int64_t bytes) {
   return decimals(static_cast<double>(bytes) / static_cast<double>(report.hidden_bytes), 3);
 }
 
+/// MiB, or KiB where all sizes are small.
+ByteUnit unit_of(std::vector<LayerOpRow> const& ops) {
+  constexpr std::int64_t mebibyte = 1 << 20;
+  std::int64_t largest = 0;
+  for (LayerOpRow const& row : ops) largest = std::max({largest, row.bytes, row.saved_bytes});
+  return unit_for(std::min(largest, mebibyte));
+}
+
+/// "8192×2304×6144"
+std::string dense(std::string shape) {
+  for (std::size_t at = 0; (at = shape.find(" x ", at)) != std::string::npos;) {
+    shape.replace(at, 3, "×");
+  }
+  return shape;
+}
+
+/// "weight grad" of "weight_gradient".
+std::string shortened(std::string const& phase) {
+  std::string const text = spoken(phase);
+  std::size_t const at = text.find(" gradient");
+  return at == std::string::npos ? text : text.substr(0, at) + " grad";
+}
+
+/// Forward, a rule, backward. An op's owner is a line above it and above what follows of the same
+/// owner; `saved` is in the unit of the column before.
 std::string ops_text(LayerReport const& report) {
+  ByteUnit const unit = unit_of(report.ops);
   TextTable table{{{"op", Align::left},
                    {"phase", Align::left},
-                   {"stream", Align::left},
                    {"shape", Align::left},
                    {"GFLOP"},
-                   {"MB"},
-                   {"saved MB"},
+                   {std::string{unit.name}},
+                   {"saved"},
                    {"start ms"},
                    {"ms"}}};
+  auto const size = [&](std::int64_t bytes) {
+    return decimals(static_cast<double>(bytes) / static_cast<double>(unit.bytes), 1);
+  };
+  std::string owner;
+  bool is_forward = true;
   for (LayerOpRow const& row : report.ops) {
+    if (is_forward && row.phase != name_of(Phase::forward)) {
+      is_forward = false;
+      owner.clear();
+      table.add_rule();
+    }
+    std::size_t const dot = row.op.rfind('.');
+    std::string const its_owner = row.op.substr(0, dot == std::string::npos ? 0 : dot);
+    if (its_owner != owner) table.add_row({its_owner, "", "", "", "", "", "", ""});
+    owner = its_owner;
     bool const is_marker = row.bytes == 0 && row.flops == 0;
-    table.add_row({row.op, row.phase, row.stream == "tensor_parallel" ? "tensor" : row.stream,
-                   row.shape,
+    table.add_row({"  " + row.op.substr(dot + 1), shortened(row.phase), dense(row.shape),
                    row.flops > 0 ? decimals(static_cast<double>(row.flops) * 1e-9, 1) : "",
-                   is_marker ? "" : megabytes(row.bytes),
-                   row.saved_bytes > 0 ? megabytes(row.saved_bytes) : "",
+                   is_marker ? "" : size(row.bytes),
+                   row.saved_bytes > 0 ? size(row.saved_bytes) : "",
                    milliseconds(row.start_seconds), milliseconds(row.seconds)});
   }
   return table.text();
@@ -155,10 +194,15 @@ std::vector<LayerReport> report_layers(TrainingPlan const& plan, CostModel const
 }
 
 std::string to_text(LayerReport const& report) {
-  std::string text = ops_text(report) + "\n" + saved_text(report) + "\nforward " +
-                     milliseconds(report.forward_seconds) + " ms, backward " +
-                     milliseconds(report.backward_seconds) + " ms, recompute " +
-                     milliseconds(report.recompute_seconds) + " ms";
+  std::string text = ops_text(report);
+  if (std::any_of(report.ops.begin(), report.ops.end(),
+                  [](LayerOpRow const& row) { return row.stream == "tensor_parallel"; })) {
+    text +=
+        "Exchanges with the other tensor ranks run beside what follows them, up to their wait.\n";
+  }
+  text += "\n" + saved_text(report) + "\nforward " + milliseconds(report.forward_seconds) +
+          " ms, backward " + milliseconds(report.backward_seconds) + " ms, recompute " +
+          milliseconds(report.recompute_seconds) + " ms";
   if (report.layers > 1) text += " for a group of " + std::to_string(report.layers) + " layers";
   return text + "\n";
 }

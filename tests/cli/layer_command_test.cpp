@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <sstream>
 
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
@@ -128,6 +130,25 @@ TEST_CASE("layer's table shows the components beside the paper's closed form") {
   REQUIRE_THAT(result.output, Catch::Contains(" 5922357248  117.667\n") &&
                                   Catch::Contains(" 956301312   19.000\n") &&
                                   Catch::Contains("7079985152  140.667"));
+}
+
+TEST_CASE("layer's tables fit 100 columns, and their sizes are in MiB") {
+  for (std::string const run : {"22b-present", "175b-present", "530b-full", "1t-present"}) {
+    ProgramResult const result = run_stagecraft("layer " + paper_run(run));
+    REQUIRE(result.exit_code == 0);
+    std::istringstream lines{result.output};
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(run, line);
+      // A column a code point.
+      REQUIRE(std::count_if(line.begin(), line.end(), [](char c) {
+                return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+              }) <= 100);
+    }
+  }
+  // mlp.up.forward writes the MLP's [s, b, 4h/8] in fp16 and keeps it: 2048 x 4 x 3072 x 2 bytes.
+  std::string const output = run_stagecraft("layer " + paper_run("22b-present")).output;
+  REQUIRE_THAT(output, Catch::Contains("  MiB  saved  start ms") && !Catch::Contains(" MB"));
+  REQUIRE_THAT(output, Catch::Contains("8192×3072×6144      309.2  180.0   48.0"));
 }
 
 TEST_CASE("layer refuses what simulate refuses, with exit code 2") {
