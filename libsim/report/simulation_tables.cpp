@@ -88,12 +88,20 @@ std::string stage_table(Simulation const& simulation,
 
 }  // namespace
 
+std::string parameters_text(ModelConfig const& model) {
+  auto const count = static_cast<double>(parameter_count(model));
+  for (auto const& [name, size] : {std::pair{"billion", 1e9}, {"million", 1e6}}) {
+    if (count >= size) return decimals(count / size, 2) + " " + name + " parameters";
+  }
+  return decimals(count * 1e-3, 2) + " thousand parameters";
+}
+
 std::string run_title(TrainingPlan const& plan, System const& system) {
   TrainingConfig const& config = plan.config;
   ParallelLayout const& parallel = config.parallel;
-  std::string text = decimals(static_cast<double>(parameter_count(config.model)) * 1e-9, 2) +
-                     " billion parameters on " + std::to_string(world_size(parallel)) + " x " +
-                     system.accelerator.name + "\ntensor " + std::to_string(parallel.tensor);
+  std::string text = parameters_text(config.model) + " on " + std::to_string(world_size(parallel)) +
+                     " x " + system.accelerator.name + "\ntensor " +
+                     std::to_string(parallel.tensor);
   if (plan.shape.sequence_parallel) text += " with sequence parallelism";
   text += ", pipeline " + std::to_string(parallel.pipeline);
   if (parallel.interleave > 1) text += " x " + std::to_string(parallel.interleave) + " chunks";

@@ -7,6 +7,9 @@
 
 namespace stagecraft {
 
+/// "174.62 billion parameters"; of smaller models millions or thousands.
+std::string parameters_text(ModelConfig const& model);
+
 /// What is run, on what, and how it is cut up; lines.
 std::string run_title(TrainingPlan const& plan, System const& system);
 
