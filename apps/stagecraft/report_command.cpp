@@ -52,13 +52,15 @@ std::string title_of(po::variables_map const& values, std::vector<std::string> c
   return title;
 }
 
-/// How each trace differs from the first, where they have a stage in common.
+/// How each trace differs from the first, A, where they have a stage in common.
 std::string differences(std::list<TraceReader> const& readers) {
   std::string text;
+  char letter = 'A';
   for (auto other = std::next(readers.begin()); other != readers.end(); ++other) {
-    if (readers.size() > 2) text += (text.empty() ? "" : " ") + other->name() + " as B: ";
+    std::string const name(1, ++letter);
+    if (readers.size() > 2) text += (text.empty() ? "A and " : " A and ") + name + ": ";
     try {
-      text += explain_difference(compare(readers.front(), *other, PlanCheck::any_plan));
+      text += explain_difference(compare(readers.front(), *other, PlanCheck::any_plan), name);
     } catch (TraceFileError const&) {
       text += "the two have no stage in common.";
     }

@@ -116,7 +116,7 @@ std::string op_table(Comparison const& comparison) {
   return text;
 }
 
-std::string explain_memory(Comparison const& comparison) {
+std::string explain_memory(Comparison const& comparison, std::string const& other) {
   RankComparison const* furthest = nullptr;
   std::int64_t most = 0;
   for (RankComparison const& rank : comparison.ranks) {
@@ -128,16 +128,16 @@ std::string explain_memory(Comparison const& comparison) {
   if (furthest == nullptr) return "Memory peaks are equal to the byte.";
   auto category = Category::parameters;
   for (int i = 0; i < category_count; ++i) {
-    auto const other = static_cast<Category>(i);
+    auto const candidate = static_cast<Category>(i);
     auto const apart = [&](Category which) {
       return std::abs(furthest->at_peak[1][which] - furthest->at_peak[0][which]);
     };
-    if (apart(other) > apart(category)) category = other;
+    if (apart(candidate) > apart(category)) category = candidate;
   }
   std::int64_t const bytes = furthest->at_peak[1].sum() - furthest->at_peak[0].sum();
-  return "Memory peaks differ most on stage " + std::to_string(furthest->stage) + ": B holds " +
-         size_text(std::abs(bytes)) + (bytes > 0 ? " more" : " less") + ", most of it " +
-         std::string{name_of(category)} + ".";
+  return "Memory peaks differ most on stage " + std::to_string(furthest->stage) + ": " + other +
+         " holds " + size_text(std::abs(bytes)) + (bytes > 0 ? " more" : " less") +
+         ", most of it " + std::string{name_of(category)} + ".";
 }
 
 /// The op of a phase that differs most, e.g. "; there attention qkv differs most, +100 ms ...".
@@ -157,13 +157,13 @@ std::string explain_phase(Comparison const& comparison, std::string const& phase
 
 }  // namespace
 
-std::string explain_difference(Comparison const& comparison) {
+std::string explain_difference(Comparison const& comparison, std::string const& other) {
   double const difference = comparison.iteration_seconds[1] - comparison.iteration_seconds[0];
   std::string text;
   if (difference == 0) {
     text = "Both iterations take the same time.";
   } else {
-    text = "B's iteration is " + length_text(difference) + " (" +
+    text = other + "'s iteration is " + length_text(difference) + " (" +
            decimals(std::abs(comparison.iteration_percent().value_or(0)), 2) + " %) " +
            (difference > 0 ? "longer" : "shorter") + " than A's. On stage " +
            std::to_string(comparison.stage) + ", the busiest of A:";
@@ -184,7 +184,7 @@ std::string explain_difference(Comparison const& comparison) {
         " One trace is of whole chunks and the other op by op: for times by op, record both at "
         "the same detail.";
   }
-  return text + " " + explain_memory(comparison);
+  return text + " " + explain_memory(comparison, other);
 }
 
 std::string comparison_tables(Comparison const& comparison, int width) {
