@@ -7,6 +7,7 @@
 
 #include "libsim/export/pipeline_shape.hpp"
 #include "libsim/page/row_reduction.hpp"
+#include "libsim/page/trace_origin.hpp"
 #include "libsim/page/trace_packer.hpp"
 
 namespace stagecraft {
@@ -122,9 +123,8 @@ void add_data(PageTrace& page, TraceReader const& trace, RecomputeShares const& 
   data["categories"] = categories;
   data["ranks"] = ranks;
   data["capacity"] = nullptr;
-  if (page.config) {
-    data["capacity"] = page.config->system.accelerator.memory.value.count();
-  }
+  if (page.capacity) data["capacity"] = *page.capacity;
+  data["far_above"] = far_above;
   // Names come from files and may be no UTF-8.
   page.data = data.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -138,6 +138,7 @@ PageTrace read_page_trace(TraceReader const& trace,
   page.file = std::filesystem::path{trace.name()}.filename().string();
   page.meta = trace.meta();
   page.config = run_config_of(trace.meta());
+  page.capacity = capacity_of(trace.meta(), page.config);
   RecomputeShares const shares =
       page.config ? recompute_shares_of(trace.meta(), *page.config) : RecomputeShares{};
   KnownNames const names{trace.names()};
@@ -146,6 +147,7 @@ PageTrace read_page_trace(TraceReader const& trace,
     RankTrace const rank = trace.read(number);
     page.figures.push_back(figures_of(rank, names, shares));
     page.iteration = std::max(page.iteration, page.figures.back().end);
+    page.has_whole_chunks = page.has_whole_chunks || page.figures.back().has_whole_chunks;
     rows[number] = rank.ops.rows();
   }
   page.shown = ranks.empty() ? fullest_of_stages(page.figures) : ranks;

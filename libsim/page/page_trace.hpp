@@ -11,16 +11,22 @@
 
 namespace stagecraft {
 
+/// A capacity this many times above all that is held leaves nothing to see beside it: pages then
+/// show what is held at a scale of its own.
+inline constexpr std::int64_t far_above = 4;
+
 /// One trace as a page shows it.
 struct PageTrace {
   std::string file;  ///< without its folder
   TraceMeta meta;
-  std::optional<RunConfig> config;   ///< nothing where it does not load
-  std::int64_t iteration = 0;        ///< ps, over all ranks
-  std::vector<RankFigures> figures;  ///< of all ranks
-  std::vector<std::int32_t> shown;   ///< ranks whose rows the page has, ascending
-  bool is_reduced = false;           ///< rows of ops were put together by chunk
-  std::string data;                  ///< what the page draws, JSON
+  std::optional<RunConfig> config;       ///< nothing where it does not load
+  std::optional<std::int64_t> capacity;  ///< bytes a rank has, where that is known
+  std::int64_t iteration = 0;            ///< ps, over all ranks
+  std::vector<RankFigures> figures;      ///< of all ranks
+  std::vector<std::int32_t> shown;       ///< ranks whose rows the page has, ascending
+  bool is_reduced = false;               ///< rows of ops were put together by chunk
+  bool has_whole_chunks = false;         ///< recorded at chunk detail
+  std::string data;                      ///< what the page draws, JSON
 };
 
 /// Reads a trace for a page. `ranks`: those to show; empty: of each stage the fullest (ties: the

@@ -64,6 +64,7 @@ RankFigures figures_of(RankTrace const& rank,
   for (std::size_t row = 0; row < ops.rows(); ++row) {
     Span const span{ops.start[row], ops.start[row] + ops.duration[row]};
     figures.end = std::max(figures.end, span.end);
+    figures.has_whole_chunks = figures.has_whole_chunks || names.is_whole_chunk(ops.op[row]);
     auto const stream = names.stream(ops.stream[row]);
     if (!stream) continue;
     if (*stream == TraceStream::compute) {

@@ -22,6 +22,7 @@ struct RankFigures {
   /// At the first instant where the sum without workspace is largest, with the largest workspace.
   CategoryBytes at_peak;
   std::int64_t peak_time = 0;
+  bool has_whole_chunks = false;  ///< recorded at chunk detail
 };
 
 RankFigures figures_of(RankTrace const& rank,

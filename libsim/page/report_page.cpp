@@ -10,6 +10,7 @@
 #include "libsim/page/html_text.hpp"
 #include "libsim/page/page_files.hpp"
 #include "libsim/page/page_summary.hpp"
+#include "libsim/page/trace_origin.hpp"
 #include "libsim/trace/program_version.hpp"
 
 namespace stagecraft {
@@ -41,14 +42,13 @@ std::string letter(std::vector<PageTrace> const& traces, std::size_t index) {
   return traces.size() == 1 ? "" : std::string(1, static_cast<char>('A' + index % 26)) + " · ";
 }
 
-/// A line a trace: file, clock, device, setting.
+/// A line a trace: file, origin, setting.
 std::string subtitle_html(std::vector<PageTrace> const& traces) {
   std::string html;
   for (std::size_t i = 0; i < traces.size(); ++i) {
     PageTrace const& trace = traces[i];
-    std::string text = letter(traces, i) + trace.file + " · " +
-                       std::string{name_of(trace.meta.clock)} + " · " + trace.meta.device;
-    std::string const setting = setting_of(trace);
+    std::string text = letter(traces, i) + trace.file + " · " + origin_of(trace.meta, trace.config);
+    std::string const setting = setting_of(trace.meta, trace.config);
     if (!setting.empty()) text += " · " + setting;
     html += "<p>" + html_text(text) + "</p>\n";
   }
@@ -69,6 +69,19 @@ std::string notes_html(std::vector<PageTrace> const& traces) {
               std::to_string(trace.shown.size()) + " of " + std::to_string(trace.figures.size()) +
               " ranks are drawn; the summary is over all of them.</p>\n";
     }
+  }
+  return html;
+}
+
+/// What the charts of memory do not know.
+std::string memory_notes_html(std::vector<PageTrace> const& traces) {
+  std::string html;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    if (!traces[i].has_whole_chunks) continue;
+    html += "<p class=\"note\">" + html_text(letter(traces, i) + traces[i].file) +
+            " is recorded at chunk detail: what is held is known at the end of each forward and "
+            "backward, and at the peak. In between, the chart goes on with what was held before; "
+            "simulate --detail op records every change.</p>\n";
   }
   return html;
 }
@@ -97,9 +110,7 @@ std::string report_page(std::vector<PageTrace> const& traces,
   std::string tables;
   std::string origins;
   for (std::size_t i = 0; i < traces.size(); ++i) {
-    tables += stage_table_html(
-        traces[i], letter(traces, i) + traces[i].file +
-                       ": each stage's time in seconds, and its memory at the peak in GiB");
+    tables += stage_table_html(traces[i], letter(traces, i) + traces[i].file);
     origins += origin_html(traces[i], letter(traces, i));
   }
   // Once here and once in the page: a browser compares the bytes between the tags.
@@ -115,6 +126,7 @@ std::string report_page(std::vector<PageTrace> const& traces,
        {"difference",
         difference.empty() ? "" : "<p class=\"difference\">" + html_text(difference) + "</p>"},
        {"notes", notes_html(traces)},
+       {"memory-notes", memory_notes_html(traces)},
        {"tables", tables},
        {"origins", origins},
        {"program", html_text(program_version())},

@@ -228,6 +228,37 @@ class Tests:
         self.check_quiet(browser)
         self.done("several traces share one axis of time, ordered by trace or by stage")
 
+    def what_is_held_is_seen_whatever_the_capacity(self, browser):
+        charts = """stagecraft.charts.map((chart) => ({
+            capacity: chart.capacity, words: chart.words, marks: byteMarks(chart.most, 5).map((mark) => mark.text),
+            filled: (() => {  // share of the chart's pixels that memory covers
+                const { data } = chart.canvas.getContext("2d").getImageData(0, 0, chart.canvas.width, chart.canvas.height);
+                const [r, g, b] = [0, 1, 2].map((i) => parseInt(stagecraft.palette.colour("panel").slice(1 + 2 * i, 3 + 2 * i), 16));
+                let other = 0;
+                for (let i = 0; i < data.length; i += 4) if (data[i] !== r || data[i + 1] !== g || data[i + 2] !== b) other++;
+                return other / (data.length / 4);
+            })()}))"""
+        predicted, executed = self.trace("22b-present-twin", "--detail", "op"), self.folder / "executed-twin.h5"
+        traces.executed(predicted, executed, tensor=8)
+        browser.open(self.report("small", predicted, executed))
+        self.shoot(browser, "small")
+        small = browser.evaluate(charts)
+        for chart in small:
+            assert chart["capacity"] is None and chart["marks"][-1].endswith(" MiB") and chart["filled"] > 0.2, chart
+        # B ran on a device of which nothing is known.
+        assert small[0]["words"].endswith(" MiB of 80.00 GiB") and "of" not in small[1]["words"], small
+        text = browser.evaluate("document.body.innerText")
+        for part in ("executed on a CPU, 2 threads", "236.93 thousand parameters on 8 ranks", "in ms, and its memory at the peak in MiB"):
+            assert part in text, part
+        assert browser.evaluate("stagecraft.overview.strips.map((strip) => strip.label)") == ["A · all stages", "B · all stages"]
+        assert browser.evaluate("stagecraft.overview.strips.map((strip) => new Set(strip.lanes.map((lane) => lane.trace.letter)).size)") == [1, 1]
+        browser.open(self.report("large", self.trace("175b-present")))
+        large = browser.evaluate(charts)
+        assert large[0]["capacity"] == 80 * 2**30 and large[0]["marks"][-1] == "80 GiB", large
+        assert "end of each forward" in browser.evaluate("document.getElementById('memory').nextElementSibling.textContent")
+        self.check_quiet(browser)
+        self.done("memory is drawn at its own scale where the capacity is far above it, and the page says what it does not know")
+
     def names_in_a_trace_are_never_markup(self, browser):
         file = self.folder / "hostile.h5"
         traces.hostile(self.trace("22b-full"), file)
@@ -275,7 +306,7 @@ def main():
             for test in (tests.rows_and_memory_are_those_of_the_trace, tests.recompute_at_chunk_detail_is_that_of_the_ops,
                          tests.zoom_pan_and_keys_move_all_charts, tests.the_pointer_tells_what_lies_under_it,
                          tests.colours_follow_the_reader, tests.predicted_and_executed_stand_side_by_side,
-                         tests.names_in_a_trace_are_never_markup, tests.the_largest_iteration_is_quick_and_small):
+                         tests.what_is_held_is_seen_whatever_the_capacity, tests.names_in_a_trace_are_never_markup, tests.the_largest_iteration_is_quick_and_small):
                 test(browser)
     print(f"{tests.count} passed")
     return 0

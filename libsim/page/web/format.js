@@ -14,11 +14,17 @@ function formatTime(time, significant = 4, scale = time) {
   return `${digits(time * 1e9, significant)} ns`;
 }
 
-function formatBytes(bytes) {
+/** The unit that fits a number of bytes: [name, bytes]. */
+function byteUnit(bytes) {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
-  let unit = 0, value = bytes;
-  while (Math.abs(value) >= 1024 && unit < units.length - 1) { value /= 1024; unit++; }
-  return unit === 0 ? `${value} bytes` : `${digits(value, 4)} ${units[unit]}`;
+  let unit = 0;
+  while (Math.abs(bytes) >= 1024 ** (unit + 1) && unit < units.length - 1) unit++;
+  return [units[unit], 1024 ** unit];
+}
+
+function formatBytes(bytes) {
+  const [unit, size] = byteUnit(bytes);
+  return size === 1 ? `${bytes} bytes` : `${digits(bytes / size, 4)} ${unit}`;
 }
 
 function formatCount(value, unit) {
@@ -44,6 +50,16 @@ function timeMarks(start, end, most) {
   const marks = [];
   for (let i = Math.ceil(start / step - 1e-9); i * step <= end; i++) {
     marks.push({ time: i * step, text: `${(i * step * scale).toFixed(decimals)} ${unit}` });
+  }
+  return marks;
+}
+
+/** Marks of an axis of memory from 0 to `largest` bytes: {bytes, text}, all in one unit. */
+function byteMarks(largest, most) {
+  const [unit, size] = byteUnit(largest);
+  const step = roundStep(largest / size, most), marks = [];
+  for (let i = 0; i * step * size <= largest; i++) {
+    marks.push({ bytes: i * step * size, text: `${+(i * step).toFixed(6)} ${unit}` });
   }
   return marks;
 }

@@ -1,7 +1,11 @@
-// Memory of one rank over time: areas by category on top of each other, and the line of what there is.
+// Memory of one rank over time: areas by category on top of each other, and the line of what there is, where that is
+// near enough to leave the areas to be seen.
 
 const CHART_HEIGHT = 230;
 const MEMORY_ORDER = ["parameters", "gradients", "optimizer", "workspace", "communication", "recomputed", "activations"];
+
+/** Bytes that the lane's rank holds at its peak. */
+const peakOf = (lane) => lane.rank.peak.reduce((a, b) => a + b, 0);
 
 class MemoryChart {
   constructor(parent, trace, view, palette) {
@@ -14,12 +18,21 @@ class MemoryChart {
     parent.append(box);
   }
 
+  /** The trace's capacity where it shares an axis with what is held; null where it is far above, or not known. */
+  capacityInSight(lanes) {
+    const { capacity, far_above: farAbove } = this.trace.data;
+    return capacity !== null && capacity <= farAbove * Math.max(...lanes.map(peakOf)) ? capacity : null;
+  }
+
+  /** Shows a lane on an axis up to `most` bytes; a capacity above it is told in words. */
   choose(lane, most) {
     this.lane = lane;
     this.most = most;
-    const peak = lane ? lane.rank.peak.reduce((a, b) => a + b, 0) : 0;
+    const { capacity } = this.trace.data;
+    this.capacity = capacity !== null && capacity <= most ? capacity : null;
+    this.words = lane ? formatBytes(peakOf(lane)) + (capacity !== null && this.capacity === null ? ` of ${formatBytes(capacity)}` : "") : "";
     this.canvas.setAttribute("aria-label", lane
-      ? `Memory of ${lane.rank.title} over time${this.trace.letter ? ` in trace ${this.trace.letter}` : ""}: at most ${formatBytes(peak)}. The table below has the numbers.`
+      ? `Memory of ${lane.rank.title} over time${this.trace.letter ? ` in trace ${this.trace.letter}` : ""}: at most ${this.words}. The table below has the numbers.`
       : "This trace has no such stage.");
   }
 
@@ -54,15 +67,14 @@ class MemoryChart {
       return;
     }
     const top = 28, bottom = height - 26, plot = plotWidth(width);
-    const capacity = this.trace.data.capacity;
-    const most = Math.max(this.most, capacity ?? 0) * 1.04 || 1;
+    const most = this.most * 1.04 || 1;
     const y = (bytes) => bottom - (bytes / most) * (bottom - top);
     this.drawAxes(context, y, most, top, bottom, plot);
     const memory = memoryOf(lane);
     const states = this.statesOf(memory, Math.ceil(plot));
     const until = Math.min(plot, (plot * (this.trace.end - view.start)) / view.span);
     if (until > 0) this.drawAreas(context, memory, states, y, bottom, until);
-    this.drawCapacity(context, capacity, y, plot);
+    this.drawCapacity(context, y, plot);
     this.drawHeading(context, memory, y, plot);
     if (view.time !== null && view.time >= view.start && view.time <= view.end) {
       context.fillStyle = palette.colour("muted");
@@ -72,13 +84,12 @@ class MemoryChart {
 
   drawAxes(context, y, most, top, bottom, plot) {
     const { palette, view } = this;
-    const gib = 2 ** 30, step = roundStep(most / gib, 5);
     context.textAlign = "right";
-    for (let value = 0; value * gib <= most; value += step) {
+    for (const mark of byteMarks(most, 5)) {
       context.fillStyle = palette.colour("line");
-      context.fillRect(GUTTER, Math.round(y(value * gib)), plot, 1);
+      context.fillRect(GUTTER, Math.round(y(mark.bytes)), plot, 1);
       context.fillStyle = palette.colour("muted");
-      context.fillText(`${+value.toFixed(6)} GiB`, GUTTER - 10, y(value * gib));
+      context.fillText(mark.text, GUTTER - 10, y(mark.bytes));
     }
     context.textAlign = "center";
     for (const mark of timeMarks(view.start, view.end, plot / 110)) {
@@ -118,7 +129,8 @@ class MemoryChart {
     context.restore();
   }
 
-  drawCapacity(context, capacity, y, plot) {
+  drawCapacity(context, y, plot) {
+    const { capacity } = this;
     if (capacity === null) return;
     context.strokeStyle = this.palette.colour("alarm");
     context.lineWidth = 1.5;
@@ -130,7 +142,7 @@ class MemoryChart {
     context.setLineDash([]);
     context.fillStyle = this.palette.colour("alarm");
     context.textAlign = "right";
-    context.fillText(`capacity ${+(capacity / 2 ** 30).toFixed(2)} GiB`, GUTTER + plot - 4, y(capacity) + 10);
+    context.fillText(`capacity ${formatBytes(capacity)}`, GUTTER + plot - 4, y(capacity) + 10);
     context.textAlign = "left";
   }
 
@@ -148,7 +160,7 @@ class MemoryChart {
     const offset = context.measureText(title).width + 14;
     context.font = `12px ${palette.font}`;
     context.fillStyle = palette.colour("muted");
-    context.fillText(`fullest ${formatTime(memory.time[peak])} into the iteration, with ${formatBytes(memory.sum[peak])}`, 14 + offset, 14);
+    context.fillText(`fullest ${formatTime(memory.time[peak])} into the iteration, with ${this.words}`, 14 + offset, 14);
     const x = GUTTER + ((memory.time[peak] - view.start) / view.span) * plot;
     if (x < GUTTER || x > GUTTER + plot) return;
     context.fillStyle = palette.colour("ink");

@@ -1,23 +1,32 @@
-// The whole iteration in one strip, with a window that shows what the charts show; and the axis of time.
+// The whole iteration in a strip a trace, with a window that shows what the charts show; and the axis of time.
 
-const OVERVIEW_HEIGHT = 46;
+const STRIP_HEIGHT = 30;  // px of one alone; of several each has STRIPS_HEIGHT, STRIP_GAP apart
+const STRIPS_HEIGHT = 20;
+const STRIP_GAP = 4;
+const STRIP_MARGIN = 8;  // above and below them all
 
 class Overview {
-  constructor(canvas, axis, lanes, view, palette) {
-    Object.assign(this, { canvas, axis, lanes, view, palette, strip: null });
+  constructor(canvas, axis, traces, lanes, view, palette) {
+    const height = traces.length > 1 ? STRIPS_HEIGHT : STRIP_HEIGHT;
+    this.strips = traces.map((trace, i) => ({
+      label: (trace.letter ? `${trace.letter} · ` : "") + "all stages",
+      lanes: lanes.filter((lane) => lane.trace === trace),
+      top: STRIP_MARGIN + i * (height + STRIP_GAP), height, image: null,
+    }));
+    Object.assign(this, { canvas, axis, view, palette });
   }
 
-  forget() { this.strip = null; }
+  forget() { for (const strip of this.strips) strip.image = null; }
 
-  /** Which share of all lanes does what, by category and pixel, smoothed over a few pixels. */
-  coverage(columns) {
+  /** Which share of the lanes does what, by category and pixel, smoothed over a few pixels. */
+  coverage(lanes, columns) {
     const kinds = CATEGORIES.length, cover = CATEGORIES.map(() => new Float32Array(columns));
     const scale = columns / this.view.total;
-    for (const { main } of this.lanes) {
+    for (const { main } of lanes) {
       for (let i = 0; i < main.start.length; i++) {
         const from = main.start[i] * scale, to = Math.min(columns, main.end[i] * scale);
         for (let x = Math.floor(from); x < to; x++) {
-          const width = (Math.min(to, x + 1) - Math.max(from, x)) / this.lanes.length;
+          const width = (Math.min(to, x + 1) - Math.max(from, x)) / lanes.length;
           cover[main.category[i]][x] += width * (1 - main.share[i]);
           cover[RECOMPUTE][x] += width * main.share[i];
         }
@@ -32,37 +41,40 @@ class Overview {
     return cover;
   }
 
-  paintStrip(columns, rows) {
-    const strip = document.createElement("canvas");
-    [strip.width, strip.height] = [columns, rows];
-    const context = strip.getContext("2d");
+  paintStrip(lanes, columns, rows) {
+    const image = document.createElement("canvas");
+    [image.width, image.height] = [columns, rows];
+    const context = image.getContext("2d");
     context.fillStyle = this.palette.colour("c-waiting");
     context.fillRect(0, 0, columns, rows);
     const below = new Float32Array(columns);
-    this.coverage(columns).forEach((cover, k) => {
+    this.coverage(lanes, columns).forEach((cover, k) => {
       context.fillStyle = this.palette.categories[k];
       for (let x = 0; x < columns; x++) {
         if (cover[x] > 0) context.fillRect(x, rows * (1 - below[x] - cover[x]), 1, rows * cover[x] + 0.5);
         below[x] += cover[x];
       }
     });
-    return strip;
+    return image;
   }
 
   draw() {
     const { view, palette } = this;
-    const { context, width, height, ratio } = fitCanvas(this.canvas, OVERVIEW_HEIGHT);
-    const plot = plotWidth(width), top = 8, bottom = height - 8;
+    const last = this.strips[this.strips.length - 1];
+    const { context, width, height, ratio } = fitCanvas(this.canvas, last.top + last.height + STRIP_MARGIN);
+    const plot = plotWidth(width), top = STRIP_MARGIN, bottom = height - STRIP_MARGIN;
     this.width = width;
     const columns = Math.round(plot * ratio);
-    if (!this.strip || this.strip.width !== columns) this.strip = this.paintStrip(columns, Math.round((bottom - top) * ratio));
     context.fillStyle = palette.colour("panel");
     context.fillRect(0, 0, width, height);
-    context.drawImage(this.strip, GUTTER, top, plot, bottom - top);
     context.font = `12px ${palette.font}`;
     context.textBaseline = "middle";
     context.fillStyle = palette.colour("muted");
-    context.fillText("all stages", 14, height / 2);
+    for (const strip of this.strips) {
+      if (strip.image?.width !== columns) strip.image = this.paintStrip(strip.lanes, columns, Math.round(strip.height * ratio));
+      context.drawImage(strip.image, GUTTER, strip.top, plot, strip.height);
+      context.fillText(strip.label, 14, strip.top + strip.height / 2);
+    }
     const from = GUTTER + (view.start / view.total) * plot, to = GUTTER + (view.end / view.total) * plot;
     context.globalAlpha = 0.6;
     context.fillStyle = palette.colour("panel");

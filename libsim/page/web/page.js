@@ -8,7 +8,7 @@ class Report {
     this.view = new View(Math.max(...this.traces.map((trace) => trace.end), 1e-9));
     const element = (id) => document.getElementById(id);
     this.timeline = new Timeline(element("timeline"), element("frame"), element("spacer"), this.lanes, this.view, this.palette);
-    this.overview = new Overview(element("overview"), element("axis"), this.lanes, this.view, this.palette);
+    this.overview = new Overview(element("overview"), element("axis"), this.traces, this.lanes, this.view, this.palette);
     this.charts = this.traces.map((trace) => new MemoryChart(element("memory"), trace, this.view, this.palette));
     this.tooltip = new Tooltip(element("tooltip"), element("announce"));
     this.drawTime = 0;
@@ -61,8 +61,7 @@ class Report {
       const lane = this.lanes.find((entry) => entry.rank.stage === Number(select.value));
       this.selectLane(lane);
     });
-    const peak = (lane) => lane.rank.peak.reduce((a, b) => a + b, 0);
-    const fullest = this.lanes.reduce((a, b) => (peak(b) > peak(a) && b.trace === a.trace ? b : a), this.lanes[0]);
+    const fullest = this.lanes.reduce((a, b) => (peakOf(b) > peakOf(a) && b.trace === a.trace ? b : a), this.lanes[0]);
     this.selectLane(fullest);
   }
 
@@ -71,8 +70,8 @@ class Report {
     this.stageSelect.value = lane.rank.stage;
     const chosen = this.charts.map((chart) =>
       lane.trace === chart.trace ? lane : this.lanes.find((other) => other.trace === chart.trace && other.rank.stage === lane.rank.stage));
-    const peaks = chosen.map((entry) => (entry ? entry.rank.peak.reduce((a, b) => a + b, 0) : 0));
-    const capacities = this.traces.map((trace) => trace.data.capacity ?? 0);
+    const peaks = chosen.map((entry) => (entry ? peakOf(entry) : 0));
+    const capacities = this.charts.map((chart) => chart.capacityInSight(this.lanes) ?? 0);
     const most = Math.max(...peaks, ...capacities);
     this.charts.forEach((chart, i) => chart.choose(chosen[i] ?? null, most));
     this.view.changed();

@@ -2,8 +2,10 @@
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "libsim/page/html_text.hpp"
+#include "libsim/page/page_facts.hpp"
 #include "libsim/page/page_summary.hpp"
 #include "libsim/trace/trace_writer.hpp"
 #include "tests/libsim/export/rows.hpp"
@@ -19,6 +21,21 @@ PageTrace page_of(Trace const& trace, std::size_t most_rows = 1'000) {
   TemporaryFolder const folder;
   write_trace(folder.file("a trace.h5"), trace);
   return read_page_trace(TraceReader{folder.file("a trace.h5")}, {}, most_rows);
+}
+
+/// One stage of the twin of the paper's 22B run, configured for A100s, as `clock` and `device` say.
+Trace twin(TraceClock clock, std::string const& device) {
+  RankTrace rank = rank_of_rows(
+      0, 0,
+      {{.start = 0, .duration = 2'000'000, .op = op_matmul, .phase = in_forward, .microbatch = 0},
+       {.start = 8'000'000, .duration = 2'000'000, .op = op_gelu, .phase = in_forward}});
+  add_state(rank, 0, std::int64_t{5} << 20, 0);
+  Trace trace = trace_of_rows({rank});
+  trace.meta.clock = clock;
+  trace.meta.device = device;
+  trace.meta.config =
+      to_yaml(load_run_config(STAGECRAFT_SOURCE_DIR "/configs/paper/22b-present-twin.yaml", {}));
+  return trace;
 }
 
 nlohmann::json data_of(PageTrace const& page) { return nlohmann::json::parse(page.data); }
@@ -64,11 +81,62 @@ TEST_CASE("of each stage the fullest rank is drawn, the facts are over all ranks
   REQUIRE(busiest(page).rank == 3);
   auto const facts = facts_of(page);
   REQUIRE(facts[0].value == "8.00\u00a0s");
-  REQUIRE(facts[1].value == "3.0\u00a0GiB");
+  REQUIRE(facts[1].value == "3.00\u00a0GiB");
   REQUIRE_THAT(facts[1].sentence, Contains("stage 0") && Contains("does not load"));
   REQUIRE(facts[2].value == "25.0\u00a0%");  // (2 + 4 + 0) of 24 seconds
   REQUIRE(facts[3].value == "none");
   REQUIRE_THAT(stage_table_html(page, "x"), Contains("<th scope=\"col\">rank</th>"));
+}
+
+TEST_CASE("a small run is told and tabled in the units that fit it") {
+  PageTrace const page = page_of(twin(TraceClock::simulated, "selene-a100"));
+  auto const facts = facts_of(page);
+  REQUIRE(facts[0].value == "10.0\u00a0ms");
+  REQUIRE(facts[1].value == "5.00\u00a0MiB");
+  REQUIRE_THAT(facts[1].sentence, Contains("A GPU of stage 0 is less than 0.1\u00a0% full") &&
+                                      Contains("Of its 80.00\u00a0GiB, 78.00\u00a0GiB stay free"));
+  // 4 layers of 12 h^2 + 13 h, 512 h of vocabulary, 64 h of positions and a last norm of 2 h.
+  REQUIRE_THAT(report_page({page}, "t", ""), Contains("236.93 thousand parameters on 8 × NVIDIA"));
+  std::string const table = stage_table_html(page, "x");
+  REQUIRE_THAT(table, Contains("time in ms, and its memory at the peak in MiB") &&
+                          Contains("<td>4.000</td>") && Contains("<td>5.00</td>") &&
+                          Contains("of the fullest"));
+}
+
+TEST_CASE("of an executed trace a page says what its clock and device allow, and nothing of GPUs") {
+  for (auto const& [clock, origin, timed] :
+       {std::tuple{TraceClock::wall, "executed on a CPU, 2 threads ", "Measured time of one"},
+        {TraceClock::virtual_time, "executed on a CPU, 2 threads, communication priced as on ",
+         "its computation measured and its communication priced"},
+        {TraceClock::solo, "executed on a CPU, 2 threads, one rank alone, the others priced ",
+         "Time of one rank alone"}}) {
+    PageTrace const page = page_of(twin(clock, "a CPU, 2 threads"));
+    std::string const whole = report_page({page}, "t", "");
+    std::string const html = whole.substr(0, whole.find("timeline-heading"));
+    CAPTURE(origin, html);
+    REQUIRE_THAT(html, Contains(origin) && Contains(timed) && Contains("parameters on 8 ranks"));
+    REQUIRE_THAT(html, !Contains("8 × NVIDIA") && !Contains("redicted") && !Contains("GPU"));
+    bool const has_rate = html.find("tokens a second") != std::string::npos;
+    REQUIRE(has_rate == (clock != TraceClock::solo));
+    auto const facts = facts_of(page);
+    REQUIRE_THAT(facts[1].sentence, Contains("whose memory the trace does not tell. Of the 80.0"));
+    // One stage: there is no other to wait for.
+    REQUIRE(facts[2].value == "60.0\u00a0%");
+    REQUIRE_THAT(facts[2].sentence,
+                 Contains("waits for ranks of its stage") && !Contains("other stages"));
+    REQUIRE(data_of(page)["capacity"].is_null());
+  }
+  // A GPU is named with its software, and is the one that the run is configured for.
+  PageTrace const gpu = page_of(twin(TraceClock::wall, "NVIDIA A100-SXM4-80GB, driver 12.8"));
+  REQUIRE(data_of(gpu)["capacity"] == std::int64_t{80} << 30);
+}
+
+TEST_CASE("a page says that chunk detail knows memory at the ends of chunks only") {
+  Trace const chunks = job();
+  Trace const ops = twin(TraceClock::simulated, "selene-a100");
+  REQUIRE_THAT(report_page({page_of(chunks)}, "t", ""),
+               Contains("is recorded at chunk detail: what is held is known at the end of each"));
+  REQUIRE_THAT(report_page({page_of(ops)}, "t", ""), !Contains("chunk detail"));
 }
 
 TEST_CASE("nothing of a trace is markup, and its data cannot end its script") {

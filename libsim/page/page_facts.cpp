@@ -1,0 +1,175 @@
+#include "libsim/page/page_facts.hpp"
+
+#include <set>
+
+#include "libsim/page/page_numbers.hpp"
+#include "libsim/page/trace_origin.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// What works in a stage: predicted are GPUs, executed are ranks, which may be threads of a CPU.
+std::string member_of(PageTrace const& trace) { return is_executed(trace.meta) ? "rank" : "GPU"; }
+
+std::string what_is_timed(TraceMeta const& meta) {
+  switch (meta.clock) {
+    case TraceClock::wall:
+      return "Measured time of one training step";
+    case TraceClock::virtual_time:
+      return "Time of one training step, its computation measured and its communication priced";
+    case TraceClock::solo:
+      return "Time of one rank alone in one training step, its communication priced";
+    default:
+      return "Predicted time of one training step";
+  }
+}
+
+PageFact iteration_fact(PageTrace const& trace) {
+  PageFact fact{
+      .heading = "One iteration", .value = time_text(seconds(trace.iteration)), .sentence = {}};
+  fact.sentence =
+      what_is_timed(trace.meta) + ", in which the whole global batch is worked through once";
+  if (trace.config) {
+    TrainingConfig const& training = trace.config->training;
+    double const tokens =
+        static_cast<double>(training.batch.global) * static_cast<double>(training.model.sequence);
+    fact.sentence += ": " + grouped(static_cast<double>(training.batch.global)) + " sequences";
+    // A rank alone ends before an iteration of the job does.
+    if (trace.iteration > 0 && trace.meta.clock != TraceClock::solo) {
+      fact.sentence += ", " + grouped(tokens / seconds(trace.iteration)) + " tokens a second";
+    }
+  }
+  fact.sentence += ".";
+  return fact;
+}
+
+/// Of a trace whose device is not that of its configuration, or without one.
+std::string fullest_somewhere(PageTrace const& trace, RankFigures const& rank) {
+  std::string const where = "A " + member_of(trace) + " of stage " + std::to_string(rank.stage);
+  std::string const when = ", " + time_text(seconds(rank.peak_time)) + " into the iteration. ";
+  if (!trace.config) {
+    return where + " holds the most" + when +
+           "How much fits is not known: the configuration in the trace does not load.";
+  }
+  Accelerator const& planned = trace.config->system.accelerator;
+  std::int64_t const capacity = planned.memory.value.count();
+  return where + " holds the most" + when + "It ran on " + trace.meta.device +
+         ", whose memory the trace does not tell. Of the " + bytes_text(capacity) + " of an " +
+         planned.name + ", which the run is configured for, it is " +
+         percent_text(static_cast<double>(rank.at_peak.sum()), static_cast<double>(capacity)) + ".";
+}
+
+PageFact memory_fact(PageTrace const& trace) {
+  RankFigures const& rank = fullest(trace);
+  std::int64_t const peak = rank.at_peak.sum();
+  PageFact fact{.heading = "Fullest stage", .value = bytes_text(peak), .sentence = {}};
+  if (!trace.capacity) {
+    fact.sentence = fullest_somewhere(trace, rank);
+    return fact;
+  }
+  std::int64_t const capacity = *trace.capacity;
+  std::int64_t const reserve = trace.config->training.memory.reserve.count();
+  std::int64_t const left = capacity - reserve - peak;
+  fact.sentence = "A " + member_of(trace) + " of stage " + std::to_string(rank.stage) + " is " +
+                  percent_text(static_cast<double>(peak), static_cast<double>(capacity)) +
+                  " full at its fullest, " + time_text(seconds(rank.peak_time)) +
+                  " into the iteration. ";
+  if (left >= 0) {
+    fact.sentence += "Of its " + bytes_text(capacity) + ", " + bytes_text(left) +
+                     " stay free beside " + bytes_text(reserve) + " kept in reserve.";
+  } else {
+    fact.is_alarming = true;
+    fact.sentence += "It does not fit: with " + bytes_text(reserve) + " kept in reserve, " +
+                     bytes_text(-left) + " are missing of " + bytes_text(capacity) + ".";
+  }
+  return fact;
+}
+
+/// Sums over ranks, so that the mean needs no division here.
+struct Waiting {
+  double waiting = 0;   ///< s, neither computing nor moving data
+  double transfer = 0;  ///< s
+  double iteration = 0;
+};
+
+Waiting waiting_of(PageTrace const& trace) {
+  Waiting sum;
+  for (RankFigures const& rank : trace.figures) {
+    sum.iteration += seconds(trace.iteration);
+    sum.transfer += seconds(rank.transfer);
+    sum.waiting += seconds(trace.iteration - rank.busy - rank.transfer);
+  }
+  return sum;
+}
+
+bool has_one_stage(PageTrace const& trace) {
+  if (trace.config) return trace.config->training.parallel.pipeline == 1;
+  std::set<std::int32_t> stages;
+  for (RankFigures const& rank : trace.figures) stages.insert(rank.stage);
+  return stages.size() == 1;
+}
+
+/// Why a compute stream is idle. An executor also needs time between the ops that it starts.
+std::string reason_to_wait(PageTrace const& trace) {
+  bool const is_alone = has_one_stage(trace);
+  if (!is_executed(trace.meta)) {
+    return is_alone ? "because it waits for other GPUs of its stage"
+                    : "because it waits for other stages";
+  }
+  return is_alone ? "between its ops: it prepares the next one, or waits for ranks of its stage"
+                  : "because it waits for other stages, or prepares its next op";
+}
+
+PageFact waiting_fact(PageTrace const& trace) {
+  Waiting const sum = waiting_of(trace);
+  PageFact fact{.heading = "Time not computing",
+                .value = percent_text(sum.waiting + sum.transfer, sum.iteration),
+                .sentence = {}};
+  if (sum.waiting + sum.transfer < 0.0005 * sum.iteration) {
+    fact.sentence = "No " + member_of(trace) + " waits for another stage";
+    fact.sentence += has_one_stage(trace) ? ": there is only one." : ".";
+  } else {
+    auto const ranks = static_cast<double>(trace.figures.size());
+    fact.sentence = "On average a " + member_of(trace) + " spends " +
+                    time_text(sum.waiting / ranks) + " (" +
+                    percent_text(sum.waiting, sum.iteration) +
+                    ") of an iteration with nothing to do, " + reason_to_wait(trace);
+    if (!has_one_stage(trace)) {
+      fact.sentence += ", and " + time_text(sum.transfer / ranks) + " (" +
+                       percent_text(sum.transfer, sum.iteration) +
+                       ") while data moves between stages";
+    }
+    fact.sentence += ".";
+  }
+  if (trace.config && trace.config->training.parallel.tensor > 1) {
+    fact.sentence += " Exchange within a stage that computation waits for counts as computing.";
+  }
+  return fact;
+}
+
+PageFact recompute_fact(PageTrace const& trace) {
+  RankFigures const& rank = busiest(trace);
+  PageFact fact{.heading = "Cost of recompute",
+                .value = rank.recompute > 0 ? time_text(seconds(rank.recompute)) : "none",
+                .sentence = {}};
+  if (rank.recompute == 0) {
+    fact.sentence =
+        "Nothing is computed a second time: all that the backward pass needs is kept in memory.";
+    return fact;
+  }
+  fact.sentence =
+      "To save memory, parts of the forward pass are computed again in the backward "
+      "pass. On stage " +
+      std::to_string(rank.stage) + ", the busiest, that is " +
+      percent_text(seconds(rank.recompute), seconds(trace.iteration)) + " of the iteration.";
+  return fact;
+}
+
+}  // namespace
+
+std::vector<PageFact> facts_of(PageTrace const& trace) {
+  return {iteration_fact(trace), memory_fact(trace), waiting_fact(trace), recompute_fact(trace)};
+}
+
+}  // namespace stagecraft
