@@ -200,6 +200,7 @@ NcclCosts measure_nccl(int ranks) {
   Failures failures;
   {
     std::vector<std::jthread> threads;
+    threads.reserve(static_cast<std::size_t>(ranks));
     for (int number = 0; number < ranks; ++number) {
       threads.emplace_back([&, number] {
         try {
