@@ -70,7 +70,11 @@ std::string zsh_value(std::string const& name) {
   if (value.is_folder) return text + "_files -/";
   if (value.is_any_file) return text + "_files";
   if (value.extensions.empty()) return text;
-  return text + "_files -g \"*.(" + joined(value.extensions, "|") + ")\"";
+  // A word alone in parentheses would be a qualifier of the pattern, not a part of it.
+  std::string const extension = value.extensions.size() == 1
+                                    ? value.extensions.front()
+                                    : "(" + joined(value.extensions, "|") + ")";
+  return text + "_files -g \"*." + extension + "\"";
 }
 
 /// A text inside brackets and single quotes.
@@ -120,7 +124,8 @@ std::string bash_completion(Program const& program) {
                      std::string{program.name} + " completion bash`.\n\n" + function + "() {\n";
   text +=
       "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-      "  local command=${COMP_WORDS[1]} options= words= extensions= kind=none is_value= extension\n"
+      "  local command=${COMP_WORDS[1]} options= words= extensions= kind=none is_value= extension "
+      "path\n"
       "  local -a found\n"
       "  COMPREPLY=()\n"
       "  # bash takes `=` for a word of its own.\n"
@@ -159,6 +164,13 @@ std::string bash_completion(Program const& program) {
       "    none) return ;;\n"
       "  esac\n"
       "  COMPREPLY+=(\"${found[@]}\")\n"
+      "  if [[ ${current##*/} != .* ]]; then  # what is hidden, only after a dot\n"
+      "    found=(\"${COMPREPLY[@]}\")\n"
+      "    COMPREPLY=()\n"
+      "    for path in \"${found[@]}\"; do\n"
+      "      [[ ${path##*/} == .* ]] || COMPREPLY+=(\"$path\")\n"
+      "    done\n"
+      "  fi\n"
       "  compopt -o filenames 2>/dev/null\n"
       "}\n\n"
       "complete -F " +

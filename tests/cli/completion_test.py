@@ -3,7 +3,7 @@
 usage: completion_test.py PROGRAM...
 
 Every command and option that --help shows is in both scripts; bash loads the script and completes commands, options,
-values and files by it; zsh loads its script where it is installed.
+values and files by it; zsh, where it is installed, completes options and files as a person types them.
 """
 
 import pathlib
@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+from zsh_session import ZshSession
 
 COMPLETE = """
 source "$1"; shift
@@ -53,6 +55,24 @@ def options_of(text):
             yield from (spelling for spelling in found.groups() if spelling)
 
 
+def check_zsh(name, zsh):
+    """Commands whose words are files with one extension, with several, and values of an option."""
+    if name == "stagecraft":
+        assert {"simulate", "sweep"} <= zsh.offered("stagecraft s")
+        assert {"--trace", "--require-fit", "--set"} <= zsh.offered("stagecraft simulate --")
+        assert zsh.completed("stagecraft simulate ru") == "stagecraft simulate run.yaml"
+        assert zsh.completed("stagecraft simulate su") == "stagecraft simulate sub/"
+        assert zsh.completed("stagecraft compare tr") == "stagecraft compare trace.h5"
+        assert zsh.completed("stagecraft sweep tr") == "stagecraft sweep trace.h5"
+        assert zsh.completed("stagecraft sweep ru") == "stagecraft sweep run.yaml"
+        assert zsh.completed("stagecraft import huggingface co") == "stagecraft import huggingface config.json"
+        assert zsh.completed("stagecraft simulate run.yaml --detail ch") == "stagecraft simulate run.yaml --detail chunk"
+    else:
+        assert {"--save", "--memory-limit"} <= zsh.offered("stagecraft-exec run --")
+        assert zsh.completed("stagecraft-exec run ru") == "stagecraft-exec run run.yaml"
+        assert zsh.completed("stagecraft-exec run run.yaml --data no") == "stagecraft-exec run run.yaml --data notes.txt"
+
+
 def check(program):
     name = pathlib.Path(program).name
     with tempfile.TemporaryDirectory(prefix="stagecraft-completion-") as folder:
@@ -83,6 +103,7 @@ def check(program):
         for file in ("run.yaml", "trace.h5", "notes.txt", "config.json"):
             (folder / file).touch()
         (folder / "sub").mkdir()
+        (folder / ".hidden").mkdir()
         if name == "stagecraft":
             assert complete("simulate", "x.yaml", "--detail", "") == {"chunk", "op"}
             assert complete("simulate", "x.yaml", "--detail", "=", "o") == {"op"}
@@ -97,12 +118,12 @@ def check(program):
         else:
             assert complete("run", "run.yaml", "--clock", "") == {"wall", "virtual"}
             assert complete("run", "run.yaml", "--save", "") == {"sub"}
+            assert complete("run", "run.yaml", "--save", ".h") == {".hidden"}
         if shutil.which("zsh"):
             (folder / f"_{name}").write_text(zsh_text)
             run("zsh", "-n", folder / f"_{name}")
-            loaded = run("zsh", "-fc", f"fpath=({folder} $fpath); autoload -Uz compinit && compinit -D -u; "
-                                       f"print ${{_comps[{name}]}}")
-            assert loaded.strip() == f"_{name}", loaded
+            with ZshSession(folder) as zsh:
+                check_zsh(name, zsh)
         print(f"{name}: {total} options{'' if shutil.which('zsh') else ', without zsh'}")
 
 
