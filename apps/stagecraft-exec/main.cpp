@@ -7,6 +7,7 @@
 #include "apps/stagecraft-exec/calibrate_command.hpp"
 #include "apps/stagecraft-exec/devices_command.hpp"
 #include "apps/stagecraft-exec/measure_command.hpp"
+#include "apps/stagecraft-exec/program_features.hpp"
 #include "apps/stagecraft-exec/run_command.hpp"
 #include "apps/stagecraft/program.hpp"
 
@@ -22,9 +23,10 @@ constexpr std::array commands{
     Command{"run", "run the plan of a run file for real", run_command},
 };
 
-constexpr Program program{
-    "stagecraft-exec", "Executes training plans, measures them, calibrates systems.",
-    "  stagecraft-exec run configs/paper/22b-present-twin.yaml --steps 3\n", commands};
+constexpr Program program{"stagecraft-exec",
+                          "Executes training plans, measures them, calibrates systems.",
+                          "  stagecraft-exec run configs/paper/22b-present-twin.yaml --steps 3\n",
+                          commands, executor_features};
 
 /// Tensors come and go with every op. Memory that went back to the system in between would cost
 /// page faults when it comes again: a quarter of an iteration with full recompute.

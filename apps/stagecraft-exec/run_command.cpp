@@ -7,13 +7,14 @@
 #include <sstream>
 
 #include "apps/stagecraft-exec/communication_prices.hpp"
-#include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/execution_output.hpp"
+#include "apps/stagecraft-exec/memory_check.hpp"
 #include "apps/stagecraft-exec/process_ranks.hpp"
+#include "apps/stagecraft-exec/run_request.hpp"
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/run_options.hpp"
-#include "apps/stagecraft/trace_options.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
+#include "libexec/executor/data_error.hpp"
 #include "libexec/executor/job.hpp"
 #include "libexec/executor/process_job.hpp"
 #include "libexec/executor/solo_job.hpp"
@@ -21,15 +22,10 @@
 #include "libsim/trace/program_version.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"
-#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
-namespace po = boost::program_options;
-
 namespace {
-
-constexpr int most_steps = 1'000'000'000;
 
 constexpr char const* introduction =
     "usage: stagecraft-exec run CONFIG [options]\n\n"
@@ -42,160 +38,10 @@ constexpr char const* examples =
     "\nexamples:\n"
     "  stagecraft-exec run configs/paper/22b-present-twin.yaml --steps 3\n"
     "  stagecraft-exec run configs/paper/22b-present-twin.yaml --clock virtual --trace run.h5\n"
-    "  stagecraft-exec run tiny.yaml --data README.md --steps 50\n"
-    "  mpirun -n 8 stagecraft-exec run eight.yaml --ranks mpi\n"
-    "  torchrun --no-python --nproc-per-node 8 stagecraft-exec run eight.yaml --ranks nccl\n";
-
-po::options_description describe_options() {
-  po::options_description options{"options"};
-  auto add = options.add_options();
-  auto const text = [](char const* value_name) {
-    return po::value<std::string>()->value_name(value_name);
-  };
-  add_device_options(options);
-  add("ranks", text("threads|mpi|nccl|solo")->default_value("threads"),
-      "threads: all ranks in this process; mpi: each a process that mpirun or srun starts; nccl: "
-      "each a process with a GPU, that torchrun, mpirun or srun starts; solo: "
-      "one rank without the others, communication costs what the system file says");
-  add_process_options(options);
-  add("clock", text("wall|virtual")->default_value("wall"),
-      "wall, or virtual: ranks take turns on the machine, communication costs what the system "
-      "file says");
-  add("steps", text("N")->default_value("1"), "iterations");
-  add("data", text("FILE"), "train on the bytes of a file instead of random tokens");
-  add("save", text("DIR"), "save a checkpoint there after the last iteration");
-  add("save-every", text("N"), "with --save: also after every N-th iteration");
-  add("resume", text("DIR"), "go on from the newest checkpoint there, whatever layout wrote it");
-  add("trace", text("F.h5"), "also write a trace of the last iteration");
-  add("detail", text("op|chunk")->default_value("op"),
-      "of the trace: op (a row a kernel) or chunk (a row a forward or backward)");
-  add("memory-limit", text("SIZE"), "most that a rank may allocate, e.g. 2 GiB");
-  add_run_options(options);
-  return options;
-}
-
-/// What --steps and the others ask for; checked before anything runs.
-struct Request {
-  ExecutionOptions execution;
-  DeviceChoice device;
-  std::string clock;
-  std::string ranks;
-  int rank = 0;  ///< of ranks solo
-  std::optional<std::string> data;
-  std::optional<std::string> trace;
-};
-
-/// Saves after the last iteration, and after every `interval` that is given.
-void save_with(ExecutionOptions& execution,
-               std::string const& folder,
-               std::optional<std::string> const& interval) {
-  auto const save = [folder](RankContext const& context, RankExecutor& executor) {
-    save_checkpoint(folder, context, executor);
-  };
-  if (!interval) {
-    execution.after_last = save;
-    return;
-  }
-  int const every = whole_number("--save-every", *interval, 1, most_steps);
-  execution.after_each = [save, every](RankContext const& context, RankExecutor& executor) {
-    if (context.state.step % every == 0) save(context, executor);
-  };
-  execution.after_last = save;
-}
-
-/// A rank alone has neither a choice of clocks nor anything to save.
-void refuse_with_solo(po::variables_map const& values) {
-  for (char const* const option : {"clock", "save", "save-every", "resume"}) {
-    if (values.count(option) == 0 || values[option].defaulted()) continue;
-    throw CommandLineError{std::string{"--"} + option + ": found '" +
-                           values[option].as<std::string>() +
-                           "'; accepted with --ranks solo: nothing"};
-  }
-}
-
-/// The GPU of a process: --device, or its local rank.
-DeviceChoice device_of_run(po::variables_map const& values,
-                           std::string const& ranks,
-                           ModelConfig const& model,
-                           RankProcesses const* processes) {
-  if (ranks == "mpi") return choose_device(values, "with --ranks mpi");
-  std::string const cpu_only = cpu_only_because_of(model);
-  if (ranks != "nccl" || processes == nullptr) return choose_device(values, cpu_only);
-  if (values["device"].defaulted() && !processes->local_rank) {
-    throw CommandLineError{
-        "--ranks nccl: found no local rank of this process; accepted: --local-rank or --device"};
-  }
-  DeviceChoice choice = choose_device(values, cpu_only, processes->local_rank);
-  if (choice.kind == DeviceKind::cuda) return choice;
-  throw CommandLineError{"--backend: found 'cpu'; accepted with --ranks nccl: auto, cuda"};
-}
-
-/// What is said of one kind of ranks is refused with others.
-void require_no_process_options(po::variables_map const& values, std::string const& ranks) {
-  for (char const* const option : {"rank", "world-size", "local-rank", "master", "rendezvous"}) {
-    bool const is_of_solo = std::string{option} == "rank";
-    if (values.count(option) == 0 || ranks == "nccl" || (is_of_solo && ranks == "solo")) continue;
-    throw CommandLineError{std::string{"--"} + option + ": found without --ranks " +
-                           (is_of_solo ? "solo or nccl" : "nccl") + "; accepted: with it"};
-  }
-}
-
-Request read_request(po::variables_map const& values,
-                     TrainingConfig const& config,
-                     RankProcesses const* processes) {
-  Request request;
-  auto const word_of = [&](char const* option, std::vector<std::string> const& accepted) {
-    return one_of(std::string{"--"} + option, values[option].as<std::string>(), accepted);
-  };
-  request.ranks = word_of("ranks", {"threads", "mpi", "nccl", "solo"});
-  require_no_process_options(values, request.ranks);
-  bool const are_processes = request.ranks == "mpi" || request.ranks == "nccl";
-  if (are_processes) require_processes(request.ranks, processes, config);
-  request.device = device_of_run(values, request.ranks, config.model, processes);
-  request.clock = word_of("clock", {"wall", "virtual"});
-  if (request.ranks == "solo") {
-    refuse_with_solo(values);
-    request.clock = name_of(TraceClock::solo);
-    int const ranks = world_size(config.parallel);
-    if (values.count("rank") > 0) {
-      request.rank = whole_number("--rank", values["rank"].as<std::string>(), 0, ranks - 1);
-    }
-  }
-  request.execution.is_virtual = request.clock == "virtual";
-  if (request.execution.is_virtual && are_processes) {
-    throw CommandLineError{"--clock: found 'virtual'; accepted with --ranks " + request.ranks +
-                           ": wall (ranks that take turns on one machine are threads)"};
-  }
-  request.execution.steps =
-      whole_number("--steps", values["steps"].as<std::string>(), 1, most_steps);
-  request.execution.kernel_threads = request.device.cpu.threads;
-  auto const given = [&](char const* option) -> std::optional<std::string> {
-    if (values.count(option) == 0) return std::nullopt;
-    return values[option].as<std::string>();
-  };
-  if (auto const limit = given("memory-limit")) {
-    request.execution.memory_limit = parse_quantity<Bytes>(*limit);
-    if (!request.execution.memory_limit) {
-      throw CommandLineError{"--memory-limit: found '" + *limit +
-                             "'; accepted: " + std::string{accepted_quantity<Bytes>()}};
-    }
-  }
-  if (auto const folder = given("save")) save_with(request.execution, *folder, given("save-every"));
-  if (auto const folder = given("resume")) {
-    request.execution.before_first = [path = *folder](RankContext const& context,
-                                                      RankExecutor& executor) {
-      load_checkpoint(path, context, executor);
-    };
-  }
-  request.data = given("data");
-  request.trace = given("trace");
-  request.execution.traces = request.trace.has_value();
-  request.execution.detail = read_detail(values["detail"].as<std::string>());
-  if (!request.trace && !values["detail"].defaulted()) {
-    throw CommandLineError{"--detail: found without --trace; accepted: with it"};
-  }
-  return request;
-}
+    "  stagecraft-exec run configs/examples/eight.yaml --data README.md --steps 50\n"
+    "  mpirun -n 8 stagecraft-exec run configs/examples/eight.yaml --ranks mpi\n"
+    "  torchrun --no-python --nproc-per-node 8 \\\n"
+    "    stagecraft-exec run configs/examples/eight.yaml --ranks nccl\n";
 
 /// The time of a rank alone, whose loss means nothing.
 void print_solo_step(StepReport const& step, int rank) {
@@ -216,7 +62,7 @@ void print_step(StepReport const& step, double tokens) {
 
 TraceMeta meta_of(TrainingPlan const& plan,
                   RunConfig const& config,
-                  Request const& request,
+                  RunRequest const& request,
                   std::vector<std::string> const& arguments) {
   std::string command_line = "stagecraft-exec run";
   for (std::string const& word : arguments) command_line += ' ' + word;
@@ -230,10 +76,10 @@ TraceMeta meta_of(TrainingPlan const& plan,
                                                   : TraceClock::wall};
 }
 
-Execution execute(TrainingPlan const& plan,
-                  ExecutionParts const& parts,
-                  Request const& request,
-                  RankProcesses const* processes) {
+Execution execute_where_asked(TrainingPlan const& plan,
+                              ExecutionParts const& parts,
+                              RunRequest const& request,
+                              RankProcesses const* processes) {
   if (processes != nullptr) {
     return execute_on_processes(plan, parts, request.execution, processes->session,
                                 processes->worlds(request.device.ordinal));
@@ -242,20 +88,49 @@ Execution execute(TrainingPlan const& plan,
   return execute_on_threads(plan, parts, request.execution);
 }
 
+Execution execute(TrainingPlan const& plan,
+                  ExecutionParts const& parts,
+                  RunRequest const& request,
+                  RankProcesses const* processes) {
+  try {
+    return execute_where_asked(plan, parts, request, processes);
+  } catch (...) {
+    if (request.save) discard_unfinished_checkpoint(*request.save);
+    throw;
+  }
+}
+
+std::unique_ptr<TokenSource> read_tokens(std::optional<std::string> const& file,
+                                         TrainingConfig const& config) {
+  std::int64_t const vocabulary = config.model.vocabulary;
+  if (!file) {
+    return synthetic_tokens(vocabulary, static_cast<std::uint32_t>(config.training.seed));
+  }
+  try {
+    return file_tokens(*file, vocabulary, config.model.sequence);
+  } catch (DataError const& error) {
+    throw CommandLineError{std::string{"--data: "} + error.what()};
+  }
+}
+
+/// The only rank in this process; nothing where all are.
+std::optional<int> rank_here(RunRequest const& request, RankProcesses const* processes) {
+  if (processes != nullptr) return processes->session.rank();
+  if (request.ranks == "solo") return request.rank;
+  return std::nullopt;
+}
+
 /// On rank 0, or where all ranks are here: writes everything. Elsewhere nothing.
 /// `processes`: where ranks are.
 int run_plan(std::vector<std::string> const& arguments, RankProcesses const* processes) {
   RunArguments const run =
-      read_run_arguments(arguments, describe_options(), introduction, examples);
+      read_run_arguments(arguments, describe_run_options(), introduction, examples);
   if (run.is_over) return 0;
   TrainingConfig const& config = run.config.training;
-  Request request = read_request(run.values, config, processes);
+  RunRequest request = read_run_request(run.values, config, processes);
   bool const is_first = processes == nullptr || processes->session.rank() == 0;
   TrainingPlan const plan = make_plan(config);
-  std::unique_ptr<TokenSource> const tokens =
-      request.data ? file_tokens(*request.data, config.model.vocabulary, config.model.sequence)
-                   : synthetic_tokens(config.model.vocabulary,
-                                      static_cast<std::uint32_t>(config.training.seed));
+  std::unique_ptr<TokenSource> const tokens = read_tokens(request.data, config);
   CostModel const cost{run.config.system, config};
   SystemPrices const prices{plan, cost};
   ExecutionParts parts = request.device.parts();
@@ -266,6 +141,8 @@ int run_plan(std::vector<std::string> const& arguments, RankProcesses const* pro
     request.ranks == "solo" ? print_solo_step(step, request.rank) : print_step(step, tokens_a_step);
   };
   if (request.trace && is_first) require_writable(*request.trace);
+  if (request.save && is_first) require_checkpoint_folder(*request.save);
+  require_memory(plan, run.config.system, request.device, rank_here(request, processes));
   Execution const execution = execute(plan, parts, request, processes);
   if (!is_first) return 0;
   if (run.values.count("json") > 0) {

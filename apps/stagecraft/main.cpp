@@ -14,6 +14,7 @@
 #include "apps/stagecraft/simulate_command.hpp"
 #include "apps/stagecraft/sweep_command.hpp"
 #include "apps/stagecraft/system_command.hpp"
+#include "libsim/trace/program_version.hpp"
 
 namespace stagecraft {
 
@@ -44,7 +45,7 @@ constexpr Program program{
     "stagecraft", "Predicts memory and iteration time of pipeline-parallel Transformer training.",
     "  stagecraft simulate configs/paper/175b-present.yaml\n"
     "  stagecraft schedule --schedule interleaved -p 4 -n 8 -m 2\n",
-    commands};
+    commands, program_features};
 
 }  // namespace
 

@@ -21,6 +21,7 @@ struct Program {
   std::string_view purpose;   ///< a sentence
   std::string_view examples;  ///< lines, indented
   std::span<Command const> commands;
+  std::string (*features)();  ///< what it was built with
 };
 
 /// What a program says of an error that ends it, and with which exit code.

@@ -12,6 +12,7 @@
 #include "libexec/backends/number_codec.hpp"
 #include "libexec/checkpoint/checkpoint_file.hpp"
 #include "libexec/executor/data_error.hpp"
+#include "libsim/trace/output_file.hpp"
 #include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
@@ -104,11 +105,18 @@ class ShareWriter {
   CheckpointShare share_;
 };
 
+std::string shape_text(std::int64_t rows, std::int64_t columns) {
+  return std::to_string(rows) + " x " + std::to_string(columns);
+}
+
 void write_text(fs::path const& path, std::string const& text) {
   std::ofstream file{path, std::ios::binary | std::ios::trunc};
   file << text;
   if (!file.flush()) throw OutputError{path, std::strerror(errno)};
 }
+
+/// Where a checkpoint is put together.
+fs::path partial_of(fs::path const& folder) { return folder / "partial"; }
 
 void check(fs::path const& path, std::error_code const& error) {
   if (error) throw OutputError{path, error.message()};
@@ -215,8 +223,20 @@ class PartReader {
 
 }  // namespace
 
+void require_checkpoint_folder(fs::path const& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  check(folder, error);
+  require_writable(folder / "latest");
+}
+
+void discard_unfinished_checkpoint(fs::path const& folder) {
+  std::error_code ignored;
+  fs::remove_all(partial_of(folder), ignored);
+}
+
 void save_checkpoint(fs::path const& folder, RankContext const& context, RankExecutor& executor) {
-  fs::path const partial = folder / "partial";
+  fs::path const partial = partial_of(folder);
   std::error_code error;
   if (context.rank == 0) {
     fs::create_directories(folder, error);
@@ -250,9 +270,10 @@ void load_checkpoint(fs::path const& folder, RankContext const& context, RankExe
     PartReader part{placed, window};
     for (auto const& [piece, share] : pieces[placed.name()]) {
       if (piece->whole_rows != window.whole_rows || piece->whole_columns != window.whole_columns) {
-        throw DataError{folder.string() + ": " + placed.name() +
-                        " is of another shape; accepted: "
-                        "a checkpoint of this model"};
+        throw DataError{folder.string() + ": " + placed.name() + ": found the shape " +
+                        shape_text(piece->whole_rows, piece->whole_columns) +
+                        "; accepted: " + shape_text(window.whole_rows, window.whole_columns) +
+                        ", of a checkpoint of this model"};
       }
       part.take(*piece, *share);
     }

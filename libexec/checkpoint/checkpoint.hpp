@@ -17,6 +17,13 @@ void save_checkpoint(std::filesystem::path const& folder,
                      RankContext const& context,
                      RankExecutor& executor);
 
+/// Makes the folder and refuses one that cannot be written, before any work.
+/// \throws OutputError
+void require_checkpoint_folder(std::filesystem::path const& folder);
+
+/// Removes what a save that has failed left of a checkpoint. Nobody may be saving there any more.
+void discard_unfinished_checkpoint(std::filesystem::path const& folder);
+
 /// Sets parameters, optimizer state and training state of a rank to those of the newest checkpoint
 /// in `folder`, whatever layout and precision wrote it.
 ///

@@ -65,21 +65,24 @@ std::unique_ptr<TokenSource> synthetic_tokens(std::int64_t vocabulary, std::uint
 std::unique_ptr<TokenSource> file_tokens(std::filesystem::path const& path,
                                          std::int64_t vocabulary,
                                          std::int64_t sequence) {
+  std::string const found = "found '" + path.string() + "'";
   constexpr std::int64_t byte_values = 256;
   if (vocabulary < byte_values) {
-    throw DataError{path.string() + ": bytes are tokens below 256; found model.vocabulary " +
-                    std::to_string(vocabulary) + ", accepted: 256 or more"};
+    throw DataError{found + " for a model.vocabulary of " + std::to_string(vocabulary) +
+                    "; accepted: one of 256 or more, as bytes are tokens"};
   }
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    throw DataError{path.string() + ": is a directory; accepted: a file"};
+    throw DataError{found + ", a folder; accepted: a file"};
   }
   std::ifstream file{path, std::ios::binary};
-  if (!file) throw DataError{path.string() + ": " + std::strerror(errno)};
+  if (!file) {
+    throw DataError{found + " (" + std::strerror(errno) + "); accepted: a file that can be read"};
+  }
   std::vector<unsigned char> bytes{std::istreambuf_iterator<char>{file}, {}};
-  if (file.bad()) throw DataError{path.string() + ": could not be read"};
+  if (file.bad()) throw DataError{found + ", which broke off; accepted: a file that can be read"};
   if (static_cast<std::int64_t>(bytes.size()) <= sequence) {
-    throw DataError{path.string() + ": found " + std::to_string(bytes.size()) +
+    throw DataError{found + " of " + std::to_string(bytes.size()) +
                     " bytes; accepted: more than model.sequence (" + std::to_string(sequence) +
                     ")"};
   }

@@ -7,6 +7,11 @@
 
 namespace stagecraft {
 
+std::string openblas_version() {
+  std::string const config = openblas_get_config();  // name, version, and how it was built
+  return config.substr(0, config.find(' ', config.find(' ') + 1));
+}
+
 void require_threaded_openblas() {
   if (openblas_get_parallel() != 0) return;
   throw std::runtime_error(std::string("OpenBLAS is a serial build (")

@@ -1,6 +1,11 @@
 #pragma once
 
+#include <string>
+
 namespace stagecraft {
+
+/// Of the OpenBLAS that is loaded: `OpenBLAS 0.3.21`.
+std::string openblas_version();
 
 /// \throws std::runtime_error  unless the OpenBLAS that is loaded is a threaded build: the serial
 /// one computes wrong products when several threads call it at once, as the threads of ranks do.

@@ -39,19 +39,15 @@ Buffer CountingAllocator::allocate(BufferLabel const& label,
   std::int64_t const bytes = shape.elements() * element_size(type);
   if (bytes > limit_ - workspace_.count() - now_.sum()) {
     throw MemoryLimitError{to_string(label) + " (" + readable_text(Bytes{bytes}) +
-                           ") does not fit: " + readable_text(Bytes{now_.sum()}) +
-                           " are live and " + readable_text(workspace_) +
-                           " are workspace, the limit is " + readable_text(Bytes{limit_}) +
-                           "; the largest that are live:\n" + live_buffers(8)};
+                           "): does not fit into the limit of " + readable_text(Bytes{limit_}) +
+                           " beside " + readable_text(workspace_) + " of workspace" + live_text()};
   }
   Buffer buffer;
   try {
     buffer.data_ = static_cast<std::byte*>(memory_.allocate(static_cast<std::size_t>(bytes)));
   } catch (std::bad_alloc const&) {
     throw MemoryLimitError{to_string(label) + " (" + readable_text(Bytes{bytes}) +
-                           ") does not fit: the device has no more; " +
-                           readable_text(Bytes{now_.sum()}) + " are live" +
-                           (live_.empty() ? "\n" : ", the largest of them:\n" + live_buffers(8))};
+                           "): does not fit, the device has no more" + live_text()};
   }
   buffer.owner_ = this;
   buffer.bytes_ = static_cast<std::size_t>(bytes);
@@ -73,6 +69,12 @@ CategoryBytes CountingAllocator::at_peak() const {
   CategoryBytes bytes = at_peak_;
   bytes[Category::workspace] += workspace_.count();
   return bytes;
+}
+
+std::string CountingAllocator::live_text() const {
+  if (live_.empty()) return "; nothing else is live\n";
+  return "; " + readable_text(Bytes{now_.sum()}) + " are live, the largest of them:\n" +
+         live_buffers(8);
 }
 
 std::string CountingAllocator::live_buffers(std::size_t most) const {

@@ -119,6 +119,8 @@ class CountingAllocator {
  private:
   friend class Buffer;
   void release(Buffer const& buffer) noexcept;
+  /// What is live, as an error ends.
+  std::string live_text() const;
 
   struct Live {
     BufferLabel label;

@@ -1,5 +1,7 @@
 #include "libsim/trace/hdf5_handle.hpp"
 
+#include <string_view>
+
 namespace stagecraft {
 
 namespace {
@@ -23,7 +25,12 @@ void silence_hdf5() {
 std::string last_hdf5_reason() {
   std::string reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_reason, &reason);
-  return reason;
+  // Where a call of the system failed, its own words are in a list of numbers.
+  constexpr std::string_view before = "error message = '";
+  std::size_t const begin = reason.find(before);
+  if (begin == std::string::npos) return reason;
+  std::size_t const from = begin + before.size();
+  return reason.substr(from, reason.find('\'', from) - from);
 }
 
 void check_hdf5(long long status, std::string const& doing) {

@@ -149,6 +149,9 @@ TEST_CASE("stagecraft-exec run refuses bad input with exit code 2") {
   SmallRunFile const file;
   auto const [options, part] = GENERATE(table<std::string, std::string>(
       {{"--data /nowhere/text", "/nowhere/text"},
+       {"--data /nowhere/text",
+        "--data: found '/nowhere/text' (No such file or directory); accepted: a file"},
+       {"--save-every 2", "--save-every: found without --save; accepted: with it"},
        {"--resume /nowhere/checkpoint", "/nowhere/checkpoint/latest"},
        {"--clock sideways", "--clock: found 'sideways'; accepted: wall, virtual"},
        {"--steps 0", "--steps"},
@@ -172,6 +175,48 @@ TEST_CASE("stagecraft-exec run cannot write a trace or a checkpoint where there 
   SmallRunFile const file;
   REQUIRE(file.run("--trace /nowhere/trace.h5").exit_code == 1);
   REQUIRE(file.run("--save /proc/nowhere").exit_code == 1);
+}
+
+TEST_CASE("a checkpoint that cannot be written is refused before the first step, as a trace is") {
+  ProgramResult const result = SmallRunFile{}.run("--save /proc/nowhere");
+  REQUIRE(result.exit_code == 1);
+  REQUIRE_THAT(result.errors, Contains("could not write /proc/nowhere") && !Contains("step 0"));
+}
+
+TEST_CASE("a checkpoint that outgrows the disk is one line, and leaves nothing of itself") {
+  SmallRunFile const file;
+  std::string const folder = (file.folder() / "checkpoint").string();
+  ProgramResult const result =
+      run_stagecraft_exec("run " + file.path() + " --save " + folder, "ulimit -f 16;");
+  REQUIRE(result.exit_code == 1);
+  std::string const words = result.errors.substr(result.errors.find('\n') + 1);
+  REQUIRE_THAT(result.errors, Contains("step 0  loss"));
+  REQUIRE(std::count(words.begin(), words.end(), '\n') == 1);
+  REQUIRE_THAT(words, Contains("could not write") && Contains(": File too large\n"));
+  REQUIRE(std::filesystem::is_empty(folder));
+}
+
+TEST_CASE("a plan that this machine cannot hold is refused before anything is allocated") {
+  SmallRunFile const file;
+  // 8e14 parameters: nothing that any machine would begin to allocate.
+  std::string const huge = "--set model.hidden=262144 --set model.layers=1000";
+  ProgramResult const together = file.run(huge);
+  REQUIRE(together.exit_code == 3);
+  REQUIRE_THAT(together.errors, Contains("the 4 ranks need ") &&
+                                    Contains(", and this machine has ") &&
+                                    Contains("--ranks solo") && Contains("-twin.yaml"));
+  REQUIRE(std::count(together.errors.begin(), together.errors.end(), '\n') == 1);
+  ProgramResult const alone = file.run(huge + " --ranks solo --rank 1");
+  REQUIRE(alone.exit_code == 3);
+  REQUIRE_THAT(alone.errors, Contains("rank 1 needs ") && !Contains("--ranks solo"));
+}
+
+TEST_CASE("where nothing is live yet, a limit is refused without a list of nothing") {
+  ProgramResult const result = SmallRunFile{}.run("--memory-limit '1 KiB'");
+  REQUIRE(result.exit_code == 3);
+  REQUIRE(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
+  REQUIRE_THAT(result.errors, Contains("does not fit into the limit of 1 KiB beside ") &&
+                                  Contains("; nothing else is live\n"));
 }
 
 TEST_CASE("stagecraft-exec devices says what runs here and why not") {

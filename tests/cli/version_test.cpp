@@ -15,4 +15,13 @@ TEST_CASE("stagecraft --version says version, commit and what the program was bu
                               "HDF5 1[.][0-9.]+ with deflate\n"));
 }
 
+TEST_CASE("stagecraft-exec --version says which libraries it executes with, and which it lacks") {
+  ProgramResult const result = run_stagecraft_exec("--version");
+  REQUIRE(result.exit_code == 0);
+  REQUIRE_THAT(result.output,
+               Catch::Matches("stagecraft-exec .*\nbuilt with .*, HDF5 .*, OpenBLAS [0-9.]+[^,]*, "
+                              "(CUDA [0-9.]+ with cuBLASLt|without CUDA), "
+                              "(NCCL [0-9.]+|without NCCL), (MPI [0-9.]+|without MPI)\n"));
+}
+
 }  // namespace stagecraft

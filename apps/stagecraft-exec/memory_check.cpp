@@ -1,0 +1,51 @@
+#include "apps/stagecraft-exec/memory_check.hpp"
+
+#include <string>
+
+#include "libexec/memory/available_memory.hpp"
+#include "libexec/memory/counting_allocator.hpp"
+#include "libsim/engine/simulation.hpp"
+#include "libsim/plan/rank_numbering.hpp"
+#include "libsim/units/quantity.hpp"
+
+namespace stagecraft {
+namespace {
+
+Bytes peak_of(StageResult const& stage) {
+  return Bytes{stage.peak() - stage.at_peak[Category::workspace]};
+}
+
+Bytes peak_of_all(std::vector<StageResult> const& stages, ParallelLayout const& layout) {
+  Bytes sum;
+  for (StageResult const& stage : stages) {
+    sum = sum + std::int64_t{layout.tensor} * layout.data * peak_of(stage);
+  }
+  return sum;
+}
+
+}  // namespace
+
+void require_memory(TrainingPlan const& plan,
+                    System const& system,
+                    DeviceChoice const& device,
+                    std::optional<int> rank) {
+  bool const is_on_gpu = device.kind == DeviceKind::cuda;
+  std::optional<Bytes> const there = is_on_gpu ? device.memory : available_memory();
+  if (!there) return;
+  ParallelLayout const& layout = plan.config.parallel;
+  std::vector<StageResult> const stages = simulate(plan, system).stages;
+  Bytes const needed =
+      rank ? peak_of(stages[static_cast<std::size_t>(place_of(layout, *rank).pipeline)])
+           : peak_of_all(stages, layout);
+  if (needed <= *there) return;
+  std::string const who = rank ? "rank " + std::to_string(*rank) + " needs "
+                               : "the " + std::to_string(world_size(layout)) + " ranks need ";
+  std::string const alone = rank ? "" : "one rank alone (--ranks solo), or ";
+  throw MemoryLimitError{who + readable_text(needed) + " at their peaks, and " +
+                         (is_on_gpu ? "the GPU has " : "this machine has ") +
+                         readable_text(*there) + (is_on_gpu ? "" : " available") + "; run " +
+                         alone +
+                         "a smaller model of the same layout, as configs/paper/*-twin.yaml\n"};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <optional>
+#include <string>
+
+#include "apps/stagecraft-exec/device_choice.hpp"
+#include "apps/stagecraft-exec/process_ranks.hpp"
+#include "libexec/executor/job.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// The options of `stagecraft-exec run`, as --help prints them.
+boost::program_options::options_description describe_run_options();
+
+/// What --steps and the others ask for; checked before anything runs.
+struct RunRequest {
+  ExecutionOptions execution;
+  DeviceChoice device;
+  std::string clock;
+  std::string ranks;
+  int rank = 0;  ///< of ranks solo
+  std::optional<std::string> data;
+  std::optional<std::string> save;
+  std::optional<std::string> trace;
+};
+
+/// `processes`: where ranks are.
+/// \throws CommandLineError, DeviceError
+RunRequest read_run_request(boost::program_options::variables_map const& values,
+                            TrainingConfig const& config,
+                            RankProcesses const* processes);
+
+}  // namespace stagecraft
