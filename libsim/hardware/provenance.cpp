@@ -94,7 +94,7 @@ std::vector<ConstantRow> list_constants(System const& system) {
 }
 
 std::optional<std::string> validation_warning(System const& system) {
-  if (system.validated) return std::nullopt;
+  if (system.validated || system.measured) return std::nullopt;
   return "system '" + system.name +
          "' is not validated: its constants are public numbers and guesses that no measurement was "
          "held against";

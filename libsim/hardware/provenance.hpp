@@ -23,7 +23,7 @@ struct ConstantRow {
 std::vector<ConstantRow> list_constants(System const& system);
 
 /// What to tell whoever reads numbers of a system that no measurement was held against; nothing of
-/// one that is validated.
+/// one that is validated, or made of measurements (assumed_constants() are told apart).
 std::optional<std::string> validation_warning(System const& system);
 
 /// How the source of a constant begins that a calibration took from another system.

@@ -50,6 +50,18 @@ TEST_CASE("at most two constants of selene-a100 are fitted on the paper's table 
   }));
 }
 
+TEST_CASE("only a system of guesses is said to be one, not a validated or a measured one",
+          "[hardware]") {
+  System system;
+  system.name = "x";
+  REQUIRE(validation_warning(system).value().find("system 'x' is not validated: ") == 0);
+  system.measured.emplace();  // as `stagecraft-exec calibrate` leaves it
+  REQUIRE_FALSE(validation_warning(system).has_value());
+  system.measured.reset();
+  system.validated = true;
+  REQUIRE_FALSE(validation_warning(system).has_value());
+}
+
 TEST_CASE("the sources of systems that nobody measured say so", "[hardware]") {
   std::string const name = GENERATE("dgx-h100", "h200");
   for (ConstantRow const& r : rows_of(name)) {
