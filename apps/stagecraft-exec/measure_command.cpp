@@ -34,7 +34,8 @@ constexpr char const* introduction =
 constexpr char const* examples =
     "\nexamples:\n"
     "  stagecraft-exec measure layer configs/paper/22b-present.yaml --json > layer.json\n"
-    "  stagecraft-exec measure layer tiny.yaml --set system=here.yaml --repeats 20\n";
+    "  stagecraft-exec measure layer configs/examples/gpt2-layer.yaml --set system=here.yaml "
+    "--repeats 20\n";
 
 po::options_description describe_options() {
   po::options_description options{"options"};

@@ -28,6 +28,15 @@ TEST_CASE("every run of configs/paper loads without a warning", "[run]") {
   }
 }
 
+TEST_CASE("every run of configs/examples loads", "[run]") {
+  for (auto const& file : yaml_files("examples")) {
+    CAPTURE(file);
+    REQUIRE_NOTHROW(load_run_config(file, {}));
+  }
+  // What the README has a process each for.
+  REQUIRE(world_size(load_run_config(configs / "examples/eight.yaml", {}).training.parallel) == 8);
+}
+
 TEST_CASE("every model and every system file loads", "[run]") {
   for (auto const& file : yaml_files("models")) {
     CAPTURE(file);
