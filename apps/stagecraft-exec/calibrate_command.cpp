@@ -68,12 +68,10 @@ SystemMaker make_system_maker(DeviceChoice const& device, po::variables_map cons
     if (has_like) throw CommandLineError{"--like: found without a GPU; accepted: with one"};
     return SystemMaker{device};
   }
-  if (!has_like) {
-    throw CommandLineError{
-        "--like: found nothing; accepted: a system file whose links and network to assume, as "
-        "configs/systems/h200.yaml"};
-  }
-  return SystemMaker{device, load_system_file(values["like"].as<std::string>())};
+  std::string const like =
+      needed(values, "like", "--like",
+             "a system file whose links and network to assume, as configs/systems/h200.yaml");
+  return SystemMaker{device, load_system_file(like)};
 }
 
 }  // namespace
@@ -85,11 +83,9 @@ int calibrate_command(std::vector<std::string> const& arguments) {
     std::cout << introduction << options << examples;
     return 0;
   }
-  if (values.count("output") == 0) {
-    throw CommandLineError{"--output: found nothing; accepted: a file to write, as -o here.yaml"};
-  }
+  std::string const path = needed(values, "output", "--output (-o)", file_to_write);
   std::vector<Precision> const precisions = read_precisions(values);
-  OutputFile output{values["output"].as<std::string>()};
+  OutputFile output{path};
   if (can_measure_nccl()) prepare_nccl();
   SystemMaker maker = make_system_maker(choose_device(values), values);
   maker.measure_communication();

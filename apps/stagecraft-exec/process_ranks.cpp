@@ -1,8 +1,10 @@
 #include "apps/stagecraft-exec/process_ranks.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <streambuf>
+#include <thread>
 
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/program.hpp"
@@ -17,6 +19,7 @@ namespace stagecraft {
 namespace {
 
 constexpr int does_not_fit = 3;
+constexpr int failed = 1;
 
 /// Takes everything and keeps nothing.
 class Nowhere : public std::streambuf {
@@ -82,6 +85,15 @@ ProcessPlace place_of_process(std::vector<std::string> const& arguments) {
   }
 }
 
+/// Also where nobody says.
+bool is_first_of_machine(std::vector<std::string> const& arguments) {
+  try {
+    return place_of_process(arguments).local_rank.value_or(0) == 0;
+  } catch (CommandLineError const&) {
+    return true;
+  }
+}
+
 int on_mpi_ranks(ProcessCommand const& command) {
   MpiSession session{last_words};
   auto const worlds = [&session](int /*device*/) -> MakeProcessWorld {
@@ -107,7 +119,14 @@ int on_nccl_session(JobSession& session,
 int on_nccl_ranks(std::vector<std::string> const& arguments, ProcessCommand const& command) {
   prepare_nccl();
   CudaInventory const inventory = find_cuda_devices();
-  if (!inventory.obstacle.empty()) throw DeviceError{"--ranks nccl: " + inventory.obstacle};
+  if (!inventory.obstacle.empty()) {
+    if (!is_first_of_machine(arguments)) {
+      // It is said once a machine. Whoever ended first would have mpirun end who says it.
+      std::this_thread::sleep_for(std::chrono::seconds{1});
+      return failed;
+    }
+    throw DeviceError{"--ranks nccl: " + inventory.obstacle};
+  }
   ProcessPlace const place = place_of_process(arguments);
   if (place.meeting_folder == "mpi") {
     MpiSession session{last_words};

@@ -1,7 +1,10 @@
 #include "apps/stagecraft/command_line.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+
+#include "libsim/config/did_you_mean.hpp"
 
 namespace stagecraft {
 
@@ -20,6 +23,40 @@ template <class Number>
 bool read(std::string const& text, Number& number) {
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc{} && end == text.data() + text.size();
+}
+
+/// The accepted words, and which of them was meant.
+std::string accepted_of(std::string const& word, std::vector<std::string> const& accepted) {
+  std::string const meant{nearest_word(word, accepted)};
+  return joined(accepted) + (meant.empty() ? "" : "; did you mean '" + meant + "'?");
+}
+
+std::vector<std::string> spellings_of(po::options_description const& options) {
+  std::vector<std::string> spellings;
+  for (auto const& option : options.options()) spellings.push_back("--" + option->long_name());
+  return spellings;
+}
+
+/// What is wrong with a command line, as all messages have it: found and accepted.
+std::string complaint_of(po::error const& error, po::options_description const& options) {
+  auto const* const at_option = dynamic_cast<po::error_with_option_name const*>(&error);
+  if (at_option == nullptr) return error.what();
+  std::string const name = at_option->get_option_name();
+  if (dynamic_cast<po::unknown_option const*>(&error) != nullptr) {
+    return name +
+           ": found an unknown option; accepted: " + accepted_of(name, spellings_of(options));
+  }
+  if (dynamic_cast<po::multiple_occurrences const*>(&error) != nullptr) {
+    return name + ": found more than once; accepted: once";
+  }
+  auto const* const syntax = dynamic_cast<po::invalid_syntax const*>(&error);
+  if (syntax != nullptr && syntax->kind() == po::invalid_syntax::missing_parameter) {
+    po::option_description const* const option =
+        options.find_nothrow(name.substr(name.find_first_not_of('-')), false);
+    return name + ": found nothing; accepted: " +
+           (option == nullptr ? "a value" : option->format_parameter());
+  }
+  return error.what();
 }
 
 }  // namespace
@@ -41,7 +78,7 @@ po::variables_map parse_options(std::vector<std::string> const& arguments,
     }
     po::store(parsed, values);
   } catch (po::error const& error) {
-    throw CommandLineError{error.what()};
+    throw CommandLineError{complaint_of(error, options)};
   }
   return values;
 }
@@ -54,15 +91,25 @@ po::variables_map parse_options(std::vector<std::string> const& arguments,
   return values;
 }
 
+std::string needed(po::variables_map const& values,
+                   std::string const& name,
+                   std::string const& shown,
+                   std::string const& accepted) {
+  if (values.count(name) == 0) {
+    throw CommandLineError{shown + ": found nothing; accepted: " + accepted};
+  }
+  return values[name].as<std::string>();
+}
+
+std::string refused_word(std::string const& word, std::vector<std::string> const& accepted) {
+  return "'" + word + "'; accepted: " + accepted_of(word, accepted);
+}
+
 std::string one_of(std::string const& shown,
                    std::string const& value,
                    std::vector<std::string> const& accepted) {
-  std::string list;
-  for (std::string const& word : accepted) {
-    if (word == value) return value;
-    list += (list.empty() ? "" : ", ") + word;
-  }
-  refuse(shown, value, list);
+  if (std::find(accepted.begin(), accepted.end(), value) != accepted.end()) return value;
+  throw CommandLineError{shown + ": found " + refused_word(value, accepted)};
 }
 
 int whole_number(std::string const& shown, std::string const& value, int least, int most) {

@@ -57,6 +57,21 @@ boost::program_options::variables_map parse_options(
     std::vector<std::string>& positional,
     std::string const& argument = "FILE");
 
+/// What --output needs.
+inline constexpr char const* file_to_write = "the file to write";
+
+/// The value of an option that a command cannot do without. `shown` names it in messages, as
+/// "--pipeline (-p)"; `accepted` is what to give it.
+/// \throws CommandLineError
+std::string needed(boost::program_options::variables_map const& values,
+                   std::string const& name,
+                   std::string const& shown,
+                   std::string const& accepted);
+
+/// `word` as a message that refuses it shows it, with what is accepted: `'wrd'; accepted: list; did
+/// you mean 'word'?`.
+std::string refused_word(std::string const& word, std::vector<std::string> const& accepted);
+
 /// The option's value, which has to be one of `accepted`.
 /// \throws CommandLineError  naming the option by `shown`, e.g. "--clock".
 std::string one_of(std::string const& shown,

@@ -1,5 +1,6 @@
 #include "apps/stagecraft/export_command.hpp"
 
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/trace_options.hpp"
+#include "libsim/config/did_you_mean.hpp"
 #include "libsim/export/chakra.hpp"
 #include "libsim/export/chrome_trace.hpp"
 #include "libsim/export/memory_snapshot.hpp"
@@ -83,13 +85,12 @@ po::options_description describe_options() {
 }
 
 Format const& read_format(po::variables_map const& values) {
-  std::string const word = values.count("format") > 0 ? values["format"].as<std::string>() : "";
-  std::string accepted;
-  for (Format const& format : formats) {
-    if (format.name == word) return format;
-    accepted += (accepted.empty() ? "" : ", ") + std::string{format.name};
-  }
-  throw CommandLineError{"--format: found '" + word + "'; accepted: " + accepted};
+  std::vector<std::string> names;
+  for (Format const& format : formats) names.emplace_back(format.name);
+  std::string const word =
+      one_of("--format", needed(values, "format", "--format", joined(names)), names);
+  return *std::find_if(formats.begin(), formats.end(),
+                       [&](Format const& format) { return format.name == word; });
 }
 
 }  // namespace
@@ -111,10 +112,7 @@ int export_command(std::vector<std::string> const& arguments) {
     throw CommandLineError{"--memory: found with --format " + std::string{format.name} +
                            "; accepted: with csv"};
   }
-  if (values.count("output") == 0) {
-    throw CommandLineError{"--output: found nothing; accepted: the file to write"};
-  }
-  std::string const path = values["output"].as<std::string>();
+  std::string const path = needed(values, "output", "--output (-o)", file_to_write);
   TraceReader const trace{files[0]};
   refuse_same_file(path, files[0]);
   std::vector<std::int32_t> const ranks =

@@ -30,14 +30,14 @@ constexpr char const* introduction =
     "cannot\n"
     "be represented is an error unless --ignore names it; what is approximated, assumed or has no\n"
     "effect is listed on standard error.\n"
-    "\nstagecraft import huggingface --help and stagecraft import megatron --help say more.\n";
+    "\nstagecraft import huggingface --help and stagecraft import megatron --help say more.\n"
+    "\nexamples:\n";
 
 constexpr char const* huggingface_introduction =
     "usage: stagecraft import huggingface config.json [options]\n\n"
     "Makes a model file of the config.json of a model of Hugging Face's transformers.\n\n";
 
 constexpr char const* huggingface_examples =
-    "\nexamples:\n"
     "  stagecraft import huggingface Llama-3.1-8B/config.json --sequence 8192 -o llama3.yaml\n"
     "  stagecraft import huggingface Mistral-7B-v0.1/config.json --ignore sliding_window\n";
 
@@ -50,7 +50,6 @@ constexpr char const* megatron_introduction =
     "launcher, which says how many ranks there are.\n\n";
 
 constexpr char const* megatron_examples =
-    "\nexamples:\n"
     "  stagecraft import megatron --script examples/gpt3/train_gpt3_175b_distributed.sh \\\n"
     "      --world-size 128 --system configs/systems/selene-a100.yaml -o gpt3.yaml\n"
     "  stagecraft import megatron --world-size 8 -- --num-layers 24 --hidden-size 1024 \\\n"
@@ -110,7 +109,7 @@ int import_huggingface_command(std::vector<std::string> const& arguments) {
   std::vector<std::string> files;
   po::variables_map const values = parse_options(arguments, options, files, "config.json");
   if (values.count("help") > 0) {
-    std::cout << huggingface_introduction << options << huggingface_examples;
+    std::cout << huggingface_introduction << options << "\nexamples:\n" << huggingface_examples;
     return 0;
   }
   if (files.size() != 1) {
@@ -208,7 +207,7 @@ int import_megatron_command(std::vector<std::string> const& arguments) {
   auto const separator = std::find(arguments.begin(), arguments.end(), "--");
   po::variables_map const values = parse_options({arguments.begin(), separator}, options);
   if (values.count("help") > 0) {
-    std::cout << megatron_introduction << options << megatron_examples;
+    std::cout << megatron_introduction << options << "\nexamples:\n" << megatron_examples;
     return 0;
   }
   std::vector<ShellWord> flags;
@@ -241,7 +240,7 @@ int import_megatron_command(std::vector<std::string> const& arguments) {
 int import_command(std::vector<std::string> const& arguments) {
   std::string const kind = arguments.empty() ? std::string{} : arguments.front();
   if (kind == "--help" || kind == "-h") {
-    std::cout << introduction;
+    std::cout << introduction << huggingface_examples << megatron_examples;
     return 0;
   }
   if (kind == option_table_request) throw OptionTable{{}, "", {"huggingface", "megatron"}};

@@ -10,6 +10,7 @@
 #include "apps/stagecraft/progress_bar.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/search/plan_search.hpp"
+#include "libsim/search/search_space.hpp"
 #include "libsim/trace/output_file.hpp"
 
 namespace stagecraft {
@@ -19,6 +20,29 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr int nothing_fits = 3;
+
+/// There is no plan: because of --fix, or even without.
+[[noreturn]] void refuse_empty_space(PlanOptions const& plan) {
+  SearchRequest free = plan.request;
+  free.filter = {};
+  std::string const run = "some legal run of this model on " + std::to_string(free.gpus) +
+                          " GPUs with a global batch of " + std::to_string(free.global_batch);
+  if (!has_plans(free)) {
+    throw CommandLineError{"--gpus: found '" + std::to_string(free.gpus) +
+                           "'; accepted: a number that is tensor x pipeline x data of some legal "
+                           "run of this model with --global-batch " +
+                           std::to_string(free.global_batch)};
+  }
+  std::string all;
+  for (FixOption const& fix : plan.fixes) {
+    free.filter = fix.alone;
+    if (!has_plans(free)) {
+      throw CommandLineError{"--fix: found '" + fix.text + "'; accepted: what " + run + " has"};
+    }
+    all += (all.empty() ? "'" : " and '") + fix.text + "'";
+  }
+  throw CommandLineError{"--fix: found " + all + "; accepted: what " + run + " has together"};
+}
 
 constexpr char const* introduction =
     "usage: stagecraft plan MODEL --system S --gpus N --global-batch B [options]\n\n"
@@ -64,12 +88,7 @@ int plan_command(std::vector<std::string> const& arguments) {
   auto const begin = std::chrono::steady_clock::now();
   SearchResult const result = search_with_progress(plan.request);
   std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
-  if (result.considered == 0) {
-    throw CommandLineError{
-        "--gpus: found '" + std::to_string(plan.request.gpus) + "'; accepted: a number that is " +
-        "tensor x pipeline x data of some legal run of this model with --global-batch " +
-        std::to_string(plan.request.global_batch) + " (and what --fix leaves)"};
-  }
+  if (result.considered == 0) refuse_empty_space(plan);
   if (plan.json) std::cout << to_json(result, plan, seconds.count()).dump(1) << '\n';
   if (result.best.empty()) {
     std::cerr << "stagecraft plan: " << near_miss_text(result, plan) << '\n';

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "apps/stagecraft/command_line.hpp"
+#include "libsim/config/problem.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/plan/training_words.hpp"
 #include "libsim/run/run_config.hpp"
@@ -22,13 +23,6 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr int most_ranks = 1 << 24;  // see plan_limits
-
-std::string needed(po::variables_map const& values, std::string const& name) {
-  if (values.count(name) == 0) {
-    throw CommandLineError{"--" + name + ": found nothing; it is needed"};
-  }
-  return values[name].as<std::string>();
-}
 
 /// A number of accelerator-hours' price: `2.5/gpu-hour`.
 double read_price(std::string const& text) {
@@ -108,10 +102,12 @@ void read_filter(std::string const& text, SearchFilter& filter) {
   }
 }
 
-void read_filters(po::variables_map const& values, SearchFilter& filter) {
+void read_filters(po::variables_map const& values, PlanOptions& options) {
   if (values.count("fix") == 0) return;
   for (std::string const& text : values["fix"].as<std::vector<std::string>>()) {
-    read_filter(text, filter);
+    read_filter(text, options.request.filter);
+    options.fixes.push_back({text, {}});
+    read_filter(text, options.fixes.back().alone);
   }
 }
 
@@ -131,6 +127,19 @@ void check_override(std::string const& text) {
   }
 }
 
+constexpr char const* command_line = "the command line";
+
+/// What stands where the user cannot see it, at the words of the command line that it came from.
+std::vector<Problem> at_options(std::vector<Problem> problems) {
+  for (Problem& problem : problems) {
+    if (!problem.place.origin || *problem.place.origin != command_line) continue;
+    problem.place = {};
+    if (problem.key == "system") problem.key = "--system";
+    if (problem.key == "model") problem.key = "MODEL";
+  }
+  return problems;
+}
+
 /// The run that the search varies. One sequence on one rank is legal for every model.
 RunConfig load_base(std::string const& model,
                     std::string const& system,
@@ -141,9 +150,13 @@ RunConfig load_base(std::string const& model,
   auto const quoted = [](std::string const& path) {
     return nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   };
-  return parse_run_config(
-      "model: " + quoted(model) + "\nsystem: " + quoted(system) + "\nschedule: {kind: 1f1b}\n",
-      "the command line", overrides);
+  try {
+    return parse_run_config(
+        "model: " + quoted(model) + "\nsystem: " + quoted(system) + "\nschedule: {kind: 1f1b}\n",
+        command_line, overrides);
+  } catch (ConfigError const& error) {
+    throw ConfigError{at_options(error.problems())};
+  }
 }
 
 std::int64_t read_global_batch(std::string const& text) {
@@ -187,16 +200,18 @@ PlanOptions read_plan_options(po::variables_map const& values,
   }
   PlanOptions options;
   SearchRequest& request = options.request;
-  std::string const system = needed(values, "system");
-  request.gpus = whole_number("--gpus", needed(values, "gpus"), 1, most_ranks);
-  request.global_batch = read_global_batch(needed(values, "global-batch"));
+  std::string const system = needed(values, "system", "--system", "a system file");
+  request.gpus = whole_number(
+      "--gpus", needed(values, "gpus", "--gpus", "a number of accelerators"), 1, most_ranks);
+  request.global_batch = read_global_batch(
+      needed(values, "global-batch", "--global-batch", "sequences an optimizer step"));
   request.top = whole_number("--top", values["top"].as<std::string>(), 1, 1000);
   request.exhaustive = values.count("exhaustive") > 0;
   int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   request.jobs = values.count("jobs") > 0
                      ? whole_number("--jobs", values["jobs"].as<std::string>(), 1, 1024)
                      : cores;
-  read_filters(values, request.filter);
+  read_filters(values, options);
   if (values.count("price") > 0) options.price = read_price(values["price"].as<std::string>());
   if (values.count("tokens") > 0) {
     options.tokens = number_from_zero("--tokens", values["tokens"].as<std::string>());

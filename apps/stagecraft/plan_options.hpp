@@ -10,9 +10,16 @@
 
 namespace stagecraft {
 
+/// One --fix.
+struct FixOption {
+  std::string text;    ///< NAME=VALUE[,VALUE...]
+  SearchFilter alone;  ///< that only it makes
+};
+
 /// What `stagecraft plan` is asked for.
 struct PlanOptions {
   SearchRequest request;
+  std::vector<FixOption> fixes;  ///< that request.filter was put together from
   std::vector<std::string> warnings;
   bool json = false;
   std::optional<double> price;   ///< of one GPU for an hour, in the user's currency

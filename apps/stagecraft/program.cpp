@@ -1,11 +1,16 @@
 #include "apps/stagecraft/program.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <exception>
 #include <iostream>
+#include <system_error>
 
 #include "apps/stagecraft/command_line.hpp"
+#include "apps/stagecraft/command_table.hpp"
 #include "apps/stagecraft/completion.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
@@ -49,26 +54,41 @@ int dispatch(Program const& program, std::vector<std::string> const& words) {
     return done;
   }
   if (words[0] == "--version") {
-    std::cout << program.name << ' ' << program_version() << "\nbuilt with " << program_features()
+    std::cout << program.name << ' ' << program_version() << "\nbuilt with " << program.features()
               << '\n';
     return done;
   }
-  std::string names;
+  std::vector<std::string> names;
   for (Command const& command : program.commands) {
     if (command.name == words[0]) return command.run({words.begin() + 1, words.end()});
-    names += (names.empty() ? "" : ", ") + std::string{command.name};
+    names.emplace_back(command.name);
   }
   if (words[0] == completion_name) {
     return completion_command(program, {words.begin() + 1, words.end()});
   }
-  names += ", " + std::string{completion_name};
-  throw CommandLineError{"command: found '" + words[0] + "'; accepted: " + names};
+  names.emplace_back(completion_name);
+  throw CommandLineError{"command: found " + refused_word(words[0], names)};
 }
 
-bool is_command(Program const& program, std::string_view word) {
-  return word == completion_name ||
-         std::any_of(program.commands.begin(), program.commands.end(),
-                     [word](Command const& command) { return command.name == word; });
+/// The program and the command that the words begin with, `import huggingface` where there is more
+/// than one of a kind.
+std::string who_runs(Program const& program, std::vector<std::string> const& words) {
+  std::string who{program.name};
+  std::size_t longest = 0;
+  for (CommandTable const& table : command_tables(program)) {
+    bool const is_this = table.path.size() > longest && table.path.size() <= words.size() &&
+                         std::equal(table.path.begin(), table.path.end(), words.begin());
+    if (is_this) longest = table.path.size();
+  }
+  for (std::size_t i = 0; i < longest; ++i) who += " " + words[i];
+  return who;
+}
+
+/// What keeps standard output from being written, as the system says it; empty where it does not.
+std::string reason_of_full_output() {
+  // Once more: what failed may have been followed by other calls.
+  bool const is_full = ::write(STDOUT_FILENO, "\n", 1) < 0;
+  return is_full ? ": " + std::system_category().message(errno) : "";
 }
 
 }  // namespace
@@ -91,19 +111,19 @@ Complaint complaint_about(std::exception_ptr const& error, std::string const& wh
 
 // The only place that catches, but for ranks that are processes: they catch what ends all of them.
 int run_program(Program const& program, std::vector<std::string> const& words) {
-  std::string const who = std::string{program.name} +
-                          (!words.empty() && is_command(program, words[0]) ? " " + words[0] : "");
   // A file that may not grow is one that cannot be written, and is said to be.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     int const code = dispatch(program, words);
     if (!std::cout.flush()) {
-      std::cerr << who << ": could not write to standard output\n";
+      std::string const reason = reason_of_full_output();
+      std::cerr << who_runs(program, words) << ": could not write to standard output" << reason
+                << '\n';
       return failed;
     }
     return code;
   } catch (...) {
-    Complaint const complaint = complaint_about(std::current_exception(), who);
+    Complaint const complaint = complaint_about(std::current_exception(), who_runs(program, words));
     std::cerr << complaint.text;
     return complaint.exit_code;
   }

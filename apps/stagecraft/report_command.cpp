@@ -82,10 +82,7 @@ int report_command(std::vector<std::string> const& arguments) {
     throw CommandLineError{"found " + std::to_string(files.size()) + " files; accepted: one to " +
                            std::to_string(most_traces) + " traces"};
   }
-  if (values.count("output") == 0) {
-    throw CommandLineError{"--output: found nothing; accepted: the file to write"};
-  }
-  std::string const path = values["output"].as<std::string>();
+  std::string const path = needed(values, "output", "--output (-o)", file_to_write);
   std::list<TraceReader> readers;
   std::vector<PageTrace> traces;
   for (std::string const& file : files) {

@@ -58,37 +58,52 @@ po::options_description describe_options() {
   return options;
 }
 
+constexpr char const* stages_option = "--pipeline (-p)";
+constexpr char const* microbatches_option = "--microbatches (-n)";
+constexpr char const* from_one = "a whole number from 1";
+
 /// One of the words that an option accepts.
-template <class Value>
-Value choice(std::string const& option,
-             std::string const& found,
-             std::vector<std::pair<std::string, Value>> const& accepted) {
-  std::string names;
-  for (auto const& [name, value] : accepted) {
-    if (name == found) return value;
-    names += (names.empty() ? "" : ", ") + name;
-  }
-  throw CommandLineError{option + ": found '" + found + "'; accepted: " + names};
+template <class Enum>
+Enum choice(po::variables_map const& values, std::string const& name) {
+  std::string const word = needed(values, name, "--" + name, accepted_words<Enum>());
+  std::vector<std::string> words;
+  for (auto const& entry : Words<Enum>::all) words.emplace_back(entry.second);
+  return *parse_word<Enum>(one_of("--" + name, word, words));
 }
 
-std::string required(po::variables_map const& values, std::string const& name) {
-  if (values.count(name) == 0)
-    throw CommandLineError{"--" + name + ": found nothing; it is needed"};
-  return values[name].as<std::string>();
+/// Refuses, by the options' names, what the interleaved schedule does not take.
+void check_interleaved(ScheduleShape const& shape) {
+  int const p = shape.stages;
+  int const n = shape.microbatches;
+  auto const refuse = [](std::string const& option, int found, std::string const& accepted) {
+    throw CommandLineError{option + ": found '" + std::to_string(found) +
+                           "'; accepted with --schedule interleaved: " + accepted};
+  };
+  std::string const stages = "-p (" + std::to_string(p) + ")";
+  if (p < 2) refuse(stages_option, p, "a whole number from 2");
+  if (n < p) refuse(microbatches_option, n, "at least " + stages);
+  std::string const groups = accepted_groups(n, p);
+  if (shape.group != 0 && !is_group(shape.group, n, p)) {
+    refuse("--group", shape.group,
+           groups + " (from " + stages + " to -n (" + std::to_string(n) +
+               "), the last group full or of at least -p)");
+  }
+  if (shape.group == 0 && !is_group(p, n, p)) {
+    refuse(microbatches_option, n,
+           "a multiple of " + stages + ", or --group with one of " + groups);
+  }
 }
 
 ScheduleShape read_shape(po::variables_map const& values) {
   constexpr int any = std::numeric_limits<int>::max();
   ScheduleShape shape;
-  shape.kind = choice<ScheduleKind>("--schedule", required(values, "schedule"),
-                                    {{"gpipe", ScheduleKind::gpipe},
-                                     {"1f1b", ScheduleKind::one_f_one_b},
-                                     {"interleaved", ScheduleKind::interleaved}});
+  shape.kind = choice<ScheduleKind>(values, "schedule");
   bool const is_interleaved = shape.kind == ScheduleKind::interleaved;
-  shape.stages = whole_number("--pipeline (-p)", required(values, "pipeline"), 1, any);
-  shape.microbatches =
-      whole_number("--microbatches (-n)", required(values, "microbatches"), 1, any);
-  std::string const chunks = required(values, "chunks");
+  shape.stages =
+      whole_number(stages_option, needed(values, "pipeline", stages_option, from_one), 1, any);
+  shape.microbatches = whole_number(
+      microbatches_option, needed(values, "microbatches", microbatches_option, from_one), 1, any);
+  std::string const chunks = values["chunks"].as<std::string>();
   shape.chunks = whole_number("--chunks (-m)", chunks, 1, any);
   if (shape.chunks > 1 && !is_interleaved) {
     throw CommandLineError{"--chunks (-m): found '" + chunks +
@@ -102,8 +117,7 @@ ScheduleShape read_shape(po::variables_map const& values) {
                              "'; accepted: only with --schedule interleaved"};
     }
   }
-  shape.p2p = choice<P2p>("--p2p", required(values, "p2p"),
-                          {{"blocking", P2p::blocking}, {"overlapped", P2p::overlapped}});
+  shape.p2p = choice<P2p>(values, "p2p");
 
   std::int64_t const virtual_stages = std::int64_t{shape.stages} * shape.chunks;
   if (virtual_stages > most_forwards || virtual_stages * shape.microbatches > most_forwards) {
@@ -111,6 +125,7 @@ ScheduleShape read_shape(po::variables_map const& values) {
                            " x " + std::to_string(shape.microbatches) +
                            "'; accepted: a product of at most " + std::to_string(most_forwards)};
   }
+  if (is_interleaved) check_interleaved(shape);
   return shape;
 }
 

@@ -1,6 +1,5 @@
 #include "apps/stagecraft/simulate_command.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/simulation_tables.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
@@ -97,6 +97,27 @@ nlohmann::ordered_json document(Simulation const& simulation,
   return json;
 }
 
+/// Which stages do not fit, and by how much the fullest; empty where all do.
+std::string excess_text(Simulation const& simulation, RunConfig const& config) {
+  std::string stages;
+  StageResult const* fullest = nullptr;
+  int count = 0;
+  for (StageResult const& stage : simulation.stages) {
+    if (stage.fits) continue;
+    stages += (stages.empty() ? "" : ", ") + std::to_string(stage.stage);
+    if (fullest == nullptr || stage.peak() > fullest->peak()) fullest = &stage;
+    ++count;
+  }
+  if (fullest == nullptr) return {};
+  Bytes const reserve = config.training.memory.reserve;
+  Bytes const capacity = config.system.accelerator.memory.value;
+  Bytes const excess{fullest->peak() + reserve.count() - capacity.count()};
+  return (count == 1 ? "stage " + stages + " does not fit" : "stages " + stages + " do not fit") +
+         (count == 1 ? ": it holds " : ": stage " + std::to_string(fullest->stage) + " holds ") +
+         readable_text(Bytes{fullest->peak()}) + ", " + readable_text(excess) + " more than the " +
+         readable_text(capacity) + " less " + readable_text(reserve) + " of reserve";
+}
+
 }  // namespace
 
 int simulate_command(std::vector<std::string> const& arguments) {
@@ -112,9 +133,11 @@ int simulate_command(std::vector<std::string> const& arguments) {
     std::cout << simulation_tables(simulation, plan, run.config.system);
   }
   if (trace) record_to_file(trace->path, plan, run.config.system, trace->options);
-  bool const fits = std::all_of(simulation.stages.begin(), simulation.stages.end(),
-                                [](StageResult const& stage) { return stage.fits; });
-  return run.values.count("require-fit") > 0 && !fits ? does_not_fit : 0;
+  if (run.values.count("require-fit") == 0) return 0;
+  std::string const excess = excess_text(simulation, run.config);
+  if (excess.empty()) return 0;
+  std::cerr << "stagecraft simulate: " << excess << '\n';
+  return does_not_fit;
 }
 
 }  // namespace stagecraft

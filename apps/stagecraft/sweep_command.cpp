@@ -112,6 +112,25 @@ std::string forecast(Sweep const& sweep,
          " MB on disk";
 }
 
+nlohmann::ordered_json forecast_json(Sweep const& sweep,
+                                     std::int64_t rows,
+                                     std::int64_t excluded,
+                                     SweepOptions const& options) {
+  auto axes = nlohmann::ordered_json::array();
+  for (SweepAxis const& axis : sweep.axes) {
+    axes.push_back({{"name", axis.name}, {"values", axis.entries.size()}});
+  }
+  return {{"schema", "stagecraft.forecast/1"},
+          {"shard", options.shard.text()},
+          {"points", sweep.points},
+          {"excluded", excluded},
+          {"rows", rows},
+          {"axes", axes},
+          {"threads", options.jobs},
+          {"seconds", static_cast<double>(rows) * seconds_per_point(sweep) / options.jobs},
+          {"bytes", static_cast<std::int64_t>(static_cast<double>(rows) * journal_bytes_a_row)}};
+}
+
 [[noreturn]] void refuse_large(Sweep const& sweep,
                                std::int64_t rows,
                                std::optional<std::int64_t> excluded,
@@ -270,8 +289,12 @@ int sweep_command(std::vector<std::string> const& arguments) {
   print_warnings(check_sweep(sweep));
   std::int64_t const count = count_within_limit(sweep, options);
   if (options.is_dry_run) {
-    std::cout << forecast(sweep, options.shard.size_of(count), sweep.points - count, options)
-              << '\n';
+    std::int64_t const rows = options.shard.size_of(count);
+    if (options.json) {
+      std::cout << forecast_json(sweep, rows, sweep.points - count, options).dump(1) << '\n';
+    } else {
+      std::cout << forecast(sweep, rows, sweep.points - count, options) << '\n';
+    }
     return 0;
   }
   print(run(sweep, count, options), options);

@@ -65,9 +65,6 @@ SweepOptions read_sweep_options(po::variables_map const& values,
   options.resumes = values.count("resume") > 0;
   options.is_dry_run = values.count("dry-run") > 0;
   options.json = values.count("json") > 0;
-  if (options.is_dry_run && options.json) {
-    throw CommandLineError{"--json: found with --dry-run; accepted: without it"};
-  }
   if (options.merges) refuse_with_merge(values);
   bool const has_inputs = options.merges ? !positional.empty() : positional.size() == 1;
   if (!has_inputs) {
@@ -77,11 +74,9 @@ SweepOptions read_sweep_options(po::variables_map const& values,
                                       " files; accepted: one sweep file")};
   }
   options.inputs.assign(positional.begin(), positional.end());
-  options.output = value_of(values, "output");
+  options.output = options.is_dry_run ? value_of(values, "output")
+                                      : needed(values, "output", "--output (-o)", file_to_write);
   options.csv = value_of(values, "csv");
-  if (options.output.empty() && !options.is_dry_run) {
-    throw CommandLineError{"--output (-o): found nothing; it is needed"};
-  }
   if (!options.csv.empty() && options.csv == options.output) {
     throw CommandLineError{"--csv: found '" + options.csv.string() +
                            "', which is the output itself; accepted: another file"};

@@ -100,14 +100,15 @@ void read_positions(MegatronArguments& arguments, ModelConfig& model) {
                         : Positions::rotary;
   model.rotary_base = arguments.number("rotary-base", {1, 1e12}).value_or(10000);
   if (model.positions == Positions::rotary) return;
+  std::string const accepted =
+      "at least --seq-length" +
+      (model.sequence > 0 ? " (" + std::to_string(model.sequence) + ")" : std::string{});
   if (!rows) {
     if (!arguments.has("max-position-embeddings")) {
-      arguments.report("max-position-embeddings",
-                       "at least --seq-length (" + std::to_string(model.sequence) + ")");
+      arguments.report("max-position-embeddings", accepted);
     }
   } else if (*rows < model.sequence) {
-    arguments.report("max-position-embeddings",
-                     "at least --seq-length (" + std::to_string(model.sequence) + ")");
+    arguments.report("max-position-embeddings", accepted);
   } else {
     model.position_rows = *rows;
   }

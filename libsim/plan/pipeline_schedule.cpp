@@ -37,12 +37,8 @@ void check_group(ScheduleShape const& shape) {
     refuse("microbatches of the interleaved schedule", n,
            "at least the number of pipeline stages (" + std::to_string(p) + ")");
   }
-  int const rest = shape.group < 1 ? 0 : n % shape.group;
-  if (shape.group < p || shape.group > n || (rest != 0 && rest < p)) {
-    refuse("microbatches per group", shape.group,
-           std::to_string(p) + " to " + std::to_string(n) + ", with the last of " +
-               std::to_string(n) + " microbatches' groups full or of at least " +
-               std::to_string(p));
+  if (!is_group(shape.group, n, p)) {
+    refuse("microbatches per group", shape.group, accepted_groups(n, p));
   }
 }
 
@@ -77,6 +73,18 @@ class StepSink {
 };
 
 }  // namespace
+
+std::string accepted_groups(std::int64_t microbatches, std::int64_t stages) {
+  constexpr int most = 8;
+  std::string text;
+  int count = 0;
+  for (std::int64_t group = stages; group <= microbatches; ++group) {
+    if (!is_group(group, microbatches, stages)) continue;
+    if (++count > most) return text + ", ...";
+    text += (text.empty() ? "" : ", ") + std::to_string(group);
+  }
+  return text;
+}
 
 ScheduleShape checked_shape(ScheduleShape shape) {
   check_counts(shape);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "libsim/plan/training_config.hpp"
@@ -73,6 +74,18 @@ struct PipelineSchedule {
 
 /// Most forward computations (p * n * m) in a schedule: beyond it the steps alone take gigabytes.
 inline constexpr std::int64_t max_scheduled_forwards = 16'000'000;
+
+/// Whether the interleaved schedule takes `microbatches` in groups of `group` on so many stages:
+/// stages <= group <= microbatches, and the last group is full or of at least `stages`.
+/// Source: microbatch_group_size_per_vp_stage of Megatron-LM, core/pipeline_parallel/schedules.py.
+constexpr bool is_group(std::int64_t group, std::int64_t microbatches, std::int64_t stages) {
+  return group >= stages && group <= microbatches &&
+         (microbatches % group == 0 || microbatches % group >= stages);
+}
+
+/// The groups that it takes, the smallest first: `8, 12, 16, ...`.
+/// Pre: 1 <= stages <= microbatches.
+std::string accepted_groups(std::int64_t microbatches, std::int64_t stages);
 
 /// The shape with its group filled in.
 /// \throws ScheduleError  when no schedule has it. Accepted: p, n, m from 1; interleaved: p >= 2,

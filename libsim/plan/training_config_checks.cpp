@@ -9,6 +9,7 @@
 #include "libsim/plan/combination_check.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/layout_checks.hpp"
+#include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/size_limits.hpp"
 #include "libsim/plan/training_words.hpp"
 
@@ -135,8 +136,6 @@ class Checker : CombinationCheck {
     return value < 1e15 ? std::to_string(static_cast<std::int64_t>(value)) : "more than 10^15";
   }
 
-  /// Megatron-LM's rule for microbatch_group_size_per_vp_stage
-  /// (core/pipeline_parallel/schedules.py).
   void check_group() const {
     std::int64_t const p = config_.parallel.pipeline;
     std::int64_t const group = config_.schedule.group;
@@ -149,13 +148,16 @@ class Checker : CombinationCheck {
                  ", as schedule is interleaved");
       return;
     }
-    if (group < p || group > n) {
+    if (is_group(group, n, p)) return;
+    std::string const groups = accepted_groups(n, p);
+    if (root_.child("schedule").child("group").exists()) {
       refuse("schedule.group", group,
-             "a number from parallel.pipeline (" + to_text(p) + ") to the " + microbatches_text);
-    } else if (n % group != 0 && n % group < p) {
-      refuse("schedule.group", group,
-             "a group that leaves 0 or at least parallel.pipeline (" + to_text(p) + ") of the " +
-                 microbatches_text);
+             "for the " + microbatches_text + " of batch.global (" + to_text(config_.batch.global) +
+                 "): " + groups);
+    } else {
+      refuse("batch.global", config_.batch.global,
+             "one that makes the " + microbatches_text + " a multiple of parallel.pipeline (" +
+                 to_text(p) + "), or schedule.group: " + groups);
     }
   }
 

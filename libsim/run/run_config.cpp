@@ -9,10 +9,16 @@
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/plan/training_config_reader.hpp"
+#include "libsim/run/file_kind.hpp"
 #include "libsim/run/run_tree.hpp"
 
 namespace stagecraft {
 namespace {
+
+void require_kind(YamlNode const& root, FileKind wanted, Diagnostics& diagnostics) {
+  if (auto problem = wrong_kind(root, wanted, "")) diagnostics.add(std::move(*problem));
+  diagnostics.throw_if_any();
+}
 
 RunConfig read_run_config(std::optional<YamlNode> root,
                           std::filesystem::path const& folder,
@@ -22,6 +28,7 @@ RunConfig read_run_config(std::optional<YamlNode> root,
   auto const open = [&](YamlNode& section, std::string const& key) {
     return open_reference(section, key, folder, diagnostics);
   };
+  require_kind(*root, FileKind::run, diagnostics);
   if (root->kind == YamlNode::Kind::map) {
     OverrideRules const rules{run_word_keys(), open};
     for (std::string const& text : overrides) apply_override(*root, text, rules, diagnostics);
@@ -51,6 +58,7 @@ ModelConfig load_model_file(std::filesystem::path const& path) {
   Diagnostics diagnostics;
   auto const root = parse_yaml_file(path, Place{}, "", diagnostics);
   diagnostics.throw_if_any();
+  require_kind(*root, FileKind::model, diagnostics);
   ModelConfig model = read_model_config(ConfigNode{*root, "", diagnostics});
   diagnostics.throw_if_any();
   return model;
@@ -60,6 +68,7 @@ System load_system_file(std::filesystem::path const& path) {
   Diagnostics diagnostics;
   auto const root = parse_yaml_file(path, Place{}, "", diagnostics);
   diagnostics.throw_if_any();
+  require_kind(*root, FileKind::system, diagnostics);
   System system = read_system(ConfigNode{*root, "", diagnostics});
   diagnostics.throw_if_any();
   return system;

@@ -8,6 +8,7 @@
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/plan/training_config_reader.hpp"
+#include "libsim/run/file_kind.hpp"
 #include "libsim/run/run_time_limit.hpp"
 
 namespace stagecraft {
@@ -48,6 +49,11 @@ bool open_reference(YamlNode& section,
   auto content = parse_yaml_file(resolve(section, folder), section.place, key, diagnostics);
   if (!content) {
     diagnostics.mark_unsound(key);
+    return false;
+  }
+  if (auto problem =
+          wrong_kind(*content, key == "model" ? FileKind::model : FileKind::system, key)) {
+    diagnostics.add(std::move(*problem));
     return false;
   }
   section = std::move(*content);

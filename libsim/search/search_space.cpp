@@ -132,6 +132,13 @@ std::vector<LayerShares> share_choices(SearchRequest const& request,
   return shares;
 }
 
+bool has_plans(SearchRequest const& request) {
+  std::vector<ShapeChoice> const shapes = shape_choices(request);
+  return std::any_of(shapes.begin(), shapes.end(), [&](ShapeChoice const& shape) {
+    return !schedule_choices(request, shape).empty();
+  });
+}
+
 std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers) {
   std::vector<PolicyCode> codes{{RecomputeKind::none, 0}, {RecomputeKind::selective, 0}};
   for (std::int64_t const n : divisors(std::max<std::int64_t>(1, chunk_layers))) {

@@ -66,6 +66,9 @@ std::vector<ScheduleChoice> schedule_choices(SearchRequest const& request,
 std::vector<LayerShares> share_choices(SearchRequest const& request,
                                        ScheduleChoice const& schedule);
 
+/// Whether there is any: a shape with a schedule and shares.
+bool has_plans(SearchRequest const& request);
+
 /// Policies that are the same on all stages whose largest chunk has so many layers: none,
 /// selective, full in groups of N layers (divisors of a chunk), full of the first K < chunk layers.
 /// Not filtered: other policies are put together from them.

@@ -198,8 +198,8 @@ TEST_CASE("a checkpoint that outgrows the disk is one line, and leaves nothing o
 
 TEST_CASE("a plan that this machine cannot hold is refused before anything is allocated") {
   SmallRunFile const file;
-  // 8e14 parameters: nothing that any machine would begin to allocate.
-  std::string const huge = "--set model.hidden=262144 --set model.layers=1000";
+  // 7e14 parameters: nothing that any machine would begin to allocate.
+  std::string const huge = "--set model.hidden=524288 --set model.layers=200";
   ProgramResult const together = file.run(huge);
   REQUIRE(together.exit_code == 3);
   REQUIRE_THAT(together.errors, Contains("the 4 ranks need ") &&
@@ -215,7 +215,7 @@ TEST_CASE("where nothing is live yet, a limit is refused without a list of nothi
   ProgramResult const result = SmallRunFile{}.run("--memory-limit '1 KiB'");
   REQUIRE(result.exit_code == 3);
   REQUIRE(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
-  REQUIRE_THAT(result.errors, Contains("does not fit into the limit of 1 KiB beside ") &&
+  REQUIRE_THAT(result.errors, Contains("does not fit into the limit of 1.00 KiB beside ") &&
                                   Contains("; nothing else is live\n"));
 }
 

@@ -73,6 +73,8 @@ TEST_CASE("input that cannot be imported is refused", "[cli]") {
   require_refusal("import megatron --script no/such.sh", {"accepted: a launch script"});
   require_refusal("import megatron --script " + folder.write("empty.sh", ""),
                   {"found no command with --num-layers"});
+  require_refusal("import huggingface", {"(see stagecraft import huggingface --help)"});
+  require_refusal("import megatron -- --num-layers 24", {"accepted: at least --seq-length\n"});
   require_refusal("import megatron -- " + flags, {"world size: found nothing"});
   require_refusal("import megatron --world-size 8 -- " + flags + " --num-expert 8",
                   {"--num-expert: found an unknown flag", "did you mean '--num-experts'?"});

@@ -71,13 +71,23 @@ TEST_CASE("plan exits with 3 where nothing fits and says what came closest") {
 
 TEST_CASE("plan refuses what no run can be with exit code 2") {
   // 7 ranks: neither 64 heads, nor 4 sequences, nor (with equal stages) 48 layers.
-  require_refusal(plan("gpt-22b", 7, 4, "--fix layout=even"), {"--gpus: found '7'"});
+  require_refusal(plan("gpt-22b", 7, 4, "--fix layout=even"), {"--fix: found 'layout=even'"});
+  require_refusal(plan("gpt-22b", 8, 4, "--fix micro=1 --fix tensor=5"),
+                  {"--fix: found 'tensor=5'; accepted: what some legal run of this model on 8"});
+  require_refusal(plan("gpt-22b", 8, 4, "--fix tensor=4 --fix pipeline=8"),
+                  {"--fix: found 'tensor=4' and 'pipeline=8'"});
+  require_refusal(plan("gpt-22b", 101, 4, ""), {"--gpus: found '101'"});
   require_refusal(plan("gpt-22b", 0, 4, ""), {"--gpus: found '0'"});
   require_refusal(plan("gpt-22b", 8, 0, ""), {"--global-batch: found '0'"});
   require_refusal(plan("no-such-model", 8, 4, ""), {"no-such-model.yaml"});
   require_refusal(plan("gpt-22b", 8, 4, "--price 2.5"), {"--price: found '2.5'", "gpu-hour"});
   require_refusal(plan("gpt-22b", 8, 4, "--fix tensr=4"), {"--fix: found 'tensr=4'", "tensor"});
   require_refusal(plan("gpt-22b", 8, 4, "--set parallel.tensor=4"), {"--fix"});
+  require_refusal("plan " STAGECRAFT_SOURCE_DIR
+                  "/configs/models/gpt-22b.yaml --system no/file --gpus 8 --global-batch 4",
+                  {"--system: found 'no/file'"});
+  require_refusal("plan " + paper_run("22b-full") + " --system x --gpus 8 --global-batch 4",
+                  {"22b-full.yaml:", "model: found a run file (", "; accepted: a model file"});
   require_refusal("plan --system x --gpus 8 --global-batch 4", {"MODEL: found 0 files"});
 }
 

@@ -64,9 +64,9 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
     std::string message;
   };
   for (auto const& [arguments, message] : std::vector<Refusal>{
-           {"", "--schedule: found nothing"},
-           {"--schedule 1f1b -n 4", "--pipeline: found nothing"},
-           {"--schedule 1f1b -p 4", "--microbatches: found nothing"},
+           {"", "--schedule: found nothing; accepted: gpipe, 1f1b, interleaved"},
+           {"--schedule 1f1b -n 4", "--pipeline (-p): found nothing; accepted: a whole"},
+           {"--schedule 1f1b -p 4", "--microbatches (-n): found nothing; accepted: a whole"},
            {"--schedule zigzag -p 4 -n 4",
             "--schedule: found 'zigzag'; accepted: gpipe, 1f1b, interleaved"},
            {"--schedule 1f1b -p 0 -n 4", "--pipeline (-p): found '0'; accepted: a whole number"},
@@ -78,9 +78,17 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
            {"--schedule 1f1b -p 4 -n 8 -m 2",
             "--chunks (-m): found '2'; accepted: 1, or --schedule interleaved"},
            {"--schedule gpipe -p 4 -n 8 --group 4", "accepted: only with --schedule interleaved"},
-           {"--schedule interleaved -p 4 -n 8 -m 2 --group 3", "found '3'; accepted: 4 to 8"},
-           {"--schedule interleaved -p 4 -n 9 -m 2", "microbatches per group: found '4'"},
-           {"--schedule interleaved -p 1 -n 9 -m 2", "found '1'; accepted: a whole number from 2"},
+           {"--schedule interleaved -p 4 -n 8 -m 2 --group 3",
+            "--group: found '3'; accepted with --schedule interleaved: 4, 8 ("},
+           // Groups of 4 leave 3 of 7, which is less than 4; so do 5 and 6.
+           {"--schedule interleaved -p 4 -n 7 -m 2",
+            "--microbatches (-n): found '7'; accepted with --schedule interleaved: a multiple of "
+            "-p (4), or --group with one of 7\n"},
+           {"--schedule interleaved -p 4 -n 3 -m 2",
+            "--microbatches (-n): found '3'; accepted with --schedule interleaved: at least -p"},
+           {"--schedule interleaved -p 1 -n 9 -m 2",
+            "--pipeline (-p): found '1'; accepted with --schedule interleaved: a whole number "
+            "from 2"},
            {"--schedule 1f1b -p 4 -n 8 --forward -1", "--forward: found '-1'"},
            {"--schedule 1f1b -p 4 -n 8 --backward nan", "--backward: found 'nan'"},
            {"--schedule 1f1b -p 4 -n 8 --transfer 1s", "--transfer: found '1s'"},
@@ -88,8 +96,10 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
            {"--schedule 1f1b -p 4 -n 8 --p2p batched",
             "--p2p: found 'batched'; accepted: blocking, overlapped"},
            {"--schedule 1f1b -p 4 -n 8 extra", "found 'extra'; accepted: options only"},
-           {"--schedule 1f1b -p 4 -n 8 --microbatch 8", "--microbatch"},
-           {"--schedule 1f1b -p 4 -n 8 -n 8", "more than once"},
+           {"--schedule 1f1b -p 4 -n 8 --jsn", "--jsn: found an unknown option; accepted: --"},
+           {"--schedule 1f1b -p 4 -n 8 --jsn", "; did you mean '--json'?"},
+           {"--schedule 1f1b -p 4 -n 8 --group", "--group: found nothing; accepted: G"},
+           {"--schedule 1f1b -p 4 -n 8 -n 8", "found more than once; accepted: once"},
        }) {
     CAPTURE(arguments);
     ProgramResult const result = run_stagecraft("schedule " + arguments);
@@ -102,7 +112,8 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
 TEST_CASE("an unknown command is refused with the commands there are") {
   ProgramResult const result = run_stagecraft("schdule");
   REQUIRE(result.exit_code == 2);
-  REQUIRE_THAT(result.errors, Contains("found 'schdule'; accepted: ") && Contains("schedule"));
+  REQUIRE_THAT(result.errors,
+               Contains("found 'schdule'; accepted: ") && Contains("did you mean 'schedule'?"));
   REQUIRE(run_stagecraft("").exit_code == 2);
 }
 
@@ -125,7 +136,8 @@ TEST_CASE("stagecraft --help shows examples that run") {
 TEST_CASE("output that cannot be written is exit code 1") {
   ProgramResult const result = run_stagecraft("schedule --schedule gpipe -p 2 -n 2 >/dev/full");
   REQUIRE(result.exit_code == 1);
-  REQUIRE_THAT(result.errors, Contains("could not write to standard output"));
+  REQUIRE(result.errors ==
+          "stagecraft schedule: could not write to standard output: No space left on device\n");
 }
 
 TEST_CASE("the picture is as wide as COLUMNS says, 100 columns without a terminal") {

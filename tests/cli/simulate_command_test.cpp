@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
 
@@ -225,6 +226,10 @@ TEST_CASE(
   REQUIRE(required.exit_code == 3);
   REQUIRE(required.output == plain.output);
   REQUIRE_FALSE(required.output.empty());
+  REQUIRE(plain.errors.empty());
+  REQUIRE_THAT(required.errors,
+               Catch::Contains("stagecraft simulate: stage 0 does not fit: it holds ") &&
+                   Catch::Contains(" GiB more than the 80.0 GiB less 2.00 GiB of reserve\n"));
   REQUIRE(run_stagecraft("simulate --require-fit " + paper_run("22b-present")).exit_code == 0);
 }
 
@@ -257,6 +262,18 @@ TEST_CASE("simulate refuses bad files, keys and options with exit code 2, place,
   require_refusal(run + " extra.yaml", {"CONFIG: found 2 files; accepted: one run file"});
   require_refusal("simulate", {"CONFIG: found 0 files; accepted: one run file"});
   require_refusal(run + " --tracee x.h5", {"--tracee"});
+}
+
+TEST_CASE("a file of another kind is refused in one line that says what it is and who takes it") {
+  auto const [file, found] = GENERATE(table<std::string, std::string>(
+      {{"models/gpt-22b.yaml", "found a model file (stagecraft plan takes it, or `model` of a run"},
+       {"systems/h200.yaml", "found a system file (stagecraft system takes it"},
+       {"sweeps/layouts.yaml", "found a sweep file (stagecraft sweep takes it)"}}));
+  ProgramResult const result = run_stagecraft("simulate " STAGECRAFT_SOURCE_DIR "/configs/" + file);
+  REQUIRE(result.exit_code == 2);
+  REQUIRE_THAT(result.errors, Catch::Contains(file + ":") && Catch::Contains(found) &&
+                                  Catch::EndsWith("; accepted: a run file\n"));
+  REQUIRE(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
 }
 
 TEST_CASE("simulate's warnings go to standard error, and into the JSON") {

@@ -130,6 +130,20 @@ TEST_CASE("a sweep of a thousand million points is refused at once, with what it
   REQUIRE(folder.names() == std::vector<std::string>{"r.h5.journal", "sweep.yaml"});
 }
 
+TEST_CASE("sweep --dry-run --json is the forecast as one document", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const file =
+      sweep_file(folder, std::string{tensors} + "where: [parallel.tensor > 2]\n");
+  json const forecast = json_of("sweep " + file + " --dry-run --json --jobs 2");
+  REQUIRE(forecast.at("points") == 6);
+  REQUIRE(forecast.at("excluded") == 2);
+  REQUIRE(forecast.at("rows") == 4);
+  REQUIRE(forecast.at("axes").at(0).at("name") == "parallel.tensor");
+  REQUIRE(forecast.at("axes").at(0).at("values") == 3);
+  REQUIRE(forecast.at("threads") == 2);
+  REQUIRE(forecast.at("seconds").get<double>() > 0);
+}
+
 TEST_CASE("sweep --dry-run says how many points there are and how long they take", "[cli]") {
   TemporaryFolder const folder;
   ProgramResult const result = run_stagecraft(

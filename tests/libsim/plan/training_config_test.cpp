@@ -115,13 +115,15 @@ TEST_CASE("an interleaved group holds p to n microbatches and leaves 0 or at lea
   };
   REQUIRE(group(4, 7) == "no error");
   REQUIRE(group(3, 7) ==
-          "x.yaml:4:38: schedule.group: found '3'; accepted: a group that leaves 0 or at least "
-          "parallel.pipeline (2) of the microbatches of a replica (7)");
-  REQUIRE(group(1, 7) ==
-          "x.yaml:4:38: schedule.group: found '1'; accepted: a number from parallel.pipeline (2) "
-          "to the microbatches of a replica (7)");
-  REQUIRE(group(8, 7).find("schedule.group: found '8'; accepted: a number from") !=
-          std::string::npos);
+          "x.yaml:4:38: schedule.group: found '3'; accepted: for the microbatches of a replica "
+          "(7) of batch.global (7): 4, 5, 7");
+  REQUIRE(group(1, 7).find("schedule.group: found '1'; accepted: for the") != std::string::npos);
+  REQUIRE(group(8, 7).find("schedule.group: found '8'; accepted: for the") != std::string::npos);
+  // Who named no group is told of the batch.
+  REQUIRE(message("parallel: {pipeline: 2, interleave: 2}\nbatch: {global: 7}\nschedule: "
+                  "interleaved") ==
+          "x.yaml:3:17: batch.global: found '7'; accepted: one that makes the microbatches of a "
+          "replica (7) a multiple of parallel.pipeline (2), or schedule.group: 4, 5, 7");
   REQUIRE(group(2, 1) ==
           "x.yaml:3:17: batch.global: found '1'; accepted: enough for parallel.pipeline (2) "
           "microbatches of a replica (1), as schedule is interleaved");

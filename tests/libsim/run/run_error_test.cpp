@@ -76,9 +76,8 @@ TEST_CASE("a problem inside a named file stands in that file, under the run's ke
   REQUIRE(
       text.find("x.yaml:1:39: model.heads: found '5'; accepted: a divisor of model.hidden (32), or "
                 "model.head_dim given") != std::string::npos);
-  REQUIRE(
-      text.find("22b-full.yaml:2:1: system.model: found an unknown key; accepted: name, validated, "
-                "accelerator, node, network, calibration") != std::string::npos);
+  REQUIRE(text.find("22b-full.yaml:2:1: system: found a run file (stagecraft simulate takes it); "
+                    "accepted: a system file") != std::string::npos);
 }
 
 TEST_CASE("a precision that the system has no peak for is refused", "[run]") {

@@ -1,0 +1,60 @@
+#include "libsim/run/file_kind.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+namespace stagecraft {
+namespace {
+
+struct KindFacts {
+  FileKind kind;
+  std::vector<std::string_view> keys;  ///< a file with all of them is of this kind
+  char const* name;
+  char const* use;  ///< what takes such a file
+};
+
+std::vector<KindFacts> const& kinds() {
+  static std::vector<KindFacts> const facts{
+      {FileKind::run, {"model", "system"}, "a run file", "stagecraft simulate takes it"},
+      {FileKind::model,
+       {"layers", "hidden"},
+       "a model file",
+       "stagecraft plan takes it, or `model` of a run file names it"},
+      {FileKind::system,
+       {"accelerator", "node"},
+       "a system file",
+       "stagecraft system takes it, or `system` of a run file names it"},
+      {FileKind::sweep, {"base", "values"}, "a sweep file", "stagecraft sweep takes it"},
+      {FileKind::sweep, {"base", "cases"}, "a sweep file", "stagecraft sweep takes it"}};
+  return facts;
+}
+
+bool is_kind(YamlNode const& root, KindFacts const& facts) {
+  return std::all_of(facts.keys.begin(), facts.keys.end(),
+                     [&](std::string_view key) { return root.find(key) != nullptr; });
+}
+
+}  // namespace
+
+std::optional<Problem> wrong_kind(YamlNode const& root,
+                                  FileKind wanted,
+                                  std::string const& referrer) {
+  if (root.kind != YamlNode::Kind::map) return std::nullopt;
+  KindFacts const* found = nullptr;
+  KindFacts const* asked = nullptr;
+  for (KindFacts const& facts : kinds()) {
+    if (facts.kind == wanted) {
+      if (is_kind(root, facts)) return std::nullopt;
+      asked = &facts;
+    } else if (found == nullptr && is_kind(root, facts)) {
+      found = &facts;
+    }
+  }
+  if (found == nullptr) return std::nullopt;
+  return Problem{root.place, referrer, std::string{found->name} + " (" + found->use + ")",
+                 asked->name, true};
+}
+
+}  // namespace stagecraft
