@@ -62,7 +62,7 @@ first_part() {
   local model
   step 30 facts.txt facts
   for test in "$bundle"/bin/test_*_on_device; do
-    step 60 "$(basename "$test").txt" "$test"
+    step 120 "$(basename "$test").txt" "$test"
   done
   # In turns with its peer, so that both see the same clocks.
   local layer=(stagecraft-exec measure layer "$bundle/configs/paper/22b-present.yaml" --backend cuda --repeats 20 --json
