@@ -7,17 +7,27 @@
 
 namespace stagecraft {
 
+namespace {
+
+/// Name, version, and how it was built. OpenBLAS writes the text anew with each call, into one
+/// place for all threads.
+std::string const& config_text() {
+  static std::string const text = openblas_get_config();
+  return text;
+}
+
+}  // namespace
+
 std::string openblas_version() {
-  std::string const config = openblas_get_config();  // name, version, and how it was built
+  std::string const& config = config_text();
   return config.substr(0, config.find(' ', config.find(' ') + 1));
 }
 
 void require_threaded_openblas() {
   if (openblas_get_parallel() != 0) return;
-  throw std::runtime_error(std::string("OpenBLAS is a serial build (")
-                               .append(openblas_get_config())
-                               .append("), unsafe with several threads; "
-                                       "install libopenblas0-pthread, or have it loaded first"));
+  throw std::runtime_error("OpenBLAS is a serial build (" + config_text() +
+                           "), unsafe with several threads; "
+                           "install libopenblas0-pthread, or have it loaded first");
 }
 
 void set_openblas_threads(int threads) { openblas_set_num_threads(threads); }
