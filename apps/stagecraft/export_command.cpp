@@ -86,6 +86,7 @@ po::options_description describe_options() {
 
 Format const& read_format(po::variables_map const& values) {
   std::vector<std::string> names;
+  names.reserve(formats.size());
   for (Format const& format : formats) names.emplace_back(format.name);
   std::string const word =
       one_of("--format", needed(values, "format", "--format", joined(names)), names);

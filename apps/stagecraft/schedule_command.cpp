@@ -67,6 +67,7 @@ template <class Enum>
 Enum choice(po::variables_map const& values, std::string const& name) {
   std::string const word = needed(values, name, "--" + name, accepted_words<Enum>());
   std::vector<std::string> words;
+  words.reserve(std::size(Words<Enum>::all));
   for (auto const& entry : Words<Enum>::all) words.emplace_back(entry.second);
   return *parse_word<Enum>(one_of("--" + name, word, words));
 }
