@@ -186,8 +186,9 @@ TEST_CASE("a checkpoint that cannot be written is refused before the first step,
 TEST_CASE("a checkpoint that outgrows the disk is one line, and leaves nothing of itself") {
   SmallRunFile const file;
   std::string const folder = (file.folder() / "checkpoint").string();
-  ProgramResult const result =
-      run_stagecraft_exec("run " + file.path() + " --save " + folder, "ulimit -f 16;");
+  // What HDF5 itself leaks of a file that it cannot finish is not asked.
+  ProgramResult const result = run_stagecraft_exec("run " + file.path() + " --save " + folder,
+                                                   "ulimit -f 16; ASAN_OPTIONS=detect_leaks=0");
   REQUIRE(result.exit_code == 1);
   std::string const words = result.errors.substr(result.errors.find('\n') + 1);
   REQUIRE_THAT(result.errors, Contains("step 0  loss"));
