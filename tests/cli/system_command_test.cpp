@@ -103,7 +103,8 @@ TEST_CASE("system's text keeps within 100 columns and has all that its JSON has"
     std::string const text = run_stagecraft(command).output;
     for (std::string const& line : lines_of(text)) REQUIRE(line.size() <= 100);
     std::string const words = in_one_line(text);
-    for (json const& row : json_of(command + " --json").at("constants")) {
+    json const described = json_of(command + " --json");
+    for (json const& row : described.at("constants")) {
       CAPTURE(row);
       REQUIRE_THAT(text, Catch::Contains(row.at("key").get<std::string>()));
       REQUIRE_THAT(words, Catch::Contains(row.at("value").get<std::string>()));
