@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     TraceReader const b{{data, size}, "b.h5"};
     Comparison const comparison = compare(a, b, PlanCheck::same_plan);
     if (comparison.iteration_seconds[0] != comparison.iteration_seconds[1]) __builtin_trap();
-    if (comparison_tables(comparison).empty() || to_json(comparison).empty()) __builtin_trap();
+    if (comparison_tables(comparison, 80).empty() || to_json(comparison).empty()) __builtin_trap();
   } catch (TraceFileError const&) {
     return 0;
   }
