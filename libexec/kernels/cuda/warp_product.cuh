@@ -130,23 +130,21 @@ __device__ void add_product(SumFragment<Compute<S>>& sums,
                             LeftFragment<S> const& left,
                             RightFragment<S> const& right) {
 #ifdef __CUDA_ARCH__
+#define STAGECRAFT_MULTIPLY(type)                                                             \
+  asm volatile(                                                                               \
+      "mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                  \
+      ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                  \
+      : "+f"(sums.value[0]), "+f"(sums.value[1]), "+f"(sums.value[2]), "+f"(sums.value[3])    \
+      : "r"(bits_of(left.value)), "r"(bits_of(left.value + 2)), "r"(bits_of(left.value + 4)), \
+        "r"(bits_of(left.value + 6)), "r"(bits_of(right.value)), "r"(bits_of(right.value + 2)))
   if constexpr (std::is_same_v<S, BFloat16>) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums.value[0]), "+f"(sums.value[1]), "+f"(sums.value[2]), "+f"(sums.value[3])
-        : "r"(bits_of(left.value)), "r"(bits_of(left.value + 2)), "r"(bits_of(left.value + 4)),
-          "r"(bits_of(left.value + 6)), "r"(bits_of(right.value)), "r"(bits_of(right.value + 2)));
+    STAGECRAFT_MULTIPLY("bf16");
     return;
   } else if constexpr (std::is_same_v<S, Float16>) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums.value[0]), "+f"(sums.value[1]), "+f"(sums.value[2]), "+f"(sums.value[3])
-        : "r"(bits_of(left.value)), "r"(bits_of(left.value + 2)), "r"(bits_of(left.value + 4)),
-          "r"(bits_of(left.value + 6)), "r"(bits_of(right.value)), "r"(bits_of(right.value + 2)));
+    STAGECRAFT_MULTIPLY("f16");
     return;
   }
+#undef STAGECRAFT_MULTIPLY
 #endif
   // Row `group` lies with the four lanes of this group, column pair with those of group `pair`.
   using C = Compute<S>;
