@@ -145,12 +145,7 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
       all.log_sums[(task.sequence * sizes.heads + task.head) * sizes.s + query] =
           running.maximum[half] + std::log(sum);
     }
-    C const inverse = C{1} / sum;
-#pragma unroll Tile::flat
-    for (int e = 0; e < depth; e += 8) {
-      store_two(context.row(query), sizes.d, e + lane.pair, sums[e / 8].value[2 * half] * inverse,
-                sums[e / 8].value[2 * half + 1] * inverse);
-    }
+    store_half(context.row(query), sizes.d, sums, half, C{1} / sum);
   }
 }
 

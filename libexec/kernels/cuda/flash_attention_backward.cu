@@ -191,15 +191,8 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCa
   for (int half = 0; half < 2; ++half) {
     std::int64_t const row = own + warp_row + lane.group + 8 * half;
     if (row >= sizes.s) continue;
-#pragma unroll Tile::flat
-    for (int e = 0; e < depth; e += 8) {
-      store_two(left.row(row), sizes.d, e + lane.pair, d_left[e / 8].value[2 * half],
-                d_left[e / 8].value[2 * half + 1]);
-      if constexpr (of_keys) {
-        store_two(right.row(row), sizes.d, e + lane.pair, d_right[e / 8].value[2 * half],
-                  d_right[e / 8].value[2 * half + 1]);
-      }
-    }
+    store_half(left.row(row), sizes.d, d_left, half);
+    if constexpr (of_keys) store_half(right.row(row), sizes.d, d_right, half);
   }
 }
 

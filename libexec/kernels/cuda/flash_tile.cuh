@@ -99,11 +99,23 @@ __device__ void load_tile(FlashHead<S const> const& head,
   }
 }
 
-/// Writes a warp's sums of one row: columns `column` and column + 1 of a head.
-template <typename S>
-__device__ void store_two(S* row, std::int64_t d, int column, Compute<S> first, Compute<S> second) {
-  if (column < d) row[column] = narrow<S>(first);
-  if (column + 1 < d) row[column + 1] = narrow<S>(second);
+/// Writes this lane's columns of one of its two rows of sums [16, 8 x tiles], times `factor`, to a
+/// head of d elements. half: 0 for row `group`, 1 for the row 8 below.
+template <typename S, int tiles>
+__device__ void store_half(S* row,
+                           std::int64_t d,
+                           SumFragment<Compute<S>> const (&sums)[tiles],
+                           int half,
+                           Compute<S> factor = 1) {
+  int const pair = WarpLane{}.pair;
+#pragma unroll FlashTile < S, 8 * tiles> ::flat
+  for (int tile = 0; tile < tiles; ++tile) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      int const column = 8 * tile + pair + i;
+      if (column < d) row[column] = narrow<S>(sums[tile].value[2 * half + i] * factor);
+    }
+  }
 }
 
 /// Dropout of probabilities, by counter.
