@@ -67,10 +67,14 @@ first_part() {
   # In turns with its peer, so that both see the same clocks.
   local layer=(stagecraft-exec measure layer "$bundle/configs/paper/22b-present.yaml" --backend cuda --repeats 20 --json
     --algorithms fastest --set "system=$bundle/configs/systems/h200.yaml")
-  step 40 layer-22b-before.json "${layer[@]}"
+  # What the peer's compiler does: softmax and dropout in one kernel.
+  local fused=("${layer[@]}" --set model.softmax_dropout=fused)
+  step 30 layer-22b-before.json "${layer[@]}"
+  step 30 layer-22b-fused-before.json "${fused[@]}"
   if [ -n "${PEER:-}" ]; then
     step 120 peer.txt "$python" "$PEER" --preset 22B-t8 --dtype float16 --modes graph-fused --attention unfused --no-gemm --no-check --budget 100 --out "$out/peer.json"
-    step 40 layer-22b-after.json "${layer[@]}"
+    step 30 layer-22b-after.json "${layer[@]}"
+    step 30 layer-22b-fused-after.json "${fused[@]}"
   fi
   step 150 calibrate.txt stagecraft-exec calibrate --backend cuda --precision fp16 --algorithms fastest --like "$bundle/configs/systems/h200.yaml" -o "$out/calibrated.yaml"
   if [ -f "$out/calibrated.yaml" ]; then

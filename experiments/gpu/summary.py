@@ -43,13 +43,13 @@ def mean(rows, key):
     return statistics.mean(row[key] for row in rows)
 
 
-def say_layer(out):
+def say_layer(out, name, what):
     """The layer shard of 22B, and its computation beside PyTorch's."""
-    runs = [run for run in (load(out / "layer-22b-before.json"), load(out / "layer-22b-after.json")) if run]
+    runs = [run for run in (load(out / f"{name}-before.json"), load(out / f"{name}-after.json")) if run]
     if not runs:
         return
     peer = load(out / "peer.json")
-    print(f"\n22B layer shard, t = 8, on {runs[0]['device']}: ms forward, backward (recompute included)")
+    print(f"\n22B layer shard, t = 8, {what}, on {runs[0]['device']}: ms forward, backward (recompute included)")
     for row in runs[0]["rows"]:
         same = [r for run in runs for r in run["rows"] if r["case"] == row["case"]]
         forward, backward = 1e3 * mean(same, "forward_seconds"), 1e3 * mean(same, "backward_seconds")
@@ -106,7 +106,8 @@ def say_shards(out):
 def main():
     out = pathlib.Path(sys.argv[1])
     say_facts(out)
-    say_layer(out)
+    say_layer(out, "layer-22b", "softmax and dropout separate")
+    say_layer(out, "layer-22b-fused", "softmax and dropout fused")
     say_predictions(out)
     say_shards(out)
 

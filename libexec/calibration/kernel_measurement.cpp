@@ -45,6 +45,7 @@ std::vector<TrainingConfig> models(MeasurementScale const& scale, Precision prec
     llama.model.biases = false;
     TrainingConfig relu = gpt;
     relu.model.activation = Activation::relu;
+    relu.model.softmax_dropout = SoftmaxDropout::fused;  // gpt has them separate
     TrainingConfig geglu = llama;
     geglu.model.activation = Activation::geglu;
     all.insert(all.end(), {gpt, llama, relu, geglu});

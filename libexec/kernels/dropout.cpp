@@ -4,6 +4,7 @@
 #include "libexec/kernels/dropout_rows.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
+#include "libexec/kernels/row_dropout.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
@@ -14,38 +15,20 @@ void drop(KernelContext const& context,
           KernelCall const& call,
           std::uint8_t const* given,
           std::uint8_t* stored) {
-  using C = Compute<S>;
   Operand const& x = call.reads[0];
   DropoutRows const rows = dropout_rows(context.share, call, x);
   bool const of_attention = call.draw.site == DropoutSite::attention;
   expect(call, given != nullptr || rows.causal == of_attention, "x is not of the draw's site");
   expect_tensor(call, x, element_type<S>(), x.shape);
   expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
-  DropoutRate<C> const rate{dropout_rate(context.model(), call.draw)};
+  RowDropout<S> const dropped{rows, call.draw,
+                              DropoutRate<Compute<S>>{dropout_rate(context.model(), call.draw)},
+                              given, stored};
   S const* const input = elements_of<S>(x);
   S* const output = elements_of<S>(call.writes[0]);
   for_row_ranges(*context.pool, rows.rows, rows.columns, [&](std::int64_t begin, std::int64_t end) {
-    std::uint8_t drawn[draw_room];
     for (std::int64_t row = begin; row < end; ++row) {
-      std::int64_t const alive = rows.alive(row);
-      std::uint64_t const first_element = rows.first_element(row);
-      for (std::int64_t first = 0; first < alive; first += draw_chunk) {
-        std::int64_t const n = std::min(draw_chunk, alive - first);
-        std::int64_t const place = row * rows.columns + first;
-        std::uint8_t const* const kept =
-            given != nullptr
-                ? given + place
-                : draw_kept(call.draw, rate.threshold,
-                            first_element + static_cast<std::uint64_t>(first), n, drawn);
-        for (std::int64_t i = 0; i < n; ++i) {
-          C const value = widen(input[place + i]) * rate.scale;
-          output[place + i] = narrow<S>(kept[i] != 0 ? value : C{0});
-        }
-        if (stored != nullptr) std::copy_n(kept, n, stored + place);
-      }
-      std::int64_t const rest = row * rows.columns + alive;
-      std::fill_n(output + rest, rows.columns - alive, S{});
-      if (stored != nullptr) std::fill_n(stored + rest, rows.columns - alive, std::uint8_t{0});
+      dropped(row, input + row * rows.columns, output + row * rows.columns);
     }
   });
 }

@@ -10,6 +10,7 @@
   X(repeat_heads) X(repeat_heads_backward) X(merge_heads) X(concatenate)       \
   X(rotary) X(rotary_backward)                                                 \
   X(causal_softmax) X(causal_softmax_backward)                                 \
+  X(causal_softmax_dropout) X(causal_softmax_dropout_backward)                 \
   X(dropout) X(dropout_backward) X(bias_dropout_add)                           \
   X(flash_attention) X(flash_attention_backward)                               \
   X(gelu) X(gelu_backward) X(relu) X(relu_backward)                            \

@@ -31,6 +31,8 @@ void rotary_backward(KernelContext const& context, KernelCall const& call);
 // softmax.cpp
 void causal_softmax(KernelContext const& context, KernelCall const& call);
 void causal_softmax_backward(KernelContext const& context, KernelCall const& call);
+void causal_softmax_dropout(KernelContext const& context, KernelCall const& call);
+void causal_softmax_dropout_backward(KernelContext const& context, KernelCall const& call);
 // dropout.cpp
 void dropout(KernelContext const& context, KernelCall const& call);
 void dropout_backward(KernelContext const& context, KernelCall const& call);

@@ -169,6 +169,8 @@ std::vector<std::string> megatron_gaps(TrainingConfig const& config) {
   gap(model.precision == Precision::fp64, "model.precision fp64: the flags say fp32");
   gap(model.dropout_mask == DropoutMask::regenerated,
       "model.dropout_mask regenerated: Megatron-LM stores masks");
+  gap(model.softmax_dropout == SoftmaxDropout::fused,
+      "model.softmax_dropout fused: Megatron-LM's softmax and dropout are two kernels");
   gap(model.positions == Positions::rotary && model.rotary_base != std::floor(model.rotary_base),
       "model.rotary_base: Megatron-LM takes whole numbers");
   gap(config.schedule.kind == ScheduleKind::gpipe, "schedule gpipe: the flags say 1f1b");

@@ -39,8 +39,62 @@ struct Core {
   Shape by_head() const { return {b, heads, s, d}; }
 };
 
+bool drops_probabilities(ProgramBuilder const& builder) {
+  return attention_dropout(builder.shape().model) > 0;
+}
+
+bool fuses_dropout(ProgramBuilder const& builder) {
+  return drops_probabilities(builder) &&
+         builder.shape().model.softmax_dropout == SoftmaxDropout::fused;
+}
+
 bool repeats_heads(Core const& core, BlockShape const& shape) {
   return shape.model.attention == Attention::unfused && core.heads != core.kv_heads;
+}
+
+/// Softmax output and what dropout leaves of it, by a kernel each.
+void separate_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId scores) {
+  attention.softmax_output = builder.make({owner, "softmax_output"}, builder.tensor(scores).shape);
+  Op& softmax = builder.add(OpKind::causal_softmax, {owner, "softmax"}, Phase::forward, {scores},
+                            {attention.softmax_output});
+  // The fused kernel reads only the lower triangle and writes the whole square.
+  Bytes const square = builder.tensor(scores).bytes();
+  softmax.traffic = Bytes{square.count() / 2 + square.count()};
+  attention.dropout_output = attention.softmax_output;
+  if (!drops_probabilities(builder)) return;
+  attention.dropout_output =
+      dropout_forward(builder, {owner, "dropout"}, {owner, "dropout_output"},
+                      {owner, "dropout_mask"}, attention.softmax_output, attention.dropout_mask);
+}
+
+/// The same by one kernel, the softmax in place: `scores` is softmax_output from here on.
+void fused_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId scores) {
+  Shape const shape = builder.tensor(scores).shape;  // a copy: make() moves the tensors
+  attention.softmax_output = scores;
+  attention.dropout_output = builder.make({owner, "dropout_output"}, shape);
+  if (stores_masks(builder.shape().model)) {
+    attention.dropout_mask = builder.make({owner, "dropout_mask"}, shape, ElementType::u8);
+  }
+  Op& op = builder.add(OpKind::causal_softmax_dropout, {owner, "softmax_dropout"}, Phase::forward,
+                       {scores}, {scores, attention.dropout_output, attention.dropout_mask});
+  op.draws_random = true;
+  // Reads only the lower triangle.
+  op.traffic = Bytes{op.traffic.count() - builder.tensor(scores).bytes().count() / 2};
+}
+
+/// Gradient of the scores, in place on that of the probabilities that multiply v.
+void softmax_gradient(ProgramBuilder& builder, AttentionLayer const& attention, TensorId d_scores) {
+  bool const fuses = fuses_dropout(builder);
+  Op& op =
+      fuses ? builder.add(OpKind::causal_softmax_dropout_backward,
+                          {owner, "softmax_dropout_backward"}, Phase::input_gradient,
+                          {d_scores, attention.softmax_output, attention.dropout_mask}, {d_scores})
+            : builder.add(OpKind::causal_softmax_backward, {owner, "softmax_backward"},
+                          Phase::input_gradient, {d_scores, attention.softmax_output}, {d_scores});
+  op.draws_random = fuses && attention.dropout_mask == no_tensor;
+  // Reads the lower triangles of its operands, writes the whole square.
+  Bytes const square = builder.tensor(d_scores).bytes();
+  op.traffic = Bytes{(op.traffic.count() + square.count()) / 2};
 }
 
 void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
@@ -58,22 +112,12 @@ void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
   attention.q_by_head = by_head(builder, "q_by_head", attention.q);
   attention.k_by_head = by_head(builder, "k_by_head", attention.k_full);
   attention.v_by_head = by_head(builder, "v_by_head", attention.v_full);
-  TensorId const scores = builder.make({owner, "scores"}, core.scores());
+  bool const fuses = fuses_dropout(builder);
+  TensorId const scores = builder.make({owner, fuses ? "softmax_output" : "scores"}, core.scores());
   builder.gemm({owner, "scores"}, Phase::forward,
                {.batch = batch, .m = core.s, .n = core.s, .k = core.d, .transpose_b = true},
                attention.q_by_head, attention.k_by_head, scores);
-  attention.softmax_output = builder.make({owner, "softmax_output"}, core.scores());
-  Op& softmax = builder.add(OpKind::causal_softmax, {owner, "softmax"}, Phase::forward, {scores},
-                            {attention.softmax_output});
-  // The fused kernel reads only the lower triangle and writes the whole square.
-  Bytes const square = builder.tensor(scores).bytes();
-  softmax.traffic = Bytes{square.count() / 2 + square.count()};
-  attention.dropout_output = attention.softmax_output;
-  if (attention_dropout(builder.shape().model) > 0) {
-    attention.dropout_output =
-        dropout_forward(builder, {owner, "dropout"}, {owner, "dropout_output"},
-                        {owner, "dropout_mask"}, attention.softmax_output, attention.dropout_mask);
-  }
+  fuses ? fused_softmax(builder, attention, scores) : separate_softmax(builder, attention, scores);
   TensorId const context = builder.make({owner, "context_by_head"}, core.by_head());
   builder.gemm({owner, "context"}, Phase::forward,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s}, attention.dropout_output,
@@ -92,7 +136,7 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
   TensorId const d_by_head = builder.view({owner, "context_gradient_by_head"}, d_context,
                                           core.by_head(), {core.heads * core.d, core.d, row, 1}, 0);
   TensorId probabilities = attention.dropout_output;
-  if (attention_dropout(builder.shape().model) > 0 && attention.dropout_mask == no_tensor) {
+  if (drops_probabilities(builder) && attention.dropout_mask == no_tensor) {
     // Regenerated masks: only the softmax output was kept, its dropout is drawn again.
     TensorId no_mask = no_tensor;
     probabilities =
@@ -111,15 +155,11 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s, .transpose_a = true},
                probabilities, d_by_head, gradients.v);
   TensorId const d_scores =
-      attention_dropout(builder.shape().model) > 0
+      drops_probabilities(builder) && !fuses_dropout(builder)
           ? dropout_backward(builder, {owner, "dropout_backward"}, {owner, "scores_gradient"},
                              d_dropped, attention.dropout_mask)
           : d_dropped;
-  Op& softmax =
-      builder.add(OpKind::causal_softmax_backward, {owner, "softmax_backward"},
-                  Phase::input_gradient, {d_scores, attention.softmax_output}, {d_scores});
-  // Reads the lower triangles of both operands, writes the whole square.
-  softmax.traffic = 2 * builder.tensor(d_scores).bytes();
+  softmax_gradient(builder, attention, d_scores);
   gradients.q = builder.make({owner, "q_gradient"}, core.by_head());
   builder.gemm({owner, "q_gradient"}, Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s}, d_scores,
@@ -152,7 +192,7 @@ void flash_forward(ProgramBuilder& builder, AttentionLayer& attention) {
                        {attention.context, attention.log_sum_exp});
   op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
   op.flops = op.gemm.flops();  // two GEMMs over half the square
-  op.draws_random = attention_dropout(builder.shape().model) > 0;
+  op.draws_random = drops_probabilities(builder);
 }
 
 QkvGradients flash_backward(ProgramBuilder& builder,
@@ -168,8 +208,8 @@ QkvGradients flash_backward(ProgramBuilder& builder,
       {d_context, attention.q, attention.k, attention.v, attention.context, attention.log_sum_exp},
       {gradients.q, gradients.k, gradients.v});
   op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
-  op.flops = op.gemm.flops() * 5 / 2;  // five GEMMs, the scores recomputed among them
-  op.draws_random = attention_dropout(builder.shape().model) > 0;  // masks are always drawn again
+  op.flops = op.gemm.flops() * 5 / 2;              // five GEMMs, the scores recomputed among them
+  op.draws_random = drops_probabilities(builder);  // masks are always drawn again
   return gradients;
 }
 

@@ -17,6 +17,10 @@ enum class Attention : std::uint8_t { unfused, flash };
 /// Whether dropout masks are kept from forward to backward (one byte an element, as in the paper)
 /// or regenerated from a counter.
 enum class DropoutMask : std::uint8_t { stored, regenerated };
+/// Whether unfused attention's softmax and the dropout behind it are two kernels, as Megatron-LM's
+/// are, or one (what a compiler of pointwise ops makes of them), which reads and writes less. Both
+/// have the same bits.
+enum class SoftmaxDropout : std::uint8_t { separate, fused };
 /// Whether every microbatch carries a boolean causal mask of s^2 bytes, as Megatron-LM of 2022
 /// does.
 enum class CausalMask : std::uint8_t { per_microbatch, none };
@@ -48,6 +52,7 @@ struct ModelConfig {
   bool biases = true;                         ///< of the four linear layers of a block
   bool qkv_bias = false;  ///< a bias of the QKV projection alone (Qwen2); no effect with biases
   Attention attention = Attention::unfused;
+  SoftmaxDropout softmax_dropout = SoftmaxDropout::separate;
   DropoutMask dropout_mask = DropoutMask::stored;
   CausalMask causal_mask = CausalMask::per_microbatch;
   Precision precision = Precision::fp16;
@@ -63,6 +68,10 @@ constexpr std::int64_t position_rows(ModelConfig const& model) {
 /// Dropout rate of the attention core.
 constexpr double attention_dropout(ModelConfig const& model) {
   return model.attention_dropout.value_or(model.dropout);
+}
+
+constexpr bool stores_masks(ModelConfig const& model) {
+  return model.dropout_mask == DropoutMask::stored;
 }
 
 constexpr bool is_gated(Activation activation) {

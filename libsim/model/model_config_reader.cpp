@@ -36,6 +36,7 @@ void visit_fields(Visitor& visitor, Model& model) {
   visitor.boolean("biases", model.biases);
   visitor.boolean("qkv_bias", model.qkv_bias);
   visitor.word("attention", model.attention);
+  visitor.word("softmax_dropout", model.softmax_dropout);
   visitor.word("dropout_mask", model.dropout_mask);
   visitor.word("causal_mask", model.causal_mask);
   visitor.word("precision", model.precision);

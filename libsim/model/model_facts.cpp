@@ -45,7 +45,7 @@ bool has_paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {
       model.ffn_hidden == 4 * model.hidden && model.activation == Activation::gelu &&
       model.positions == Positions::learned && model.attention == Attention::unfused &&
       model.residual == Residual::sequential && model.dropout > 0 && attention_dropout(model) > 0 &&
-      model.dropout_mask == DropoutMask::stored &&
+      stores_masks(model) &&
       (model.precision == Precision::fp16 || model.precision == Precision::bf16);
   bool const is_paper_policy =
       policy.granularity == RecomputeGranularity::none ||

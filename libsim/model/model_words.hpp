@@ -54,6 +54,12 @@ struct Words<DropoutMask> {
 };
 
 template <>
+struct Words<SoftmaxDropout> {
+  static constexpr std::array<std::pair<SoftmaxDropout, std::string_view>, 2> all{
+      {{SoftmaxDropout::separate, "separate"}, {SoftmaxDropout::fused, "fused"}}};
+};
+
+template <>
 struct Words<CausalMask> {
   static constexpr std::array<std::pair<CausalMask, std::string_view>, 2> all{
       {{CausalMask::per_microbatch, "per_microbatch"}, {CausalMask::none, "none"}}};

@@ -51,6 +51,8 @@ std::string_view name_of(OpKind kind) {
     STAGECRAFT_KIND(repeat_heads_backward)
     STAGECRAFT_KIND(causal_softmax)
     STAGECRAFT_KIND(causal_softmax_backward)
+    STAGECRAFT_KIND(causal_softmax_dropout)
+    STAGECRAFT_KIND(causal_softmax_dropout_backward)
     STAGECRAFT_KIND(dropout)
     STAGECRAFT_KIND(dropout_backward)
     STAGECRAFT_KIND(merge_heads)

@@ -36,18 +36,22 @@ std::string_view name_of(Phase phase);
 /// What an op computes, and the order of its operands (reads -> writes; those in brackets are there
 /// only where the model has them).
 enum class OpKind : std::uint8_t {
-  gemm,                      ///< a, b -> c; see GemmShape
-  norm,                      ///< x, weight, [bias] -> y, statistics
-  norm_backward,             ///< dy, x, statistics, weight -> dx
-  norm_weight_gradient,      ///< dy, x, statistics -> dweight, [dbias], accumulating
-  bias_add,                  ///< x, bias -> x, in place
-  bias_gradient,             ///< dy -> dbias, column sums, accumulating
-  rotary,                    ///< q, k -> rotated q, rotated k
-  rotary_backward,           ///< d rotated q, d rotated k -> dq, dk, in place
-  repeat_heads,              ///< k, v of g groups -> k, v of every query head
-  repeat_heads_backward,     ///< dk, dv of every query head -> dk, dv of g groups
-  causal_softmax,            ///< scores -> softmax output (scale, mask, softmax)
-  causal_softmax_backward,   ///< d softmax output, softmax output -> d scores, in place
+  gemm,                     ///< a, b -> c; see GemmShape
+  norm,                     ///< x, weight, [bias] -> y, statistics
+  norm_backward,            ///< dy, x, statistics, weight -> dx
+  norm_weight_gradient,     ///< dy, x, statistics -> dweight, [dbias], accumulating
+  bias_add,                 ///< x, bias -> x, in place
+  bias_gradient,            ///< dy -> dbias, column sums, accumulating
+  rotary,                   ///< q, k -> rotated q, rotated k
+  rotary_backward,          ///< d rotated q, d rotated k -> dq, dk, in place
+  repeat_heads,             ///< k, v of g groups -> k, v of every query head
+  repeat_heads_backward,    ///< dk, dv of every query head -> dk, dv of g groups
+  causal_softmax,           ///< scores -> softmax output (scale, mask, softmax)
+  causal_softmax_backward,  ///< d softmax output, softmax output -> d scores, in place
+  /// scores -> softmax output in place, dropout output, [mask]
+  causal_softmax_dropout,
+  /// d dropout output, softmax output, [mask] -> d scores, in place
+  causal_softmax_dropout_backward,
   dropout,                   ///< x -> y, [mask]
   dropout_backward,          ///< dy, [mask] -> dx
   merge_heads,               ///< context by head -> context [s, b, h/t], contiguous

@@ -4,9 +4,7 @@ namespace stagecraft {
 namespace {
 
 bool has_dropout(ProgramBuilder const& builder) { return builder.shape().model.dropout > 0; }
-bool stores_masks(ProgramBuilder const& builder) {
-  return builder.shape().model.dropout_mask == DropoutMask::stored;
-}
+bool stores_masks(ProgramBuilder const& builder) { return stores_masks(builder.shape().model); }
 
 }  // namespace
 

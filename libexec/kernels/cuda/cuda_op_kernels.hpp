@@ -34,6 +34,8 @@ void rotary_backward(CudaContext const& context, KernelCall const& call);
 // softmax.cu
 void causal_softmax(CudaContext const& context, KernelCall const& call);
 void causal_softmax_backward(CudaContext const& context, KernelCall const& call);
+void causal_softmax_dropout(CudaContext const& context, KernelCall const& call);
+void causal_softmax_dropout_backward(CudaContext const& context, KernelCall const& call);
 // dropout.cu
 void dropout(CudaContext const& context, KernelCall const& call);
 void dropout_backward(CudaContext const& context, KernelCall const& call);

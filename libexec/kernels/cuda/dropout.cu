@@ -1,32 +1,19 @@
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
-#include "libexec/kernels/cuda/draw_bits.cuh"
 #include "libexec/kernels/cuda/element_wise.cuh"
-#include "libexec/kernels/dropout_rows.hpp"
+#include "libexec/kernels/cuda/row_dropout.cuh"
 
 namespace stagecraft::cuda_ops {
 namespace {
 
-/// Bits as mask bytes.
-template <int width>
-__device__ Pack<std::uint8_t, width> mask_of_bits(std::uint32_t bits) {
-  Pack<std::uint8_t, width> mask;
-#pragma unroll
-  for (int i = 0; i < width; ++i) mask[i] = static_cast<std::uint8_t>(bits >> i & 1U);
-  return mask;
-}
-
 /// y = mask x / (1 - rate), the mask given, or drawn and, if wanted, stored.
 template <typename S, bool is_given>
 struct Dropout {
-  using C = Compute<S>;
   static constexpr int in_flight = 2;
   S const* x;
   S* y;
   std::uint8_t const* given;
   std::uint8_t* stored;  ///< or null
-  DropoutRows rows;
-  RandomDraw draw;
-  DropoutRate<C> rate;
+  RowDropout<S> dropped;
 
   template <int width>
   struct Loaded {
@@ -36,30 +23,20 @@ struct Dropout {
   template <int width>
   __device__ Loaded<width> load(Place at) const {
     Loaded<width> in{};
-    if (at.column >= rows.alive(at.row)) return in;
+    if (at.column >= dropped.rows.alive(at.row)) return in;
     in.x = load_pack<width>(x + at.element);
     if constexpr (is_given) in.kept = load_pack<width>(given + at.element);
     return in;
   }
   template <int width>
   __device__ void finish(Place at, Loaded<width> const& in) const {
-    std::int64_t const alive = rows.alive(at.row) - at.column;
     std::uint32_t bits = 0;
     if constexpr (is_given) {
-#pragma unroll
-      for (int i = 0; i < width; ++i) bits |= (in.kept[i] != 0 ? 1U : 0U) << i;
-    } else if (alive > 0) {
-      auto const first = rows.first_element(at.row) + static_cast<std::uint64_t>(at.column);
-      bits = draw_bits<width>(draw, rate.threshold, first);
+      bits = dropped.given(at.row, at.column, in.kept);
+    } else {
+      bits = dropped.template drawn<width>(at.row, at.column);
     }
-    if (alive < width) bits &= alive > 0 ? (1U << alive) - 1U : 0U;
-    Pack<S, width> out;
-#pragma unroll
-    for (int i = 0; i < width; ++i) {
-      C const value = widen(in.x[i]) * rate.scale;
-      out[i] = narrow<S>((bits >> i & 1U) != 0 ? value : C{0});
-    }
-    store_pack(y + at.element, out);
+    store_pack(y + at.element, dropped.apply(in.x, bits));
     if constexpr (!is_given) {
       if (stored != nullptr) store_pack(stored + at.element, mask_of_bits<width>(bits));
     }
@@ -84,9 +61,7 @@ void drop(CudaContext const& context,
         elements_of<S>(call.writes[0]),
         given,
         stored,
-        rows,
-        call.draw,
-        DropoutRate<Compute<S>>{dropout_rate(context.model(), call.draw)}};
+        {rows, call.draw, DropoutRate<Compute<S>>{dropout_rate(context.model(), call.draw)}}};
     constexpr int width = pack_width<S>;
     launch_element_wise<width>(context.stream, extent_of(rows.rows, rows.columns),
                                can_pack(width, body.x, body.y, given, stored), body);

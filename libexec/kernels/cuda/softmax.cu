@@ -3,25 +3,51 @@
 #include "libexec/kernels/attention_scores.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/row_block.cuh"
+#include "libexec/kernels/cuda/row_dropout.cuh"
 #include "libexec/kernels/exponential.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {
 
+/// The rows of attention scores [b, heads, s, s].
+template <typename S>
+struct ScoreRows {
+  std::int64_t rows;
+  std::int64_t s;
+  Compute<S> scale;
+};
+
+/// No dropout behind the softmax.
+struct NothingDropped {};
+
+/// Dropout behind the softmax: `y`, and the mask that is drawn, if wanted. Backward reads a mask
+/// that is given, or draws it again.
+template <typename S>
+struct DroppedRows {
+  RowDropout<S> dropped;
+  S* y;                       ///< forward
+  std::uint8_t* stored;       ///< forward; or null
+  std::uint8_t const* given;  ///< backward; or null
+};
+
+template <typename Dropped>
+inline constexpr bool drops = !std::is_same_v<Dropped, NothingDropped>;
+
 /// y = softmax(scale x) over the columns up to the diagonal, which alone are read; 0 in the others.
-template <typename S, int width, int held>
+/// x and y may be the same. What was rounded to y is what is dropped, as by two kernels.
+template <typename S, int width, int held, typename Dropped>
 __global__ void __launch_bounds__(most_row_threads)
-    softmax_rows(S const* x, S* y, std::int64_t rows, std::int64_t s, Compute<S> scale) {
+    softmax_rows(S const* x, S* y, ScoreRows<S> all, Dropped behind) {
   using C = Compute<S>;
   constexpr int accesses = held / width;
   std::int64_t const row = this_row();
-  if (row >= rows) return;
-  std::int64_t const n = row % s + 1;
+  if (row >= all.rows) return;
+  std::int64_t const n = row % all.s + 1;
   C values[accesses][width];
   C maximum = -std::numeric_limits<C>::infinity();
   Pack<S, width> loaded[accesses];
   for_accesses<width, accesses>(
-      n, [&](int k, int column) { loaded[k] = load_pack<width>(x + row * s + column); });
+      n, [&](int k, int column) { loaded[k] = load_pack<width>(x + row * all.s + column); });
   for_accesses<width, accesses>(n, [&](int k, int column) {
 #pragma unroll
     for (int i = 0; i < width; ++i) {
@@ -34,35 +60,51 @@ __global__ void __launch_bounds__(most_row_threads)
   for_accesses<width, accesses>(n, [&](int k, int column) {
 #pragma unroll
     for (int i = 0; i < width; ++i) {
-      values[k][i] = column + i < n ? exponential((values[k][i] - maximum) * scale) : C{0};
+      values[k][i] = column + i < n ? exponential((values[k][i] - maximum) * all.scale) : C{0};
       sum += values[k][i];
     }
   });
   C const inverse = C{1} / row_sum(sum);
-  for_accesses<width, accesses>(s, [&](int k, int column) {
+  for_accesses<width, accesses>(all.s, [&](int k, int column) {
     Pack<S, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) {
       out[i] = narrow<S>(column + i < n ? values[k][i] * inverse : C{0});
     }
-    store_pack(y + row * s + column, out);
+    std::int64_t const place = row * all.s + column;
+    store_pack(y + place, out);
+    if constexpr (drops<Dropped>) {
+      std::uint32_t const bits = behind.dropped.template drawn<width>(row, column);
+      store_pack(behind.y + place, behind.dropped.apply(out, bits));
+      if (behind.stored != nullptr) store_pack(behind.stored + place, mask_of_bits<width>(bits));
+    }
   });
 }
 
-/// d = (d - sum(d y)) y scale, in place; only the columns up to the diagonal are read.
-template <typename S, int width, int held>
+/// d = (d - sum(d y)) y scale, in place; only the columns up to the diagonal are read. With a
+/// dropout behind the softmax, d is first the gradient of what was dropped.
+template <typename S, int width, int held, typename Dropped>
 __global__ void __launch_bounds__(most_row_threads)
-    softmax_backward_rows(S* d, S const* y, std::int64_t rows, std::int64_t s, Compute<S> scale) {
+    softmax_backward_rows(S* d, S const* y, ScoreRows<S> all, Dropped behind) {
   using C = Compute<S>;
   constexpr int accesses = held / width;
   std::int64_t const row = this_row();
-  if (row >= rows) return;
-  std::int64_t const n = row % s + 1;
+  if (row >= all.rows) return;
+  std::int64_t const n = row % all.s + 1;
   Pack<S, width> gradient[accesses];
   Pack<S, width> output[accesses];
   for_accesses<width, accesses>(n, [&](int k, int column) {
-    gradient[k] = load_pack<width>(d + row * s + column);
-    output[k] = load_pack<width>(y + row * s + column);
+    std::int64_t const place = row * all.s + column;
+    gradient[k] = load_pack<width>(d + place);
+    output[k] = load_pack<width>(y + place);
+    if constexpr (drops<Dropped>) {
+      RowDropout<S> const& dropped = behind.dropped;
+      std::uint32_t const bits =
+          behind.given != nullptr
+              ? dropped.given(row, column, load_pack<width>(behind.given + place))
+              : dropped.template drawn<width>(row, column);
+      gradient[k] = dropped.apply(gradient[k], bits);
+    }
   });
   C dot = 0;
   for_accesses<width, accesses>(n, [&](int k, int column) {
@@ -72,15 +114,58 @@ __global__ void __launch_bounds__(most_row_threads)
     }
   });
   dot = row_sum(dot);
-  for_accesses<width, accesses>(s, [&](int k, int column) {
+  for_accesses<width, accesses>(all.s, [&](int k, int column) {
     Pack<S, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) {
       out[i] = column + i < n
-                   ? narrow<S>((widen(gradient[k][i]) - dot) * widen(output[k][i]) * scale)
+                   ? narrow<S>((widen(gradient[k][i]) - dot) * widen(output[k][i]) * all.scale)
                    : narrow<S>(C{0});
     }
-    store_pack(d + row * s + column, out);
+    store_pack(d + row * all.s + column, out);
+  });
+}
+
+/// Expects scores; what a launch is told of their rows.
+template <typename S>
+ScoreRows<S> score_rows(CudaContext const& context, KernelCall const& call, Operand const& scores) {
+  std::int64_t const s = expect_scores<S>(call, scores);
+  return {scores.shape.elements() / s, s, score_scale<S>(context.model())};
+}
+
+template <typename S>
+RowDropout<S> dropout_of_probabilities(CudaContext const& context, KernelCall const& call) {
+  return {dropout_rows(context.share, call, call.reads[0]), call.draw,
+          DropoutRate<Compute<S>>{attention_dropout(context.model())}};
+}
+
+/// `fits`: rows start where packs can.
+template <typename S, typename Dropped>
+void launch_forward(CudaContext const& context,
+                    KernelCall const& call,
+                    ScoreRows<S> const& all,
+                    bool fits,
+                    Dropped const& behind) {
+  if (all.rows == 0) return;
+  with_held_row<S>(call.kind, all.s, fits, [&](auto width, auto held) {
+    RowLaunch const grid = row_launch(all.rows, (all.s + held - 1) / held);
+    launch(softmax_rows<S, width, held, Dropped>, grid.blocks, grid.threads, context.stream,
+           elements_of<S>(call.reads[0]), elements_of<S>(call.writes[0]), all, behind);
+  });
+}
+
+template <typename S, typename Dropped>
+void launch_backward(CudaContext const& context,
+                     KernelCall const& call,
+                     ScoreRows<S> const& all,
+                     bool fits,
+                     Dropped const& behind) {
+  if (all.rows == 0) return;
+  with_held_row<S>(call.kind, all.s, fits, [&](auto width, auto held) {
+    RowLaunch const grid = row_launch(all.rows, (all.s + held - 1) / held);
+    launch(softmax_backward_rows<S, width, held, Dropped>, grid.blocks, grid.threads,
+           context.stream, elements_of<S>(call.writes[0]), elements_of<S>(call.reads[1]), all,
+           behind);
   });
 }
 
@@ -91,17 +176,11 @@ void causal_softmax(CudaContext const& context, KernelCall const& call) {
   Operand const& scores = call.reads[0];
   with_storage_type(call.kind, scores.type, [&](auto tag) {
     using S = decltype(tag);
-    std::int64_t const s = expect_scores<S>(call, scores);
+    auto const all = score_rows<S>(context, call, scores);
     expect_tensor(call, call.writes[0], element_type<S>(), scores.shape);
-    S const* const x = elements_of<S>(scores);
-    S* const y = elements_of<S>(call.writes[0]);
-    std::int64_t const rows = scores.shape.elements() / s;
-    if (rows == 0) return;
-    with_held_row<S>(call.kind, s, can_pack(pack_width<S>, x, y), [&](auto width, auto held) {
-      RowLaunch const grid = row_launch(rows, (s + held - 1) / held);
-      launch(softmax_rows<S, width, held>, grid.blocks, grid.threads, context.stream, x, y, rows, s,
-             score_scale<S>(context.model()));
-    });
+    bool const fits =
+        can_pack(pack_width<S>, elements_of<S>(scores), elements_of<S>(call.writes[0]));
+    launch_forward<S>(context, call, all, fits, NothingDropped{});
   });
 }
 
@@ -111,17 +190,43 @@ void causal_softmax_backward(CudaContext const& context, KernelCall const& call)
   Operand const& gradient = call.writes[0];
   with_storage_type(call.kind, gradient.type, [&](auto tag) {
     using S = decltype(tag);
-    std::int64_t const s = expect_scores<S>(call, gradient);
+    auto const all = score_rows<S>(context, call, gradient);
     expect_tensor(call, call.reads[1], element_type<S>(), gradient.shape);
-    S* const d = elements_of<S>(gradient);
-    S const* const y = elements_of<S>(call.reads[1]);
-    std::int64_t const rows = gradient.shape.elements() / s;
-    if (rows == 0) return;
-    with_held_row<S>(call.kind, s, can_pack(pack_width<S>, d, y), [&](auto width, auto held) {
-      RowLaunch const grid = row_launch(rows, (s + held - 1) / held);
-      launch(softmax_backward_rows<S, width, held>, grid.blocks, grid.threads, context.stream, d, y,
-             rows, s, score_scale<S>(context.model()));
-    });
+    bool const fits =
+        can_pack(pack_width<S>, elements_of<S>(gradient), elements_of<S>(call.reads[1]));
+    launch_backward<S>(context, call, all, fits, NothingDropped{});
+  });
+}
+
+void causal_softmax_dropout(CudaContext const& context, KernelCall const& call) {
+  expect_operands(call, 1, 1, 2, 3);
+  expect_in_place(call, 0, 0);
+  Operand const& scores = call.reads[0];
+  with_storage_type(call.kind, scores.type, [&](auto tag) {
+    using S = decltype(tag);
+    auto const all = score_rows<S>(context, call, scores);
+    expect_tensor(call, call.writes[1], element_type<S>(), scores.shape);
+    DroppedRows<S> const behind{dropout_of_probabilities<S>(context, call),
+                                elements_of<S>(call.writes[1]),
+                                dropout_mask(call, call.writes, 2, scores.shape), nullptr};
+    bool const fits = can_pack(pack_width<S>, elements_of<S>(scores), behind.y, behind.stored);
+    launch_forward<S>(context, call, all, fits, behind);
+  });
+}
+
+void causal_softmax_dropout_backward(CudaContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 3, 1, 1);
+  expect_in_place(call, 0, 0);
+  Operand const& gradient = call.writes[0];
+  with_storage_type(call.kind, gradient.type, [&](auto tag) {
+    using S = decltype(tag);
+    auto const all = score_rows<S>(context, call, gradient);
+    expect_tensor(call, call.reads[1], element_type<S>(), gradient.shape);
+    DroppedRows<S> const behind{dropout_of_probabilities<S>(context, call), nullptr, nullptr,
+                                dropout_mask(call, call.reads, 2, gradient.shape)};
+    bool const fits = can_pack(pack_width<S>, elements_of<S>(gradient),
+                               elements_of<S>(call.reads[1]), behind.given);
+    launch_backward<S>(context, call, all, fits, behind);
   });
 }
 

@@ -46,6 +46,39 @@ TEST_CASE("the gradient of the causal softmax on a device is that of a CPU", "[c
                                        .writes = {{0}}});
 }
 
+TEST_CASE("softmax and dropout in one kernel on a device, and the gradient, are those of a CPU",
+          "[cuda]") {
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  bool const stores = GENERATE(false, true);
+  std::int64_t const s = GENERATE(1, 37, 64, 200, 1032);
+  RankShare const rank = share(rank_of(type, s).shape.model, 2, 1, false);
+  Shape const shape{rank.shape.micro, rank.shape.heads(), s, s};
+  TestTensor x = TestTensor::random(type, shape, 1);
+  TestTensor dy = TestTensor::random(type, shape, 2);
+  TestTensor mask = TestTensor::zeros(ElementType::u8, shape);
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    mask.set(i, i % 3 == 0 ? 1 : 0);
+    if (i % s <= i / s % s) continue;
+    x.set(i, std::numeric_limits<double>::quiet_NaN());
+    dy.set(i, std::numeric_limits<double>::quiet_NaN());
+  }
+  DeviceCase forward{.kind = OpKind::causal_softmax_dropout,
+                     .tensors = {x, TestTensor{type, shape}, TestTensor{ElementType::u8, shape}},
+                     .reads = {{0}},
+                     .writes = {{0}, {1}},
+                     .draw = some_draw(DropoutSite::attention)};
+  if (stores) forward.writes.push_back({2});
+  require_agreement(rank, forward);
+  TestTensor const y = on_cpu(rank, forward)[0];
+  DeviceCase backward{.kind = OpKind::causal_softmax_dropout_backward,
+                      .tensors = {dy, y, mask},
+                      .reads = {{0}, {1}},
+                      .writes = {{0}},
+                      .draw = some_draw(DropoutSite::attention)};
+  if (stores) backward.reads.push_back({2});
+  require_agreement(rank, backward);
+}
+
 TEST_CASE("norms on a device and their gradients are those of a CPU", "[cuda]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   auto const norm = GENERATE(Norm::layernorm, Norm::rmsnorm);

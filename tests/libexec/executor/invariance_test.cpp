@@ -101,6 +101,18 @@ TEST_CASE("dropout masks that are regenerated are those that were stored", "[inv
   require_same_bits(stored, regenerated);
 }
 
+TEST_CASE("softmax and dropout in one kernel have the bits of two", "[invariance]") {
+  TrainingConfig separate =
+      GENERATE(small_gpt(Precision::fp32), small_gpt(Precision::fp16), small_gpt(Precision::bf16));
+  separate.model.dropout_mask = GENERATE(DropoutMask::stored, DropoutMask::regenerated);
+  separate.recompute.front().granularity =
+      GENERATE(RecomputeGranularity::none, RecomputeGranularity::selective);
+  separate.parallel.tensor = 2;
+  TrainingConfig fused = separate;
+  fused.model.softmax_dropout = SoftmaxDropout::fused;
+  require_same_bits(separate, fused);
+}
+
 TEST_CASE("scattered messages, kept outputs and threads of kernels change no bit", "[invariance]") {
   TrainingConfig scattered = untied(small_gpt(Precision::fp32));
   scattered.parallel.tensor = 2;

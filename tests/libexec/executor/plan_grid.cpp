@@ -28,6 +28,9 @@ std::vector<Variant> model_variants() {
       {"regenerated masks", changed([](TrainingConfig& config) {
          config.model.dropout_mask = DropoutMask::regenerated;
        })},
+      {"softmax and dropout in one", changed([](TrainingConfig& config) {
+         config.model.softmax_dropout = SoftmaxDropout::fused;
+       })},
       {"no dropout, no mask", changed([](TrainingConfig& config) {
          config.model.dropout = 0;
          config.model.causal_mask = CausalMask::none;

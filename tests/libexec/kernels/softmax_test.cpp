@@ -102,5 +102,43 @@ TEST_CASE("the gradient of the causal softmax in few bits is that in double, rou
   require_close(gradient(type), gradient(ElementType::f64).values());
 }
 
+TEST_CASE("softmax and dropout in one kernel, and its gradient, have the bits of two",
+          "[kernels]") {
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  bool const stores = GENERATE(false, true);
+  RankShare const rank = rank_of(type);
+  auto const run_drawing = [&](OpKind kind, std::vector<Operand> const& reads,
+                               std::vector<Operand> const& writes) {
+    KernelCall call = make_call(kind, reads, writes);
+    call.draw = some_draw(DropoutSite::attention);
+    run(rank, call);
+  };
+  TestTensor const scores = TestTensor::random(type, square, 1);
+  TestTensor const y = softmax(scores);
+  TestTensor dropped{type, square};
+  TestTensor mask{ElementType::u8, square};
+  run_drawing(OpKind::dropout, {y.operand()}, {dropped.operand(), mask.operand()});
+  {
+    TestTensor in_place{type, square, scores.values()};
+    TestTensor fused{type, square};
+    TestTensor drawn{ElementType::u8, square};
+    std::vector<Operand> writes{in_place.operand(), fused.operand()};
+    if (stores) writes.push_back(drawn.operand());
+    run_drawing(OpKind::causal_softmax_dropout, {in_place.operand()}, writes);
+    REQUIRE(in_place.same_bits(y));
+    REQUIRE(fused.same_bits(dropped));
+    if (stores) REQUIRE(drawn.same_bits(mask));
+  }
+  TestTensor const gradient = TestTensor::random(type, square, 2);
+  TestTensor two{type, square};
+  run_drawing(OpKind::dropout_backward, {gradient.operand(), mask.operand()}, {two.operand()});
+  run(rank, OpKind::causal_softmax_backward, {two.operand(), y.operand()}, {two.operand()});
+  TestTensor one{type, square, gradient.values()};
+  std::vector<Operand> reads{one.operand(), y.operand()};
+  if (stores) reads.push_back(mask.operand());
+  run_drawing(OpKind::causal_softmax_dropout_backward, reads, {one.operand()});
+  REQUIRE(one.same_bits(two));
+}
+
 }  // namespace
 }  // namespace stagecraft::test

@@ -107,6 +107,7 @@ class RandomRuns {
     if (chance(4)) model.kv_heads = chance(2) ? 1 : 2;
     model.tied_embeddings = !chance(3);
     model.dropout = chance(3) ? 0.0 : 0.1;
+    model.softmax_dropout = chance(3) ? SoftmaxDropout::fused : SoftmaxDropout::separate;
     model.dropout_mask = chance(3) ? DropoutMask::regenerated : DropoutMask::stored;
     model.causal_mask = chance(3) ? CausalMask::none : CausalMask::per_microbatch;
     model.attention = chance(3) ? Attention::flash : Attention::unfused;

@@ -23,6 +23,7 @@ TrainingConfig as_megatron_has_it(TrainingConfig config) {
   if (model.activation == Activation::relu) model.activation = Activation::gelu;
   if (model.precision == Precision::fp64) model.precision = Precision::fp32;
   model.residual = Residual::sequential;
+  model.softmax_dropout = SoftmaxDropout::separate;
   model.dropout_mask = DropoutMask::stored;
   if (model.attention_dropout == model.dropout) model.attention_dropout.reset();
   parallel.sequence = parallel.sequence && parallel.tensor > 1;

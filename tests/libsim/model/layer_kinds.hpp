@@ -41,6 +41,8 @@ inline std::vector<NamedBlock> blocks_of_many_kinds() {
   grouped.positions = Positions::rotary;
   ModelConfig regenerated = paper;
   regenerated.dropout_mask = DropoutMask::regenerated;
+  ModelConfig fused = paper;
+  fused.softmax_dropout = SoftmaxDropout::fused;
   ModelConfig dry = paper;
   dry.dropout = 0;
   ModelConfig parallel = dry;
@@ -62,8 +64,8 @@ inline std::vector<NamedBlock> blocks_of_many_kinds() {
 
   std::vector<NamedBlock> blocks;
   int model_number = 0;
-  for (ModelConfig const& model :
-       {paper, llama, grouped, regenerated, dry, wide, parallel, falcon, opt, wet_parallel}) {
+  for (ModelConfig const& model : {paper, llama, grouped, regenerated, fused, dry, wide, parallel,
+                                   falcon, opt, wet_parallel}) {
     for (int const t : {1, 2, 8}) {
       for (bool const sequence : {false, true}) {
         if (sequence && t == 1) continue;

@@ -289,6 +289,43 @@ TEST_CASE("each gradient of a parallel layer reaches its input", "[model]") {
   REQUIRE(dropped == std::vector<TensorId>{layer.grad_output, layer.grad_output});
 }
 
+TEST_CASE("a softmax fused with its dropout moves the bytes of a hand count", "[model]") {
+  ModelConfig model = base();
+  model.softmax_dropout = SoftmaxDropout::fused;
+  model.dropout_mask = GENERATE(DropoutMask::stored, DropoutMask::regenerated);
+  bool const stores = model.dropout_mask == DropoutMask::stored;
+  BlockProgram const layer = build_layers({.model = model}, 1, {});
+  std::int64_t const square = model.heads * model.sequence * model.sequence;
+  auto const only = [&](std::vector<Op> const& ops, OpKind kind) {
+    auto const is_kind = [&](Op const& op) { return op.kind == kind; };
+    REQUIRE(std::count_if(ops.begin(), ops.end(), is_kind) == 1);
+    return *std::find_if(ops.begin(), ops.end(), is_kind);
+  };
+  // Half of the scores read; softmax output, dropout output and a mask of one byte written.
+  Op const forward = only(layer.forward, OpKind::causal_softmax_dropout);
+  REQUIRE(forward.traffic.count() == square + 2 * square + 2 * square + (stores ? square : 0));
+  REQUIRE(forward.draws_random);
+  // Half of gradient, output and mask read; the gradient written.
+  Op const backward = only(layer.backward, OpKind::causal_softmax_dropout_backward);
+  REQUIRE(backward.traffic.count() == square + square + (stores ? square / 2 : 0) + 2 * square);
+  REQUIRE(backward.draws_random == !stores);
+  for (Op const& op : layer.forward) REQUIRE(op.kind != OpKind::causal_softmax);
+  for (Op const& op : layer.backward) REQUIRE(op.kind != OpKind::causal_softmax_backward);
+}
+
+TEST_CASE("without a dropout of probabilities there is nothing to fuse", "[model]") {
+  ModelConfig model = base();
+  model.attention_dropout = 0;
+  ModelConfig fused = model;
+  fused.softmax_dropout = SoftmaxDropout::fused;
+  BlockProgram const separate = build_layers({.model = model}, 1, {});
+  BlockProgram const same = build_layers({.model = fused}, 1, {});
+  REQUIRE(same.forward.size() == separate.forward.size());
+  for (std::size_t i = 0; i < same.forward.size(); ++i) {
+    REQUIRE(same.forward[i].kind == separate.forward[i].kind);
+  }
+}
+
 TEST_CASE("rows of the positions that no token reads cost memory but no traffic", "[model]") {
   ModelConfig model = base();
   BlockProgram const exact = build_embedding({.model = model});

@@ -31,6 +31,7 @@ TEST_CASE("of alternatives the first that DESIGN names is the default", "[model]
   REQUIRE(model.norm == Norm::layernorm);
   REQUIRE(model.positions == Positions::learned);
   REQUIRE(model.attention == Attention::unfused);
+  REQUIRE(model.softmax_dropout == SoftmaxDropout::separate);
   REQUIRE(model.dropout_mask == DropoutMask::stored);
   REQUIRE(model.causal_mask == CausalMask::per_microbatch);
   REQUIRE(model.precision == Precision::fp16);
@@ -41,7 +42,7 @@ TEST_CASE("every key of a model is read", "[model]") {
       "kv_heads: 2\nhead_dim: 10\nvocabulary_multiple: 1\nffn_hidden: 96\nactivation: "
       "swiglu\nnorm: rmsnorm\n"
       "positions: rotary\ntied_embeddings: false\ndropout: 0\nbiases: false\nattention: flash\n"
-      "dropout_mask: regenerated\ncausal_mask: none\nprecision: bf16\n");
+      "softmax_dropout: fused\ndropout_mask: regenerated\ncausal_mask: none\nprecision: bf16\n");
   ModelConfig expected;
   expected.layers = 4;
   expected.hidden = 64;
@@ -59,6 +60,7 @@ TEST_CASE("every key of a model is read", "[model]") {
   expected.dropout = 0;
   expected.biases = false;
   expected.attention = Attention::flash;
+  expected.softmax_dropout = SoftmaxDropout::fused;
   expected.dropout_mask = DropoutMask::regenerated;
   expected.causal_mask = CausalMask::none;
   expected.precision = Precision::bf16;

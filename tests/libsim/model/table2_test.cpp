@@ -104,7 +104,9 @@ TEST_CASE("the components of section 4.1 can be read off the buffers a layer kee
   // Korthikanti et al. 2022, section 4.1. Q, K and V share a buffer: 4sbh + 2sbh.
   std::int64_t const s = 96, b = 2, h = 320, a = 5;
   std::int64_t const sbh = s * b * h, as2b = a * s * s * b;
-  auto kept = kept_buffers(build_layers({.model = gpt(1, h, a, s, 1000), .micro = b}, 1, {}));
+  ModelConfig model = gpt(1, h, a, s, 1000);
+  model.softmax_dropout = GENERATE(SoftmaxDropout::separate, SoftmaxDropout::fused);
+  auto kept = kept_buffers(build_layers({.model = model, .micro = b}, 1, {}));
   SECTION("attention, 11sbh + 5as^2b") {
     REQUIRE(kept["attention.qkv.input"] == 2 * sbh);
     REQUIRE(kept["core_attention.qkv"] == 6 * sbh);

@@ -57,6 +57,7 @@ std::vector<Change> changes_of_what_is_computed() {
       {"no dropout", [](C& c) { c.model.dropout = 0; }},
       {"biases", [](C& c) { c.model.biases = false; }},
       {"attention", [](C& c) { c.model.attention = Attention::flash; }},
+      {"softmax_dropout", [](C& c) { c.model.softmax_dropout = SoftmaxDropout::fused; }},
       {"dropout_mask", [](C& c) { c.model.dropout_mask = DropoutMask::regenerated; }},
       {"causal_mask", [](C& c) { c.model.causal_mask = CausalMask::none; }},
       {"bf16", [](C& c) { c.model.precision = Precision::bf16; }},
