@@ -29,6 +29,11 @@ class Backend : public DeviceMemory {
  public:
   virtual void run(KernelCall const& call) = 0;
 
+  /// Whether run() of a product with a bias as third operand is faster here than the product and
+  /// the bias_add behind it, and is to take the place of both. May measure, at the first call for a
+  /// shape; a later call for the same shape has the same answer.
+  virtual bool adds_bias(KernelCall const& /*product*/) { return false; }
+
   // What happens once an iteration, on flat ranges.
   virtual void zero(FlatRange const& range) = 0;
   virtual void scale(FlatRange const& range, double factor) = 0;

@@ -15,6 +15,12 @@ namespace {
 /// Host memory is used in pieces, whatever the sizes of the model.
 constexpr std::int64_t piece_elements = 1024;
 
+/// Whether op i is a product to which the op behind it adds a bias.
+bool is_product_with_bias(std::vector<Op> const& ops, std::size_t i) {
+  return ops[i].kind == OpKind::gemm && i + 1 < ops.size() && ops[i + 1].kind == OpKind::bias_add &&
+         ops[i + 1].reads[0] == ops[i].writes[0];
+}
+
 }  // namespace
 
 BlockRunner::BlockRunner(RankContext const& context, ParameterStore const& parameters)
@@ -47,11 +53,19 @@ void BlockRunner::run(BlockInstance& instance, Pass pass) {
   auto const index = static_cast<std::size_t>(&block - context_.plan.blocks.data());
   PassBuffers const& buffers = buffers_[index].of(pass);
   std::vector<Op> const& ops = block.ops(pass);
+  bool has_bias = false;  // op i, from the product before it
   for (std::size_t i = 0; i < ops.size(); ++i) {
     for (TensorId const id : buffers.before(i)) {
       allocate(instance, ops[i], id);
     }
-    run(instance, ops[i], static_cast<std::int32_t>(i));
+    if (has_bias) {
+      record_now(instance, ops[i]);
+      has_bias = false;
+    } else if (is_product_with_bias(ops, i)) {
+      has_bias = launch_with_bias(instance, ops[i], ops[i + 1]);
+    } else {
+      run(instance, ops[i], static_cast<std::int32_t>(i));
+    }
     for (TensorId const id : buffers.after(i)) {
       instance.buffers[static_cast<std::size_t>(id)] = Buffer{};
     }
@@ -81,11 +95,9 @@ void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t positi
     case OpKind::wait:
       wait(instance, op);
       return;
-    case OpKind::hold: {
-      SimTime const now = context_.clock.now();
-      context_.record(op, place_of(instance, op), {now, now});
+    case OpKind::hold:
+      record_now(instance, op);
       return;
-    }
     case OpKind::load_tokens:
     case OpKind::load_labels:
       load(instance, op);
@@ -96,8 +108,27 @@ void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t positi
   }
 }
 
-void BlockRunner::launch(BlockInstance const& instance, Op const& op) {
+void BlockRunner::record_now(BlockInstance const& instance, Op const& op) {
+  SimTime const now = context_.clock.now();
+  context_.record(op, place_of(instance, op), {now, now});
+}
+
+bool BlockRunner::launch_with_bias(BlockInstance const& instance,
+                                   Op const& op,
+                                   Op const& bias_add) {
   KernelCall const call = call_of(instance, op);
+  KernelCall with_bias = call;
+  with_bias.reads.push_back(operand(instance, bias_add.reads[1]));
+  bool const adds_bias = context_.backend.adds_bias(with_bias);
+  launch(instance, op, adds_bias ? with_bias : call);
+  return adds_bias;
+}
+
+void BlockRunner::launch(BlockInstance const& instance, Op const& op) {
+  launch(instance, op, call_of(instance, op));
+}
+
+void BlockRunner::launch(BlockInstance const& instance, Op const& op, KernelCall const& call) {
   TimeSpan const time = context_.clock.run([&] { context_.backend.run(call); });
   context_.record(op, place_of(instance, op), time);
   if (context_.on_op != nullptr) (*context_.on_op)(context_, op, call);

@@ -48,6 +48,12 @@ class BlockRunner {
   void allocate(BlockInstance& instance, Op const& op, TensorId id);
   void run(BlockInstance& instance, Op const& op, std::int32_t position);
   void launch(BlockInstance const& instance, Op const& op);
+  void launch(BlockInstance const& instance, Op const& op, KernelCall const& call);
+  /// Runs the product `op`, with the bias that `bias_add` adds behind it where the backend's
+  /// product is to add it; whether it did.
+  bool launch_with_bias(BlockInstance const& instance, Op const& op, Op const& bias_add);
+  /// For an op that has nothing to do.
+  void record_now(BlockInstance const& instance, Op const& op);
   void start_collective(BlockInstance const& instance, Op const& op, std::int32_t position);
   void wait(BlockInstance const& instance, Op const& op);
   void load(BlockInstance const& instance, Op const& op);

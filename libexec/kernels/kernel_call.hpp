@@ -70,6 +70,9 @@ struct RandomDraw {
 /// Element types: 16-bit tensors are computed on in float; f32 and f64 in their own type. What
 /// accumulates (gradients of parameters), statistics, log-sum-exp and the loss are f32, in f64
 /// models f64.
+///
+/// A product takes a bias [n] as a third operand, which it adds to every row of C, where
+/// Backend::adds_bias() says so.
 struct KernelCall {
   OpKind kind = OpKind::hold;
   Name name;       ///< of the op, for profilers

@@ -38,7 +38,6 @@ MatrixBatch matrices_of(KernelCall const& call,
 
 MatrixProduct product_of(KernelCall const& call) {
   GemmShape const& g = call.gemm;
-  expect_operands(call, 2, 2, 1, 1);
   expect(call, g.batch > 0 && g.m > 0 && g.n > 0 && g.k > 0, "the product is empty");
   return {.shape = g,
           .a = matrices_of(call, call.reads[0], g.batch, g.transpose_a ? g.k : g.m,

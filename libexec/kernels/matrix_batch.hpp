@@ -39,7 +39,8 @@ struct MatrixProduct {
   MatrixBatch a, b, c;
 };
 
-/// Expects the operands of a gemm; their types are the kernel's to check.
+/// Expects the first two operands of a gemm and its result; their types, and whether there is a
+/// bias, are the kernel's to check.
 MatrixProduct product_of(KernelCall const& call);
 
 }  // namespace stagecraft

@@ -66,6 +66,8 @@ class CudaBackend : public Backend {
     launching().run(call);
   }
 
+  bool adds_bias(KernelCall const& product) override { return launching().adds_bias(product); }
+
   void zero(FlatRange const& range) override { launching().zero(range); }
   void scale(FlatRange const& range, double factor) override { launching().scale(range, factor); }
   bool unscale(FlatRange const& range, double factor) override {

@@ -27,6 +27,9 @@ bool has_one_stride(MatrixBatch const& batch) {
          batch.batch_stride == batch.heads * batch.head_stride;
 }
 
+/// The least alignment of a bias: vectors of an epilogue are read in accesses of 16 bytes.
+constexpr std::uintptr_t bias_alignment = 16;
+
 /// Every step'th matrix from `first` on. Pre: they lie at one distance.
 StridedMatrices matrices_from(MatrixBatch const& batch, std::int64_t first, std::int64_t step) {
   auto const place = [&](std::int64_t index) {
@@ -35,6 +38,23 @@ StridedMatrices matrices_from(MatrixBatch const& batch, std::int64_t first, std:
   std::int64_t const start = place(first);
   std::int64_t const stride = first + step < batch.count ? place(first + step) - start : 0;
   return {batch.data + start * element_size(batch.type), stride};
+}
+
+/// All of a product but its matrices.
+StridedProduct without_matrices(MatrixProduct const& product) {
+  return {.shape = product.shape,
+          .type = product.a.type,
+          .c_type = product.c.type,
+          .row_strides = {product.a.row_stride, product.b.row_stride, product.c.row_stride},
+          .matrices = {}};
+}
+
+/// A product of one matrix by one.
+StridedProduct single(MatrixProduct const& product) {
+  StridedProduct call = without_matrices(product);
+  call.matrices = {matrices_from(product.a, 0, 1), matrices_from(product.b, 0, 1),
+                   matrices_from(product.c, 0, 1)};
+  return call;
 }
 
 }  // namespace
@@ -46,16 +66,18 @@ struct CublasLtGemm::State {
   std::size_t workspace_size;
   LtHandle handle;
   std::map<ProductKey, ChosenAlgorithm> chosen;
+  std::map<ProductKey, bool> faster_with_bias;
 
-  ChosenAlgorithm choose(StridedProduct const& product) const {
+  /// Nothing where cuBLASLt has no algorithm.
+  std::optional<ChosenAlgorithm> choose(StridedProduct const& product) const {
     LtDescription description{product};
     std::vector<cublasLtMatmulHeuristicResult_t> room(
         selection == GemmSelection::measured ? all_algorithms : few_algorithms);
     auto const found = description.find_algorithms(handle.get(), workspace_size, room);
-    if (found.empty()) {
-      refuse(OpKind::gemm, ("cuBLASLt has no algorithm for " + describe(product)).c_str());
+    if (found.empty()) return std::nullopt;
+    if (selection == GemmSelection::heuristic) {
+      return ChosenAlgorithm{std::move(description), found.front().algo};
     }
-    if (selection == GemmSelection::heuristic) return {std::move(description), found.front().algo};
     AlgorithmTimer timer{stream, product};
     float best_time = std::numeric_limits<float>::infinity();
     cublasLtMatmulAlgo_t best = found.front().algo;
@@ -68,17 +90,46 @@ struct CublasLtGemm::State {
       best_time = *time;
       best = candidate.algo;
     }
-    return {std::move(description), best};
+    return ChosenAlgorithm{std::move(description), best};
+  }
+
+  ChosenAlgorithm const& choice_for(StridedProduct const& product) {
+    ProductKey const key = key_of(product);
+    auto found = chosen.find(key);
+    if (found != chosen.end()) return found->second;
+    auto choice = choose(product);
+    if (!choice) {
+      refuse(OpKind::gemm, ("cuBLASLt has no algorithm for " + describe(product)).c_str());
+    }
+    return chosen.emplace(key, std::move(*choice)).first->second;
+  }
+
+  cublasStatus_t launch(ChosenAlgorithm const& choice, StridedProduct const& product, void* c) {
+    return choice.description.launch(handle.get(), product, c, choice.algorithm, workspace,
+                                     workspace_size, stream);
   }
 
   void launch(StridedProduct const& product) {
-    ProductKey const key = key_of(product);
-    auto found = chosen.find(key);
-    if (found == chosen.end()) found = chosen.emplace(key, choose(product)).first;
-    check(found->second.description.launch(handle.get(), product, product.matrices[2].data,
-                                           found->second.algorithm, workspace, workspace_size,
-                                           stream),
-          "cublasLtMatmul");
+    check(launch(choice_for(product), product, product.matrices[2].data), "cublasLtMatmul");
+  }
+
+  /// Keeps the algorithm with the bias where it is the faster.
+  bool prefers_bias(StridedProduct const& biased, std::function<void(void* c)> const& add_bias) {
+    auto choice = choose(biased);
+    if (!choice) return false;
+    StridedProduct plain = biased;
+    plain.bias = nullptr;
+    ChosenAlgorithm const& without = choice_for(plain);
+    AlgorithmTimer timer{stream, plain};
+    auto const together = timer.milliseconds([&](void* c) { return launch(*choice, biased, c); });
+    auto const in_turn = timer.milliseconds([&](void* c) {
+      cublasStatus_t const status = launch(without, plain, c);
+      if (status == CUBLAS_STATUS_SUCCESS) add_bias(c);
+      return status;
+    });
+    if (!together || !in_turn || *together >= *in_turn) return false;
+    chosen.emplace(key_of(biased), std::move(*choice));
+    return true;
   }
 };
 
@@ -95,14 +146,10 @@ CublasLtGemm::CublasLtGemm(CUstream_st* stream, GemmSelection selection, void* w
 
 CublasLtGemm::~CublasLtGemm() = default;
 
-void CublasLtGemm::multiply(MatrixProduct const& product) {
+void CublasLtGemm::multiply(MatrixProduct const& product, void const* bias) {
   std::array<MatrixBatch const*, 3> const operands{&product.a, &product.b, &product.c};
-  StridedProduct call{
-      .shape = product.shape,
-      .type = product.a.type,
-      .c_type = product.c.type,
-      .row_strides = {product.a.row_stride, product.b.row_stride, product.c.row_stride},
-      .matrices = {}};
+  StridedProduct call = without_matrices(product);
+  call.bias = bias;
   std::int64_t const count = product.shape.batch;
   // Where an operand's matrices lie at two distances, launches go along one axis; the others'
   // matrices, at one, can be counted off in any way.
@@ -125,6 +172,19 @@ void CublasLtGemm::multiply(MatrixProduct const& product) {
     for (std::size_t k = 0; k < 3; ++k) call.matrices[k] = matrices_from(*operands[k], first, step);
     state_->launch(call);
   }
+}
+
+bool CublasLtGemm::is_faster_with_bias(MatrixProduct const& product,
+                                       void const* bias,
+                                       std::function<void(void* c)> const& add_bias) {
+  bool const fits = product.shape.batch == 1 && !product.shape.accumulate &&
+                    reinterpret_cast<std::uintptr_t>(bias) % bias_alignment == 0;
+  if (state_->selection != GemmSelection::measured || !fits) return false;
+  StridedProduct call = single(product);
+  call.bias = bias;
+  auto const [decided, is_new] = state_->faster_with_bias.try_emplace(key_of(call), false);
+  if (is_new) decided->second = state_->prefers_bias(call, add_bias);
+  return decided->second;
 }
 
 std::size_t CublasLtGemm::workspace_bytes() {

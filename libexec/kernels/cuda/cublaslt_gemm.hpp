@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "libexec/kernels/matrix_batch.hpp"
@@ -34,11 +35,21 @@ class CublasLtGemm {
   CublasLtGemm& operator=(CublasLtGemm const&) = delete;
   CublasLtGemm& operator=(CublasLtGemm&&) = delete;
 
-  /// Launches C (+)= A B. Matrices whose batch and head strides are no single stride are multiplied
-  /// in several launches, along the shorter of the two axes.
+  /// Launches C (+)= A B, and adds `bias` [n] to every row of C where there is one. Matrices whose
+  /// batch and head strides are no single stride are multiplied in several launches, along the
+  /// shorter of the two axes. Pre: what is_faster_with_bias() says, where there is a bias.
   /// \throws std::logic_error  where cuBLASLt has no algorithm for it; the shape is in the message.
   /// \throws DeviceError
-  void multiply(MatrixProduct const& product);
+  void multiply(MatrixProduct const& product, void const* bias = nullptr);
+
+  /// Whether one matrix C = A B with a bias of C's type added by the product is faster here than
+  /// the product and then `add_bias`, which launches what adds the bias to a C. Decided at the
+  /// first call for a shape, by measuring; no, where algorithms are not measured, or cuBLASLt has
+  /// none.
+  /// \throws DeviceError
+  bool is_faster_with_bias(MatrixProduct const& product,
+                           void const* bias,
+                           std::function<void(void* c)> const& add_bias);
 
   /// For the current device: 32 MiB from compute capability 9.0 on, 4 MiB before (NVIDIA's advice,
   /// cuBLAS documentation, cublasSetWorkspace()).

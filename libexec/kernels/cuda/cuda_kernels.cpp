@@ -64,6 +64,10 @@ void CudaKernels::run(KernelCall const& call) {
   kernel(state_->context, call);
 }
 
+bool CudaKernels::adds_bias(KernelCall const& product) {
+  return cuda_ops::gemm_adds_bias(state_->context, product);
+}
+
 void CudaKernels::zero(FlatRange const& range) {
   if (range.elements == 0) return;
   check(cudaMemsetAsync(range.data, 0, range.bytes(), state_->context.stream), "cudaMemsetAsync");

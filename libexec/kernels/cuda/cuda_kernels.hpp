@@ -39,6 +39,10 @@ class CudaKernels {
   /// \throws DeviceError  where a launch fails.
   void run(KernelCall const& call);
 
+  /// Whether a gemm with a bias as third operand is faster than the gemm and bias_add in turn. Only
+  /// where algorithms are measured, at the first call for a shape.
+  bool adds_bias(KernelCall const& product);
+
   // What happens once an iteration; see optimizer_kernels.hpp.
   void zero(FlatRange const& range);
   void scale(FlatRange const& range, double factor);

@@ -12,6 +12,8 @@ namespace stagecraft::cuda_ops {
 
 // gemm.cpp
 void gemm(CudaContext const& context, KernelCall const& call);
+/// Whether gemm() of a product with a bias is faster than gemm() without and then bias_add().
+bool gemm_adds_bias(CudaContext const& context, KernelCall const& call);
 // norm.cu
 void norm(CudaContext const& context, KernelCall const& call);
 void norm_backward(CudaContext const& context, KernelCall const& call);

@@ -3,8 +3,9 @@
 #include "libexec/kernels/matrix_batch.hpp"
 
 namespace stagecraft::cuda_ops {
+namespace {
 
-void gemm(CudaContext const& context, KernelCall const& call) {
+MatrixProduct checked_product(KernelCall const& call) {
   MatrixProduct const product = product_of(call);
   with_storage_type(call.kind, product.a.type, [&](auto tag) {
     using S = decltype(tag);
@@ -13,7 +14,39 @@ void gemm(CudaContext const& context, KernelCall const& call) {
            product.c.type == element_type<S>() || product.c.type == element_type<Compute<S>>(),
            "C is of the wrong type");
   });
-  context.gemm->multiply(product);
+  return product;
+}
+
+/// The third operand, or null.
+void const* bias_of(KernelCall const& call, MatrixProduct const& product) {
+  if (call.reads.size() < 3) return nullptr;
+  expect(call, product.shape.batch == 1 && !product.shape.accumulate,
+         "a bias is added to one product that does not accumulate");
+  expect_tensor(call, call.reads[2], product.c.type, {product.shape.n});
+  return call.reads[2].data;
+}
+
+}  // namespace
+
+void gemm(CudaContext const& context, KernelCall const& call) {
+  expect_operands(call, 2, 3, 1, 1);
+  MatrixProduct const product = checked_product(call);
+  context.gemm->multiply(product, bias_of(call, product));
+}
+
+bool gemm_adds_bias(CudaContext const& context, KernelCall const& call) {
+  expect_operands(call, 3, 3, 1, 1);
+  MatrixProduct const product = checked_product(call);
+  return context.gemm->is_faster_with_bias(product, bias_of(call, product), [&](void* c) {
+    Operand sums = call.writes[0];
+    sums.data = c;
+    KernelCall addition;
+    addition.kind = OpKind::bias_add;
+    addition.reads.push_back(sums);
+    addition.reads.push_back(call.reads[2]);
+    addition.writes.push_back(sums);
+    bias_add(context, addition);
+  });
 }
 
 }  // namespace stagecraft::cuda_ops

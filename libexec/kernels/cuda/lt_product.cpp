@@ -86,7 +86,8 @@ ProductKey key_of(StridedProduct const& product) {
           c.stride,
           alignment_of(a.data),
           alignment_of(b.data),
-          alignment_of(c.data)};
+          alignment_of(c.data),
+          product.bias == nullptr ? 0 : alignment_of(product.bias)};
 }
 
 std::string describe(StridedProduct const& product) {
@@ -100,7 +101,8 @@ std::string describe(StridedProduct const& product) {
          matrix(g.k, g.n, g.transpose_b) + ", " + std::string{name_of(product.type)} + " into " +
          std::string{name_of(product.c_type)} + (g.accumulate ? " added" : "") + ", rows " +
          std::to_string(strides[0]) + ", " + std::to_string(strides[1]) + " and " +
-         std::to_string(strides[2]) + " elements apart";
+         std::to_string(strides[2]) + " elements apart" +
+         (product.bias == nullptr ? "" : ", with a bias");
 }
 
 LtDescription::LtDescription(StridedProduct const& product)
@@ -109,12 +111,26 @@ LtDescription::LtDescription(StridedProduct const& product)
   auto const& [a, b, c] = product.matrices;
   auto const& strides = product.row_strides;
   product_ = make_product(g, is_double_);
+  if (product.bias != nullptr) {
+    // C's rows are columns here: the bias has an element for each row.
+    cublasLtEpilogue_t const epilogue = CUBLASLT_EPILOGUE_BIAS;
+    check(cublasLtMatmulDescSetAttribute(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                         sizeof epilogue),
+          "cublasLtMatmulDescSetAttribute");
+    set_bias(product.bias);
+  }
   first_ = make_layout(product.type, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n,
                        strides[1], g.batch, b.stride);
   second_ = make_layout(product.type, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k,
                         strides[0], g.batch, a.stride);
   result_ = make_layout(product.c_type, g.m, g.n, strides[2], g.batch, c.stride);
   alignments_ = {alignment_of(a.data), alignment_of(b.data), alignment_of(c.data)};
+}
+
+void LtDescription::set_bias(void const* bias) const {
+  check(cublasLtMatmulDescSetAttribute(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                       sizeof bias),
+        "cublasLtMatmulDescSetAttribute");
 }
 
 std::span<cublasLtMatmulHeuristicResult_t const> LtDescription::find_algorithms(
@@ -161,6 +177,7 @@ cublasStatus_t LtDescription::launch(cublasLtHandle_t handle,
   double const wide_beta = accumulates_ ? 1 : 0;
   void const* const alpha = is_double_ ? static_cast<void const*>(&wide_one) : &narrow_one;
   void const* const beta = is_double_ ? static_cast<void const*>(&wide_beta) : &narrow_beta;
+  if (product.bias != nullptr) set_bias(product.bias);
   return cublasLtMatmul(handle, product_.get(), alpha, product.matrices[1].data, first_.get(),
                         product.matrices[0].data, second_.get(), beta, c, result_.get(), c,
                         result_.get(), &algorithm, workspace, workspace_bytes, stream);

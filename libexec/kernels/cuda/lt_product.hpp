@@ -24,10 +24,11 @@ struct StridedProduct {
   ElementType c_type = ElementType::f32;  ///< of C
   std::array<std::int64_t, 3> row_strides{};
   std::array<StridedMatrices, 3> matrices;  ///< A, B, C
+  void const* bias = nullptr;               ///< [n], of C's type, added to every row of C; or null
 };
 
 /// Everything that the choice of an algorithm may depend on; equal keys have equal algorithms.
-using ProductKey = std::array<std::int64_t, 17>;
+using ProductKey = std::array<std::int64_t, 18>;
 ProductKey key_of(StridedProduct const& product);
 
 /// "[a, b] [b, c] ..." in words.
@@ -57,6 +58,8 @@ class LtDescription {
                         cudaStream_t stream) const;
 
  private:
+  void set_bias(void const* bias) const;
+
   bool is_double_;
   bool accumulates_;
   std::array<std::uint32_t, 3> alignments_;  ///< of A, B, C in bytes

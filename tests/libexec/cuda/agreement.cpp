@@ -65,12 +65,21 @@ void Device::download(void* to, void const* from, std::size_t bytes) {
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
-std::vector<TestTensor> Device::run(DeviceCase const& what) {
-  std::vector<TestTensor> results = what.tensors;
+std::vector<void*> Device::upload(std::vector<TestTensor> const& tensors) {
   std::vector<void*> addresses;
-  for (TestTensor const& tensor : results) {
+  for (TestTensor const& tensor : tensors) {
     addresses.push_back(upload(tensor.operand().data, bytes_of(tensor)));
   }
+  return addresses;
+}
+
+bool Device::adds_bias(DeviceCase const& product) {
+  return kernels_->adds_bias(call_at(product, upload(product.tensors)));
+}
+
+std::vector<TestTensor> Device::run(DeviceCase const& what) {
+  std::vector<TestTensor> results = what.tensors;
+  std::vector<void*> const addresses = upload(results);
   kernels_->run(call_at(what, addresses));
   for (std::size_t i = 0; i < results.size(); ++i) {
     download(results[i].operand().data, addresses[i], bytes_of(results[i]));

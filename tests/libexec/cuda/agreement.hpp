@@ -50,8 +50,11 @@ class Device {
   /// Waits for the stream.
   void download(void* to, void const* from, std::size_t bytes);
   std::vector<TestTensor> run(DeviceCase const& what);
+  /// Whether a product is to be given the bias that is its third operand.
+  bool adds_bias(DeviceCase const& product);
 
  private:
+  std::vector<void*> upload(std::vector<TestTensor> const& tensors);
   struct Memory;
   CUstream_st* stream_ = nullptr;
   std::vector<void*> memory_;

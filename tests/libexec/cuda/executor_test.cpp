@@ -97,6 +97,17 @@ TEST_CASE("recompute on a device has the bits of what it recomputes", "[cuda]") 
   }
 }
 
+TEST_CASE("products that are measured, and may add their biases, have the CPU's gradients",
+          "[cuda]") {
+  auto const precision = GENERATE(Precision::fp32, Precision::bf16);
+  TrainingConfig config = small_gpt(precision);
+  config.parallel.tensor = GENERATE(1, 2);
+  SmallRun fastest = on_device();
+  fastest.fastest_products = true;
+  std::vector<WholeTensor> const got = gradients_of(config, fastest);
+  require_close(got, gradients_of(config), tolerance(precision));
+}
+
 TEST_CASE("training on a device follows training on the CPU", "[cuda]") {
   auto const precision = GENERATE(Precision::fp64, Precision::fp16);
   TrainingConfig config = small_gpt(precision);
@@ -165,11 +176,13 @@ TEST_CASE("a trace of a device has the ops of the CPU's, in order", "[cuda]") {
   TrainingConfig config = small_gpt(Precision::fp32);
   config.parallel = {.tensor = 2, .pipeline = 2, .sequence = true};
   bool const is_virtual = GENERATE(false, true);
+  bool const fastest_products = GENERATE(false, true);
   FreeCommunication const prices;
   SmallRun device = on_device(2);
   device.options.traces = true;
   device.options.is_virtual = is_virtual;
   device.prices = &prices;
+  device.fastest_products = fastest_products;
   SmallRun cpu = device;
   cpu.device = DeviceKind::cpu;
   Execution const got = execute(config, device);

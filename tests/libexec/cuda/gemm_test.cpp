@@ -92,6 +92,57 @@ TEST_CASE("a product is computed once more with the same bits, and measured algo
   REQUIRE(relative_error(first, on_cpu(rank, what)[2]) <= device_tolerance(type));
 }
 
+TEST_CASE(
+    "a product adds its bias where that is measured to be faster, as a kernel behind it would",
+    "[cuda]") {
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  GemmShape const g{.batch = 1, .m = 40, .n = 64, .k = 56, .transpose_b = true};
+  RankShare const rank = rank_of(type);
+  DeviceCase what{
+      .kind = OpKind::gemm,
+      .tensors = {TestTensor::random(type, {8, 5, g.k}, 1), TestTensor::random(type, {g.n, g.k}, 2),
+                  TestTensor::random(type, {g.n}, 3), TestTensor{type, {8, 5, g.n}}},
+      .reads = {{0}, {1}},
+      .writes = {{3}},
+      .gemm = g};
+  DeviceCase const addition{.kind = OpKind::bias_add,
+                            .tensors = {on_cpu(rank, what)[3], what.tensors[2]},
+                            .reads = {{0}, {1}},
+                            .writes = {{0}}};
+  TestTensor const wanted = on_cpu(rank, addition)[0];
+  what.reads.push_back({2});
+  Device first_choices{rank, GemmSelection::heuristic};
+  REQUIRE_FALSE(first_choices.adds_bias(what));
+  Device device{rank, GemmSelection::measured};
+  bool const adds_bias = device.adds_bias(what);
+  REQUIRE(device.adds_bias(what) == adds_bias);
+  // cuBLASLt adds none in double; of the others a device may find either way the faster.
+  if (type == ElementType::f64) REQUIRE_FALSE(adds_bias);
+  if (!adds_bias) return;
+  TestTensor const got = device.run(what)[3];
+  REQUIRE(relative_error(got, wanted) <= device_tolerance(type));
+  REQUIRE(device.run(what)[3].same_bits(got));
+  // Another bias of the same shape.
+  what.tensors[2] = TestTensor::zeros(type, {g.n});
+  REQUIRE(relative_error(device.run(what)[3], addition.tensors[0]) <= device_tolerance(type));
+}
+
+TEST_CASE("a bias that does not fit its product is refused on a device", "[cuda]") {
+  ElementType const type = ElementType::f32;
+  DeviceCase what{
+      .kind = OpKind::gemm,
+      .tensors = {TestTensor::random(type, {4, 5}, 1), TestTensor::random(type, {5, 3}, 2),
+                  TestTensor::random(type, {4}, 3), TestTensor{type, {4, 3}}},
+      .reads = {{0}, {1}, {2}},
+      .writes = {{3}},
+      .gemm = {.batch = 1, .m = 4, .n = 3, .k = 5}};
+  REQUIRE_THROWS_WITH(on_device(rank_of(type), what), Catch::StartsWith("gemm: "));
+  what.tensors[2] = TestTensor::random(type, {3}, 3);
+  what.gemm.accumulate = true;
+  REQUIRE_THROWS_WITH(on_device(rank_of(type), what),
+                      "gemm: a bias is added to one product that does not accumulate");
+}
+
 TEST_CASE("fp32 products keep fp32's digits", "[cuda]") {
   // In TF32 (10 bits of mantissa) 1 + 2^-12 is 1.
   double const x = 1 + 1.0 / 4096;

@@ -18,6 +18,7 @@ struct cublasLtMatmulDescOpaque_t {
   cublasOperation_t operation_a = CUBLAS_OP_N;
   cublasOperation_t operation_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  void const* bias = nullptr;
 };
 
 struct cublasLtMatrixLayoutOpaque_t {
@@ -114,8 +115,11 @@ Product make_product(cublasLtMatmulDesc_t description,
   product.b = b->layout;
   product.c = c->layout;
   product.d = d->layout;
-  require(description->epilogue == CUBLASLT_EPILOGUE_DEFAULT, "an epilogue that is not emulated",
-          CUBLAS_STATUS_NOT_SUPPORTED);
+  product.has_bias = description->epilogue == CUBLASLT_EPILOGUE_BIAS;
+  require(product.has_bias || description->epilogue == CUBLASLT_EPILOGUE_DEFAULT,
+          "an epilogue that is not emulated", CUBLAS_STATUS_NOT_SUPPORTED);
+  require(!product.has_bias || (d->layout.count == 1 && description->compute != CUBLAS_COMPUTE_64F),
+          "a bias that is not emulated", CUBLAS_STATUS_NOT_SUPPORTED);
   for (cublasLtMatrixLayout_t const matrix : {a, b, c, d}) {
     require(matrix->order == CUBLASLT_ORDER_COL, "an order that is not emulated",
             CUBLAS_STATUS_NOT_SUPPORTED);
@@ -233,6 +237,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
         return set(description->operation_b, value, bytes);
       case CUBLASLT_MATMUL_DESC_EPILOGUE:
         return set(description->epilogue, value, bytes);
+      case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        return set(description->bias, value, bytes);
     }
     require(false, "an attribute that is not emulated");
   });
@@ -376,6 +382,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle,
         require_memory(device, b, product.b, choice.alignment[1], "B");
         require_memory(device, d, product.d, choice.alignment[3], "D");
         if (product.beta != 0) require_memory(device, c, product.c, choice.alignment[2], "C");
+        if (product.has_bias) {
+          require_memory(device, description->bias,
+                         {.type = product.d.type,
+                          .rows = product.d.rows,
+                          .columns = 1,
+                          .leading_dimension = product.d.rows},
+                         16, "the bias");
+        }
         require(!overlap(a, product.a, d, product.d) && !overlap(b, product.b, d, product.d),
                 "D overlaps what it is computed from");
         require(choice.workspace <= workspace_bytes &&
@@ -392,10 +406,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle,
       double const flops = 2. * static_cast<double>(product.d.count) *
                            static_cast<double>(product.d.rows * product.d.columns) *
                            static_cast<double>(product.depth());
+      void const* const bias = description->bias;  // it may be another's at the next call
       device.schedule.enqueue(on, start_seconds + flops / flops_per_second, [=] {
         // Scratch space is written, as a device does.
         if (choice.workspace > 0) std::memset(workspace, 0xFF, choice.workspace);
-        multiply(product, a, b, c, d);
+        multiply(product, a, b, c, bias, d);
       });
     });
     if (refusal) throw Refusal{*refusal};

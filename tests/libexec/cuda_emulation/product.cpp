@@ -52,7 +52,8 @@ void add_terms(C* sums,
 }
 
 template <typename S, typename R>
-void multiply_typed(Product const& product, S const* a, S const* b, R const* c, R* d) {
+void multiply_typed(
+    Product const& product, S const* a, S const* b, R const* c, R const* bias, R* d) {
   using C = Compute<S>;
   std::int64_t const rows = product.d.rows;
   std::int64_t const depth = product.depth();
@@ -86,6 +87,7 @@ void multiply_typed(Product const& product, S const* a, S const* b, R const* c, 
           result += beta * static_cast<C>(widen(
                                c[k * product.c.stride + column * product.c.leading_dimension + i]));
         }
+        if (product.has_bias) result += static_cast<C>(widen(bias[i]));
         to[i] = narrow<R>(static_cast<Compute<R>>(result));
       }
     }
@@ -104,13 +106,18 @@ std::int64_t extent_bytes(Layout const& layout) {
          element_bytes(layout.type);
 }
 
-void multiply(Product const& product, void const* a, void const* b, void const* c, void* d) {
+void multiply(Product const& product,
+              void const* a,
+              void const* b,
+              void const* c,
+              void const* bias,
+              void* d) {
   with_type(product.a.type, [&](auto of_inputs) {
     with_type(product.d.type, [&](auto of_result) {
       using S = decltype(of_inputs);
       using R = decltype(of_result);
       multiply_typed(product, static_cast<S const*>(a), static_cast<S const*>(b),
-                     static_cast<R const*>(c), static_cast<R*>(d));
+                     static_cast<R const*>(c), static_cast<R const*>(bias), static_cast<R*>(d));
     });
   });
 }

@@ -119,7 +119,7 @@ Execution execute(TrainingConfig const& config, SmallRun const& run) {
   ExecutionParts const parts{.make_backend =
                                  [&](RankShare const& share) {
                                    return run.device == DeviceKind::cuda
-                                              ? make_cuda_backend(share, 0)
+                                              ? make_cuda_backend(share, 0, run.fastest_products)
                                               : make_cpu_backend(share, kernels);
                                  },
                              .device = run.device,

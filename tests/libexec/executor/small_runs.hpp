@@ -27,6 +27,7 @@ struct SmallRun {
   TokenSource const* tokens = nullptr;  ///< default: synthetic
   CommunicationPrices const* prices = nullptr;
   DeviceKind device = DeviceKind::cpu;
+  bool fastest_products = false;  ///< on a CUDA device
 };
 
 Execution execute(TrainingConfig const& config, SmallRun const& run = {});

@@ -36,10 +36,11 @@ enum cublasLtMatrixLayoutAttribute_t {
 enum cublasLtMatmulDescAttributes_t {
   CUBLASLT_MATMUL_DESC_TRANSA = 3,
   CUBLASLT_MATMUL_DESC_TRANSB = 4,
-  CUBLASLT_MATMUL_DESC_EPILOGUE = 7
+  CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
+  CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8
 };
 
-enum cublasLtEpilogue_t { CUBLASLT_EPILOGUE_DEFAULT = 1 };
+enum cublasLtEpilogue_t { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4 };
 
 enum cublasLtReductionScheme_t {
   CUBLASLT_REDUCTION_SCHEME_NONE = 0,
