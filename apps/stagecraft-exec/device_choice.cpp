@@ -110,7 +110,6 @@ DeviceChoice choose_device(po::variables_map const& values,
     return cpu_choice();
   }
   choice.kind = DeviceKind::cuda;
-  choice.memory = inventory.devices[ordinal].memory;
   choice.name = name_of(inventory.devices[ordinal], inventory);
   if (backend == "auto") std::cerr << "on " << choice.name << " (--backend cpu for the CPU)\n";
   return choice;

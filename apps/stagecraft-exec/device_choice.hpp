@@ -13,7 +13,6 @@ namespace stagecraft {
 struct DeviceChoice {
   DeviceKind kind = DeviceKind::cpu;
   int ordinal = 0;                ///< of a GPU
-  std::optional<Bytes> memory{};  ///< of a GPU
   std::string name;               ///< as traces give the device
   CpuKernelOptions cpu{};         ///< on the CPU
   bool fastest_products = false;  ///< on a GPU

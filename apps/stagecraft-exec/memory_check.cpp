@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "libexec/backends/cuda_backend.hpp"
 #include "libexec/memory/available_memory.hpp"
 #include "libexec/memory/counting_allocator.hpp"
 #include "libsim/engine/simulation.hpp"
@@ -30,7 +31,8 @@ void require_memory(TrainingPlan const& plan,
                     DeviceChoice const& device,
                     std::optional<int> rank) {
   bool const is_on_gpu = device.kind == DeviceKind::cuda;
-  std::optional<Bytes> const there = is_on_gpu ? device.memory : available_memory();
+  std::optional<Bytes> const there =
+      is_on_gpu ? free_cuda_memory(device.ordinal) : available_memory();
   if (!there) return;
   ParallelLayout const& layout = plan.config.parallel;
   std::vector<StageResult> const stages = simulate(plan, system).stages;
@@ -43,7 +45,7 @@ void require_memory(TrainingPlan const& plan,
   std::string const alone = rank ? "" : "one rank alone (--ranks solo), or ";
   throw MemoryLimitError{who + readable_text(needed) + " at their peaks, and " +
                          (is_on_gpu ? "the GPU has " : "this machine has ") +
-                         readable_text(*there) + (is_on_gpu ? "" : " available") + "; run " +
+                         readable_text(*there) + (is_on_gpu ? " free" : " available") + "; run " +
                          alone +
                          "a smaller model of the same layout, as configs/paper/*-twin.yaml\n"};
 }

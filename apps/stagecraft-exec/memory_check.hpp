@@ -9,8 +9,8 @@
 namespace stagecraft {
 
 /// Refuses, before anything is allocated, a plan whose ranks in this process hold more at their
-/// peaks, workspace not counted, than the machine or the GPU has: the kernel would end the process
-/// without a word. `rank`: the only one in this process; nothing where all are.
+/// peaks, workspace not counted, than the machine has available or the GPU free: the kernel would
+/// end the process without a word. `rank`: the only one in this process; nothing where all are.
 /// \throws MemoryLimitError
 void require_memory(TrainingPlan const& plan,
                     System const& system,

@@ -13,6 +13,8 @@ constexpr char const* obstacle =
 
 CudaInventory find_cuda_devices() { return {.devices = {}, .obstacle = obstacle, .versions = {}}; }
 
+Bytes free_cuda_memory(int /*device*/) { throw DeviceError{obstacle}; }
+
 std::unique_ptr<Backend> make_cuda_backend(RankShare const& /*share*/,
                                            int /*device*/,
                                            bool /*fastest_products*/) {

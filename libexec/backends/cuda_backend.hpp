@@ -31,6 +31,10 @@ struct CudaInventory {
 /// Never fails: what is wrong is the inventory's obstacle.
 CudaInventory find_cuda_devices();
 
+/// What nobody has taken of a device's memory; makes the device the calling thread's current one.
+/// \throws DeviceError
+Bytes free_cuda_memory(int device);
+
 /// The CUDA kernels on a device of this machine. Kernels run behind the host; timeline() is theirs.
 /// `fastest_products`: each shape of product is timed with many of cuBLASLt's algorithms first;
 /// else its own first choice is taken.

@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include "libexec/backends/cuda_backend.hpp"
+#include "libexec/kernels/cuda/cuda_check.hpp"
 
 namespace stagecraft {
 namespace {
@@ -73,6 +74,14 @@ CudaInventory find_cuda_devices() {
     inventory.devices.push_back(device_number(i));
   }
   return inventory;
+}
+
+Bytes free_cuda_memory(int device) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaSetDevice(device), "cudaSetDevice");
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return Bytes{static_cast<std::int64_t>(free)};
 }
 
 }  // namespace stagecraft

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "libexec/backends/cuda_backend.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
 #include "tests/libexec/executor/prices.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
@@ -153,6 +154,17 @@ TEST_CASE("a device says what its pool took, which is no less than what was coun
     REQUIRE(rank.device->after.count() >= rank.at_peak[Category::workspace]);
   }
   REQUIRE_FALSE(execute(config).ranks.front().device);
+}
+
+TEST_CASE("what a device has free is what nobody has taken", "[cuda]") {
+  Bytes const before = free_cuda_memory(0);
+  constexpr std::int64_t taken = std::int64_t{256} << 20;
+  auto const backend = make_cuda_backend(RankShare{}, 0);
+  void* const memory = backend->allocate(taken);
+  std::byte byte{};
+  backend->read(&byte, memory, 1);  // the allocation has happened
+  REQUIRE(before.count() - free_cuda_memory(0).count() >= taken);
+  backend->deallocate(memory, taken);
 }
 
 /// Rows of one stream follow one another.
