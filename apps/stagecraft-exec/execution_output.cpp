@@ -80,16 +80,11 @@ std::string execution_tables(Execution const& execution) {
   std::int64_t largest = 0;
   for (RankReport const& rank : execution.ranks) largest = std::max(largest, rank.at_peak.sum());
   ByteUnit const unit = unit_for(largest);
-  TextTable table{{{"rank"},
-                   {"stage"},
-                   {"param"},
-                   {"grad"},
-                   {"optim"},
-                   {"activ"},
-                   {"recomp"},
-                   {"comm"},
-                   {"work"},
-                   {"peak " + std::string{unit.name}}}};
+  std::vector<TextTable::Column> columns{{"rank"}, {"stage"}};
+  for (int i = 0; i < category_count; ++i)
+    columns.push_back({heading_of(static_cast<Category>(i))});
+  columns.push_back({"peak " + std::string{unit.name}});
+  TextTable table{std::move(columns)};
   for (RankReport const& rank : execution.ranks) {
     std::vector<std::string> cells{std::to_string(rank.rank), std::to_string(rank.stage)};
     for (int i = 0; i < category_count; ++i) {

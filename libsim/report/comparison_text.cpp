@@ -43,6 +43,32 @@ std::string header(Comparison const& comparison) {
   return text;
 }
 
+/// Ranks one after another of a stage, whose peaks are the same: [first, last).
+struct EqualRanks {
+  std::vector<RankComparison>::const_iterator first;
+  std::vector<RankComparison>::const_iterator last;
+
+  /// "4", or "4-7".
+  std::string text() const {
+    std::string const from = std::to_string(first->rank);
+    return last - first == 1 ? from : from + "-" + std::to_string((last - 1)->rank);
+  }
+};
+
+std::vector<EqualRanks> equal_ranks(std::vector<RankComparison> const& ranks) {
+  std::vector<EqualRanks> all;
+  for (auto first = ranks.begin(); first != ranks.end();) {
+    auto last = first;
+    while (last != ranks.end() && last->stage == first->stage &&
+           last->rank - first->rank == last - first && last->at_peak == first->at_peak) {
+      ++last;
+    }
+    all.push_back({first, last});
+    first = last;
+  }
+  return all;
+}
+
 std::string memory_table(Comparison const& comparison) {
   std::int64_t largest = 0;
   for (RankComparison const& rank : comparison.ranks) {
@@ -52,14 +78,15 @@ std::string memory_table(Comparison const& comparison) {
   std::vector<TextTable::Column> columns{
       {"stage"}, {"rank"}, {"", Align::left}, {"peak " + std::string{unit.name}}};
   for (int i = 0; i < category_count; ++i) {
-    columns.push_back({std::string{name_of(static_cast<Category>(i))}});
+    columns.push_back({heading_of(static_cast<Category>(i))});
   }
   TextTable table{columns};
   bool is_first = true;
-  for (RankComparison const& rank : comparison.ranks) {
+  for (EqualRanks const& ranks : equal_ranks(comparison.ranks)) {
+    RankComparison const& rank = *ranks.first;
     if (!std::exchange(is_first, false)) table.add_rule();
     auto const add = [&](std::string const& what, auto value) {
-      std::vector<std::string> cells{std::to_string(rank.stage), std::to_string(rank.rank), what};
+      std::vector<std::string> cells{std::to_string(rank.stage), ranks.text(), what};
       cells.push_back(value(rank.at_peak[0].sum(), rank.at_peak[1].sum()));
       for (int i = 0; i < category_count; ++i) {
         auto const category = static_cast<Category>(i);

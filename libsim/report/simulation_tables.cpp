@@ -51,28 +51,20 @@ std::string stage_table(Simulation const& simulation,
   for (StageResult const& stage : simulation.stages) largest = std::max(largest, stage.peak());
   ByteUnit const unit = unit_for(largest);
   std::string const unit_name{unit.name};
-  TextTable table{{{"stage"},
-                   {"layers"},
-                   {"in flight"},
-                   {"busy s"},
-                   {"param"},
-                   {"grad"},
-                   {"optim"},
-                   {"activ"},
-                   {"recomp"},
-                   {"comm"},
-                   {"peak " + unit_name},
-                   {"at s"},
-                   {"", Align::left}}};
+  constexpr std::array shown{Category::parameters,  Category::gradients,  Category::optimizer,
+                             Category::activations, Category::recomputed, Category::communication};
+  std::vector<TextTable::Column> columns{{"stage"}, {"layers"}, {"in flight"}, {"busy s"}};
+  for (Category const category : shown) columns.push_back({heading_of(category)});
+  columns.insert(columns.end(), {{"peak " + unit_name}, {"at s"}, {"", Align::left}});
+  TextTable table{std::move(columns)};
   for (StageResult const& stage : simulation.stages) {
-    auto const bytes = [&](Category category) { return in_unit(unit, stage.at_peak[category]); };
-    table.add_row({std::to_string(stage.stage), std::to_string(stage.layers),
-                   std::to_string(stage.in_flight_chunks), decimals(to_seconds(stage.busy), 3),
-                   bytes(Category::parameters), bytes(Category::gradients),
-                   bytes(Category::optimizer), bytes(Category::activations),
-                   bytes(Category::recomputed), bytes(Category::communication),
-                   in_unit(unit, stage.peak()), decimals(to_seconds(stage.peak_at), 3),
-                   stage.fits ? "" : "does not fit"});
+    std::vector<std::string> cells{std::to_string(stage.stage), std::to_string(stage.layers),
+                                   std::to_string(stage.in_flight_chunks),
+                                   decimals(to_seconds(stage.busy), 3)};
+    for (Category const category : shown) cells.push_back(in_unit(unit, stage.at_peak[category]));
+    cells.insert(cells.end(), {in_unit(unit, stage.peak()), decimals(to_seconds(stage.peak_at), 3),
+                               stage.fits ? "" : "does not fit"});
+    table.add_row(std::move(cells));
   }
   std::string text =
       "memory at each stage's peak, " + unit_name + " per accelerator\n" + table.text();

@@ -26,6 +26,12 @@ std::string printed(char const* format, int count, double value) {
 
 }  // namespace
 
+std::string heading_of(Category category) {
+  constexpr std::array<std::string_view, category_count> headings{
+      "param", "grad", "optim", "activ", "recomp", "comm", "work"};
+  return std::string{headings[static_cast<std::size_t>(category)]};
+}
+
 std::size_t columns_of(std::string const& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;

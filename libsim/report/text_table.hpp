@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/model/tensor.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
@@ -35,6 +36,9 @@ class TextTable {
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;  ///< an empty row is a rule
 };
+
+/// What a column of a category's bytes is headed: "param".
+std::string heading_of(Category category);
 
 /// Code points of UTF-8 text: each counts as one column.
 std::size_t columns_of(std::string const& text);

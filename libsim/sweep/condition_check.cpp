@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "libsim/config/did_you_mean.hpp"
-#include "libsim/config/yaml_text.hpp"
-#include "libsim/plan/training_config_reader.hpp"
 #include "libsim/sweep/sweep.hpp"
 
 namespace stagecraft {
@@ -166,17 +164,6 @@ class ConditionCheck {
 };
 
 }  // namespace
-
-YamlNode const& default_run() {
-  static YamlNode const tree = [] {
-    Diagnostics diagnostics;
-    nlohmann::ordered_json json = to_json(TrainingConfig{});
-    json.erase("model");
-    json["schedule"].erase("group");
-    return parse_yaml(yaml_text(json), "defaults", diagnostics).value();
-  }();
-  return tree;
-}
 
 void check_condition(Condition const& condition,
                      std::vector<KeyValues> const& keys,

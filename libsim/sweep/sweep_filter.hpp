@@ -6,7 +6,7 @@
 
 #include "libsim/run/run_variants.hpp"
 #include "libsim/sweep/condition.hpp"
-#include "libsim/sweep/condition_check.hpp"
+#include "libsim/sweep/key_values.hpp"
 
 namespace stagecraft {
 
