@@ -51,6 +51,18 @@ std::vector<NamedColumn const*> axis_columns_of(ColumnFile const& table) {
   return columns;
 }
 
+/// "tensor" of "parallel.tensor".
+std::string last_part(std::string const& key) { return key.substr(key.rfind('.') + 1); }
+
+/// The last part of a key where that is said of no other, else the key.
+std::string heading_of(NamedColumn const& key, std::vector<NamedColumn const*> const& keys) {
+  auto const has_same_end = [&](NamedColumn const* other) {
+    return last_part(other->name) == last_part(key.name);
+  };
+  bool const is_clear = std::count_if(keys.begin(), keys.end(), has_same_end) == 1;
+  return is_clear ? last_part(key.name) : key.name;
+}
+
 nlohmann::ordered_json value_at(NamedColumn const& column, std::size_t row) {
   return std::visit([&](auto const& values) { return nlohmann::ordered_json(values[row]); },
                     column.values);
@@ -67,7 +79,7 @@ std::string best_table(ColumnFile const& table) {
   if (rows.empty()) return {};
   std::vector<NamedColumn const*> const keys = axis_columns_of(table);
   std::vector<TextTable::Column> headings{{"index"}};
-  for (NamedColumn const* const key : keys) headings.push_back({key->name, Align::left});
+  for (NamedColumn const* const key : keys) headings.push_back({heading_of(*key, keys), Align::left});
   for (char const* const heading : {"s", "MFU %", "bubble %", "peak GiB"}) {
     headings.push_back({heading});
   }
