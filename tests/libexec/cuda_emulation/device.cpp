@@ -1,9 +1,11 @@
 #include "tests/libexec/cuda_emulation/device.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "tests/libexec/cuda_emulation/emulation.hpp"
 
@@ -68,6 +70,16 @@ Device::Device()
 Device& Device::get() {
   static Device device;
   return device;
+}
+
+int Device::current() { return current_device; }
+
+void Device::pause() {
+  constexpr std::chrono::microseconds moment{50};
+  mutex_.unlock();
+  std::this_thread::sleep_for(moment);
+  mutex_.lock();
+  if (broken) throw Failure{*broken};
 }
 
 cudaError_t Device::remember(Failure const& failure) {

@@ -48,11 +48,18 @@ class Device {
     return body(*this);
   }
 
+  /// Lets other threads call for a moment; only from within a call. Whoever waits for what is
+  /// outside of the process does so between two looks.
+  /// \throws Failure  where the device has failed meanwhile.
+  void pause();
+  /// That of the calling thread.
+  static int current();
+
   int count;
   std::optional<Failure> broken;
   RandomOrder order;
   DeviceMemory memory;
-  Schedule schedule{order};
+  Schedule schedule{order, [this] { pause(); }};
   BlockRunner blocks;
   struct Pooled {
     cudaMemPool_t pool;

@@ -2,8 +2,11 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <future>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -153,7 +156,7 @@ cudaError_t enqueue_kernel(cudaLaunchConfig_t const& config,
 using namespace stagecraft::emulation;
 
 cudaError_t cudaDeviceSynchronize() {
-  return Device::get().call([](Device& device) { device.schedule.run_all(); });
+  return Device::get().call([](Device& device) { device.schedule.run_all(Device::current()); });
 }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
@@ -269,7 +272,7 @@ cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpy
   return Device::get().call([&](Device& device) {
     if (bytes == 0) return;
     require_copy(device, to, from, bytes, kind);
-    device.schedule.run_blocking_streams();
+    device.schedule.run_blocking_streams(Device::current());
     std::memmove(to, from, bytes);
   });
 }
@@ -288,7 +291,7 @@ cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
   return Device::get().call([&](Device& device) {
     if (bytes == 0) return;
     require_destination(device, memory, bytes);
-    device.schedule.run_blocking_streams();
+    device.schedule.run_blocking_streams(Device::current());
     std::memset(memory, value, bytes);
   });
 }
@@ -302,6 +305,20 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
   });
 }
 
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* argument) {
+  return Device::get().call([&](Device& device) {
+    CUstream_st& on = device.schedule.stream(stream);
+    // In a thread of its own: it may wait for another thread, which calls.
+    auto const call = std::make_shared<std::future<void>>();
+    device.schedule.enqueue(on, start_seconds, [=] {
+      *call = std::async(std::launch::async, [=] { function(argument); });
+    });
+    device.schedule.enqueue_arrival(on, 0, [call] {
+      return call->wait_for(std::chrono::seconds{0}) == std::future_status::ready;
+    });
+  });
+}
+
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
 }
@@ -309,7 +326,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return Device::get().call([&](Device& device) {
     if ((flags & ~cudaStreamNonBlocking) != 0) throw Failure{cudaErrorInvalidValue, "stream flags"};
-    *stream = device.schedule.create_stream(flags);
+    *stream = device.schedule.create_stream(flags, Device::current());
   });
 }
 

@@ -7,9 +7,10 @@
 
 namespace stagecraft::emulation {
 
-cudaStream_t Schedule::create_stream(unsigned flags) {
+cudaStream_t Schedule::create_stream(unsigned flags, int device) {
   CUstream_st& stream = *streams_.emplace_back(std::make_unique<CUstream_st>());
   stream.flags = flags;
+  stream.device = device;
   return &stream;
 }
 
@@ -57,17 +58,30 @@ CUevent_st& Schedule::event(cudaEvent_t handle) const {
 }
 
 void Schedule::enqueue(CUstream_st& stream, double seconds, std::function<void()> action) {
-  stream.work.push_back({nullptr, std::move(action), seconds, nullptr, host_now_});
+  stream.work.push_back({nullptr, {}, std::move(action), seconds, nullptr, host_now_});
+}
+
+std::shared_ptr<Completion> Schedule::enqueue_arrival(CUstream_st& stream,
+                                                      double seconds,
+                                                      std::function<bool()> has_come) {
+  auto reached = std::make_shared<Completion>();
+  stream.work.push_back({nullptr, std::move(has_come), {}, seconds, reached, host_now_});
+  ++arrivals_;
+  return reached;
 }
 
 void Schedule::record(CUstream_st& stream, CUevent_st& event) {
   event.last_record = std::make_shared<Completion>();
-  stream.work.push_back({nullptr, {}, 0, event.last_record, host_now_});
+  stream.work.push_back({nullptr, {}, {}, 0, event.last_record, host_now_});
 }
 
 void Schedule::wait(CUstream_st& stream, CUevent_st const& event) {
-  if (event.last_record != nullptr) {
-    stream.work.push_back({event.last_record, {}, 0, nullptr, host_now_});
+  wait(stream, event.last_record);
+}
+
+void Schedule::wait(CUstream_st& stream, std::shared_ptr<Completion> const& completion) {
+  if (completion != nullptr) {
+    stream.work.push_back({completion, {}, {}, 0, nullptr, host_now_});
   }
 }
 
@@ -79,9 +93,11 @@ CUstream_st* Schedule::next() const {
   CUstream_st* best = nullptr;
   for (auto const& stream : streams_) {
     if (stream->work.empty()) continue;
-    auto const& awaited = stream->work.front().awaited;
-    if (awaited != nullptr && !awaited->is_reached) continue;
-    if (best == nullptr || stream->priority > best->priority) best = stream.get();
+    Work const& work = stream->work.front();
+    if (work.awaited != nullptr && !work.awaited->is_reached) continue;
+    if (best != nullptr && stream->priority < best->priority) continue;
+    if (work.has_come && !work.has_come()) continue;
+    best = stream.get();
   }
   return best;
 }
@@ -92,6 +108,7 @@ void Schedule::run_one(CUstream_st& stream) {
   double begin = std::max(stream.now, work.enqueued);
   if (work.awaited != nullptr) begin = std::max(begin, work.awaited->seconds);
   stream.now = begin + work.seconds;
+  if (work.has_come) --arrivals_;
   if (work.action) work.action();
   if (work.reached != nullptr) *work.reached = {true, stream.now};
   if (stream.work.empty() && stream.is_destroyed) erase(stream);
@@ -102,24 +119,33 @@ void Schedule::run_until(std::function<bool()> const& is_done) {
   while (!is_done()) {
     if (order_.below(8) == 0) draw_priorities();
     CUstream_st* const stream = next();
-    // A wait is for a record that was enqueued before it, so there is always one to go on with.
-    if (stream == nullptr) throw std::logic_error{"streams that wait for each other"};
-    run_one(*stream);
+    if (stream != nullptr) {
+      run_one(*stream);
+    } else if (arrivals_ > 0) {
+      pause_();
+    } else {
+      // A wait is for a record that was enqueued before it, so there is always one to go on with.
+      throw std::logic_error{"streams that wait for each other"};
+    }
   }
 }
 
-void Schedule::run_all() {
-  run_until([this] {
-    return std::all_of(streams_.begin(), streams_.end(),
-                       [](auto const& entry) { return entry->work.empty(); });
+void Schedule::run_all(int device) {
+  run_until([&] {
+    return std::all_of(streams_.begin(), streams_.end(), [&](auto const& entry) {
+      return entry->work.empty() || entry->device != device;
+    });
   });
-  for (auto const& entry : streams_) host_waited_until(entry->now);
+  for (auto const& entry : streams_) {
+    if (entry->device == device) host_waited_until(entry->now);
+  }
 }
 
-void Schedule::run_blocking_streams() {
-  run_until([this] {
-    return std::all_of(streams_.begin(), streams_.end(), [](auto const& entry) {
-      return entry->work.empty() || (entry->flags & cudaStreamNonBlocking) != 0;
+void Schedule::run_blocking_streams(int device) {
+  run_until([&] {
+    return std::all_of(streams_.begin(), streams_.end(), [&](auto const& entry) {
+      return entry->work.empty() || entry->device != device ||
+             (entry->flags & cudaStreamNonBlocking) != 0;
     });
   });
 }
@@ -130,7 +156,17 @@ void Schedule::run_some() {
   if (CUstream_st* const stream = next()) run_one(*stream);
 }
 
+void Schedule::run_at_most(int entries) {
+  draw_priorities();
+  for (int i = 0; i < entries; ++i) {
+    CUstream_st* const stream = next();
+    if (stream == nullptr) return;
+    run_one(*stream);
+  }
+}
+
 void Schedule::abandon() {
+  arrivals_ = 0;
   for (auto const& stream : streams_) {
     for (Work const& work : stream->work) {
       if (work.reached != nullptr) work.reached->is_reached = true;

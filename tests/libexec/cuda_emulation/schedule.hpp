@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "tests/libexec/cuda_emulation/random_order.hpp"
 
@@ -21,6 +23,8 @@ struct Completion {
 /// One entry of a stream: a wait, or an action with a duration and the completion it reaches.
 struct Work {
   std::shared_ptr<Completion> awaited;
+  /// Null, or whether what is outside of this process has come; asked again and again.
+  std::function<bool()> has_come;
   std::function<void()> action;
   double seconds = 0;
   std::shared_ptr<Completion> reached;
@@ -31,6 +35,7 @@ struct Work {
 
 struct CUstream_st {
   unsigned flags = 0;
+  int device = 0;
   bool is_destroyed = false;  ///< gone when its work is done
   std::deque<stagecraft::emulation::Work> work;
   double now = 0;  ///< virtual time, seconds
@@ -49,13 +54,18 @@ namespace stagecraft::emulation {
 /// Streams get random priorities, which change now and then; the one that may run and has the
 /// highest runs. That finds missing waits better than dice for every step (Burckhardt et al. 2010).
 ///
+/// Work may wait for what is outside of the process, a peer: other streams go on meanwhile, and where
+/// there is nothing else to do, whoever waits pauses and looks again.
+///
 /// Virtual time: a stream's work begins when what is before it, what it waits for and the host that
 /// enqueued it are through.
 class Schedule {
  public:
-  explicit Schedule(RandomOrder& order) : order_{order} {}
+  /// `pause`: lets other threads call, for a moment.
+  Schedule(RandomOrder& order, std::function<void()> pause)
+      : order_{order}, pause_{std::move(pause)} {}
 
-  cudaStream_t create_stream(unsigned flags);
+  cudaStream_t create_stream(unsigned flags, int device);
   void destroy(cudaStream_t stream);
   cudaEvent_t create_event(unsigned flags);
   void destroy(cudaEvent_t event);
@@ -66,16 +76,25 @@ class Schedule {
 
   /// \param seconds  virtual time that the action takes
   void enqueue(CUstream_st& stream, double seconds, std::function<void()> action);
+  /// Work that is over when `has_come` says so. \returns what it reaches
+  std::shared_ptr<Completion> enqueue_arrival(CUstream_st& stream,
+                                              double seconds,
+                                              std::function<bool()> has_come);
   void record(CUstream_st& stream, CUevent_st& event);
   /// For the event's last record so far, if any.
   void wait(CUstream_st& stream, CUevent_st const& event);
+  void wait(CUstream_st& stream, std::shared_ptr<Completion> const& completion);
 
   void run_until(std::function<bool()> const& is_done);
-  void run_all();
+  void run_all(int device);
   /// Until all streams that the default stream waits for are empty.
-  void run_blocking_streams();
+  void run_blocking_streams(int device);
   /// At most one entry.
   void run_some();
+  /// Whether any work waits for what is outside, or will.
+  bool awaits_arrivals() const { return arrivals_ > 0; }
+  /// What can run now, up to so many entries.
+  void run_at_most(int entries);
   /// Drops all work; completions are reached.
   void abandon();
 
@@ -88,6 +107,8 @@ class Schedule {
   void draw_priorities();
 
   RandomOrder& order_;
+  std::function<void()> pause_;
+  int arrivals_ = 0;  ///< entries that wait for what is outside
   std::vector<std::unique_ptr<CUstream_st>>
       streams_;  ///< in order of creation: a seed gives one order
   std::unordered_map<cudaEvent_t, std::unique_ptr<CUevent_st>> events_;
