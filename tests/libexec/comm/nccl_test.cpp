@@ -1,5 +1,6 @@
 // NCCL on one GPU: a communicator of one rank shows that it is linked, that its calls keep the
-// order of streams and events, and that what goes wrong is said. Not yet run on a device.
+// order of streams and events, and that what goes wrong is said. It runs on the emulation; not yet
+// on a device.
 
 #include <cuda_runtime_api.h>
 
@@ -62,6 +63,7 @@ class DeviceNumbers {
   DeviceNumbers& operator=(DeviceNumbers&&) = delete;
 
   Number* data() const { return static_cast<Number*>(data_); }
+  /// The values stay where they are until the stream has come there.
   void fill(std::vector<Number> const& values, cudaStream_t stream) const {
     check(cudaMemcpyAsync(data_, values.data(), values.size() * sizeof(Number),
                           cudaMemcpyHostToDevice, stream),
@@ -98,7 +100,8 @@ TEST_CASE("a collective of the job runs between the events of its call", "[nccl]
   std::vector<float> numbers(count);
   for (std::size_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(i % 1000) - 500;
   // The compute stream fills the source late; without the events the other streams would not wait.
-  for (int i = 0; i < 20; ++i) source.fill(std::vector<float>(count, 7), compute.get());
+  std::vector<float> const sevens(count, 7);
+  for (int i = 0; i < 20; ++i) source.fill(sevens, compute.get());
   source.fill(numbers, compute.get());
   check(cudaEventRecord(ready.get(), compute.get()), "cudaEventRecord");
   auto const ticket =
@@ -148,7 +151,8 @@ TEST_CASE("every type is reduced, and pieces of every cut come and go", "[nccl]"
   DeviceNumbers<std::int64_t> const source{23};
   DeviceNumbers<std::int64_t> const target{23};
   source.fill(numbers, stream.get());
-  target.fill(std::vector<std::int64_t>(23, 0), stream.get());
+  std::vector<std::int64_t> const zeros(23);
+  target.fill(zeros, stream.get());
   enqueue_collective(comm, 0, 1,
                      {.kind = kind,
                       .reduction = GENERATE(Reduction::sum, Reduction::maximum),
