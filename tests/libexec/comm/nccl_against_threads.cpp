@@ -1,0 +1,210 @@
+// Runs a small plan with ranks as processes that NCCL connects, on the emulation, and with ranks as
+// threads on the same emulated device, and holds the two against each other: counted memory and ops
+// must be the same, losses, gradient norms and parameters but for the order of sums.
+//
+// usage: nccl_against_threads PLAN, as each of several processes with torchrun's variables
+
+#include <bit>
+#include <cmath>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "libexec/backends/cuda_backend.hpp"
+#include "libexec/backends/number_codec.hpp"
+#include "libexec/comm/cuda/nccl_world.hpp"
+#include "libexec/comm/process_session.hpp"
+#include "libexec/executor/process_job.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Words = std::vector<std::int64_t>;
+
+constexpr int steps = 3;
+
+TrainingConfig config_named(std::string const& name) {
+  bool const is_llama = name == "grouped_heads";
+  TrainingConfig config = is_llama ? small_llama(Precision::fp32) : small_gpt(Precision::fp32);
+  config.model.tied_embeddings = name == "tied";
+  if (name == "tensor_sequence") {
+    config.parallel = {.tensor = 2, .sequence = true};
+  } else if (name == "pipeline") {
+    config.parallel = {.pipeline = 2};
+  } else if (name == "pipeline_overlapped") {
+    config.parallel = {.pipeline = 4};
+    config.schedule.p2p = P2p::overlapped;
+  } else if (name == "interleaved" || name == "interleaved_overlapped") {
+    config.parallel = {.tensor = 2, .pipeline = 2, .interleave = 2, .sequence = true};
+    config.schedule.kind = ScheduleKind::interleaved;
+    if (name == "interleaved_overlapped") config.schedule.p2p = P2p::overlapped;
+  } else if (name == "data") {
+    config.parallel = {.data = 4};
+  } else if (name == "overlapped_gradients") {
+    config = small_gpt(Precision::bf16);
+    config.parallel = {
+        .tensor = 2, .pipeline = 2, .data = 2, .sequence = true, .overlap_gradients = true};
+    config.memory.distributed_optimizer = true;
+  } else if (name == "tied") {
+    config.parallel = {.tensor = 2, .pipeline = 2};
+  } else if (name == "grouped_heads") {
+    config.parallel = {.tensor = 4};
+  } else {
+    throw std::runtime_error{"no plan has the name " + name};
+  }
+  return completed(config);
+}
+
+/// What sums in another order may change, as a part of the whole.
+double tolerance(Precision precision) { return precision == Precision::fp32 ? 1e-4 : 3e-2; }
+
+/// A run's outcome, and the parameters of all ranks as they lie in memory.
+struct Outcome {
+  Execution execution;
+  std::vector<Words> parameters;  ///< by rank
+};
+
+/// In doubles, so that they travel as numbers do.
+Words parameters_of(RankContext const& context, RankExecutor& executor) {
+  FlatRange const range = executor.parameters().weights();
+  std::vector<std::byte> bytes(range.bytes());
+  context.backend.read(bytes.data(), range.data, bytes.size());
+  Words words;
+  for (double const value : decode(bytes, range.type)) {
+    words.push_back(std::bit_cast<std::int64_t>(value));
+  }
+  return words;
+}
+
+ExecutionOptions options() {
+  ExecutionOptions options;
+  options.steps = steps;
+  options.traces = true;
+  return options;
+}
+
+Outcome run_threads(TrainingConfig const& config) {
+  Outcome outcome;
+  outcome.parameters.resize(static_cast<std::size_t>(world_size(config.parallel)));
+  SmallRun run{.options = options(), .device = DeviceKind::cuda};
+  run.options.after_last = [&](RankContext const& context, RankExecutor& executor) {
+    outcome.parameters[static_cast<std::size_t>(context.rank)] = parameters_of(context, executor);
+  };
+  outcome.execution = execute(config, run);
+  return outcome;
+}
+
+/// The outcome is whole on rank 0.
+Outcome run_processes(TrainingConfig const& config, JobSession& session) {
+  TrainingPlan const plan = make_plan(config);
+  auto const tokens = synthetic_tokens(config.model.vocabulary, 7);  // as small_runs has them
+  ExecutionParts const parts{
+      .make_backend = [](RankShare const& share) { return make_cuda_backend(share, 0); },
+      .device = DeviceKind::cuda,
+      .tokens = tokens.get()};
+  Words own;
+  ExecutionOptions wanted = options();
+  wanted.after_last = [&](RankContext const& context, RankExecutor& executor) {
+    own = parameters_of(context, executor);
+  };
+  Outcome outcome;
+  outcome.execution = execute_on_processes(
+      plan, parts, wanted, session, [&](TrainingPlan const& of, JobClock const& /*clock*/) {
+        return make_nccl_world(of, session, {.device = 0, .timeout = std::chrono::seconds{60}});
+      });
+  outcome.parameters = session.gather(own);
+  return outcome;
+}
+
+void require(bool is_true, std::string const& what) {
+  if (!is_true) throw std::runtime_error{"not the same with processes and threads: " + what};
+}
+
+bool are_close(double a, double b, double allowed) {
+  return std::abs(a - b) <= allowed * std::abs(b);
+}
+
+/// Norm of the difference, as a part of the norm.
+double distance(Words const& got, Words const& wanted) {
+  double difference = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    auto const a = std::bit_cast<double>(got[i]);
+    auto const b = std::bit_cast<double>(wanted[i]);
+    difference += (a - b) * (a - b);
+    norm += b * b;
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// Memory, ops and their order: nothing of it depends on the order of sums.
+void require_same_books(Execution const& a, Execution const& b) {
+  require(a.ranks.size() == b.ranks.size() && a.traces.size() == b.traces.size(), "ranks");
+  for (std::size_t i = 0; i < a.ranks.size(); ++i) {
+    std::string const rank = " of rank " + std::to_string(i);
+    require(a.ranks[i].rank == b.ranks[i].rank && a.ranks[i].stage == b.ranks[i].stage,
+            "number" + rank);
+    require(a.ranks[i].at_peak == b.ranks[i].at_peak, "memory" + rank);
+    require(a.ranks[i].activation_peak == b.ranks[i].activation_peak, "activations" + rank);
+    OpColumns ops = a.traces[i].ops;
+    ops.start = b.traces[i].ops.start;
+    ops.duration = b.traces[i].ops.duration;
+    require(ops.rows() > 0 && ops == b.traces[i].ops, "ops" + rank);
+    require(a.traces[i].memory.bytes == b.traces[i].memory.bytes, "memory over time" + rank);
+  }
+}
+
+/// \returns the largest distance between parameters of a rank
+double require_close(Outcome const& a, Outcome const& b, double allowed) {
+  auto const& got = a.execution.steps;
+  auto const& wanted = b.execution.steps;
+  require(got.size() == wanted.size(), "number of steps");
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    require(are_close(got[i].loss, wanted[i].loss, allowed), "loss");
+    require(are_close(got[i].gradient_norm, wanted[i].gradient_norm, allowed), "gradient norm");
+    require(got[i].seconds > 0 && wanted[i].seconds > 0, "that time passes");
+  }
+  require(a.parameters.size() == b.parameters.size(), "number of ranks");
+  double largest = 0;
+  for (std::size_t i = 0; i < a.parameters.size(); ++i) {
+    require(a.parameters[i].size() == b.parameters[i].size(), "number of parameters");
+    largest = std::max(largest, distance(a.parameters[i], b.parameters[i]));
+  }
+  require(largest <= allowed, "parameters: " + std::to_string(largest));
+  return largest;
+}
+
+int compare(std::string const& name, JobSession& session) {
+  TrainingConfig const config = config_named(name);
+  Outcome const processes = run_processes(config, session);
+  if (session.rank() != 0) return 0;
+  Outcome const threads = run_threads(config);
+  require_same_books(processes.execution, threads.execution);
+  double const largest = require_close(processes, threads, tolerance(config.model.precision));
+  std::cout << name << ": " << processes.execution.ranks.size() << " ranks, loss "
+            << threads.execution.steps.back().loss << ", parameters differ by " << largest << '\n';
+  return 0;
+}
+
+}  // namespace
+}  // namespace stagecraft
+
+int main(int argc, char** argv) {
+  using namespace stagecraft;
+  prepare_nccl();
+  ProcessSession session{find_process({}, from_environment),
+                         [](std::exception_ptr const& error) -> LastWords {
+                           try {
+                             std::rethrow_exception(error);
+                           } catch (std::exception const& problem) {
+                             return {1, std::string{problem.what()} + '\n'};
+                           }
+                         }};
+  try {
+    return compare(argc > 1 ? argv[1] : "", session);
+  } catch (...) {
+    session.fail(std::current_exception());
+  }
+}
