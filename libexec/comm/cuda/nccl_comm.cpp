@@ -35,19 +35,23 @@ NcclComm::NcclComm(ncclUniqueId const& id, int size, int rank, Duration timeout)
 }
 
 NcclComm::NcclComm(NcclComm&& other) noexcept
-    : comm_{std::exchange(other.comm_, nullptr)}, timeout_{other.timeout_} {}
+    : comm_{std::exchange(other.comm_, nullptr)},
+      splitting_{std::move(other.splitting_)},
+      timeout_{other.timeout_} {}
 
 NcclComm::~NcclComm() {
   if (comm_ != nullptr) ncclCommAbort(comm_);
+  if (splitting_ != nullptr && *splitting_ != nullptr) ncclCommAbort(*splitting_);
 }
 
 std::optional<NcclComm> NcclComm::split(std::optional<int> color, int key) {
   ncclConfig_t config = nonblocking();
-  ncclComm_t made = nullptr;
-  check(ncclCommSplit(comm_, color.value_or(NCCL_SPLIT_NOCOLOR), key, &made, &config),
+  splitting_ = std::make_unique<ncclComm_t>(nullptr);
+  check(ncclCommSplit(comm_, color.value_or(NCCL_SPLIT_NOCOLOR), key, splitting_.get(), &config),
         "ncclCommSplit");
   // The new one is there when the old one is done (github.com/NVIDIA/nccl/issues/1472).
   wait("ncclCommSplit");
+  ncclComm_t const made = *std::exchange(splitting_, nullptr);
   if (made == nullptr) return std::nullopt;
   NcclComm comm{made, timeout_};
   comm.wait("ncclCommSplit");

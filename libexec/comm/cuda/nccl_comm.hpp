@@ -3,6 +3,7 @@
 #include <nccl.h>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 
 #include "libexec/comm/cuda/nccl_check.hpp"
@@ -59,6 +60,9 @@ class NcclComm {
   NcclComm(ncclComm_t comm, Duration timeout) : comm_{comm}, timeout_{timeout} {}
 
   ncclComm_t comm_ = nullptr;
+  /// What a split is to make: NCCL's thread writes there, also when a split fails or is aborted, so
+  /// it is no variable of a function that may be left before.
+  std::unique_ptr<ncclComm_t> splitting_;
   Duration timeout_;
 };
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "libexec/comm/cuda/nccl_collective.hpp"
@@ -35,6 +36,12 @@ LastWords words_of(std::exception_ptr const& error) {
   } catch (std::exception const& problem) {
     return {1, std::string{problem.what()} + '\n'};
   }
+}
+
+int device_count() {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  return count;
 }
 
 TrainingPlan plan_of_one() {
@@ -206,6 +213,20 @@ TEST_CASE("a rank that never comes is not waited for for ever", "[nccl]") {
   auto const begin = std::chrono::steady_clock::now();
   REQUIRE_THROWS_AS((NcclComm{id, 2, 0, std::chrono::seconds{2}}), CommunicationError);
   REQUIRE(std::chrono::steady_clock::now() - begin < std::chrono::seconds{20});
+}
+
+TEST_CASE("a split that not all call is given up, and what NCCL made of it, too", "[nccl]") {
+  if (device_count() < 2) return;
+  ncclUniqueId id{};
+  check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  std::jthread const other{[id] {
+    check(cudaSetDevice(1), "cudaSetDevice");
+    NcclComm const comm{id, 2, 1, std::chrono::seconds{60}};
+    std::this_thread::sleep_for(std::chrono::milliseconds{1500});
+  }};
+  check(cudaSetDevice(0), "cudaSetDevice");
+  NcclComm comm{id, 2, 0, std::chrono::seconds{1}};
+  REQUIRE_THROWS_WITH(comm.split(5, 0), "NCCL: ncclCommSplit: other ranks did not come within 1 s");
 }
 
 TEST_CASE("a collective that does not end is noticed, one that has ended is not", "[nccl]") {
