@@ -81,18 +81,14 @@ class NcclRank final : public ProcessWorld, public Communicator {
         options_{options},
         buffers_sends_{plan.config.schedule.p2p == P2p::overlapped},
         message_edges_{message_edges(plan)} {
-    check(cudaSetDevice(options.device), "cudaSetDevice");
-    pool_ = make_keeping_pool(options.device);
-    require_message_order(plan);
-    int const rank = session.rank();
-    NcclLane& job = lanes_.emplace_back(
-        "job", NcclComm{shared_id(session), session.size(), rank, options.timeout});
-    for (CollectiveGroup const kind : all_groups) make_group(job.comm(), kind);
-    for (auto const& round : edge_rounds(plan)) make_edges(job.comm(), round);
-    std::vector<NcclLane*> lanes;
-    for (NcclLane& lane : lanes_) lanes.push_back(&lane);
-    watch_ = std::make_unique<NcclWatch>(std::move(lanes), options.device, options.timeout,
-                                         [this](std::exception_ptr const& error) { fail(error); });
+    try {
+      connect_ranks();
+    } catch (...) {
+      // Before communicators are aborted, which may wait for the other ranks
+      // (github.com/NVIDIA/nccl/issues/863).
+      NcclRank::fail(std::current_exception());
+      throw;  // never reached, which GCC does not see of a virtual function
+    }
   }
 
   ~NcclRank() override {
@@ -154,6 +150,21 @@ class NcclRank final : public ProcessWorld, public Communicator {
   }
 
  private:
+  void connect_ranks() {
+    check(cudaSetDevice(options_.device), "cudaSetDevice");
+    pool_ = make_keeping_pool(options_.device);
+    require_message_order(plan_);
+    int const rank = session_.rank();
+    NcclLane& job = lanes_.emplace_back(
+        "job", NcclComm{shared_id(session_), session_.size(), rank, options_.timeout});
+    for (CollectiveGroup const kind : all_groups) make_group(job.comm(), kind);
+    for (auto const& round : edge_rounds(plan_)) make_edges(job.comm(), round);
+    std::vector<NcclLane*> lanes;
+    for (NcclLane& lane : lanes_) lanes.push_back(&lane);
+    watch_ = std::make_unique<NcclWatch>(std::move(lanes), options_.device, options_.timeout,
+                                         [this](std::exception_ptr const& error) { fail(error); });
+  }
+
   /// Called by all ranks, in the same order.
   void make_group(NcclComm& job, CollectiveGroup kind) {
     TrainingConfig const& config = plan_.config;

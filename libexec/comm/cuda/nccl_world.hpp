@@ -31,11 +31,10 @@ struct NcclOptions {
 /// NCCL sums in the order of its rings and trees, not of ranks, and 16-bit tensors in their own
 /// type: unlike with other communicators, results differ by rounding between layouts.
 ///
-/// A dead peer, an error that NCCL reports later, or what takes longer than the timeout ends the
-/// run through JobSession::fail(). A process that dies is better named by the session, so errors of
-/// NCCL are held back for a moment.
+/// What goes wrong at the start, a dead peer, an error that NCCL reports later, or what takes
+/// longer than the timeout ends the run through JobSession::fail(); nothing is thrown. A process
+/// that dies is better named by the session, so errors of NCCL are held back for a moment.
 /// Pre: the plan has as many ranks as the session. The device is the calling thread's from then on.
-/// \throws CommunicationError, DeviceError
 std::unique_ptr<ProcessWorld> make_nccl_world(TrainingPlan const& plan,
                                               JobSession& session,
                                               NcclOptions const& options);
