@@ -12,10 +12,26 @@ constexpr auto look_around = 200ms;
 
 }  // namespace
 
-void NcclLane::issued(cudaStream_t stream, char const* what) {
+NcclLane::Call NcclLane::begin_call(cudaStream_t stream, char const* what) {
+  Call call;
+  {
+    std::scoped_lock const lock{mutex_};
+    if (!over_.empty()) {
+      call = std::move(over_.back());
+      over_.pop_back();
+    }
+  }
+  if (call.begun == nullptr) call = {what, make_event(), make_event()};
+  call.what = what;
+  call.seen.reset();
+  check(cudaEventRecord(call.begun.get(), stream), "cudaEventRecord");
+  return call;
+}
+
+void NcclLane::end_call(Call call, cudaStream_t stream) {
+  check(cudaEventRecord(call.ended.get(), stream), "cudaEventRecord");
   std::scoped_lock const lock{mutex_};
-  check(cudaEventRecord(reached_.get(), stream), "cudaEventRecord");
-  last_ = Call{steady_clock::now(), what};
+  under_way_.push_back(std::move(call));
 }
 
 std::optional<std::string> NcclLane::obstacle(std::chrono::seconds timeout) {
@@ -25,18 +41,25 @@ std::optional<std::string> NcclLane::obstacle(std::chrono::seconds timeout) {
            (last == nullptr || *last == '\0' ? "" : std::string{": "} + last);
   }
   std::scoped_lock const lock{mutex_};
-  if (!last_) return std::nullopt;
-  cudaError_t const status = cudaEventQuery(reached_.get());
-  if (status == cudaSuccess) {
-    last_.reset();
-    return std::nullopt;
+  while (!under_way_.empty()) {
+    Call& call = under_way_.front();
+    cudaError_t status = cudaEventQuery(call.ended.get());
+    if (status == cudaSuccess) {
+      over_.push_back(std::move(call));
+      under_way_.pop_front();
+      continue;
+    }
+    if (status == cudaErrorNotReady) status = cudaEventQuery(call.begun.get());
+    if (status == cudaErrorNotReady) return std::nullopt;
+    if (status != cudaSuccess) {
+      return "NCCL, " + name_ + ", " + call.what + ": " + cudaGetErrorString(status);
+    }
+    if (!call.seen) call.seen = steady_clock::now();
+    if (steady_clock::now() < *call.seen + timeout) return std::nullopt;
+    return "NCCL, " + name_ + ": " + call.what + " has not ended within " +
+           std::to_string(timeout.count()) + " s";
   }
-  if (status != cudaErrorNotReady) {
-    return "NCCL, " + name_ + ", " + last_->what + ": " + cudaGetErrorString(status);
-  }
-  if (steady_clock::now() < last_->time + timeout) return std::nullopt;
-  return "NCCL, " + name_ + ": " + last_->what + " has not ended within " +
-         std::to_string(timeout.count()) + " s";
+  return std::nullopt;
 }
 
 NcclWatch::NcclWatch(std::vector<NcclLane*> lanes,

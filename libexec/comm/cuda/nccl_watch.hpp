@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -15,29 +16,41 @@
 
 namespace stagecraft {
 
-/// A communicator, and what was issued on it last. The device is the calling thread's.
+/// A communicator, and its calls that have not ended. The device is the calling thread's.
 class NcclLane {
  public:
-  NcclLane(std::string name, NcclComm comm)
-      : name_{std::move(name)}, comm_{std::move(comm)}, reached_{make_event()} {}
+  NcclLane(std::string name, NcclComm comm) : name_{std::move(name)}, comm_{std::move(comm)} {}
 
   NcclComm& comm() { return comm_; }
-  /// After a call: `stream` has it.
-  void issued(cudaStream_t stream, char const* what);
+  /// Makes calls on a stream that `what` names, and remembers them until the stream is past them.
+  template <typename Calls>
+  void issue(cudaStream_t stream, char const* what, Calls const& calls) {
+    Call call = begin_call(stream, what);
+    calls();
+    end_call(std::move(call), stream);
+  }
 
-  /// Why it does not go on, if so. Called by the watching thread.
+  /// Why it does not go on, if so: a call that its stream came to has not ended within the timeout.
+  /// A call that still waits for others of its rank has its time before it. Called by the watching
+  /// thread.
   std::optional<std::string> obstacle(std::chrono::seconds timeout);
 
  private:
   struct Call {
-    std::chrono::steady_clock::time_point time;
     char const* what = nullptr;
+    CudaEvent begun;
+    CudaEvent ended;
+    std::optional<std::chrono::steady_clock::time_point> seen{};  ///< when it was first seen begun
   };
+
+  Call begin_call(cudaStream_t stream, char const* what);
+  void end_call(Call call, cudaStream_t stream);
+
   std::string name_;
   NcclComm comm_;
-  CudaEvent reached_;
   std::mutex mutex_;
-  std::optional<Call> last_;  ///< until the stream has reached it
+  std::deque<Call> under_way_;  ///< as they were issued
+  std::vector<Call> over_;      ///< their events are used again
 };
 
 /// A thread that looks whether communicators go on, since a kernel that waits for a dead peer waits

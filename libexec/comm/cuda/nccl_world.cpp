@@ -56,6 +56,15 @@ std::string name_of(CollectiveGroup group) {
   return "group";
 }
 
+/// "tensor group of ranks 0, 1"
+std::string name_of(CollectiveGroup group, std::vector<int> const& members) {
+  std::string name = name_of(group) + " of ranks";
+  for (int const member : members) {
+    name += (member == members.front() ? " " : ", ") + std::to_string(member);
+  }
+  return name;
+}
+
 std::string name_of(StageEdge const& edge) {
   bool const is_activation = edge.payload == Transfer::Payload::activation;
   return std::string{is_activation ? "activations" : "gradients"} + " from stage " +
@@ -120,9 +129,10 @@ class NcclRank final : public ProcessWorld, public Communicator {
     if (group.lane == nullptr) {
       copy_own(collective);
     } else {
-      enqueue_collective(group.lane->comm(), group.member, static_cast<int>(group.members.size()),
-                         collective);
-      group.lane->issued(call.stream, "a collective");
+      group.lane->issue(call.stream, "a collective", [&] {
+        enqueue_collective(group.lane->comm(), group.member, static_cast<int>(group.members.size()),
+                           collective);
+      });
     }
     check(cudaEventRecord(call.done, call.stream), "cudaEventRecord");
     return next_ticket_++;
@@ -182,7 +192,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
       // Groups of a kind have the same size, and rank 0 takes part in all kinds that there are.
       auto comm =
           job.split(takes_part ? std::optional{group.members.front()} : std::nullopt, group.member);
-      if (comm) group.lane = &lanes_.emplace_back(name_of(kind), std::move(*comm));
+      if (comm) group.lane = &lanes_.emplace_back(name_of(kind, group.members), std::move(*comm));
     }
     if (takes_part) groups_.emplace(kind, std::move(group));
   }
@@ -201,7 +211,12 @@ class NcclRank final : public ProcessWorld, public Communicator {
     sender.pipeline = own->from;
     bool const is_sender = own->from == place.pipeline;
     auto comm = job.split(rank_of(layout, sender), is_sender ? 0 : 1);
-    NcclLane& lane = lanes_.emplace_back(name_of(*own), std::move(comm.value()));
+    RankPlace receiver = place;
+    receiver.pipeline = own->to;
+    NcclLane& lane =
+        lanes_.emplace_back(name_of(*own) + ", ranks " + std::to_string(rank_of(layout, sender)) +
+                                " and " + std::to_string(rank_of(layout, receiver)),
+                            std::move(comm.value()));
     EdgeEnd& edge = edges_[*own];
     edge.lane = &lane;
     edge.stream = make_stream(0);
@@ -230,17 +245,19 @@ class NcclRank final : public ProcessWorld, public Communicator {
   /// Of an edge, the sender is rank 0 and the receiver rank 1.
   static void send(void const* data, std::size_t bytes, EdgeEnd const& edge) {
     NcclComm& comm = edge.lane->comm();
-    comm.group("ncclSend", [&] {
-      check(ncclSend(data, bytes, ncclUint8, 1, comm.get(), edge.stream.get()), "ncclSend");
+    edge.lane->issue(edge.stream.get(), "a message", [&] {
+      comm.group("ncclSend", [&] {
+        check(ncclSend(data, bytes, ncclUint8, 1, comm.get(), edge.stream.get()), "ncclSend");
+      });
     });
-    edge.lane->issued(edge.stream.get(), "a message");
   }
   static void receive(void* data, std::size_t bytes, EdgeEnd const& edge) {
     NcclComm& comm = edge.lane->comm();
-    comm.group("ncclRecv", [&] {
-      check(ncclRecv(data, bytes, ncclUint8, 0, comm.get(), edge.stream.get()), "ncclRecv");
+    edge.lane->issue(edge.stream.get(), "a message", [&] {
+      comm.group("ncclRecv", [&] {
+        check(ncclRecv(data, bytes, ncclUint8, 0, comm.get(), edge.stream.get()), "ncclRecv");
+      });
     });
-    edge.lane->issued(edge.stream.get(), "a message");
   }
 
   /// The sender's tensor is its own again when it has been copied.

@@ -81,7 +81,9 @@ run("nothing", 0, "^$", codes=(0,))
 run("kill", 2, "last words: rank 2 is gone: its connection has closed")
 run("kill", 0, "rank 0 is gone: its connection has closed")
 run("throw", 3, r"last words: rank 3 \(stage 1\).*: the device is on fire")
-run("stop", 1, "last words: NCCL, (tensor group|.* from stage . to .): a .* has not ended within 3 s")
+# Its group waits for it, and the other stage for that group: whoever comes first to the end of its patience says so.
+STUCK = r"(tensor group of ranks 0, 1|(activations|gradients) from stage . to ., ranks . and .)"
+run("stop", 1, f"last words: NCCL, {STUCK}: a (collective|message) has not ended within 3 s")
 run("absent", 2, "rank 0 waited 3 s for 4 processes .*: 1 did not come: 2", codes=(3,))
 run("late", 3, "last words: .*NCCL: ncclCommInitRankConfig: other ranks did not come within 3 s")
 run("disagree", 1, "rank [01] has nccl.* of .*, rank [01] has nccl.* of")

@@ -236,15 +236,20 @@ TEST_CASE("a collective that does not end is noticed, one that has ended is not"
   std::mutex gate;
   gate.lock();
   // A host function holds the stream as a dead peer would.
-  check(
-      cudaLaunchHostFunc(
-          stream.get(),
-          [](void* held) { std::scoped_lock const lock{*static_cast<std::mutex*>(held)}; }, &gate),
-      "cudaLaunchHostFunc");
-  lane.issued(stream.get(), "a collective");
+  auto const hold = [](void* held) {
+    std::scoped_lock const lock{*static_cast<std::mutex*>(held)};
+  };
+  lane.issue(stream.get(), "a collective",
+             [&] { check(cudaLaunchHostFunc(stream.get(), hold, &gate), "cudaLaunchHostFunc"); });
+  // What comes after it has not begun.
+  lane.issue(stream.get(), "another", [] {});
   REQUIRE_FALSE(lane.obstacle(std::chrono::seconds{600}));
-  REQUIRE(lane.obstacle(std::chrono::seconds{0}) ==
-          "NCCL, tensor group: a collective has not ended within 0 s");
+  std::optional<std::string> obstacle;
+  for (int i = 0; i < 10'000 && !obstacle; ++i) {
+    obstacle = lane.obstacle(std::chrono::seconds{0});
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  REQUIRE(obstacle == "NCCL, tensor group: a collective has not ended within 0 s");
   gate.unlock();
   check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
   REQUIRE_FALSE(lane.obstacle(std::chrono::seconds{0}));
