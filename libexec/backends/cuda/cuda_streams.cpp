@@ -8,9 +8,7 @@ namespace stagecraft {
 
 CudaStreams::CudaStreams(int device) {
   check(cudaSetDevice(device), "cudaSetDevice");
-  int lowest = 0;
-  int highest = 0;
-  check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
+  auto const [lowest, highest] = stream_priorities();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     // Communication first: it needs few multiprocessors, and others wait for it.
     streams_[i] = make_stream(i == index(Stream::compute) ? lowest : highest);

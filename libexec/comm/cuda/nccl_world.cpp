@@ -219,7 +219,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
                             std::move(comm.value()));
     EdgeEnd& edge = edges_[*own];
     edge.lane = &lane;
-    edge.stream = make_stream(0);
+    edge.stream = make_stream(stream_priorities().highest);
     connect(edge, is_sender);
   }
 

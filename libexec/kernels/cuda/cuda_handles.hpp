@@ -35,6 +35,19 @@ inline CudaStream make_stream(int priority) {
   return CudaStream{stream};
 }
 
+/// As make_stream() takes them: numbers that grow downwards.
+struct StreamPriorities {
+  int lowest = 0;
+  int highest = 0;
+};
+/// Of the calling thread's device. \throws DeviceError
+inline StreamPriorities stream_priorities() {
+  StreamPriorities range;
+  check(cudaDeviceGetStreamPriorityRange(&range.lowest, &range.highest),
+        "cudaDeviceGetStreamPriorityRange");
+  return range;
+}
+
 /// An event that knows when it was reached. \throws DeviceError
 inline CudaEvent make_event() {
   cudaEvent_t event = nullptr;
