@@ -7,7 +7,7 @@ namespace stagecraft {
 
 bool can_measure_nccl() { return false; }
 
-NcclCosts measure_nccl(int /*ranks*/) {
+NcclCosts measure_nccl(int /*ranks*/, NcclSizes const& /*sizes*/) {
   throw CommunicationError{"built without NCCL; configure with -DWITH_NCCL=ON"};
 }
 

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <latch>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,8 +21,6 @@ namespace stagecraft {
 namespace {
 
 constexpr std::chrono::seconds timeout{60};
-constexpr std::size_t smallest = std::size_t{64} << 10;
-constexpr std::size_t largest = std::size_t{256} << 20;
 constexpr std::size_t step = 4;  ///< from one size to the next
 constexpr int samples = 7;
 constexpr int calls = 10;  ///< between two events
@@ -33,21 +33,27 @@ struct FreeDevice {
 };
 using DeviceMemory = std::unique_ptr<void, FreeDevice>;
 
-DeviceMemory make_filled(cudaStream_t stream) {
+DeviceMemory make_filled(std::size_t bytes, cudaStream_t stream) {
   void* address = nullptr;
-  check(cudaMalloc(&address, largest), "cudaMalloc");
+  check(cudaMalloc(&address, bytes), "cudaMalloc");
   DeviceMemory memory{address};
-  check(cudaMemsetAsync(address, filling, largest, stream), "cudaMemsetAsync");
+  check(cudaMemsetAsync(address, filling, bytes, stream), "cudaMemsetAsync");
   return memory;
 }
 
 /// What the members of a measurement know of each other: the first that fails.
 class Failures {
  public:
-  void note(std::exception_ptr const& error) {
-    std::lock_guard const lock{mutex_};
-    if (!first_) first_ = error;
-    has_any_ = true;
+  /// Notes what the body throws.
+  template <typename Body>
+  void watch(Body const& body) {
+    try {
+      body();
+    } catch (...) {
+      std::lock_guard const lock{mutex_};
+      if (!first_) first_ = std::current_exception();
+      has_any_ = true;
+    }
   }
   bool has_any() const { return has_any_; }
   void rethrow() const {
@@ -60,33 +66,55 @@ class Failures {
   std::atomic<bool> has_any_ = false;
 };
 
+/// What one GPU measures with. The device is the calling thread's from then on.
+struct Workspace {
+  int number;           ///< of the GPU
+  std::size_t largest;  ///< bytes of any tensor
+  CudaStream stream;
+  DeviceMemory memory;
+  CudaEvent begin;
+  CudaEvent end;
+
+  Workspace(int gpu, std::size_t bytes)
+      : number{on_device(gpu)},
+        largest{bytes},
+        stream{make_stream(0)},
+        memory{make_filled(bytes, stream.get())},
+        begin{make_event()},
+        end{make_event()} {}
+
+ private:
+  static int on_device(int gpu) {
+    check(cudaSetDevice(gpu), "cudaSetDevice");
+    return gpu;
+  }
+};
+
 /// One GPU's part, in a thread of its own.
 class Member {
  public:
-  Member(ncclUniqueId const& id, int members, int number, Failures const& failures)
+  /// The workspace outlives it: NCCL's kernels end before memory is freed, which waits for them.
+  Member(ncclUniqueId const& id, int members, Workspace const& workspace, Failures const& failures)
       : members_{members},
-        number_{on_device(number)},
+        workspace_{workspace},
         failures_{failures},
-        stream_{make_stream(0)},
-        memory_{make_filled(stream_.get())},
-        begin_{make_event()},
-        end_{make_event()},
-        comm_{id, members, number, timeout} {}
+        comm_{id, members, workspace.number, timeout} {}
 
   /// Seconds of one collective of a tensor of so many bytes.
   double collective(OpKind kind, std::size_t bytes) {
     Collective const call = collective_of(kind, bytes);
-    return seconds([&] { enqueue_collective(comm_, number_, members_, call); });
+    return seconds([&] { enqueue_collective(comm_, workspace_.number, members_, call); });
   }
 
   /// Seconds of one message from GPU 0 to GPU 1; the others do nothing.
   double message(std::size_t bytes) {
-    if (number_ > 1) return 0;
+    if (workspace_.number > 1) return 0;
     return seconds([&] {
       comm_.group("message", [&] {
-        check(number_ == 0
-                  ? ncclSend(memory_.get(), bytes, ncclUint8, 1, comm_.get(), stream_.get())
-                  : ncclRecv(memory_.get(), bytes, ncclUint8, 0, comm_.get(), stream_.get()),
+        check(workspace_.number == 0 ? ncclSend(workspace_.memory.get(), bytes, ncclUint8, 1,
+                                                comm_.get(), workspace_.stream.get())
+                                     : ncclRecv(workspace_.memory.get(), bytes, ncclUint8, 0,
+                                                comm_.get(), workspace_.stream.get()),
               "message");
       });
     });
@@ -96,18 +124,13 @@ class Member {
   void close() { comm_.close(); }
 
  private:
-  static int on_device(int number) {
-    check(cudaSetDevice(number), "cudaSetDevice");
-    return number;
-  }
-
   Collective collective_of(OpKind kind, std::size_t bytes) const {
     auto const elements =
         static_cast<std::int64_t>(bytes) / element_size(ElementType::bf16) / members_ * members_;
     std::int64_t const piece = elements / members_;
-    void* const whole = memory_.get();
-    void* const own =
-        static_cast<std::byte*>(whole) + number_ * piece * element_size(ElementType::bf16);
+    void* const whole = workspace_.memory.get();
+    void* const own = static_cast<std::byte*>(whole) +
+                      workspace_.number * piece * element_size(ElementType::bf16);
     // The maximum: sums of sums would soon be infinite.
     Collective call{.kind = kind,
                     .reduction = Reduction::maximum,
@@ -116,7 +139,7 @@ class Member {
                     .target = kind == OpKind::reduce_scatter ? own : whole,
                     .elements = elements,
                     .piece = piece};
-    call.cuda.stream = stream_.get();
+    call.cuda.stream = workspace_.stream.get();
     return call;
   }
 
@@ -127,14 +150,17 @@ class Member {
     std::vector<double> taken;
     for (int sample = 0; sample <= samples; ++sample) {
       for (int i = 0; i < fillings_ahead; ++i) {
-        check(cudaMemsetAsync(memory_.get(), filling, largest, stream_.get()), "cudaMemsetAsync");
+        check(cudaMemsetAsync(workspace_.memory.get(), filling, workspace_.largest,
+                              workspace_.stream.get()),
+              "cudaMemsetAsync");
       }
-      check(cudaEventRecord(begin_.get(), stream_.get()), "cudaEventRecord");
+      check(cudaEventRecord(workspace_.begin.get(), workspace_.stream.get()), "cudaEventRecord");
       for (int i = 0; i < calls; ++i) call();
-      check(cudaEventRecord(end_.get(), stream_.get()), "cudaEventRecord");
+      check(cudaEventRecord(workspace_.end.get(), workspace_.stream.get()), "cudaEventRecord");
       await_end();
       float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "cudaEventElapsedTime");
+      check(cudaEventElapsedTime(&milliseconds, workspace_.begin.get(), workspace_.end.get()),
+            "cudaEventElapsedTime");
       constexpr double milli = 1e-3;
       if (sample > 0) taken.push_back(milli * milliseconds / calls);
     }
@@ -145,7 +171,7 @@ class Member {
   void await_end() const {
     auto const deadline = std::chrono::steady_clock::now() + timeout;
     for (;;) {
-      cudaError_t const status = cudaEventQuery(end_.get());
+      cudaError_t const status = cudaEventQuery(workspace_.end.get());
       if (status == cudaSuccess) return;
       if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
       if (auto const error = comm_.error()) check(*error, "a collective");
@@ -160,21 +186,17 @@ class Member {
   }
 
   int members_;
-  int number_;
+  Workspace const& workspace_;
   Failures const& failures_;
-  CudaStream stream_;
-  DeviceMemory memory_;
-  CudaEvent begin_;
-  CudaEvent end_;
-  NcclComm comm_;  ///< last: aborted before memory is freed, which waits for its kernels
+  NcclComm comm_;
 };
 
 /// What one member measures, in the order that all members keep to.
-NcclCosts measure(Member& member, int ranks) {
+NcclCosts measure(Member& member, int ranks, NcclSizes const& sizes) {
   auto const table = [&](OpKind kind) {
     CollectiveCost cost;
     cost.ranks = ranks;
-    for (std::size_t bytes = smallest; bytes <= largest; bytes *= step) {
+    for (std::size_t bytes = sizes.smallest; bytes <= sizes.largest; bytes *= step) {
       cost.table.push_back({.size = Bytes{static_cast<std::int64_t>(bytes)},
                             .duration = {member.collective(kind, bytes)}});
     }
@@ -184,8 +206,10 @@ NcclCosts measure(Member& member, int ranks) {
   costs.all_reduce = table(OpKind::all_reduce);
   costs.all_gather = table(OpKind::all_gather);
   costs.reduce_scatter = table(OpKind::reduce_scatter);
-  costs.message = line_through(static_cast<double>(smallest), member.message(smallest),
-                               static_cast<double>(largest), member.message(largest));
+  double const of_smallest = member.message(sizes.smallest);
+  double const of_largest = member.message(sizes.largest);
+  costs.message = line_through(static_cast<double>(sizes.smallest), of_smallest,
+                               static_cast<double>(sizes.largest), of_largest);
   return costs;
 }
 
@@ -193,25 +217,29 @@ NcclCosts measure(Member& member, int ranks) {
 
 bool can_measure_nccl() { return true; }
 
-NcclCosts measure_nccl(int ranks) {
+NcclCosts measure_nccl(int ranks, NcclSizes const& sizes) {
   ncclUniqueId id{};
   check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   NcclCosts costs;
   Failures failures;
+  std::latch prepared{ranks};
   {
     std::vector<std::jthread> threads;
     threads.reserve(static_cast<std::size_t>(ranks));
     for (int number = 0; number < ranks; ++number) {
       threads.emplace_back([&, number] {
-        try {
-          Member member{id, ranks, number, failures};
-          NcclCosts const measured = measure(member, ranks);
+        std::optional<Workspace> workspace;
+        failures.watch([&] { workspace.emplace(number, sizes.largest); });
+        // A communicator would wait for one that cannot come.
+        prepared.arrive_and_wait();
+        if (failures.has_any()) return;
+        failures.watch([&] {
+          Member member{id, ranks, *workspace, failures};
+          NcclCosts const measured = measure(member, ranks, sizes);
           member.begin_close();
           member.close();
           if (number == 0) costs = measured;
-        } catch (...) {
-          failures.note(std::current_exception());
-        }
+        });
       });
     }
   }
