@@ -1,0 +1,116 @@
+"""Runs `stagecraft-exec run --ranks nccl` on emulated devices as a user does, and breaks it as machines do.
+
+usage: nccl_program_test.py STAGECRAFT_EXEC
+
+Exits 1 at the first thing that is wrong.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAM = sys.argv[1]
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+PATIENCE = 15  # seconds from a failure to the end of all processes
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC", "OMPI_", "PMI", "SLURM_")
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+RUN = f"""
+model: {{layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 32}}
+system: {SOURCE}/configs/systems/selene-a100.yaml
+parallel: {{tensor: 2, pipeline: 2}}
+batch: {{global: 2, micro: 1}}
+schedule: 1f1b
+"""
+
+
+def require(condition, what, *shown):
+    if not condition:
+        print(what, *shown, sep="\n")
+        sys.exit(1)
+
+
+def start(size, *words, devices=1):
+    """A job as torchrun starts it: `devices` are what each process sees."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    job = []
+    for rank in range(size):
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        place["STAGECRAFT_EMULATED_DEVICES"] = devices
+        job.append(
+            subprocess.Popen(
+                [PROGRAM, "run", *map(str, words), "--ranks", "nccl"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**CLEAN, **{name: str(value) for name, value in place.items()}},
+            )
+        )
+    return job
+
+
+def finish(job):
+    """Exit codes; outputs and errors of all, those of rank 0 first."""
+    try:
+        texts = [process.communicate(timeout=60) for process in job]
+    except subprocess.TimeoutExpired:
+        for process in job:
+            process.kill()
+        require(False, "processes do not end", [process.communicate() for process in job])
+    return [process.returncode for process in job], "".join(out for out, _ in texts), "".join(err for _, err in texts)
+
+
+def said(size, words, code, *texts, devices=1):
+    codes, output, errors = finish(start(size, *words, devices=devices))
+    shown = (words, codes, output, errors)
+    require(codes[0] == code and 0 not in codes and output == "", "exit codes", *shown)
+    for text in texts:
+        require(errors.count(text) == 1, f"not said once: {text}", *shown)
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    config, trace = folder / "run.yaml", folder / "run.h5"
+    config.write_text(RUN)
+
+    options = [config, "--steps", 2, "--json"]
+    threads = subprocess.run(
+        [PROGRAM, "run", *map(str, options)], capture_output=True, text=True, check=True, timeout=60, env=CLEAN
+    )
+    wanted = json.loads(threads.stdout)
+    for devices in (1, 4):
+        codes, output, errors = finish(start(4, *options, "--trace", trace, devices=devices))
+        require(codes == [0] * 4, "processes", codes, errors)
+        require(errors.count("step 1 ") == 1, "each step is said once", errors)
+        got = json.loads(output)
+        for step, other in zip(got["steps"], wanted["steps"], strict=True):
+            require(abs(step["loss"] - other["loss"]) < 1e-5, "loss", step, other)
+        memory = [[(rank["rank"], rank["stage"], rank["peak_bytes"]) for rank in run["ranks"]] for run in (got, wanted)]
+        require(memory[0] == memory[1], "memory", memory)
+        require(trace.stat().st_size > 0, "trace")
+    print("a run of four processes, with a device each and with four to choose from")
+
+    said(3, [config], 2, "--ranks nccl: found 3 processes; accepted: 4, the ranks of the plan")
+    said(4, [config, "--clock", "virtual"], 2, "--clock: found 'virtual'; accepted")
+    said(4, [config, "--set", "parallel.pipelines=2"], 2, "parallel.pipelines: found an unknown key")
+    said(4, [config], 1, "--ranks nccl: ", devices=0)
+    said(4, [config, "--memory-limit", "60 KB"], 3, "does not fit")
+    print("what a user gets wrong is said once")
+
+    job = start(4, config, "--steps", 1000000)
+    while "step 2 " not in job[0].stderr.readline():
+        require(job[0].poll() is None, "the run ended by itself")
+    os.kill(job[2].pid, signal.SIGKILL)
+    begin = time.monotonic()
+    codes, output, errors = finish(job)
+    require(codes == [1, 1, -signal.SIGKILL, 1], "exit codes", codes, errors)
+    require(errors.count("rank 2 is gone: its connection has closed") == 1, "not named", errors)
+    require(time.monotonic() - begin < PATIENCE, "took long")
+    print(f"rank 2 is killed: all ended within {time.monotonic() - begin:.2f} s")
