@@ -27,7 +27,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto timeout = 3s;
+/// What a peer is waited for: briefly only where one does not come.
+std::chrono::seconds timeout_for(std::string const& trouble) {
+  bool const is_waited_for = trouble == "stop" || trouble == "absent" || trouble == "late";
+  return is_waited_for ? 4s : 60s;
+}
 
 void go_wrong(std::string const& what) {
   if (what == "kill") std::raise(SIGKILL);
@@ -42,7 +46,8 @@ TrainingConfig config_for(std::string const& what) {
   return config;
 }
 
-void run(std::string const& what, JobSession& session) {
+/// `what`: this rank's part in it.
+void run(std::string const& what, std::chrono::seconds timeout, JobSession& session) {
   TrainingPlan const plan = make_plan(config_for(what));
   auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 7);
   ExecutionParts const parts{
@@ -69,13 +74,14 @@ LastWords words_of(std::exception_ptr const& error) {
   }
 }
 
-int run_process(std::string const& what, std::string const& rank) {
+int run_process(std::string const& trouble, std::string const& rank) {
   ProcessPlace const place = find_process({}, from_environment);
   bool const is_wrong = std::to_string(place.rank) == rank;
-  if (is_wrong && what == "absent") return 1;
+  if (is_wrong && trouble == "absent") return 1;
+  std::chrono::seconds const timeout = timeout_for(trouble);
   ProcessSession session{place, words_of, {.meeting = timeout}};
   try {
-    run(is_wrong ? what : "nothing", session);
+    run(is_wrong ? trouble : "nothing", timeout, session);
     return 0;
   } catch (...) {
     session.fail(std::current_exception());

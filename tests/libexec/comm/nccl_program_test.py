@@ -97,6 +97,14 @@ with tempfile.TemporaryDirectory() as name:
         require(trace.stat().st_size > 0, "trace")
     print("a run of four processes, with a device each and with four to choose from")
 
+    checkpoint = folder / "checkpoint"
+    codes, _, errors = finish(start(4, config, "--steps", 1, "--save", checkpoint))
+    require(codes == [0] * 4, "saving", codes, errors)
+    codes, output, errors = finish(start(4, config, "--steps", 1, "--json", "--resume", checkpoint))
+    require(codes == [0] * 4, "resuming", codes, errors)
+    require(abs(json.loads(output)["steps"][0]["loss"] - wanted["steps"][1]["loss"]) < 1e-5, "resumed", output, wanted)
+    print("a run that goes on from a checkpoint")
+
     said(3, [config], 2, "--ranks nccl: found 3 processes; accepted: 4, the ranks of the plan")
     said(4, [config, "--clock", "virtual"], 2, "--clock: found 'virtual'; accepted")
     said(4, [config, "--set", "parallel.pipelines=2"], 2, "parallel.pipelines: found an unknown key")

@@ -3,34 +3,64 @@
 #include <cstddef>
 #include <cstdint>
 
-/// An emulation of the CUDA runtime and cuBLASLt on a CPU, for tests: CUDA sources are compiled as
-/// C++ against the headers of include/, and run with their own launches, streams and events.
+/// An emulation of the CUDA runtime, cuBLASLt and NCCL on a CPU, for tests: CUDA sources are
+/// compiled as C++ against the headers of include/, and run with their own launches, streams and
+/// events.
 ///
 /// What it shows:
 /// - Work is done only when somebody waits for some of it, and then in an order that respects
-/// nothing
-///   but streams and events, and is otherwise drawn from a seed: a missing event gives a wrong
-///   result for some seeds.
-/// - Barriers and shuffles are places where threads meet. Between them the threads of a block, and
-/// the
-///   blocks of a grid, run in an order drawn from the seed: a missing barrier gives a wrong result
-///   for some seeds. Threads that do not meet are named in an error.
+///   nothing but streams and events, and is otherwise drawn from a seed: a missing event gives
+///   a wrong result for some seeds.
+/// - Barriers and shuffles are places where threads meet. Between them the threads of a block,
+///   and the blocks of a grid, run in an order drawn from the seed: a missing barrier gives a
+///   wrong result for some seeds. Threads that do not meet are named in an error.
 /// - Fresh memory, and shared memory at the begin of a block, holds NaN. AddressSanitizer finds
-/// accesses
-///   beyond allocations and arrays, UBSan misaligned vectors.
+///   accesses beyond allocations and arrays, UBSan misaligned vectors.
 /// - Limits of launches, pointers that are no memory of the device, what cuBLASLt refuses.
 ///
 /// What it does not show:
 /// - Time. Events measure a virtual time that knows nothing of a device.
-/// - Real concurrency: one block, and one of its threads, runs at a time, until it meets others.
-/// Races
-///   within one step of a thread, and the memory model (fences, caches, volatile), do not show.
+/// - Real concurrency: one block, and one of its threads, runs at a time, until it meets
+///   others. Races within one step of a thread, and the memory model (fences, caches,
+///   volatile), do not show.
 /// - Registers, occupancy, the size of shared memory: nvcc tells.
 /// - The last bits of a device's arithmetic: formulas are those of the CPU (no __CUDA_ARCH__),
-/// products
-///   of matrices plain sums.
-/// - Copies from and to pageable host memory are as asynchronous as others; on a device some wait.
-/// - Several devices differ in nothing but their number.
+///   products of matrices plain sums.
+/// - Copies from and to pageable host memory are as asynchronous as others; on a device some
+///   wait.
+/// - Several devices differ in nothing but their number; they share memory and one lock.
+///
+/// NCCL, of ../nccl_emulation, connects such devices: processes of a machine, or threads that
+/// have set a device of their own, share memory that has no name and is gone with the last of
+/// them. What it shows:
+/// - Calls are the stream's. One waits there until all ranks have come to theirs, while other
+///   streams go on; calls of a communicator run one after another as they were made, whatever
+///   their streams. A message has left when it is received. Buffers are read when a rank comes
+///   and written when all have, so that what is missing an event, or frees memory too early, is
+///   wrong or named.
+/// - A communicator that does not block is as slow as one can be: what was begun is over when
+///   somebody asks, and a first call of a kind, or to a peer, is not in its stream before all
+///   that it concerns have made it. A program that does not wait is told, or breaks the order
+///   of its streams.
+/// - A split's communicator is written when the split is over, or given up.
+/// - Misuse, where NCCL hangs or overwrites: ranks whose collectives, counts, types, roots or
+///   orders of calls differ are both named, as are the two ends of a message; a rank that does
+///   not come within STAGECRAFT_EMULATION_NCCL_PATIENCE (60) seconds; calls on what is aborted,
+///   destroyed or not ready; two ranks on a device; buffers that overlap, or are not the
+///   device's; another's stream.
+/// - Sums are taken in an order of ranks drawn from the seed, which changes every few elements;
+///   all ranks get the same bits.
+/// What it does not show:
+/// - 16-bit sums are rounded once; NCCL may round after each rank.
+/// - How many kernels of NCCL a device can run at once, streams that share queues, what in CUDA
+///   waits for a whole device beside cudaFree: streams wait for nothing but what they must.
+/// - Networks, and peers that die: nothing is reported, their calls just never come. An abort
+///   waits for nobody.
+/// - The same run twice: processes meet in the order that the system gives them.
+/// - Groups on several streams, and communicators made within a group, are refused.
+///
+/// While work waits for another rank a thread makes streams go on now and then: a device does not
+/// need its host for it, and the host may be waiting for just that rank.
 ///
 /// Environment: STAGECRAFT_EMULATION_SEED, STAGECRAFT_EMULATED_DEVICES (0: a machine without a
 /// driver).
