@@ -1,0 +1,235 @@
+// Collectives and messages of NcclComm between processes with an emulated device each, of every
+// type and cut. Rank 0 says "all as expected", or the job ends with what is wrong.
+//
+// usage: nccl_collectives, as each of several processes with torchrun's variables
+
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "libexec/backends/number_codec.hpp"
+#include "libexec/comm/collective_reduction.hpp"
+#include "libexec/comm/cuda/nccl_collective.hpp"
+#include "libexec/comm/cuda/nccl_world.hpp"
+#include "libexec/comm/process_session.hpp"
+#include "libexec/kernels/cuda/cuda_handles.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Values = std::vector<double>;
+
+void require(bool is_true, std::string const& what) {
+  if (!is_true) throw std::runtime_error{"not as expected: " + what};
+}
+
+/// A tensor on the device. Copies wait for all that was enqueued.
+class Tensor {
+ public:
+  Tensor(ElementType type, std::int64_t elements) : type_{type}, elements_{elements} {
+    check(cudaMalloc(&data_, std::max<std::size_t>(bytes(), 1)), "cudaMalloc");
+  }
+  ~Tensor() { cudaFree(data_); }
+  Tensor(Tensor const&) = delete;
+  Tensor(Tensor&&) = delete;
+  Tensor& operator=(Tensor const&) = delete;
+  Tensor& operator=(Tensor&&) = delete;
+
+  void* data() const { return data_; }
+  void* at(std::int64_t element) const { return element_at(data_, element, type_); }
+  void write(Values const& values) const {
+    std::vector<std::byte> const own = encode(values, type_);
+    check(cudaMemcpy(data_, own.data(), own.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  Values read() const {
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    std::vector<std::byte> own(bytes());
+    check(cudaMemcpy(own.data(), data_, own.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    return decode(own, type_);
+  }
+
+ private:
+  std::size_t bytes() const { return static_cast<std::size_t>(elements_ * element_size(type_)); }
+
+  ElementType type_;
+  std::int64_t elements_;
+  void* data_ = nullptr;
+};
+
+/// What a member has: whole numbers, whose sums are exact in every type.
+double number_of(int member, std::int64_t i) {
+  return static_cast<double>((7 * i + 3 * member) % 11) - 5;
+}
+Values numbers_of(int member, std::int64_t count) {
+  Values values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(number_of(member, i));
+  return values;
+}
+Values reduced(int members, std::int64_t count, Reduction reduction) {
+  Values values = numbers_of(0, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    double& value = values[static_cast<std::size_t>(i)];
+    for (int member = 1; member < members; ++member) {
+      double const next = number_of(member, i);
+      value = reduction == Reduction::sum ? value + next : std::max(value, next);
+    }
+  }
+  return values;
+}
+
+/// What one rank's checks need.
+struct Place {
+  NcclComm& comm;
+  int rank;
+  int size;
+  cudaStream_t stream;
+};
+
+/// `all`, but for where this member's piece is not: there `otherwise`.
+Values own_piece(Collective const& call, Place const& place, Values const& all, Values otherwise) {
+  auto const begin = static_cast<std::ptrdiff_t>(call.piece_begin(place.rank));
+  auto const end = static_cast<std::ptrdiff_t>(call.piece_begin(place.rank + 1));
+  std::copy(all.begin() + begin, all.begin() + end, otherwise.begin() + begin);
+  return otherwise;
+}
+
+void check_collectives(Place const& place, Collective call, std::string const& what) {
+  auto const run = [&](OpKind kind, void const* source, void* target) {
+    call.kind = kind;
+    call.source = source;
+    call.target = target;
+    enqueue_collective(place.comm, place.rank, place.size, call);
+  };
+  std::int64_t const own = call.piece_begin(place.rank);
+  Values const mine = numbers_of(place.rank, call.elements);
+  Values const all = reduced(place.size, call.elements, call.reduction);
+  Values const nothing(mine.size());
+  Tensor const source{call.type, call.elements};
+  Tensor const target{call.type, call.elements};
+  source.write(mine);
+  target.write(nothing);
+  run(OpKind::all_reduce, source.data(), target.data());
+  require(target.read() == all, "all-reduce" + what);
+  run(OpKind::all_reduce, source.data(), source.data());
+  require(source.read() == all, "all-reduce in place" + what);
+  source.write(mine);
+  target.write(nothing);
+  run(OpKind::reduce_scatter, source.data(), target.at(own));
+  require(target.read() == own_piece(call, place, all, nothing), "reduce-scatter" + what);
+  run(OpKind::all_gather, target.at(own), target.data());
+  require(target.read() == all, "all-gather in place" + what);
+  run(OpKind::reduce_scatter, source.data(), source.at(own));
+  require(source.read() == own_piece(call, place, all, mine), "reduce-scatter in place" + what);
+  target.write(nothing);
+  run(OpKind::all_gather, source.at(own), target.data());
+  require(target.read() == all, "all-gather" + what);
+}
+
+void check_every_type_and_cut(Place const& place) {
+  for (ElementType const type :
+       {ElementType::f16, ElementType::bf16, ElementType::f32, ElementType::f64}) {
+    for (Reduction const reduction : {Reduction::sum, Reduction::maximum}) {
+      for (std::int64_t const count : {1, 3, 24, 1000}) {
+        Collective call{.reduction = reduction, .type = type, .elements = count};
+        call.cuda.stream = place.stream;
+        std::string const what = " of " + std::to_string(count) + " elements";
+        // The last piece short or empty; then the first one short, too.
+        call.piece = (count + place.size - 1) / place.size;
+        check_collectives(place, call, what);
+        call.origin = count / 10 + 1;
+        call.piece = (count + call.origin + place.size - 1) / place.size;
+        check_collectives(place, call, what + " with an origin");
+      }
+    }
+  }
+}
+
+/// Halves of a job, in backward order of their ranks.
+void check_split(Place const& place) {
+  auto half = place.comm.split(place.rank % 2, -place.rank);
+  require(half.has_value() && !place.comm.split(std::nullopt, 0), "a split");
+  int const size = place.size / 2;
+  int const own = (place.size - 1 - place.rank) / 2;
+  Tensor const all{ElementType::f32, size};
+  Tensor const one{ElementType::f32, 1};
+  one.write({static_cast<double>(place.rank)});
+  Collective call{.kind = OpKind::all_gather,
+                  .type = ElementType::f32,
+                  .source = one.data(),
+                  .target = all.data(),
+                  .elements = size,
+                  .piece = 1};
+  call.cuda.stream = place.stream;
+  enqueue_collective(*half, own, size, call);
+  Values expected;
+  for (int rank = place.size - 1; rank >= 0; --rank) {
+    if (rank % 2 == place.rank % 2) expected.push_back(rank);
+  }
+  require(all.read() == expected, "ranks of a half");
+  half->begin_close();
+  half->close();
+}
+
+/// Each rank to the next, one message after another.
+void check_messages(Place const& place) {
+  constexpr int messages = 20;
+  Tensor const sent{ElementType::f32, messages};
+  Tensor const received{ElementType::f32, messages};
+  sent.write(numbers_of(place.rank, messages));
+  int const next = (place.rank + 1) % place.size;
+  int const previous = (place.rank + place.size - 1) % place.size;
+  for (int i = 0; i < messages; ++i) {
+    place.comm.group("messages", [&] {
+      check(ncclSend(sent.at(i), sizeof(float), ncclUint8, next, place.comm.get(), place.stream),
+            "ncclSend");
+      check(ncclRecv(received.at(i), sizeof(float), ncclUint8, previous, place.comm.get(),
+                     place.stream),
+            "ncclRecv");
+    });
+  }
+  require(received.read() == numbers_of(previous, messages), "messages");
+}
+
+void check_all(JobSession& session) {
+  ncclUniqueId id{};
+  if (session.rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  JobSession::Numbers words(sizeof id / sizeof(std::int64_t));
+  std::memcpy(words.data(), &id, sizeof id);
+  words = broadcast(session, words);
+  std::memcpy(&id, words.data(), sizeof id);
+  NcclComm comm{id, session.size(), session.rank(), std::chrono::seconds{60}};
+  CudaStream const stream = make_stream(0);
+  Place const place{comm, session.rank(), session.size(), stream.get()};
+  check_every_type_and_cut(place);
+  check_split(place);
+  check_messages(place);
+  comm.begin_close();
+  comm.close();
+  if (session.rank() == 0) std::cout << "all as expected\n";
+}
+
+}  // namespace
+}  // namespace stagecraft
+
+int main() {
+  using namespace stagecraft;
+  prepare_nccl();
+  ProcessSession session{find_process({}, from_environment),
+                         [](std::exception_ptr const& error) -> LastWords {
+                           try {
+                             std::rethrow_exception(error);
+                           } catch (std::exception const& problem) {
+                             return {1, std::string{problem.what()} + '\n'};
+                           }
+                         }};
+  try {
+    check_all(session);
+    return 0;
+  } catch (...) {
+    session.fail(std::current_exception());
+  }
+}
