@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 
-PATIENCE = 50  # seconds
+PATIENCE = 110  # seconds
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC", "OMPI_", "PMI", "SLURM_")
 
 count, program = int(sys.argv[1]), sys.argv[2:]
