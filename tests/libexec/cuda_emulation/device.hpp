@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -61,6 +62,10 @@ class Device {
   DeviceMemory memory;
   Schedule schedule{order, [this] { pause(); }};
   BlockRunner blocks;
+  /// Runs a kernel; a test may have something else run it (tests/libexec/cuda_ptx).
+  std::function<void(Launch const&)> run_kernel = [this](Launch const& launch) {
+    blocks.run(launch, order);
+  };
   struct Pooled {
     cudaMemPool_t pool;
     std::size_t bytes;

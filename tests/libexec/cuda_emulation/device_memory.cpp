@@ -45,6 +45,18 @@ void* DeviceMemory::allocate(std::size_t bytes, MemoryKind kind) {
   return memory;
 }
 
+std::span<std::byte> DeviceMemory::allocation_at(void const* memory) const {
+  auto const found = find(memory, 1);
+  if (found == allocations_.end()) return {};
+  return {found->first, found->second.bytes};
+}
+
+std::vector<std::span<std::byte>> DeviceMemory::allocations() const {
+  std::vector<std::span<std::byte>> all;
+  for (auto const& [begin, allocation] : allocations_) all.emplace_back(begin, allocation.bytes);
+  return all;
+}
+
 void DeviceMemory::free(void* memory, MemoryKind kind) {
   auto* const begin = static_cast<std::byte*>(memory);
   auto const found = allocations_.find(begin);

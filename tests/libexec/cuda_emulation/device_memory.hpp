@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
+#include <span>
+#include <vector>
 
 namespace stagecraft::emulation {
 
@@ -23,6 +26,10 @@ class DeviceMemory {
   bool contains(void const* memory, std::size_t bytes) const;
   bool contains(void const* memory, std::size_t bytes, MemoryKind kind) const;
 
+  /// The allocation that an address is in; empty where there is none.
+  std::span<std::byte> allocation_at(void const* memory) const;
+  std::vector<std::span<std::byte>> allocations() const;
+
   void set_capacity(std::size_t bytes) { capacity_ = bytes; }
   std::size_t capacity() const { return capacity_; }
   std::size_t used() const { return used_; }
@@ -32,7 +39,7 @@ class DeviceMemory {
     std::size_t bytes;
     MemoryKind kind;
   };
-  using Allocations = std::map<std::byte const*, Allocation>;
+  using Allocations = std::map<std::byte*, Allocation, std::less<>>;
 
   Allocations::const_iterator find(void const* memory, std::size_t bytes) const;
 

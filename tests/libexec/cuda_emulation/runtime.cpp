@@ -128,11 +128,13 @@ cudaError_t enqueue_kernel(cudaLaunchConfig_t const& config,
                            void const* kernel,
                            char const* signature,
                            Pointers const& pointers,
+                           ArgumentBytes arguments,
                            std::function<void()> thread) {
   return Device::get().call([&](Device& device) {
     CUstream_st& stream = device.schedule.stream(config.stream);
-    Launch launch{kernel_name(signature), config.gridDim, config.blockDim, config.dynamicSmemBytes,
-                  std::move(thread)};
+    Launch launch{kernel_name(signature),  config.gridDim,    config.blockDim,
+                  config.dynamicSmemBytes, std::move(thread), kernel,
+                  std::move(arguments)};
     auto const allowed = device.allowed_shared.find(kernel);
     require_launch(config,
                    allowed != device.allowed_shared.end()
@@ -147,7 +149,7 @@ cudaError_t enqueue_kernel(cudaLaunchConfig_t const& config,
     double const threads = 1. * config.gridDim.x * config.gridDim.y * config.gridDim.z *
                            config.blockDim.x * config.blockDim.y * config.blockDim.z;
     device.schedule.enqueue(stream, start_seconds + threads * seconds_per_thread,
-                            [&device, launch] { device.blocks.run(launch, device.order); });
+                            [&device, launch] { device.run_kernel(launch); });
   });
 }
 

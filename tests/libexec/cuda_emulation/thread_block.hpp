@@ -27,6 +27,8 @@ struct Launch {
   dim3 block;
   std::size_t shared_bytes;      ///< dynamic
   std::function<void()> thread;  ///< what each thread does; reads threadIdx and the others
+  void const* function;          ///< the kernel's address
+  ArgumentBytes arguments;
 };
 
 /// Runs the blocks of a grid one after another, and a block's threads in turns: each runs until it

@@ -1,6 +1,6 @@
 // Arithmetic of integers and of floating point, and operations on bits: PTX ISA 9.0, 9.7.1 to 9.7.3
-// and 9.7.8. Floating point rounds as the host does, which is IEEE 754 to the nearest. What a device
-// approximates is computed exactly here and rounded.
+// and 9.7.8. Floating point rounds as the host does, which is IEEE 754 to the nearest. What a
+// device approximates is computed exactly here and rounded.
 #include <algorithm>
 #include <bit>
 #include <cfenv>
@@ -42,7 +42,8 @@ struct Divide {
   T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       if (b == 0) return static_cast<T>(-1);
-      if (std::is_signed_v<T> && b == static_cast<T>(-1)) return static_cast<T>(0 - std::make_unsigned_t<T>(a));
+      if (std::is_signed_v<T> && b == static_cast<T>(-1))
+        return static_cast<T>(0 - std::make_unsigned_t<T>(a));
     }
     return static_cast<T>(a / b);
   }
@@ -270,9 +271,8 @@ template <typename T>
 void count_leading_zeros(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
   auto* const to = warp.lanes<std::uint32_t>(one.slots[0]);
   T const* const a = warp.lanes<T>(one.slots[1]);
-  for_lanes(lanes, [&](int lane) {
-    to[lane] = static_cast<std::uint32_t>(std::countl_zero(a[lane]));
-  });
+  for_lanes(lanes,
+            [&](int lane) { to[lane] = static_cast<std::uint32_t>(std::countl_zero(a[lane])); });
 }
 
 // Arithmetic in several words: what the instruction keeps says how.
@@ -397,9 +397,10 @@ bool make_product(Form& form, Instruction& made) {
     made.execute = type.kind == 's' ? &binary<std::int32_t, MultiplyHigh>
                                     : &binary<std::uint32_t, MultiplyHigh>;
   } else if (is_lower) {
-    made.execute = is_sum ? of_bits(form, type,
-                                    [](auto t) -> Execute { return &ternary<decltype(t), MultiplyAdd>; })
-                          : binary_of_any<Multiply>(form, type, true);
+    made.execute =
+        is_sum ? of_bits(form, type,
+                         [](auto t) -> Execute { return &ternary<decltype(t), MultiplyAdd>; })
+               : binary_of_any<Multiply>(form, type, true);
   } else {
     form.refuse("an unknown product");
   }
@@ -441,8 +442,10 @@ bool make_integer_only(Form& form, Instruction& made) {
   }
   if (is_shift) {
     bool const is_left = name == "shl";
-    made.execute = is_left ? of_bits(form, type, [](auto t) -> Execute { return &shift<decltype(t), true>; })
-                           : of_integer(form, type, [](auto t) -> Execute { return &shift<decltype(t), false>; });
+    made.execute =
+        is_left
+            ? of_bits(form, type, [](auto t) -> Execute { return &shift<decltype(t), true>; })
+            : of_integer(form, type, [](auto t) -> Execute { return &shift<decltype(t), false>; });
     form.finish(3);
     made.slots = {form.result(0, type.bits), form.value(1, type.bits), form.value(2, 32)};
     return true;
@@ -500,8 +503,8 @@ bool make_unary(Form& form, Instruction& made) {
     take_operands(form, made, 32, 2);
   } else if (name == "clz") {
     Type const type = form.take_type();
-    made.execute = type.bits == 64 ? &count_leading_zeros<std::uint64_t>
-                                   : &count_leading_zeros<std::uint32_t>;
+    made.execute =
+        type.bits == 64 ? &count_leading_zeros<std::uint64_t> : &count_leading_zeros<std::uint32_t>;
     form.finish(2);
     made.slots = {form.result(0, 32), form.value(1, type.bits)};
   } else {

@@ -45,9 +45,8 @@ void compare(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
   T const* const a = warp.lanes<T>(one.slots[1]);
   T const* const b = warp.lanes<T>(one.slots[2]);
   std::uint32_t found = 0;
-  for_lanes(lanes, [&](int lane) {
-    found |= std::uint32_t{holds<relation>(a[lane], b[lane])} << lane;
-  });
+  for_lanes(lanes,
+            [&](int lane) { found |= std::uint32_t{holds<relation>(a[lane], b[lane])} << lane; });
   std::uint32_t& to = warp.predicate(one.slots[0]);
   to = (to & ~lanes) | found;
 }
@@ -117,7 +116,8 @@ Execute comparison(Form const& form, std::string const& relation, Type type) {
 
 bool make_logic(Form& form, Instruction& made) {
   std::string const& name = form.name();
-  if (name != "and" && name != "or" && name != "xor" && name != "not" && name != "mov") return false;
+  if (name != "and" && name != "or" && name != "xor" && name != "not" && name != "mov")
+    return false;
   if (!form.take("pred")) return false;
   made.execute = name == "and"   ? &logic<'&'>
                  : name == "or"  ? &logic<'|'>
@@ -135,9 +135,8 @@ bool make_logic(Form& form, Instruction& made) {
 bool make_comparison(Form& form, Instruction& made) {
   if (make_logic(form, made)) return true;
   if (form.name() == "setp") {
-    std::string const relation =
-        form.take_one_of({"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu",
-                          "geu", "num", "nan"});
+    std::string const relation = form.take_one_of({"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu",
+                                                   "ltu", "leu", "gtu", "geu", "num", "nan"});
     Type const type = form.take_type();
     made.execute = comparison(form, relation, type);
     form.finish(3);

@@ -178,9 +178,7 @@ template <typename Format, typename T>
 void narrow(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
   auto* const to = warp.lanes<std::uint16_t>(one.slots[0]);
   T const* const from = warp.lanes<T>(one.slots[1]);
-  for_lanes(lanes, [&](int lane) {
-    to[lane] = Format::nearest(static_cast<double>(from[lane]));
-  });
+  for_lanes(lanes, [&](int lane) { to[lane] = Format::nearest(static_cast<double>(from[lane])); });
 }
 
 /// To or from a format of 16 bits.
@@ -214,7 +212,8 @@ void make_conversion_of_types(Form& form, Instruction& made) {
   made.slot_bytes = {static_cast<std::uint8_t>(result.type.bytes()),
                      static_cast<std::uint8_t>(value.type.bytes())};
   made.execute = of_type(form, to, [&](auto t) {
-    return of_type(form, from, [](auto f) -> Execute { return &convert<decltype(t), decltype(f)>; });
+    return of_type(form, from,
+                   [](auto f) -> Execute { return &convert<decltype(t), decltype(f)>; });
   });
 }
 

@@ -102,7 +102,8 @@ void Decoder::place_shared(Variable const& variable) {
 }
 
 std::uint64_t Decoder::own_memory(Variable const& variable) {
-  std::size_t const offset = aligned(program_.local_bytes, std::max<std::size_t>(variable.alignment, 8));
+  std::size_t const offset =
+      aligned(program_.local_bytes, std::max<std::size_t>(variable.alignment, 8));
   program_.local_bytes = offset + variable.bytes;
   return first_address + offset;
 }
@@ -244,7 +245,8 @@ int Decoder::label(std::string const& name) {
 }
 
 Slot Decoder::new_slot(Type type) {
-  std::size_t const bytes = type.bits == 1 ? 4 : static_cast<std::size_t>(type.bytes() * warp_lanes);
+  std::size_t const bytes =
+      type.bits == 1 ? 4 : static_cast<std::size_t>(type.bytes() * warp_lanes);
   std::size_t const begin = aligned(program_.registers.size(), std::min(bytes, slot_alignment));
   program_.registers.resize(begin + bytes, std::byte{0xFF});
   return static_cast<Slot>(begin);
@@ -279,7 +281,7 @@ Operand const* Decoder::find_register(std::string_view name) {
     if (scope->is_function) break;
   }
   static constexpr std::string_view special[] = {
-      "%tid.x",   "%tid.y",   "%tid.z",   "%ntid.x",   "%ntid.y",   "%ntid.z", "%ctaid.x",
+      "%tid.x",   "%tid.y",   "%tid.z",    "%ntid.x",   "%ntid.y",   "%ntid.z", "%ctaid.x",
       "%ctaid.y", "%ctaid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z", "%laneid"};
   if (std::find(std::begin(special), std::end(special), name) == std::end(special)) return nullptr;
   Type const type{'u', 32};
@@ -303,7 +305,8 @@ Symbol const* Decoder::find_symbol(std::string_view name) const {
 Operand Decoder::any(std::string_view operand, int constant_bits) {
   if (Operand const* const found = find_register(operand)) return *found;
   Type const type{'b', constant_bits};
-  if (is_number(operand)) return {constant(bits_of_number(std::string{operand}), constant_bits), type};
+  if (is_number(operand))
+    return {constant(bits_of_number(std::string{operand}), constant_bits), type};
   if (Symbol const* const symbol = find_symbol(operand)) {
     return {constant(symbol->address, constant_bits), type};
   }

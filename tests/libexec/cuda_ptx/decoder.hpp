@@ -77,7 +77,7 @@ class Decoder {
   std::vector<Scope> scopes_{};
   std::map<std::string, int> opcodes_{};
   std::map<std::pair<std::uint64_t, int>, Slot> constants_{};
-  std::vector<int> labels_{};  ///< places in the code, by number
+  std::vector<int> labels_{};                                ///< places in the code, by number
   std::vector<std::map<std::string, int>> label_numbers_{};  ///< of each function being decoded
   std::vector<std::string> calls_{};                         ///< being decoded
 };

@@ -52,7 +52,8 @@ std::string const& Form::operand(std::size_t i) const {
 }
 
 void Form::refuse(std::string const& why) const {
-  throw SourceError{"line " + std::to_string(statement_.line) + ", " + statement_.name + ": " + why};
+  throw SourceError{"line " + std::to_string(statement_.line) + ", " + statement_.name + ": " +
+                    why};
 }
 
 std::vector<std::string> parts_of(std::string const& operand) {

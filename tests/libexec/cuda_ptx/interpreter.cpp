@@ -93,7 +93,8 @@ LoadedModule::LoadedModule(std::string_view text) : module_{parse(text)} {
     auto& memory = variables_.emplace_back((variable.bytes + 7) / 8 + 1);
     auto address = reinterpret_cast<std::uint64_t>(memory.data());
     if (variable.alignment > 8) address = (address + 15) / 16 * 16;
-    if (variable.alignment > 16) throw SourceError{variable.name + ": an alignment of more than 16"};
+    if (variable.alignment > 16)
+      throw SourceError{variable.name + ": an alignment of more than 16"};
     if (!variable.initial.empty()) {
       std::memcpy(reinterpret_cast<void*>(address), variable.initial.data(), variable.bytes);
     }
@@ -156,7 +157,8 @@ void LoadedModule::run(std::string const& kernel,
             warps[i]->begin();
             for (auto const& [name, slot] : code.special_registers) {
               for (int lane = 0; lane < warps[i]->threads(); ++lane) {
-                auto const thread = static_cast<unsigned>(i) * warp_lanes + static_cast<unsigned>(lane);
+                auto const thread =
+                    static_cast<unsigned>(i) * warp_lanes + static_cast<unsigned>(lane);
                 warps[i]->set_special(slot, lane, special(name, size, block, thread));
               }
             }

@@ -32,8 +32,8 @@ void load(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
   auto const element = static_cast<std::size_t>(one.type.bytes());
   auto const bytes = static_cast<unsigned>(element * one.count);
   for_lanes(lanes, [&](int lane) {
-    std::byte const* const from = warp.memory.read(
-        one.space, address_of(warp, one, lane, is_wide), bytes, warp.warp, lane);
+    std::byte const* const from =
+        warp.memory.read(one.space, address_of(warp, one, lane, is_wide), bytes, warp.warp, lane);
     for (std::size_t i = 0; i < one.count; ++i) {
       std::uint64_t const bits = extended(from + i * element, one.type);
       std::size_t const wide = one.slot_bytes[i];
@@ -47,8 +47,8 @@ void store(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
   auto const element = static_cast<std::size_t>(one.type.bytes());
   auto const bytes = static_cast<unsigned>(element * one.count);
   for_lanes(lanes, [&](int lane) {
-    std::byte* const to = warp.memory.write(one.space, address_of(warp, one, lane, is_wide), bytes,
-                                            warp.warp, lane);
+    std::byte* const to =
+        warp.memory.write(one.space, address_of(warp, one, lane, is_wide), bytes, warp.warp, lane);
     for (std::size_t i = 0; i < one.count; ++i) {
       std::size_t const wide = one.slot_bytes[i];
       std::memcpy(to + i * element,

@@ -6,7 +6,8 @@
 
 namespace stagecraft::ptx {
 
-/// A floating-point format of 16 bits: what its bits mean (IEEE 754), and the bits nearest to a value.
+/// A floating-point format of 16 bits: what its bits mean (IEEE 754), and the bits nearest to a
+/// value.
 template <int fraction_bits>
 struct NarrowFloat {
   static constexpr int exponent_bits = 15 - fraction_bits;

@@ -48,8 +48,8 @@ struct Instruction {
   // Of a load or store, or a conversion.
   Space space = Space::generic;
   Type type{};
-  std::uint8_t count = 1;                     ///< elements of a vector
-  std::array<std::uint8_t, 4> slot_bytes{};   ///< of the registers of one lane
+  std::uint8_t count = 1;                    ///< elements of a vector
+  std::array<std::uint8_t, 4> slot_bytes{};  ///< of the registers of one lane
   std::int32_t line = 0;
   std::uint16_t opcode = 0;  ///< in Program::opcodes
 };

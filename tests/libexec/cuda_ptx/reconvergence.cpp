@@ -8,8 +8,8 @@ namespace {
 
 /// Instructions that always run one after another. The last block stands for the kernel's end.
 struct Blocks {
-  std::vector<int> first{};    ///< instruction
-  std::vector<int> last{};     ///< instruction
+  std::vector<int> first{};  ///< instruction
+  std::vector<int> last{};   ///< instruction
   std::vector<std::vector<int>> successors{};
   std::vector<std::vector<int>> predecessors{};
 

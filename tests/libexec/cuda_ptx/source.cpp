@@ -203,8 +203,8 @@ class Parser {
     if (text.front() == '@') {
       statement.is_negated = text[1] == '!';
       std::size_t const end = text.find_first_of(" \t");
-      statement.guard = text.substr(statement.is_negated ? 2 : 1,
-                                    end - (statement.is_negated ? 2 : 1));
+      statement.guard =
+          text.substr(statement.is_negated ? 2 : 1, end - (statement.is_negated ? 2 : 1));
       text = trimmed(std::string_view{text}.substr(end));
     }
     std::size_t const end = text.find_first_of(" \t\n");
@@ -234,8 +234,9 @@ class Parser {
 }  // namespace
 
 bool is_type(std::string_view text) {
-  static constexpr std::string_view known[] = {"pred", "b8",  "b16", "b32", "b64", "u8",  "u16", "u32",
-                                               "u64",  "s8",  "s16", "s32", "s64", "f32", "f64"};
+  static constexpr std::string_view known[] = {"pred", "b8",  "b16", "b32", "b64",
+                                               "u8",   "u16", "u32", "u64", "s8",
+                                               "s16",  "s32", "s64", "f32", "f64"};
   return std::find(std::begin(known), std::end(known), text) != std::end(known);
 }
 

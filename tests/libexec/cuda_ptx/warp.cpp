@@ -17,7 +17,8 @@ Warp::Warp(Program const& program, BlockMemory& memory, int number, int threads)
       all_{threads == warp_lanes ? 0xFFFFFFFFU : (1U << threads) - 1} {
   void* aligned = bytes_.data();
   std::size_t size = bytes_.size();
-  registers_.bytes = static_cast<std::byte*>(std::align(64, program.registers.size(), aligned, size));
+  registers_.bytes =
+      static_cast<std::byte*>(std::align(64, program.registers.size(), aligned, size));
 }
 
 void Warp::begin() {
@@ -178,7 +179,8 @@ void Warp::branch(Group& group, Instruction const& one, std::uint32_t taken) {
 void Warp::merge() {
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     for (std::size_t k = groups_.size(); k-- > i + 1;) {
-      if (groups_[k].place != groups_[i].place || groups_[k].meeting != groups_[i].meeting) continue;
+      if (groups_[k].place != groups_[i].place || groups_[k].meeting != groups_[i].meeting)
+        continue;
       if (groups_[k].waits != groups_[i].waits) continue;
       groups_[i].lanes |= groups_[k].lanes;
       groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(k));
@@ -207,8 +209,12 @@ bool Warp::meet(Group& group, Instruction const& one, std::uint32_t members) {
   // The innermost meeting that all of them are on their way to.
   int const place = group.place;
   int common = group.meeting;
-  auto const depth = [&](int meeting) { return meetings_[static_cast<std::size_t>(meeting)].depth; };
-  auto const outer = [&](int meeting) { return meetings_[static_cast<std::size_t>(meeting)].outer; };
+  auto const depth = [&](int meeting) {
+    return meetings_[static_cast<std::size_t>(meeting)].depth;
+  };
+  auto const outer = [&](int meeting) {
+    return meetings_[static_cast<std::size_t>(meeting)].outer;
+  };
   for (Group const& other : groups_) {
     if (!other.waits || other.place != place) continue;
     int theirs = other.meeting;

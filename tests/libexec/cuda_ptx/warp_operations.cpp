@@ -66,8 +66,8 @@ void shuffle(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
 
 void do_nothing(WarpRegisters&, Instruction const&, std::uint32_t) {}
 
-/// Lane 8 m + r names row r of matrix m, 16 bytes. Lane l gets of each matrix the elements 2 (l % 4)
-/// and 2 (l % 4) + 1 of row l / 4, or with .trans of column l / 4.
+/// Lane 8 m + r names row r of matrix m, 16 bytes. Lane l gets of each matrix the elements 2 (l %
+/// 4) and 2 (l % 4) + 1 of row l / 4, or with .trans of column l / 4.
 template <bool is_transposed>
 void load_matrices(WarpRegisters& warp, Instruction const& one, std::uint32_t) {
   auto const* const addresses = warp.lanes<std::uint32_t>(one.slots[one.count]);
@@ -91,8 +91,8 @@ void load_matrices(WarpRegisters& warp, Instruction const& one, std::uint32_t) {
   }
 }
 
-/// d [16, 8] = a [16, 16] b [16, 8] + c. Sums are exact to fp64 and rounded once; a device sums with
-/// at least fp32's precision, in an order that is not said.
+/// d [16, 8] = a [16, 16] b [16, 8] + c. Sums are exact to fp64 and rounded once; a device sums
+/// with at least fp32's precision, in an order that is not said.
 template <typename Format>
 void multiply_matrices(WarpRegisters& warp, Instruction const& one, std::uint32_t) {
   double a[16][16];

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 #include <source_location>
@@ -51,11 +52,15 @@ namespace stagecraft::emulation {
 /// An argument that is a pointer to a kernel's data.
 using Pointers = std::vector<void const*>;
 
+/// The bytes of each argument, as parameters of a kernel lie in memory.
+using ArgumentBytes = std::vector<std::vector<std::byte>>;
+
 /// \param signature  ends in the kernel's parameter types, as the compiler spells them
 cudaError_t enqueue_kernel(cudaLaunchConfig_t const& config,
                            void const* kernel,
                            char const* signature,
                            Pointers const& pointers,
+                           ArgumentBytes arguments,
                            std::function<void()> thread);
 
 /// Allows launches of a kernel more dynamic shared memory than every kernel may have.
@@ -164,11 +169,15 @@ cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config,
                                ActTypes&&... args) {
   std::tuple<std::remove_cv_t<ExpTypes>...> arguments{std::forward<ActTypes>(args)...};
   stagecraft::emulation::Pointers pointers;
-  auto const collect = [&pointers](auto const& argument) {
+  stagecraft::emulation::ArgumentBytes bytes;
+  auto const collect = [&](auto const& argument) {
+    auto const* const first = reinterpret_cast<std::byte const*>(&argument);
+    bytes.emplace_back(first, first + sizeof argument);
     if constexpr (std::is_pointer_v<std::decay_t<decltype(argument)>>) pointers.push_back(argument);
   };
   std::apply([&](auto const&... all) { (collect(all), ...); }, arguments);
   return stagecraft::emulation::enqueue_kernel(
       *config, reinterpret_cast<void const*>(kernel), __PRETTY_FUNCTION__, pointers,
+      std::move(bytes),
       [kernel, arguments = std::move(arguments)] { std::apply(kernel, arguments); });
 }
