@@ -94,6 +94,13 @@ TEST_CASE("heads of every size a kernel is built for have the results of a CPU",
   require_agreement_of(type, {.s = 40, .heads = 1, .kv_heads = 1, .d = d}, 0);
 }
 
+TEST_CASE("heads that fill a kernel's tiles have the results of a CPU, grouped and dropped",
+          "[cuda]") {
+  auto const type = GENERATE(ElementType::bf16, ElementType::f16);
+  std::int64_t const d = GENERATE(64, 128, 256);
+  require_agreement_of(type, {.s = 80, .heads = 2, .kv_heads = 1, .d = d}, 0.25);
+}
+
 TEST_CASE("flash attention on a device has the same bits every time", "[cuda]") {
   Sizes const sizes{100, 2, 1, 16};
   RankShare const rank = rank_of(ElementType::bf16, sizes, 0.1);
