@@ -134,7 +134,7 @@ void LoadedModule::run(std::string const& kernel,
                        Arguments const& arguments,
                        FindAllocation const& find) {
   Program const& code = program(kernel);
-  Size3 block{};
+  Size3 block{0, 0, 0};
   try {
     std::size_t const shared = require_launch(code, size);
     std::vector<std::byte> const parameters = placed(code, arguments);
