@@ -94,6 +94,10 @@ TEST_CASE("heads of every size a kernel is built for have the results of a CPU",
   require_agreement_of(type, {.s = 40, .heads = 1, .kv_heads = 1, .d = d}, 0);
 }
 
+TEST_CASE("large heads in fp64 have the results of a CPU", "[cuda]") {
+  require_agreement_of(ElementType::f64, {.s = 20, .heads = 1, .kv_heads = 1, .d = 130}, 0);
+}
+
 TEST_CASE("heads that fill a kernel's tiles have the results of a CPU, grouped and dropped",
           "[cuda]") {
   auto const type = GENERATE(ElementType::bf16, ElementType::f16);

@@ -47,9 +47,9 @@ TEST_CASE("members on a device have the bits of members on a CPU, for every type
   auto const type =
       GENERATE(ElementType::f64, ElementType::f32, ElementType::bf16, ElementType::f16);
   auto const reduction = GENERATE(Reduction::sum, Reduction::maximum);
-  constexpr std::int64_t elements = 70000;
+  std::int64_t const elements = GENERATE(70000, 70001);  // in packs, and one by one
   constexpr std::size_t members = 5;
-  CAPTURE(type, reduction);
+  CAPTURE(type, reduction, elements);
   std::mt19937 engine{7};
   std::array<std::vector<std::uint8_t>, members> host;
   std::deque<DeviceArray<std::uint8_t>> arrays;
@@ -58,7 +58,7 @@ TEST_CASE("members on a device have the bits of members on a CPU, for every type
   with_storage_type(OpKind::all_reduce, type, [&](auto tag) {
     using S = decltype(tag);
     for (auto& member : host) {
-      member.resize(elements * sizeof(S));
+      member.resize(static_cast<std::size_t>(elements) * sizeof(S));
       auto* const values = reinterpret_cast<S*>(member.data());
       for (std::int64_t i = 0; i < elements; ++i) {
         values[i] = narrow<S>(static_cast<Compute<S>>(engine()) / 2147483648 - 1);

@@ -82,8 +82,9 @@ TEST_CASE("softmax and dropout in one kernel on a device, and the gradient, are 
 TEST_CASE("norms on a device and their gradients are those of a CPU", "[cuda]") {
   auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
   auto const norm = GENERATE(Norm::layernorm, Norm::rmsnorm);
-  // Rows of one, of one warp, of odd size, of several warps, and of more than 64 Ki / 4 columns.
-  std::int64_t const columns = GENERATE(1, 24, 283, 2048, 16392);
+  // Rows of one, of one warp, of odd size, of several warps, and of more than 64 Ki / 4 columns,
+  // also one by one.
+  std::int64_t const columns = GENERATE(1, 24, 283, 2048, 16392, 16393);
   std::int64_t const s = columns > 2048 ? 1 : 7;
   ModelConfig model = small_model(precision_of(type));
   model.norm = norm;
