@@ -24,8 +24,9 @@
 ///   others. Races within one step of a thread, and the memory model (fences, caches,
 ///   volatile), do not show.
 /// - Registers, occupancy, the size of shared memory: nvcc tells.
-/// - The last bits of a device's arithmetic: formulas are those of the CPU (no __CUDA_ARCH__),
-///   products of matrices plain sums.
+/// - What nvcc makes of kernels (../cuda_ptx runs that), and the last bits of a device's
+///   arithmetic: formulas are those of the CPU (no __CUDA_ARCH__), products of matrices plain
+///   sums.
 /// - Copies from and to pageable host memory are as asynchronous as others; on a device some
 ///   wait.
 /// - Several devices differ in nothing but their number; they share memory and one lock.

@@ -1,6 +1,6 @@
-// Arithmetic of integers and of floating point, and operations on bits: PTX ISA 9.0, 9.7.1 to 9.7.3
-// and 9.7.8. Floating point rounds as the host does, which is IEEE 754 to the nearest. What a
-// device approximates is computed exactly here and rounded.
+// Arithmetic of integers and of floating point: PTX ISA 9.0, 9.7.1 and 9.7.3. Floating point rounds
+// as the host does, which is IEEE 754 to the nearest. What a device approximates is computed
+// exactly here and rounded.
 #include <algorithm>
 #include <bit>
 #include <cfenv>
@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "tests/libexec/cuda_ptx/instruction_set.hpp"
-#include "tests/libexec/cuda_ptx/warp_registers.hpp"
+#include "tests/libexec/cuda_ptx/typed_execution.hpp"
 
 namespace stagecraft::ptx {
 namespace {
@@ -79,24 +79,6 @@ struct Maximum {
     return a < b ? b : a;
   }
 };
-struct And {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a & b);
-  }
-};
-struct Or {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a | b);
-  }
-};
-struct ExclusiveOr {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a ^ b);
-  }
-};
 /// Of up to 32 bits.
 struct MultiplyHigh {
   template <typename T>
@@ -123,12 +105,6 @@ struct Absolute {
     } else {
       return a < 0 ? Negate{}(a) : a;
     }
-  }
-};
-struct Not {
-  template <typename T>
-  T operator()(T a) const {
-    return static_cast<T>(~a);
   }
 };
 struct SquareRoot {
@@ -170,30 +146,6 @@ struct MultiplyAdd {
   }
 };
 
-template <typename T, typename Operation>
-void unary(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
-  T* const to = warp.lanes<T>(one.slots[0]);
-  T const* const a = warp.lanes<T>(one.slots[1]);
-  for_lanes(lanes, [&](int lane) { to[lane] = Operation{}(a[lane]); });
-}
-
-template <typename T, typename Operation>
-void binary(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
-  T* const to = warp.lanes<T>(one.slots[0]);
-  T const* const a = warp.lanes<T>(one.slots[1]);
-  T const* const b = warp.lanes<T>(one.slots[2]);
-  for_lanes(lanes, [&](int lane) { to[lane] = Operation{}(a[lane], b[lane]); });
-}
-
-template <typename T, typename Operation>
-void ternary(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
-  T* const to = warp.lanes<T>(one.slots[0]);
-  T const* const a = warp.lanes<T>(one.slots[1]);
-  T const* const b = warp.lanes<T>(one.slots[2]);
-  T const* const c = warp.lanes<T>(one.slots[3]);
-  for_lanes(lanes, [&](int lane) { to[lane] = Operation{}(a[lane], b[lane], c[lane]); });
-}
-
 /// fma.rm: towards minus infinity.
 template <typename T>
 void fused_multiply_add_down(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
@@ -214,153 +166,11 @@ void multiply_wide(WarpRegisters& warp, Instruction const& one, std::uint32_t la
   });
 }
 
-/// Shifts by as much as there are bits, or more, leave zeros, or copies of the sign.
-template <typename T, bool is_left>
-void shift(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
-  T* const to = warp.lanes<T>(one.slots[0]);
-  T const* const a = warp.lanes<T>(one.slots[1]);
-  std::uint32_t const* const b = warp.lanes<std::uint32_t>(one.slots[2]);
-  for_lanes(lanes, [&](int lane) {
-    constexpr std::uint32_t bits = 8 * sizeof(T);
-    std::uint32_t const by = b[lane];
-    if (is_left) {
-      to[lane] = by >= bits ? T{0} : static_cast<T>(a[lane] << by);
-    } else {
-      T const all = std::is_signed_v<T> && a[lane] < 0 ? static_cast<T>(-1) : T{0};
-      to[lane] = by >= bits ? all : static_cast<T>(a[lane] >> by);
-    }
-  });
-}
-
-/// bfi.b32: the low bits of a into b.
-void insert_bits(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
-  auto* const to = warp.lanes<std::uint32_t>(one.slots[0]);
-  auto const* const a = warp.lanes<std::uint32_t>(one.slots[1]);
-  auto const* const b = warp.lanes<std::uint32_t>(one.slots[2]);
-  auto const* const first = warp.lanes<std::uint32_t>(one.slots[3]);
-  auto const* const length = warp.lanes<std::uint32_t>(one.slots[4]);
-  for_lanes(lanes, [&](int lane) {
-    std::uint32_t const at = first[lane] & 0xFFU;
-    std::uint32_t const bits = length[lane] & 0xFFU;
-    std::uint64_t const mask = ((std::uint64_t{1} << std::min(bits, 32U)) - 1) << std::min(at, 32U);
-    std::uint64_t const moved = std::uint64_t{a[lane]} << std::min(at, 32U);
-    to[lane] = static_cast<std::uint32_t>((b[lane] & ~mask) | (moved & mask));
-  });
-}
-
-/// prmt.b32 in its default mode: each nibble of c picks a byte of {b, a}, or copies of its sign.
-void permute_bytes(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
-  auto* const to = warp.lanes<std::uint32_t>(one.slots[0]);
-  auto const* const a = warp.lanes<std::uint32_t>(one.slots[1]);
-  auto const* const b = warp.lanes<std::uint32_t>(one.slots[2]);
-  auto const* const c = warp.lanes<std::uint32_t>(one.slots[3]);
-  for_lanes(lanes, [&](int lane) {
-    std::uint64_t const from = std::uint64_t{b[lane]} << 32 | a[lane];
-    std::uint32_t result = 0;
-    for (int i = 0; i < 4; ++i) {
-      std::uint32_t const selector = c[lane] >> (4 * i);
-      auto byte = static_cast<std::uint32_t>(from >> (8 * (selector & 7U)) & 0xFFU);
-      if ((selector & 8U) != 0) byte = (byte & 0x80U) != 0 ? 0xFFU : 0U;
-      result |= byte << (8 * i);
-    }
-    to[lane] = result;
-  });
-}
-
-template <typename T>
-void count_leading_zeros(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
-  auto* const to = warp.lanes<std::uint32_t>(one.slots[0]);
-  T const* const a = warp.lanes<T>(one.slots[1]);
-  for_lanes(lanes,
-            [&](int lane) { to[lane] = static_cast<std::uint32_t>(std::countl_zero(a[lane])); });
-}
-
-// Arithmetic in several words: what the instruction keeps says how.
-constexpr std::int64_t is_subtraction = 1;
-constexpr std::int64_t is_product = 2;
-constexpr std::int64_t is_high = 4;
-constexpr std::int64_t reads_carry = 8;
-constexpr std::int64_t writes_carry = 16;
-
-void with_carry(WarpRegisters& warp, Instruction const& one, std::uint32_t lanes) {
-  std::int64_t const how = one.offset;
-  auto* const to = warp.lanes<std::uint32_t>(one.slots[0]);
-  auto const* const a = warp.lanes<std::uint32_t>(one.slots[1]);
-  auto const* const b = warp.lanes<std::uint32_t>(one.slots[2]);
-  auto const* const c = warp.lanes<std::uint32_t>(one.slots[3]);
-  for_lanes(lanes, [&](int lane) {
-    std::uint64_t const carry = (how & reads_carry) != 0 ? warp.carry >> lane & 1U : 0;
-    std::uint64_t left = a[lane];
-    std::uint64_t right = b[lane];
-    if ((how & is_product) != 0) {
-      left *= right;
-      left = (how & is_high) != 0 ? left >> 32 : left & 0xFFFFFFFFU;
-      right = c[lane];
-    }
-    std::uint64_t const sum =
-        (how & is_subtraction) != 0 ? left - right - carry : left + right + carry;
-    to[lane] = static_cast<std::uint32_t>(sum);
-    if ((how & writes_carry) != 0) {
-      std::uint32_t const bit = std::uint32_t{1} << lane;
-      warp.carry = (sum >> 32) != 0 ? warp.carry | bit : warp.carry & ~bit;
-    }
-  });
-}
-
-/// Calls body(T{}) with the C++ type.
-template <typename Body>
-Execute of_float(Form const& form, Type type, Body const& body) {
-  if (type == Type{'f', 32}) return body(float{});
-  if (type == Type{'f', 64}) return body(double{});
-  form.refuse("a type that this interpreter does not know here");
-}
-template <typename Body>
-Execute of_integer(Form const& form, Type type, Body const& body) {
-  bool const is_signed = type.kind == 's';
-  if (type.kind == 'f') form.refuse("a type that this interpreter does not know here");
-  if (type.bits == 16) return is_signed ? body(std::int16_t{}) : body(std::uint16_t{});
-  if (type.bits == 32) return is_signed ? body(std::int32_t{}) : body(std::uint32_t{});
-  if (type.bits == 64) return is_signed ? body(std::int64_t{}) : body(std::uint64_t{});
-  form.refuse("a type that this interpreter does not know here");
-}
-/// The same for operations that do not care for signs, in which C++ does not define overflows.
-template <typename Body>
-Execute of_bits(Form const& form, Type type, Body const& body) {
-  return of_integer(form, {'u', type.bits}, body);
-}
-
 template <typename Operation>
 Execute binary_of_any(Form const& form, Type type, bool ignores_sign) {
   auto const make = [](auto t) -> Execute { return &binary<decltype(t), Operation>; };
   if (type.kind == 'f') return of_float(form, type, make);
   return ignores_sign ? of_bits(form, type, make) : of_integer(form, type, make);
-}
-
-void take_operands(Form& form, Instruction& made, int bits, std::size_t count) {
-  form.finish(count);
-  made.slots[0] = form.result(0, bits);
-  for (std::size_t i = 1; i < count; ++i) made.slots[i] = form.value(i, bits);
-}
-
-bool make_with_carry(Form& form, Instruction& made) {
-  std::string const& name = form.name();
-  bool const reads = name == "addc" || name == "subc" || name == "madc";
-  bool const is_one = reads || name == "add" || name == "sub" || name == "mad";
-  if (!is_one) return false;
-  bool const writes = form.take("cc");
-  if (!reads && !writes) return false;
-  if (name.rfind("sub", 0) == 0) made.offset |= is_subtraction;
-  if (name.rfind("mad", 0) == 0) {
-    made.offset |= is_product;
-    if (form.take_one_of({"lo", "hi"}) == "hi") made.offset |= is_high;
-  }
-  if (reads) made.offset |= reads_carry;
-  if (writes) made.offset |= writes_carry;
-  Type const type = form.take_type();
-  if (type.bits != 32 || type.kind == 'f') form.refuse("a carry of 32-bit integers only");
-  made.execute = &with_carry;
-  take_operands(form, made, 32, (made.offset & is_product) != 0 ? 4 : 3);
-  return true;
 }
 
 bool make_product(Form& form, Instruction& made) {
@@ -424,46 +234,16 @@ bool make_binary(Form& form, Instruction& made) {
     form.take("rn");
     return make(Divide{}, false);
   }
+  if (name == "rem") {
+    Type const type = form.take_type();
+    made.execute =
+        of_integer(form, type, [](auto t) -> Execute { return &binary<decltype(t), Remainder>; });
+    take_operands(form, made, type.bits, 3);
+    return true;
+  }
   if (name == "min") return make(Minimum{}, false);
   if (name == "max") return make(Maximum{}, false);
   return false;
-}
-
-bool make_integer_only(Form& form, Instruction& made) {
-  std::string const& name = form.name();
-  bool const is_shift = name == "shl" || name == "shr";
-  if (name != "rem" && !is_shift && name != "and" && name != "or" && name != "xor" &&
-      name != "not") {
-    return false;
-  }
-  Type const type = form.take_type();
-  if (type.kind == 'p') {
-    form.refuse("a predicate");  // make_comparison has it
-  }
-  if (is_shift) {
-    bool const is_left = name == "shl";
-    made.execute =
-        is_left
-            ? of_bits(form, type, [](auto t) -> Execute { return &shift<decltype(t), true>; })
-            : of_integer(form, type, [](auto t) -> Execute { return &shift<decltype(t), false>; });
-    form.finish(3);
-    made.slots = {form.result(0, type.bits), form.value(1, type.bits), form.value(2, 32)};
-    return true;
-  }
-  if (name == "not") {
-    made.execute = of_bits(form, type, [](auto t) -> Execute { return &unary<decltype(t), Not>; });
-    take_operands(form, made, type.bits, 2);
-    return true;
-  }
-  made.execute = of_integer(form, type, [&](auto t) -> Execute {
-    using T = decltype(t);
-    if (name == "rem") return &binary<T, Remainder>;
-    if (name == "and") return &binary<T, And>;
-    if (name == "or") return &binary<T, Or>;
-    return &binary<T, ExclusiveOr>;
-  });
-  take_operands(form, made, type.bits, 3);
-  return true;
 }
 
 bool make_unary(Form& form, Instruction& made) {
@@ -501,43 +281,29 @@ bool make_unary(Form& form, Instruction& made) {
     if (form.take_type() != Type{'f', 32}) form.refuse("an unknown type");
     made.execute = &unary<float, PowerOfTwo>;
     take_operands(form, made, 32, 2);
-  } else if (name == "clz") {
-    Type const type = form.take_type();
-    made.execute =
-        type.bits == 64 ? &count_leading_zeros<std::uint64_t> : &count_leading_zeros<std::uint32_t>;
-    form.finish(2);
-    made.slots = {form.result(0, 32), form.value(1, type.bits)};
   } else {
     return false;
   }
   return true;
 }
 
-bool make_of_several(Form& form, Instruction& made) {
-  if (form.name() == "fma") {
-    std::string const rounding = form.take_one_of({"rn", "rm"});
-    Type const type = form.take_type();
-    made.execute = of_float(form, type, [&](auto t) -> Execute {
-      using T = decltype(t);
-      return rounding == "rn" ? &ternary<T, FusedMultiplyAdd> : &fused_multiply_add_down<T>;
-    });
-    take_operands(form, made, type.bits, 4);
-  } else if (form.name() == "bfi" || form.name() == "prmt") {
-    form.require("b32");
-    bool const inserts = form.name() == "bfi";
-    made.execute = inserts ? &insert_bits : &permute_bytes;
-    take_operands(form, made, 32, inserts ? 5 : 4);
-  } else {
-    return false;
-  }
+bool make_fused(Form& form, Instruction& made) {
+  if (form.name() != "fma") return false;
+  std::string const rounding = form.take_one_of({"rn", "rm"});
+  Type const type = form.take_type();
+  made.execute = of_float(form, type, [&](auto t) -> Execute {
+    using T = decltype(t);
+    return rounding == "rn" ? &ternary<T, FusedMultiplyAdd> : &fused_multiply_add_down<T>;
+  });
+  take_operands(form, made, type.bits, 4);
   return true;
 }
 
 }  // namespace
 
 bool make_arithmetic(Form& form, Instruction& made) {
-  return make_with_carry(form, made) || make_product(form, made) || make_binary(form, made) ||
-         make_unary(form, made) || make_of_several(form, made) || make_integer_only(form, made);
+  return make_product(form, made) || make_binary(form, made) || make_unary(form, made) ||
+         make_fused(form, made);
 }
 
 }  // namespace stagecraft::ptx

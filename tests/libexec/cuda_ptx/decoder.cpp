@@ -197,7 +197,8 @@ void Decoder::instruction(Statement const& statement, int end_label) {
     made.target = end_label;
   } else {
     Form form{*this, statement};
-    bool const is_known = make_comparison(form, made) || make_arithmetic(form, made) ||
+    bool const is_known = make_comparison(form, made) || make_carry_arithmetic(form, made) ||
+                          make_arithmetic(form, made) || make_bit_operation(form, made) ||
                           make_conversion(form, made) || make_memory_access(form, made) ||
                           make_warp_operation(form, made);
     if (!is_known) throw SourceError{"an instruction that this interpreter does not know"};

@@ -45,9 +45,12 @@ class Form {
 std::vector<std::string> parts_of(std::string const& operand);
 
 /// Each of them makes the instruction if its name is one of its own, and says whether it is.
-bool make_arithmetic(Form& form, Instruction& made);      // integers, floating point, bits
-bool make_comparison(Form& form, Instruction& made);      // setp, selp, logic of predicates
-bool make_conversion(Form& form, Instruction& made);      // mov, cvt, cvta
+bool make_carry_arithmetic(Form& form, Instruction& made);  // before make_arithmetic
+bool make_arithmetic(Form& form, Instruction& made);        // integers and floating point
+bool make_bit_operation(Form& form,
+                        Instruction& made);           // and, shl, bfi, prmt; after make_comparison
+bool make_comparison(Form& form, Instruction& made);  // setp, selp, logic of predicates
+bool make_conversion(Form& form, Instruction& made);  // mov, cvt, cvta
 bool make_memory_access(Form& form, Instruction& made);   // ld, st
 bool make_warp_operation(Form& form, Instruction& made);  // bar, shfl, ldmatrix, mma
 
