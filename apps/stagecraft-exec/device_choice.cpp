@@ -35,8 +35,8 @@ ExecutionParts DeviceChoice::parts() const {
   ExecutionParts parts;
   parts.device = kind;
   if (kind == DeviceKind::cuda) {
-    parts.make_backend = [device = ordinal, fastest = fastest_products](RankShare const& share) {
-      return make_cuda_backend(share, device, fastest);
+    parts.make_backend = [device = ordinal, measured = choices](RankShare const& share) {
+      return make_cuda_backend(share, device, measured);
     };
   } else {
     parts.make_backend = [options = cpu](RankShare const& share) {
@@ -74,8 +74,9 @@ DeviceChoice choose_device(po::variables_map const& values,
   choice.cpu.gemm = one_of("--gemm", value("gemm"), {"openblas", "plain"}) == "plain"
                         ? GemmKind::plain
                         : GemmKind::openblas;
-  choice.fastest_products =
-      one_of("--algorithms", value("algorithms"), {"first", "fastest"}) == "fastest";
+  if (one_of("--algorithms", value("algorithms"), {"first", "fastest"}) == "fastest") {
+    choice.choices = make_product_choices();
+  }
   choice.name = cpu_description();
   std::string const cpu_option = given_among(values, {"blas-threads", "gemm"});
   if (backend == "cuda" && !cpu_only.empty()) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "libexec/backends/cuda_backend.hpp"
 #include "libexec/executor/job.hpp"
 #include "libexec/kernels/cpu_kernels.hpp"
 
@@ -12,10 +14,10 @@ namespace stagecraft {
 /// What a command runs on.
 struct DeviceChoice {
   DeviceKind kind = DeviceKind::cpu;
-  int ordinal = 0;                ///< of a GPU
-  std::string name;               ///< as traces give the device
-  CpuKernelOptions cpu{};         ///< on the CPU
-  bool fastest_products = false;  ///< on a GPU
+  int ordinal = 0;                            ///< of a GPU
+  std::string name;                           ///< as traces give the device
+  CpuKernelOptions cpu{};                     ///< on the CPU
+  std::shared_ptr<ProductChoices> choices{};  ///< on a GPU, where products are measured
 
   /// "cpu" or "cuda".
   std::string backend() const { return kind == DeviceKind::cuda ? "cuda" : "cpu"; }

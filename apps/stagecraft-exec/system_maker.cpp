@@ -55,6 +55,12 @@ std::unique_ptr<Backend> backend_for(DeviceChoice const& device, Precision preci
   return device.parts().make_backend(share);
 }
 
+/// Other kernels are measured beside products that nobody times.
+DeviceChoice with_first_products(DeviceChoice device) {
+  device.choices.reset();
+  return device;
+}
+
 }  // namespace
 
 SystemMaker::SystemMaker(DeviceChoice const& device) : device_{device} {
@@ -124,7 +130,8 @@ void SystemMaker::measure(Precision precision) {
   }
   system_.measured->gemm.value[precision] = std::move(forms);
   std::cerr << word_of(precision) << ": other kernels\n";
-  system_.measured->kernels.value[precision] = measure_kernels(device_.parts(), precision);
+  system_.measured->kernels.value[precision] =
+      measure_kernels(with_first_products(device_).parts(), precision);
   Bytes& workspace = system_.calibration.workspace.value;
   workspace = std::max(workspace, backend->workspace());
   system_.calibration.workspace.source = "declared by the kernels";
@@ -144,7 +151,7 @@ void SystemMaker::measure_flash_efficiency(Precision precision) {
   bool const is_narrow = element_size(activation_type(precision)) == 2;
   if (has_flash_efficiency_ || !is_narrow || peak == system_.accelerator.peak.value.end()) return;
   std::cerr << word_of(precision) << ": flash attention\n";
-  FlashRates const rates = measure_flash(device_.parts(), precision);
+  FlashRates const rates = measure_flash(with_first_products(device_).parts(), precision);
   std::string const source = "of the peak in " + std::string{word_of(precision)} + "; " + source_;
   set(system_.calibration.flash_forward_efficiency, rates.forward.value / peak->second.value,
       source);

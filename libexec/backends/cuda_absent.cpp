@@ -13,11 +13,13 @@ constexpr char const* obstacle =
 
 CudaInventory find_cuda_devices() { return {.devices = {}, .obstacle = obstacle, .versions = {}}; }
 
+std::shared_ptr<ProductChoices> make_product_choices() { return nullptr; }
+
 Bytes free_cuda_memory(int /*device*/) { throw DeviceError{obstacle}; }
 
 std::unique_ptr<Backend> make_cuda_backend(RankShare const& /*share*/,
                                            int /*device*/,
-                                           bool /*fastest_products*/) {
+                                           std::shared_ptr<ProductChoices> /*choices*/) {
   throw DeviceError{obstacle};
 }
 

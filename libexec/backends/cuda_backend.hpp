@@ -31,16 +31,21 @@ struct CudaInventory {
 /// Never fails: what is wrong is the inventory's obstacle.
 CudaInventory find_cuda_devices();
 
+/// Nothing measured yet: for backends on one device (cublaslt_gemm.hpp). Null where a build has no
+/// CUDA.
+struct ProductChoices;
+std::shared_ptr<ProductChoices> make_product_choices();
+
 /// What nobody has taken of a device's memory; makes the device the calling thread's current one.
 /// \throws DeviceError
 Bytes free_cuda_memory(int device);
 
 /// The CUDA kernels on a device of this machine. Kernels run behind the host; timeline() is theirs.
-/// `fastest_products`: each shape of product is timed with many of cuBLASLt's algorithms first;
-/// else its own first choice is taken.
+/// `choices`: each shape of product is timed with many of cuBLASLt's algorithms first, once for all
+/// backends that share them; null: cuBLASLt's own first choice is taken.
 /// \throws DeviceError  naming the obstacle, or the call that failed.
 std::unique_ptr<Backend> make_cuda_backend(RankShare const& share,
                                            int device,
-                                           bool fastest_products = false);
+                                           std::shared_ptr<ProductChoices> choices = nullptr);
 
 }  // namespace stagecraft

@@ -28,16 +28,9 @@ constexpr int fillings_ahead = 20;
 /// bf16 numbers near 0.01: transfers of zeros are quicker on some links.
 constexpr int filling = 0x3c;
 
-struct FreeDevice {
-  void operator()(void* memory) const { cudaFree(memory); }
-};
-using DeviceMemory = std::unique_ptr<void, FreeDevice>;
-
-DeviceMemory make_filled(std::size_t bytes, cudaStream_t stream) {
-  void* address = nullptr;
-  check(cudaMalloc(&address, bytes), "cudaMalloc");
-  DeviceMemory memory{address};
-  check(cudaMemsetAsync(address, filling, bytes, stream), "cudaMemsetAsync");
+CudaMemory make_filled(std::size_t bytes, cudaStream_t stream) {
+  CudaMemory memory = make_cuda_memory(bytes);
+  check(cudaMemsetAsync(memory.get(), filling, bytes, stream), "cudaMemsetAsync");
   return memory;
 }
 
@@ -71,7 +64,7 @@ struct Workspace {
   int number;           ///< of the GPU
   std::size_t largest;  ///< bytes of any tensor
   CudaStream stream;
-  DeviceMemory memory;
+  CudaMemory memory;
   CudaEvent begin;
   CudaEvent end;
 

@@ -119,7 +119,8 @@ bool BlockRunner::launch_with_bias(BlockInstance const& instance,
   KernelCall const call = call_of(instance, op);
   KernelCall with_bias = call;
   with_bias.reads.push_back(operand(instance, bias_add.reads[1]));
-  bool const adds_bias = context_.backend.adds_bias(with_bias);
+  bool const adds_bias =
+      context_.clock.aside([&] { return context_.backend.adds_bias(with_bias); });
   launch(instance, op, adds_bias ? with_bias : call);
   return adds_bias;
 }

@@ -116,6 +116,14 @@ class RankClock {
   /// Virtual: whether computations are timed. Else a device has them queued, one behind the other.
   void times_computations(bool times) { times_computations_ = times; }
 
+  /// Runs what takes none of the rank's time; where time is virtual, alone on the machine.
+  template <typename Work>
+  auto aside(Work const& work) {
+    if (!is_virtual()) return work();
+    std::scoped_lock const lock{virtual_->machine()};
+    return work();
+  }
+
   /// Runs a computation and says when it ran. Virtual: alone on the machine, for as long as it
   /// really took.
   template <typename Computation>

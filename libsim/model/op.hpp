@@ -36,7 +36,7 @@ std::string_view name_of(Phase phase);
 /// What an op computes, and the order of its operands (reads -> writes; those in brackets are there
 /// only where the model has them).
 enum class OpKind : std::uint8_t {
-  gemm,                     ///< a, b -> c; see GemmShape
+  gemm,                     ///< a, b -> c; see GemmShape (may take the bias_add behind it along)
   norm,                     ///< x, weight, [bias] -> y, statistics
   norm_backward,            ///< dy, x, statistics, weight -> dx
   norm_weight_gradient,     ///< dy, x, statistics -> dweight, [dbias], accumulating

@@ -3,6 +3,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <new>
+#include <utility>
 
 #include "libexec/backends/cuda/cuda_streams.hpp"
 #include "libexec/kernels/cuda/cuda_kernels.hpp"
@@ -33,11 +34,11 @@ Bytes memory_in_use() {
 
 class CudaBackend : public Backend {
  public:
-  CudaBackend(RankShare const& share, int device, GemmSelection selection)
+  CudaBackend(RankShare const& share, int device, std::shared_ptr<ProductChoices> choices)
       : streams_{device},
         before_{memory_in_use()},
         pool_{make_keeping_pool(device)},
-        kernels_{share, streams_.compute(), selection} {}
+        kernels_{share, streams_.compute(), std::move(choices)} {}
   /// Other ranks of the process may still read this one's tensors where a job has failed.
   ~CudaBackend() override { cudaDeviceSynchronize(); }
   CudaBackend(CudaBackend const&) = delete;
@@ -133,7 +134,7 @@ class CudaBackend : public Backend {
 
 std::unique_ptr<Backend> make_cuda_backend(RankShare const& share,
                                            int device,
-                                           bool fastest_products) {
+                                           std::shared_ptr<ProductChoices> choices) {
   CudaInventory const inventory = find_cuda_devices();
   if (!inventory.obstacle.empty()) throw DeviceError{"no CUDA device: " + inventory.obstacle};
   auto const count = static_cast<int>(inventory.devices.size());
@@ -143,8 +144,7 @@ std::unique_ptr<Backend> make_cuda_backend(RankShare const& share,
   }
   std::string const& obstacle = inventory.devices[static_cast<std::size_t>(device)].obstacle;
   if (!obstacle.empty()) throw DeviceError{obstacle};
-  return std::make_unique<CudaBackend>(
-      share, device, fastest_products ? GemmSelection::measured : GemmSelection::heuristic);
+  return std::make_unique<CudaBackend>(share, device, std::move(choices));
 }
 
 }  // namespace stagecraft

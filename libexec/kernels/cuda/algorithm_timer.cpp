@@ -9,10 +9,6 @@
 namespace stagecraft {
 namespace {
 
-struct FreeDevice {
-  void operator()(void* memory) const { cudaFree(memory); }
-};
-
 /// Bytes from the first element of C to its last.
 std::size_t extent_of_c(StridedProduct const& product) {
   GemmShape const& g = product.shape;
@@ -27,24 +23,25 @@ struct AlgorithmTimer::State {
   cudaStream_t stream = nullptr;
   CudaEvent begin = make_event();
   CudaEvent end = make_event();
-  std::unique_ptr<void, FreeDevice> c;
+  void* c = nullptr;
+  float total = 0;
 };
 
 AlgorithmTimer::AlgorithmTimer(cudaStream_t stream, StridedProduct const& product)
     : state_{std::make_unique<State>()} {
   state_->stream = stream;
   std::size_t const bytes = extent_of_c(product);
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes), "cudaMalloc");
-  state_->c.reset(memory);
-  check(cudaMemsetAsync(memory, 0, bytes, stream), "cudaMemsetAsync");
+  check(cudaMallocAsync(&state_->c, bytes, stream), "cudaMallocAsync");
+  check(cudaMemsetAsync(state_->c, 0, bytes, stream), "cudaMemsetAsync");
 }
 
-AlgorithmTimer::~AlgorithmTimer() = default;
+AlgorithmTimer::~AlgorithmTimer() { cudaFreeAsync(state_->c, state_->stream); }
+
+float AlgorithmTimer::total_milliseconds() const { return state_->total; }
 
 std::optional<float> AlgorithmTimer::milliseconds(
-    std::function<cublasStatus_t(void* c)> const& launch) {
-  void* const c = state_->c.get();
+    std::function<cublasStatus_t(void* c)> const& launch, float worth) {
+  void* const c = state_->c;
   if (launch(c) != CUBLAS_STATUS_SUCCESS) return std::nullopt;
   std::array<float, 5> times{};
   for (float& time : times) {
@@ -54,6 +51,8 @@ std::optional<float> AlgorithmTimer::milliseconds(
     check(cudaEventSynchronize(state_->end.get()), "cudaEventSynchronize");
     check(cudaEventElapsedTime(&time, state_->begin.get(), state_->end.get()),
           "cudaEventElapsedTime");
+    state_->total += time;
+    if (&time == times.data() && time > worth) return time;
   }
   std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
   return times[times.size() / 2];

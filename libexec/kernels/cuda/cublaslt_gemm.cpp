@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,10 @@ namespace {
 /// What is asked of the heuristic: a few, of which the first is taken, or all to be timed.
 constexpr int few_algorithms = 8;
 constexpr int all_algorithms = 100;
+/// How long the algorithms of one product are timed; the likely ones come first.
+constexpr float most_milliseconds = 250;
+/// One that takes so many times the best is timed once only.
+constexpr float not_worth_it = 1.2F;
 
 struct ChosenAlgorithm {
   LtDescription description;
@@ -59,41 +64,68 @@ StridedProduct single(MatrixProduct const& product) {
 
 }  // namespace
 
+struct ProductChoices {
+  std::recursive_mutex measuring;  ///< held while anything is looked up or timed
+  std::map<ProductKey, cublasLtMatmulAlgo_t> algorithms;
+  std::map<ProductKey, bool> faster_with_bias;
+};
+
+std::shared_ptr<ProductChoices> make_product_choices() {
+  return std::make_shared<ProductChoices>();
+}
+
 struct CublasLtGemm::State {
   cudaStream_t stream;
-  GemmSelection selection;
+  std::shared_ptr<ProductChoices> choices;  ///< or null
   void* workspace;
   std::size_t workspace_size;
   LtHandle handle;
   std::map<ProductKey, ChosenAlgorithm> chosen;
-  std::map<ProductKey, bool> faster_with_bias;
 
   /// Nothing where cuBLASLt has no algorithm.
-  std::optional<ChosenAlgorithm> choose(StridedProduct const& product) const {
+  std::optional<ChosenAlgorithm> choose(StridedProduct const& product) {
     LtDescription description{product};
-    std::vector<cublasLtMatmulHeuristicResult_t> room(
-        selection == GemmSelection::measured ? all_algorithms : few_algorithms);
-    auto const found = description.find_algorithms(handle.get(), workspace_size, room);
-    if (found.empty()) return std::nullopt;
-    if (selection == GemmSelection::heuristic) {
+    if (choices == nullptr) {
+      std::vector<cublasLtMatmulHeuristicResult_t> room(few_algorithms);
+      auto const found = description.find_algorithms(handle.get(), workspace_size, room);
+      if (found.empty()) return std::nullopt;
       return ChosenAlgorithm{std::move(description), found.front().algo};
     }
+    std::scoped_lock const lock{choices->measuring};
+    ProductKey const key = key_of(product);
+    auto known = choices->algorithms.find(key);
+    if (known == choices->algorithms.end()) {
+      auto const fastest = measure(description, product);
+      if (!fastest) return std::nullopt;
+      known = choices->algorithms.emplace(key, *fastest).first;
+    }
+    return ChosenAlgorithm{std::move(description), known->second};
+  }
+
+  std::optional<cublasLtMatmulAlgo_t> measure(LtDescription& description,
+                                              StridedProduct const& product) {
+    std::vector<cublasLtMatmulHeuristicResult_t> room(all_algorithms);
+    auto const found = description.find_algorithms(handle.get(), workspace_size, room);
+    if (found.empty()) return std::nullopt;
     AlgorithmTimer timer{stream, product};
     float best_time = std::numeric_limits<float>::infinity();
     cublasLtMatmulAlgo_t best = found.front().algo;
     for (cublasLtMatmulHeuristicResult_t const& candidate : found) {
-      std::optional<float> const time = timer.milliseconds([&](void* c) {
-        return description.launch(handle.get(), product, c, candidate.algo, workspace,
-                                  workspace_size, stream);
-      });
+      if (timer.total_milliseconds() > most_milliseconds) break;
+      std::optional<float> const time = timer.milliseconds(
+          [&](void* c) {
+            return description.launch(handle.get(), product, c, candidate.algo, workspace,
+                                      workspace_size, stream);
+          },
+          not_worth_it * best_time);
       if (!time || *time >= best_time) continue;
       best_time = *time;
       best = candidate.algo;
     }
-    return ChosenAlgorithm{std::move(description), best};
+    return best;
   }
 
-  ChosenAlgorithm const& choice_for(StridedProduct const& product) {
+  ChosenAlgorithm& choice_for(StridedProduct const& product) {
     ProductKey const key = key_of(product);
     auto found = chosen.find(key);
     if (found != chosen.end()) return found->second;
@@ -104,7 +136,7 @@ struct CublasLtGemm::State {
     return chosen.emplace(key, std::move(*choice)).first->second;
   }
 
-  cublasStatus_t launch(ChosenAlgorithm const& choice, StridedProduct const& product, void* c) {
+  cublasStatus_t launch(ChosenAlgorithm& choice, StridedProduct const& product, void* c) {
     return choice.description.launch(handle.get(), product, c, choice.algorithm, workspace,
                                      workspace_size, stream);
   }
@@ -113,13 +145,12 @@ struct CublasLtGemm::State {
     check(launch(choice_for(product), product, product.matrices[2].data), "cublasLtMatmul");
   }
 
-  /// Keeps the algorithm with the bias where it is the faster.
   bool prefers_bias(StridedProduct const& biased, std::function<void(void* c)> const& add_bias) {
     auto choice = choose(biased);
     if (!choice) return false;
     StridedProduct plain = biased;
     plain.bias = nullptr;
-    ChosenAlgorithm const& without = choice_for(plain);
+    ChosenAlgorithm& without = choice_for(plain);
     AlgorithmTimer timer{stream, plain};
     auto const together = timer.milliseconds([&](void* c) { return launch(*choice, biased, c); });
     auto const in_turn = timer.milliseconds([&](void* c) {
@@ -127,19 +158,19 @@ struct CublasLtGemm::State {
       if (status == CUBLAS_STATUS_SUCCESS) add_bias(c);
       return status;
     });
-    if (!together || !in_turn || *together >= *in_turn) return false;
-    chosen.emplace(key_of(biased), std::move(*choice));
-    return true;
+    return together && in_turn && *together < *in_turn;
   }
 };
 
-CublasLtGemm::CublasLtGemm(CUstream_st* stream, GemmSelection selection, void* workspace)
+CublasLtGemm::CublasLtGemm(CUstream_st* stream,
+                           std::shared_ptr<ProductChoices> choices,
+                           void* workspace)
     : state_{std::make_unique<State>()} {
   cublasLtHandle_t made = nullptr;
   check(cublasLtCreate(&made), "cublasLtCreate");
   state_->handle.reset(made);
   state_->stream = stream;
-  state_->selection = selection;
+  state_->choices = std::move(choices);
   state_->workspace = workspace;
   state_->workspace_size = workspace_bytes();
 }
@@ -179,10 +210,11 @@ bool CublasLtGemm::is_faster_with_bias(MatrixProduct const& product,
                                        std::function<void(void* c)> const& add_bias) {
   bool const fits = product.shape.batch == 1 && !product.shape.accumulate &&
                     reinterpret_cast<std::uintptr_t>(bias) % bias_alignment == 0;
-  if (state_->selection != GemmSelection::measured || !fits) return false;
+  if (state_->choices == nullptr || !fits) return false;
   StridedProduct call = single(product);
   call.bias = bias;
-  auto const [decided, is_new] = state_->faster_with_bias.try_emplace(key_of(call), false);
+  std::scoped_lock const lock{state_->choices->measuring};
+  auto const [decided, is_new] = state_->choices->faster_with_bias.try_emplace(key_of(call), false);
   if (is_new) decided->second = state_->prefers_bias(call, add_bias);
   return decided->second;
 }

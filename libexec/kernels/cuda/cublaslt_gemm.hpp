@@ -11,11 +11,12 @@ struct CUstream_st;  ///< what a cudaStream_t points to
 
 namespace stagecraft {
 
-/// How an algorithm is chosen among those that cuBLASLt offers for a product.
-enum class GemmSelection : std::uint8_t {
-  heuristic,  ///< the first that its heuristic returns: the same in every process
-  measured,   ///< the fastest here of up to 100, each timed on the operands of the first call
-};
+/// What was measured to be the fastest way to each shape of product, for all CublasLtGemm of a
+/// process on one device that are given it; threads may share it. Each shape is timed once: up to
+/// 100 of cuBLASLt's algorithms, in the order of its heuristic, as long as a quarter of a second
+/// lasts.
+struct ProductChoices;
+std::shared_ptr<ProductChoices> make_product_choices();
 
 /// Matrix products by cuBLASLt on one stream.
 ///
@@ -25,10 +26,11 @@ enum class GemmSelection : std::uint8_t {
 /// reductions, those in place in C are left out: they would round in between.
 class CublasLtGemm {
  public:
-  /// `workspace`: device memory, workspace_bytes(), aligned to 256 bytes; used by calls in their
-  /// order on `stream`.
+  /// `choices`: where algorithms are measured, and kept; null: the first that the heuristic returns
+  /// is taken, the same in every process. `workspace`: device memory, workspace_bytes(), aligned to
+  /// 256 bytes; used by calls in their order on `stream`.
   /// \throws DeviceError
-  CublasLtGemm(CUstream_st* stream, GemmSelection selection, void* workspace);
+  CublasLtGemm(CUstream_st* stream, std::shared_ptr<ProductChoices> choices, void* workspace);
   ~CublasLtGemm();
   CublasLtGemm(CublasLtGemm const&) = delete;
   CublasLtGemm(CublasLtGemm&&) = delete;

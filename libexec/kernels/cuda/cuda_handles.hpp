@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -18,13 +19,24 @@ struct DestroyStream {
 struct DestroyEvent {
   void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
 };
+struct FreeDevice {
+  void operator()(void* memory) const { cudaFree(memory); }
+};
 struct DestroyPool {
   void operator()(cudaMemPool_t pool) const { cudaMemPoolDestroy(pool); }
 };
 
 using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
 using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
+using CudaMemory = std::unique_ptr<void, FreeDevice>;
 using CudaPool = std::unique_ptr<std::remove_pointer_t<cudaMemPool_t>, DestroyPool>;
+
+/// Of the calling thread's device. \throws DeviceError
+inline CudaMemory make_cuda_memory(std::size_t bytes) {
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  return CudaMemory{memory};
+}
 
 /// A stream that does not meet the legacy default stream; `priority` as of cudaStreamCreate*.
 /// \throws DeviceError

@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstddef>
+#include <utility>
 
 #include "libexec/kernels/cuda/cuda_check.hpp"
+#include "libexec/kernels/cuda/cuda_handles.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/kernel_list.hpp"
 #include "libexec/kernels/kernel_table.hpp"
@@ -30,31 +32,25 @@ constexpr std::array<CudaKernel, op_kind_count> make_table() {
 
 constexpr std::array<CudaKernel, op_kind_count> table = make_table();
 
-struct FreeDevice {
-  void operator()(std::byte* memory) const { cudaFree(memory); }
-};
-
-std::unique_ptr<std::byte, FreeDevice> allocate(std::size_t bytes) {
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes), "cudaMalloc of the kernels' workspace");
-  return std::unique_ptr<std::byte, FreeDevice>{static_cast<std::byte*>(memory)};
-}
+std::byte* bytes_of(CudaMemory const& memory) { return static_cast<std::byte*>(memory.get()); }
 
 }  // namespace
 
 struct CudaKernels::State {
-  std::unique_ptr<std::byte, FreeDevice> memory;  ///< scratch space, then cuBLASLt's workspace
+  CudaMemory memory;  ///< scratch space, then cuBLASLt's workspace
   CublasLtGemm gemm;
   CudaContext context;
 
-  State(RankShare const& share, CUstream_st* stream, GemmSelection selection)
-      : memory{allocate(static_cast<std::size_t>(workspace().count()))},
-        gemm{stream, selection, memory.get() + CudaContext::scratch_bytes},
-        context{.share = share, .stream = stream, .scratch = memory.get(), .gemm = &gemm} {}
+  State(RankShare const& share, CUstream_st* stream, std::shared_ptr<ProductChoices> choices)
+      : memory{make_cuda_memory(static_cast<std::size_t>(workspace().count()))},
+        gemm{stream, std::move(choices), bytes_of(memory) + CudaContext::scratch_bytes},
+        context{.share = share, .stream = stream, .scratch = bytes_of(memory), .gemm = &gemm} {}
 };
 
-CudaKernels::CudaKernels(RankShare const& share, CUstream_st* stream, GemmSelection selection)
-    : state_{std::make_unique<State>(share, stream, selection)} {}
+CudaKernels::CudaKernels(RankShare const& share,
+                         CUstream_st* stream,
+                         std::shared_ptr<ProductChoices> choices)
+    : state_{std::make_unique<State>(share, stream, std::move(choices))} {}
 
 CudaKernels::~CudaKernels() = default;
 

@@ -23,10 +23,11 @@ namespace stagecraft {
 /// One thread at a time may call; the device that was current at construction must be current.
 class CudaKernels {
  public:
+  /// `choices`: as CublasLtGemm takes them.
   /// \throws DeviceError  where the workspace does not fit, or cuBLASLt does not start.
   CudaKernels(RankShare const& share,
               CUstream_st* stream,
-              GemmSelection selection = GemmSelection::heuristic);
+              std::shared_ptr<ProductChoices> choices = nullptr);
   ~CudaKernels();
   CudaKernels(CudaKernels const&) = delete;
   CudaKernels(CudaKernels&&) = delete;

@@ -127,7 +127,7 @@ LtDescription::LtDescription(StridedProduct const& product)
   alignments_ = {alignment_of(a.data), alignment_of(b.data), alignment_of(c.data)};
 }
 
-void LtDescription::set_bias(void const* bias) const {
+void LtDescription::set_bias(void const* bias) {
   check(cublasLtMatmulDescSetAttribute(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                        sizeof bias),
         "cublasLtMatmulDescSetAttribute");
@@ -170,7 +170,7 @@ cublasStatus_t LtDescription::launch(cublasLtHandle_t handle,
                                      cublasLtMatmulAlgo_t const& algorithm,
                                      void* workspace,
                                      std::size_t workspace_bytes,
-                                     cudaStream_t stream) const {
+                                     cudaStream_t stream) {
   float const narrow_one = 1;
   float const narrow_beta = accumulates_ ? 1 : 0;
   double const wide_one = 1;

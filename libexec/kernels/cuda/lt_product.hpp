@@ -55,10 +55,10 @@ class LtDescription {
                         cublasLtMatmulAlgo_t const& algorithm,
                         void* workspace,
                         std::size_t workspace_bytes,
-                        cudaStream_t stream) const;
+                        cudaStream_t stream);
 
  private:
-  void set_bias(void const* bias) const;
+  void set_bias(void const* bias);
 
   bool is_double_;
   bool accumulates_;

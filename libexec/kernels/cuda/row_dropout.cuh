@@ -8,7 +8,7 @@
 #include "libexec/kernels/cuda/pack.cuh"
 #include "libexec/kernels/dropout_rows.hpp"
 
-namespace stagecraft {
+namespace stagecraft::cuda_ops {
 
 /// Mask bytes as bits, bit i for element i, and back.
 template <int width>
@@ -69,4 +69,4 @@ struct RowDropout {
   }
 };
 
-}  // namespace stagecraft
+}  // namespace stagecraft::cuda_ops

@@ -39,9 +39,9 @@ KernelCall call_at(DeviceCase const& what, std::vector<void*> const& addresses) 
 
 }  // namespace
 
-Device::Device(RankShare const& share, GemmSelection selection) {
+Device::Device(RankShare const& share, std::shared_ptr<ProductChoices> choices) {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  kernels_ = std::make_unique<CudaKernels>(share, stream_, selection);
+  kernels_ = std::make_unique<CudaKernels>(share, stream_, std::move(choices));
 }
 
 Device::~Device() {

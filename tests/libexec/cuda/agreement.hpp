@@ -37,7 +37,7 @@ std::vector<TestTensor> on_device(RankShare const& share, DeviceCase const& what
 /// The same with kernels that live longer than a call.
 class Device {
  public:
-  explicit Device(RankShare const& share, GemmSelection selection = GemmSelection::heuristic);
+  explicit Device(RankShare const& share, std::shared_ptr<ProductChoices> choices = nullptr);
   ~Device();
   Device(Device const&) = delete;
   Device(Device&&) = delete;

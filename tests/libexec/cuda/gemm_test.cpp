@@ -75,11 +75,12 @@ TEST_CASE("cuBLASLt reads and writes heads where they lie in a token", "[cuda]")
 TEST_CASE("a product is computed once more with the same bits, and measured algorithms agree",
           "[cuda]") {
   auto const type = GENERATE(ElementType::f32, ElementType::bf16);
-  auto const selection = GENERATE(GemmSelection::heuristic, GemmSelection::measured);
+  bool const measures = GENERATE(false, true);
   GemmShape const g{
       .batch = 1, .m = 32, .n = 64, .k = 256, .transpose_b = true, .accumulate = true};
   RankShare const rank = rank_of(type);
-  Device device{rank, selection};
+  auto const choices = measures ? make_product_choices() : nullptr;
+  Device device{rank, choices};
   DeviceCase const what{
       .kind = OpKind::gemm,
       .tensors = {TestTensor::random(type, {g.m, g.k}, 1), TestTensor::random(type, {g.n, g.k}, 2),
@@ -111,14 +112,15 @@ TEST_CASE(
                             .writes = {{0}}};
   TestTensor const wanted = on_cpu(rank, addition)[0];
   what.reads.push_back({2});
-  Device first_choices{rank, GemmSelection::heuristic};
+  Device first_choices{rank};
   REQUIRE_FALSE(first_choices.adds_bias(what));
-  Device device{rank, GemmSelection::measured};
+  auto const choices = make_product_choices();
+  Device device{rank, choices};
   bool const adds_bias = device.adds_bias(what);
   REQUIRE(device.adds_bias(what) == adds_bias);
-  // cuBLASLt adds none in double; of the others a device may find either way the faster.
-  if (type == ElementType::f64) REQUIRE_FALSE(adds_bias);
-  if (!adds_bias) return;
+  // What was found out holds for all that share the choices.
+  REQUIRE(Device{rank, choices}.adds_bias(what) == adds_bias);
+  if (!adds_bias) return;  // either way may be the faster
   TestTensor const got = device.run(what)[3];
   REQUIRE(relative_error(got, wanted) <= device_tolerance(type));
   REQUIRE(device.run(what)[3].same_bits(got));

@@ -116,10 +116,11 @@ Execution execute(TrainingConfig const& config, SmallRun const& run) {
   TrainingPlan const plan = make_plan(completed(config));
   auto const synthetic = synthetic_tokens(config.model.vocabulary, 7);
   CpuKernelOptions const kernels{.gemm = run.gemm, .threads = run.threads};
+  auto const choices = run.fastest_products ? make_product_choices() : nullptr;
   ExecutionParts const parts{.make_backend =
                                  [&](RankShare const& share) {
                                    return run.device == DeviceKind::cuda
-                                              ? make_cuda_backend(share, 0, run.fastest_products)
+                                              ? make_cuda_backend(share, 0, choices)
                                               : make_cpu_backend(share, kernels);
                                  },
                              .device = run.device,
