@@ -154,6 +154,7 @@ RunRequest read_run_request(po::variables_map const& values,
   }
   request.data = given("data");
   request.trace = given("trace");
+  if (request.trace) trace_to_write(*request.trace);
   request.execution.traces = request.trace.has_value();
   request.execution.detail = read_detail(values["detail"].as<std::string>());
   if (!request.trace && !values["detail"].defaulted()) {

@@ -1,8 +1,11 @@
 #include "apps/stagecraft/command_line.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <fstream>
+#include <string_view>
 
 #include "libsim/config/did_you_mean.hpp"
 
@@ -99,6 +102,36 @@ std::string needed(po::variables_map const& values,
     throw CommandLineError{shown + ": found nothing; accepted: " + accepted};
   }
   return values[name].as<std::string>();
+}
+
+void refuse_input(std::string const& option,
+                  std::filesystem::path const& output,
+                  std::vector<std::filesystem::path> const& inputs) {
+  for (std::filesystem::path const& input : inputs) {
+    std::error_code ignored;
+    if (!std::filesystem::equivalent(output, input, ignored)) continue;
+    throw CommandLineError{option + ": found '" + output.string() +
+                           "', which is read; accepted: another file"};
+  }
+}
+
+std::filesystem::path trace_to_write(std::string const& path) {
+  constexpr std::string_view signature{"\x89HDF"};
+  if (path.empty())
+    throw CommandLineError{"--trace: found ''; accepted: " + std::string{file_to_write}};
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return path;
+  std::ifstream file{path, std::ios::binary};
+  std::array<char, signature.size()> begin{};
+  file.read(begin.data(), begin.size());
+  auto const read = static_cast<std::size_t>(file.gcount());
+  bool const may_replace = read == 0 || std::string_view{begin.data(), read} == signature;
+  if (!may_replace) {
+    throw CommandLineError{
+        "--trace: found '" + path +
+        "', which is there and is no trace; accepted: a new file, or a trace to replace"};
+  }
+  return path;
 }
 
 std::string refused_word(std::string const& word, std::vector<std::string> const& accepted) {

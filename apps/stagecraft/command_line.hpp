@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/program_options.hpp>
+#include <filesystem>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -67,6 +68,15 @@ std::string needed(boost::program_options::variables_map const& values,
                    std::string const& name,
                    std::string const& shown,
                    std::string const& accepted);
+
+/// \throws CommandLineError  where the output is one of the files that a command reads.
+void refuse_input(std::string const& option,
+                  std::filesystem::path const& output,
+                  std::vector<std::filesystem::path> const& inputs);
+
+/// The value of --trace. A file that is there is replaced only where it is an HDF5 file, or empty.
+/// \throws CommandLineError
+std::filesystem::path trace_to_write(std::string const& path);
 
 /// `word` as a message that refuses it shows it, with what is accepted: `'wrd'; accepted: list; did
 /// you mean 'word'?`.

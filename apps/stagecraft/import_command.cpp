@@ -116,6 +116,9 @@ int import_huggingface_command(std::vector<std::string> const& arguments) {
     throw CommandLineError{"FILE: found " + std::to_string(files.size()) +
                            " files; accepted: one config.json"};
   }
+  if (values.count("output") > 0) {
+    refuse_input("--output (-o)", values["output"].as<std::string>(), {files.front()});
+  }
   HuggingfaceOptions wanted{.ignore = ignored_names(values)};
   if (values.count("sequence") > 0) {
     wanted.sequence =

@@ -217,7 +217,10 @@ PlanOptions read_plan_options(po::variables_map const& values,
     options.tokens = number_from_zero("--tokens", values["tokens"].as<std::string>());
   }
   options.json = values.count("json") > 0;
-  if (values.count("output") > 0) options.output = values["output"].as<std::string>();
+  if (values.count("output") > 0) {
+    options.output = values["output"].as<std::string>();
+    refuse_input("--output (-o)", *options.output, {positional.front(), system});
+  }
   RunConfig base = load_base(positional.front(), system, values);
   request.base = std::move(base.training);
   request.system = std::move(base.system);

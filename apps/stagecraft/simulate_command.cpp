@@ -81,7 +81,7 @@ std::optional<TraceRequest> read_trace_request(RunArguments const& run,
     }
   }
   if (run.values.count("trace") == 0) return std::nullopt;
-  request.path = run.values["trace"].as<std::string>();
+  request.path = trace_to_write(run.values["trace"].as<std::string>());
   request.options.command_line = "stagecraft simulate";
   for (std::string const& word : arguments) request.options.command_line += ' ' + word;
   request.options.config = to_yaml(run.config);

@@ -27,7 +27,8 @@ skipped='linux-vdso|ld-linux|/libc\.so|/libm\.so|/libdl\.so|/libpthread\.so|/lib
 ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -Ev "$skipped" |
   while IFS= read -r library; do install -s "$library" "$bundle/lib"; done
 
-cp -r configs "$bundle/"
+mkdir -p "$bundle/share/stagecraft"
+cp -r configs "$bundle/share/stagecraft/"  # where the programs look
 git rev-parse HEAD >"$bundle/commit"
 tar -czf "$bundle.tar.gz" -C "$(dirname "$bundle")" "$(basename "$bundle")"
 du -sh "$bundle" "$bundle.tar.gz"

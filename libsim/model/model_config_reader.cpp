@@ -60,6 +60,14 @@ void settle_optional_keys(ModelConfig& model, ConfigNode const& section) {
   }
   if (position_rows(model) == model.sequence) model.position_rows.reset();
   if (attention_dropout(model) == model.dropout) model.attention_dropout.reset();
+  ConfigNode const fusion = section.child("softmax_dropout");
+  if (model.softmax_dropout == SoftmaxDropout::fused && fusion.exists()) {
+    if (model.attention == Attention::flash) {
+      fusion.warn("has no effect with attention flash");
+    } else if (attention_dropout(model) == 0) {
+      fusion.warn("has no effect without a dropout of attention");
+    }
+  }
   if (model.qkv_bias && model.biases && section.child("biases").is_sound()) {
     section.child("qkv_bias").warn("has no effect with biases true");
     model.qkv_bias = false;

@@ -60,7 +60,11 @@ YamlNode const& default_run() {
   static YamlNode const tree = [] {
     Diagnostics diagnostics;
     nlohmann::ordered_json json = to_json(TrainingConfig{});
-    json.erase("model");
+    // What a model must give, and defaults that depend on it.
+    for (char const* const key : {"layers", "hidden", "heads", "sequence", "vocabulary", "kv_heads",
+                                  "head_dim", "ffn_hidden", "attention_dropout", "position_rows"}) {
+      json["model"].erase(key);
+    }
     json["schedule"].erase("group");
     return parse_yaml(yaml_text(json), "defaults", diagnostics).value();
   }();

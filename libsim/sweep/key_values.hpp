@@ -23,7 +23,7 @@ struct KeyValues {
   std::vector<AxisSays> axes;          ///< last first
 };
 
-/// Defaults of the keys outside the model, whose defaults depend on each other.
+/// The defaults that do not depend on other keys.
 YamlNode const& default_run();
 
 /// What the key `name` of a condition, or the group of that name, is worth.
