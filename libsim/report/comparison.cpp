@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -35,6 +36,15 @@ std::set<std::int32_t> common_stages(Pair<Ranks> const& ranks) {
   std::set<std::int32_t> stages = stages_of(ranks[0]);
   std::erase_if(stages, [&](std::int32_t stage) { return !other.contains(stage); });
   return stages;
+}
+
+/// Of a trace's stages, those that are not in both.
+std::vector<std::int32_t> stages_beyond(std::set<std::int32_t> const& common, Ranks const& ranks) {
+  std::set<std::int32_t> const own = stages_of(ranks);
+  std::vector<std::int32_t> beyond;
+  std::set_difference(own.begin(), own.end(), common.begin(), common.end(),
+                      std::back_inserter(beyond));
+  return beyond;
 }
 
 /// The rank of `others` to hold `rank` against: the same one, or the first of its stage.
@@ -165,6 +175,9 @@ Comparison compare(TraceReader const& a, TraceReader const& b, PlanCheck check) 
       iteration[side] = std::max(iteration[side], rank.end);
     }
     comparison.iteration_seconds[side] = seconds(iteration[side]);
+  }
+  for (std::size_t const side : {0U, 1U}) {
+    comparison.stages_alone[side] = stages_beyond(stages, ranks[side]);
   }
   comparison.ranks = compare_memory(ranks);
   comparison.ops = compare_ops(ranks, stages);

@@ -46,8 +46,9 @@ struct Comparison {
   Pair<std::string> files;
   Pair<TraceMeta> meta;
   Pair<double> iteration_seconds{};
-  std::vector<RankComparison> ranks;        ///< of the stages that both have
-  std::vector<OpComparison> ops;            ///< by the sum of both times, largest first
+  Pair<std::vector<std::int32_t>> stages_alone;  ///< that the other trace does not have
+  std::vector<RankComparison> ranks;             ///< of the stages that both have
+  std::vector<OpComparison> ops;                 ///< by the sum of both times, largest first
   std::int32_t stage = 0;                   ///< that of most compute time in A (ties: the lowest)
   std::vector<Contribution> contributions;  ///< on that stage, largest difference first
   bool same_detail = true;                  ///< false: one is of whole chunks, the other op by op

@@ -30,6 +30,16 @@ std::string length_text(double seconds) { return readable_text(Seconds{std::abs(
 /// "+6.48 ms"
 std::string signed_time(double seconds) { return (seconds < 0 ? '-' : '+') + length_text(seconds); }
 
+/// "stage 4", or "stages 0, 4 and 7".
+std::string stages_text(std::vector<std::int32_t> const& stages) {
+  std::string text = stages.size() == 1 ? "stage " : "stages ";
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    if (i > 0) text += i + 1 == stages.size() ? " and " : ", ";
+    text += std::to_string(stages[i]);
+  }
+  return text;
+}
+
 std::string header(Comparison const& comparison) {
   std::string text;
   for (std::size_t const side : {0U, 1U}) {
@@ -40,6 +50,11 @@ std::string header(Comparison const& comparison) {
   }
   if (!comparison.same_plan())
     text += "These are two plans: what differs is not only how they ran.\n";
+  for (std::size_t const side : {0U, 1U}) {
+    if (comparison.stages_alone[side].empty()) continue;
+    text += std::string{"Left out, only in "} + (side == 0 ? "A" : "B") + ": " +
+            stages_text(comparison.stages_alone[side]) + ".\n";
+  }
   return text;
 }
 
@@ -219,8 +234,8 @@ std::string comparison_tables(Comparison const& comparison, int width) {
          wrapped("compute stream of stage " + std::to_string(comparison.stage) +
                      ", the busiest of A; communication that it waits for counts in its phase",
                  width) +
-         stage_table(comparison) + "\nops, all stages together\n" + op_table(comparison) + "\n" +
-         wrapped(explain_difference(comparison), width);
+         stage_table(comparison) + "\nops, all stages that both have together\n" +
+         op_table(comparison) + "\n" + wrapped(explain_difference(comparison), width);
 }
 
 nlohmann::ordered_json to_json(Comparison const& comparison) {
@@ -251,6 +266,7 @@ nlohmann::ordered_json to_json(Comparison const& comparison) {
           {"clocks", {name_of(meta[0].clock), name_of(meta[1].clock)}},
           {"iteration_seconds", comparison.iteration_seconds},
           {"iteration_percent", percent ? nlohmann::ordered_json(*percent) : nullptr},
+          {"stages_alone", comparison.stages_alone},
           {"ranks", ranks},
           {"ops", ops},
           {"explanation", explain_difference(comparison)}};

@@ -96,6 +96,19 @@ TEST_CASE(
                Contains("full.h5: is of plan ") && Contains("selene.h5 is of plan "));
   REQUIRE_THAT(refused.errors, Contains(json.at("plans").at(0).get<std::string>()));
   REQUIRE(traces.compare("selene", "full", "--force").exit_code == 0);
+}
+
+TEST_CASE("compare says which stages it leaves out because one trace lacks them") {
+  Traces traces;
+  std::string const some = traces.path("some");
+  std::string const run =
+      "simulate '" STAGECRAFT_SOURCE_DIR "/configs/paper/175b-present.yaml' --trace ";
+  REQUIRE(run_stagecraft(run + traces.path("all")).exit_code == 0);
+  REQUIRE(run_stagecraft(run + some + " --ranks 0,3").exit_code == 0);
+  REQUIRE_THAT(traces.compare("all", "some").output,
+               Contains("Left out, only in A: stages 1, 2, 4, 5, 6 and 7.\n"));
+  nlohmann::json const json = nlohmann::json::parse(traces.compare("some", "all", "--json").output);
+  REQUIRE(json["stages_alone"] == nlohmann::json{nlohmann::json::array(), {1, 2, 4, 5, 6, 7}});
 
   ProgramResult const text = traces.compare("selene", "text");
   REQUIRE(text.exit_code == 2);
