@@ -93,6 +93,11 @@ class ChangeList {
                Default::on);
     add_word("model.attention", model.attention, Attention::unfused, "unfused attention",
              Attention::flash, "flash attention");
+    if (model.attention == Attention::unfused && attention_dropout(model) > 0) {
+      add_word("model.softmax_dropout", model.softmax_dropout, SoftmaxDropout::separate,
+               "a kernel each for softmax and dropout", SoftmaxDropout::fused,
+               "softmax and dropout in one kernel");
+    }
     if (model.dropout > 0 || attention_dropout(model) > 0) {
       add_word("model.dropout_mask", model.dropout_mask, DropoutMask::stored,
                "stored dropout masks", DropoutMask::regenerated, "regenerated dropout masks");
