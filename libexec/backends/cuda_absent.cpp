@@ -19,7 +19,7 @@ Bytes free_cuda_memory(int /*device*/) { throw DeviceError{obstacle}; }
 
 std::unique_ptr<Backend> make_cuda_backend(RankShare const& /*share*/,
                                            int /*device*/,
-                                           std::shared_ptr<ProductChoices> /*choices*/) {
+                                           std::shared_ptr<ProductChoices> const& /*choices*/) {
   throw DeviceError{obstacle};
 }
 

@@ -44,8 +44,7 @@ Bytes free_cuda_memory(int device);
 /// `choices`: each shape of product is timed with many of cuBLASLt's algorithms first, once for all
 /// backends that share them; null: cuBLASLt's own first choice is taken.
 /// \throws DeviceError  naming the obstacle, or the call that failed.
-std::unique_ptr<Backend> make_cuda_backend(RankShare const& share,
-                                           int device,
-                                           std::shared_ptr<ProductChoices> choices = nullptr);
+std::unique_ptr<Backend> make_cuda_backend(
+    RankShare const& share, int device, std::shared_ptr<ProductChoices> const& choices = nullptr);
 
 }  // namespace stagecraft

@@ -134,7 +134,7 @@ class CudaBackend : public Backend {
 
 std::unique_ptr<Backend> make_cuda_backend(RankShare const& share,
                                            int device,
-                                           std::shared_ptr<ProductChoices> choices) {
+                                           std::shared_ptr<ProductChoices> const& choices) {
   CudaInventory const inventory = find_cuda_devices();
   if (!inventory.obstacle.empty()) throw DeviceError{"no CUDA device: " + inventory.obstacle};
   auto const count = static_cast<int>(inventory.devices.size());
@@ -144,7 +144,7 @@ std::unique_ptr<Backend> make_cuda_backend(RankShare const& share,
   }
   std::string const& obstacle = inventory.devices[static_cast<std::size_t>(device)].obstacle;
   if (!obstacle.empty()) throw DeviceError{obstacle};
-  return std::make_unique<CudaBackend>(share, device, std::move(choices));
+  return std::make_unique<CudaBackend>(share, device, choices);
 }
 
 }  // namespace stagecraft
