@@ -79,7 +79,8 @@ std::string best_table(ColumnFile const& table) {
   if (rows.empty()) return {};
   std::vector<NamedColumn const*> const keys = axis_columns_of(table);
   std::vector<TextTable::Column> headings{{"index"}};
-  for (NamedColumn const* const key : keys) headings.push_back({heading_of(*key, keys), Align::left});
+  for (NamedColumn const* const key : keys)
+    headings.push_back({heading_of(*key, keys), Align::left});
   for (char const* const heading : {"s", "MFU %", "bubble %", "peak GiB"}) {
     headings.push_back({heading});
   }
