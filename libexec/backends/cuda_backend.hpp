@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libexec/backends/backend.hpp"
+#include "libexec/kernels/cuda/product_choices.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 #include "libsim/units/units.hpp"
 
@@ -30,11 +31,6 @@ struct CudaInventory {
 
 /// Never fails: what is wrong is the inventory's obstacle.
 CudaInventory find_cuda_devices();
-
-/// Nothing measured yet: for backends on one device (cublaslt_gemm.hpp). Null where a build has no
-/// CUDA.
-struct ProductChoices;
-std::shared_ptr<ProductChoices> make_product_choices();
 
 /// What nobody has taken of a device's memory; makes the device the calling thread's current one.
 /// \throws DeviceError

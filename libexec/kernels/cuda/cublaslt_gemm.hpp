@@ -5,18 +5,12 @@
 #include <functional>
 #include <memory>
 
+#include "libexec/kernels/cuda/product_choices.hpp"
 #include "libexec/kernels/matrix_batch.hpp"
 
 struct CUstream_st;  ///< what a cudaStream_t points to
 
 namespace stagecraft {
-
-/// What was measured to be the fastest way to each shape of product, for all CublasLtGemm of a
-/// process on one device that are given it; threads may share it. Each shape is timed once: up to
-/// 100 of cuBLASLt's algorithms, in the order of its heuristic, as long as a quarter of a second
-/// lasts.
-struct ProductChoices;
-std::shared_ptr<ProductChoices> make_product_choices();
 
 /// Matrix products by cuBLASLt on one stream.
 ///
