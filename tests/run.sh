@@ -70,12 +70,12 @@ sources() { find libsim libexec apps tests experiments -name '*.[ch]pp' -o -name
 
 check_format() { sources | xargs clang-format-14 --dry-run --Werror; }
 
-build_headers_alone() { build release all_verify_interface_header_sets; }
+build_headers_alone() { build "$preset" all_verify_interface_header_sets; }
 
 # As someone builds who has no Catch2.
 build_without_tests() {
-  cmake -G Ninja -B build/plain -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
-    -DCMAKE_DISABLE_FIND_PACKAGE_Catch2=ON >build/configure.log || { cat build/configure.log && return 1; }
+  cmake --preset plain -DCMAKE_DISABLE_FIND_PACKAGE_Catch2=ON >build/configure.log ||
+    { cat build/configure.log && return 1; }
   cmake --build build/plain
 }
 
@@ -84,14 +84,14 @@ use_installation() { tests/install/run.sh build/plain build/install; }
 
 # (It does not know CUDA's newer versions.)
 run_tidy() {
-  run-clang-tidy-14 -p build/release -quiet "^$PWD/(libsim|libexec|apps)/.*\\.cpp$" >build/tidy.log 2>&1 ||
+  run-clang-tidy-14 -p "build/$preset" -quiet "^$PWD/(libsim|libexec|apps)/.*\\.cpp$" >build/tidy.log 2>&1 ||
     { grep -E 'warning:|error:' -A 4 build/tidy.log && return 1; }
 }
 
 # Reports as a browser shows them.
 open_in_browser() {
   experiments/packages.sh browser
-  /usr/bin/python3 tests/browser/report_test.py build/release/apps/stagecraft/stagecraft configs/paper
+  /usr/bin/python3 tests/browser/report_test.py "build/$preset/apps/stagecraft/stagecraft" configs/paper
 }
 
 # What ranks that are threads do together, with OpenBLAS, into which the sanitizer cannot see, and
@@ -129,14 +129,17 @@ use_compiler_cache() {
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 }
 
+# CUDA and NCCL are compiled where nvcc is; their tests run on a CPU.
+preset=release
 if $all; then
+  if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then preset=cuda; fi
   step 'packages' experiments/packages.sh build test mpi checks
   step 'clang-format' check_format
 else
   step 'packages' experiments/packages.sh build test mpi
 fi
 use_compiler_cache
-step 'tests' build_and_test release
+step 'tests' build_and_test "$preset"
 if $all; then
   step 'headers compiled alone' build_headers_alone
   step 'build without tests' build_without_tests

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 
 {
   ./experiments/packages.sh build
-  cmake -G Ninja -B build/plain -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF
+  cmake --preset plain
   cmake --build build/plain --target measure_kernels
 } >&2
 exec build/plain/experiments/kernels/measure_kernels "$@"

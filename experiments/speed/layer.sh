@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 environment=${TORCH_ENVIRONMENT:-build/torch}
 {
   ./experiments/packages.sh build peers
-  cmake -G Ninja -B build/plain -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF
+  cmake --preset plain
   cmake --build build/plain --target measure_layer_speed
   if ! "$environment/bin/python" -c 'import torch'; then
     # The wheel brings CUDA libraries too (3 GB); its CPU kernels are those of the CPU-only one.

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 
 {
   ./experiments/packages.sh build
-  cmake -G Ninja -B build/plain -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF
-  cmake --build build/plain
+  cmake --preset plain
+  cmake --build build/plain --target stagecraft measure_speed
 } >&2
 exec build/plain/experiments/speed/measure_speed configs/paper build/plain/apps/stagecraft/stagecraft

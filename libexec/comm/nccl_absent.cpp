@@ -6,7 +6,7 @@
 namespace stagecraft {
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void refuse_nccl() {
   throw CommunicationError{
       "built without NCCL; install CUDA and NCCL with their headers and configure with "
       "-DWITH_NCCL=ON"};
@@ -14,12 +14,12 @@ namespace {
 
 }  // namespace
 
-void prepare_nccl() { refuse(); }
+void prepare_nccl() { refuse_nccl(); }
 
 std::unique_ptr<ProcessWorld> make_nccl_world(TrainingPlan const& /*plan*/,
                                               JobSession& /*session*/,
                                               NcclOptions const& /*options*/) {
-  refuse();
+  refuse_nccl();
 }
 
 }  // namespace stagecraft

@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr std::int64_t most_extent = std::int64_t{1} << 40;
-constexpr double longest_seconds = 1e5;
+constexpr double longest_latency = 1e5;  ///< in seconds
 
 /// Reads what stands below each precision.
 template <typename Below, typename Read>
@@ -69,7 +69,7 @@ void read_cost(ConfigNode const& node, KernelCost& cost) {
   ConfigNode const latency = reader.take("latency");
   ConfigNode const bandwidth = reader.take("bandwidth");
   cost.latency = latency.quantity<Seconds>().value_or(Seconds{});
-  if (cost.latency.value > longest_seconds) latency.report("a time of at most 100000 s");
+  if (cost.latency.value > longest_latency) latency.report("a time of at most 100000 s");
   cost.bandwidth = bandwidth.quantity<BytesPerSecond>().value_or(BytesPerSecond{1});
   if (cost.bandwidth.value < 1) bandwidth.report("a rate of at least 1 B/s");
   reader.finish();

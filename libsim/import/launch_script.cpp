@@ -10,8 +10,6 @@
 namespace stagecraft {
 namespace {
 
-using Words = std::vector<ShellWord>;
-
 std::optional<std::int64_t> count_of(std::string_view text) {
   std::int64_t value = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -20,7 +18,7 @@ std::optional<std::int64_t> count_of(std::string_view text) {
 }
 
 /// The number after one of `names`, as `--name N` or `--name=N`.
-std::optional<std::int64_t> option_value(Words const& words,
+std::optional<std::int64_t> option_value(ShellWords const& words,
                                          std::initializer_list<std::string_view> names) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     for (std::string_view const name : names) {
@@ -43,7 +41,7 @@ std::optional<std::int64_t> product(std::optional<std::int64_t> a, std::optional
 }
 
 /// Processes that the launcher starts.
-std::optional<std::int64_t> launched(Words const& words) {
+std::optional<std::int64_t> launched(ShellWords const& words) {
   auto const per_node = option_value(words, {"--nproc_per_node", "--nproc-per-node", "--num_gpus"});
   auto const nodes = option_value(words, {"--nnodes", "--num_nodes"});
   if (per_node) return product(per_node, nodes ? nodes : std::optional<std::int64_t>{1});
@@ -56,7 +54,7 @@ struct Allocation {
 };
 
 Allocation allocation_of(std::vector<std::string> const& sbatch) {
-  Words words;
+  ShellWords words;
   for (std::string const& line : sbatch) {
     for (ShellWord const& word : expand({line, 0, 0}, {})) {
       for (ShellWord const& part : expand({word.text, 0, 0}, {})) words.push_back(part);
@@ -109,7 +107,7 @@ LaunchCommand read_launch_script(std::string_view text,
   }
   for (auto const& [name, value] : preset) variables[name] = {{{value, 0, 0}}};
   ScriptOutcome outcome = follow_script(std::move(tokens), std::move(variables));
-  Words const& words = outcome.command.empty() ? outcome.flags_of_variable : outcome.command;
+  ShellWords const& words = outcome.command.empty() ? outcome.flags_of_variable : outcome.command;
   if (words.empty()) {
     diagnostics.add({Place{std::make_shared<std::string const>(origin)}, "",
                      "no command with --num-layers",

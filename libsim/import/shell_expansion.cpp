@@ -8,9 +8,6 @@
 namespace stagecraft {
 namespace {
 
-bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 std::string joined_text(std::vector<ShellWord> const& words) {
   std::string text;
   for (ShellWord const& word : words) text += (text.empty() ? "" : " ") + word.text;
@@ -97,7 +94,7 @@ class Expander {
         continue;
       }
       for (char const c : elements[i].text) {
-        if (!is_blank(c)) {
+        if (!is_blank(c) && c != '\n') {
           put({&c, 1});
         } else if (has_word_) {
           end_word();
@@ -110,7 +107,7 @@ class Expander {
   /// `inner` of `${inner}`: a name, perhaps with an index or a default.
   bool expand_braces(std::string_view inner, Quoting quoting) {
     auto const name_end = static_cast<std::size_t>(
-        std::find_if_not(inner.begin(), inner.end(), is_name) - inner.begin());
+        std::find_if_not(inner.begin(), inner.end(), is_name_character) - inner.begin());
     auto const variable = variables_.find(inner.substr(0, name_end));
     std::string_view rest = inner.substr(name_end);
     bool each = false;
@@ -159,10 +156,10 @@ class Expander {
     } else if (peek(1) == '@' || peek(1) == '*') {
       end = start + 2;
       is_done = true;  // the script is read as if it were started without arguments
-    } else if (is_name(peek(1))) {
+    } else if (is_name_character(peek(1))) {
       end = start + 2;
       bool const is_digit = std::isdigit(static_cast<unsigned char>(peek(1))) != 0;
-      while (!is_digit && end < text_.size() && is_name(text_[end])) ++end;
+      while (!is_digit && end < text_.size() && is_name_character(text_[end])) ++end;
       is_done = !is_digit && expand_braces(text_.substr(start + 1, end - start - 1), quoting);
     }
     if (!is_done) put(text_.substr(start, end - start));

@@ -1,7 +1,6 @@
 #include "libsim/import/shell_script.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,20 +11,17 @@ namespace stagecraft {
 namespace {
 
 using Tokens = std::vector<ShellToken>;
-using Words = std::vector<ShellWord>;
 
-bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-bool has_flag(Words const& words) {
+bool has_flag(ShellWords const& words) {
   return std::any_of(words.begin(), words.end(), [](ShellWord const& word) {
     return word.text == "--num-layers" || word.text == "--encoder-num-layers" ||
            word.text.rfind("--num-layers=", 0) == 0;
   });
 }
 
-/// Words of which some are whole commands in quotes (`bash -c "torchrun ..."`) cut again.
-Words cut_again(Words const& words, ShellVariables const& variables) {
-  Words result;
+/// ShellWords of which some are whole commands in quotes (`bash -c "torchrun ..."`) cut again.
+ShellWords cut_again(ShellWords const& words, ShellVariables const& variables) {
+  ShellWords result;
   for (ShellWord const& word : words) {
     if (word.text.find("--num-layers") == std::string::npos ||
         word.text.find_first_of(" \t\n") == std::string::npos) {
@@ -195,7 +191,7 @@ class Interpreter {
       note(*token, "another script is read, which is not followed");
       return;
     }
-    Words words;
+    ShellWords words;
     for (; token != statement.end(); ++token) {
       if (token->kind == ShellToken::Kind::operation) {
         if (token->word.text == ">" || token->word.text == "<") {
@@ -226,7 +222,7 @@ class Interpreter {
     if (equals == std::string::npos || equals == 0) return false;
     bool const appends = text[equals - 1] == '+';
     std::string const name = text.substr(0, equals - (appends ? 1 : 0));
-    if (!std::all_of(name.begin(), name.end(), is_name) || name.empty()) return false;
+    if (!std::all_of(name.begin(), name.end(), is_name_character) || name.empty()) return false;
     ShellWord value = token.word;
     value.text = text.substr(equals + 1);
     std::string joined;
@@ -243,7 +239,7 @@ class Interpreter {
   }
 
   void remember(std::string const& name, ShellVariable value) {
-    Words words;
+    ShellWords words;
     for (ShellWord const& element : value.elements) words.push_back(element);
     words = cut_again(words, variables_);
     if (has_flag(words)) flags_of_variable_ = words;
@@ -254,8 +250,8 @@ class Interpreter {
   ShellVariables variables_;
   std::vector<Branch> branches_;
   std::vector<std::string> notes_;
-  Words command_;
-  Words flags_of_variable_;
+  ShellWords command_;
+  ShellWords flags_of_variable_;
   std::size_t at_ = 0;
 };
 

@@ -6,9 +6,6 @@
 namespace stagecraft {
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 class Tokenizer {
  public:
   Tokenizer(std::string_view script, std::vector<std::string>& sbatch)
@@ -84,8 +81,8 @@ class Tokenizer {
     if (peek(0) == '-') advance();
     while (is_blank(peek(0))) advance();
     std::string end;
-    while (is_name(peek(0)) || peek(0) == '\'' || peek(0) == '"') {
-      if (is_name(peek(0))) end += peek(0);
+    while (is_name_character(peek(0)) || peek(0) == '\'' || peek(0) == '"') {
+      if (is_name_character(peek(0))) end += peek(0);
       advance();
     }
     here_documents_.push_back(end);
@@ -130,7 +127,7 @@ class Tokenizer {
     if (written.size() < 2 || written.back() != '=') return false;
     std::string_view name = written.substr(0, written.size() - 1);
     if (name.back() == '+') name.remove_suffix(1);
-    return !name.empty() && std::all_of(name.begin(), name.end(), is_name);
+    return !name.empty() && std::all_of(name.begin(), name.end(), is_name_character);
   }
 
   void read_elements(std::vector<ShellWord>& elements) {

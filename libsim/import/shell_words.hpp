@@ -7,12 +7,21 @@
 
 namespace stagecraft {
 
+/// Whether a character can be part of a variable's name.
+constexpr bool is_name_character(char c) {
+  return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '_';
+}
+/// Whether a character separates words within a line.
+constexpr bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
 /// A word of a script or command line, and where it was written (0: not in a file).
 struct ShellWord {
   std::string text;
   int line = 0;
   int column = 0;
 };
+
+using ShellWords = std::vector<ShellWord>;
 
 /// Variables of a script: a scalar has one element, an array any number.
 struct ShellVariable {

@@ -89,7 +89,7 @@ def build(targets):
 
 def configure():
     made = subprocess.run(
-        ["cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DWITH_CUDA=OFF"],
+        ["cmake", "-S", TREE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"],
         env=environment(), capture_output=True, text=True)
     if made.returncode != 0:
         sys.exit(made.stdout + made.stderr)
