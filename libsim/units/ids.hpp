@@ -1,0 +1,63 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace stagecraft {
+
+/// The number of one thing of a kind, counted from 0. Ids of different kinds do not mix with each
+/// other, nor with plain integers, so that two of them cannot be handed over in the wrong order.
+template <class Tag>
+class Id {
+ public:
+  constexpr Id() = default;
+  explicit constexpr Id(int value) : value_{value} {}
+
+  constexpr int value() const { return value_; }
+  /// For containers that are not an IdVector. Pre: value() >= 0.
+  constexpr std::size_t index() const { return static_cast<std::size_t>(value_); }
+
+  friend constexpr auto operator<=>(Id, Id) = default;
+
+ private:
+  int value_ = 0;
+};
+
+using GroupId = Id<struct GroupTag>;  ///< a group of ranks, in a plan's RankGroups
+using GridId = Id<struct GridTag>;    ///< a RankGrid of a plan's RankGroups
+using AxisId = Id<struct AxisTag>;    ///< an axis of one RankGrid
+
+/// A vector that is indexed by ids.
+template <class IdType, class T>
+class IdVector {
+ public:
+  IdVector() = default;
+  explicit IdVector(std::size_t size) : items_(size) {}
+  explicit IdVector(std::vector<T> items) : items_{std::move(items)} {}
+
+  IdType push_back(T item) {
+    items_.push_back(std::move(item));
+    return IdType{static_cast<int>(items_.size()) - 1};
+  }
+  /// Pre: `id` is the id of an item.
+  T& operator[](IdType id) { return items_[id.index()]; }
+  T const& operator[](IdType id) const { return items_[id.index()]; }
+  /// \throws std::out_of_range
+  T const& at(IdType id) const { return items_.at(id.index()); }
+
+  std::size_t size() const { return items_.size(); }
+  bool empty() const { return items_.empty(); }
+  auto begin() { return items_.begin(); }
+  auto end() { return items_.end(); }
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
+  friend bool operator==(IdVector const&, IdVector const&) = default;
+
+ private:
+  std::vector<T> items_;
+};
+
+}  // namespace stagecraft
