@@ -42,10 +42,12 @@ class IdVector {
     return IdType{static_cast<int>(items_.size()) - 1};
   }
   /// Pre: `id` is the id of an item.
-  T& operator[](IdType id) { return items_[id.index()]; }
-  T const& operator[](IdType id) const { return items_[id.index()]; }
+  typename std::vector<T>::reference operator[](IdType id) { return items_[id.index()]; }
+  typename std::vector<T>::const_reference operator[](IdType id) const {
+    return items_[id.index()];
+  }
   /// \throws std::out_of_range
-  T const& at(IdType id) const { return items_.at(id.index()); }
+  typename std::vector<T>::const_reference at(IdType id) const { return items_.at(id.index()); }
 
   std::size_t size() const { return items_.size(); }
   bool empty() const { return items_.empty(); }
