@@ -1,17 +1,16 @@
 #include "apps/stagecraft-exec/process_ranks.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
+#include <span>
 #include <streambuf>
-#include <thread>
 
 #include "apps/stagecraft/command_line.hpp"
 #include "apps/stagecraft/program.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
+#include "libexec/comm/launched_process.hpp"
 #include "libexec/comm/mpi_world.hpp"
-#include "libexec/comm/process_session.hpp"
 #include "libexec/kernels/cuda/device_error.hpp"
 #include "libexec/memory/counting_allocator.hpp"
 
@@ -19,7 +18,6 @@ namespace stagecraft {
 namespace {
 
 constexpr int does_not_fit = 3;
-constexpr int failed = 1;
 
 /// Takes everything and keeps nothing.
 class Nowhere : public std::streambuf {
@@ -85,17 +83,8 @@ ProcessPlace place_of_process(std::vector<std::string> const& arguments) {
   }
 }
 
-/// Also where nobody says.
-bool is_first_of_machine(std::vector<std::string> const& arguments) {
-  try {
-    return place_of_process(arguments).local_rank.value_or(0) == 0;
-  } catch (CommandLineError const&) {
-    return true;
-  }
-}
-
 int on_mpi_ranks(ProcessCommand const& command) {
-  MpiSession session{last_words};
+  MpiSession session{error_report};
   auto const worlds = [&session](int /*device*/) -> MakeProcessWorld {
     return [&session](TrainingPlan const& plan, JobClock const& clock) {
       return std::make_unique<MpiWorld>(plan, session, clock);
@@ -104,36 +93,40 @@ int on_mpi_ranks(ProcessCommand const& command) {
   return run_on({.kind = "mpi", .session = session, .worlds = worlds}, command);
 }
 
+void require_gpu() {
+  CudaInventory const inventory = find_cuda_devices();
+  if (!inventory.obstacle.empty()) throw DeviceError{"--ranks nccl: " + inventory.obstacle};
+}
+
 int on_nccl_session(JobSession& session,
-                    std::optional<int> local_rank,
+                    ProcessPlace const& place,
+                    NcclRendezvous const& rendezvous,
                     ProcessCommand const& command) {
-  auto const worlds = [&session](int device) -> MakeProcessWorld {
-    return [&session, device](TrainingPlan const& plan, JobClock const& /*clock*/) {
-      return make_nccl_world(plan, session, {.device = device});
+  auto const worlds = [&](int device) -> MakeProcessWorld {
+    return [&, device](TrainingPlan const& plan, JobClock const& /*clock*/) {
+      return make_nccl_world(plan, session, {.device = device, .rendezvous = rendezvous});
     };
   };
-  return run_on({.kind = "nccl", .session = session, .local_rank = local_rank, .worlds = worlds},
-                command);
+  return run_on(
+      {.kind = "nccl", .session = session, .local_rank = place.local_rank, .worlds = worlds},
+      [&](RankProcesses const& processes) {
+        require_gpu();
+        return command(processes);
+      });
 }
 
 int on_nccl_ranks(std::vector<std::string> const& arguments, ProcessCommand const& command) {
   prepare_nccl();
-  CudaInventory const inventory = find_cuda_devices();
-  if (!inventory.obstacle.empty()) {
-    if (!is_first_of_machine(arguments)) {
-      // It is said once a machine. Whoever ended first would have mpirun end who says it.
-      std::this_thread::sleep_for(std::chrono::seconds{1});
-      return failed;
-    }
-    throw DeviceError{"--ranks nccl: " + inventory.obstacle};
-  }
   ProcessPlace const place = place_of_process(arguments);
-  if (place.meeting_folder == "mpi") {
-    MpiSession session{last_words};
-    return on_nccl_session(session, place.local_rank, command);
+  if (place.folder == "mpi") {
+    MpiSession session{error_report};
+    auto const broadcast = [&](std::span<std::byte> id) { session.broadcast(id); };
+    return on_nccl_session(session, place, {.broadcast = broadcast}, command);
   }
-  ProcessSession session{place, last_words};
-  return on_nccl_session(session, place.local_rank, command);
+  LaunchedProcess process{place, error_report};
+  NcclRendezvous rendezvous{.address = place.address};
+  if (!place.folder.empty()) rendezvous.file = file_of_job(place);
+  return on_nccl_session(process, place, rendezvous, command);
 }
 
 }  // namespace
@@ -148,7 +141,8 @@ void add_process_options(boost::program_options::options_description& options) {
       "mpirun or srun does not say");
   add("world-size", text("N"), "with --ranks nccl and --rank: processes of the job");
   add("local-rank", text("L"), "with --ranks nccl: this process on its machine; takes that GPU");
-  add("master", text("HOST:PORT"), "with --ranks nccl: where rank 0 waits for the others");
+  add("master", text("HOST:PORT"),
+      "with --ranks nccl: where NCCL finds rank 0, as NCCL_COMM_ID has it");
   add("rendezvous", text("DIR"),
       "with --ranks nccl: a folder of all machines, to find rank 0 by; or mpi: MPI finds it");
 }
@@ -185,7 +179,7 @@ void require_processes(std::string const& kind,
       "), as mpirun -n " + std::to_string(ranks) + " starts them"};
 }
 
-LastWords last_words(std::exception_ptr const& error) {
+ErrorReport error_report(std::exception_ptr const& error) {
   constexpr char const* who = "stagecraft-exec run";
   try {
     std::rethrow_exception(error);

@@ -27,14 +27,14 @@ using ProcessCommand = std::function<int(RankProcesses const&)>;
 /// --rank, --world-size, --local-rank, --master and --rendezvous.
 void add_process_options(boost::program_options::options_description& options);
 
-/// "mpi" or "nccl" where a command line has --ranks with it; processes find each other before it is
-/// read any further, so that what is wrong with it is said once and not by every process.
+/// "mpi" or "nccl" if a command line has --ranks with it: a process knows its rank before the
+/// command line is read any further, so that what is wrong with it is said once.
 std::optional<std::string> asks_for_processes(std::vector<std::string> const& arguments);
 
 /// Runs `command` in a process that is one of several. Only rank 0 writes to standard output and
-/// error. What `command` throws ends all processes; rank 0 says why, whichever rank it was.
+/// error. What `command` throws is reported by JobSession::fail(), which ends all processes.
 /// \returns the command's exit code
-/// \throws CommandLineError, CommunicationError, DeviceError  before the processes have met.
+/// \throws CommandLineError, CommunicationError  if the process does not know who it is.
 int on_process_ranks(std::string const& kind,
                      std::vector<std::string> const& arguments,
                      ProcessCommand const& command);
@@ -46,6 +46,6 @@ void require_processes(std::string const& kind,
                        TrainingConfig const& config);
 
 /// What `stagecraft-exec run` says of an error: as any program, and that a plan does not fit.
-LastWords last_words(std::exception_ptr const& error);
+ErrorReport error_report(std::exception_ptr const& error);
 
 }  // namespace stagecraft

@@ -169,9 +169,9 @@ int run_command(std::vector<std::string> const& arguments) {
   try {
     return run_plan(arguments, nullptr);
   } catch (MemoryLimitError const&) {
-    LastWords const words = last_words(std::current_exception());
-    std::cerr << words.reason;
-    return words.exit_code;
+    ErrorReport const report = error_report(std::current_exception());
+    std::cerr << report.reason;
+    return report.exit_code;
   }
 }
 

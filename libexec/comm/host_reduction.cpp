@@ -1,8 +1,7 @@
 #include "libexec/comm/host_reduction.hpp"
 
+#include <array>
 #include <cstring>
-#include <map>
-#include <span>
 #include <stdexcept>
 
 #include "libexec/comm/collective_reduction.hpp"
@@ -10,85 +9,45 @@
 namespace stagecraft {
 namespace {
 
-using Numbers = JobSession::Numbers;
+using Numbers = std::vector<std::int64_t>;
 
-/// What a process says before its tensor.
-struct Introduction {
-  std::int64_t first_member = 0;  ///< names the group, with its size
-  std::int64_t members = 0;
-  std::int64_t reduction = 0;
-  std::int64_t type = 0;
-  std::int64_t elements = 0;
+/// What a process says before its tensor; members of a group say the same.
+using Introduction = std::array<std::int64_t, 5>;
 
-  friend bool operator==(Introduction const&, Introduction const&) = default;
-};
-constexpr std::size_t introduction_words = sizeof(Introduction) / sizeof(std::int64_t);
-
-std::size_t bytes_of(Collective const& collective) {
-  return static_cast<std::size_t>(collective.elements * element_size(collective.type));
+Introduction introduction_of(Collective const& collective, std::vector<int> const& members) {
+  return {members.front(), static_cast<std::int64_t>(members.size()),
+          static_cast<std::int64_t>(collective.reduction),
+          static_cast<std::int64_t>(collective.type), collective.elements};
 }
 
-Numbers packed(Collective const& collective, std::vector<int> const& members) {
-  std::size_t const bytes = bytes_of(collective);
-  Numbers words(introduction_words + (bytes + sizeof(std::int64_t) - 1) / sizeof(std::int64_t));
-  Introduction const own{.first_member = members.front(),
-                         .members = static_cast<std::int64_t>(members.size()),
-                         .reduction = static_cast<std::int64_t>(collective.reduction),
-                         .type = static_cast<std::int64_t>(collective.type),
-                         .elements = collective.elements};
-  std::memcpy(words.data(), &own, sizeof own);
-  if (bytes > 0) std::memcpy(words.data() + introduction_words, collective.source, bytes);
-  return words;
-}
-
-Introduction introduction_of(Numbers const& words) {
-  Introduction introduction;
-  if (words.size() < introduction_words) throw std::logic_error{"a reduction is cut short"};
-  std::memcpy(static_cast<void*>(&introduction), words.data(), sizeof introduction);
-  return introduction;
-}
-
-/// What rank 0 does: each group's result, for each of its members.
-std::vector<Numbers> reduced(std::vector<Numbers> const& all) {
-  std::map<std::int64_t, std::vector<std::size_t>> groups;  // by first member
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    groups[introduction_of(all[rank]).first_member].push_back(rank);
-  }
-  std::vector<Numbers> results(all.size());
-  for (auto const& [first, ranks] : groups) {
-    Introduction const meant = introduction_of(all[ranks.front()]);
-    std::vector<void const*> sources;
-    for (std::size_t const rank : ranks) {
-      if (introduction_of(all[rank]) != meant || all[rank].size() != all[ranks.front()].size()) {
-        throw std::logic_error{"ranks of a group issue different collectives"};
-      }
-      sources.push_back(all[rank].data() + introduction_words);
-    }
-    if (static_cast<std::int64_t>(ranks.size()) != meant.members) {
-      throw std::logic_error{"not all ranks of a group issue a collective"};
-    }
-    Numbers result(all[ranks.front()].size() - introduction_words);
-    reduce_members({.reduction = static_cast<Reduction>(meant.reduction),
-                    .type = static_cast<ElementType>(meant.type)},
-                   sources, result.data(), meant.elements);
-    for (std::size_t const rank : ranks) results[rank] = result;
-  }
-  return results;
+bool is_introduced_by(Numbers const& words, Introduction const& introduction) {
+  return words.size() >= introduction.size() &&
+         std::equal(introduction.begin(), introduction.end(), words.begin());
 }
 
 }  // namespace
 
-void reduce_over_session(JobSession& session,
-                         Collective const& collective,
-                         std::vector<int> const& members) {
+void reduce_in_host_memory(Collective const& collective,
+                           std::vector<int> const& members,
+                           AllGatherNumbers const& all_gather) {
   if (collective.kind != OpKind::all_reduce) {
     throw std::logic_error{"only all-reduces are made of numbers that the host has"};
   }
-  auto const all = session.gather(packed(collective, members));
-  Numbers const result =
-      session.scatter(session.rank() == 0 ? reduced(all) : std::vector<Numbers>{});
-  std::size_t const bytes = bytes_of(collective);
-  if (bytes > 0) std::memcpy(collective.target, result.data(), bytes);
+  Introduction const introduction = introduction_of(collective, members);
+  auto const bytes = static_cast<std::size_t>(collective.elements * element_size(collective.type));
+  Numbers own(introduction.begin(), introduction.end());
+  own.resize(introduction.size() + (bytes + sizeof(std::int64_t) - 1) / sizeof(std::int64_t));
+  if (bytes > 0) std::memcpy(own.data() + introduction.size(), collective.source, bytes);
+  std::vector<Numbers> const all = all_gather(own);
+  std::vector<void const*> sources;
+  for (int const member : members) {
+    Numbers const& words = all.at(static_cast<std::size_t>(member));
+    if (!is_introduced_by(words, introduction)) {
+      throw std::logic_error{"ranks of a group issue different collectives"};
+    }
+    sources.push_back(words.data() + introduction.size());
+  }
+  reduce_members(collective, sources, collective.target, collective.elements);
 }
 
 }  // namespace stagecraft

@@ -25,12 +25,9 @@ MpiSession::~MpiSession() = default;
 int MpiSession::rank() const { refuse(); }
 int MpiSession::size() const { refuse(); }
 void MpiSession::fail(std::exception_ptr const& /*error*/) { refuse(); }
-std::vector<std::vector<std::int64_t>> MpiSession::gather(
-    std::vector<std::int64_t> const& /*numbers*/) {
-  refuse();
-}
-JobSession::Numbers MpiSession::scatter(std::vector<Numbers> const& /*parts*/) { refuse(); }
+std::vector<MpiSession::Numbers> MpiSession::gather(Numbers const& /*numbers*/) { refuse(); }
 std::chrono::nanoseconds MpiSession::clock_offset() { refuse(); }
+void MpiSession::broadcast(std::span<std::byte> /*bytes*/) { refuse(); }
 
 MpiWorld::MpiWorld(TrainingPlan const& /*plan*/,
                    MpiSession& /*session*/,
@@ -39,5 +36,7 @@ MpiWorld::MpiWorld(TrainingPlan const& /*plan*/,
 }
 MpiWorld::~MpiWorld() = default;
 Communicator& MpiWorld::communicator() { refuse(); }
+std::vector<MpiWorld::Numbers> MpiWorld::gather(Numbers const& /*numbers*/) { refuse(); }
+std::chrono::nanoseconds MpiWorld::clock_offset() { refuse(); }
 
 }  // namespace stagecraft

@@ -74,13 +74,12 @@ int MpiSession::rank() const { return progress_->rank(); }
 int MpiSession::size() const { return progress_->size(); }
 
 void MpiSession::fail(std::exception_ptr const& error) {
-  LastWords const words = describe_(error);
-  progress_->fail(words.exit_code, words.reason);
+  ErrorReport const report = describe_(error);
+  progress_->fail(report.exit_code, report.reason);
 }
 
-std::vector<std::vector<std::int64_t>> MpiSession::gather(
-    std::vector<std::int64_t> const& numbers) {
-  std::vector<std::vector<std::int64_t>> all;
+std::vector<MpiSession::Numbers> MpiSession::gather(Numbers const& numbers) {
+  std::vector<Numbers> all;
   progress_->run([&] {
     if (rank() != 0) return send_numbers(0, numbers);
     all.push_back(numbers);
@@ -89,17 +88,10 @@ std::vector<std::vector<std::int64_t>> MpiSession::gather(
   return all;
 }
 
-JobSession::Numbers MpiSession::scatter(std::vector<Numbers> const& parts) {
-  Numbers own;
+void MpiSession::broadcast(std::span<std::byte> bytes) {
   progress_->run([&] {
-    if (rank() != 0) {
-      own = receive_numbers(0);
-      return;
-    }
-    own = parts.at(0);
-    for (int i = 1; i < size(); ++i) send_numbers(i, parts.at(static_cast<std::size_t>(i)));
+    check(MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, MPI_COMM_WORLD));
   });
-  return own;
 }
 
 nanoseconds MpiSession::clock_offset() {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 
 #include "libexec/comm/job_session.hpp"
 
@@ -25,9 +27,12 @@ class MpiSession final : public JobSession {
   int rank() const override;
   int size() const override;
   [[noreturn]] void fail(std::exception_ptr const& error) override;
-  std::vector<Numbers> gather(Numbers const& numbers) override;
-  Numbers scatter(std::vector<Numbers> const& parts) override;
-  std::chrono::nanoseconds clock_offset() override;
+  using Numbers = ProcessWorld::Numbers;
+  /// As those of ProcessWorld.
+  std::vector<Numbers> gather(Numbers const& numbers);
+  std::chrono::nanoseconds clock_offset();
+  /// Gives rank 0's bytes to all. Called by all. \throws CommunicationError
+  void broadcast(std::span<std::byte> bytes);
 
   /// For communicators.
   MpiProgress& progress() { return *progress_; }

@@ -71,6 +71,8 @@ class MpiWorld::RankCommunicator : public Communicator {
 
   void fail(std::exception_ptr const& error) override { session_.fail(error); }
 
+  MpiSession& session() { return session_; }
+
  private:
   void split(TrainingConfig const& config, CollectiveGroup kind, int rank) {
     int color = MPI_UNDEFINED;
@@ -121,5 +123,13 @@ MpiWorld::~MpiWorld() {
 }
 
 Communicator& MpiWorld::communicator() { return *communicator_; }
+
+std::vector<MpiWorld::Numbers> MpiWorld::gather(Numbers const& numbers) {
+  return communicator_->session().gather(numbers);
+}
+
+std::chrono::nanoseconds MpiWorld::clock_offset() {
+  return communicator_->session().clock_offset();
+}
 
 }  // namespace stagecraft

@@ -27,6 +27,8 @@ class MpiWorld final : public ProcessWorld {
   MpiWorld& operator=(MpiWorld&&) = delete;
 
   Communicator& communicator() override;
+  std::vector<Numbers> gather(Numbers const& numbers) override;
+  std::chrono::nanoseconds clock_offset() override;
 
  private:
   class RankCommunicator;

@@ -1,6 +1,7 @@
 #include "libexec/comm/process_environment.hpp"
 
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
@@ -10,7 +11,7 @@ namespace {
 
 constexpr int most_processes = 1 << 20;
 constexpr int most_port = 65535;
-/// Where jobs without a port of their own look for rank 0: below the ports that Linux gives to
+/// The range of ports of jobs that were given none: below the ports that Linux gives to
 /// whoever asks for any (32768 and up).
 constexpr int first_port = 20000;
 constexpr int port_count = 10000;
@@ -36,9 +37,9 @@ constexpr char const* accepted_places =
     "--rank and --world-size, or the variables of torchrun (RANK, WORLD_SIZE), Open MPI "
     "(OMPI_COMM_WORLD_RANK, ..._SIZE), PMI or PMIx (PMI_RANK, PMI_SIZE; PMIX_RANK), or Slurm "
     "(SLURM_PROCID, SLURM_NTASKS)";
-constexpr char const* accepted_meetings =
-    "MASTER_ADDR and MASTER_PORT, --master HOST:PORT, or --rendezvous DIR with a folder that all "
-    "machines share";
+constexpr char const* accepted_rendezvous =
+    "MASTER_ADDR and MASTER_PORT, --master HOST:PORT, --rendezvous mpi, or --rendezvous DIR with a "
+    "folder that all machines share";
 
 /// A whole number from `least` to `most`.
 int number(std::string const& name, std::string const& text, int least, int most) {
@@ -71,7 +72,7 @@ class PlaceReader {
       place_.local_rank = number("--local-rank", *flags_.local_rank, 0, most_processes);
     }
     read_job();
-    read_meeting();
+    read_rendezvous();
     return place_;
   }
 
@@ -153,22 +154,26 @@ class PlaceReader {
     }
   }
 
-  void read_meeting() {
+  void read_rendezvous() {
     if (flags_.rendezvous && flags_.master) {
       throw ProcessEnvironmentError{"--rendezvous: found with --master; accepted: one of them"};
     }
     if (flags_.rendezvous) {
-      place_.meeting_folder = *flags_.rendezvous;
+      place_.folder = *flags_.rendezvous;
       return;
     }
     if (flags_.master) return read_master_flag();
+    if (auto const address = environment_("NCCL_COMM_ID")) {
+      place_.address = *address;
+      return;
+    }
     auto const host = environment_("MASTER_ADDR");
     auto const port = environment_("MASTER_PORT");
     if (host && port) {
-      place_.master_host = *host;
-      place_.master_port = number("MASTER_PORT", *port, 1, most_port);
+      int const given = number("MASTER_PORT", *port, 1, most_port - 1);
       // torchrun itself listens there for its own processes.
-      if (environment_("TORCHELASTIC_USE_AGENT_STORE") == "True") ++place_.master_port;
+      bool const is_taken = environment_("TORCHELASTIC_USE_AGENT_STORE") == "True";
+      place_.address = address_of(*host, is_taken ? given + 1 : given);
       return;
     }
     if (host || port) {
@@ -176,7 +181,13 @@ class PlaceReader {
           host ? "MASTER_ADDR: found '" + *host + "', but no MASTER_PORT; accepted: both"
                : "MASTER_PORT: found '" + *port + "', but no MASTER_ADDR; accepted: both"};
     }
-    guess_master();
+    if (place_.size > 1) guess_address();
+  }
+
+  /// HOST:PORT, as NCCL reads it: an address of IPv6 has brackets.
+  static std::string address_of(std::string const& host, int port) {
+    bool const is_ipv6 = host.find(':') != std::string::npos && !host.starts_with('[');
+    return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
   }
 
   void read_master_flag() {
@@ -185,17 +196,15 @@ class PlaceReader {
       throw ProcessEnvironmentError{"--master: found '" + *flags_.master +
                                     "'; accepted: HOST:PORT, as node003:29500"};
     }
-    place_.master_host = flags_.master->substr(0, colon);
-    place_.master_port = number("--master", flags_.master->substr(colon + 1), 1, most_port);
+    place_.address = address_of(flags_.master->substr(0, colon),
+                                number("--master", flags_.master->substr(colon + 1), 1, most_port));
   }
 
-  /// Rank 0 is on Slurm's first machine, or on this one where all processes are.
-  void guess_master() {
-    if (place_.job.empty() && place_.size > 1) refuse_meeting();
-    place_.master_port = port_of_job();
-    if (place_.size == 1 ||
-        environment_("OMPI_COMM_WORLD_LOCAL_SIZE") == std::to_string(place_.size)) {
-      place_.master_host = "127.0.0.1";
+  /// Rank 0 is on Slurm's first machine, or on this one if all processes are.
+  void guess_address() {
+    if (place_.job.empty()) refuse_rendezvous();
+    if (environment_("OMPI_COMM_WORLD_LOCAL_SIZE") == std::to_string(place_.size)) {
+      place_.address = address_of("127.0.0.1", port_of_job());
       return;
     }
     bool const is_of_slurm =
@@ -203,16 +212,16 @@ class PlaceReader {
     for (char const* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
       auto const list = environment_(name);
       if (!list || !is_of_slurm) continue;
-      place_.master_host = first_host(*list);
+      place_.address = address_of(first_host(*list), port_of_job());
       return;
     }
-    refuse_meeting();
+    refuse_rendezvous();
   }
 
-  [[noreturn]] void refuse_meeting() const {
+  [[noreturn]] void refuse_rendezvous() const {
     throw ProcessEnvironmentError{"found " + std::to_string(place_.size) + " processes of " +
                                   place_.launcher +
-                                  ", but not where rank 0 is; accepted: " + accepted_meetings};
+                                  ", but not where rank 0 is; accepted: " + accepted_rendezvous};
   }
 
   /// The same in all processes of a job, another in most other jobs (FNV-1a).
@@ -241,6 +250,15 @@ std::optional<std::string> from_environment(std::string const& name) {
 
 ProcessPlace find_process(ProcessFlags const& flags, EnvironmentLookup const& environment) {
   return PlaceReader{flags, environment}.read();
+}
+
+std::filesystem::path file_of_job(ProcessPlace const& place) {
+  std::string name = "stagecraft-" + std::to_string(place.size);
+  if (!place.job.empty()) name += "-" + place.job;
+  for (char& letter : name) {
+    if (std::isalnum(static_cast<unsigned char>(letter)) == 0 && letter != '.') letter = '-';
+  }
+  return place.folder / (name + ".nccl");
 }
 
 std::string first_host(std::string const& list) {

@@ -21,15 +21,17 @@ struct ProcessPlace {
   int size = 1;                     ///< processes of the job
   std::optional<int> local_rank{};  ///< among the processes of its machine
   std::string launcher{};           ///< who says so
-  /// Tells this job from others on its machines; empty where nobody gave it a name.
+  /// Tells this job from others on its machines; empty if nobody gave it a name.
   std::string job{};
 
-  /// How the processes find rank 0: through a file in a folder that all of them share, or else at
-  /// the first port from `master_port` on that it could have.
-  std::filesystem::path meeting_folder{};
-  std::string master_host{};
-  int master_port = 0;
+  /// How the processes find rank 0: through a folder that all of them share, or else at an address,
+  /// HOST:PORT. A job of one process needs neither.
+  std::filesystem::path folder{};
+  std::string address{};
 };
+
+/// A file for this job alone in its shared folder.
+std::filesystem::path file_of_job(ProcessPlace const& place);
 
 /// What the command line says of it; wins over everything else.
 struct ProcessFlags {
@@ -40,12 +42,14 @@ struct ProcessFlags {
   std::optional<std::string> rendezvous{};  ///< --rendezvous DIR
 };
 
-/// Looks up an environment variable; nothing where it is not set, or empty.
+/// Looks up an environment variable; returns nothing if it is not set, or empty.
 using EnvironmentLookup = std::function<std::optional<std::string>(std::string const& name)>;
 std::optional<std::string> from_environment(std::string const& name);
 
 /// Flags, torchrun, Open MPI, PMIx or PMI, Slurm, in this order: whoever is nearer to the process
-/// wins, since torchrun and mpirun are themselves started by Slurm.
+/// wins, since torchrun and mpirun are themselves started by Slurm. Rank 0 is where flags,
+/// NCCL_COMM_ID, or MASTER_ADDR and MASTER_PORT say; else on Slurm's first machine, or on this one
+/// if it has all processes.
 ///
 /// Sources: torchrun, pytorch.org/docs/stable/elastic/run.html; Open MPI 4.1, mpirun(1);
 /// PMIx_Init(3); MPICH's Hydra; Slurm, srun(1), OUTPUT ENVIRONMENT VARIABLES.

@@ -15,8 +15,8 @@ using std::chrono::nanoseconds;
 /// Starts the clocks of all processes at rank 0's now.
 class ClockStart {
  public:
-  ClockStart(JobSession& session, WallClock& clock)
-      : is_first_{session.rank() == 0}, offset_{session.clock_offset()}, clock_{clock} {}
+  ClockStart(int rank, ProcessWorld& world, WallClock& clock)
+      : is_first_{rank == 0}, offset_{world.clock_offset()}, clock_{clock} {}
 
   void restart(Communicator& communicator) {
     nanoseconds const now = std::chrono::steady_clock::now().time_since_epoch();
@@ -49,15 +49,15 @@ Execution execute_on_processes(TrainingPlan const& plan,
     throw std::invalid_argument{"a job has another number of processes than the plan has ranks"};
   }
   WallClock wall;
-  ClockStart start{session, wall};
   std::unique_ptr<ProcessWorld> const world = make_world(plan, wall);
+  ClockStart start{session.rank(), *world, wall};
   Communicator& communicator = world->communicator();
   RankClock clock{wall};
   RankOutcome const outcome = run_rank(plan, session.rank(), parts, options, communicator, clock,
                                        [&] { start.restart(communicator); });
   Execution execution;
   execution.steps = outcome.steps;
-  for (std::vector<std::int64_t> const& numbers : session.gather(encode(outcome))) {
+  for (std::vector<std::int64_t> const& numbers : world->gather(encode(outcome))) {
     RankOutcome rank = decode_outcome(numbers);
     execution.ranks.push_back(rank.report);
     if (options.traces) execution.traces.push_back(std::move(rank.trace));

@@ -3,17 +3,20 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <list>
 #include <map>
+#include <span>
 #include <thread>
 #include <tuple>
 #include <utility>
 
+#include "libexec/comm/communication_error.hpp"
 #include "libexec/comm/cuda/nccl_collective.hpp"
+#include "libexec/comm/cuda/nccl_numbers.hpp"
 #include "libexec/comm/cuda/nccl_watch.hpp"
 #include "libexec/comm/host_reduction.hpp"
+#include "libexec/comm/id_file.hpp"
 #include "libexec/comm/plan_groups.hpp"
 #include "libexec/comm/stage_edges.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
@@ -21,9 +24,9 @@
 namespace stagecraft {
 namespace {
 
-/// What a rank that fails gives the session to hear of a process that died, which is then the
-/// reason.
-constexpr std::chrono::seconds grace{1};
+/// An error of NCCL mostly follows from what another rank says within this time: a second after
+/// it failed.
+constexpr std::chrono::seconds grace{2};
 
 /// One process's place in a group of more than one rank.
 struct Group {
@@ -71,15 +74,33 @@ std::string name_of(StageEdge const& edge) {
          std::to_string(edge.from) + " to " + std::to_string(edge.to);
 }
 
-ncclUniqueId shared_id(JobSession& session) {
+ncclUniqueId make_id() {
   ncclUniqueId id{};
-  if (session.rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-  static_assert(sizeof id % sizeof(std::int64_t) == 0);
-  JobSession::Numbers words(sizeof id / sizeof(std::int64_t));
-  std::memcpy(words.data(), &id, sizeof id);
-  words = broadcast(session, words);
-  std::memcpy(&id, words.data(), sizeof id);
+  check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   return id;
+}
+
+/// A communicator of all ranks of the job.
+NcclComm connect_job(int rank,
+                     int size,
+                     NcclRendezvous const& rendezvous,
+                     std::chrono::seconds timeout) {
+  constexpr int replaces = 1;
+  bool const has_address = !rendezvous.address.empty();
+  if (has_address) setenv("NCCL_COMM_ID", rendezvous.address.c_str(), replaces);
+  // With an address every rank makes the same id.
+  ncclUniqueId id = rank == 0 || has_address ? make_id() : ncclUniqueId{};
+  std::span<std::byte> const bytes = std::as_writable_bytes(std::span{&id, 1});
+  IdFile file{rendezvous.file, rank};
+  if (!rendezvous.file.empty()) file.share(bytes, timeout);
+  if (rendezvous.broadcast) rendezvous.broadcast(bytes);
+  try {
+    return NcclComm{id, size, rank, timeout};
+  } catch (CommunicationError const& error) {
+    throw CommunicationError{std::string{error.what()} + " (rank " + std::to_string(rank) + " of " +
+                             std::to_string(size) +
+                             (has_address ? ", rank 0 at " + rendezvous.address : "") + ")"};
+  }
 }
 
 class NcclRank final : public ProcessWorld, public Communicator {
@@ -121,7 +142,8 @@ class NcclRank final : public ProcessWorld, public Communicator {
   Ticket start(Collective const& collective) override {
     Group const& group = groups_.at(collective.group);
     if (collective.in_host_memory) {
-      reduce_over_session(session_, collective, group.members);
+      reduce_in_host_memory(collective, group.members,
+                            [&](auto const& own) { return numbers_->all_gather(own); });
       return next_ticket_++;
     }
     CudaCall const& call = collective.cuda;
@@ -152,12 +174,20 @@ class NcclRank final : public ProcessWorld, public Communicator {
   }
   TimeSpan wait(Message const& /*message*/) override { return {}; }
 
-  void barrier() override { stagecraft::barrier(session_); }
+  void barrier() override { numbers_->all_gather({}); }
 
   void fail(std::exception_ptr const& error) override {
-    std::this_thread::sleep_for(grace);
+    try {
+      std::rethrow_exception(error);
+    } catch (CommunicationError const&) {
+      std::this_thread::sleep_for(grace);
+    } catch (...) {
+    }
     session_.fail(error);
   }
+
+  std::vector<Numbers> gather(Numbers const& own) override { return numbers_->gather(own); }
+  std::chrono::nanoseconds clock_offset() override { return numbers_->clock_offset(); }
 
  private:
   void connect_ranks() {
@@ -166,7 +196,8 @@ class NcclRank final : public ProcessWorld, public Communicator {
     require_message_order(plan_);
     int const rank = session_.rank();
     NcclLane& job = lanes_.emplace_back(
-        "job", NcclComm{shared_id(session_), session_.size(), rank, options_.timeout});
+        "job", connect_job(rank, session_.size(), options_.rendezvous, options_.timeout));
+    numbers_ = std::make_unique<NcclNumbers>(job.comm(), rank, session_.size(), pool_.get());
     for (CollectiveGroup const kind : all_groups) make_group(job.comm(), kind);
     for (auto const& round : edge_rounds(plan_)) make_edges(job.comm(), round);
     std::vector<NcclLane*> lanes;
@@ -288,6 +319,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
   std::vector<StageEdge> message_edges_;  ///< by message
   CudaPool pool_;
   std::list<NcclLane> lanes_;  ///< the job's first
+  std::unique_ptr<NcclNumbers> numbers_;
   std::map<CollectiveGroup, Group> groups_;
   std::map<StageEdge, EdgeEnd> edges_;
   Ticket next_ticket_ = 0;

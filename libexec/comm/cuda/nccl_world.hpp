@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 
+#include "libexec/comm/cuda/nccl_rendezvous.hpp"
 #include "libexec/comm/job_session.hpp"
 #include "libsim/plan/training_plan.hpp"
 
@@ -17,6 +18,7 @@ void prepare_nccl();
 struct NcclOptions {
   int device = 0;                     ///< of this process
   std::chrono::seconds timeout{600};  ///< of the start, and of any collective or message
+  NcclRendezvous rendezvous{};
 };
 
 /// The groups of a plan's job, each rank a process with a GPU of its own: the `inside` of a
@@ -26,14 +28,14 @@ struct NcclOptions {
 /// each one-way connection of neighbouring stages, activations and gradients apart (StageEdge),
 /// with a stream of its own, so that nothing that must progress waits behind something that waits.
 /// Overlapped sends are copied when they are posted, as by all communicators; numbers that the host
-/// has go through the session.
+/// has go over the job's communicator.
 ///
 /// NCCL sums in the order of its rings and trees, not of ranks, and 16-bit tensors in their own
 /// type: unlike with other communicators, results differ by rounding between layouts.
 ///
 /// What goes wrong at the start, a dead peer, an error that NCCL reports later, or what takes
-/// longer than the timeout ends the run through JobSession::fail(); nothing is thrown. A process
-/// that dies is better named by the session, so errors of NCCL are held back for a moment.
+/// longer than the timeout ends the run through JobSession::fail(); nothing is thrown. Errors of
+/// NCCL are held back for a moment, because a rank that fails says better why.
 /// Pre: the plan has as many ranks as the session. The device is the calling thread's from then on.
 std::unique_ptr<ProcessWorld> make_nccl_world(TrainingPlan const& plan,
                                               JobSession& session,

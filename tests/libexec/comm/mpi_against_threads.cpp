@@ -163,7 +163,7 @@ int compare(std::string const& name, MpiSession& session) {
 
 int main(int argc, char** argv) {
   using namespace stagecraft;
-  MpiSession session{[](std::exception_ptr const& error) -> LastWords {
+  MpiSession session{[](std::exception_ptr const& error) -> ErrorReport {
     try {
       std::rethrow_exception(error);
     } catch (std::exception const& problem) {

@@ -157,7 +157,7 @@ void check_all(MpiSession& session, bool must_disagree) {
 
 int main(int argc, char** /*argv*/) {
   using namespace stagecraft;
-  MpiSession session{[](std::exception_ptr const& error) -> LastWords {
+  MpiSession session{[](std::exception_ptr const& error) -> ErrorReport {
     try {
       std::rethrow_exception(error);
     } catch (std::exception const& problem) {

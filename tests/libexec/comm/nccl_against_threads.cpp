@@ -14,7 +14,7 @@
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/backends/number_codec.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
-#include "libexec/comm/process_session.hpp"
+#include "libexec/comm/launched_process.hpp"
 #include "libexec/executor/process_job.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
@@ -97,24 +97,27 @@ Outcome run_threads(TrainingConfig const& config) {
 }
 
 /// The outcome is whole on rank 0.
-Outcome run_processes(TrainingConfig const& config, JobSession& session) {
+Outcome run_processes(TrainingConfig const& config, LaunchedProcess& session) {
   TrainingPlan const plan = make_plan(config);
   auto const tokens = synthetic_tokens(config.model.vocabulary, 7);  // as small_runs has them
   ExecutionParts const parts{
       .make_backend = [](RankShare const& share) { return make_cuda_backend(share, 0); },
       .device = DeviceKind::cuda,
       .tokens = tokens.get()};
-  Words own;
+  Outcome outcome;
+  ProcessWorld* world = nullptr;
   ExecutionOptions wanted = options();
   wanted.after_last = [&](RankContext const& context, RankExecutor& executor) {
-    own = parameters_of(context, executor);
+    outcome.parameters = world->gather(parameters_of(context, executor));
   };
-  Outcome outcome;
   outcome.execution = execute_on_processes(
       plan, parts, wanted, session, [&](TrainingPlan const& of, JobClock const& /*clock*/) {
-        return make_nccl_world(of, session, {.device = 0, .timeout = std::chrono::seconds{60}});
+        auto made = make_nccl_world(of, session,
+                                    {.timeout = std::chrono::seconds{60},
+                                     .rendezvous = {.address = session.place().address}});
+        world = made.get();
+        return made;
       });
-  outcome.parameters = session.gather(own);
   return outcome;
 }
 
@@ -176,7 +179,7 @@ double require_close(Outcome const& a, Outcome const& b, double allowed) {
   return largest;
 }
 
-int compare(std::string const& name, JobSession& session) {
+int compare(std::string const& name, LaunchedProcess& session) {
   TrainingConfig const config = config_named(name);
   Outcome const processes = run_processes(config, session);
   if (session.rank() != 0) return 0;
@@ -194,14 +197,14 @@ int compare(std::string const& name, JobSession& session) {
 int main(int argc, char** argv) {
   using namespace stagecraft;
   prepare_nccl();
-  ProcessSession session{find_process({}, from_environment),
-                         [](std::exception_ptr const& error) -> LastWords {
-                           try {
-                             std::rethrow_exception(error);
-                           } catch (std::exception const& problem) {
-                             return {1, std::string{problem.what()} + '\n'};
-                           }
-                         }};
+  LaunchedProcess session{find_process({}, from_environment),
+                          [](std::exception_ptr const& error) -> ErrorReport {
+                            try {
+                              std::rethrow_exception(error);
+                            } catch (std::exception const& problem) {
+                              return {1, std::string{problem.what()} + '\n'};
+                            }
+                          }};
   try {
     return compare(argc > 1 ? argv[1] : "", session);
   } catch (...) {

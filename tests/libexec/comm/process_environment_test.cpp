@@ -40,10 +40,13 @@ TEST_CASE("torchrun's variables say all, and its own store keeps the port", "[co
   REQUIRE(place.size == 8);
   REQUIRE(place.local_rank == 1);
   REQUIRE(place.launcher == "torchrun");
-  REQUIRE(place.master_host == "node7");
-  REQUIRE(place.master_port == 29500);
+  REQUIRE(place.address == "node7:29500");
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
-  REQUIRE(find(variables).master_port == 29501);
+  REQUIRE(find(variables).address == "node7:29501");
+  variables["MASTER_ADDR"] = "fd00::7";
+  REQUIRE(find(variables).address == "[fd00::7]:29501");
+  variables["NCCL_COMM_ID"] = "node8:1234";
+  REQUIRE(find(variables).address == "node8:1234");
 }
 
 TEST_CASE("whoever is nearer to the process wins", "[comm]") {
@@ -55,7 +58,7 @@ TEST_CASE("whoever is nearer to the process wins", "[comm]") {
   variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "4";
   REQUIRE(find(variables).rank == 2);
   REQUIRE(find(variables).size == 4);
-  REQUIRE(find(variables).master_host == "127.0.0.1");
+  REQUIRE(find(variables).address.starts_with("127.0.0.1:"));
   variables["RANK"] = "0";
   variables["WORLD_SIZE"] = "2";
   variables["MASTER_ADDR"] = "here";
@@ -64,8 +67,7 @@ TEST_CASE("whoever is nearer to the process wins", "[comm]") {
   ProcessPlace const place = find(variables, {.rank = "3", .size = "5", .master = "there:99"});
   REQUIRE(place.rank == 3);
   REQUIRE(place.size == 5);
-  REQUIRE(place.master_host == "there");
-  REQUIRE(place.master_port == 99);
+  REQUIRE(place.address == "there:99");
 }
 
 TEST_CASE("under Slurm rank 0 is on the first machine, at a port of the job's own", "[comm]") {
@@ -73,14 +75,14 @@ TEST_CASE("under Slurm rank 0 is on the first machine, at a port of the job's ow
   REQUIRE(place.rank == 9);
   REQUIRE(place.size == 64);
   REQUIRE(place.local_rank == 1);
-  REQUIRE(place.master_host == "node003");
+  REQUIRE(place.address.starts_with("node003:"));
   REQUIRE(place.job == "4711.0");
   Variables other = slurm;
   other["SLURM_JOB_ID"] = "4712";
-  REQUIRE(find(other).master_port != place.master_port);
+  REQUIRE(find(other).address != place.address);
   Variables peer = slurm;
   peer["SLURM_PROCID"] = "0";
-  REQUIRE(find(peer).master_port == place.master_port);
+  REQUIRE(find(peer).address == place.address);
 }
 
 TEST_CASE("the first machine of Slurm's lists", "[comm]") {
@@ -132,8 +134,10 @@ TEST_CASE("what is missing or contradicts itself is said with what was found", "
 TEST_CASE("a shared folder needs no address of rank 0", "[comm]") {
   ProcessPlace const place =
       find({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, {.rendezvous = "/shared"});
-  REQUIRE(place.meeting_folder == "/shared");
-  REQUIRE(place.master_host.empty());
+  REQUIRE(place.folder == "/shared");
+  REQUIRE(place.address.empty());
+  REQUIRE(file_of_job(place) == "/shared/stagecraft-2.nccl");
+  REQUIRE(file_of_job(find(slurm, {.rendezvous = "d"})) == "d/stagecraft-64-4711.0.nccl");
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <mutex>
@@ -130,24 +132,36 @@ class Meeting {
 
 }  // namespace
 
-ncclUniqueId open_meeting() {
+ncclUniqueId new_id() {
+  std::random_device random;
+  char const* const address = std::getenv("NCCL_COMM_ID");
+  std::string const name =
+      "stagecraft-nccl-" + (address != nullptr
+                                ? std::string{address}
+                                : std::to_string(getpid()) + "-" + std::to_string(random()) + "-" +
+                                      std::to_string(random()));
+  ncclUniqueId id{};
+  std::copy_n(name.begin(), std::min(name.size(), sizeof id.internal - 1), id.internal);
+  return id;
+}
+
+void open_meeting(ncclUniqueId const& id) {
   static std::mutex mutex;
   static std::list<Meeting> meetings;
-  std::random_device random;
-  ncclUniqueId id{};
-  std::string const name = "stagecraft-nccl-" + std::to_string(getpid()) + "-" +
-                           std::to_string(random()) + "-" + std::to_string(random());
-  std::copy(name.begin(), name.end(), id.internal);
   std::scoped_lock const lock{mutex};
   meetings.emplace_back(id);
-  return id;
 }
 
 std::shared_ptr<Board> join_meeting(ncclUniqueId const& id, int ranks) {
   Descriptor const socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   Address const address = address_of(id);
   auto const* const name = reinterpret_cast<sockaddr const*>(&address.name);
-  if (connect(socket.get(), name, address.bytes) != 0) fail("connect");
+  // With NCCL_COMM_ID, ranks may come before rank 0.
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+  while (connect(socket.get(), name, address.bytes) != 0) {
+    if (std::chrono::steady_clock::now() > deadline) fail("connect");
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  }
   timeval const patience{.tv_sec = 5, .tv_usec = 0};  // more ranks than there are get no answer
   setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   if (send(socket.get(), &ranks, sizeof ranks, MSG_NOSIGNAL) != sizeof ranks) fail("send");

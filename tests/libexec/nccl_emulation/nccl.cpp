@@ -1,4 +1,5 @@
 // Communicators: what NCCL's functions check, and what they begin.
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,7 +44,8 @@ ncclResult_t ncclGetVersion(int* version) {
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return guarded([&](Device&) {
-    *id = open_meeting();
+    *id = new_id();
+    if (std::getenv("NCCL_COMM_ID") == nullptr) open_meeting(*id);
     return ncclSuccess;
   });
 }
@@ -58,6 +60,7 @@ ncclResult_t ncclCommInitRankConfig(
                     "rank " + std::to_string(rank) + " of " + std::to_string(ranks)};
     }
     keep_streams_going();
+    if (rank == 0 && std::getenv("NCCL_COMM_ID") != nullptr) open_meeting(id);
     *comm = keep(std::make_shared<ncclComm>(
         join_meeting(id, ranks), Communicator::Place{.id = name_of(id),
                                                      .rank = rank,

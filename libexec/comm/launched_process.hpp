@@ -1,0 +1,30 @@
+#pragma once
+
+#include <mutex>
+
+#include "libexec/comm/job_session.hpp"
+#include "libexec/comm/process_environment.hpp"
+
+namespace stagecraft {
+
+/// One process of a job that a launcher has started and watches: torchrun, mpirun or srun end the
+/// other processes when one exits with an error or is killed.
+class LaunchedProcess final : public JobSession {
+ public:
+  LaunchedProcess(ProcessPlace place, Describe describe);
+
+  int rank() const override { return place_.rank; }
+  int size() const override { return place_.size; }
+  ProcessPlace const& place() const { return place_; }
+
+  /// Rank 0 reports at once, the others a second later: what is wrong for all of them, as a
+  /// configuration is, is then said by rank 0 alone, because its end ends the others.
+  [[noreturn]] void fail(std::exception_ptr const& error) override;
+
+ private:
+  ProcessPlace place_;
+  Describe describe_;
+  std::mutex failing_;
+};
+
+}  // namespace stagecraft
