@@ -55,8 +55,8 @@ void BlockRunner::run(BlockInstance& instance, Pass pass) {
   std::vector<Op> const& ops = block.ops(pass);
   bool has_bias = false;  // op i, from the product before it
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    for (TensorId const id : buffers.before(i)) {
-      allocate(instance, ops[i], id);
+    for (BufferMove const& move : buffers.before(i)) {
+      allocate(instance, ops[i], move.buffer);
     }
     if (has_bias) {
       record_now(instance, ops[i]);
@@ -66,8 +66,8 @@ void BlockRunner::run(BlockInstance& instance, Pass pass) {
     } else {
       run(instance, ops[i], static_cast<std::int32_t>(i));
     }
-    for (TensorId const id : buffers.after(i)) {
-      instance.buffers[static_cast<std::size_t>(id)] = Buffer{};
+    for (BufferMove const& move : buffers.after(i)) {
+      instance.buffers[static_cast<std::size_t>(move.buffer)] = Buffer{};
     }
   }
 }

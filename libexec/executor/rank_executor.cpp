@@ -122,7 +122,7 @@ void RankExecutor::run_backward(Work const& work, std::int64_t microbatch) {
       instance.gradient = std::move(at(program.tensor(program.grad_input).buffer));
     }
   }
-  if (work.first_block > 0) return;
+  if (!ends_backward(work)) return;
   if (instance.gradient) {
     outbox_[{Transfer::Payload::gradient, microbatch, chunk.chunk}] = std::move(instance.gradient);
   }

@@ -113,7 +113,7 @@ RankMemory walk_memory(TrainingPlan const& plan,
     Work const& work = rank.works[static_cast<std::size_t>(step.work)];
     if (work.kind == Work::Kind::forward) {
       walk.begin_chunk();
-    } else if (work.kind == Work::Kind::backward && work.first_block == 0) {
+    } else if (ends_backward(work)) {
       walk.end_chunk();
     }
   }

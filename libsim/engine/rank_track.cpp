@@ -161,10 +161,9 @@ class TrackSink {
     while (issued_.size() <= index) {
       Work const& work = rank_.works[issued_.size()];
       WorkPrice const& price = prices_.of(rank_, work);
-      bool const ends = work.kind == Work::Kind::backward && work.first_block == 0;
       bool const on_compute = work.stream == Stream::compute;
       durations_.push_back(price.duration);
-      int const in_flight = work.kind == Work::Kind::forward ? 1 : ends ? -1 : 0;
+      int const in_flight = work.kind == Work::Kind::forward ? 1 : ends_backward(work) ? -1 : 0;
       issued_.push_back({.move = {.memory = &price.memory, .in_flight = in_flight},
                          .kind = on_compute ? TrackStep::Kind::run : TrackStep::Kind::reduce});
     }

@@ -13,10 +13,6 @@
 namespace stagecraft {
 namespace {
 
-std::string name_of_message(Transfer::Payload payload) {
-  return payload == Transfer::Payload::activation ? "message.activation" : "message.gradient";
-}
-
 bool uses(BlockProgram const& block, TensorList const& ids, TensorId buffer) {
   return std::any_of(ids.begin(), ids.end(),
                      [&](TensorId id) { return block.tensor(id).buffer == buffer; });
@@ -28,10 +24,10 @@ bool is_kept(BlockProgram const& block, TensorId buffer) {
   return life != block.lives.end() && life->is_saved();
 }
 
-Stay stay_of(LiveBuffer const& buffer) {
-  if (buffer.block == nullptr) return Stay::message;
-  if (is_kept(*buffer.block, buffer.tensor)) return Stay::kept;
-  return buffer.category == Category::recomputed ? Stay::rebuilt : Stay::temporary;
+Stay stay_of(BufferChange const& role) {
+  if (role.is_message()) return Stay::message;
+  if (is_kept(*role.block, role.tensor)) return Stay::kept;
+  return role.category == Category::recomputed ? Stay::rebuilt : Stay::temporary;
 }
 
 std::string first_user_in_backward(BlockProgram const& block, TensorId buffer) {
@@ -50,12 +46,13 @@ struct Gathering {
   std::set<std::pair<std::int32_t, std::int32_t>> passes;
 
   void add(LiveBuffer const& buffer) {
-    group.bytes += buffer.bytes;
+    group.bytes += buffer.role.bytes;
     ++group.buffers;
-    makers[buffer.maker == nullptr ? "received" : to_string(buffer.maker->name)] += buffer.bytes;
+    makers[buffer.maker == nullptr ? "received" : to_string(buffer.maker->name)] +=
+        buffer.role.bytes;
     if (buffer.layer >= 0) layers.insert(buffer.layer);
     microbatches.insert(buffer.microbatch);
-    passes.insert({buffer.microbatch, buffer.chunk});
+    passes.insert({buffer.microbatch, buffer.role.chunk});
   }
 
   TensorGroup finish() && {
@@ -69,21 +66,20 @@ struct Gathering {
   }
 };
 
-std::vector<TensorGroup> group(std::vector<LiveBuffer> const& buffers) {
+std::vector<TensorGroup> group(std::map<std::int64_t, LiveBuffer> const& buffers) {
   using Key = std::tuple<std::string, Stay, Category>;
   std::map<Key, Gathering> gatherings;
-  for (LiveBuffer const& buffer : buffers) {
-    bool const is_message = buffer.block == nullptr;
-    std::string const tensor = is_message ? name_of_message(buffer.payload)
-                                          : to_string(buffer.block->tensor(buffer.tensor).name);
-    Stay const stay = stay_of(buffer);
-    Gathering& gathering = gatherings[{tensor, stay, buffer.category}];
+  for (auto const& [number, buffer] : buffers) {
+    BufferChange const& role = buffer.role;
+    std::string const tensor = role.name();
+    Stay const stay = stay_of(role);
+    Gathering& gathering = gatherings[{tensor, stay, role.category}];
     if (gathering.group.buffers == 0) {
       gathering.group.tensor = tensor;
       gathering.group.stay = stay;
-      gathering.group.category = buffer.category;
+      gathering.group.category = role.category;
       if (stay == Stay::kept) {
-        gathering.group.needed_by = first_user_in_backward(*buffer.block, buffer.tensor);
+        gathering.group.needed_by = first_user_in_backward(*role.block, role.tensor);
       }
     }
     gathering.add(buffer);
@@ -94,18 +90,19 @@ std::vector<TensorGroup> group(std::vector<LiveBuffer> const& buffers) {
   return groups;
 }
 
-PeakEvent describe(MemoryEvent const& event, SimTime time) {
+PeakEvent describe(LiveTensors const& live, SimTime time) {
+  BufferChange const& last = live.last;
   PeakEvent peak{.time = time,
                  .op = "start",
                  .phase = "",
-                 .layer = event.layer,
-                 .microbatch = event.microbatch,
-                 .chunk = event.chunk};
-  if (event.op != nullptr) {
-    peak.op = to_string(event.op->name);
-    peak.phase = name_of(event.op->phase);
-  } else if (event.transfer) {
-    bool const is_activation = event.transfer->payload == Transfer::Payload::activation;
+                 .layer = last.layer_of_op(),
+                 .microbatch = live.microbatch,
+                 .chunk = last.chunk};
+  if (last.op != nullptr) {
+    peak.op = to_string(last.op->name);
+    peak.phase = name_of(last.op->phase);
+  } else if (last.is_message()) {
+    bool const is_activation = last.payload == Transfer::Payload::activation;
     peak.op = is_activation ? "receive activation" : "receive gradient";
     peak.phase = "transfer";
   }
@@ -136,7 +133,7 @@ PeakExplanation explain_peak(TrainingPlan const& plan,
   std::int64_t const held = result.peak() - result.at_peak[Category::workspace];
   LiveTensors const live = live_tensors_at(plan, rank, held);
   PeakExplanation peak{
-      .stage = result.stage, .event = describe(live.event, result.peak_at), .tensors = {}};
+      .stage = result.stage, .event = describe(live, result.peak_at), .tensors = {}};
   peak.tensors = group(live.buffers);
   append_resident(peak.tensors, result.at_peak);
   std::stable_sort(peak.tensors.begin(), peak.tensors.end(),

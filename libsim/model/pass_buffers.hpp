@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,18 +9,35 @@
 
 namespace stagecraft {
 
-/// The buffers that come and go with each op of a block's pass, from its BufferLife entries.
+/// A buffer of a block that comes or goes with an op of a pass.
+struct BufferMove {
+  TensorId buffer = no_tensor;
+  std::int32_t op = 0;  ///< its position in the pass
+  /// The buffer is allocated just before the op; otherwise it is released right after the op.
+  bool allocates = false;
+  Category category = Category::activations;
+  std::int64_t bytes = 0;
+};
+
+/// The buffers that come and go in a pass of a block, in issue order: the one reading of its
+/// BufferLife entries. Buffers that a neighbour allocates or releases are left to the neighbour.
 class PassBuffers {
  public:
   PassBuffers(BlockProgram const& block, Pass pass);
 
-  /// To be allocated just before the op at `position`; to be released right after it.
-  std::span<TensorId const> before(std::size_t position) const { return before_.at(position); }
-  std::span<TensorId const> after(std::size_t position) const { return after_.at(position); }
+  std::span<BufferMove const> all() const { return moves_; }
+  /// What is allocated for the op at `position`; what is released after it.
+  std::span<BufferMove const> before(std::size_t position) const { return range(2 * position); }
+  std::span<BufferMove const> after(std::size_t position) const { return range(2 * position + 1); }
 
  private:
-  std::vector<std::vector<TensorId>> before_;
-  std::vector<std::vector<TensorId>> after_;
+  std::span<BufferMove const> range(std::size_t place) const {
+    return std::span{moves_}.subspan(begin_[place], begin_[place + 1] - begin_[place]);
+  }
+
+  std::vector<BufferMove> moves_;
+  std::vector<std::size_t>
+      begin_;  ///< first move before and first move after each op, then the end
 };
 
 /// Both passes of a block.

@@ -27,8 +27,7 @@ Bytes message_buffer_bytes(TrainingPlan const& plan, MessageBuffer buffer) {
 }
 
 bool releases_output(TrainingPlan const& plan, Work const& work) {
-  return work.kind == Work::Kind::backward && work.first_block == 0 &&
-         !plan.config.memory.output_deallocation &&
+  return ends_backward(work) && !plan.config.memory.output_deallocation &&
          !plan.chunks[static_cast<std::size_t>(work.program)].has_head;
 }
 

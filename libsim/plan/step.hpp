@@ -30,6 +30,11 @@ struct Work {
   std::int32_t op = 0;  ///< step: index into the rank's step program
 };
 
+/// Whether a chunk's backward of a microbatch is over with this work: it ends at the first block.
+constexpr bool ends_backward(Work const& work) {
+  return work.kind == Work::Kind::backward && work.first_block == 0;
+}
+
 /// One entry of a rank's issue order.
 struct Step {
   enum class Kind : std::uint8_t {

@@ -1,0 +1,254 @@
+#include "libsim/plan/buffer_events.hpp"
+
+#include <map>
+
+#include "libsim/model/pass_buffers.hpp"
+#include "libsim/plan/parameter_layout.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::size_t message_kinds = 2 * 2 * 2;  // payloads, buffers, allocate or release
+
+std::size_t index_of(Transfer::Payload payload) { return static_cast<std::size_t>(payload); }
+
+}  // namespace
+
+std::int64_t BufferChange::layer_of_tensor() const {
+  return first_layer < 0 ? -1 : first_layer + block->tensor(tensor).layer;
+}
+
+std::int64_t BufferChange::layer_of_op() const {
+  return first_layer < 0 || op == nullptr ? -1 : first_layer + op->layer;
+}
+
+std::string BufferChange::name() const {
+  if (block != nullptr) return to_string(block->tensor(tensor).name);
+  if (is_resident()) return std::string{name_of(category)};
+  return payload == Transfer::Payload::activation ? "message.activation" : "message.gradient";
+}
+
+/// Makes the events of each task of a stage.
+class BufferEvents::TaskCompiler {
+ public:
+  TaskCompiler(TrainingPlan const& plan, std::vector<Work> const& works) : plan_{plan} {
+    // Backward releases what forward allocates, so that forward comes first.
+    for (Work const& work : works) {
+      if (work.kind == Work::Kind::forward) forward_of(work.program);
+    }
+  }
+
+  Task compile(Work const& work) {
+    if (work.kind == Work::Kind::step) return {};
+    if (work.kind == Work::Kind::forward) return forward_of(work.program).task;
+    ChunkReferences references = forward_of(work.program).references;
+    return compile(work, Pass::backward, references);
+  }
+
+ private:
+  struct Forward {
+    Task task;
+    ChunkReferences references;
+  };
+
+  Forward const& forward_of(std::int32_t program) {
+    auto const [place, is_new] = forwards_.try_emplace(program);
+    if (is_new) {
+      auto const blocks = plan_.chunks[static_cast<std::size_t>(program)].blocks.size();
+      Work whole;
+      whole.program = program;
+      whole.block_count = static_cast<std::int32_t>(blocks);
+      place->second.references.resize(blocks);
+      place->second.task = compile(whole, Pass::forward, place->second.references);
+    }
+    return place->second;
+  }
+
+  Task compile(Work const& work, Pass pass, ChunkReferences& references) {
+    ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(work.program)];
+    bool const is_forward = pass == Pass::forward;
+    Task task;
+    task.passed.from = is_forward ? Reference::From::activation : Reference::From::gradient;
+    for (std::int32_t i = 0; i < work.block_count; ++i) {
+      auto const position = static_cast<std::size_t>(
+          is_forward ? work.first_block + i : work.first_block + work.block_count - 1 - i);
+      append_block(task, chunk, position, pass, references[position]);
+    }
+    auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
+    BufferChange change{.category = MessageMove{}.category(),
+                        .chunk = chunk.chunk,
+                        .bytes = plan_.message_bytes().count()};
+    task.sends_output = is_forward            ? !chunk.has_head
+                        : ends_backward(work) ? !chunk.has_embedding
+                                              : false;
+    if (task.sends_output) {
+      change.kind = BufferChange::Kind::hand_over;
+      change.payload = payload;
+      task.events.push_back({change, task.passed});
+    }
+    if (!is_forward && releases_output(plan_, work)) {
+      change.kind = BufferChange::Kind::release;
+      change.payload = Transfer::Payload::activation;
+      task.events.push_back({change, {Reference::From::output}});
+    }
+    return task;
+  }
+
+  void append_block(Task& task,
+                    ChunkProgram const& chunk,
+                    std::size_t position,
+                    Pass pass,
+                    std::vector<Reference>& references) {
+    auto const index = static_cast<std::size_t>(chunk.blocks[position]);
+    BlockProgram const& block = plan_.blocks[index];
+    bool const is_forward = pass == Pass::forward;
+    references.resize(block.tensors.size());
+    auto const reference_of = [&](TensorId tensor) -> Reference& {
+      return references[static_cast<std::size_t>(block.tensor(tensor).buffer)];
+    };
+    BufferChange change{.chunk = chunk.chunk, .block = &block};
+    if (block.kind == BlockProgram::Kind::layers) {
+      change.first_layer = first_layer_of(plan_, chunk, position);
+    }
+    auto const append = [&](BufferChange::Kind kind, TensorId tensor) {
+      change.kind = kind;
+      change.tensor = block.tensor(tensor).buffer;
+      Tensor const& buffer = block.tensor(change.tensor);
+      change.category = buffer.category;
+      change.bytes = buffer.bytes().count();
+      task.events.push_back({change, reference_of(tensor)});
+    };
+    if (TensorId const in = is_forward ? block.input : block.grad_output; in != no_tensor) {
+      reference_of(in) = task.passed;
+      append(BufferChange::Kind::hand_over, in);
+    }
+    std::vector<Op> const& ops = block.ops(pass);
+    for (BufferMove const& move : buffers_of(index, pass).all()) {
+      change.op = &ops[static_cast<std::size_t>(move.op)];
+      if (move.allocates) {
+        reference_of(move.buffer) = {Reference::From::task, task.allocations++};
+        append(BufferChange::Kind::allocate, move.buffer);
+      } else {
+        append(BufferChange::Kind::release, move.buffer);
+      }
+    }
+    if (TensorId const out = is_forward ? block.output : block.grad_input; out != no_tensor) {
+      task.passed = reference_of(out);
+    }
+    if (!is_forward) return;
+    for (Reference& reference : references) {
+      if (reference.from == Reference::From::task) reference.from = Reference::From::forward;
+    }
+  }
+
+  PassBuffers const& buffers_of(std::size_t block, Pass pass) {
+    return buffers_.try_emplace(block, plan_.blocks[block]).first->second.of(pass);
+  }
+
+  TrainingPlan const& plan_;
+  std::map<std::int32_t, Forward> forwards_;
+  std::map<std::size_t, BlockBuffers> buffers_;
+};
+
+BufferEvents::BufferEvents(TrainingPlan const& plan, RankPlan const& stage)
+    : plan_{plan},
+      stage_{stage},
+      microbatches_{static_cast<std::size_t>(microbatches(plan.config))},
+      in_flight_(static_cast<std::size_t>(plan.config.parallel.interleave) * microbatches_) {
+  TaskCompiler compiler{plan, stage.works};
+  tasks_.reserve(stage.works.size());
+  for (Work const& work : stage.works) tasks_.push_back(compiler.compile(work));
+  auto const resident = [&](Category category, Bytes bytes) {
+    if (bytes == Bytes{0}) return;
+    resident_.push_back({.category = category, .bytes = bytes.count()});
+  };
+  resident(Category::parameters, stage.parameter_bytes);
+  resident(Category::gradients, stage.gradient_bytes);
+  resident(Category::optimizer, stage.optimizer_bytes);
+  for (std::int32_t chunk = 0; chunk < plan.config.parallel.interleave; ++chunk) {
+    for (auto const payload : {Transfer::Payload::activation, Transfer::Payload::gradient}) {
+      for (auto const buffer : {MessageBuffer::whole, MessageBuffer::piece}) {
+        for (bool const allocates : {false, true}) {
+          of_messages_.push_back(
+              {.kind = allocates ? BufferChange::Kind::allocate : BufferChange::Kind::release,
+               .category = MessageMove{buffer, allocates}.category(),
+               .payload = payload,
+               .chunk = chunk,
+               .bytes = message_buffer_bytes(plan, buffer).count()});
+        }
+      }
+    }
+  }
+}
+
+bool BufferEvents::next() {
+  now_.clear();
+  ++entry_;
+  if (entry_ < 0) {
+    for (BufferChange const& change : resident_) now_.push_back({&change, buffers_++});
+    return true;
+  }
+  if (static_cast<std::size_t>(entry_) >= stage_.steps.size()) return false;
+  Step const& step = stage_.steps[static_cast<std::size_t>(entry_)];
+  switch (step.kind) {
+    case Step::Kind::run: {
+      auto const work = static_cast<std::size_t>(step.work);
+      if (stage_.works[work].kind != Work::Kind::step) {
+        run(stage_.works[work], tasks_[work], step.microbatch);
+      }
+      break;
+    }
+    case Step::Kind::post:
+    case Step::Kind::wait:
+      for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
+        exchange(step.kind, stage_.transfers[static_cast<std::size_t>(i)]);
+      }
+      break;
+    case Step::Kind::drain:
+      break;
+  }
+  return true;
+}
+
+void BufferEvents::run(Work const& work, Task const& task, std::int32_t microbatch) {
+  InFlight& pass = in_flight(work.chunk, microbatch);
+  bool const is_forward = work.kind == Work::Kind::forward;
+  if (is_forward) pass.forward = buffers_;
+  std::array<std::int64_t, 5> const first{buffers_, pass.forward, pass.received[0],
+                                          pass.received[1], pass.sent[0]};
+  auto const number_of = [&](Reference const& buffer) {
+    return first[static_cast<std::size_t>(buffer.from)] + buffer.offset;
+  };
+  now_.resize(task.events.size());
+  for (std::size_t i = 0; i < now_.size(); ++i) {
+    now_[i] = {&task.events[i].change, number_of(task.events[i].buffer), microbatch};
+  }
+  auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
+  if (task.sends_output) {
+    pass.sent[index_of(payload)] = number_of(task.passed);
+  } else if (!is_forward) {
+    pass.received[index_of(payload)] = number_of(task.passed);
+  }
+  buffers_ += task.allocations;
+}
+
+void BufferEvents::exchange(Step::Kind kind, Transfer const& transfer) {
+  InFlight& pass = in_flight(transfer.chunk, transfer.microbatch);
+  auto const payload = index_of(transfer.payload);
+  bool const receives = transfer.end == Transfer::End::receive;
+  std::int64_t const former = receives ? pass.received[payload] : pass.sent[payload];
+  for (MessageMove const& move : message_moves(plan_, kind, transfer)) {
+    if (move.allocates) pass.received[payload] = buffers_;
+    now_.push_back({&message_change(transfer, move), move.allocates ? buffers_++ : former,
+                    transfer.microbatch});
+  }
+}
+
+BufferChange const& BufferEvents::message_change(Transfer const& transfer,
+                                                 MessageMove const& move) const {
+  return of_messages_[message_kinds * static_cast<std::size_t>(transfer.chunk) +
+                      4 * index_of(transfer.payload) + 2 * static_cast<std::size_t>(move.buffer) +
+                      (move.allocates ? 1 : 0)];
+}
+
+}  // namespace stagecraft
