@@ -63,7 +63,7 @@ std::map<std::string, OpKind> kinds_of(TrainingPlan const& plan) {
     add(block.forward);
     add(block.backward);
   }
-  for (RankPlan const& rank : plan.ranks) add(rank.step_ops);
+  for (StagePlan const& rank : plan.stages) add(rank.step_ops);
   return kinds;
 }
 

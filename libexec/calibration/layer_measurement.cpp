@@ -53,7 +53,7 @@ class MeasuredLayer::Rank {
         communicator_{plan_, rank_, *backend_, clock_},
         tokens_{synthetic_tokens(plan_.config.model.vocabulary, 1)},
         context_{.plan = plan_,
-                 .program = plan_.ranks[middle_stage],
+                 .program = plan_.stages[middle_stage],
                  .rank = rank_,
                  .place = place_,
                  .share = share_,

@@ -18,10 +18,10 @@ StageEdge edge_of(Transfer const& transfer, int stage) {
 /// Calls `visit(stage, transfer)` for all transfers of the plan, those of a stage as it posts them.
 template <typename Visit>
 void visit_posts(TrainingPlan const& plan, Visit visit) {
-  for (std::size_t stage = 0; stage < plan.ranks.size(); ++stage) {
-    auto const& rank = plan.ranks[stage];
-    for (Step const& step : rank.steps) {
-      if (step.kind != Step::Kind::post) continue;
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    auto const& rank = plan.stages[stage];
+    for (IssueEntry const& step : rank.steps) {
+      if (step.kind != IssueEntry::Kind::post) continue;
       for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
         visit(static_cast<int>(stage), rank.transfers[static_cast<std::size_t>(i)]);
       }

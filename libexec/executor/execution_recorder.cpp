@@ -41,14 +41,14 @@ void ExecutionRecorder::begin_work() {
   highest_ = without_workspace(last_.bytes);
 }
 
-void ExecutionRecorder::end_work(TrainingPlan const& plan,
-                                 Work const& work,
+void ExecutionRecorder::end_task(TrainingPlan const& plan,
+                                 Task const& task,
                                  OpPlace const& place,
                                  TimeSpan const& time) {
   if (!is_inside_) return;
   is_inside_ = false;
-  bool const is_forward = work.kind == Work::Kind::forward;
-  ChunkSums const sums = chunk_sums(plan, work);
+  bool const is_forward = task.kind == Task::Kind::forward;
+  ChunkSums const sums = chunk_sums(plan, task);
   append({.op = is_forward ? TraceVocabulary::forward : TraceVocabulary::backward,
           .phase = is_forward ? TracePhase::forward : TracePhase::backward,
           .bytes = sums.bytes,

@@ -32,8 +32,8 @@ class ExecutionRecorder {
 
   /// The ops between the two are those of one forward or backward.
   void begin_work();
-  void end_work(TrainingPlan const& plan,
-                Work const& work,
+  void end_task(TrainingPlan const& plan,
+                Task const& task,
                 OpPlace const& place,
                 TimeSpan const& time);
 
@@ -69,8 +69,8 @@ class ExecutionRecorder {
   RankTrace trace_;
   bool is_inside_ = false;  ///< a forward or backward of which only a summary is kept
   MemoryState last_;
-  CategoryBytes before_;             ///< at the start of the work
-  std::optional<MemoryState> peak_;  ///< of the work, where it is above what was there before
+  CategoryBytes before_;             ///< at the start of the task
+  std::optional<MemoryState> peak_;  ///< of the task, where it is above what was there before
   std::int64_t highest_ = 0;         ///< without workspace
 };
 

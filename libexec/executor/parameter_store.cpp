@@ -136,12 +136,12 @@ void ParameterStore::set_moments(Backend& backend,
   }
 }
 
-ParameterStore::Run ParameterStore::run_of(Work const& work) const {
-  if (work.block_count == 0) return {0, elements_};
+ParameterStore::Run ParameterStore::run_of(Task const& task) const {
+  if (task.block_count == 0) return {0, elements_};
   Run run{-1, 0};
   for (PlacedParameter const& placed : layout_) {
-    bool const is_inside = placed.chunk == work.program && placed.block >= work.first_block &&
-                           placed.block < work.first_block + work.block_count;
+    bool const is_inside = placed.chunk == task.program && placed.block >= task.first_block &&
+                           placed.block < task.first_block + task.block_count;
     if (!is_inside) continue;
     if (run.first < 0) run.first = placed.offset;
     run.count += placed.elements();

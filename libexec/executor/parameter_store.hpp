@@ -67,7 +67,7 @@ class ParameterStore {
     std::int64_t first = 0;
     std::int64_t count = 0;
   };
-  Run run_of(Work const& work) const;
+  Run run_of(Task const& task) const;
 
  private:
   static FlatRange flat(Buffer const& buffer, ElementType type, std::int64_t elements) {

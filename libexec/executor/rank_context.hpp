@@ -34,7 +34,7 @@ using OpObserver = std::function<void(RankContext const&, Op const&, KernelCall 
 /// What the parts of one rank's executor work with. Everything outlives them.
 struct RankContext {
   TrainingPlan const& plan;
-  RankPlan const& program;  ///< of this rank's stage
+  StagePlan const& program;  ///< of this rank's stage
   int rank = 0;
   RankPlace place;
   RankShare share;

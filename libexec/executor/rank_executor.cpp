@@ -29,21 +29,21 @@ RankExecutor::RankExecutor(RankContext const& context)
 void RankExecutor::run_iteration() {
   blocks_.losses().clear();
   sending_until_ = {};
-  for (Step const& step : context_.program.steps) {
+  for (IssueEntry const& step : context_.program.steps) {
     current_ = &step;
     run(step);
   }
   ++context_.state.step;
 }
 
-void RankExecutor::run(Step const& step) {
+void RankExecutor::run(IssueEntry const& step) {
   switch (step.kind) {
-    case Step::Kind::run: {
-      Work const& work = context_.program.works[static_cast<std::size_t>(step.work)];
-      work.kind == Work::Kind::step ? steps_.run(work) : run_chunk(work, step.microbatch);
+    case IssueEntry::Kind::run: {
+      Task const& task = context_.program.tasks[static_cast<std::size_t>(step.task)];
+      task.kind == Task::Kind::step ? steps_.run(task) : run_chunk(task, step.microbatch);
       return;
     }
-    case Step::Kind::post:
+    case IssueEntry::Kind::post:
       for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
         Transfer const& transfer = context_.program.transfers[static_cast<std::size_t>(i)];
         post(transfer);
@@ -52,40 +52,40 @@ void RankExecutor::run(Step const& step) {
         }
       }
       return;
-    case Step::Kind::wait:
+    case IssueEntry::Kind::wait:
       for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
         auto const row = rows_.extract(i);
         wait(context_.program.transfers[static_cast<std::size_t>(i)],
              row.empty() ? 0 : row.mapped());
       }
       return;
-    case Step::Kind::drain:
+    case IssueEntry::Kind::drain:
       steps_.drain();
       return;
   }
 }
 
-void RankExecutor::run_chunk(Work const& work, std::int64_t microbatch) {
+void RankExecutor::run_chunk(Task const& task, std::int64_t microbatch) {
   SimTime const begin = context_.clock.now();
   if (context_.recorder != nullptr) context_.recorder->begin_work();
-  work.kind == Work::Kind::forward ? run_forward(work, microbatch) : run_backward(work, microbatch);
+  task.kind == Task::Kind::forward ? run_forward(task, microbatch) : run_backward(task, microbatch);
   if (context_.recorder == nullptr) return;
-  context_.recorder->end_work(context_.plan, work, {.microbatch = microbatch, .chunk = work.chunk},
+  context_.recorder->end_task(context_.plan, task, {.microbatch = microbatch, .chunk = task.chunk},
                               {begin, context_.clock.now()});
 }
 
-void RankExecutor::run_forward(Work const& work, std::int64_t microbatch) {
-  ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(work.program)];
-  ChunkInstance& instance = instances_[{work.program, microbatch}];
+void RankExecutor::run_forward(Task const& task, std::int64_t microbatch) {
+  ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(task.program)];
+  ChunkInstance& instance = instances_[{task.program, microbatch}];
   Buffer hidden;
   if (!chunk.has_embedding) {
     auto received =
         inbox_.extract(MessageKey{Transfer::Payload::activation, microbatch, chunk.chunk});
     hidden = std::move(received.mapped());
   }
-  for (std::int32_t i = 0; i < work.block_count; ++i) {
+  for (std::int32_t i = 0; i < task.block_count; ++i) {
     BlockInstance& block = instance.blocks.emplace_back(
-        blocks_.make_instance(work.program, static_cast<std::size_t>(i), microbatch));
+        blocks_.make_instance(task.program, static_cast<std::size_t>(i), microbatch));
     BlockProgram const& program = blocks_.block_of(block);
     auto const at = [&](TensorId id) -> Buffer& {
       return block.buffers[static_cast<std::size_t>(id)];
@@ -99,18 +99,18 @@ void RankExecutor::run_forward(Work const& work, std::int64_t microbatch) {
   }
 }
 
-void RankExecutor::run_backward(Work const& work, std::int64_t microbatch) {
-  ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(work.program)];
-  auto const place = instances_.find({work.program, microbatch});
+void RankExecutor::run_backward(Task const& task, std::int64_t microbatch) {
+  ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(task.program)];
+  auto const place = instances_.find({task.program, microbatch});
   ChunkInstance& instance = place->second;
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
-  bool const is_first = work.first_block + work.block_count == blocks;
+  bool const is_first = task.first_block + task.block_count == blocks;
   if (is_first && !chunk.has_head) {
     auto received =
         inbox_.extract(MessageKey{Transfer::Payload::gradient, microbatch, chunk.chunk});
     instance.gradient = std::move(received.mapped());
   }
-  for (std::int32_t i = work.first_block + work.block_count; i-- > work.first_block;) {
+  for (std::int32_t i = task.first_block + task.block_count; i-- > task.first_block;) {
     BlockInstance& block = instance.blocks[static_cast<std::size_t>(i)];
     BlockProgram const& program = blocks_.block_of(block);
     auto const at = [&](TensorId id) -> Buffer& {
@@ -122,11 +122,11 @@ void RankExecutor::run_backward(Work const& work, std::int64_t microbatch) {
       instance.gradient = std::move(at(program.tensor(program.grad_input).buffer));
     }
   }
-  if (!ends_backward(work)) return;
+  if (!ends_backward(task)) return;
   if (instance.gradient) {
     outbox_[{Transfer::Payload::gradient, microbatch, chunk.chunk}] = std::move(instance.gradient);
   }
-  if (releases_output(context_.plan, work)) {
+  if (releases_output(context_.plan, task)) {
     outbox_.erase({Transfer::Payload::activation, microbatch, chunk.chunk});
   }
   instances_.erase(place);
@@ -144,7 +144,7 @@ Buffer RankExecutor::allocate_message(MessageKey const& key, bool is_piece) {
 
 void RankExecutor::post(Transfer const& transfer) {
   MessageKey const key{transfer.payload, transfer.microbatch, transfer.chunk};
-  for (MessageMove const& move : message_moves(context_.plan, Step::Kind::post, transfer)) {
+  for (MessageMove const& move : message_moves(context_.plan, IssueEntry::Kind::post, transfer)) {
     inbox_[key] = allocate_message(key, move.buffer == MessageBuffer::piece);
   }
   Message message = message_of(transfer);
@@ -163,7 +163,7 @@ void RankExecutor::wait(Transfer const& transfer, std::size_t row) {
   if (context_.recorder != nullptr) context_.recorder->set_time(row, time);
   MessageKey const key{transfer.payload, transfer.microbatch, transfer.chunk};
   if (transfer.end == Transfer::End::send) {
-    for (MessageMove const& move : message_moves(context_.plan, Step::Kind::wait, transfer)) {
+    for (MessageMove const& move : message_moves(context_.plan, IssueEntry::Kind::wait, transfer)) {
       if (!move.allocates) outbox_.erase(key);
     }
     return;
@@ -171,7 +171,7 @@ void RankExecutor::wait(Transfer const& transfer, std::size_t row) {
   if (!context_.plan.scatters_messages()) return;
   Buffer piece = std::move(inbox_[key]);
   Buffer whole;
-  for (MessageMove const& move : message_moves(context_.plan, Step::Kind::wait, transfer)) {
+  for (MessageMove const& move : message_moves(context_.plan, IssueEntry::Kind::wait, transfer)) {
     if (move.allocates) {
       whole = allocate_message(key, false);
       gather_message(piece, whole);
@@ -235,23 +235,23 @@ std::string RankExecutor::position() const {
                                     : " of microbatch " + std::to_string(current_->microbatch);
   };
   switch (current_->kind) {
-    case Step::Kind::run: {
-      Work const& work = context_.program.works[static_cast<std::size_t>(current_->work)];
-      if (work.kind == Work::Kind::step) {
-        return to_string(context_.program.step_ops[static_cast<std::size_t>(work.op)].name);
+    case IssueEntry::Kind::run: {
+      Task const& task = context_.program.tasks[static_cast<std::size_t>(current_->task)];
+      if (task.kind == Task::Kind::step) {
+        return to_string(context_.program.step_ops[static_cast<std::size_t>(task.op)].name);
       }
-      return (work.kind == Work::Kind::forward ? "forward" : "backward") + of() + ", chunk " +
-             std::to_string(work.chunk);
+      return (task.kind == Task::Kind::forward ? "forward" : "backward") + of() + ", chunk " +
+             std::to_string(task.chunk);
     }
-    case Step::Kind::post:
-    case Step::Kind::wait: {
+    case IssueEntry::Kind::post:
+    case IssueEntry::Kind::wait: {
       Transfer const& transfer =
           context_.program.transfers[static_cast<std::size_t>(current_->first)];
       return std::string{transfer.end == Transfer::End::send ? "send" : "receive"} +
              " of microbatch " + std::to_string(transfer.microbatch) + " with stage " +
              std::to_string(transfer.peer);
     }
-    case Step::Kind::drain:
+    case IssueEntry::Kind::drain:
       break;
   }
   return "waiting for gradient reductions";

@@ -45,10 +45,10 @@ class RankExecutor {
     auto operator<=>(MessageKey const&) const = default;
   };
 
-  void run(Step const& step);
-  void run_chunk(Work const& work, std::int64_t microbatch);
-  void run_forward(Work const& work, std::int64_t microbatch);
-  void run_backward(Work const& work, std::int64_t microbatch);
+  void run(IssueEntry const& step);
+  void run_chunk(Task const& task, std::int64_t microbatch);
+  void run_forward(Task const& task, std::int64_t microbatch);
+  void run_backward(Task const& task, std::int64_t microbatch);
   void post(Transfer const& transfer);
   void wait(Transfer const& transfer, std::size_t row);
   void gather_message(Buffer const& piece, Buffer const& whole);
@@ -64,7 +64,7 @@ class RankExecutor {
   std::map<MessageKey, Buffer> outbox_;       ///< to be sent, being sent, or sent and kept
   std::map<std::int32_t, std::size_t> rows_;  ///< of the trace, by transfer under way
   std::array<SimTime, 2> sending_until_{};    ///< by payload; buffered sends leave one by one
-  Step const* current_ = nullptr;
+  IssueEntry const* current_ = nullptr;
 };
 
 }  // namespace stagecraft

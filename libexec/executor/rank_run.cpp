@@ -72,7 +72,7 @@ class RankRun {
         vocabulary_{plan},
         recorder_{vocabulary_, rank, place_.pipeline, options.detail},
         context_{.plan = plan,
-                 .program = plan.ranks[static_cast<std::size_t>(place_.pipeline)],
+                 .program = plan.stages[static_cast<std::size_t>(place_.pipeline)],
                  .rank = rank,
                  .place = place_,
                  .share = share_,

@@ -29,8 +29,8 @@ Collective on_host(FlatRange const& range) {
 StepRunner::StepRunner(RankContext const& context, ParameterStore& parameters)
     : context_{context}, parameters_{parameters} {}
 
-void StepRunner::run(Work const& work) {
-  Op const& op = context_.program.step_ops[static_cast<std::size_t>(work.op)];
+void StepRunner::run(Task const& task) {
+  Op const& op = context_.program.step_ops[static_cast<std::size_t>(task.op)];
   auto const compute = [&](auto computation) {
     context_.record(op, {}, context_.clock.run(computation));
   };
@@ -40,7 +40,7 @@ void StepRunner::run(Work const& work) {
       compute([&] { backend.zero(parameters_.gradients()); });
       return;
     case OpKind::scale_gradients: {
-      ParameterStore::Run const run = parameters_.run_of(work);
+      ParameterStore::Run const run = parameters_.run_of(task);
       double const factor = 1.0 / context_.plan.config.parallel.data;
       compute([&] { backend.scale(parameters_.gradients().part(run.first, run.count), factor); });
       return;
@@ -74,17 +74,17 @@ void StepRunner::run(Work const& work) {
     case OpKind::all_reduce:
     case OpKind::all_gather:
     case OpKind::reduce_scatter:
-      communicate(op, work);
+      communicate(op, task);
       return;
     default:
       throw std::logic_error{std::string{name_of(op.kind)} + " is no op of the step"};
   }
 }
 
-void StepRunner::communicate(Op const& op, Work const& work) {
+void StepRunner::communicate(Op const& op, Task const& task) {
   switch (op.group) {
     case CollectiveGroup::data:
-      op.kind == OpKind::all_gather ? gather_parameters(op) : reduce_over_replicas(op, work);
+      op.kind == OpKind::all_gather ? gather_parameters(op) : reduce_over_replicas(op, task);
       return;
     case CollectiveGroup::tensor:
       reduce_partial_gradients(op);
@@ -137,8 +137,8 @@ void StepRunner::finish_all() {
 
 void StepRunner::drain() { finish_all(); }
 
-void StepRunner::reduce_over_replicas(Op const& op, Work const& work) {
-  ParameterStore::Run const bucket = parameters_.run_of(work);
+void StepRunner::reduce_over_replicas(Op const& op, Task const& task) {
+  ParameterStore::Run const bucket = parameters_.run_of(task);
   FlatRange const gradients = parameters_.gradients();
   std::vector<Collective> collectives;
   for (ShardedRun const& run : parameters_.sharded()) {

@@ -14,7 +14,7 @@ class StepRunner {
  public:
   StepRunner(RankContext const& context, ParameterStore& parameters);
 
-  void run(Work const& work);
+  void run(Task const& task);
   /// Waits until the data-parallel stream is idle.
   void drain();
 
@@ -30,11 +30,11 @@ class StepRunner {
     CollectiveGroup group = CollectiveGroup::data;
     std::size_t row = 0;
   };
-  void communicate(Op const& op, Work const& work);
+  void communicate(Op const& op, Task const& task);
   /// Starts the collectives of an op; what they have in common is filled in.
   void start(Op const& op, std::vector<Collective> const& collectives);
   void finish_all();
-  void reduce_over_replicas(Op const& op, Work const& work);
+  void reduce_over_replicas(Op const& op, Task const& task);
   void gather_parameters(Op const& op);
   void reduce_partial_gradients(Op const& op);
   void reduce_kv_gradients(Op const& op);

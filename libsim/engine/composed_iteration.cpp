@@ -10,7 +10,7 @@
 namespace stagecraft {
 namespace {
 
-bool is_of_a_work(RankTrace const& trace, std::size_t row) {
+bool is_of_a_task(RankTrace const& trace, std::size_t row) {
   return trace.ops.phase[row] != static_cast<std::int64_t>(TracePhase::transfer) &&
          trace.ops.op[row] != TraceVocabulary::iteration_overhead;
 }
@@ -21,16 +21,16 @@ SimTime median(std::vector<std::int64_t>& times) {
   return SimTime{*middle};
 }
 
-/// Whether two works do the same on stages that are alike. A plan of p stages has a program for
+/// Whether two tasks do the same on stages that are alike. A plan of p stages has a program for
 /// each stage, p of them for each chunk, and all of them once more for microbatches that are
 /// stored.
-bool are_alike(Work const& a, Work const& b, std::int32_t p) {
+bool are_alike(Task const& a, Task const& b, std::int32_t p) {
   return a.kind == b.kind && a.stream == b.stream && a.group == b.group && a.chunk == b.chunk &&
          a.program / p == b.program / p && a.first_block == b.first_block &&
          a.block_count == b.block_count && a.op == b.op;
 }
 
-using MeasuredStages = std::map<std::int32_t, std::vector<MeasuredWork>>;
+using MeasuredStages = std::map<std::int32_t, std::vector<MeasuredTask>>;
 
 /// The stage whose measured times stand for those of `stage`.
 std::int32_t stand_in(MeasuredStages const& stages,
@@ -39,7 +39,7 @@ std::int32_t stand_in(MeasuredStages const& stages,
   if (stages.count(stage) > 0) return stage;
   std::int32_t const last = config.parallel.pipeline - 1;
   std::int32_t nearest = -1;
-  for (auto const& [measured, works] : stages) {
+  for (auto const& [measured, tasks] : stages) {
     bool const is_inner =
         measured > 0 && measured < last && policy_of(config, measured) == policy_of(config, stage);
     bool const is_nearer = nearest < 0 || std::abs(measured - stage) < std::abs(nearest - stage);
@@ -52,17 +52,17 @@ std::int32_t stand_in(MeasuredStages const& stages,
   return nearest;
 }
 
-std::vector<SimTime> durations_of(RankPlan const& rank,
-                                  std::vector<MeasuredWork> const& measured,
+std::vector<SimTime> durations_of(StagePlan const& rank,
+                                  std::vector<MeasuredTask> const& measured,
                                   std::int32_t p) {
   std::vector<SimTime> durations;
-  durations.reserve(rank.works.size());
-  for (Work const& work : rank.works) {
+  durations.reserve(rank.tasks.size());
+  for (Task const& task : rank.tasks) {
     auto const same = std::find_if(
         measured.begin(), measured.end(),
-        [&](MeasuredWork const& candidate) { return are_alike(candidate.work, work, p); });
+        [&](MeasuredTask const& candidate) { return are_alike(candidate.task, task, p); });
     if (same == measured.end()) {
-      throw std::invalid_argument{"a work of stage " + std::to_string(rank.stage) +
+      throw std::invalid_argument{"a task of stage " + std::to_string(rank.stage) +
                                   " was not measured"};
     }
     durations.push_back(same->duration);
@@ -72,40 +72,41 @@ std::vector<SimTime> durations_of(RankPlan const& rank,
 
 }  // namespace
 
-std::vector<MeasuredWork> measured_works(RankPlan const& rank, RankTrace const& trace) {
-  std::vector<std::vector<std::int64_t>> times(rank.works.size());
+std::vector<MeasuredTask> measured_tasks(StagePlan const& rank, RankTrace const& trace) {
+  std::vector<std::vector<std::int64_t>> times(rank.tasks.size());
   std::size_t row = 0;
   auto const skip_others = [&] {
-    while (row < trace.ops.rows() && !is_of_a_work(trace, row)) ++row;
+    while (row < trace.ops.rows() && !is_of_a_task(trace, row)) ++row;
   };
-  for (Step const& step : rank.steps) {
-    if (step.kind != Step::Kind::run) continue;
+  for (IssueEntry const& step : rank.steps) {
+    if (step.kind != IssueEntry::Kind::run) continue;
     skip_others();
     if (row == trace.ops.rows()) break;
-    times[static_cast<std::size_t>(step.work)].push_back(trace.ops.duration[row++]);
+    times[static_cast<std::size_t>(step.task)].push_back(trace.ops.duration[row++]);
   }
   skip_others();
-  auto const runs = std::count_if(rank.steps.begin(), rank.steps.end(),
-                                  [](Step const& step) { return step.kind == Step::Kind::run; });
+  auto const runs = std::count_if(rank.steps.begin(), rank.steps.end(), [](IssueEntry const& step) {
+    return step.kind == IssueEntry::Kind::run;
+  });
   std::size_t taken = 0;
-  for (auto const& of_work : times) taken += of_work.size();
+  for (auto const& of_task : times) taken += of_task.size();
   if (row != trace.ops.rows() || taken != static_cast<std::size_t>(runs)) {
     throw std::invalid_argument{"the trace has not one row for each of the " +
-                                std::to_string(runs) + " works of its rank"};
+                                std::to_string(runs) + " tasks of its rank"};
   }
-  std::vector<MeasuredWork> measured;
+  std::vector<MeasuredTask> measured;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    if (!times[i].empty()) measured.push_back({rank.works[i], median(times[i])});
+    if (!times[i].empty()) measured.push_back({rank.tasks[i], median(times[i])});
   }
   return measured;
 }
 
 SimTime compose_iteration(PricedPlan const& priced, MeasuredStages const& stages) {
   TrainingPlan const& plan = priced.plan();
-  auto const p = static_cast<std::int32_t>(plan.ranks.size());
+  auto const p = static_cast<std::int32_t>(plan.stages.size());
   std::vector<std::vector<SimTime>> durations;
   std::vector<RankProgram> programs = priced.programs();
-  for (RankPlan const& rank : plan.ranks) {
+  for (StagePlan const& rank : plan.stages) {
     durations.push_back(
         durations_of(rank, stages.at(stand_in(stages, plan.config, rank.stage)), p));
   }

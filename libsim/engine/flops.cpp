@@ -21,21 +21,21 @@ double hardware_flops(TrainingPlan const& plan) {
     return sum;
   };
   double sum = 0;
-  for (RankPlan const& rank : plan.ranks) {
-    std::vector<double> of_work;
-    for (Work const& work : rank.works) {
+  for (StagePlan const& rank : plan.stages) {
+    std::vector<double> of_task;
+    for (Task const& task : rank.tasks) {
       double flops = 0;
-      if (work.kind != Work::Kind::step) {
-        Pass const pass = work.kind == Work::Kind::forward ? Pass::forward : Pass::backward;
-        auto const& blocks = plan.chunks[static_cast<std::size_t>(work.program)].blocks;
-        for (std::int32_t i = work.first_block; i < work.first_block + work.block_count; ++i) {
+      if (task.kind != Task::Kind::step) {
+        Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
+        auto const& blocks = plan.chunks[static_cast<std::size_t>(task.program)].blocks;
+        for (std::int32_t i = task.first_block; i < task.first_block + task.block_count; ++i) {
           flops += of_pass(blocks[static_cast<std::size_t>(i)], pass);
         }
       }
-      of_work.push_back(flops);
+      of_task.push_back(flops);
     }
-    for (Step const& step : rank.steps) {
-      if (step.kind == Step::Kind::run) sum += of_work[static_cast<std::size_t>(step.work)];
+    for (IssueEntry const& step : rank.steps) {
+      if (step.kind == IssueEntry::Kind::run) sum += of_task[static_cast<std::size_t>(step.task)];
     }
   }
   return sum * plan.config.parallel.tensor * plan.config.parallel.data;

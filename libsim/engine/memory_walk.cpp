@@ -28,8 +28,8 @@ std::int16_t MessageMoves::make(Kind kind, Code const& code) {
     transfers[i].end = static_cast<Transfer::End>(rest % 2);
   }
   MemoryProfile memory;
-  if (kind != Kind::wait) memory.append(message_memory(plan_, Step::Kind::post, transfers));
-  if (kind != Kind::post) memory.append(message_memory(plan_, Step::Kind::wait, transfers));
+  if (kind != Kind::wait) memory.append(message_memory(plan_, IssueEntry::Kind::post, transfers));
+  if (kind != Kind::post) memory.append(message_memory(plan_, IssueEntry::Kind::wait, transfers));
   moves_.emplace_back(memory);
   return static_cast<std::int16_t>(moves_.size() - 1);
 }

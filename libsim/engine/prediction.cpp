@@ -8,8 +8,8 @@
 #include "libsim/engine/priced_plan.hpp"
 #include "libsim/engine/rank_track.hpp"
 #include "libsim/engine/schedule_loop.hpp"
+#include "libsim/engine/task_costs.hpp"
 #include "libsim/engine/track_walk.hpp"
-#include "libsim/engine/work_prices.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/training_plan.hpp"
 
@@ -49,10 +49,10 @@ Timeline play_rest(TrainingPlan const& plan,
                    Tracks const& tracks,
                    std::vector<RankStart> const& starts) {
   std::vector<RankProgram> programs;
-  programs.reserve(plan.ranks.size());
-  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
-    programs.push_back({.steps = plan.ranks[r].steps,
-                        .works = plan.ranks[r].works,
+  programs.reserve(plan.stages.size());
+  for (std::size_t r = 0; r < plan.stages.size(); ++r) {
+    programs.push_back({.steps = plan.stages[r].steps,
+                        .tasks = plan.stages[r].tasks,
                         .transfers = {},
                         .durations = tracks.ranks[r].durations,
                         .activation = {},
@@ -71,7 +71,7 @@ std::optional<Prediction> predict(TrainingConfig const& config,
                                   ScheduleLoop const& loop) {
   TrainingPlan plan = make_programs(config);
   CostModel const cost{system, plan.config};
-  WorkPrices prices{plan, cost};
+  TaskCosts prices{plan, cost};
   Tracks const tracks = lay_tracks(plan, loop, prices);
   if (loop.has_loop() && !tracks.laps_are_level) return std::nullopt;
   TrackEnds const ends = walk(plan, cost, loop, tracks);
@@ -81,8 +81,8 @@ std::optional<Prediction> predict(TrainingConfig const& config,
   prediction.laps = loop.laps;
   prediction.laps_left_out = ends.laps_left_out;
   prediction.iteration = rest.makespan + cost.iteration_overhead();
-  prediction.stages.reserve(plan.ranks.size());
-  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+  prediction.stages.reserve(plan.stages.size());
+  for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     RankMemory const& memory = tracks.ranks[r].memory;
     StagePrediction& stage = prediction.stages.emplace_back();
     stage.at_peak = memory.at_peak;

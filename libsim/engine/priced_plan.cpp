@@ -7,14 +7,14 @@ namespace stagecraft {
 PricedPlan::PricedPlan(TrainingPlan const& plan, System const& system)
     : plan_{plan}, cost_{system, plan.config}, blocks_{profile_blocks(plan, cost_)} {
   int const p = plan.config.parallel.pipeline;
-  ranks_.reserve(plan.ranks.size());
-  for (RankPlan const& rank : plan.ranks) {
+  ranks_.reserve(plan.stages.size());
+  for (StagePlan const& rank : plan.stages) {
     Rank& profile = ranks_.emplace_back();
-    profile.works = profile_works(plan, rank, blocks_, cost_);
-    for (WorkProfile const& work : profile.works) profile.durations.push_back(work.duration);
+    profile.tasks = profile_tasks(plan, rank, blocks_, cost_);
+    for (TaskProfile const& task : profile.tasks) profile.durations.push_back(task.duration);
     int const r = rank.stage;
     programs_.push_back({.steps = rank.steps,
-                         .works = rank.works,
+                         .tasks = rank.tasks,
                          .transfers = rank.transfers,
                          .durations = profile.durations,
                          .activation = cost_.price_message(plan, r, (r + 1) % p),

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "libsim/cost/cost_model.hpp"
+#include "libsim/engine/task_profile.hpp"
 #include "libsim/engine/timeline.hpp"
-#include "libsim/engine/work_profile.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/plan/training_plan.hpp"
 
@@ -25,14 +25,14 @@ class PricedPlan {
   TrainingPlan const& plan() const { return plan_; }
   CostModel const& cost() const { return cost_; }
   std::vector<BlockProfile> const& blocks() const { return blocks_; }
-  /// By work of a rank.
-  std::vector<WorkProfile> const& works(std::size_t rank) const { return ranks_[rank].works; }
+  /// By task of a rank.
+  std::vector<TaskProfile> const& tasks(std::size_t rank) const { return ranks_[rank].tasks; }
   std::vector<RankProgram> const& programs() const { return programs_; }
   TimelineInput timeline() const;
 
  private:
   struct Rank {
-    std::vector<WorkProfile> works;
+    std::vector<TaskProfile> tasks;
     std::vector<SimTime> durations;
   };
 

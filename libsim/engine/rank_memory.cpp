@@ -18,7 +18,7 @@ void change(MemoryProfile& profile, Category category, std::int64_t bytes) {
   profile.append(one);
 }
 
-std::span<Transfer const> transfers_of(RankPlan const& rank, Step const& step) {
+std::span<Transfer const> transfers_of(StagePlan const& rank, IssueEntry const& step) {
   return std::span{rank.transfers}.subspan(static_cast<std::size_t>(step.first),
                                            static_cast<std::size_t>(step.count));
 }
@@ -26,18 +26,18 @@ std::span<Transfer const> transfers_of(RankPlan const& rank, Step const& step) {
 /// The memory of a rank's steps, profiled once a kind of step.
 class StepMoves {
  public:
-  StepMoves(TrainingPlan const& plan, RankPlan const& rank, std::vector<WorkProfile> const& works)
+  StepMoves(TrainingPlan const& plan, StagePlan const& rank, std::vector<TaskProfile> const& tasks)
       : plan_{plan}, rank_{rank}, of_messages_{plan} {
-    of_work_.reserve(works.size());
-    for (std::size_t i = 0; i < works.size(); ++i) {
-      of_work_.emplace_back(work_memory(plan, rank.works[i], works[i]));
+    of_task_.reserve(tasks.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      of_task_.emplace_back(task_memory(plan, rank.tasks[i], tasks[i]));
     }
   }
 
-  MemoryMove const& of(Step const& step) {
-    if (step.kind == Step::Kind::run) return of_work_[static_cast<std::size_t>(step.work)];
+  MemoryMove const& of(IssueEntry const& step) {
+    if (step.kind == IssueEntry::Kind::run) return of_task_[static_cast<std::size_t>(step.task)];
     auto const kind =
-        step.kind == Step::Kind::post ? MessageMoves::Kind::post : MessageMoves::Kind::wait;
+        step.kind == IssueEntry::Kind::post ? MessageMoves::Kind::post : MessageMoves::Kind::wait;
     if (step.count > MessageMoves::most) {
       other_ = MemoryMove{message_memory(plan_, step.kind, transfers_of(rank_, step))};
       return other_;
@@ -51,17 +51,17 @@ class StepMoves {
 
  private:
   TrainingPlan const& plan_;
-  RankPlan const& rank_;
-  std::vector<MemoryMove> of_work_;
+  StagePlan const& rank_;
+  std::vector<MemoryMove> of_task_;
   MessageMoves of_messages_;
   MemoryMove other_{MemoryProfile{}};
 };
 
 }  // namespace
 
-MemoryProfile work_memory(TrainingPlan const& plan, Work const& work, WorkProfile const& profile) {
+MemoryProfile task_memory(TrainingPlan const& plan, Task const& task, TaskProfile const& profile) {
   MemoryProfile memory = profile.memory;
-  if (releases_output(plan, work)) {
+  if (releases_output(plan, task)) {
     change(memory, MessageMove{}.category(),
            -message_buffer_bytes(plan, MessageBuffer::whole).count());
   }
@@ -69,7 +69,7 @@ MemoryProfile work_memory(TrainingPlan const& plan, Work const& work, WorkProfil
 }
 
 MemoryProfile message_memory(TrainingPlan const& plan,
-                             Step::Kind kind,
+                             IssueEntry::Kind kind,
                              std::span<Transfer const> transfers) {
   MemoryProfile memory;
   for (Transfer const& transfer : transfers) {
@@ -82,18 +82,18 @@ MemoryProfile message_memory(TrainingPlan const& plan,
 }
 
 MemoryProfile profile_step_memory(TrainingPlan const& plan,
-                                  RankPlan const& rank,
-                                  Step const& step,
-                                  std::vector<WorkProfile> const& works) {
-  if (step.kind == Step::Kind::drain) return {};
-  if (step.kind != Step::Kind::run) {
+                                  StagePlan const& rank,
+                                  IssueEntry const& step,
+                                  std::vector<TaskProfile> const& tasks) {
+  if (step.kind == IssueEntry::Kind::drain) return {};
+  if (step.kind != IssueEntry::Kind::run) {
     return message_memory(plan, step.kind, transfers_of(rank, step));
   }
-  auto const work = static_cast<std::size_t>(step.work);
-  return work_memory(plan, rank.works[work], works[work]);
+  auto const task = static_cast<std::size_t>(step.task);
+  return task_memory(plan, rank.tasks[task], tasks[task]);
 }
 
-CategoryBytes resident_memory(RankPlan const& rank) {
+CategoryBytes resident_memory(StagePlan const& rank) {
   CategoryBytes bytes;
   bytes[Category::parameters] = rank.parameter_bytes.count();
   bytes[Category::gradients] = rank.gradient_bytes.count();
@@ -102,18 +102,18 @@ CategoryBytes resident_memory(RankPlan const& rank) {
 }
 
 RankMemory walk_memory(TrainingPlan const& plan,
-                       RankPlan const& rank,
-                       std::vector<WorkProfile> const& works) {
+                       StagePlan const& rank,
+                       std::vector<TaskProfile> const& tasks) {
   MemoryWalk walk{resident_memory(rank)};
-  StepMoves moves{plan, rank, works};
+  StepMoves moves{plan, rank, tasks};
   for (std::size_t i = 0; i < rank.steps.size(); ++i) {
-    Step const& step = rank.steps[i];
+    IssueEntry const& step = rank.steps[i];
     walk.move(moves.of(step), static_cast<std::int32_t>(i));
-    if (step.kind != Step::Kind::run) continue;
-    Work const& work = rank.works[static_cast<std::size_t>(step.work)];
-    if (work.kind == Work::Kind::forward) {
+    if (step.kind != IssueEntry::Kind::run) continue;
+    Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
+    if (task.kind == Task::Kind::forward) {
       walk.begin_chunk();
-    } else if (ends_backward(work)) {
+    } else if (ends_backward(task)) {
       walk.end_chunk();
     }
   }

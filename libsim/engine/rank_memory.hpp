@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libsim/engine/memory_profile.hpp"
-#include "libsim/engine/work_profile.hpp"
+#include "libsim/engine/task_profile.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -14,32 +14,32 @@ namespace stagecraft {
 struct RankMemory {
   CategoryBytes at_peak;  ///< at the first instant where the sum (without workspace) is largest
   std::int64_t activation_peak = 0;  ///< largest activations + recomputed + communication
-  std::int32_t peak_step = 0;        ///< step of RankPlan::steps that makes the peak
+  std::int32_t peak_step = 0;        ///< step of StagePlan::steps that makes the peak
   std::int32_t in_flight_chunks =
       0;  ///< most (microbatch, chunk) pairs between forward and backward
 };
 
 /// What a step does to a rank's memory, messages included (plan/message_buffers.hpp).
 MemoryProfile profile_step_memory(TrainingPlan const& plan,
-                                  RankPlan const& rank,
-                                  Step const& step,
-                                  std::vector<WorkProfile> const& works);
+                                  StagePlan const& rank,
+                                  IssueEntry const& step,
+                                  std::vector<TaskProfile> const& tasks);
 
-/// What a chunk or step work does to a rank's memory, given its profile.
-MemoryProfile work_memory(TrainingPlan const& plan, Work const& work, WorkProfile const& profile);
+/// What a chunk or step task does to a rank's memory, given its profile.
+MemoryProfile task_memory(TrainingPlan const& plan, Task const& task, TaskProfile const& profile);
 
 /// What a post of, or a wait for, messages does to a rank's memory: only their payloads and ends
 /// count.
 /// Pre: `kind` is post or wait.
 MemoryProfile message_memory(TrainingPlan const& plan,
-                             Step::Kind kind,
+                             IssueEntry::Kind kind,
                              std::span<Transfer const> transfers);
 
 /// What a rank holds at the start of an iteration: parameters, gradients, optimizer state.
-CategoryBytes resident_memory(RankPlan const& rank);
+CategoryBytes resident_memory(StagePlan const& rank);
 
 RankMemory walk_memory(TrainingPlan const& plan,
-                       RankPlan const& rank,
-                       std::vector<WorkProfile> const& works);
+                       StagePlan const& rank,
+                       std::vector<TaskProfile> const& tasks);
 
 }  // namespace stagecraft

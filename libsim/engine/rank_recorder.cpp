@@ -17,11 +17,11 @@ class RankRecorder {
                std::int32_t rank,
                TraceDetail detail)
       : priced_{priced},
-        plan_{priced.plan().ranks[static_cast<std::size_t>(rank)]},
-        profiles_{priced.works(static_cast<std::size_t>(rank))},
+        plan_{priced.plan().stages[static_cast<std::size_t>(rank)]},
+        profiles_{priced.tasks(static_cast<std::size_t>(rank))},
         times_{times.ranks[static_cast<std::size_t>(rank)]},
         vocabulary_{vocabulary},
-        works_{record_works(priced, static_cast<std::size_t>(rank), vocabulary, detail)},
+        tasks_{record_tasks(priced, static_cast<std::size_t>(rank), vocabulary, detail)},
         now_{resident_memory(plan_)} {
     trace_.rank = rank;
     trace_.stage = plan_.stage;
@@ -48,43 +48,43 @@ class RankRecorder {
   void make_room() {
     std::size_t ops = 1;     // the iteration's overhead
     std::size_t memory = 1;  // the start
-    for (Step const& step : plan_.steps) {
+    for (IssueEntry const& step : plan_.steps) {
       memory += 3;  // a step's peak and end, and the end of an output that was kept
-      if (step.kind == Step::Kind::run) {
-        ops += works_[static_cast<std::size_t>(step.work)].ops.size();
-        memory += works_[static_cast<std::size_t>(step.work)].memory.size();
+      if (step.kind == IssueEntry::Kind::run) {
+        ops += tasks_[static_cast<std::size_t>(step.task)].ops.size();
+        memory += tasks_[static_cast<std::size_t>(step.task)].memory.size();
       }
-      if (step.kind == Step::Kind::post) ops += static_cast<std::size_t>(step.count);
+      if (step.kind == IssueEntry::Kind::post) ops += static_cast<std::size_t>(step.count);
     }
     trace_.ops.resize(ops);
     trace_.memory.resize(memory);
   }
 
-  void add(Step const& step, Interval const& time) {
+  void add(IssueEntry const& step, Interval const& time) {
     switch (step.kind) {
-      case Step::Kind::run:
+      case IssueEntry::Kind::run:
         add_run(step, time);
         return;
-      case Step::Kind::post:
+      case IssueEntry::Kind::post:
         add_transfers(step);
         break;
-      case Step::Kind::wait:
-      case Step::Kind::drain:
+      case IssueEntry::Kind::wait:
+      case IssueEntry::Kind::drain:
         clock_ = std::max(clock_, time.end);
         break;
     }
     add_states(profile_step_memory(priced_.plan(), plan_, step, profiles_), clock_);
   }
 
-  void add_run(Step const& step, Interval const& time) {
-    auto const index = static_cast<std::size_t>(step.work);
-    Work const& work = plan_.works[index];
-    RecordedWork const& recorded = works_[index];
-    std::int32_t const chunk = work.kind == Work::Kind::step ? -1 : work.chunk;
+  void add_run(IssueEntry const& step, Interval const& time) {
+    auto const index = static_cast<std::size_t>(step.task);
+    Task const& task = plan_.tasks[index];
+    RecordedTask const& recorded = tasks_[index];
+    std::int32_t const chunk = task.kind == Task::Kind::step ? -1 : task.chunk;
     SimTime const alone = profiles_[index].duration;
     bool const is_stretched = time.end - time.start != alone;
     // A group lasts as long as its slowest member: its one row is the interval itself.
-    if (work.kind == Work::Kind::step) {
+    if (task.kind == Task::Kind::step) {
       add_row(recorded.ops.front(), time, step.microbatch, chunk);
     } else {
       for (RecordedOp const& op : recorded.ops) {
@@ -95,19 +95,19 @@ class RankRecorder {
     for (RecordedMemory const& state : recorded.memory) {
       add_memory(at(time.start, state.time, is_stretched), now_ + state.bytes);
     }
-    if (work.stream == Stream::data_parallel) {
+    if (task.stream == Stream::data_parallel) {
       data_parallel_idle_ = time.end;
-      if (work.group != StageGroup::none) clock_ = time.end;
+      if (task.group != StageGroup::none) clock_ = time.end;
     } else {
       clock_ = time.end;
     }
-    // The rules of messages may release more at the end than the work itself does.
+    // The rules of messages may release more at the end than the task itself does.
     MemoryProfile const profile = profile_step_memory(priced_.plan(), plan_, step, profiles_);
     now_ += profile.net;
     if (profile.net != profiles_[index].memory.net) add_memory(clock_, now_);
   }
 
-  /// When something `offset` into a work happens. A data-parallel stream that is busy slows works
+  /// When something `offset` into a task happens. A data-parallel stream that is busy slows tasks
   /// down as a whole, as timeline.hpp says: what happens inside moves with it.
   SimTime at(SimTime start, SimTime offset, bool is_stretched) const {
     if (!is_stretched) return start + offset;
@@ -115,7 +115,7 @@ class RankRecorder {
                       priced_.cost().data_parallel_slowdown_millionths());
   }
 
-  void add_transfers(Step const& step) {
+  void add_transfers(IssueEntry const& step) {
     for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
       auto const index = static_cast<std::size_t>(i);
       Transfer const& transfer = plan_.transfers[index];
@@ -162,11 +162,11 @@ class RankRecorder {
   }
 
   PricedPlan const& priced_;
-  RankPlan const& plan_;
-  std::vector<WorkProfile> const& profiles_;
+  StagePlan const& plan_;
+  std::vector<TaskProfile> const& profiles_;
   RankTimes const& times_;
   TraceVocabulary const& vocabulary_;
-  std::vector<RecordedWork> works_;
+  std::vector<RecordedTask> tasks_;
   CategoryBytes now_;
   SimTime clock_{0};               ///< of the compute stream
   SimTime data_parallel_idle_{0};  ///< the data-parallel stream has no work from here on

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "libsim/engine/recorded_task.hpp"
 #include "libsim/engine/recorded_times.hpp"
-#include "libsim/engine/recorded_work.hpp"
 #include "libsim/trace/trace.hpp"
 
 namespace stagecraft {

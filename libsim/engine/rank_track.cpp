@@ -14,16 +14,16 @@ class TrackSink {
  public:
   TrackSink(TrainingPlan const& plan,
             ScheduleLoop const& loop,
-            WorkPrices& prices,
+            TaskCosts& prices,
             MessageMoves& messages,
             Tracks& tracks,
-            RankPlan& rank)
+            StagePlan& rank)
       : loop_{loop},
         prices_{prices},
         messages_{messages},
         tracks_{tracks},
         rank_{rank},
-        works_{plan, loop.shape, rank},
+        tasks_{plan, loop.shape, rank},
         memory_{resident_memory(rank)},
         is_blocking_{loop.shape.p2p == P2p::blocking},
         first_end_{static_cast<std::int32_t>(tracks.ends.size())},
@@ -32,17 +32,17 @@ class TrackSink {
   void run(ChunkRun const& run) {
     if (run.kind == ChunkRun::Kind::forward) {
       if (loop_.has_loop()) mark_border();
-      issue(works_.forward(run));
+      issue(tasks_.forward(run));
       return;
     }
     ++backwards_;
     last_backward_ = run;
-    if (works_.starts_reduction(run)) {
-      works_.append_reduced_backward(run);
+    if (tasks_.starts_reduction(run)) {
+      tasks_.append_reduced_backward(run);
       take_steps();
       can_repeat_ = false;
     } else {
-      issue(works_.backward(run));
+      issue(tasks_.backward(run));
     }
   }
 
@@ -70,7 +70,7 @@ class TrackSink {
   }
 
   void begin_stretch() {
-    can_repeat_ = works_.are_alike();
+    can_repeat_ = tasks_.are_alike();
     stretch_.moves.clear();
     stretch_.first_step = tracks_.steps.size();
     stretch_.first_end = tracks_.ends.size();
@@ -83,7 +83,7 @@ class TrackSink {
     int more = can_repeat_ ? times - 1 : 0;
     if (backwards_ > stretch_.backwards) {
       if (more > 0 && loop_.has_loop()) more = std::min(more, backwards_to_border() - 1);
-      if (more > 0) more = works_.repeat_backward(last_backward_, more);
+      if (more > 0) more = tasks_.repeat_backward(last_backward_, more);
       backwards_ += more;
     }
     if (more == 0) return 1;
@@ -103,14 +103,14 @@ class TrackSink {
 
   /// Takes the steps that have gathered in the rank plan.
   void take_steps() {
-    for (Step const& step : rank_.steps) issue(step.work);
+    for (IssueEntry const& step : rank_.steps) issue(step.task);
     rank_.steps.clear();
   }
 
   /// Follows the memory of steps that stay in the rank plan.
-  void pass_over(std::vector<Step> const& steps) {
-    for (Step const& step : steps) {
-      if (step.kind == Step::Kind::run) follow(issued(step.work).move);
+  void pass_over(std::vector<IssueEntry> const& steps) {
+    for (IssueEntry const& step : steps) {
+      if (step.kind == IssueEntry::Kind::run) follow(issued(step.task).move);
     }
   }
 
@@ -142,7 +142,7 @@ class TrackSink {
     MemoryMove const* memory;
     int in_flight;  ///< 1: begins a chunk's stay, -1: ends it
   };
-  /// What issuing a work means here.
+  /// What issuing a task means here.
   struct Issued {
     Move move;
     TrackStep::Kind kind;
@@ -159,11 +159,11 @@ class TrackSink {
   Issued const& issued(std::int32_t number) {
     auto const index = static_cast<std::size_t>(number);
     while (issued_.size() <= index) {
-      Work const& work = rank_.works[issued_.size()];
-      WorkPrice const& price = prices_.of(rank_, work);
-      bool const on_compute = work.stream == Stream::compute;
+      Task const& task = rank_.tasks[issued_.size()];
+      TaskCost const& price = prices_.of(rank_, task);
+      bool const on_compute = task.stream == Stream::compute;
       durations_.push_back(price.duration);
-      int const in_flight = work.kind == Work::Kind::forward ? 1 : ends_backward(work) ? -1 : 0;
+      int const in_flight = task.kind == Task::Kind::forward ? 1 : ends_backward(task) ? -1 : 0;
       issued_.push_back({.move = {.memory = &price.memory, .in_flight = in_flight},
                          .kind = on_compute ? TrackStep::Kind::run : TrackStep::Kind::reduce});
     }
@@ -177,10 +177,10 @@ class TrackSink {
   }
 
   void issue(std::int32_t number) {
-    Issued const& work = issued(number);
-    follow(work.move);
-    stretch_.moves.push_back(work.move);
-    tracks_.steps.push_back({.kind = work.kind, .index = number});
+    Issued const& task = issued(number);
+    follow(task.move);
+    stretch_.moves.push_back(task.move);
+    tracks_.steps.push_back({.kind = task.kind, .index = number});
   }
 
   void add(TrackStep::Kind kind, MemoryMove const& move, std::int32_t first, std::int32_t count) {
@@ -214,14 +214,14 @@ class TrackSink {
   }
 
   ScheduleLoop const& loop_;
-  WorkPrices& prices_;
+  TaskCosts& prices_;
   MessageMoves& messages_;
   Tracks& tracks_;
-  RankPlan& rank_;
-  RankWorks works_;
+  StagePlan& rank_;
+  StageTasks tasks_;
   MemoryWalk memory_;
   std::vector<SimTime> durations_;
-  std::vector<Issued> issued_;  ///< by work
+  std::vector<Issued> issued_;  ///< by task
   Stretch stretch_;
   ChunkRun last_backward_;
   bool can_repeat_ = false;
@@ -238,10 +238,10 @@ class TrackSink {
 RankTrack lay_track(TrainingPlan const& plan,
                     ScheduleLoop const& loop,
                     VirtualOrder const& order,
-                    WorkPrices& prices,
+                    TaskCosts& prices,
                     MessageMoves& messages,
                     Tracks& tracks,
-                    RankPlan& rank) {
+                    StagePlan& rank) {
   std::size_t const first_step = tracks.steps.size();
   TrackSink sink{plan, loop, prices, messages, tracks, rank};
   append_begin_of_step(rank, plan);
@@ -258,7 +258,7 @@ RankTrack lay_track(TrainingPlan const& plan,
 
 }  // namespace
 
-Tracks lay_tracks(TrainingPlan& plan, ScheduleLoop const& loop, WorkPrices& prices) {
+Tracks lay_tracks(TrainingPlan& plan, ScheduleLoop const& loop, TaskCosts& prices) {
   Tracks tracks;
   ScheduleShape const& shape = loop.shape;
   auto const stages = static_cast<std::size_t>(shape.stages);
@@ -271,7 +271,7 @@ Tracks lay_tracks(TrainingPlan& plan, ScheduleLoop const& loop, WorkPrices& pric
   tracks.ranks.reserve(stages);
   VirtualOrder const order{shape};
   MessageMoves messages{plan};
-  for (RankPlan& rank : plan.ranks) {
+  for (StagePlan& rank : plan.stages) {
     tracks.ranks.push_back(lay_track(plan, loop, order, prices, messages, tracks, rank));
   }
   return tracks;

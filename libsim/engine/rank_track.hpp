@@ -7,9 +7,9 @@
 #include "libsim/engine/memory_walk.hpp"
 #include "libsim/engine/rank_memory.hpp"
 #include "libsim/engine/schedule_loop.hpp"
-#include "libsim/engine/work_prices.hpp"
-#include "libsim/plan/rank_works.hpp"
+#include "libsim/engine/task_costs.hpp"
 #include "libsim/plan/stage_order.hpp"
+#include "libsim/plan/stage_tasks.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -17,8 +17,8 @@ namespace stagecraft {
 /// One entry of a track.
 struct TrackStep {
   enum class Kind : std::uint8_t {
-    run,       ///< a work on the compute stream, `index` into the rank's durations
-    reduce,    ///< a work on the data-parallel stream, likewise
+    run,       ///< a task on the compute stream, `index` into the rank's durations
+    reduce,    ///< a task on the data-parallel stream, likewise
     exchange,  ///< blocking: post ends [index, index + count) and wait for them
     post,      ///< overlapped: start them
     wait,      ///< overlapped: wait for them
@@ -42,11 +42,11 @@ struct TrackEnd {
 };
 
 /// A rank's issue order up to its last message, one lap in place of all, with prices in place of
-/// works; and what it holds meanwhile.
+/// tasks; and what it holds meanwhile.
 struct RankTrack {
   std::size_t first_step = 0;  ///< of Tracks::steps
   std::size_t end_step = 0;
-  std::vector<SimTime> durations;  ///< by work of the rank
+  std::vector<SimTime> durations;  ///< by task of the rank
   RankMemory memory;
 };
 
@@ -62,9 +62,9 @@ struct Tracks {
   bool laps_are_level = true;
 };
 
-/// Lays out all ranks' tracks. The rank plans get their works and step ops, and keep in their steps
+/// Lays out all ranks' tracks. The rank plans get their tasks and step ops, and keep in their steps
 /// what follows the last message.
 /// Pre: `plan` is fresh from make_programs(). `prices` is of that plan.
-Tracks lay_tracks(TrainingPlan& plan, ScheduleLoop const& loop, WorkPrices& prices);
+Tracks lay_tracks(TrainingPlan& plan, ScheduleLoop const& loop, TaskCosts& prices);
 
 }  // namespace stagecraft

@@ -27,9 +27,9 @@ TraceMeta meta_of(TrainingPlan const& plan, System const& system, RecordOptions 
 std::vector<std::int32_t> chosen_ranks(TrainingPlan const& plan,
                                        std::vector<std::int32_t> const& asked) {
   std::vector<std::int32_t> ranks = asked;
-  auto const count = static_cast<std::int32_t>(plan.ranks.size());
+  auto const count = static_cast<std::int32_t>(plan.stages.size());
   if (ranks.empty()) {
-    ranks.resize(plan.ranks.size());
+    ranks.resize(plan.stages.size());
     std::iota(ranks.begin(), ranks.end(), 0);
   }
   std::sort(ranks.begin(), ranks.end());

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libsim/engine/recorded_work.hpp"
+#include "libsim/engine/recorded_task.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/trace/trace.hpp"

@@ -6,8 +6,8 @@ namespace stagecraft {
 
 std::vector<MessageEnds> ends_of_messages(TrainingPlan const& plan) {
   std::vector<MessageEnds> messages(static_cast<std::size_t>(plan.messages));
-  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    std::vector<Transfer> const& transfers = plan.ranks[rank].transfers;
+  for (std::size_t rank = 0; rank < plan.stages.size(); ++rank) {
+    std::vector<Transfer> const& transfers = plan.stages[rank].transfers;
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       MessageEnds& ends = messages[static_cast<std::size_t>(transfers[i].message)];
       (transfers[i].end == Transfer::End::send ? ends.send : ends.receive) = {rank, i};
@@ -22,20 +22,20 @@ class TimeRecorder {
  public:
   explicit TimeRecorder(PricedPlan const& priced)
       : priced_{priced}, messages_{ends_of_messages(priced.plan())} {
-    for (RankPlan const& rank : priced.plan().ranks) {
+    for (StagePlan const& rank : priced.plan().stages) {
       times_.ranks.push_back({.steps = std::vector<Interval>(rank.steps.size()),
                               .transfers = std::vector<Interval>(rank.transfers.size())});
     }
   }
 
-  // A group work is first waited for, then run: its own time is what stays.
+  // A group task is first waited for, then run: its own time is what stays.
   void ran(int rank, int step, SimTime start, SimTime end) { of(rank, step) = {start, end}; }
   void waited(int rank, int step, SimTime start, SimTime end) { of(rank, step) = {start, end}; }
 
   void transferred(int rank, int transfer, SimTime start, SimTime end) {
     TrainingPlan const& plan = priced_.plan();
     Transfer const& told =
-        plan.ranks[static_cast<std::size_t>(rank)].transfers[static_cast<std::size_t>(transfer)];
+        plan.stages[static_cast<std::size_t>(rank)].transfers[static_cast<std::size_t>(transfer)];
     MessageEnds const& ends = messages_[static_cast<std::size_t>(told.message)];
     Interval& sent = times_.ranks[ends.send.rank].transfers[ends.send.transfer];
     Interval& received = times_.ranks[ends.receive.rank].transfers[ends.receive.transfer];

@@ -32,7 +32,7 @@ struct RecordedTimes {
 struct MessageEnds {
   struct End {
     std::size_t rank = 0;
-    std::size_t transfer = 0;  ///< of RankPlan::transfers
+    std::size_t transfer = 0;  ///< of StagePlan::transfers
   };
   End send;
   End receive;

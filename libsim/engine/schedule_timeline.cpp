@@ -38,25 +38,25 @@ double ticks_per_unit(ScheduleShape const& shape, double largest) {
   return std::pow(10.0, std::floor(std::log10(ticks / largest)));
 }
 
-/// A schedule's steps as the timeline takes them: work c is the forward of chunk c, work m + c its
+/// A schedule's steps as the timeline takes them: task c is the forward of chunk c, task m + c its
 /// backward.
-std::vector<Step> timeline_steps(StageSchedule const& stage, int chunks) {
-  std::vector<Step> steps;
+std::vector<IssueEntry> timeline_steps(StageSchedule const& stage, int chunks) {
+  std::vector<IssueEntry> steps;
   steps.reserve(stage.steps.size());
   for (ScheduleStep const& from : stage.steps) {
-    Step step{.microbatch = from.microbatch, .first = from.first, .count = from.count};
+    IssueEntry step{.microbatch = from.microbatch, .first = from.first, .count = from.count};
     switch (from.kind) {
       case ScheduleStep::Kind::forward:
-        step.work = from.chunk;
+        step.task = from.chunk;
         break;
       case ScheduleStep::Kind::backward:
-        step.work = chunks + from.chunk;
+        step.task = chunks + from.chunk;
         break;
       case ScheduleStep::Kind::post:
-        step.kind = Step::Kind::post;
+        step.kind = IssueEntry::Kind::post;
         break;
       case ScheduleStep::Kind::wait:
-        step.kind = Step::Kind::wait;
+        step.kind = IssueEntry::Kind::wait;
         break;
     }
     steps.push_back(step);
@@ -95,17 +95,17 @@ ScheduleTimeline play_schedule(PipelineSchedule const& schedule, ChunkCosts cons
   auto const ticks = [scale](double cost) { return SimTime{std::llround(cost * scale)}; };
 
   auto const chunks = static_cast<std::size_t>(schedule.shape.chunks);
-  std::vector<Work> works(2 * chunks);
+  std::vector<Task> tasks(2 * chunks);
   std::vector<SimTime> durations(2 * chunks, ticks(costs.backward));
   std::fill_n(durations.begin(), chunks, ticks(costs.forward));
   MessagePrice const price{.latency = ticks(costs.transfer)};
 
-  std::vector<std::vector<Step>> steps;
+  std::vector<std::vector<IssueEntry>> steps;
   std::vector<RankProgram> ranks;
   for (StageSchedule const& stage : schedule.stages) {
     steps.push_back(timeline_steps(stage, schedule.shape.chunks));
     ranks.push_back({.steps = steps.back(),
-                     .works = works,
+                     .tasks = tasks,
                      .transfers = stage.transfers,
                      .durations = durations,
                      .activation = price,

@@ -23,23 +23,23 @@ class ResultObserver {
 
   void ran(int rank, int step, SimTime start, SimTime end) {
     auto const r = static_cast<std::size_t>(rank);
-    RankPlan const& rank_plan = priced_.plan().ranks[r];
-    auto const work =
-        static_cast<std::size_t>(rank_plan.steps[static_cast<std::size_t>(step)].work);
-    WorkProfile const& of_work = priced_.works(r)[work];
-    if (rank_plan.works[work].stream != Stream::compute) {
+    StagePlan const& rank_plan = priced_.plan().stages[r];
+    auto const task =
+        static_cast<std::size_t>(rank_plan.steps[static_cast<std::size_t>(step)].task);
+    TaskProfile const& of_task = priced_.tasks(r)[task];
+    if (rank_plan.tasks[task].stream != Stream::compute) {
       data_parallel_idle_[r] = end;
       return;
     }
     if (step < memory_[r].peak_step) {
       peak_at_[r] = end;
     } else if (step == memory_[r].peak_step) {
-      peak_at_[r] = slowed_end(start, of_work.peak_offset, data_parallel_idle_[r],
+      peak_at_[r] = slowed_end(start, of_task.peak_offset, data_parallel_idle_[r],
                                priced_.cost().data_parallel_slowdown_millionths());
     }
-    shares_[r] += of_work.shares;
+    shares_[r] += of_task.shares;
     // A chunk that a gradient reduction slows down is slowed down in its backward.
-    shares_[r].backward += (end - start) - of_work.duration;
+    shares_[r].backward += (end - start) - of_task.duration;
   }
   // Messages change memory when their post is issued and when their wait is over; a post takes no
   // time and a wait need not, so that the end of what came before is when they happen.
@@ -108,8 +108,8 @@ Simulation simulate(TrainingPlan const& plan, System const& system) {
   PricedPlan const priced{plan, system};
   CostModel const& cost = priced.cost();
   std::vector<RankMemory> memory;
-  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
-    memory.push_back(walk_memory(plan, plan.ranks[r], priced.works(r)));
+  for (std::size_t r = 0; r < plan.stages.size(); ++r) {
+    memory.push_back(walk_memory(plan, plan.stages[r], priced.tasks(r)));
   }
   ResultObserver observer{priced, memory};
   Timeline const timeline = play(priced.timeline(), observer);
@@ -119,9 +119,9 @@ Simulation simulate(TrainingPlan const& plan, System const& system) {
   result.iteration = timeline.makespan + overhead;
   std::int64_t const capacity = system.accelerator.memory.value.count();
   std::size_t busiest = 0;
-  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+  for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     StageResult& stage = result.stages.emplace_back();
-    stage.stage = plan.ranks[r].stage;
+    stage.stage = plan.stages[r].stage;
     stage.layers = layers_of_stage(plan, stage.stage);
     stage.in_flight_chunks = memory[r].in_flight_chunks;
     stage.busy = timeline.ranks[r].busy;

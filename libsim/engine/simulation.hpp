@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libsim/engine/memory_profile.hpp"
-#include "libsim/engine/work_profile.hpp"
+#include "libsim/engine/task_profile.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/units/units.hpp"

@@ -6,11 +6,11 @@
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/memory_walk.hpp"
 #include "libsim/engine/rank_memory.hpp"
-#include "libsim/engine/work_prices.hpp"
+#include "libsim/engine/task_costs.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/rank_works.hpp"
 #include "libsim/plan/stage_exchanges.hpp"
 #include "libsim/plan/stage_order.hpp"
+#include "libsim/plan/stage_tasks.hpp"
 
 namespace stagecraft {
 namespace {
@@ -20,14 +20,14 @@ class LimitedWalk {
  public:
   LimitedWalk(TrainingPlan const& plan,
               ScheduleShape const& shape,
-              WorkPrices& prices,
+              TaskCosts& prices,
               MessageMoves& messages,
               std::int64_t limit,
-              RankPlan& rank)
+              StagePlan& rank)
       : prices_{prices},
         messages_{messages},
         rank_{rank},
-        works_{plan, shape, rank},
+        tasks_{plan, shape, rank},
         is_blocking_{shape.p2p == P2p::blocking},
         limit_{limit},
         sum_{resident_memory(rank).sum()},
@@ -39,8 +39,8 @@ class LimitedWalk {
   void run(ChunkRun const& run) {
     if (!fits_) return;
     bool const is_forward = run.kind == ChunkRun::Kind::forward;
-    std::int32_t const work = is_forward ? works_.forward(run) : works_.backward(run);
-    move(prices_.of(rank_, rank_.works[static_cast<std::size_t>(work)]).memory);
+    std::int32_t const task = is_forward ? tasks_.forward(run) : tasks_.backward(run);
+    move(prices_.of(rank_, rank_.tasks[static_cast<std::size_t>(task)]).memory);
   }
   void transfer(Transfer const& transfer, int /*row*/) {
     if (fits_) transfers_.push_back(transfer);
@@ -70,10 +70,10 @@ class LimitedWalk {
     sum_ += move.net_sum;
   }
 
-  WorkPrices& prices_;
+  TaskCosts& prices_;
   MessageMoves& messages_;
-  RankPlan& rank_;
-  RankWorks works_;
+  StagePlan& rank_;
+  StageTasks tasks_;
   std::vector<Transfer> transfers_;
   bool is_blocking_;
   std::int64_t limit_;
@@ -98,7 +98,7 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
   }
   TrainingPlan plan = make_programs(stored);
   CostModel const cost{system, stored};
-  WorkPrices prices{plan, cost};
+  TaskCosts prices{plan, cost};
   MessageMoves messages{plan};
   ScheduleShape const shape = checked_shape(schedule_shape(config));
   VirtualOrder const order{shape};
@@ -113,7 +113,7 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
     // that does not fit says nothing of the larger ones.
     for (; wanted.count > 0; --wanted.count) {
       plan.config.recompute[r].store_microbatches = wanted;
-      RankPlan rank = plan.ranks[r];
+      StagePlan rank = plan.stages[r];
       LimitedWalk walk{plan, shape, prices, messages, limit, rank};
       write_stage(shape, order, stage, walk);
       if (walk.fits()) break;

@@ -50,9 +50,9 @@ void check_rank(TimelineInput const& input, std::size_t rank) {
   auto const refuse = [rank](std::string const& problem) {
     throw std::invalid_argument{"rank " + std::to_string(rank) + ": " + problem};
   };
-  if (program.durations.size() != program.works.size()) {
+  if (program.durations.size() != program.tasks.size()) {
     refuse("found " + std::to_string(program.durations.size()) + " durations for " +
-           std::to_string(program.works.size()) + " works");
+           std::to_string(program.tasks.size()) + " tasks");
   }
   for (SimTime const duration : program.durations) {
     if (duration < SimTime{0}) refuse("found a negative duration");
@@ -62,13 +62,13 @@ void check_rank(TimelineInput const& input, std::size_t rank) {
       refuse("found a negative transfer price");
     }
   }
-  for (Work const& work : program.works) {
-    if (work.stream != Stream::compute && work.stream != Stream::data_parallel) {
-      refuse("found a work on another stream; accepted: compute, data_parallel");
+  for (Task const& task : program.tasks) {
+    if (task.stream != Stream::compute && task.stream != Stream::data_parallel) {
+      refuse("found a task on another stream; accepted: compute, data_parallel");
     }
-    if (work.group == StageGroup::embedding &&
+    if (task.group == StageGroup::embedding &&
         !is_member(rank, StageGroup::embedding, input.ranks.size())) {
-      refuse("found an embedding work; accepted: only on the first and the last rank");
+      refuse("found an embedding task; accepted: only on the first and the last rank");
     }
   }
 }
@@ -89,10 +89,10 @@ std::string describe_deadlock(TimelineInput const& input, WalkState const& state
     RankProgram const& program = input.ranks[rank];
     auto const next = static_cast<std::size_t>(state.ranks[rank].step);
     if (next == program.steps.size()) continue;
-    Step const& step = program.steps[next];
+    IssueEntry const& step = program.steps[next];
     text += "\nrank " + std::to_string(rank) + " waits for ";
-    if (step.kind == Step::Kind::run) {
-      text += absentees(program.works[static_cast<std::size_t>(step.work)].group, state, input);
+    if (step.kind == IssueEntry::Kind::run) {
+      text += absentees(program.tasks[static_cast<std::size_t>(step.task)].group, state, input);
       continue;
     }
     for (std::int32_t i = step.first; i < step.first + step.count; ++i) {

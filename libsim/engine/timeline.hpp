@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/message_price.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
-#include "libsim/plan/step.hpp"
 #include "libsim/plan/training_config.hpp"
 #include "libsim/units/units.hpp"
 
@@ -15,10 +15,10 @@ namespace stagecraft {
 
 /// One rank as the timeline sees it: its issue order, and prices in place of programs.
 struct RankProgram {
-  std::span<Step const> steps;
-  std::span<Work const> works;
+  std::span<IssueEntry const> steps;
+  std::span<Task const> tasks;
   std::span<Transfer const> transfers;
-  std::span<SimTime const> durations;  ///< of each work, alone on its rank
+  std::span<SimTime const> durations;  ///< of each task, alone on its rank
   MessagePrice activation;             ///< of a message that this rank sends
   MessagePrice gradient;
 };
@@ -43,7 +43,7 @@ struct TimelineInput {
 /// Where a rank's time goes. end = busy + transfer + bubble + data_parallel.
 struct RankTimeline {
   SimTime end{0};            ///< all its streams are done
-  SimTime busy{0};           ///< works on the compute stream
+  SimTime busy{0};           ///< tasks on the compute stream
   SimTime transfer{0};       ///< waiting for a message on its way
   SimTime bubble{0};         ///< waiting for another rank to start a message or to join a group
   SimTime data_parallel{0};  ///< waiting for the data-parallel stream
@@ -65,7 +65,7 @@ SimTime ideal_time(Timeline const& timeline);
 /// (makespan - ideal) / ideal. Pre: some rank is busy.
 double bubble_fraction(Timeline const& timeline);
 
-/// Work is left and no rank can go on. The message has one line a blocked rank, which says who
+/// Task is left and no rank can go on. The message has one line a blocked rank, which says who
 /// waits for what: "rank 3 waits for receive(activation, microbatch 5, chunk 0) from rank 2".
 class ScheduleDeadlock : public std::runtime_error {
  public:
@@ -74,13 +74,13 @@ class ScheduleDeadlock : public std::runtime_error {
 
 /// Plays one iteration of all ranks and says when each is done.
 ///
-/// Compute stream: a rank's works, waits and drains follow each other.
-/// Data-parallel stream: its works run behind the compute stream in issue order; `drain` waits for
-/// it. While it is busy, computation is slowed down; a work is rounded to whole picoseconds once.
-/// Group works: start when every participant has arrived (one whose work is on the data-parallel
+/// Compute stream: a rank's tasks, waits and drains follow each other.
+/// Data-parallel stream: its tasks run behind the compute stream in issue order; `drain` waits for
+/// it. While it is busy, computation is slowed down; a task is rounded to whole picoseconds once.
+/// Group tasks: start when every participant has arrived (one whose task is on the data-parallel
 /// stream arrives once that stream is idle), last as long as the longest price among them and end
 /// together. The compute stream waits for them on either stream, as Megatron's all-reduces of the
-/// tied embedding and of the gradient norm do. They are not slowed down. The k-th group work of a
+/// tied embedding and of the gradient norm do. They are not slowed down. The k-th group task of a
 /// rank meets the k-th of the others in that group.
 /// Blocking p2p: a message starts when both ends have posted it and takes latency + occupancy.
 /// Overlapped p2p: a message starts when its sender has posted it and the sender's earlier messages
@@ -91,8 +91,8 @@ class ScheduleDeadlock : public std::runtime_error {
 /// The result does not depend on the order in which ranks are taken up: each is a sequential
 /// process that only ever waits for a named message or group.
 /// \throws ScheduleDeadlock  when nothing can move and steps are left.
-/// \throws std::invalid_argument  for a work on a stream other than compute and data_parallel, an
-///         embedding work on a middle rank, durations that do not match the works, a negative
+/// \throws std::invalid_argument  for a task on a stream other than compute and data_parallel, an
+///         embedding task on a middle rank, durations that do not match the tasks, a negative
 ///         price, or a slowdown out of range.
 Timeline play(TimelineInput const& input);
 

@@ -15,9 +15,9 @@ namespace stagecraft {
 /// Hears what happens on each rank, in order of time on each rank and in no particular order across
 /// ranks. This one does nothing and costs nothing; another has the same members.
 struct SilentObserver {
-  /// Step `step` of the rank ran a work.
+  /// Step `step` of the rank ran a task.
   void ran(int /*rank*/, int /*step*/, SimTime /*start*/, SimTime /*end*/) {}
-  /// The rank's compute stream stood still at step `step` (a wait, a drain or a group work).
+  /// The rank's compute stream stood still at step `step` (a wait, a drain or a group task).
   void waited(int /*rank*/, int /*step*/, SimTime /*start*/, SimTime /*end*/) {}
   /// A message went from start to arrival. Told once a message, with one of its ends: entry
   /// `transfer` of the rank's transfers.
@@ -96,11 +96,11 @@ class TimelineWalk {
     MessagePrice of[2];  ///< by payload
   };
 
-  void post(int rank, Step const& step, SimTime clock);
-  bool wait(int rank, Step const& step, WalkState::Rank& state);
-  bool meet(int rank, Step const& step, Work const& work, WalkState::Rank& state);
+  void post(int rank, IssueEntry const& step, SimTime clock);
+  bool wait(int rank, IssueEntry const& step, WalkState::Rank& state);
+  bool meet(int rank, IssueEntry const& step, Task const& task, WalkState::Rank& state);
   void join(WalkState::Group& group, int rank, int stride, SimTime arrival, SimTime duration);
-  void run(int rank, Step const& step, Work const& work, WalkState::Rank& state);
+  void run(int rank, IssueEntry const& step, Task const& task, WalkState::Rank& state);
   void drain(int rank, WalkState::Rank& state);
   void wake(int rank, std::int32_t message) {
     auto& peer = state_.ranks[static_cast<std::size_t>(rank)];
@@ -133,24 +133,24 @@ bool TimelineWalk<mode, Observer>::advance(int rank) {
   state.blocked_on = WalkState::nothing;
   auto const end = static_cast<std::int32_t>(program.steps.size());
   for (; state.step < end; ++state.step) {
-    Step const& step = program.steps[static_cast<std::size_t>(state.step)];
+    IssueEntry const& step = program.steps[static_cast<std::size_t>(state.step)];
     switch (step.kind) {
-      case Step::Kind::post:
+      case IssueEntry::Kind::post:
         post(rank, step, state.clock);
         break;
-      case Step::Kind::wait:
+      case IssueEntry::Kind::wait:
         if (!wait(rank, step, state)) return false;
         break;
-      case Step::Kind::run: {
-        Work const& work = program.works[static_cast<std::size_t>(step.work)];
-        if (work.group == StageGroup::none) {
-          run(rank, step, work, state);
-        } else if (!meet(rank, step, work, state)) {
+      case IssueEntry::Kind::run: {
+        Task const& task = program.tasks[static_cast<std::size_t>(step.task)];
+        if (task.group == StageGroup::none) {
+          run(rank, step, task, state);
+        } else if (!meet(rank, step, task, state)) {
           return false;
         }
         break;
       }
-      case Step::Kind::drain:
+      case IssueEntry::Kind::drain:
         drain(rank, state);
         break;
     }
@@ -159,7 +159,7 @@ bool TimelineWalk<mode, Observer>::advance(int rank) {
 }
 
 template <P2p mode, class Observer>
-void TimelineWalk<mode, Observer>::post(int rank, Step const& step, SimTime clock) {
+void TimelineWalk<mode, Observer>::post(int rank, IssueEntry const& step, SimTime clock) {
   Transfer const* const transfers = input_.ranks[static_cast<std::size_t>(rank)].transfers.data();
   for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
     Transfer const& transfer = transfers[i];
@@ -189,7 +189,7 @@ void TimelineWalk<mode, Observer>::post(int rank, Step const& step, SimTime cloc
 }
 
 template <P2p mode, class Observer>
-bool TimelineWalk<mode, Observer>::wait(int rank, Step const& step, WalkState::Rank& state) {
+bool TimelineWalk<mode, Observer>::wait(int rank, IssueEntry const& step, WalkState::Rank& state) {
   Transfer const* const transfers = input_.ranks[static_cast<std::size_t>(rank)].transfers.data();
   SimTime start{0};  // of the transfer that ends last
   SimTime end = state.clock;
@@ -225,12 +225,12 @@ bool TimelineWalk<mode, Observer>::wait(int rank, Step const& step, WalkState::R
 
 template <P2p mode, class Observer>
 void TimelineWalk<mode, Observer>::run(int rank,
-                                       Step const& step,
-                                       Work const& work,
+                                       IssueEntry const& step,
+                                       Task const& task,
                                        WalkState::Rank& state) {
   SimTime const duration =
-      input_.ranks[static_cast<std::size_t>(rank)].durations[static_cast<std::size_t>(step.work)];
-  if (work.stream == Stream::data_parallel) {
+      input_.ranks[static_cast<std::size_t>(rank)].durations[static_cast<std::size_t>(step.task)];
+  if (task.stream == Stream::data_parallel) {
     SimTime const start = std::max(state.clock, state.data_parallel_idle);
     state.data_parallel_idle = start + duration;
     observer_.ran(rank, state.step, start, state.data_parallel_idle);
@@ -255,19 +255,19 @@ void TimelineWalk<mode, Observer>::drain(int rank, WalkState::Rank& state) {
 
 template <P2p mode, class Observer>
 bool TimelineWalk<mode, Observer>::meet(int rank,
-                                        Step const& step,
-                                        Work const& work,
+                                        IssueEntry const& step,
+                                        Task const& task,
                                         WalkState::Rank& state) {
   auto const index = static_cast<std::size_t>(rank);
   RankTimeline& total = totals_[index];
-  bool const on_compute = work.stream == Stream::compute;
+  bool const on_compute = task.stream == Stream::compute;
   if (!state.has_joined) {
     if (!on_compute) drain(rank, state);
     state.has_joined = true;
     auto const last = std::max(static_cast<int>(input_.ranks.size()) - 1, 1);
-    bool const is_all = work.group == StageGroup::all;
+    bool const is_all = task.group == StageGroup::all;
     join(is_all ? state_.all : state_.embedding, rank, is_all ? 1 : last, state.clock,
-         input_.ranks[index].durations[static_cast<std::size_t>(step.work)]);
+         input_.ranks[index].durations[static_cast<std::size_t>(step.task)]);
   }
   if (state.group_end == WalkState::never) return false;
   if (state.group_start > state.clock) {

@@ -8,7 +8,7 @@
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/store_window.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/rank_works.hpp"
+#include "libsim/plan/stage_tasks.hpp"
 #include "libsim/search/parallel_for.hpp"
 
 namespace stagecraft {

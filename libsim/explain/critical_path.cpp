@@ -20,30 +20,30 @@ struct RankCourse {
   std::vector<std::size_t> embedding_meetings;  ///< steps, in order
   std::vector<std::size_t> all_meetings;
 
-  RankCourse(RankPlan const& plan, RankTimes const& times)
+  RankCourse(StagePlan const& plan, RankTimes const& times)
       : clock{SimTime{0}}, data_parallel_idle{SimTime{0}}, post_of(plan.transfers.size(), nowhere) {
     for (std::size_t i = 0; i < plan.steps.size(); ++i) {
       SimTime now = clock.back();
       SimTime idle = data_parallel_idle.back();
-      Step const& step = plan.steps[i];
+      IssueEntry const& step = plan.steps[i];
       Interval const& time = times.steps[i];
       switch (step.kind) {
-        case Step::Kind::post:
+        case IssueEntry::Kind::post:
           for (std::int32_t k = step.first; k < step.first + step.count; ++k) {
             post_of[static_cast<std::size_t>(k)] = i;
           }
           break;
-        case Step::Kind::wait:
-        case Step::Kind::drain:
+        case IssueEntry::Kind::wait:
+        case IssueEntry::Kind::drain:
           now = std::max(now, time.end);
           break;
-        case Step::Kind::run: {
-          Work const& work = plan.works[static_cast<std::size_t>(step.work)];
-          bool const is_group = work.group != StageGroup::none;
-          if (work.stream == Stream::data_parallel) idle = time.end;
-          if (work.stream == Stream::compute || is_group) now = time.end;
-          if (work.group == StageGroup::embedding) embedding_meetings.push_back(i);
-          if (work.group == StageGroup::all) all_meetings.push_back(i);
+        case IssueEntry::Kind::run: {
+          Task const& task = plan.tasks[static_cast<std::size_t>(step.task)];
+          bool const is_group = task.group != StageGroup::none;
+          if (task.stream == Stream::data_parallel) idle = time.end;
+          if (task.stream == Stream::compute || is_group) now = time.end;
+          if (task.group == StageGroup::embedding) embedding_meetings.push_back(i);
+          if (task.group == StageGroup::all) all_meetings.push_back(i);
           break;
         }
       }
@@ -62,9 +62,9 @@ class BackwardWalk {
  public:
   BackwardWalk(PricedPlan const& priced, RecordedTimes const& times)
       : priced_{priced}, plan_{priced.plan()}, times_{times}, messages_{ends_of_messages(plan_)} {
-    path_.by_rank.resize(plan_.ranks.size());
-    for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
-      courses_.emplace_back(plan_.ranks[r], times.ranks[r]);
+    path_.by_rank.resize(plan_.stages.size());
+    for (std::size_t r = 0; r < plan_.stages.size(); ++r) {
+      courses_.emplace_back(plan_.stages[r], times.ranks[r]);
     }
   }
 
@@ -86,7 +86,7 @@ class BackwardWalk {
   }
 
  private:
-  RankPlan const& plan() const { return plan_.ranks[rank_]; }
+  StagePlan const& plan() const { return plan_.stages[rank_]; }
   RankCourse const& course() const { return courses_[rank_]; }
 
   [[noreturn]] void lose() const {
@@ -107,13 +107,13 @@ class BackwardWalk {
       ++path_.messages;
     } else {
       auto const rank = static_cast<std::size_t>(piece.rank);
-      Step const& step = plan_.ranks[rank].steps[static_cast<std::size_t>(piece.step)];
-      path_.kinds += kinds_of_work(priced_, rank, static_cast<std::size_t>(step.work), duration);
+      IssueEntry const& step = plan_.stages[rank].steps[static_cast<std::size_t>(piece.step)];
+      path_.kinds += kinds_of_task(priced_, rank, static_cast<std::size_t>(step.task), duration);
       path_.by_rank[rank] += duration;
     }
   }
-  void add_work(std::size_t rank, std::size_t step, SimTime start, SimTime end) {
-    add({.what = PathPiece::What::work,
+  void add_task(std::size_t rank, std::size_t step, SimTime start, SimTime end) {
+    add({.what = PathPiece::What::task,
          .rank = static_cast<std::int32_t>(rank),
          .step = static_cast<std::int32_t>(step),
          .start = start,
@@ -134,7 +134,7 @@ class BackwardWalk {
   void start_at_end() {
     time_ = times_.makespan;
     for (std::size_t r = 0; r < courses_.size(); ++r) {
-      if (go_to(r, plan_.ranks[r].steps.size())) return;
+      if (go_to(r, plan_.stages[r].steps.size())) return;
     }
     lose();
   }
@@ -145,15 +145,15 @@ class BackwardWalk {
       if (step_ == 0) lose();
       --step_;
     } while (course().clock[step_] == time_);
-    Step const& step = plan().steps[step_];
-    if (step.kind == Step::Kind::wait) {
+    IssueEntry const& step = plan().steps[step_];
+    if (step.kind == IssueEntry::Kind::wait) {
       follow_message(step);
-    } else if (step.kind == Step::Kind::drain) {
+    } else if (step.kind == IssueEntry::Kind::drain) {
       on_data_parallel_stream_ = true;
-    } else if (plan().works[static_cast<std::size_t>(step.work)].group != StageGroup::none) {
-      follow_group(plan().works[static_cast<std::size_t>(step.work)].group);
+    } else if (plan().tasks[static_cast<std::size_t>(step.task)].group != StageGroup::none) {
+      follow_group(plan().tasks[static_cast<std::size_t>(step.task)].group);
     } else {
-      add_work(rank_, step_, course().clock[step_], time_);
+      add_task(rank_, step_, course().clock[step_], time_);
       time_ = course().clock[step_];
     }
   }
@@ -161,9 +161,9 @@ class BackwardWalk {
   /// The data-parallel stream has no work from `time_` on, before step `step_`.
   void leave_data_parallel_stream() {
     auto const ends_now = [&](std::size_t i) {
-      Step const& step = plan().steps[i];
-      return step.kind == Step::Kind::run &&
-             plan().works[static_cast<std::size_t>(step.work)].stream == Stream::data_parallel &&
+      IssueEntry const& step = plan().steps[i];
+      return step.kind == IssueEntry::Kind::run &&
+             plan().tasks[static_cast<std::size_t>(step.task)].stream == Stream::data_parallel &&
              times_.ranks[rank_].steps[i].end == time_;
     };
     do {
@@ -171,15 +171,15 @@ class BackwardWalk {
       --step_;
     } while (!ends_now(step_));
     SimTime const start = times_.ranks[rank_].steps[step_].start;
-    add_work(rank_, step_, start, time_);
+    add_task(rank_, step_, start, time_);
     time_ = start;
     if (!go_to(rank_, step_)) lose();
   }
 
-  /// The work of a group ended at `time_`; it started when its last member had come.
+  /// The task of a group ended at `time_`; it started when its last member had come.
   void follow_group(StageGroup group) {
     Interval const ran = times_.ranks[rank_].steps[step_];
-    add_work(rank_, step_, ran.start, ran.end);
+    add_task(rank_, step_, ran.start, ran.end);
     time_ = ran.start;
     auto const& own = course().meetings(group);
     auto const meeting =
@@ -187,10 +187,10 @@ class BackwardWalk {
     auto const came_last = [&](std::size_t member) {
       RankCourse const& other = courses_[member];
       std::size_t const step = other.meetings(group)[meeting];
-      Step const& joins = plan_.ranks[member].steps[step];
-      Work const& work = plan_.ranks[member].works[static_cast<std::size_t>(joins.work)];
+      IssueEntry const& joins = plan_.stages[member].steps[step];
+      Task const& task = plan_.stages[member].tasks[static_cast<std::size_t>(joins.task)];
       SimTime came = other.clock[step];
-      if (work.stream != Stream::compute) came = std::max(came, other.data_parallel_idle[step]);
+      if (task.stream != Stream::compute) came = std::max(came, other.data_parallel_idle[step]);
       return came == time_ && go_to(member, step);
     };
     if (came_last(rank_)) return;
@@ -201,7 +201,7 @@ class BackwardWalk {
   }
 
   /// A wait for messages ended at `time_`.
-  void follow_message(Step const& step) {
+  void follow_message(IssueEntry const& step) {
     for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
       auto const transfer = static_cast<std::size_t>(i);
       if (times_.ranks[rank_].transfers[transfer].end != time_) continue;
@@ -229,7 +229,7 @@ class BackwardWalk {
 
   /// Overlapped: `sent` started, at `time_`, when another message had left.
   void follow_send_stream(MessageEnds::End const& sent) {
-    std::vector<Transfer> const& transfers = plan_.ranks[sent.rank].transfers;
+    std::vector<Transfer> const& transfers = plan_.stages[sent.rank].transfers;
     for (std::size_t i = sent.transfer; i-- > 0;) {
       bool const is_of_stream = transfers[i].end == Transfer::End::send &&
                                 transfers[i].payload == transfers[sent.transfer].payload;

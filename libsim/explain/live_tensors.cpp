@@ -25,7 +25,7 @@ void follow(BufferEvent const& event, std::map<std::int64_t, LiveBuffer>& live) 
 
 }  // namespace
 
-LiveTensors live_tensors_at(TrainingPlan const& plan, RankPlan const& rank, std::int64_t held) {
+LiveTensors live_tensors_at(TrainingPlan const& plan, StagePlan const& rank, std::int64_t held) {
   LiveTensors live;
   std::int64_t now = 0;
   BufferEvents events{plan, rank};

@@ -25,6 +25,6 @@ struct LiveTensors {
 /// Follows a stage's buffers up to the first allocation after which it holds `held` bytes in all
 /// (without workspace); with the sum at its peak that is what makes its peak.
 /// \throws std::logic_error  if the stage never holds so much.
-LiveTensors live_tensors_at(TrainingPlan const& plan, RankPlan const& rank, std::int64_t held);
+LiveTensors live_tensors_at(TrainingPlan const& plan, StagePlan const& rank, std::int64_t held);
 
 }  // namespace stagecraft

@@ -6,7 +6,7 @@
 namespace stagecraft {
 namespace {
 
-/// Shares of a work, or of a pass, that go to waiting for collectives; only of layers.
+/// Shares of a task, or of a pass, that go to waiting for collectives; only of layers.
 TimeShares exposed_communication(BlockProgram const& block, PassTimes const& times, Pass pass) {
   TimeShares exposed;
   if (block.kind == BlockProgram::Kind::embedding || block.kind == BlockProgram::Kind::head) {
@@ -23,11 +23,11 @@ TimeShares exposed_communication(BlockProgram const& block, PassTimes const& tim
   return exposed;
 }
 
-TimeShares exposed_communication(PricedPlan const& priced, Work const& work) {
+TimeShares exposed_communication(PricedPlan const& priced, Task const& task) {
   TimeShares exposed;
-  if (work.kind == Work::Kind::step) return exposed;
-  Pass const pass = work.kind == Work::Kind::forward ? Pass::forward : Pass::backward;
-  for (std::int32_t const index : blocks_in_order(priced.plan(), work)) {
+  if (task.kind == Task::Kind::step) return exposed;
+  Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
+  for (std::int32_t const index : blocks_in_order(priced.plan(), task)) {
     auto const i = static_cast<std::size_t>(index);
     exposed += exposed_communication(priced.plan().blocks[i], priced.blocks()[i].times(pass), pass);
   }
@@ -62,13 +62,13 @@ KindTimes& KindTimes::operator+=(KindTimes const& other) {
   return *this;
 }
 
-KindTimes kinds_of_work(PricedPlan const& priced,
+KindTimes kinds_of_task(PricedPlan const& priced,
                         std::size_t rank,
-                        std::size_t work,
+                        std::size_t task,
                         SimTime time) {
-  WorkProfile const& profile = priced.works(rank)[work];
+  TaskProfile const& profile = priced.tasks(rank)[task];
   KindTimes kinds = kinds_of(profile.shares,
-                             exposed_communication(priced, priced.plan().ranks[rank].works[work]));
+                             exposed_communication(priced, priced.plan().stages[rank].tasks[task]));
   kinds[TimeKind::data_parallel] += time - profile.duration;
   return kinds;
 }
@@ -77,19 +77,19 @@ KindTimes kinds_of_busiest_stage(PricedPlan const& priced,
                                  RecordedTimes const& times,
                                  Simulation const& simulation) {
   std::size_t const rank = busiest_stage(simulation);
-  RankPlan const& plan = priced.plan().ranks[rank];
-  std::vector<TimeShares> exposed_by_work;
-  for (Work const& work : plan.works)
-    exposed_by_work.push_back(exposed_communication(priced, work));
+  StagePlan const& plan = priced.plan().stages[rank];
+  std::vector<TimeShares> exposed_by_task;
+  for (Task const& task : plan.tasks)
+    exposed_by_task.push_back(exposed_communication(priced, task));
   TimeShares shares = simulation.breakdown.shares;
   TimeShares exposed;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    if (plan.steps[i].kind != Step::Kind::run) continue;
-    auto const work = static_cast<std::size_t>(plan.steps[i].work);
-    if (plan.works[work].stream != Stream::compute) continue;
-    exposed += exposed_by_work[work];
+    if (plan.steps[i].kind != IssueEntry::Kind::run) continue;
+    auto const task = static_cast<std::size_t>(plan.steps[i].task);
+    if (plan.tasks[task].stream != Stream::compute) continue;
+    exposed += exposed_by_task[task];
     Interval const& ran = times.ranks[rank].steps[i];
-    SimTime const slowed = ran.end - ran.start - priced.works(rank)[work].duration;
+    SimTime const slowed = ran.end - ran.start - priced.tasks(rank)[task].duration;
     shares.backward -= slowed;  // where simulate() counts it
     shares.data_parallel += slowed;
   }

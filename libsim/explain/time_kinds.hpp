@@ -42,11 +42,11 @@ class KindTimes {
   std::array<SimTime, time_kind_count> times_{};
 };
 
-/// What a work of a rank spends `time` on, its duration or, where it was slowed down, more: by the
+/// What a task of a rank spends `time` on, its duration or, where it was slowed down, more: by the
 /// shares that simulate() counts, with what the compute stream waits for collectives inside layers
 /// taken out of forward, backward and recompute, and what a reduction of gradients beside it costs
 /// counted as data parallel. Sums to `time`.
-KindTimes kinds_of_work(PricedPlan const& priced, std::size_t rank, std::size_t work, SimTime time);
+KindTimes kinds_of_task(PricedPlan const& priced, std::size_t rank, std::size_t task, SimTime time);
 
 /// Simulation::breakdown with the same taken out of the same; sums to Simulation::iteration.
 /// `times`: of the iteration.

@@ -20,7 +20,7 @@ std::map<std::string, CollectiveOp> collectives_of(TrainingPlan const& plan) {
     for (Op const& op : block.forward) add_collective(collectives, op);
     for (Op const& op : block.backward) add_collective(collectives, op);
   }
-  for (RankPlan const& rank : plan.ranks) {
+  for (StagePlan const& rank : plan.stages) {
     for (Op const& op : rank.step_ops) add_collective(collectives, op);
   }
   return collectives;

@@ -11,18 +11,18 @@ namespace stagecraft {
 RecomputeShares::RecomputeShares(RunConfig const& config) {
   TrainingPlan const plan = make_plan(config.training);
   PricedPlan const priced{plan, config.system};
-  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    RankPlan const& rank_plan = plan.ranks[rank];
-    std::vector<WorkProfile> const& profiles = priced.works(rank);
-    for (Step const& step : rank_plan.steps) {
-      if (step.kind != Step::Kind::run) continue;
-      auto const index = static_cast<std::size_t>(step.work);
-      Work const& work = rank_plan.works[index];
-      WorkProfile const& profile = profiles[index];
-      if (work.kind != Work::Kind::backward || profile.duration.count() == 0) continue;
+  for (std::size_t rank = 0; rank < plan.stages.size(); ++rank) {
+    StagePlan const& rank_plan = plan.stages[rank];
+    std::vector<TaskProfile> const& profiles = priced.tasks(rank);
+    for (IssueEntry const& step : rank_plan.steps) {
+      if (step.kind != IssueEntry::Kind::run) continue;
+      auto const index = static_cast<std::size_t>(step.task);
+      Task const& task = rank_plan.tasks[index];
+      TaskProfile const& profile = profiles[index];
+      if (task.kind != Task::Kind::backward || profile.duration.count() == 0) continue;
       double const share = static_cast<double>(profile.shares.recompute.count()) /
                            static_cast<double>(profile.duration.count());
-      shares_[{rank_plan.stage, step.microbatch, work.chunk}] = std::llround(share * 1e6);
+      shares_[{rank_plan.stage, step.microbatch, task.chunk}] = std::llround(share * 1e6);
     }
   }
 }

@@ -31,23 +31,23 @@ std::string BufferChange::name() const {
 /// Makes the events of each task of a stage.
 class BufferEvents::TaskCompiler {
  public:
-  TaskCompiler(TrainingPlan const& plan, std::vector<Work> const& works) : plan_{plan} {
+  TaskCompiler(TrainingPlan const& plan, std::vector<Task> const& tasks) : plan_{plan} {
     // Backward releases what forward allocates, so that forward comes first.
-    for (Work const& work : works) {
-      if (work.kind == Work::Kind::forward) forward_of(work.program);
+    for (Task const& task : tasks) {
+      if (task.kind == Task::Kind::forward) forward_of(task.program);
     }
   }
 
-  Task compile(Work const& work) {
-    if (work.kind == Work::Kind::step) return {};
-    if (work.kind == Work::Kind::forward) return forward_of(work.program).task;
-    ChunkReferences references = forward_of(work.program).references;
-    return compile(work, Pass::backward, references);
+  CompiledTask compile(Task const& task) {
+    if (task.kind == Task::Kind::step) return {};
+    if (task.kind == Task::Kind::forward) return forward_of(task.program).compiled;
+    ChunkReferences references = forward_of(task.program).references;
+    return compile(task, Pass::backward, references);
   }
 
  private:
   struct Forward {
-    Task task;
+    CompiledTask compiled;
     ChunkReferences references;
   };
 
@@ -55,46 +55,46 @@ class BufferEvents::TaskCompiler {
     auto const [place, is_new] = forwards_.try_emplace(program);
     if (is_new) {
       auto const blocks = plan_.chunks[static_cast<std::size_t>(program)].blocks.size();
-      Work whole;
+      Task whole;
       whole.program = program;
       whole.block_count = static_cast<std::int32_t>(blocks);
       place->second.references.resize(blocks);
-      place->second.task = compile(whole, Pass::forward, place->second.references);
+      place->second.compiled = compile(whole, Pass::forward, place->second.references);
     }
     return place->second;
   }
 
-  Task compile(Work const& work, Pass pass, ChunkReferences& references) {
-    ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(work.program)];
+  CompiledTask compile(Task const& task, Pass pass, ChunkReferences& references) {
+    ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
     bool const is_forward = pass == Pass::forward;
-    Task task;
-    task.passed.from = is_forward ? Reference::From::activation : Reference::From::gradient;
-    for (std::int32_t i = 0; i < work.block_count; ++i) {
+    CompiledTask compiled;
+    compiled.passed.from = is_forward ? Reference::From::activation : Reference::From::gradient;
+    for (std::int32_t i = 0; i < task.block_count; ++i) {
       auto const position = static_cast<std::size_t>(
-          is_forward ? work.first_block + i : work.first_block + work.block_count - 1 - i);
-      append_block(task, chunk, position, pass, references[position]);
+          is_forward ? task.first_block + i : task.first_block + task.block_count - 1 - i);
+      append_block(compiled, chunk, position, pass, references[position]);
     }
     auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
     BufferChange change{.category = MessageMove{}.category(),
                         .chunk = chunk.chunk,
                         .bytes = plan_.message_bytes().count()};
-    task.sends_output = is_forward            ? !chunk.has_head
-                        : ends_backward(work) ? !chunk.has_embedding
-                                              : false;
-    if (task.sends_output) {
+    compiled.sends_output = is_forward            ? !chunk.has_head
+                            : ends_backward(task) ? !chunk.has_embedding
+                                                  : false;
+    if (compiled.sends_output) {
       change.kind = BufferChange::Kind::hand_over;
       change.payload = payload;
-      task.events.push_back({change, task.passed});
+      compiled.events.push_back({change, compiled.passed});
     }
-    if (!is_forward && releases_output(plan_, work)) {
+    if (!is_forward && releases_output(plan_, task)) {
       change.kind = BufferChange::Kind::release;
       change.payload = Transfer::Payload::activation;
-      task.events.push_back({change, {Reference::From::output}});
+      compiled.events.push_back({change, {Reference::From::output}});
     }
-    return task;
+    return compiled;
   }
 
-  void append_block(Task& task,
+  void append_block(CompiledTask& compiled,
                     ChunkProgram const& chunk,
                     std::size_t position,
                     Pass pass,
@@ -116,24 +116,24 @@ class BufferEvents::TaskCompiler {
       Tensor const& buffer = block.tensor(change.tensor);
       change.category = buffer.category;
       change.bytes = buffer.bytes().count();
-      task.events.push_back({change, reference_of(tensor)});
+      compiled.events.push_back({change, reference_of(tensor)});
     };
     if (TensorId const in = is_forward ? block.input : block.grad_output; in != no_tensor) {
-      reference_of(in) = task.passed;
+      reference_of(in) = compiled.passed;
       append(BufferChange::Kind::hand_over, in);
     }
     std::vector<Op> const& ops = block.ops(pass);
     for (BufferMove const& move : buffers_of(index, pass).all()) {
       change.op = &ops[static_cast<std::size_t>(move.op)];
       if (move.allocates) {
-        reference_of(move.buffer) = {Reference::From::task, task.allocations++};
+        reference_of(move.buffer) = {Reference::From::task, compiled.allocations++};
         append(BufferChange::Kind::allocate, move.buffer);
       } else {
         append(BufferChange::Kind::release, move.buffer);
       }
     }
     if (TensorId const out = is_forward ? block.output : block.grad_input; out != no_tensor) {
-      task.passed = reference_of(out);
+      compiled.passed = reference_of(out);
     }
     if (!is_forward) return;
     for (Reference& reference : references) {
@@ -150,14 +150,14 @@ class BufferEvents::TaskCompiler {
   std::map<std::size_t, BlockBuffers> buffers_;
 };
 
-BufferEvents::BufferEvents(TrainingPlan const& plan, RankPlan const& stage)
+BufferEvents::BufferEvents(TrainingPlan const& plan, StagePlan const& stage)
     : plan_{plan},
       stage_{stage},
       microbatches_{static_cast<std::size_t>(microbatches(plan.config))},
       in_flight_(static_cast<std::size_t>(plan.config.parallel.interleave) * microbatches_) {
-  TaskCompiler compiler{plan, stage.works};
-  tasks_.reserve(stage.works.size());
-  for (Work const& work : stage.works) tasks_.push_back(compiler.compile(work));
+  TaskCompiler compiler{plan, stage.tasks};
+  compiled_.reserve(stage.tasks.size());
+  for (Task const& task : stage.tasks) compiled_.push_back(compiler.compile(task));
   auto const resident = [&](Category category, Bytes bytes) {
     if (bytes == Bytes{0}) return;
     resident_.push_back({.category = category, .bytes = bytes.count()});
@@ -189,50 +189,50 @@ bool BufferEvents::next() {
     return true;
   }
   if (static_cast<std::size_t>(entry_) >= stage_.steps.size()) return false;
-  Step const& step = stage_.steps[static_cast<std::size_t>(entry_)];
+  IssueEntry const& step = stage_.steps[static_cast<std::size_t>(entry_)];
   switch (step.kind) {
-    case Step::Kind::run: {
-      auto const work = static_cast<std::size_t>(step.work);
-      if (stage_.works[work].kind != Work::Kind::step) {
-        run(stage_.works[work], tasks_[work], step.microbatch);
+    case IssueEntry::Kind::run: {
+      auto const task = static_cast<std::size_t>(step.task);
+      if (stage_.tasks[task].kind != Task::Kind::step) {
+        run(stage_.tasks[task], compiled_[task], step.microbatch);
       }
       break;
     }
-    case Step::Kind::post:
-    case Step::Kind::wait:
+    case IssueEntry::Kind::post:
+    case IssueEntry::Kind::wait:
       for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
         exchange(step.kind, stage_.transfers[static_cast<std::size_t>(i)]);
       }
       break;
-    case Step::Kind::drain:
+    case IssueEntry::Kind::drain:
       break;
   }
   return true;
 }
 
-void BufferEvents::run(Work const& work, Task const& task, std::int32_t microbatch) {
-  InFlight& pass = in_flight(work.chunk, microbatch);
-  bool const is_forward = work.kind == Work::Kind::forward;
+void BufferEvents::run(Task const& task, CompiledTask const& compiled, std::int32_t microbatch) {
+  InFlight& pass = in_flight(task.chunk, microbatch);
+  bool const is_forward = task.kind == Task::Kind::forward;
   if (is_forward) pass.forward = buffers_;
   std::array<std::int64_t, 5> const first{buffers_, pass.forward, pass.received[0],
                                           pass.received[1], pass.sent[0]};
   auto const number_of = [&](Reference const& buffer) {
     return first[static_cast<std::size_t>(buffer.from)] + buffer.offset;
   };
-  now_.resize(task.events.size());
+  now_.resize(compiled.events.size());
   for (std::size_t i = 0; i < now_.size(); ++i) {
-    now_[i] = {&task.events[i].change, number_of(task.events[i].buffer), microbatch};
+    now_[i] = {&compiled.events[i].change, number_of(compiled.events[i].buffer), microbatch};
   }
   auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
-  if (task.sends_output) {
-    pass.sent[index_of(payload)] = number_of(task.passed);
+  if (compiled.sends_output) {
+    pass.sent[index_of(payload)] = number_of(compiled.passed);
   } else if (!is_forward) {
-    pass.received[index_of(payload)] = number_of(task.passed);
+    pass.received[index_of(payload)] = number_of(compiled.passed);
   }
-  buffers_ += task.allocations;
+  buffers_ += compiled.allocations;
 }
 
-void BufferEvents::exchange(Step::Kind kind, Transfer const& transfer) {
+void BufferEvents::exchange(IssueEntry::Kind kind, Transfer const& transfer) {
   InFlight& pass = in_flight(transfer.chunk, transfer.microbatch);
   auto const payload = index_of(transfer.payload);
   bool const receives = transfer.end == Transfer::End::receive;

@@ -61,7 +61,7 @@ struct BufferEvent {
 class BufferEvents {
  public:
   /// Both must outlive the object.
-  BufferEvents(TrainingPlan const& plan, RankPlan const& stage);
+  BufferEvents(TrainingPlan const& plan, StagePlan const& stage);
   BufferEvents(BufferEvents const&) = delete;  // events point into it
   BufferEvents(BufferEvents&&) = delete;
   BufferEvents& operator=(BufferEvents const&) = delete;
@@ -71,7 +71,7 @@ class BufferEvents {
   /// Goes on to the resident buffers first, then to one entry of the issue order after another.
   /// Returns false at the end.
   bool next();
-  /// The entry that next() went to, of RankPlan::steps; -1: before the first.
+  /// The entry that next() went to, of StagePlan::steps; -1: before the first.
   std::int32_t entry() const { return entry_; }
   /// Its events. Valid until next() is called; what they point at lives as long as this object.
   std::span<BufferEvent const> now() const { return now_; }
@@ -94,7 +94,7 @@ class BufferEvents {
     Reference buffer;
   };
   /// The events of a task in issue order.
-  struct Task {
+  struct CompiledTask {
     std::vector<TaskEvent> events;
     std::int32_t allocations = 0;
     Reference passed;           ///< what its last block leaves for what comes after
@@ -115,14 +115,14 @@ class BufferEvents {
                       static_cast<std::size_t>(microbatch)];
   }
   void start();
-  void run(Work const& work, Task const& task, std::int32_t microbatch);
-  void exchange(Step::Kind kind, Transfer const& transfer);
+  void run(Task const& task, CompiledTask const& compiled, std::int32_t microbatch);
+  void exchange(IssueEntry::Kind kind, Transfer const& transfer);
   BufferChange const& message_change(Transfer const& transfer, MessageMove const& move) const;
 
   TrainingPlan const& plan_;
-  RankPlan const& stage_;
+  StagePlan const& stage_;
   std::size_t microbatches_;
-  std::vector<Task> tasks_;                ///< by work of the stage
+  std::vector<CompiledTask> compiled_;     ///< by task of the stage
   std::vector<BufferChange> resident_;     ///< at most one per category
   std::vector<BufferChange> of_messages_;  ///< by chunk, payload, buffer, and whether it allocates
   std::vector<InFlight> in_flight_;        ///< by chunk and microbatch

@@ -105,22 +105,22 @@ void write(TextPieces& out, ChunkProgram const& chunk) {
   out << "\n";
 }
 
-void write(TextPieces& out, RankPlan const& rank) {
+void write(TextPieces& out, StagePlan const& rank) {
   out << "rank " << rank.stage << " parameters " << rank.parameters << " optimizer "
       << rank.optimizer_bytes.count() << "\n";
   for (Op const& op : rank.step_ops) write(out, op);
-  for (Work const& work : rank.works) {
-    out << "work " << static_cast<int>(work.kind) << " " << name_of(work.stream) << " "
-        << static_cast<int>(work.group) << " " << work.program << " " << work.first_block << "+"
-        << work.block_count << " " << work.op << "\n";
+  for (Task const& task : rank.tasks) {
+    out << "work " << static_cast<int>(task.kind) << " " << name_of(task.stream) << " "
+        << static_cast<int>(task.group) << " " << task.program << " " << task.first_block << "+"
+        << task.block_count << " " << task.op << "\n";
   }
   for (Transfer const& transfer : rank.transfers) {
     out << "transfer " << static_cast<int>(transfer.payload) << static_cast<int>(transfer.end)
         << " " << transfer.peer << " " << transfer.microbatch << "." << transfer.chunk << " #"
         << transfer.message << "\n";
   }
-  for (Step const& step : rank.steps) {
-    out << static_cast<int>(step.kind) << " " << step.work << " " << step.microbatch << " "
+  for (IssueEntry const& step : rank.steps) {
+    out << static_cast<int>(step.kind) << " " << step.task << " " << step.microbatch << " "
         << step.first << "+" << step.count << "\n";
   }
 }
@@ -143,7 +143,7 @@ void write(TextPieces& out, TrainingPlan const& plan) {
   out << "\n";
   for (BlockProgram const& block : plan.blocks) write(out, block);
   for (ChunkProgram const& chunk : plan.chunks) write(out, chunk);
-  for (RankPlan const& rank : plan.ranks) write(out, rank);
+  for (StagePlan const& rank : plan.stages) write(out, rank);
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 namespace stagecraft {
 
-MessageMoveList message_moves(TrainingPlan const& plan, Step::Kind kind, Transfer const& transfer) {
+MessageMoveList message_moves(TrainingPlan const& plan,
+                              IssueEntry::Kind kind,
+                              Transfer const& transfer) {
   MessageMoveList moves;
-  bool const is_post = kind == Step::Kind::post;
+  bool const is_post = kind == IssueEntry::Kind::post;
   bool const scatters = plan.scatters_messages();
   if (transfer.end == Transfer::End::receive) {
     MessageBuffer const received = scatters ? MessageBuffer::piece : MessageBuffer::whole;
@@ -26,9 +28,9 @@ Bytes message_buffer_bytes(TrainingPlan const& plan, MessageBuffer buffer) {
   return buffer == MessageBuffer::whole ? plan.message_bytes() : plan.sent_bytes();
 }
 
-bool releases_output(TrainingPlan const& plan, Work const& work) {
-  return ends_backward(work) && !plan.config.memory.output_deallocation &&
-         !plan.chunks[static_cast<std::size_t>(work.program)].has_head;
+bool releases_output(TrainingPlan const& plan, Task const& task) {
+  return ends_backward(task) && !plan.config.memory.output_deallocation &&
+         !plan.chunks[static_cast<std::size_t>(task.program)].has_head;
 }
 
 }  // namespace stagecraft

@@ -42,13 +42,15 @@ class MessageMoveList {
 /// until their backward is over, see releases_output()). Where messages are scattered, a receive
 /// buffer holds a piece, and the whole is gathered from the pieces of the tensor ranks at the wait.
 /// Pre: `kind` is post or wait.
-MessageMoveList message_moves(TrainingPlan const& plan, Step::Kind kind, Transfer const& transfer);
+MessageMoveList message_moves(TrainingPlan const& plan,
+                              IssueEntry::Kind kind,
+                              Transfer const& transfer);
 
 /// Bytes of such a buffer.
 Bytes message_buffer_bytes(TrainingPlan const& plan, MessageBuffer buffer);
 
-/// Whether a work, when it is over, releases the output that its chunk's forward has sent and kept:
+/// Whether a task, when it is over, releases the output that its chunk's forward has sent and kept:
 /// without output deallocation, the end of a chunk's backward does.
-bool releases_output(TrainingPlan const& plan, Work const& work);
+bool releases_output(TrainingPlan const& plan, Task const& task);
 
 }  // namespace stagecraft

@@ -86,7 +86,7 @@ std::int64_t first_layer_of(TrainingPlan const& plan,
   return layer;
 }
 
-std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, RankPlan const& rank) {
+std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePlan const& rank) {
   std::vector<PlacedParameter> placed;
   std::int64_t offset = 0;
   int const stages = plan.config.parallel.pipeline;
@@ -113,7 +113,7 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, RankPlan
   return placed;
 }
 
-std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, RankPlan const& rank) {
+std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& rank) {
   TrainingConfig const& config = plan.config;
   if (!config.memory.distributed_optimizer) return {{0, rank.parameters}};
   std::vector<ShardedRun> runs;
@@ -145,7 +145,7 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, RankPlan const& r
   return runs;
 }
 
-std::int64_t optimizer_shard(TrainingPlan const& plan, RankPlan const& rank) {
+std::int64_t optimizer_shard(TrainingPlan const& plan, StagePlan const& rank) {
   std::int64_t const d = plan.config.memory.distributed_optimizer ? plan.config.parallel.data : 1;
   if (d == 1) return rank.parameters;
   std::int64_t elements = 0;

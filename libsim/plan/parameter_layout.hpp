@@ -49,7 +49,7 @@ struct PlacedParameter {
 /// All parameters that a rank of the stage holds, one after another: chunks, their blocks in model
 /// order, the blocks' parameters. What is reduced together (a GradientBucket) is contiguous.
 /// Pointers lead into the plan, which must outlive the result.
-std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, RankPlan const& rank);
+std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePlan const& rank);
 
 /// Number in the model of the first layer of a chunk's block.
 std::int64_t first_layer_of(TrainingPlan const& plan, ChunkProgram const& chunk, std::size_t block);
@@ -66,9 +66,9 @@ struct ShardedRun {
 /// The runs of a rank, in order: all of it, or with the distributed optimizer each gradient bucket,
 /// and each tied embedding that two stages hold: its shards have to fall alike on both.
 /// Source: Megatron-LM core/distributed/param_and_grad_buffer.py.
-std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, RankPlan const& rank);
+std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& rank);
 
 /// Elements of the optimizer state that each replica holds: those of one shard of every run.
-std::int64_t optimizer_shard(TrainingPlan const& plan, RankPlan const& rank);
+std::int64_t optimizer_shard(TrainingPlan const& plan, StagePlan const& rank);
 
 }  // namespace stagecraft

@@ -111,7 +111,7 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
   }
 }
 
-void count_parameters(TrainingPlan const& plan, RankPlan& rank) {
+void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
   std::int64_t const p = plan.config.parallel.pipeline;
   for (std::int64_t chunk = 0; chunk < plan.config.parallel.interleave; ++chunk) {
     ChunkProgram const& program = plan.chunks[static_cast<std::size_t>(chunk * p + rank.stage)];
@@ -153,10 +153,10 @@ TrainingPlan make_programs(TrainingConfig const& config) {
       std::any_of(config.recompute.begin(), config.recompute.end(),
                   [](auto const& policy) { return policy.store_microbatches.count > 0; });
   if (has_window) append_chunks(plan, catalogue, Variant::stored);
-  plan.ranks.resize(static_cast<std::size_t>(config.parallel.pipeline));
-  for (std::size_t stage = 0; stage < plan.ranks.size(); ++stage) {
-    plan.ranks[stage].stage = static_cast<std::int32_t>(stage);
-    count_parameters(plan, plan.ranks[stage]);
+  plan.stages.resize(static_cast<std::size_t>(config.parallel.pipeline));
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    plan.stages[stage].stage = static_cast<std::int32_t>(stage);
+    count_parameters(plan, plan.stages[stage]);
   }
   return plan;
 }

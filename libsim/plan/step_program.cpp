@@ -21,20 +21,20 @@ StageGroup stages_of(Op const& op) {
   }
 }
 
-Work& issue(RankPlan& rank, Op const& op) {
-  Work work;
-  work.kind = Work::Kind::step;
-  work.stream = op.stream;
-  work.group = stages_of(op);
-  work.op = static_cast<std::int32_t>(rank.step_ops.size());
+Task& issue(StagePlan& rank, Op const& op) {
+  Task task;
+  task.kind = Task::Kind::step;
+  task.stream = op.stream;
+  task.group = stages_of(op);
+  task.op = static_cast<std::int32_t>(rank.step_ops.size());
   rank.step_ops.push_back(op);
-  Step step;
-  step.kind = Step::Kind::run;
-  step.work = static_cast<std::int32_t>(rank.works.size());
+  IssueEntry step;
+  step.kind = IssueEntry::Kind::run;
+  step.task = static_cast<std::int32_t>(rank.tasks.size());
   step.microbatch = -1;
-  rank.works.push_back(work);
+  rank.tasks.push_back(task);
   rank.steps.push_back(step);
-  return rank.works.back();
+  return rank.tasks.back();
 }
 
 Op sweep(OpKind kind, Name name, Bytes traffic) {
@@ -60,7 +60,7 @@ std::int64_t gradient_size(TrainingPlan const& plan) {
 
 /// Elements of the rank's parameters for which `counted` holds.
 template <typename Counted>
-std::int64_t elements_where(RankPlan const& rank, TrainingPlan const& plan, Counted counted) {
+std::int64_t elements_where(StagePlan const& rank, TrainingPlan const& plan, Counted counted) {
   std::int64_t sum = 0;
   auto const stages = static_cast<std::size_t>(plan.config.parallel.pipeline);
   auto const chunks = static_cast<std::size_t>(plan.config.parallel.interleave);
@@ -79,7 +79,7 @@ bool is_16_bit(Precision precision) {
   return precision == Precision::fp16 || precision == Precision::bf16;
 }
 
-void append_reductions_between_ranks(RankPlan& rank, TrainingPlan const& plan) {
+void append_reductions_between_ranks(StagePlan& rank, TrainingPlan const& plan) {
   std::int64_t const g = gradient_size(plan);
   auto const reduce = [&](Name name, CollectiveGroup group, std::int64_t elements) {
     if (elements == 0) return;
@@ -104,7 +104,7 @@ void append_reductions_between_ranks(RankPlan& rank, TrainingPlan const& plan) {
   }
 }
 
-void append_optimizer(RankPlan& rank, TrainingPlan const& plan) {
+void append_optimizer(StagePlan& rank, TrainingPlan const& plan) {
   Precision const precision = plan.config.model.precision;
   std::int64_t const n = optimizer_shard(plan, rank);
   std::int64_t const g = gradient_size(plan);
@@ -137,7 +137,7 @@ void append_optimizer(RankPlan& rank, TrainingPlan const& plan) {
                            CollectiveGroup::data, Bytes{rank.parameters * weight});
     gather.stream = Stream::data_parallel;
     issue(rank, gather);
-    rank.steps.push_back({.kind = Step::Kind::drain, .microbatch = -1});
+    rank.steps.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
   }
 }
 
@@ -180,20 +180,20 @@ std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int3
   return buckets;
 }
 
-void append_begin_of_step(RankPlan& rank, TrainingPlan const& plan) {
+void append_begin_of_step(StagePlan& rank, TrainingPlan const& plan) {
   issue(rank, sweep(OpKind::zero_gradients, {"step", "zero_gradients"},
                     Bytes{rank.parameters * gradient_size(plan)}));
 }
 
-void append_gradient_reduction(RankPlan& rank,
+void append_gradient_reduction(StagePlan& rank,
                                TrainingPlan const& plan,
                                GradientBucket const& bucket) {
   std::int64_t const bytes = bucket.parameters * gradient_size(plan);
   auto const on_bucket = [&](Op const& op) {
-    Work& work = issue(rank, op);
-    work.program = bucket.chunk_program;
-    work.first_block = bucket.first_block;
-    work.block_count = bucket.block_count;
+    Task& task = issue(rank, op);
+    task.program = bucket.chunk_program;
+    task.first_block = bucket.first_block;
+    task.block_count = bucket.block_count;
   };
   on_bucket(sweep(OpKind::scale_gradients, {"step", "scale_gradients"}, Bytes{2 * bytes}));
   if (plan.config.parallel.data == 1) return;
@@ -205,13 +205,13 @@ void append_gradient_reduction(RankPlan& rank,
   on_bucket(reduction);
 }
 
-void append_end_of_step(RankPlan& rank, TrainingPlan const& plan) {
+void append_end_of_step(StagePlan& rank, TrainingPlan const& plan) {
   if (!plan.config.parallel.overlap_gradients) {
     append_gradient_reduction(
         rank, plan, {.chunk_program = GradientBucket::all_chunks, .parameters = rank.parameters});
   }
   if (plan.config.parallel.data > 1) {
-    rank.steps.push_back({.kind = Step::Kind::drain, .microbatch = -1});
+    rank.steps.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
   }
   append_reductions_between_ranks(rank, plan);
   append_optimizer(rank, plan);

@@ -31,11 +31,11 @@ std::int64_t parameters_of(TrainingPlan const& plan,
 std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int32_t chunk_program);
 
 /// Appends what a rank does before the first microbatch: zeroing the main gradients.
-void append_begin_of_step(RankPlan& rank, TrainingPlan const& plan);
+void append_begin_of_step(StagePlan& rank, TrainingPlan const& plan);
 
 /// Appends the reduction of a bucket's gradients over the replicas, on the data-parallel stream:
 /// scaled by 1/d, then all-reduced, or reduce-scattered with the distributed optimizer.
-void append_gradient_reduction(RankPlan& rank,
+void append_gradient_reduction(StagePlan& rank,
                                TrainingPlan const& plan,
                                GradientBucket const& bucket);
 
@@ -45,6 +45,6 @@ void append_gradient_reduction(RankPlan& rank,
 ///
 /// Bytes a parameter with fp16: zero 4, scale 8, unscale 8, norm 4, clip 8, Adam 28, narrow 6.
 /// Source: Megatron-LM of May 2022, optimizer/optimizer.py and model/distributed.py.
-void append_end_of_step(RankPlan& rank, TrainingPlan const& plan);
+void append_end_of_step(StagePlan& rank, TrainingPlan const& plan);
 
 }  // namespace stagecraft

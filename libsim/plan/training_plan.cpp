@@ -3,18 +3,18 @@
 #include <algorithm>
 
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/rank_works.hpp"
 #include "libsim/plan/stage_exchanges.hpp"
+#include "libsim/plan/stage_tasks.hpp"
 #include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// Takes a stage's order as the works and steps of its rank.
-class RankSink {
+/// Takes a stage's order as the tasks and steps of its rank.
+class StageSink {
  public:
-  RankSink(TrainingPlan const& plan, ScheduleShape const& shape, RankPlan& rank)
-      : rank_{rank}, works_{plan, shape, rank} {
+  StageSink(TrainingPlan const& plan, ScheduleShape const& shape, StagePlan& rank)
+      : rank_{rank}, tasks_{plan, shape, rank} {
     auto const runs =
         2 * static_cast<std::size_t>(shape.microbatches) * static_cast<std::size_t>(shape.chunks);
     constexpr std::size_t around = 32;       // begin and end of the iteration
@@ -23,33 +23,34 @@ class RankSink {
   }
 
   void run(ChunkRun const& run) {
-    std::int32_t work = 0;
+    std::int32_t task = 0;
     if (run.kind == ChunkRun::Kind::forward) {
-      work = works_.forward(run);
-    } else if (works_.starts_reduction(run)) {
-      works_.append_reduced_backward(run);
+      task = tasks_.forward(run);
+    } else if (tasks_.starts_reduction(run)) {
+      tasks_.append_reduced_backward(run);
       return;
     } else {
-      work = works_.backward(run);
+      task = tasks_.backward(run);
     }
-    rank_.steps.push_back({.kind = Step::Kind::run, .work = work, .microbatch = run.microbatch});
+    rank_.steps.push_back(
+        {.kind = IssueEntry::Kind::run, .task = task, .microbatch = run.microbatch});
   }
   void transfer(Transfer const& transfer, int /*row*/) { rank_.transfers.push_back(transfer); }
   void post(std::int32_t first, std::int32_t count) {
     rank_.steps.push_back(
-        {.kind = Step::Kind::post, .microbatch = -1, .first = first, .count = count});
+        {.kind = IssueEntry::Kind::post, .microbatch = -1, .first = first, .count = count});
   }
   void wait(std::int32_t first, std::int32_t count) {
     rank_.steps.push_back(
-        {.kind = Step::Kind::wait, .microbatch = -1, .first = first, .count = count});
+        {.kind = IssueEntry::Kind::wait, .microbatch = -1, .first = first, .count = count});
   }
 
   void begin_stretch() {}
   int repeat(int /*times*/) { return 1; }
 
  private:
-  RankPlan& rank_;
-  RankWorks works_;
+  StagePlan& rank_;
+  StageTasks tasks_;
 };
 
 }  // namespace
@@ -79,11 +80,11 @@ RecomputePolicy const& policy_of(TrainingConfig const& config, int stage) {
                                       : config.recompute[static_cast<std::size_t>(stage)];
 }
 
-std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Work const& work) {
-  std::vector<std::int32_t> const& all = plan.chunks[static_cast<std::size_t>(work.program)].blocks;
-  auto const first = all.begin() + work.first_block;
-  std::vector<std::int32_t> blocks(first, first + work.block_count);
-  if (work.kind == Work::Kind::backward) std::reverse(blocks.begin(), blocks.end());
+std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Task const& task) {
+  std::vector<std::int32_t> const& all = plan.chunks[static_cast<std::size_t>(task.program)].blocks;
+  auto const first = all.begin() + task.first_block;
+  std::vector<std::int32_t> blocks(first, first + task.block_count);
+  if (task.kind == Task::Kind::backward) std::reverse(blocks.begin(), blocks.end());
   return blocks;
 }
 
@@ -92,8 +93,8 @@ TrainingPlan make_plan(TrainingConfig const& config) {
   ScheduleShape const shape = checked_shape(schedule_shape(config));
   VirtualOrder const order{shape};
   plan.messages = message_count(shape);
-  for (RankPlan& rank : plan.ranks) {
-    RankSink sink{plan, shape, rank};
+  for (StagePlan& rank : plan.stages) {
+    StageSink sink{plan, shape, rank};
     append_begin_of_step(rank, plan);
     write_stage(shape, order, rank.stage, sink);
     append_end_of_step(rank, plan);

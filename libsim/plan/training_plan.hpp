@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "libsim/model/block_program.hpp"
+#include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
-#include "libsim/plan/step.hpp"
 #include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {
@@ -25,10 +25,10 @@ struct ChunkProgram {
 
 /// What a rank of one stage does in an iteration, in one issue order. All tensor and data ranks of
 /// a stage do the same.
-struct RankPlan {
+struct StagePlan {
   std::int32_t stage = 0;
-  std::vector<Work> works;          ///< everything it can be asked to do
-  std::vector<Step> steps;          ///< in issue order
+  std::vector<Task> tasks;          ///< everything it can be asked to do
+  std::vector<IssueEntry> steps;    ///< in issue order
   std::vector<Transfer> transfers;  ///< messages that the steps post and wait for
   std::vector<Op> step_ops;         ///< gradient reduction and optimizer
   std::int64_t parameters = 0;      ///< trained elements held, padding and replicas included
@@ -44,8 +44,8 @@ struct TrainingPlan {
   BlockShape shape;
   std::vector<BlockProgram> blocks;  ///< distinct ones
   std::vector<ChunkProgram> chunks;
-  std::vector<RankPlan> ranks;  ///< by stage
-  std::int32_t messages = 0;    ///< message numbers are in [0, messages)
+  std::vector<StagePlan> stages;  ///< by stage
+  std::int32_t messages = 0;      ///< message numbers are in [0, messages)
 
   /// Whole hidden state of one rank between two virtual stages.
   Bytes message_bytes() const;
@@ -65,9 +65,9 @@ RecomputePolicy const& policy_of(TrainingConfig const& config, int stage);
 /// \throws std::invalid_argument  for an illegal schedule shape.
 TrainingPlan make_plan(TrainingConfig const& config);
 
-/// The blocks of a forward or backward work (into TrainingPlan::blocks), in the order in which they
+/// The blocks of a forward or backward task (into TrainingPlan::blocks), in the order in which they
 /// run.
-std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Work const& work);
+std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Task const& task);
 
 /// Canonical text of a plan: everything that decides what is computed, in which order and in which
 /// buffers; nothing of system, prices, clock, backend or version.

@@ -16,11 +16,11 @@ constexpr double gib = 1 << 30;
 /// parameters / (t p) is.
 double state_bytes(TrainingPlan const& plan) {
   double sum = 0;
-  for (RankPlan const& rank : plan.ranks) {
+  for (StagePlan const& rank : plan.stages) {
     sum += static_cast<double>(
         (rank.parameter_bytes + rank.gradient_bytes + rank.optimizer_bytes).count());
   }
-  return sum / static_cast<double>(plan.ranks.size());
+  return sum / static_cast<double>(plan.stages.size());
 }
 
 /// What the layers of the first stage keep when most chunks are in flight.

@@ -28,7 +28,7 @@ std::optional<StagesAlone> find_stages_alone(TrainingConfig const& config,
 
 /// Seconds of an iteration of `plan`, composed of what its stages took alone; messages between them
 /// cost what the system says.
-/// \throws std::invalid_argument  where a stage or a work of it was not executed, or a trace has
+/// \throws std::invalid_argument  where a stage or a task of it was not executed, or a trace has
 ///         not whole chunks.
 /// \throws TraceFileError
 double composed_seconds(TrainingPlan const& plan, System const& system, StagesAlone const& stages);

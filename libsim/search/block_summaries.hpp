@@ -10,7 +10,7 @@
 
 namespace stagecraft {
 
-/// Time and memory of a pass through some blocks: what a WorkProfile holds, without categories.
+/// Time and memory of a pass through some blocks: what a TaskProfile holds, without categories.
 struct PassSummary {
   std::int64_t picoseconds = 0;
   std::int64_t net = 0;   ///< bytes more at its end than at its start

@@ -30,7 +30,7 @@ RoleFacts make_role_facts(SearchRequest const& request,
   int const p = config.parallel.pipeline;
   RoleFacts facts;
   for (int const stage : {0, p > 2 ? 1 : 0, p - 1}) {
-    RankPlan rank = plan.ranks[static_cast<std::size_t>(stage)];
+    StagePlan rank = plan.stages[static_cast<std::size_t>(stage)];
     StageFacts& made = facts[static_cast<std::size_t>(role_of(stage, p))];
     made.resident = resident_memory(rank).sum();
     append_begin_of_step(rank, plan);

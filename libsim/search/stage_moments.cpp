@@ -5,9 +5,9 @@
 #include "libsim/engine/schedule_loop.hpp"
 #include "libsim/plan/message_buffers.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/rank_works.hpp"
 #include "libsim/plan/stage_exchanges.hpp"
 #include "libsim/plan/stage_order.hpp"
+#include "libsim/plan/stage_tasks.hpp"
 
 namespace stagecraft {
 namespace {
@@ -67,14 +67,14 @@ class MomentSink {
 
   void transfer(Transfer const& transfer, int /*row*/) { transfers_.push_back(transfer); }
   void post(std::int32_t first, std::int32_t count) {
-    if (!is_blocking_) move(Step::Kind::post, first, count);
+    if (!is_blocking_) move(IssueEntry::Kind::post, first, count);
   }
   void wait(std::int32_t first, std::int32_t count) {
     if (is_blocking_) {
-      move(Step::Kind::post, first, count);
+      move(IssueEntry::Kind::post, first, count);
       if (forwards_ > 0 && backwards_ < runs_) count_exchange(first, count);
     }
-    move(Step::Kind::wait, first, count);
+    move(IssueEntry::Kind::wait, first, count);
   }
   void begin_stretch() {}
   int repeat(int /*times*/) { return 1; }
@@ -123,7 +123,7 @@ class MomentSink {
     if (is_in_lap_ && !is_after_lap_) add(lap_);
   }
 
-  void move(Step::Kind kind, std::int32_t first, std::int32_t count) {
+  void move(IssueEntry::Kind kind, std::int32_t first, std::int32_t count) {
     for (std::int32_t i = first; i < first + count; ++i) {
       for (MessageMove const& change :
            message_moves(plan_, kind, transfers_[static_cast<std::size_t>(i)])) {

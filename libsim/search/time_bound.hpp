@@ -44,7 +44,7 @@ class MessageTimes {
 /// long as a message of it (a blocking message starts when both ends have posted it, so after this
 /// one); after its last backward, which is of its first chunk, that microbatch's gradient goes back
 /// through all stages before it. Then the stage's own step, or the first stage's, is still to come.
-/// Each of these is a chain of works and messages that wait for one another, so that waiting, and
+/// Each of these is a chain of tasks and messages that wait for one another, so that waiting, and
 /// slowing down beside a gradient reduction, only add to it.
 /// Less a part in 10^12, for the rounding of the sum.
 double iteration_bound(std::span<StageTimes const> stages,

@@ -2,10 +2,10 @@
 
 namespace stagecraft {
 
-ChunkSums chunk_sums(TrainingPlan const& plan, Work const& work) {
-  Pass const pass = work.kind == Work::Kind::forward ? Pass::forward : Pass::backward;
+ChunkSums chunk_sums(TrainingPlan const& plan, Task const& task) {
+  Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
   ChunkSums sums;
-  for (std::int32_t const block : blocks_in_order(plan, work)) {
+  for (std::int32_t const block : blocks_in_order(plan, task)) {
     for (Op const& op : plan.blocks[static_cast<std::size_t>(block)].ops(pass)) {
       sums.bytes += op.traffic.count();
       sums.flops += op.flops;

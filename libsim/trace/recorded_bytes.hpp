@@ -18,7 +18,7 @@ struct ChunkSums {
   std::int64_t bytes = 0;
   std::int64_t flops = 0;
 };
-/// Pre: a forward or backward work.
-ChunkSums chunk_sums(TrainingPlan const& plan, Work const& work);
+/// Pre: a forward or backward task.
+ChunkSums chunk_sums(TrainingPlan const& plan, Task const& task);
 
 }  // namespace stagecraft

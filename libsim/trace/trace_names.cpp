@@ -112,7 +112,7 @@ TraceVocabulary::TraceVocabulary(TrainingPlan const& plan) {
     for (Op const& op : block.forward) add(to_string(op.name));
     for (Op const& op : block.backward) add(to_string(op.name));
   }
-  for (RankPlan const& rank : plan.ranks) {
+  for (StagePlan const& rank : plan.stages) {
     for (Op const& op : rank.step_ops) add(to_string(op.name));
   }
 }

@@ -12,7 +12,7 @@
 namespace stagecraft {
 
 enum class TraceDetail : std::uint8_t {
-  chunk,  ///< a row a work: forward or backward of a microbatch, transfer, step of the optimizer
+  chunk,  ///< a row a task: forward or backward of a microbatch, transfer, step of the optimizer
   op,     ///< a row an op
 };
 

@@ -26,10 +26,10 @@ SimTime composed(std::string const& rest,
   SmallPlan const whole = make_small_plan(run_of(many, rest));
   Trace const trace =
       record(shorter.plan, shorter.system, {.ranks = stages, .command_line = {}, .config = {}});
-  std::map<std::int32_t, std::vector<MeasuredWork>> measured;
+  std::map<std::int32_t, std::vector<MeasuredTask>> measured;
   for (RankTrace const& rank : trace.ranks) {
-    RankPlan const& plan = shorter.plan.ranks[static_cast<std::size_t>(rank.stage)];
-    measured[rank.stage] = measured_works(plan, rank);
+    StagePlan const& plan = shorter.plan.stages[static_cast<std::size_t>(rank.stage)];
+    measured[rank.stage] = measured_tasks(plan, rank);
   }
   return compose_iteration(PricedPlan{whole.plan, whole.system}, measured);
 }
@@ -79,13 +79,13 @@ TEST_CASE("a stage that no measured one stands for is named", "[engine]") {
   REQUIRE_THROWS_WITH(composed(rest, 8, 24, {1, 3}), "stage 0 was not measured");
 }
 
-TEST_CASE("a trace op by op is no measurement of works", "[engine]") {
+TEST_CASE("a trace op by op is no measurement of tasks", "[engine]") {
   SmallPlan const small =
       make_small_plan(run_of(8, "parallel: {tensor: 2, pipeline: 4}\nschedule: {kind: 1f1b}\n"));
   Trace const trace =
       record(small.plan, small.system,
              {.detail = TraceDetail::op, .ranks = {1}, .command_line = {}, .config = {}});
-  REQUIRE_THROWS_WITH(measured_works(small.plan.ranks[1], trace.ranks.front()),
+  REQUIRE_THROWS_WITH(measured_tasks(small.plan.stages[1], trace.ranks.front()),
                       Catch::Contains("the trace has not one row for each of the "));
 }
 

@@ -9,8 +9,8 @@ namespace stagecraft {
 
 /// A rank written down step by step.
 struct HandMadeRank {
-  std::vector<Step> steps;
-  std::vector<Work> works;
+  std::vector<IssueEntry> steps;
+  std::vector<Task> tasks;
   std::vector<SimTime> durations;
   std::vector<Transfer> transfers;
   MessagePrice activation;
@@ -19,24 +19,25 @@ struct HandMadeRank {
   HandMadeRank& run(int duration,
                     Stream stream = Stream::compute,
                     StageGroup group = StageGroup::none) {
-    steps.push_back({.kind = Step::Kind::run, .work = static_cast<std::int32_t>(works.size())});
-    works.push_back({.kind = Work::Kind::step, .stream = stream, .group = group});
+    steps.push_back(
+        {.kind = IssueEntry::Kind::run, .task = static_cast<std::int32_t>(tasks.size())});
+    tasks.push_back({.kind = Task::Kind::step, .stream = stream, .group = group});
     durations.emplace_back(duration);
     return *this;
   }
   HandMadeRank& drain() {
-    steps.push_back({.kind = Step::Kind::drain});
+    steps.push_back({.kind = IssueEntry::Kind::drain});
     return *this;
   }
   HandMadeRank& post(std::initializer_list<Transfer> together) {
-    steps.push_back({.kind = Step::Kind::post,
+    steps.push_back({.kind = IssueEntry::Kind::post,
                      .first = static_cast<std::int32_t>(transfers.size()),
                      .count = static_cast<std::int32_t>(together.size())});
     transfers.insert(transfers.end(), together);
     return *this;
   }
   HandMadeRank& wait(int first, int count) {
-    steps.push_back({.kind = Step::Kind::wait, .first = first, .count = count});
+    steps.push_back({.kind = IssueEntry::Kind::wait, .first = first, .count = count});
     return *this;
   }
   /// A blocking joint call.
@@ -44,7 +45,7 @@ struct HandMadeRank {
     auto const first = static_cast<int>(transfers.size());
     return post(together).wait(first, static_cast<int>(together.size()));
   }
-  RankProgram program() const { return {steps, works, transfers, durations, activation, gradient}; }
+  RankProgram program() const { return {steps, tasks, transfers, durations, activation, gradient}; }
 };
 
 /// Message `message` as its sender sees it; likewise receive().

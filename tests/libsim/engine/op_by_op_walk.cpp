@@ -19,12 +19,12 @@ constexpr std::int64_t million = 1'000'000;
 /// (1 - slowdown) of its speed. Rounded to the nearest picosecond.
 SimTime slowed(SimTime start, SimTime duration, SimTime busy_until, int slowdown) {
   std::int64_t const speed = million - slowdown;  // millionths
-  Wide const work = static_cast<Wide>(duration.count()) * million;
+  Wide const task = static_cast<Wide>(duration.count()) * million;
   Wide const busy = static_cast<Wide>(std::max(busy_until - start, SimTime{0}).count());
-  if (busy * speed >= work) {
-    return start + SimTime{static_cast<std::int64_t>((work + speed / 2) / speed)};
+  if (busy * speed >= task) {
+    return start + SimTime{static_cast<std::int64_t>((task + speed / 2) / speed)};
   }
-  Wide const rest = work - busy * speed + million / 2;
+  Wide const rest = task - busy * speed + million / 2;
   return start + SimTime{static_cast<std::int64_t>(busy + rest / million)};
 }
 
@@ -53,7 +53,7 @@ struct World {
 
 class RankWalk {
  public:
-  RankWalk(World& world, RankPlan const& rank)
+  RankWalk(World& world, StagePlan const& rank)
       : world_{world}, rank_{rank}, heap_{resident(rank)} {}
 
   bool is_done() const { return step_ == rank_.steps.size(); }
@@ -78,7 +78,7 @@ class RankWalk {
   }
 
  private:
-  static CategoryBytes resident(RankPlan const& rank) {
+  static CategoryBytes resident(StagePlan const& rank) {
     CategoryBytes bytes;
     bytes[Category::parameters] = rank.parameter_bytes.count();
     bytes[Category::gradients] = rank.gradient_bytes.count();
@@ -86,25 +86,25 @@ class RankWalk {
     return bytes;
   }
 
-  bool take(Step const& step) {
+  bool take(IssueEntry const& step) {
     switch (step.kind) {
-      case Step::Kind::post:
+      case IssueEntry::Kind::post:
         for (std::int32_t i = 0; i < step.count; ++i) post(transfer(step.first + i));
         return true;
-      case Step::Kind::wait:
+      case IssueEntry::Kind::wait:
         return wait(step);
-      case Step::Kind::drain:
+      case IssueEntry::Kind::drain:
         clock_ = std::max(clock_, data_parallel_idle_);
         return true;
-      case Step::Kind::run:
+      case IssueEntry::Kind::run:
         break;
     }
-    Work const& work = rank_.works[static_cast<std::size_t>(step.work)];
-    if (work.kind != Work::Kind::step) {
-      run_chunk(work, step.microbatch);
+    Task const& task = rank_.tasks[static_cast<std::size_t>(step.task)];
+    if (task.kind != Task::Kind::step) {
+      run_chunk(task, step.microbatch);
       return true;
     }
-    return run_step(work);
+    return run_step(task);
   }
 
   // ---- messages
@@ -146,7 +146,7 @@ class RankWalk {
                        scatters ? whole / world_.plan.shape.tensor : whole, clock_);
   }
 
-  bool wait(Step const& step) {
+  bool wait(IssueEntry const& step) {
     SimTime over = clock_;
     for (std::int32_t i = 0; i < step.count; ++i) {
       Transfer const& one = transfer(step.first + i);
@@ -179,14 +179,14 @@ class RankWalk {
 
   // ---- computation
 
-  void run_chunk(Work const& work, std::int32_t microbatch) {
+  void run_chunk(Task const& task, std::int32_t microbatch) {
     TrainingPlan const& plan = world_.plan;
-    ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(work.program)];
-    bool const is_forward = work.kind == Work::Kind::forward;
+    ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
+    bool const is_forward = task.kind == Task::Kind::forward;
     auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
     auto const key = std::tuple{payload, chunk.chunk, microbatch};
-    auto const first = static_cast<std::size_t>(work.first_block);
-    auto const count = static_cast<std::size_t>(work.block_count);
+    auto const first = static_cast<std::size_t>(task.first_block);
+    auto const count = static_cast<std::size_t>(task.block_count);
     work_start_ = clock_;
     local_ = SimTime{0};
     std::optional<BufferHeap::Id> passed = std::exchange(between_buckets_, std::nullopt);
@@ -198,7 +198,7 @@ class RankWalk {
       run_block(chunk, position, microbatch, is_forward ? Pass::forward : Pass::backward, passed);
     }
     clock_ = at(local_);
-    bool const is_whole = is_forward || work.first_block == 0;
+    bool const is_whole = is_forward || task.first_block == 0;
     if (!is_whole) {
       between_buckets_ = passed;
       return;
@@ -216,8 +216,8 @@ class RankWalk {
     }
   }
 
-  /// Time of the rank when `offset` of a work has been computed: the data-parallel stream, while it
-  /// is busy, slows a work down as a whole.
+  /// Time of the rank when `offset` of a task has been computed: the data-parallel stream, while it
+  /// is busy, slows a task down as a whole.
   SimTime at(SimTime offset) const {
     return slowed(work_start_, offset, data_parallel_idle_,
                   world_.cost.data_parallel_slowdown_millionths());
@@ -296,13 +296,13 @@ class RankWalk {
 
   // ---- what happens once a step
 
-  bool run_step(Work const& work) {
-    Op const& op = rank_.step_ops[static_cast<std::size_t>(work.op)];
+  bool run_step(Task const& task) {
+    Op const& op = rank_.step_ops[static_cast<std::size_t>(task.op)];
     SimTime const duration = world_.cost.price(op);
     SimTime start = clock_;
     SimTime end{0};
-    if (work.group != StageGroup::none) {
-      auto const key = std::pair{work.group, meetings_[work.group]};
+    if (task.group != StageGroup::none) {
+      auto const key = std::pair{task.group, meetings_[task.group]};
       Meeting& meeting = world_.meetings[key];
       if (!has_joined_) {
         has_joined_ = true;
@@ -310,14 +310,14 @@ class RankWalk {
         meeting.start = std::max(meeting.start, clock_);
         meeting.duration = std::max(meeting.duration, duration);
       }
-      auto const ranks = static_cast<int>(world_.plan.ranks.size());
-      if (meeting.joined < (work.group == StageGroup::all ? ranks : std::min(ranks, 2)))
+      auto const ranks = static_cast<int>(world_.plan.stages.size());
+      if (meeting.joined < (task.group == StageGroup::all ? ranks : std::min(ranks, 2)))
         return false;
       has_joined_ = false;
-      ++meetings_[work.group];
+      ++meetings_[task.group];
       start = meeting.start;
       end = clock_ = start + meeting.duration;
-    } else if (work.stream == Stream::data_parallel) {
+    } else if (task.stream == Stream::data_parallel) {
       start = std::max(clock_, data_parallel_idle_);
       end = data_parallel_idle_ = start + duration;
     } else {
@@ -329,14 +329,14 @@ class RankWalk {
   }
 
   World& world_;
-  RankPlan const& rank_;
+  StagePlan const& rank_;
   BufferHeap heap_;
   WalkedRank walked_;
   std::size_t step_ = 0;
   SimTime clock_{0};
   SimTime data_parallel_idle_{0};
   SimTime work_start_{0};
-  SimTime local_{0};  ///< computed so far of the work, were it not slowed down
+  SimTime local_{0};  ///< computed so far of the task, were it not slowed down
   std::map<Transfer::Payload, SimTime> send_idle_;
   std::map<std::int32_t, BufferHeap::Id> receiving_;  ///< by message
   std::map<std::tuple<Transfer::Payload, std::int32_t, std::int32_t>, BufferHeap::Id> incoming_;
@@ -354,7 +354,7 @@ WalkedIteration walk_op_by_op(TrainingPlan const& plan, System const& system) {
   CostModel const cost{system, plan.config};
   World world{plan, cost, std::vector<Message>(static_cast<std::size_t>(plan.messages)), {}};
   std::vector<RankWalk> ranks;
-  for (RankPlan const& rank : plan.ranks) ranks.emplace_back(world, rank);
+  for (StagePlan const& rank : plan.stages) ranks.emplace_back(world, rank);
   for (bool has_moved = true; has_moved;) {
     has_moved = false;
     for (RankWalk& rank : ranks) has_moved = rank.advance() || has_moved;

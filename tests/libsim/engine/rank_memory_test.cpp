@@ -13,34 +13,35 @@ namespace {
 
 struct Profiled {
   TrainingPlan plan;
-  std::vector<std::vector<WorkProfile>> works;  ///< by stage
+  std::vector<std::vector<TaskProfile>> tasks;  ///< by stage
 };
 
 Profiled profile(TrainingConfig const& config) {
-  Profiled made{.plan = make_plan(config), .works = {}};
+  Profiled made{.plan = make_plan(config), .tasks = {}};
   System const system = invented_system();
   CostModel const cost{system, made.plan.config};
   std::vector<BlockProfile> const blocks = profile_blocks(made.plan, cost);
-  for (RankPlan const& rank : made.plan.ranks) {
-    made.works.push_back(profile_works(made.plan, rank, blocks, cost));
+  for (StagePlan const& rank : made.plan.stages) {
+    made.tasks.push_back(profile_tasks(made.plan, rank, blocks, cost));
   }
   return made;
 }
 
 RankMemory memory_of(Profiled const& profiled, std::size_t stage) {
-  return walk_memory(profiled.plan, profiled.plan.ranks[stage], profiled.works[stage]);
+  return walk_memory(profiled.plan, profiled.plan.stages[stage], profiled.tasks[stage]);
 }
 
 /// Counts a rank's activations buffer by buffer over an iteration, as an executor's allocator
 /// would: slower than the chunk summaries, and without them.
 class BufferCounter {
  public:
-  BufferCounter(TrainingPlan const& plan, RankPlan const& rank) : plan_{plan}, rank_{rank} {}
+  BufferCounter(TrainingPlan const& plan, StagePlan const& rank) : plan_{plan}, rank_{rank} {}
 
   void run() {
-    for (Step const& step : rank_.steps) {
-      if (step.kind == Step::Kind::run) run_work(step);
-      if (step.kind == Step::Kind::post || step.kind == Step::Kind::wait) exchange(step);
+    for (IssueEntry const& step : rank_.steps) {
+      if (step.kind == IssueEntry::Kind::run) run_task(step);
+      if (step.kind == IssueEntry::Kind::post || step.kind == IssueEntry::Kind::wait)
+        exchange(step);
     }
   }
   std::int64_t left() const { return now_; }
@@ -49,11 +50,11 @@ class BufferCounter {
  private:
   void add(std::int64_t bytes) { peak_ = std::max(peak_, now_ += bytes); }
 
-  void run_work(Step const& step) {
-    Work const& work = rank_.works[static_cast<std::size_t>(step.work)];
-    if (work.kind == Work::Kind::step) return;
-    Pass const pass = work.kind == Work::Kind::forward ? Pass::forward : Pass::backward;
-    for (std::int32_t const index : blocks_in_order(plan_, work)) {
+  void run_task(IssueEntry const& step) {
+    Task const& task = rank_.tasks[static_cast<std::size_t>(step.task)];
+    if (task.kind == Task::Kind::step) return;
+    Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
+    for (std::int32_t const index : blocks_in_order(plan_, task)) {
       BlockProgram const& block = plan_.blocks[static_cast<std::size_t>(index)];
       for (std::size_t i = 0; i < block.ops(pass).size(); ++i) {
         auto const position = static_cast<std::int32_t>(i);
@@ -72,20 +73,20 @@ class BufferCounter {
       }
     }
     // An output that was kept goes when the backward of its chunk is over.
-    bool const ends_chunk = pass == Pass::backward && work.first_block == 0;
+    bool const ends_chunk = pass == Pass::backward && task.first_block == 0;
     if (ends_chunk && keeps_outputs() &&
-        !plan_.chunks[static_cast<std::size_t>(work.program)].has_head) {
+        !plan_.chunks[static_cast<std::size_t>(task.program)].has_head) {
       now_ -= whole();
     }
   }
 
-  void exchange(Step const& step) {
+  void exchange(IssueEntry const& step) {
     std::int64_t const wire = plan_.scatters_messages() ? whole() / plan_.shape.tensor : whole();
     for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
       Transfer const& transfer = rank_.transfers[static_cast<std::size_t>(i)];
       bool const receives = transfer.end == Transfer::End::receive;
       bool const is_activation = transfer.payload == Transfer::Payload::activation;
-      if (step.kind == Step::Kind::post) {
+      if (step.kind == IssueEntry::Kind::post) {
         if (receives) add(wire);
       } else if (receives && plan_.scatters_messages()) {
         add(whole());
@@ -100,7 +101,7 @@ class BufferCounter {
   bool keeps_outputs() const { return !plan_.config.memory.output_deallocation; }
 
   TrainingPlan const& plan_;
-  RankPlan const& rank_;
+  StagePlan const& rank_;
   std::int64_t now_ = 0;
   std::int64_t peak_ = 0;
 };
@@ -108,8 +109,8 @@ class BufferCounter {
 TEST_CASE("chunk summaries give the peaks that counting buffer by buffer gives", "[memory]") {
   for (OddRun const& run : odd_runs()) {
     Profiled const profiled = profile(run.config);
-    for (std::size_t stage = 0; stage < profiled.works.size(); ++stage) {
-      BufferCounter counter{profiled.plan, profiled.plan.ranks[stage]};
+    for (std::size_t stage = 0; stage < profiled.tasks.size(); ++stage) {
+      BufferCounter counter{profiled.plan, profiled.plan.stages[stage]};
       counter.run();
       CAPTURE(run.name, stage);
       REQUIRE(counter.left() == 0);
@@ -123,11 +124,11 @@ TEST_CASE("chunk summaries give the peaks that counting buffer by buffer gives",
 TEST_CASE("an iteration releases everything it allocates, in every category", "[memory]") {
   for (OddRun const& run : odd_runs()) {
     Profiled const profiled = profile(run.config);
-    for (std::size_t stage = 0; stage < profiled.works.size(); ++stage) {
-      RankPlan const& rank = profiled.plan.ranks[stage];
+    for (std::size_t stage = 0; stage < profiled.tasks.size(); ++stage) {
+      StagePlan const& rank = profiled.plan.stages[stage];
       CategoryBytes now = resident_memory(rank);
-      for (Step const& step : rank.steps) {
-        now += profile_step_memory(profiled.plan, rank, step, profiled.works[stage]).net;
+      for (IssueEntry const& step : rank.steps) {
+        now += profile_step_memory(profiled.plan, rank, step, profiled.tasks[stage]).net;
         for (int c = 0; c < category_count; ++c) {
           CAPTURE(run.name, stage, c);
           REQUIRE(now[static_cast<Category>(c)] >= 0);
@@ -140,7 +141,7 @@ TEST_CASE("an iteration releases everything it allocates, in every category", "[
 
 TEST_CASE("a stage holds 18 bytes a parameter before the first microbatch", "[memory]") {
   Profiled const profiled = profile(modest_run(2, 4));
-  for (RankPlan const& rank : profiled.plan.ranks) {
+  for (StagePlan const& rank : profiled.plan.stages) {
     CategoryBytes const bytes = resident_memory(rank);
     REQUIRE(bytes.sum() == 18 * rank.parameters);
     REQUIRE(bytes[Category::parameters] == 2 * rank.parameters);
@@ -186,18 +187,19 @@ TEST_CASE("a scattered message arrives as 1/t and takes its whole size once gath
   bool const scatters = GENERATE(true, false);
   config.schedule.scatter_gather = scatters;
   Profiled const profiled = profile(config);
-  RankPlan const& rank = profiled.plan.ranks[1];
-  auto const post = std::find_if(rank.steps.begin(), rank.steps.end(),
-                                 [](Step const& step) { return step.kind == Step::Kind::post; });
-  auto const bytes = [&](Step const& step) {
-    return profile_step_memory(profiled.plan, rank, step, profiled.works[1]).net;
+  StagePlan const& rank = profiled.plan.stages[1];
+  auto const post = std::find_if(rank.steps.begin(), rank.steps.end(), [](IssueEntry const& step) {
+    return step.kind == IssueEntry::Kind::post;
+  });
+  auto const bytes = [&](IssueEntry const& step) {
+    return profile_step_memory(profiled.plan, rank, step, profiled.tasks[1]).net;
   };
   CategoryBytes after = bytes(*post);
   REQUIRE(after[Category::communication] == (scatters ? whole / 4 : 0));
   REQUIRE(after[Category::activations] == (scatters ? 0 : whole));
-  REQUIRE((post + 1)->kind == Step::Kind::wait);
+  REQUIRE((post + 1)->kind == IssueEntry::Kind::wait);
   // While it is gathered both are there: the whole comes on top of the scattered part.
-  REQUIRE(profile_step_memory(profiled.plan, rank, *(post + 1), profiled.works[1]).peak ==
+  REQUIRE(profile_step_memory(profiled.plan, rank, *(post + 1), profiled.tasks[1]).peak ==
           (scatters ? whole : 0));
   after += bytes(*(post + 1));
   REQUIRE(after[Category::communication] == 0);

@@ -157,8 +157,8 @@ TEST_CASE("the plans below have backwards in pieces, slowed chunks and stored mi
     ParallelLayout const& parallel = small.plan.config.parallel;
     auto const chunks = static_cast<std::size_t>(parallel.pipeline * parallel.interleave);
     has_window = has_window || small.plan.chunks.size() > chunks;
-    for (RankPlan const& rank : small.plan.ranks) {
-      for (Work const& work : rank.works) has_pieces = has_pieces || work.first_block > 0;
+    for (StagePlan const& rank : small.plan.stages) {
+      for (Task const& task : rank.tasks) has_pieces = has_pieces || task.first_block > 0;
     }
     System faster = small.system;
     faster.network.bandwidth.value.value *= 1e6;
@@ -268,7 +268,7 @@ TEST_CASE("both details of a trace tell of the same matrix products") {
 
 TEST_CASE("chosen ranks are those of the whole recording, and others are refused") {
   SmallPlan const small = make_small_plan(small_runs()[100]);
-  REQUIRE(small.plan.ranks.size() == 4);
+  REQUIRE(small.plan.stages.size() == 4);
   Trace const whole = record_all(small, TraceDetail::op);
   RecordOptions options;
   options.detail = TraceDetail::op;

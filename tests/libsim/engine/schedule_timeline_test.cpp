@@ -97,7 +97,7 @@ TEST_CASE("decimal costs give exact makespans") {
   REQUIRE(makespan(shape, {0.123456789, 0.2, 0}) == 3.558024679);  // 11 * 0.323456789
 }
 
-TEST_CASE("a rank is busy for its own work and the rest of its time is waiting") {
+TEST_CASE("a rank is busy for its own task and the rest of its time is waiting") {
   for (ScheduleShape const& shape : all_shapes(P2p::blocking)) {
     ScheduleTimeline const played = play_schedule(make_pipeline_schedule(shape), {1, 2, 0.25});
     for (RankTimeline const& rank : played.timeline.ranks) {

@@ -10,23 +10,23 @@ namespace stagecraft {
 
 namespace {
 
-/// A rank of a schedule with prices of its own, gradient reduction behind its last works, and the
-/// group works at the end: everything that ties ranks together.
+/// A rank of a schedule with prices of its own, gradient reduction behind its last tasks, and the
+/// group tasks at the end: everything that ties ranks together.
 HandMadeRank make_rank(StageSchedule const& stage, int chunks, int rank, int ranks) {
   HandMadeRank made;
   made.transfers = stage.transfers;
   made.activation = {SimTime{7 + rank}, SimTime{31 + 5 * rank}};
   made.gradient = {SimTime{11 - rank}, SimTime{29 + 3 * rank}};
-  for (int work = 0; work < 2 * chunks; ++work) {
-    made.works.push_back({});
-    made.durations.emplace_back(100 + 17 * rank + 53 * work);
+  for (int task = 0; task < 2 * chunks; ++task) {
+    made.tasks.push_back({});
+    made.durations.emplace_back(100 + 17 * rank + 53 * task);
   }
   for (ScheduleStep const& from : stage.steps) {
-    Step step{.microbatch = from.microbatch, .first = from.first, .count = from.count};
-    if (from.kind == ScheduleStep::Kind::forward) step.work = from.chunk;
-    if (from.kind == ScheduleStep::Kind::backward) step.work = chunks + from.chunk;
-    if (from.kind == ScheduleStep::Kind::post) step.kind = Step::Kind::post;
-    if (from.kind == ScheduleStep::Kind::wait) step.kind = Step::Kind::wait;
+    IssueEntry step{.microbatch = from.microbatch, .first = from.first, .count = from.count};
+    if (from.kind == ScheduleStep::Kind::forward) step.task = from.chunk;
+    if (from.kind == ScheduleStep::Kind::backward) step.task = chunks + from.chunk;
+    if (from.kind == ScheduleStep::Kind::post) step.kind = IssueEntry::Kind::post;
+    if (from.kind == ScheduleStep::Kind::wait) step.kind = IssueEntry::Kind::wait;
     made.steps.push_back(step);
     if (from.kind == ScheduleStep::Kind::backward && from.microbatch % 3 == 0) {
       made.run(90, Stream::data_parallel);

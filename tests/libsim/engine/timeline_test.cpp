@@ -80,7 +80,7 @@ TEST_CASE("a buffered message travels before its receiver has posted") {
   REQUIRE(timeline.ranks[1].transfer == SimTime{3});
 }
 
-TEST_CASE("data-parallel works run behind computation, one after the other, and drain waits") {
+TEST_CASE("data-parallel tasks run behind computation, one after the other, and drain waits") {
   std::vector<HandMadeRank> ranks(1);
   ranks[0].run(10).run(100, Stream::data_parallel).run(20).run(5, Stream::data_parallel).run(30);
   ranks[0].drain().run(1);
@@ -105,7 +105,7 @@ TEST_CASE("computation loses a quarter of its speed while the data-parallel stre
   REQUIRE(play_ranks(ranks, P2p::blocking, 0).ranks[0].end == SimTime{85});
 }
 
-TEST_CASE("a slowed work is rounded once, to the nearest picosecond") {
+TEST_CASE("a slowed task is rounded once, to the nearest picosecond") {
   // At 2/3 of the speed (333333 millionths lost): 1 ps of work takes 1.4999..., 3 take 4.4999...
   REQUIRE(slowed_end(SimTime{0}, SimTime{1}, SimTime{100}, 333'333) == SimTime{1});
   REQUIRE(slowed_end(SimTime{0}, SimTime{2}, SimTime{100}, 333'333) == SimTime{3});
@@ -117,7 +117,7 @@ TEST_CASE("a slowed work is rounded once, to the nearest picosecond") {
   REQUIRE(slowed_end(SimTime{0}, hour, 100 * hour, 900'000) == 10 * hour);
 }
 
-TEST_CASE("a group work starts with the last arrival, lasts as its longest price, ends on all") {
+TEST_CASE("a group task starts with the last arrival, lasts as its longest price, ends on all") {
   std::vector<HandMadeRank> ranks(3);
   ranks[0].run(10).run(5, Stream::compute, StageGroup::all).run(1);
   ranks[1].run(50).run(8, Stream::compute, StageGroup::all).run(2);
@@ -145,7 +145,7 @@ TEST_CASE("the embedding group leaves out the middle stages and meets once a rou
   REQUIRE(timeline.ranks[1].end == SimTime{1});
 }
 
-TEST_CASE("a group work on the data-parallel stream waits for the stream's earlier works") {
+TEST_CASE("a group task on the data-parallel stream waits for the stream's earlier tasks") {
   std::vector<HandMadeRank> ranks(2);
   ranks[0].run(100, Stream::data_parallel).run(10);
   ranks[0].run(6, Stream::data_parallel, StageGroup::embedding).run(1);
@@ -206,14 +206,14 @@ TEST_CASE("input that no timeline follows from is refused") {
   using Catch::Contains;
   std::vector<HandMadeRank> ranks(3);
   ranks[1].run(1, Stream::compute, StageGroup::embedding);
-  REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("rank 1: found an embedding work"));
+  REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("rank 1: found an embedding task"));
   ranks[1] = HandMadeRank{}.run(1, Stream::send);
   REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("accepted: compute, data_parallel"));
   ranks[1] = HandMadeRank{}.run(-1);
   REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("negative duration"));
   ranks[1] = HandMadeRank{}.run(1);
   ranks[1].durations.clear();
-  REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("found 0 durations for 1 works"));
+  REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("found 0 durations for 1 tasks"));
   ranks[1] = HandMadeRank{};
   REQUIRE_THROWS_WITH(play_ranks(ranks, P2p::blocking, 1'000'000), Contains("0 to 999999"));
 }

@@ -86,11 +86,11 @@ TEST_CASE("what is on a critical path makes the iteration longer each time it is
     CriticalPath const path = find_critical_path(priced, times);
     std::map<std::pair<std::int32_t, std::int32_t>, int> runs_on_path;  // by rank and work
     for (PathPiece const& piece : path.pieces) {
-      if (piece.what != PathPiece::What::work) continue;
-      RankPlan const& rank = small.plan.ranks[static_cast<std::size_t>(piece.rank)];
-      std::int32_t const work = rank.steps[static_cast<std::size_t>(piece.step)].work;
+      if (piece.what != PathPiece::What::task) continue;
+      StagePlan const& rank = small.plan.stages[static_cast<std::size_t>(piece.rank)];
+      std::int32_t const work = rank.steps[static_cast<std::size_t>(piece.step)].task;
       // A group lasts as long as its slowest member, which may be another.
-      if (rank.works[static_cast<std::size_t>(work)].group == StageGroup::none) {
+      if (rank.tasks[static_cast<std::size_t>(work)].group == StageGroup::none) {
         ++runs_on_path[{piece.rank, work}];
       }
     }
@@ -177,12 +177,12 @@ TEST_CASE("without overlap the collectives of a layer are waited for in full") {
   config.batch.global = 1;
   TrainingPlan const plan = make_plan(config);
   PricedPlan const priced{plan, invented_system()};
-  std::vector<Work> const& works = plan.ranks[0].works;
+  std::vector<Task> const& works = plan.stages[0].tasks;
   auto const first = static_cast<std::size_t>(
       std::find_if(works.begin(), works.end(),
-                   [](Work const& work) { return work.kind == Work::Kind::forward; }) -
+                   [](Task const& task) { return task.kind == Task::Kind::forward; }) -
       works.begin());
-  KindTimes const forward = kinds_of_work(priced, 0, first, priced.works(0)[first].duration);
+  KindTimes const forward = kinds_of_task(priced, 0, first, priced.tasks(0)[first].duration);
   std::int64_t const all_reduce = s * h * 2 * 2 * (t - 1) / t * 10;  // ps at 100 GB/s
   REQUIRE(forward[TimeKind::tensor_parallel] == SimTime{layers * 2 * all_reduce});
 }

@@ -66,7 +66,7 @@ TEST_CASE("a buffer is allocated once, released once under its last name, and ke
           "[buffers]") {
   for (OddRun const& run : odd_runs()) {
     TrainingPlan const plan = make_plan(run.config);
-    for (RankPlan const& stage : plan.ranks) {
+    for (StagePlan const& stage : plan.stages) {
       CAPTURE(run.name, stage.stage);
       BufferEvents events{plan, stage};
       NamedBuffers buffers;
@@ -84,7 +84,7 @@ TEST_CASE("a buffer is allocated once, released once under its last name, and ke
 TEST_CASE("the operands of an op have their buffers once its own are allocated", "[buffers]") {
   for (OddRun const& run : odd_runs()) {
     TrainingPlan const plan = make_plan(run.config);
-    for (RankPlan const& stage : plan.ranks) {
+    for (StagePlan const& stage : plan.stages) {
       BufferEvents events{plan, stage};
       NamedBuffers buffers;
       std::set<std::pair<std::int32_t, Op const*>> seen;  // ops by task: once each is enough
@@ -96,7 +96,7 @@ TEST_CASE("the operands of an op have their buffers once its own are allocated",
           bool const is_last = i + 1 == now.size() || now[i + 1].change->op != change.op ||
                                now[i + 1].change->kind != Kind::allocate;
           if (change.op == nullptr || change.kind != Kind::allocate || !is_last) continue;
-          std::int32_t const task = stage.steps[static_cast<std::size_t>(events.entry())].work;
+          std::int32_t const task = stage.steps[static_cast<std::size_t>(events.entry())].task;
           if (!seen.insert({task, change.op}).second) continue;
           for (TensorList const& operands : {change.op->reads, change.op->writes}) {
             for (TensorId const tensor : operands) {
@@ -119,16 +119,16 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
   bool const is_kept = GENERATE(false, true);
   config.memory.output_deallocation = !is_kept;
   TrainingPlan const plan = make_plan(config);
-  RankPlan const& stage = plan.ranks[0];
+  StagePlan const& stage = plan.stages[0];
   BufferEvents events{plan, stage};
   std::map<std::int32_t, std::int64_t> sent;  // by microbatch
   while (events.next()) {
     for (BufferEvent const& event : events.now()) {
       if (event.change->name() != "message.activation") continue;
-      Step const& entry = stage.steps[static_cast<std::size_t>(events.entry())];
+      IssueEntry const& entry = stage.steps[static_cast<std::size_t>(events.entry())];
       if (event.change->kind == Kind::hand_over) {
-        REQUIRE(entry.kind == Step::Kind::run);
-        REQUIRE(stage.works[static_cast<std::size_t>(entry.work)].kind == Work::Kind::forward);
+        REQUIRE(entry.kind == IssueEntry::Kind::run);
+        REQUIRE(stage.tasks[static_cast<std::size_t>(entry.task)].kind == Task::Kind::forward);
         sent[event.microbatch] = event.buffer;
         continue;
       }
@@ -136,8 +136,8 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
       REQUIRE(sent.at(event.microbatch) == event.buffer);
       // Appendix B: without deallocation the output stays until its backward is over.
       bool const in_backward =
-          entry.kind == Step::Kind::run &&
-          stage.works[static_cast<std::size_t>(entry.work)].kind == Work::Kind::backward;
+          entry.kind == IssueEntry::Kind::run &&
+          stage.tasks[static_cast<std::size_t>(entry.task)].kind == Task::Kind::backward;
       REQUIRE(in_backward == is_kept);
       sent.erase(event.microbatch);
     }
@@ -148,14 +148,14 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
 TEST_CASE("resident buffers come before the first entry, 18 bytes per parameter in all",
           "[buffers]") {
   TrainingPlan const plan = make_plan(modest_run(2, 4));
-  BufferEvents events{plan, plan.ranks[1]};
+  BufferEvents events{plan, plan.stages[1]};
   REQUIRE(events.next());
   REQUIRE(events.entry() == -1);
   std::map<std::string, std::int64_t> bytes;
   for (BufferEvent const& event : events.now()) {
     bytes[event.change->name()] += event.change->bytes;
   }
-  std::int64_t const n = plan.ranks[1].parameters;
+  std::int64_t const n = plan.stages[1].parameters;
   REQUIRE(bytes == std::map<std::string, std::int64_t>{
                        {"parameters", 2 * n}, {"gradients", 4 * n}, {"optimizer", 12 * n}});
 }

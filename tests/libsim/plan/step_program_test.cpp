@@ -18,7 +18,7 @@ TrainingConfig small_run(int pipeline = 1) {
 }
 
 /// Bytes that element-wise kernels of the step move, by name.
-std::map<std::string, std::int64_t> swept(RankPlan const& rank) {
+std::map<std::string, std::int64_t> swept(StagePlan const& rank) {
   std::map<std::string, std::int64_t> bytes;
   for (Op const& op : rank.step_ops) {
     if (op.traffic > Bytes{0}) bytes[to_string(op.name)] += op.traffic.count();
@@ -32,7 +32,7 @@ std::int64_t sum(std::map<std::string, std::int64_t> const& bytes) {
   return total;
 }
 
-std::vector<Op> collectives(RankPlan const& rank) {
+std::vector<Op> collectives(StagePlan const& rank) {
   std::vector<Op> found;
   for (Op const& op : rank.step_ops) {
     bool const is_collective = op.kind == OpKind::all_reduce || op.kind == OpKind::all_gather ||
@@ -46,11 +46,11 @@ TEST_CASE("an fp16 step moves 66 bytes a parameter, a bf16 step 58", "[plan]") {
   // Megatron-LM of May 2022: zero 4, divide by d 8, unscale 8 (fp16), norm 4, clip 8, Adam 28,
   // fp32 to 16 bits 6.
   TrainingConfig config = small_run();
-  RankPlan const fp16 = make_plan(config).ranks[0];
+  StagePlan const fp16 = make_plan(config).stages[0];
   REQUIRE(sum(swept(fp16)) == 66 * fp16.parameters);
   REQUIRE(swept(fp16).at("step.adam") == 28 * fp16.parameters);
   config.model.precision = Precision::bf16;
-  RankPlan const bf16 = make_plan(config).ranks[0];
+  StagePlan const bf16 = make_plan(config).stages[0];
   REQUIRE(sum(swept(bf16)) == 58 * bf16.parameters);
   REQUIRE_FALSE(swept(bf16).contains("step.unscale"));
 }
@@ -60,10 +60,10 @@ TEST_CASE("full precision needs neither scaling nor narrowing", "[plan]") {
   // three: 28. fp64 twice that.
   TrainingConfig config = small_run();
   config.model.precision = Precision::fp32;
-  RankPlan const fp32 = make_plan(config).ranks[0];
+  StagePlan const fp32 = make_plan(config).stages[0];
   REQUIRE(sum(swept(fp32)) == 52 * fp32.parameters);
   config.model.precision = Precision::fp64;
-  RankPlan const fp64 = make_plan(config).ranks[0];
+  StagePlan const fp64 = make_plan(config).stages[0];
   REQUIRE(sum(swept(fp64)) == 104 * fp64.parameters);
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("the distributed optimizer steps on 1/d but zeroes and scales every gr
   TrainingConfig config = small_run();
   config.parallel.data = 4;
   config.memory.distributed_optimizer = true;
-  RankPlan const rank = make_plan(config).ranks[0];
+  StagePlan const rank = make_plan(config).stages[0];
   std::int64_t const shard = (rank.parameters + 3) / 4;
   auto const bytes = swept(rank);
   REQUIRE(bytes.at("step.zero_gradients") == 4 * rank.parameters);
@@ -82,7 +82,7 @@ TEST_CASE("the distributed optimizer steps on 1/d but zeroes and scales every gr
 TEST_CASE("replicas all-reduce 4 bytes a parameter once an iteration", "[plan]") {
   TrainingConfig config = small_run();
   config.parallel.data = 4;
-  RankPlan const rank = make_plan(config).ranks[0];
+  StagePlan const rank = make_plan(config).stages[0];
   std::int64_t payload = 0;
   for (Op const& op : collectives(rank)) {
     if (op.group != CollectiveGroup::data) continue;
@@ -98,7 +98,7 @@ TEST_CASE("the distributed optimizer reduce-scatters gradients and gathers 2 byt
   TrainingConfig config = small_run();
   config.parallel.data = 4;
   config.memory.distributed_optimizer = true;
-  RankPlan const rank = make_plan(config).ranks[0];
+  StagePlan const rank = make_plan(config).stages[0];
   std::map<OpKind, std::int64_t> payload;
   for (Op const& op : collectives(rank)) {
     if (op.group == CollectiveGroup::data) payload[op.kind] += op.payload.count();
@@ -108,7 +108,7 @@ TEST_CASE("the distributed optimizer reduce-scatters gradients and gathers 2 byt
 }
 
 TEST_CASE("one replica reduces nothing over replicas", "[plan]") {
-  for (Op const& op : collectives(make_plan(small_run(2)).ranks[0])) {
+  for (Op const& op : collectives(make_plan(small_run(2)).stages[0])) {
     REQUIRE(op.group != CollectiveGroup::data);
   }
 }
@@ -121,7 +121,7 @@ TEST_CASE(
   config.parallel.tensor = 4;
   auto const payload = [&](std::size_t stage) {
     std::int64_t bytes = 0;
-    for (Op const& op : collectives(make_plan(config).ranks[stage])) {
+    for (Op const& op : collectives(make_plan(config).stages[stage])) {
       if (op.group == CollectiveGroup::tensor) bytes += op.payload.count();
     }
     return bytes;
@@ -136,7 +136,7 @@ TEST_CASE("first and last stage sum the tied embedding's gradient, padded rows i
           "[plan]") {
   TrainingConfig config = small_run(4);
   config.parallel.tensor = 2;
-  auto const embedding_bytes = [](RankPlan const& rank) {
+  auto const embedding_bytes = [](StagePlan const& rank) {
     std::int64_t bytes = 0;
     for (Op const& op : collectives(rank)) {
       if (op.group == CollectiveGroup::embedding) bytes += op.payload.count();
@@ -144,15 +144,15 @@ TEST_CASE("first and last stage sum the tied embedding's gradient, padded rows i
     return bytes;
   };
   TrainingPlan const tied = make_plan(config);
-  REQUIRE(embedding_bytes(tied.ranks[0]) == 4 * 1024 / 2 * 64);
-  REQUIRE(embedding_bytes(tied.ranks[1]) == 0);
-  REQUIRE(embedding_bytes(tied.ranks[2]) == 0);
-  REQUIRE(embedding_bytes(tied.ranks[3]) == 4 * 1024 / 2 * 64);
+  REQUIRE(embedding_bytes(tied.stages[0]) == 4 * 1024 / 2 * 64);
+  REQUIRE(embedding_bytes(tied.stages[1]) == 0);
+  REQUIRE(embedding_bytes(tied.stages[2]) == 0);
+  REQUIRE(embedding_bytes(tied.stages[3]) == 4 * 1024 / 2 * 64);
   config.model.tied_embeddings = false;
-  REQUIRE(embedding_bytes(make_plan(config).ranks[0]) == 0);
+  REQUIRE(embedding_bytes(make_plan(config).stages[0]) == 0);
   config.model.tied_embeddings = true;
   config.parallel.pipeline = 1;
-  REQUIRE(embedding_bytes(make_plan(config).ranks[0]) == 0);
+  REQUIRE(embedding_bytes(make_plan(config).stages[0]) == 0);
 }
 
 TEST_CASE(
@@ -160,9 +160,9 @@ TEST_CASE(
     "[plan]") {
   TrainingConfig config = small_run(4);
   config.model.precision = GENERATE(Precision::fp16, Precision::bf16);
-  for (RankPlan const& rank : make_plan(config).ranks) {
+  for (StagePlan const& rank : make_plan(config).stages) {
     int joined = 0;
-    for (Work const& work : rank.works) joined += work.group == StageGroup::all ? 1 : 0;
+    for (Task const& task : rank.tasks) joined += task.group == StageGroup::all ? 1 : 0;
     REQUIRE(joined == (config.model.precision == Precision::fp16 ? 2 : 1));
   }
 }
@@ -174,7 +174,7 @@ TEST_CASE("key and value gradients are summed over the ranks that hold the same 
   config.parallel.tensor = 4;
   auto const payload = [&]() -> std::int64_t {
     TrainingPlan const plan = make_plan(config);
-    for (Op const& op : plan.ranks.front().step_ops) {
+    for (Op const& op : plan.stages.front().step_ops) {
       if (op.group == CollectiveGroup::kv_replicas) return op.payload.count();
     }
     return 0;
@@ -218,7 +218,7 @@ TEST_CASE("buckets cover a chunk's blocks once, from its last to its first", "[p
       parameters += bucket.parameters;
     }
     REQUIRE(end == 0);
-    REQUIRE(parameters == plan.ranks[static_cast<std::size_t>(program)].parameters);
+    REQUIRE(parameters == plan.stages[static_cast<std::size_t>(program)].parameters);
   }
 }
 
@@ -228,12 +228,12 @@ TEST_CASE("overlapped reduction sends the same bytes as one reduction at the end
   config.memory.distributed_optimizer = distributed;
   auto const sent = [](TrainingPlan const& plan, std::size_t stage) {
     std::int64_t bytes = 0;
-    RankPlan const& rank = plan.ranks[stage];
-    for (Step const& step : rank.steps) {
-      if (step.kind != Step::Kind::run) continue;
-      Work const& work = rank.works[static_cast<std::size_t>(step.work)];
-      if (work.kind != Work::Kind::step) continue;
-      Op const& op = rank.step_ops[static_cast<std::size_t>(work.op)];
+    StagePlan const& rank = plan.stages[stage];
+    for (IssueEntry const& step : rank.steps) {
+      if (step.kind != IssueEntry::Kind::run) continue;
+      Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
+      if (task.kind != Task::Kind::step) continue;
+      Op const& op = rank.step_ops[static_cast<std::size_t>(task.op)];
       if (op.group == CollectiveGroup::data) bytes += op.payload.count();
     }
     return bytes;
@@ -250,20 +250,20 @@ TEST_CASE("no collective of a step is empty", "[plan]") {
   bool const overlap = GENERATE(false, true);
   TrainingConfig config = large_first_stage();
   config.parallel.overlap_gradients = overlap;
-  for (RankPlan const& rank : make_plan(config).ranks) {
+  for (StagePlan const& rank : make_plan(config).stages) {
     for (Op const& op : collectives(rank)) REQUIRE(op.payload > Bytes{0});
   }
 }
 
 TEST_CASE("overlapped reduction begins only with the last microbatch of a chunk", "[plan]") {
   TrainingPlan const plan = make_plan(large_first_stage());
-  for (RankPlan const& rank : plan.ranks) {
+  for (StagePlan const& rank : plan.stages) {
     int backwards = 0;
-    for (Step const& step : rank.steps) {
-      if (step.kind != Step::Kind::run) continue;
-      Work const& work = rank.works[static_cast<std::size_t>(step.work)];
-      if (work.kind == Work::Kind::backward && work.first_block == 0) ++backwards;
-      if (work.stream == Stream::data_parallel) REQUIRE(backwards >= 31);
+    for (IssueEntry const& step : rank.steps) {
+      if (step.kind != IssueEntry::Kind::run) continue;
+      Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
+      if (task.kind == Task::Kind::backward && task.first_block == 0) ++backwards;
+      if (task.stream == Stream::data_parallel) REQUIRE(backwards >= 31);
     }
     REQUIRE(backwards == 32);
   }

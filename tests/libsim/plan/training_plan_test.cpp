@@ -87,7 +87,7 @@ TEST_CASE("a last stage without layers still has the head", "[plan]") {
   REQUIRE(plan.chunks.back().has_head);
   REQUIRE(layer_groups(plan, 3).empty());
   // One h of the norm's weight, one of its bias, and its copy of the word embedding: 1024 rows.
-  REQUIRE(plan.ranks.back().parameters == 1024 * 64 + 2 * 64);
+  REQUIRE(plan.stages.back().parameters == 1024 * 64 + 2 * 64);
 }
 
 TEST_CASE("uniform groups of N cut a chunk into ceil(l/N), the last one shorter", "[plan]") {
@@ -128,19 +128,19 @@ TEST_CASE("every stage may have a policy of its own", "[plan]") {
 /// Which of a stage's forwards, in order, are stored whole (S) and which checkpointed (C); a
 /// backward must find what its forward left.
 std::string window_of(TrainingPlan const& plan, std::size_t stage) {
-  RankPlan const& rank = plan.ranks[stage];
+  StagePlan const& rank = plan.stages[stage];
   std::string window;
   std::map<std::pair<int, int>, int> program_of;
-  for (Step const& step : rank.steps) {
-    if (step.kind != Step::Kind::run) continue;
-    Work const& work = rank.works[static_cast<std::size_t>(step.work)];
-    auto const key = std::pair{work.chunk, step.microbatch};
-    if (work.kind == Work::Kind::forward) {
-      auto const groups = layer_groups(plan, static_cast<std::size_t>(work.program));
+  for (IssueEntry const& step : rank.steps) {
+    if (step.kind != IssueEntry::Kind::run) continue;
+    Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
+    auto const key = std::pair{task.chunk, step.microbatch};
+    if (task.kind == Task::Kind::forward) {
+      auto const groups = layer_groups(plan, static_cast<std::size_t>(task.program));
       window += groups.front() > 0 ? 'S' : 'C';
-      program_of[key] = work.program;
-    } else if (work.kind == Work::Kind::backward) {
-      REQUIRE(program_of.at(key) == work.program);
+      program_of[key] = task.program;
+    } else if (task.kind == Task::Kind::backward) {
+      REQUIRE(program_of.at(key) == task.program);
     }
   }
   return window;
@@ -171,13 +171,13 @@ TEST_CASE("all microbatches run forward and backward once on every chunk", "[pla
   auto const config =
       GENERATE(small_run(), interleaved_run(3, 4), interleaved_run(1, 4), interleaved_run(3, 8));
   TrainingPlan const plan = make_plan(config);
-  for (RankPlan const& rank : plan.ranks) {
-    std::map<std::tuple<Work::Kind, int, int>, int> runs;
-    for (Step const& step : rank.steps) {
-      if (step.kind != Step::Kind::run) continue;
-      Work const& work = rank.works[static_cast<std::size_t>(step.work)];
-      if (work.kind == Work::Kind::step) continue;
-      ++runs[{work.kind, work.chunk, step.microbatch}];
+  for (StagePlan const& rank : plan.stages) {
+    std::map<std::tuple<Task::Kind, int, int>, int> runs;
+    for (IssueEntry const& step : rank.steps) {
+      if (step.kind != IssueEntry::Kind::run) continue;
+      Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
+      if (task.kind == Task::Kind::step) continue;
+      ++runs[{task.kind, task.chunk, step.microbatch}];
     }
     REQUIRE(static_cast<int>(runs.size()) == 2 * 8 * config.parallel.interleave);
     for (auto const& entry : runs) REQUIRE(entry.second == 1);
@@ -192,27 +192,27 @@ TEST_CASE("a stage holds 1/t of its matrices, its norms whole, and the embedding
   config.parallel.tensor = 2;
   std::int64_t const h = 64, layer = (12 * h * h + 7 * h) / 2 + 6 * h;
   TrainingPlan const plan = make_plan(config);
-  REQUIRE(plan.ranks[0].parameters == 3 * layer + 512 * h + 32 * h);
-  REQUIRE(plan.ranks[1].parameters == 3 * layer);
-  REQUIRE(plan.ranks[2].parameters == 3 * layer);
-  REQUIRE(plan.ranks[3].parameters == 3 * layer + 2 * h + 512 * h);
+  REQUIRE(plan.stages[0].parameters == 3 * layer + 512 * h + 32 * h);
+  REQUIRE(plan.stages[1].parameters == 3 * layer);
+  REQUIRE(plan.stages[2].parameters == 3 * layer);
+  REQUIRE(plan.stages[3].parameters == 3 * layer + 2 * h + 512 * h);
 }
 
 TEST_CASE("one stage holds a tied embedding once and an untied one twice", "[plan]") {
   TrainingConfig config = small_run();
   config.parallel.pipeline = 1;
   std::int64_t const h = 64, layers = 12 * (12 * h * h + 13 * h);
-  REQUIRE(make_plan(config).ranks[0].parameters == layers + 1024 * h + 32 * h + 2 * h);
+  REQUIRE(make_plan(config).stages[0].parameters == layers + 1024 * h + 32 * h + 2 * h);
   config.model.tied_embeddings = false;
-  REQUIRE(make_plan(config).ranks[0].parameters == layers + 2 * 1024 * h + 32 * h + 2 * h);
+  REQUIRE(make_plan(config).stages[0].parameters == layers + 2 * 1024 * h + 32 * h + 2 * h);
 }
 
 TEST_CASE("interleaving moves layers between stages but holds as many", "[plan]") {
   TrainingConfig const plain = small_run();
   TrainingConfig const interleaved = interleaved_run(3, 4);
   for (std::size_t stage = 0; stage < 4; ++stage) {
-    REQUIRE(make_plan(interleaved).ranks[stage].parameters ==
-            make_plan(plain).ranks[stage].parameters);
+    REQUIRE(make_plan(interleaved).stages[stage].parameters ==
+            make_plan(plain).stages[stage].parameters);
   }
 }
 
@@ -226,7 +226,7 @@ TEST_CASE("a parameter takes 2+4+12 bytes in 16 bits, 4+4+8 in 32, 8+8+16 in 64"
                             Row{Precision::fp32, 4, 4, 8}, Row{Precision::fp64, 8, 8, 16});
   TrainingConfig config = small_run();
   config.model.precision = row.precision;
-  for (RankPlan const& rank : make_plan(config).ranks) {
+  for (StagePlan const& rank : make_plan(config).stages) {
     REQUIRE(rank.parameter_bytes == Bytes{row.parameter * rank.parameters});
     REQUIRE(rank.gradient_bytes == Bytes{row.gradient * rank.parameters});
     REQUIRE(rank.optimizer_bytes == Bytes{row.optimizer * rank.parameters});
@@ -239,7 +239,7 @@ TEST_CASE("the distributed optimizer holds 12/d bytes a parameter, its shard rou
   config.parallel.data = 8;
   config.batch.global = 64;
   config.memory.distributed_optimizer = true;
-  for (RankPlan const& rank : make_plan(config).ranks) {
+  for (StagePlan const& rank : make_plan(config).stages) {
     std::int64_t const shard = (rank.parameters + 7) / 8;
     REQUIRE(rank.optimizer_bytes == Bytes{12 * shard});
     REQUIRE(rank.gradient_bytes == Bytes{4 * rank.parameters});
@@ -254,7 +254,7 @@ TEST_CASE("parameters, gradients and optimizer of figure 1 are 18 bytes x parame
   for (std::size_t i = 0; i < paper_models.size(); ++i) {
     TrainingConfig const config = run_of(paper_models[i], RecomputeGranularity::selective, true);
     double sum = 0;
-    for (RankPlan const& rank : make_plan(config).ranks) {
+    for (StagePlan const& rank : make_plan(config).stages) {
       sum += static_cast<double>(
           (rank.parameter_bytes + rank.gradient_bytes + rank.optimizer_bytes).count());
     }

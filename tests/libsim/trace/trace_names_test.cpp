@@ -31,7 +31,7 @@ TEST_CASE("every op of a plan has a name in its traces, and no name stands there
     for (Op const& op : block.forward) REQUIRE(has_name(op));
     for (Op const& op : block.backward) REQUIRE(has_name(op));
   }
-  for (RankPlan const& rank : plan.ranks) {
+  for (StagePlan const& rank : plan.stages) {
     for (Op const& op : rank.step_ops) REQUIRE(has_name(op));
   }
 }

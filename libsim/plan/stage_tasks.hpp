@@ -16,21 +16,21 @@ inline int store_window(ScheduleShape const& shape, int stage) {
   return std::min(warmup_forwards(shape, stage) + 1, shape.microbatches * shape.chunks);
 }
 
-/// Gives the chunk runs of a rank their works, in the rank's issue order: by which program a chunk
-/// runs, and whether its backward is cut into pieces between which gradients are reduced. A work is
-/// appended to RankPlan::works when it is first used.
-class RankWorks {
+/// Gives the chunk runs of a rank their tasks, in the rank's issue order: by which program a chunk
+/// runs, and whether its backward is cut into pieces between which gradients are reduced. A task is
+/// appended to StagePlan::tasks when it is first used.
+class StageTasks {
  public:
   /// The plan's chunks and blocks, and the rank's stage, are set; all three outlive this object.
   /// Pre: `shape` is legal, its group filled in.
-  RankWorks(TrainingPlan const& plan, ScheduleShape const& shape, RankPlan& rank);
+  StageTasks(TrainingPlan const& plan, ScheduleShape const& shape, StagePlan& rank);
 
-  /// Number of the work of a forward; of the whole backward of a chunk that ran forward before.
+  /// Number of the task of a forward; of the whole backward of a chunk that ran forward before.
   std::int32_t forward(ChunkRun const& run) {
     if (window_store_ > 0) note_stored(run);
-    return whole_work(run, Work::Kind::forward);
+    return whole_work(run, Task::Kind::forward);
   }
-  std::int32_t backward(ChunkRun const& run) { return whole_work(run, Work::Kind::backward); }
+  std::int32_t backward(ChunkRun const& run) { return whole_work(run, Task::Kind::backward); }
 
   /// Whether gradients are reduced behind this backward: it is the last of its chunk, and gradient
   /// reduction is overlapped. Asked once a backward.
@@ -46,7 +46,7 @@ class RankWorks {
     left -= like;
     return like;
   }
-  /// Whether all microbatches of a chunk have the same works (but for the last backward).
+  /// Whether all microbatches of a chunk have the same tasks (but for the last backward).
   bool are_alike() const { return window_store_ == 0; }
   /// Appends the steps of such a backward: each bucket's blocks, then its reduction.
   void append_reduced_backward(ChunkRun const& run);
@@ -62,22 +62,22 @@ class RankWorks {
   }
   std::int32_t program(ChunkRun const& run) const;
   void note_stored(ChunkRun const& run);
-  std::int32_t whole_work(ChunkRun const& run, Work::Kind kind) {
+  std::int32_t whole_work(ChunkRun const& run, Task::Kind kind) {
     int const variant = is_stored(run) ? 1 : 0;
-    int const pass = kind == Work::Kind::forward ? 0 : 1;
+    int const pass = kind == Task::Kind::forward ? 0 : 1;
     auto& known = whole_[2 * static_cast<std::size_t>(variant * chunks_ + run.chunk) +
                          static_cast<std::size_t>(pass)];
     if (known < 0) known = append_whole(run, kind);
     return known;
   }
-  std::int32_t append_whole(ChunkRun const& run, Work::Kind kind);
-  std::int32_t append(Work::Kind kind,
+  std::int32_t append_whole(ChunkRun const& run, Task::Kind kind);
+  std::int32_t append(Task::Kind kind,
                       std::int32_t program,
                       std::int32_t first,
                       std::int32_t count);
 
   TrainingPlan const& plan_;
-  RankPlan& rank_;
+  StagePlan& rank_;
   std::size_t microbatches_;
   int chunks_;
   bool overlaps_reduction_;
@@ -85,7 +85,7 @@ class RankWorks {
   int window_store_ = 0;              ///< how many in a window are stored
   int forwards_ = 0;                  ///< so far
   std::vector<std::uint8_t> stored_;  ///< by chunk and microbatch; empty where none is
-  std::vector<std::int32_t> whole_;   ///< works by variant, chunk and pass; -1: not yet used
+  std::vector<std::int32_t> whole_;   ///< tasks by variant, chunk and pass; -1: not yet used
   std::vector<std::int32_t> backwards_left_;  ///< by chunk
 };
 

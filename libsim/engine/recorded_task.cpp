@@ -1,4 +1,4 @@
-#include "libsim/engine/recorded_work.hpp"
+#include "libsim/engine/recorded_task.hpp"
 
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/trace/recorded_bytes.hpp"
@@ -28,7 +28,7 @@ class OpRecorder {
     std::vector<Op> const& ops = program.ops(pass_);
     bool const has_layers = program.kind == BlockProgram::Kind::layers;
     for (std::size_t i = 0; i < ops.size(); ++i) {
-      RecordedOp& row = work_.ops.emplace_back(recorded_op(ops[i], vocabulary_));
+      RecordedOp& row = task_.ops.emplace_back(recorded_op(ops[i], vocabulary_));
       row.start = start_ + times.start[i];
       row.end = start_ + times.end[i];
       row.layer = has_layers ? first_layer + ops[i].layer : -1;
@@ -37,7 +37,7 @@ class OpRecorder {
     start_ += times.duration;
   }
 
-  RecordedWork finish() && { return std::move(work_); }
+  RecordedTask finish() && { return std::move(task_); }
 
  private:
   void append_memory(BlockProgram const& program, PassTimes const& times) {
@@ -53,36 +53,36 @@ class OpRecorder {
   void change(SimTime time, CategoryBytes const& by) {
     if (by == CategoryBytes{}) return;
     now_ += by;
-    work_.memory.push_back({time, now_});
+    task_.memory.push_back({time, now_});
   }
 
   PricedPlan const& priced_;
   TraceVocabulary const& vocabulary_;
   Pass pass_;
-  RecordedWork work_;
+  RecordedTask task_;
   SimTime start_{0};
   CategoryBytes now_;
 };
 
-RecordedWork record_ops(PricedPlan const& priced,
-                        Work const& work,
+RecordedTask record_ops(PricedPlan const& priced,
+                        Task const& task,
                         TraceVocabulary const& vocabulary) {
   TrainingPlan const& plan = priced.plan();
-  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(work.program)];
-  bool const is_forward = work.kind == Work::Kind::forward;
+  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
+  bool const is_forward = task.kind == Task::Kind::forward;
   OpRecorder recorder{priced, vocabulary, is_forward ? Pass::forward : Pass::backward};
-  for (std::int32_t i = 0; i < work.block_count; ++i) {
+  for (std::int32_t i = 0; i < task.block_count; ++i) {
     auto const position = static_cast<std::size_t>(
-        is_forward ? work.first_block + i : work.first_block + work.block_count - 1 - i);
+        is_forward ? task.first_block + i : task.first_block + task.block_count - 1 - i);
     recorder.append(static_cast<std::size_t>(chunk.blocks[position]),
                     first_layer_of(plan, chunk, position));
   }
   return std::move(recorder).finish();
 }
 
-RecordedWork record_chunk(PricedPlan const& priced, Work const& work, WorkProfile const& profile) {
-  bool const is_forward = work.kind == Work::Kind::forward;
-  ChunkSums const sums = chunk_sums(priced.plan(), work);
+RecordedTask record_chunk(PricedPlan const& priced, Task const& task, TaskProfile const& profile) {
+  bool const is_forward = task.kind == Task::Kind::forward;
+  ChunkSums const sums = chunk_sums(priced.plan(), task);
   RecordedOp const row{.end = profile.duration,
                        .op = is_forward ? TraceVocabulary::forward : TraceVocabulary::backward,
                        .phase = is_forward ? TracePhase::forward : TracePhase::backward,
@@ -104,26 +104,26 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
   return states;
 }
 
-std::vector<RecordedWork> record_works(PricedPlan const& priced,
+std::vector<RecordedTask> record_tasks(PricedPlan const& priced,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,
                                        TraceDetail detail) {
-  RankPlan const& plan = priced.plan().ranks[rank];
-  std::vector<RecordedWork> recorded;
-  recorded.reserve(plan.works.size());
-  for (std::size_t i = 0; i < plan.works.size(); ++i) {
-    Work const& work = plan.works[i];
-    WorkProfile const& profile = priced.works(rank)[i];
-    if (work.kind == Work::Kind::step) {
-      Op const& op = plan.step_ops[static_cast<std::size_t>(work.op)];
+  StagePlan const& plan = priced.plan().stages[rank];
+  std::vector<RecordedTask> recorded;
+  recorded.reserve(plan.tasks.size());
+  for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
+    Task const& task = plan.tasks[i];
+    TaskProfile const& profile = priced.tasks(rank)[i];
+    if (task.kind == Task::Kind::step) {
+      Op const& op = plan.step_ops[static_cast<std::size_t>(task.op)];
       RecordedOp row = recorded_op(op, vocabulary);
-      row.stream = stream_of(work.stream);
+      row.stream = stream_of(task.stream);
       row.end = profile.duration;
       recorded.push_back({.ops = {row}, .memory = {}});
     } else if (detail == TraceDetail::op) {
-      recorded.push_back(record_ops(priced, work, vocabulary));
+      recorded.push_back(record_ops(priced, task, vocabulary));
     } else {
-      recorded.push_back(record_chunk(priced, work, profile));
+      recorded.push_back(record_chunk(priced, task, profile));
     }
   }
   return recorded;

@@ -15,8 +15,8 @@ enum class StageGroup : std::uint8_t {
 };
 
 /// A distinct thing that a rank does, described once and issued many times; engines index their
-/// durations and memory profiles by its position in RankPlan::works.
-struct Work {
+/// durations and memory profiles by its position in StagePlan::tasks.
+struct Task {
   enum class Kind : std::uint8_t { forward, backward, step };
   Kind kind = Kind::forward;
   Stream stream = Stream::compute;
@@ -30,21 +30,21 @@ struct Work {
   std::int32_t op = 0;  ///< step: index into the rank's step program
 };
 
-/// Whether a chunk's backward of a microbatch is over with this work: it ends at the first block.
-constexpr bool ends_backward(Work const& work) {
-  return work.kind == Work::Kind::backward && work.first_block == 0;
+/// Whether a chunk's backward of a microbatch is over with this task: it ends at the first block.
+constexpr bool ends_backward(Task const& task) {
+  return task.kind == Task::Kind::backward && task.first_block == 0;
 }
 
 /// One entry of a rank's issue order.
-struct Step {
+struct IssueEntry {
   enum class Kind : std::uint8_t {
-    run,  ///< issue works[work] on its stream; the compute stream goes on once its own work is done
+    run,  ///< issue tasks[task] on its stream; the compute stream goes on once its own task is done
     post,   ///< start transfers [first, first + count) of the rank together
     wait,   ///< the compute stream waits until transfers [first, first + count) are over
     drain,  ///< the compute stream waits until the data-parallel stream is idle
   };
   Kind kind = Kind::run;
-  std::int32_t work = 0;
+  std::int32_t task = 0;
   std::int32_t microbatch = 0;  ///< of the replica; -1 where it does not apply
   std::int32_t first = 0;
   std::int32_t count = 0;

@@ -1,4 +1,4 @@
-#include "libsim/engine/work_prices.hpp"
+#include "libsim/engine/task_costs.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace stagecraft {
 
-WorkPrices::WorkPrices(TrainingPlan const& plan, CostModel const& cost)
+TaskCosts::TaskCosts(TrainingPlan const& plan, CostModel const& cost)
     : plan_{plan}, cost_{cost}, blocks_{profile_blocks(plan, cost)}, whole_(plan.chunks.size()) {
   same_as_.reserve(plan.chunks.size());
   std::vector<std::int32_t> distinct;
@@ -21,21 +21,21 @@ WorkPrices::WorkPrices(TrainingPlan const& plan, CostModel const& cost)
   }
 }
 
-WorkPrice const& WorkPrices::of(RankPlan const& rank, Work const& work) {
-  if (work.kind == Work::Kind::step) return *make(rank, work);
-  auto const program = static_cast<std::size_t>(work.program);
+TaskCost const& TaskCosts::of(StagePlan const& rank, Task const& task) {
+  if (task.kind == Task::Kind::step) return *make(rank, task);
+  auto const program = static_cast<std::size_t>(task.program);
   auto const all = static_cast<std::int32_t>(plan_.chunks[program].blocks.size());
-  if (work.block_count != all) return *make(rank, work);
-  std::size_t const pass = work.kind == Work::Kind::forward ? 0 : 1;
-  WorkPrice const*& known = whole_[static_cast<std::size_t>(same_as_[program])][pass];
-  if (known == nullptr) known = make(rank, work);
+  if (task.block_count != all) return *make(rank, task);
+  std::size_t const pass = task.kind == Task::Kind::forward ? 0 : 1;
+  TaskCost const*& known = whole_[static_cast<std::size_t>(same_as_[program])][pass];
+  if (known == nullptr) known = make(rank, task);
   return *known;
 }
 
-WorkPrice const* WorkPrices::make(RankPlan const& rank, Work const& work) {
-  WorkProfile const profile = profile_work(plan_, rank, work, blocks_, cost_);
+TaskCost const* TaskCosts::make(StagePlan const& rank, Task const& task) {
+  TaskProfile const profile = profile_task(plan_, rank, task, blocks_, cost_);
   made_.push_back(
-      {.duration = profile.duration, .memory = MemoryMove{work_memory(plan_, work, profile)}});
+      {.duration = profile.duration, .memory = MemoryMove{task_memory(plan_, task, profile)}});
   return &made_.back();
 }
 

@@ -1,4 +1,4 @@
-#include "libsim/engine/work_profile.hpp"
+#include "libsim/engine/task_profile.hpp"
 
 namespace stagecraft {
 namespace {
@@ -17,8 +17,8 @@ TimeShares shares_of(BlockProgram const& block, PassTimes const& times) {
   return shares;
 }
 
-WorkProfile profile_step(Op const& op, CostModel const& cost) {
-  WorkProfile profile;
+TaskProfile profile_step(Op const& op, CostModel const& cost) {
+  TaskProfile profile;
   profile.duration = cost.price(op);
   bool const is_scalar = op.group == CollectiveGroup::model || op.group == CollectiveGroup::job;
   bool const reduces_gradients = op.payload > Bytes{0} && !is_scalar;
@@ -26,12 +26,12 @@ WorkProfile profile_step(Op const& op, CostModel const& cost) {
   return profile;
 }
 
-WorkProfile profile_chunk(TrainingPlan const& plan,
-                          Work const& work,
+TaskProfile profile_chunk(TrainingPlan const& plan,
+                          Task const& task,
                           std::vector<BlockProfile> const& blocks) {
-  Pass const pass = work.kind == Work::Kind::forward ? Pass::forward : Pass::backward;
-  WorkProfile profile;
-  for (std::int32_t const index : blocks_in_order(plan, work)) {
+  Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
+  TaskProfile profile;
+  for (std::int32_t const index : blocks_in_order(plan, task)) {
     auto const i = static_cast<std::size_t>(index);
     PassTimes const& times = blocks[i].times(pass);
     MemoryProfile const& memory = blocks[i].memory(pass);
@@ -75,24 +75,24 @@ std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel con
   return profiles;
 }
 
-WorkProfile profile_work(TrainingPlan const& plan,
-                         RankPlan const& rank,
-                         Work const& work,
+TaskProfile profile_task(TrainingPlan const& plan,
+                         StagePlan const& rank,
+                         Task const& task,
                          std::vector<BlockProfile> const& blocks,
                          CostModel const& cost) {
-  return work.kind == Work::Kind::step
-             ? profile_step(rank.step_ops[static_cast<std::size_t>(work.op)], cost)
-             : profile_chunk(plan, work, blocks);
+  return task.kind == Task::Kind::step
+             ? profile_step(rank.step_ops[static_cast<std::size_t>(task.op)], cost)
+             : profile_chunk(plan, task, blocks);
 }
 
-std::vector<WorkProfile> profile_works(TrainingPlan const& plan,
-                                       RankPlan const& rank,
+std::vector<TaskProfile> profile_tasks(TrainingPlan const& plan,
+                                       StagePlan const& rank,
                                        std::vector<BlockProfile> const& blocks,
                                        CostModel const& cost) {
-  std::vector<WorkProfile> profiles;
-  profiles.reserve(rank.works.size());
-  for (Work const& work : rank.works) {
-    profiles.push_back(profile_work(plan, rank, work, blocks, cost));
+  std::vector<TaskProfile> profiles;
+  profiles.reserve(rank.tasks.size());
+  for (Task const& task : rank.tasks) {
+    profiles.push_back(profile_task(plan, rank, task, blocks, cost));
   }
   return profiles;
 }

@@ -36,27 +36,27 @@ struct TimeShares {
   TimeShares& operator+=(TimeShares const& other);
 };
 
-/// Summary of a Work: all that the iteration's simulation needs of what it computes.
-struct WorkProfile {
+/// Summary of a Task: all that the iteration's simulation needs of what it computes.
+struct TaskProfile {
   SimTime duration{0};
   TimeShares shares;  ///< sum to the duration
   MemoryProfile memory;
-  SimTime peak_offset{0};  ///< from the work's start to the op that makes the memory peak
+  SimTime peak_offset{0};  ///< from the task's start to the op that makes the memory peak
 };
 
 /// Profiles of all distinct blocks of a plan.
 std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel const& cost);
 
-/// Composes a work of a rank from its blocks (every block drains its streams, so times add up).
-WorkProfile profile_work(TrainingPlan const& plan,
-                         RankPlan const& rank,
-                         Work const& work,
+/// Composes a task of a rank from its blocks (every block drains its streams, so times add up).
+TaskProfile profile_task(TrainingPlan const& plan,
+                         StagePlan const& rank,
+                         Task const& task,
                          std::vector<BlockProfile> const& blocks,
                          CostModel const& cost);
 
-/// All works of a rank.
-std::vector<WorkProfile> profile_works(TrainingPlan const& plan,
-                                       RankPlan const& rank,
+/// All tasks of a rank.
+std::vector<TaskProfile> profile_tasks(TrainingPlan const& plan,
+                                       StagePlan const& rank,
                                        std::vector<BlockProfile> const& blocks,
                                        CostModel const& cost);
 

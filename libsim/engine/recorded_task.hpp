@@ -9,7 +9,7 @@
 
 namespace stagecraft {
 
-/// A row of a work, its time relative to the work's start.
+/// A row of a task, its time relative to the task's start.
 struct RecordedOp {
   SimTime start{0};
   SimTime end{0};
@@ -21,14 +21,14 @@ struct RecordedOp {
   std::int64_t flops = 0;
 };
 
-/// A state of a rank's memory, relative to the work's start in time and in bytes.
+/// A state of a rank's memory, relative to the task's start in time and in bytes.
 struct RecordedMemory {
   SimTime time{0};
   CategoryBytes bytes;
 };
 
-/// What a work leaves in a trace each time it runs.
-struct RecordedWork {
+/// What a task leaves in a trace each time it runs.
+struct RecordedTask {
   std::vector<RecordedOp> ops;         ///< in issue order
   std::vector<RecordedMemory> memory;  ///< after each change
 };
@@ -39,8 +39,8 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
                                             SimTime peak_time,
                                             SimTime end);
 
-/// One for each work of a rank.
-std::vector<RecordedWork> record_works(PricedPlan const& priced,
+/// One for each task of a rank.
+std::vector<RecordedTask> record_tasks(PricedPlan const& priced,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,
                                        TraceDetail detail);

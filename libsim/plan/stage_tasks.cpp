@@ -1,4 +1,4 @@
-#include "libsim/plan/rank_works.hpp"
+#include "libsim/plan/stage_tasks.hpp"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace stagecraft {
 
-RankWorks::RankWorks(TrainingPlan const& plan, ScheduleShape const& shape, RankPlan& rank)
+StageTasks::StageTasks(TrainingPlan const& plan, ScheduleShape const& shape, StagePlan& rank)
     : plan_{plan},
       rank_{rank},
       microbatches_{static_cast<std::size_t>(shape.microbatches)},
@@ -20,46 +20,47 @@ RankWorks::RankWorks(TrainingPlan const& plan, ScheduleShape const& shape, RankP
   backwards_left_.assign(chunks, shape.microbatches);
 }
 
-void RankWorks::note_stored(ChunkRun const& run) {
+void StageTasks::note_stored(ChunkRun const& run) {
   stored_[place(run)] = forwards_++ % window_ < window_store_ ? 1 : 0;
 }
 
-void RankWorks::append_reduced_backward(ChunkRun const& run) {
+void StageTasks::append_reduced_backward(ChunkRun const& run) {
   for (GradientBucket const& bucket : gradient_buckets(plan_, program(run))) {
     auto const blocks = plan_.chunks[static_cast<std::size_t>(bucket.chunk_program)].blocks.size();
     bool const is_whole = static_cast<std::size_t>(bucket.block_count) == blocks;
-    std::int32_t const work = is_whole ? backward(run)
-                                       : append(Work::Kind::backward, bucket.chunk_program,
+    std::int32_t const task = is_whole ? backward(run)
+                                       : append(Task::Kind::backward, bucket.chunk_program,
                                                 bucket.first_block, bucket.block_count);
-    rank_.steps.push_back({.kind = Step::Kind::run, .work = work, .microbatch = run.microbatch});
+    rank_.steps.push_back(
+        {.kind = IssueEntry::Kind::run, .task = task, .microbatch = run.microbatch});
     append_gradient_reduction(rank_, plan_, bucket);
   }
 }
 
-std::int32_t RankWorks::program(ChunkRun const& run) const {
+std::int32_t StageTasks::program(ChunkRun const& run) const {
   int const p = plan_.config.parallel.pipeline;
   std::int32_t const index = run.chunk * p + rank_.stage;
   return is_stored(run) ? p * chunks_ + index : index;
 }
 
-std::int32_t RankWorks::append_whole(ChunkRun const& run, Work::Kind kind) {
+std::int32_t StageTasks::append_whole(ChunkRun const& run, Task::Kind kind) {
   std::int32_t const index = program(run);
   auto const& blocks = plan_.chunks[static_cast<std::size_t>(index)].blocks;
   return append(kind, index, 0, static_cast<std::int32_t>(blocks.size()));
 }
 
-std::int32_t RankWorks::append(Work::Kind kind,
-                               std::int32_t program,
-                               std::int32_t first,
-                               std::int32_t count) {
-  Work made;
+std::int32_t StageTasks::append(Task::Kind kind,
+                                std::int32_t program,
+                                std::int32_t first,
+                                std::int32_t count) {
+  Task made;
   made.kind = kind;
   made.chunk = plan_.chunks[static_cast<std::size_t>(program)].chunk;
   made.program = program;
   made.first_block = first;
   made.block_count = count;
-  rank_.works.push_back(made);
-  return static_cast<std::int32_t>(rank_.works.size()) - 1;
+  rank_.tasks.push_back(made);
+  return static_cast<std::int32_t>(rank_.tasks.size()) - 1;
 }
 
 }  // namespace stagecraft
