@@ -15,7 +15,7 @@ std::string to_text(double value) {
   return stream.str();
 }
 
-/// Whole numbers as people write them: no sign but minus, no leading zeros (YAML 1.1 reads 010 as
+/// Parses whole numbers as people write them: no plus sign, no leading zeros (YAML 1.1 reads 010 as
 /// 8).
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   std::string_view const digits = text.substr(text.substr(0, 1) == "-" ? 1 : 0);
@@ -26,7 +26,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
   return value;
 }
 
-/// Real numbers, in digits: from_chars alone would accept "inf" and "nan".
+/// Parses real numbers written in digits: from_chars alone would accept "inf" and "nan".
 std::optional<double> parse_number(std::string_view text) {
   if (text.find_first_not_of("+-.0123456789eE") != std::string_view::npos) return std::nullopt;
   double value = 0;
@@ -110,7 +110,7 @@ std::optional<double> ConfigNode::number(NumberRange range) const {
   auto const value = is_scalar() && !node_->quoted ? parse_number(scalar()) : std::nullopt;
   if (value && *value >= range.lower &&
       (*value < range.upper || (range.includes_upper && *value == range.upper))) {
-    // Minus zero would print differently from zero and mean the same.
+    // Minus zero means the same as zero but would print differently.
     return *value == 0 ? 0.0 : *value;
   }
   report_once("a number from " + to_text(range.lower) +

@@ -26,11 +26,11 @@ struct NumberRange {
   bool includes_upper = false;
 };
 
-/// One value of a configuration, or the lack of one, with its place and dotted key path.
+/// One value of a configuration, or its absence, with its place and dotted key path.
 ///
 /// The readers below report what they cannot read to the Diagnostics of the load and return
-/// nothing, so a caller goes on and finds the other problems too. Lives no longer than the tree it
-/// looks into.
+/// nullopt, so that a caller continues and finds the other problems too. A node refers to the tree
+/// and must not outlive it.
 class ConfigNode {
  public:
   ConfigNode(YamlNode const& node, std::string key, Diagnostics& diagnostics);
@@ -41,24 +41,24 @@ class ConfigNode {
   bool is_scalar() const { return has_kind(YamlNode::Kind::scalar); }
   bool is_sequence() const { return has_kind(YamlNode::Kind::sequence); }
   bool is_map() const { return has_kind(YamlNode::Kind::map); }
-  /// Whether nothing is known against this key: see Diagnostics::is_sound.
+  /// Whether no problem of this key is known: see Diagnostics::is_sound.
   bool is_sound() const { return diagnostics_->is_sound(key_); }
 
   /// Dotted path of the key `name` below this one.
   std::string key_of(std::string_view name) const;
-  /// The value below `name`; if there is none, a node that does not exist and stands at this place.
+  /// The value of `name` below this one, or a node at this place that does not exist().
   ConfigNode child(std::string_view name) const;
-  /// The entries of a list; none if this is no list.
+  /// The entries of a list; empty if this is not a list.
   std::vector<ConfigNode> items() const;
   /// The values of a map, in the order of the file.
   std::vector<ConfigNode> entries() const;
-  /// Last part of the key; empty for the node that a load starts from.
+  /// The last part of the key; empty for the node that a load starts from.
   std::string const& name() const { return name_; }
 
   /// Whether this is the scalar `expected`.
   bool reads(std::string_view expected) const { return is_scalar() && scalar() == expected; }
   std::optional<std::string> text() const;
-  /// `alternative` is what the key accepts besides, such as "auto, or ".
+  /// `alternative` is what the key accepts instead of a number, such as "auto, or ".
   std::optional<std::int64_t> integer(IntegerRange range, std::string_view alternative = {}) const;
   std::optional<double> number(NumberRange range) const;
   std::optional<bool> boolean() const;
@@ -79,12 +79,12 @@ class ConfigNode {
 
   /// The user's text in quotes, or "a map", "an empty list", "nothing".
   std::string found() const;
-  /// Reports this value with what would be right.
+  /// Reports this value as wrong, with what would be accepted.
   void report(std::string accepted) const { report(found(), std::move(accepted)); }
   void report(std::string found, std::string accepted) const;
-  /// Reports the key itself, at its own place.
+  /// Reports the key itself as wrong, at its own place.
   void report_key(std::string found, std::string accepted) const;
-  /// Reports the key as one that nothing reads.
+  /// Reports the key as unknown.
   void report_unknown(std::string accepted) const;
   void warn(std::string_view text) const { diagnostics_->warn(place_, key_, text); }
   Diagnostics& diagnostics() const { return *diagnostics_; }

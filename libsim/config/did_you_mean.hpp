@@ -6,12 +6,12 @@
 
 namespace stagecraft {
 
-/// The candidate that `word` is most likely a misspelling of; empty if none is near. Near means:
-/// turned into it by at most a third of its letters inserted, dropped, replaced or swapped with a
-/// neighbour.
+/// The candidate of which `word` is most likely a misspelling; empty if none is near. A candidate
+/// is near if inserting, dropping or replacing letters or swapping neighbours, of at most a third
+/// of its letters, turns one into the other.
 std::string_view nearest_word(std::string_view word, std::vector<std::string> const& candidates);
 
-/// `a, b, c`.
+/// The words in one text: `a, b, c`.
 std::string joined(std::vector<std::string> const& words);
 
 }  // namespace stagecraft

@@ -9,7 +9,7 @@
 namespace stagecraft {
 namespace {
 
-/// Everything below an override stands at the override: it has no lines that the user can see.
+/// Gives everything below an override the override's place: it has no lines that the user can see.
 void set_place(YamlNode& node, Place const& place) {
   node.place = place;
   for (YamlNode& key : node.keys) set_place(key, place);
@@ -24,7 +24,7 @@ YamlNode scalar_at(std::string_view text, Place const& place) {
   return node;
 }
 
-/// The value of `key` in `map`, made if missing.
+/// The value of `key` in `map`, added if it is missing.
 YamlNode& entry(YamlNode& map, std::string_view key, Place const& key_place, Place const& place) {
   if (YamlNode* const found = map.find(key)) return *found;
   YamlNode made;
@@ -33,7 +33,8 @@ YamlNode& entry(YamlNode& map, std::string_view key, Place const& key_place, Pla
   return map.add_entry(scalar_at(key, key_place), std::move(made));
 }
 
-/// Makes `section`, found at `path` on the way to a key below it, a map; false if it cannot be one.
+/// Turns `section`, found at `path` above the key to be set, into a map; false if that is
+/// impossible.
 bool make_map(YamlNode& section,
               std::string const& path,
               Place const& place,
@@ -52,7 +53,7 @@ bool make_map(YamlNode& section,
   }
   if (section.kind == YamlNode::Kind::map) return true;
   diagnostics.add({place, path, ConfigNode{section, path, diagnostics}.found(),
-                   "a map, where an override goes on into it"});
+                   "a map, as the override sets a key below it"});
   return false;
 }
 
@@ -104,7 +105,7 @@ void apply_override(YamlNode& root,
   Diagnostics of_value;
   auto value = parse_yaml(override_text.substr(equals + 1), *origin, of_value);
   for (Problem const& problem : of_value.problems()) {
-    // The positions count from the value's start, which the user does not see.
+    // The positions count from the start of the value, which the user does not see as a file.
     diagnostics.add({place, printable(key), problem.found, problem.accepted});
   }
   if (!value) return;

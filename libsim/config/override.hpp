@@ -9,23 +9,23 @@
 
 namespace stagecraft {
 
-/// What an override may find where it expects a map, by key of the root.
+/// What an override may find in place of a map, by key of the root.
 ///
 /// A section that can also be written as one word (`schedule: 1f1b`) becomes the map that the word
-/// stands for (`{kind: 1f1b}`); a section that can name a file becomes what is in the file.
+/// stands for (`{kind: 1f1b}`); a section that can name a file becomes the content of the file.
 struct OverrideRules {
   std::map<std::string, std::string, std::less<>>
-      word_keys;  ///< section: key that its word stands for
-  /// Replaces a reference to a file by its content; false if it cannot (the problem is noted).
+      word_keys;  ///< by section: the key whose value the word is
+  /// Replaces a reference to a file by its content; if it cannot, notes the problem, returns false.
   std::function<bool(YamlNode& section, std::string const& key)> open_reference;
 };
 
-/// Whether `key` is names with dots between them, none of them empty, and no deeper than any
-/// configuration.
+/// Whether `key` consists of names with dots between them, none of them empty, and is not nested
+/// deeper than any configuration.
 bool is_dotted_key(std::string_view key);
 
-/// Sets one key of a tree. `key` is dotted (see above) and stands at `key_place`; `value` has its
-/// own place. Maps on the way are made where missing; a whole section may be replaced.
+/// Sets one key of a tree. `key` is dotted (see above) and has the place `key_place`; `value` has
+/// its own place. Missing maps above the key are added; a whole section may be replaced.
 void set_key(YamlNode& root,
              std::string_view key,
              Place const& key_place,
@@ -33,8 +33,8 @@ void set_key(YamlNode& root,
              OverrideRules const& rules,
              Diagnostics& diagnostics);
 
-/// Sets one key of a tree, as `--set KEY=VALUE` asks: KEY is dotted, VALUE is YAML. What comes
-/// from it has the place `--set KEY=VALUE`.
+/// Sets one key of a tree, as `--set KEY=VALUE` asks: KEY is dotted, VALUE is YAML. Both get the
+/// place `--set KEY=VALUE`.
 void apply_override(YamlNode& root,
                     std::string_view override_text,
                     OverrideRules const& rules,

@@ -10,33 +10,33 @@
 
 namespace stagecraft {
 
-/// Where something stands: a position in a file, or an override on the command line.
+/// Where a text comes from: a position in a file, or an override on the command line.
 struct Place {
   std::shared_ptr<std::string const> origin;  ///< a file as the user named it, or `--set KEY=VALUE`
   int line = 0;                               ///< from 1; 0: the origin as a whole
   int column = 0;                             ///< from 1, in bytes
 };
 
-/// `configs/x.yaml:14:11`, or the origin alone where it has no lines.
+/// `configs/x.yaml:14:11`, or the origin alone if it has no lines.
 std::string to_string(Place const& place);
 
-/// Text from a file made fit for a terminal: control characters escaped, cut after 60 bytes.
+/// Makes text from a file safe for a terminal: escapes control characters, cuts after 60 bytes.
 std::string printable(std::string_view text);
 
-/// One thing wrong with a configuration. The message alone must be enough to mend it.
+/// One mistake in a configuration. The message alone must be enough to correct it.
 struct Problem {
   Place place;
   std::string key;       ///< dotted path, empty for the file as a whole
-  std::string found;     ///< in quotes where it is the user's own text
-  std::string accepted;  ///< what would be right
-  /// Wrong whatever the other keys are: an unknown key, a value that cannot be read.
+  std::string found;     ///< in quotes if it is the user's own text
+  std::string accepted;  ///< what would be accepted
+  /// It is wrong whatever the other keys are: an unknown key, a value that cannot be read.
   bool stands_alone = false;
 };
 
-/// `place: key: found X; accepted: Y`, without what is empty.
+/// `place: key: found X; accepted: Y`, without the parts that are empty.
 std::string to_string(Problem const& problem);
 
-/// Every problem of a configuration, not only the first. what() has one a line.
+/// Every problem of a configuration, not only the first. what() has one per line.
 class ConfigError : public std::runtime_error {
  public:
   explicit ConfigError(std::vector<Problem> problems);
@@ -46,22 +46,22 @@ class ConfigError : public std::runtime_error {
   std::vector<Problem> problems_;
 };
 
-/// What one load has found so far. Readers add to it and go on, so that all problems of a file come
-/// out at once.
+/// The problems that one load has found so far. Readers add to it and continue, so that all
+/// problems of a file are reported at once.
 class Diagnostics {
  public:
-  /// Beyond `most` problems the rest is dropped: a binary file must not print a million lines.
+  /// Drops problems beyond the first `most`: a binary file must not print a million lines.
   void add(Problem problem);
 
   /// Notes a setting without effect.
   void warn(Place const& place, std::string_view key, std::string_view text);
 
-  /// Notes that `key` could not be read, where the problem already stands under another key or
+  /// Notes that `key` could not be read although its problem is reported under another key or
   /// file.
   void mark_unsound(std::string key) { unsound_.insert(std::move(key)); }
 
-  /// Whether nothing is known against `key`, the sections around it or anything below it. Checks
-  /// that combine keys ask first, so that one mistake gives one problem.
+  /// Whether no problem is known of `key`, of the sections around it or of anything below it.
+  /// Checks that combine keys ask this first, so that one mistake gives one problem.
   bool is_sound(std::string_view key) const;
 
   std::vector<Problem> const& problems() const { return problems_; }

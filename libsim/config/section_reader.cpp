@@ -58,7 +58,7 @@ void SectionReader::finish() const {
     std::string_view const meant = nearest_word(entry.name(), known_);
     if (!meant.empty()) {
       accepted += "; did you mean '" + std::string{meant} + "'?";
-      // Its default must not set off checks that only confuse.
+      // The default of the misspelt key must not cause further, confusing problems.
       section_.diagnostics().mark_unsound(section_.key_of(meant));
     }
     entry.report_unknown(std::move(accepted));

@@ -15,14 +15,14 @@ namespace stagecraft {
 enum class Need : std::uint8_t { optional, required };
 
 /// Reads the keys of one map into a struct, as the struct's visit_fields() names them, and reports
-/// keys that nobody asked for. A key that is left out, or that cannot be read, leaves its field as
-/// it is: a struct's own initialisers are the defaults. SectionWriter is the other direction.
+/// unknown keys. A key that is left out, or that cannot be read, leaves its field unchanged: the
+/// struct's own initialisers are the defaults. SectionWriter is the inverse.
 class SectionReader {
  public:
-  /// Reports a value that is no map. A section that does not exist reads like an empty one.
+  /// Reports a value that is not a map. A section that does not exist reads like an empty one.
   explicit SectionReader(ConfigNode section);
 
-  /// The value of `key`, which thereby counts as known.
+  /// The value of `key`, which from then on counts as known.
   ConfigNode take(std::string_view key);
 
   template <std::integral Integer>
@@ -37,7 +37,7 @@ class SectionReader {
 
   void number(std::string_view key, double& field, NumberRange range, Need need = Need::optional);
 
-  /// Fields whose default depends on other fields: left empty where the key is left out.
+  /// For fields whose default depends on other fields: empty if the key is left out.
   void integer(std::string_view key, std::optional<std::int64_t>& field, IntegerRange range);
   void number(std::string_view key, std::optional<double>& field, NumberRange range);
 
@@ -58,11 +58,11 @@ class SectionReader {
     }
   }
 
-  /// Reports every key of the map that was not asked for, with the nearest one that was.
+  /// Reports every unknown key of the map, with the nearest known one.
   void finish() const;
 
  private:
-  /// The node of `key` unless it is left out and may be.
+  /// The node of `key`; nullopt if the key is optional and left out.
   std::optional<ConfigNode> wanted(std::string_view key, Need need);
 
   ConfigNode section_;

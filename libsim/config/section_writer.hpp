@@ -12,11 +12,11 @@
 
 namespace stagecraft {
 
-/// Writes a struct as the map that SectionReader would read it from: every field, defaults
+/// Writes a struct as the map from which SectionReader would read it, with every field, defaults
 /// included.
 class SectionWriter {
  public:
-  /// The map so far; keys keep the order of the struct's visit_fields().
+  /// The map so far, with its keys in the order of the struct's visit_fields().
   nlohmann::ordered_json const& map() const { return map_; }
 
   void put(std::string_view key, nlohmann::ordered_json value) {
@@ -30,7 +30,7 @@ class SectionWriter {
   void number(std::string_view key, double field, NumberRange, Need = Need::optional) {
     put(key, field);
   }
-  /// Fields that may be empty are written where they are not.
+  /// Writes a field that may be empty, if it is not.
   void integer(std::string_view key, std::optional<std::int64_t> field, IntegerRange) {
     if (field) put(key, *field);
   }

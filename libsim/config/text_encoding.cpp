@@ -9,7 +9,7 @@ unsigned char byte_at(std::string_view text, std::size_t i) {
   return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
 }
 
-/// Length of the UTF-8 sequence at `i`, 0 if there is none.
+/// The length of the UTF-8 sequence at `i`; 0 if there is none.
 std::size_t sequence_length(std::string_view text, std::size_t i) {
   unsigned char const lead = byte_at(text, i);
   if (lead < 0x80) return 1;

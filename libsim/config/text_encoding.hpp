@@ -14,7 +14,7 @@ struct BadText {
 };
 
 /// Looks for invalid UTF-8 (overlong forms and surrogates included) and for control characters
-/// other than tab, line feed and carriage return: what yaml-cpp would pass on unseen or misread.
+/// other than tab, line feed and carriage return, which yaml-cpp would pass on unseen or misread.
 /// Source: RFC 3629, section 4; YAML 1.2.2, section 5.1.
 std::optional<BadText> find_bad_text(std::string_view text);
 

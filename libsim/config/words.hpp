@@ -29,7 +29,7 @@ constexpr std::optional<Enum> parse_word(std::string_view text) {
   return std::nullopt;
 }
 
-/// `gpipe, 1f1b, interleaved`.
+/// The words of all values in one text: `gpipe, 1f1b, interleaved`.
 template <typename Enum>
 std::string accepted_words() {
   std::string text;

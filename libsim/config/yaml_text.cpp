@@ -12,8 +12,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t widest_line = 100;
 
-/// Whether a text means itself without quotes, inside braces too. It must start with a letter, or
-/// be a quantity (a number and a unit), and hold nothing that YAML could take for structure.
+/// Whether a text can be written without quotes, also inside braces. It must start with a letter,
+/// or be a quantity (a number and a unit), and contain nothing that YAML could take for structure.
 bool is_plain(std::string_view text) {
   constexpr std::string_view safe = " _-./+%()";
   constexpr std::string_view reserved[] = {"null",  "Null",  "NULL",  "true", "True", "TRUE",

@@ -17,7 +17,7 @@
 namespace stagecraft {
 namespace {
 
-/// Thrown by the builder through yaml-cpp to stop a parse whose problem is already noted.
+/// Thrown by the builder through yaml-cpp to stop a parse whose problem has been noted.
 struct StopParsing {};
 
 /// Builds the tree from yaml-cpp's events. Going through events rather than YAML::Node keeps
@@ -160,7 +160,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void add_key(Frame& frame, YamlNode key) {
     if (key.kind != YamlNode::Kind::scalar) {
-      diagnostics_.add({key.place, path(), "a key that is no text", "keys such as 'layers'"});
+      diagnostics_.add({key.place, path(), "a key that is not text", "keys such as 'layers'"});
       throw StopParsing{};
     }
     auto const [earlier, is_new] = frame.earlier.emplace(key.text, key.place);
@@ -246,7 +246,7 @@ std::optional<YamlNode> parse_yaml_file(std::filesystem::path const& path,
   // A pipe is fine where the user names it, but a file must not make the program wait for one.
   if (referrer.origin && std::filesystem::exists(path, ignored) &&
       !std::filesystem::is_regular_file(path, ignored)) {
-    diagnostics.add({place, key, name + ", which is no regular file", "a YAML file", true});
+    diagnostics.add({place, key, name + ", which is not a regular file", "a YAML file", true});
     return std::nullopt;
   }
   std::ifstream stream{path, std::ios::binary};

@@ -11,15 +11,14 @@
 
 namespace stagecraft {
 
-/// A YAML document as a plain tree in which every node knows its place. Keys of a map are scalars,
-/// distinct, and in the order of the file.
+/// A YAML document as a plain tree in which every node knows its place. The keys of a map are
+/// distinct scalars in the order of the file.
 struct YamlNode {
   enum class Kind : std::uint8_t { null, scalar, sequence, map };
 
   Kind kind = Kind::null;
-  std::string text;  ///< scalar: its characters
-  bool quoted =
-      false;  ///< scalar: written in quotes or as a block, hence text even if it reads `8`
+  std::string text;     ///< scalar: its characters
+  bool quoted = false;  ///< scalar: written in quotes or as a block, hence a text even if it is `8`
   std::vector<YamlNode> items;  ///< sequence: its elements; map: its values
   std::vector<YamlNode> keys;   ///< map: the key of each value
   Place place;
@@ -37,16 +36,16 @@ inline constexpr std::size_t deepest_yaml_nesting = 32;                 ///< map
 /// Parses one YAML document. `origin` names the file in messages.
 ///
 /// Beyond YAML's own rules these are problems too: more than one document, duplicate keys, keys
-/// that are no scalars, anchors and aliases (a few lines of them can stand for gigabytes), tags,
-/// bytes that are no UTF-8 text, nesting or size beyond the limits above. Nothing comes back when
-/// the tree could not be built; `diagnostics` then says why.
+/// that are not scalars, anchors and aliases (a few lines of them can stand for gigabytes), tags,
+/// bytes that are not UTF-8 text, nesting or size beyond the limits above. Returns nullopt if the
+/// tree could not be built; `diagnostics` then says why.
 std::optional<YamlNode> parse_yaml(std::string_view text,
                                    std::string const& origin,
                                    Diagnostics& diagnostics);
 
-/// Reads and parses a file. `origin` names it in messages; what cannot be opened, is a folder or is
-/// too large is a problem at `referrer`, where the user named it, with `key` (both empty on the
-/// command line).
+/// Reads and parses a file. `origin` names it in messages; a file that cannot be opened, is a folder
+/// or is too large is a problem at `referrer`, where the user named it, with `key` (both are empty
+/// on the command line).
 std::optional<YamlNode> parse_yaml_file(std::filesystem::path const& path,
                                         Place const& referrer,
                                         std::string const& key,

@@ -12,8 +12,8 @@
 namespace stagecraft {
 
 /// Which operand of a matrix product is stored transposed: the second one in a linear layer's
-/// forward (nt), none in its input gradient (nn), the first in its weight gradient (tn). Batched:
-/// many products in one kernel, together enough to fill the device.
+/// forward (nt), none in its input gradient (nn), the first in its weight gradient (tn). A batched
+/// form is many products in one kernel, together enough to fill the device.
 enum class GemmForm : std::uint8_t { nt, nn, tn, batched_nt, batched_nn, batched_tn };
 
 GemmForm form_of(GemmShape const& gemm);
@@ -22,10 +22,10 @@ GemmForm without_batch(GemmForm form);
 
 /// Rates of matrix products C[m, n] = A B of depth k, on a grid of shapes.
 struct GemmGrid {
-  std::vector<std::int64_t> m;  ///< ascending, as n and k
+  std::vector<std::int64_t> m;  ///< ascending, like n and k
   std::vector<std::int64_t> n;
   std::vector<std::int64_t> k;
-  /// Of (m[i], n[j], k[l]) at (i * n.size() + j) * k.size() + l.
+  /// The rate of (m[i], n[j], k[l]) is at (i * n.size() + j) * k.size() + l.
   std::vector<FlopsPerSecond> rates;
 
   friend bool operator==(GemmGrid const&, GemmGrid const&) = default;
@@ -39,7 +39,7 @@ struct KernelCost {
   friend bool operator==(KernelCost const&, KernelCost const&) = default;
 };
 
-/// What `stagecraft-exec calibrate` has measured on a device. Section `measured`, optional.
+/// What `stagecraft-exec calibrate` measured on a device. Section `measured`, which is optional.
 struct MeasuredDevice {
   Sourced<std::map<Precision, std::map<GemmForm, GemmGrid>>> gemm;
   Sourced<std::map<Precision, std::map<OpKind, KernelCost>>> kernels;

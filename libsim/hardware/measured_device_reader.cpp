@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::int64_t most_extent = std::int64_t{1} << 40;
 constexpr double longest_latency = 1e5;  ///< in seconds
 
-/// Reads what stands below each precision.
+/// Reads the value of each precision.
 template <typename Below, typename Read>
 void read_precisions(ConfigNode const& node, std::map<Precision, Below>& map, Read read) {
   SectionReader reader{node};

@@ -7,7 +7,8 @@
 
 namespace stagecraft {
 
-/// Values of section `measured`: maps from precision to forms and grids, or to op kinds and costs.
+/// Read the values of section `measured`: maps from precision to forms and grids, or op kinds and
+/// costs.
 void read_value(ConfigNode const& node,
                 std::map<Precision, std::map<GemmForm, GemmGrid>>& measured);
 void read_value(ConfigNode const& node,

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Adds the rows of one constant's value, which goes down to quantities, numbers or a table.
+/// Adds the rows of one constant's value: a quantity, a number, a table, or a map of these.
 void add_rows(std::vector<ConstantRow>& rows, ConstantRow row, Json const& value) {
   if (value.is_object()) {
     for (auto const& [key, item] : value.items()) {
@@ -76,7 +76,7 @@ class AssumptionFinder {
     AssumptionFinder below{prefix_ + key + ".", keys_};
     body(below);
   }
-  /// What is measured is not assumed.
+  /// Measured kernels are not assumptions.
   template <typename Value, typename Body>
   void optional_section(char const* /*key*/, Value const& /*value*/, Body const& /*body*/) {}
 

@@ -12,21 +12,21 @@ namespace stagecraft {
 /// One constant of a system, as text for a table.
 struct ConstantRow {
   std::string key;    ///< below `system`, such as "accelerator.peak.fp16"
-  std::string value;  ///< exact, such as "312"; a measured table as its points
+  std::string value;  ///< exact, such as "312"; of a measured table its points
   std::string unit;   ///< such as "TFLOP/s"; empty for counts, fractions and tables
   std::string source;
   std::string fitted;  ///< empty: not fitted; else on what
 };
 
-/// Every constant of a system with where it comes from, in the order of a system file. A constant
-/// of several values (peaks by precision; latency and bandwidth) has a row for each.
+/// Every constant of a system with its source, in the order of a system file. A constant with
+/// several values (peaks by precision; latency and bandwidth) has one row per value.
 std::vector<ConstantRow> list_constants(System const& system);
 
-/// What to tell whoever reads numbers of a system that no measurement was held against; nothing of
-/// one that is validated, or made of measurements (assumed_constants() are told apart).
+/// The warning for readers of numbers of a system that was never compared with measurements;
+/// nullopt if it is validated, or made of measurements (for which there is assumed_constants()).
 std::optional<std::string> validation_warning(System const& system);
 
-/// How the source of a constant begins that a calibration took from another system.
+/// How the source of a constant begins if a calibration took it from another system.
 inline constexpr std::string_view assumed_source = "assumed to be as in ";
 
 /// Keys of the constants of a calibrated system that were not measured but assumed, such as

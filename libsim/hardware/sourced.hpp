@@ -4,12 +4,12 @@
 
 namespace stagecraft {
 
-/// A constant that models reality, with where it comes from.
+/// A constant that models reality, with its source.
 template <typename T>
 struct Sourced {
   T value{};
   std::string source;  ///< data sheet, paper and section, measurement, file of ours; never empty
-  std::string fitted;  ///< empty: not fitted; else on what
+  std::string fitted;  ///< to what it was fitted; empty if it was not
 
   friend bool operator==(Sourced const&, Sourced const&) = default;
 };

@@ -28,8 +28,8 @@ struct CollectivePoint {
 struct CollectiveCost {
   Seconds latency;
   BytesPerSecond bandwidth;
-  std::vector<CollectivePoint> table;  ///< ascending; empty: latency and bandwidth hold
-  int ranks = 0;                       ///< table only: how many ranks it was measured with
+  std::vector<CollectivePoint> table;  ///< ascending; if empty, latency and bandwidth hold
+  int ranks = 0;                       ///< table only: the number of ranks it was measured with
 
   friend bool operator==(CollectiveCost const&, CollectiveCost const&) = default;
 };
@@ -75,8 +75,8 @@ struct Calibration {
   Sourced<Seconds> kernel_launch;             ///< launch and ramp, per kernel
   Sourced<double> stream_efficiency;     ///< element-wise kernels, fraction of memory bandwidth
   Sourced<double> dropout_efficiency;    ///< element-wise kernels that draw random numbers
-  Sourced<double> overlap_slowdown;      ///< fraction of a GEMM's speed lost under a collective
-  Sourced<double> network_slowdown;      ///< likewise, under a collective over the network
+  Sourced<double> overlap_slowdown;      ///< fraction of speed a GEMM loses beside a collective
+  Sourced<double> network_slowdown;      ///< the same, beside a collective over the network
   Sourced<Seconds> p2p_synchronisation;  ///< per pipeline exchange
   Sourced<Seconds> iteration_overhead;   ///< fixed time per iteration
   Sourced<Bytes> workspace;              ///< GEMM workspace per rank
@@ -84,15 +84,15 @@ struct Calibration {
   friend bool operator==(Calibration const&, Calibration const&) = default;
 };
 
-/// The machine a run is priced for. Not part of a plan's fingerprint.
+/// The machine for which a run is predicted. Not part of a plan's fingerprint.
 struct System {
   std::string name;
-  bool validated = false;  ///< whether its constants were held against measurements
+  bool validated = false;  ///< whether its predictions were compared with measurements
   Accelerator accelerator;
   Node node;
   Network network;
   Calibration calibration;
-  /// Kernels that were measured one by one; where there is one, it goes before the constants.
+  /// Kernels that were measured one by one; a measured kernel takes precedence over the constants.
   std::optional<MeasuredDevice> measured{};
 
   friend bool operator==(System const&, System const&) = default;

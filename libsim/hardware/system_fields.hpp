@@ -5,13 +5,13 @@
 
 namespace stagecraft {
 
-/// Bounds of efficiencies: a fraction that a time is divided by.
+/// Bounds of an efficiency, a fraction by which a time is divided.
 inline constexpr NumberRange efficiency_range{.lower = 0.001, .upper = 1, .includes_upper = true};
 
-/// The keys of a system file, once for reading, writing and listing.
+/// The keys of a system file, declared once for reading, writing and listing.
 ///
 /// A visitor has text() and boolean() as SectionReader does, constant() for a Sourced value, with a
-/// NumberRange where that is a plain number, and section() for the keys below one.
+/// NumberRange if the value is a plain number, and section() for the keys below a section.
 template <typename Visitor, typename AnySystem>
 void visit_system(Visitor& visitor, AnySystem& system) {
   visitor.text("name", system.name, Need::required);

@@ -12,7 +12,7 @@ namespace stagecraft {
 namespace {
 
 constexpr IntegerRange count_range{1, 1'000'000};
-constexpr double longest_seconds = 1e5;  ///< of one constant; keeps sums within SimTime
+constexpr double longest_seconds = 1e5;  ///< limit of one constant; keeps sums within SimTime
 
 void read_value(ConfigNode const& node, int& value) {
   value = static_cast<int>(node.integer(count_range).value_or(1));
@@ -34,7 +34,7 @@ void read_value(ConfigNode const& node, Seconds& value) {
 template <typename Rate>
 void read_rate(ConfigNode const& node, Rate& value) {
   value = node.quantity<Rate>().value_or(Rate{1});
-  // What is divided by must not be nothing, nor so small or large that times leave their range.
+  // Times are divided by rates, which must not be so small or large that times leave their range.
   if (value.value < 1 || value.value > 1e24) node.report("a rate from 1 to 10^24 per second");
 }
 

@@ -7,12 +7,12 @@
 
 namespace stagecraft {
 
-/// Reads section `system`. Every constant is `{value: ..., source: ..., fitted: no | "on what"}`,
-/// none may be left out, and a source must say something. A collective is `{latency, bandwidth}` or
+/// Reads section `system`. Every constant is `{value: ..., source: ..., fitted: no | "on what"}`;
+/// none may be left out, and no source may be empty. A collective is `{latency, bandwidth}` or
 /// `{table: [[1 MiB, 92.8 us], ...], ranks: 8}`. Problems go to the node's diagnostics.
 System read_system(ConfigNode const& section);
 
-/// The section as read_system() reads it.
+/// The section in the form that read_system() reads.
 nlohmann::ordered_json to_json(System const& system);
 
 }  // namespace stagecraft

@@ -13,7 +13,7 @@ using Sequence = std::optional<std::int64_t>;
 
 constexpr NumberRange epsilons{0, 1};
 
-/// Llama, and families that differ from it in biases, windows and defaults.
+/// Reads Llama, and families that differ from it in biases, windows and defaults.
 void read_llama_like(Keys& keys, Sequence sequence, bool is_tied, ModelConfig& model) {
   read_shape(keys, model);
   read_groups(keys, model);
@@ -34,7 +34,7 @@ void read_llama(Keys& keys, Sequence sequence, ModelConfig& model) {
   model.biases = of_attention && of_mlp;
   if (of_attention && !of_mlp) {
     keys.refuse("attention_bias", "false, or true together with mlp_bias",
-                "the bias of the attention's output, h a layer, is left out");
+                "the bias of the attention's output, h per layer, is left out");
     model.qkv_bias = true;
   } else if (of_mlp && !of_attention) {
     keys.refuse("mlp_bias", "false, or true together with attention_bias",
@@ -56,14 +56,14 @@ void read_qwen2(Keys& keys, Sequence sequence, ModelConfig& model) {
 
 void read_gemma(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, true, model);
-  // modeling_gemma.py: the MLP's gate is a GELU whatever hidden_act says in old files.
+  // modeling_gemma.py: the gate of the MLP is a GELU, whatever hidden_act is in old files.
   if (auto const word = keys.find_text({"hidden_activation"});
       word && word->rfind("gelu", 0) != 0) {
     keys.refuse("hidden_activation", "gelu, gelu_pytorch_tanh", "modelled as a gated GELU");
   }
   model.activation = Activation::geglu;
   keys.refuse_if_true("attention_bias", "the attention's biases are left out");
-  keys.note("Gemma scales embeddings by sqrt(h): one small product a token, left out");
+  keys.note("Gemma scales embeddings by sqrt(h): one small product per token, left out");
 }
 
 void read_phi3(Keys& keys, Sequence sequence, ModelConfig& model) {
@@ -105,11 +105,11 @@ void read_gpt_bigcode(Keys& keys, Sequence sequence, ModelConfig& model) {
                        "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input"});
 }
 
-/// What a parallel layer here does otherwise than GPT-NeoX's and Falcon's own training code.
+/// Notes how a parallel layer here differs from GPT-NeoX's and Falcon's own training code.
 void note_parallel_layers(Keys& keys) {
   keys.note(
       "parallel layers: attention and MLP are summed over the tensor group one after the "
-      "other, where GPT-NeoX's code sums them at once");
+      "other; GPT-NeoX's code sums them at once");
 }
 
 void read_gpt_neox(Keys& keys, Sequence sequence, ModelConfig& model) {
@@ -131,7 +131,8 @@ void read_gpt_neox(Keys& keys, Sequence sequence, ModelConfig& model) {
   keys.without_effect({"classifier_dropout"});
 }
 
-/// OPT 350M embeds words in fewer dimensions than the layers have, and projects them.
+/// Refuses what OPT 350M does: it embeds words in fewer dimensions than the layers have and
+/// projects.
 void refuse_narrow_embedding(Keys& keys, ModelConfig const& model) {
   auto const width = keys.find_integer({"word_embed_proj_dim"}, {1, 1 << 24});
   if (width && *width != model.hidden) {
@@ -149,7 +150,7 @@ void read_opt(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_dropout(keys, {"dropout"}, 0.1, {"attention_dropout"}, 0, model);
   if (model.dropout > 0) {
     keys.note(
-        "OPT has no dropout after the embedding; the model here has one, of s b h bytes a "
+        "OPT has no dropout after the embedding; the model here has one, of s b h bytes per "
         "microbatch on the first stage");
   }
   if (!keys.find_boolean({"enable_bias"}).value_or(true)) {
@@ -185,8 +186,8 @@ void read_starcoder2(Keys& keys, Sequence sequence, ModelConfig& model) {
   keys.without_effect({"mlp_type", "norm_type"});
 }
 
-/// Falcon: 7B has one key-value head and one norm a layer, 40B and 180B groups and two norms
-/// (new_decoder_architecture). Old files (RefinedWeb) name groups `n_head_kv`.
+/// Reads Falcon: 7B has one key-value head and one norm per layer, 40B and 180B have groups and two
+/// norms (new_decoder_architecture). Old files (RefinedWeb) call the groups `n_head_kv`.
 void read_falcon(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_shape(keys, model);
   read_ffn(keys, Need::optional, model);
@@ -198,7 +199,7 @@ void read_falcon(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_dropout(keys, {"hidden_dropout"}, 0, {"attention_dropout"}, 0, model);
 
   auto const groups = keys.find_integer({"num_kv_heads", "n_head_kv"}, {1, 1 << 20});
-  // Old files of 40B say new_decoder_architecture by n_head_kv and by model_type RefinedWeb alone.
+  // Old files of 40B imply new_decoder_architecture only by n_head_kv and model_type RefinedWeb.
   bool const is_new = keys.find_boolean({"new_decoder_architecture"})
                           .value_or(keys.find_text({"model_type"}) == "RefinedWeb");
   bool const is_multi_query = keys.find_boolean({"multi_query"}).value_or(!is_new);

@@ -9,22 +9,22 @@
 
 namespace stagecraft {
 
-/// How to read one family's config.json, whose class in transformers fixes what a key means and
-/// what holds where it is left out.
+/// How to read the config.json of one family. The family's class in transformers determines what a
+/// key means and what its default is.
 struct HuggingfaceFamily {
   std::string_view model_type;
-  /// Reads everything but precision and attention. `sequence`: what --sequence says, if anything.
+  /// Reads everything but precision and attention. `sequence` is the value of --sequence, if given.
   void (*read)(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
 };
 
-/// Nothing if the family cannot be read.
+/// The family of this name; null if it cannot be read.
 HuggingfaceFamily const* find_family(std::string_view model_type);
 
-/// `falcon, gemma, gpt2, ...`
+/// The names of all families that can be read: `falcon, gemma, gpt2, ...`.
 std::string family_names();
 
-/// Why a family that is known is not read, such as "a mixture of experts"; empty if nothing is
-/// known about it.
+/// Why a known family cannot be read, such as "a mixture of experts"; empty if the family is
+/// unknown.
 std::string_view reason_against(std::string_view model_type);
 
 }  // namespace stagecraft

@@ -14,7 +14,7 @@
 namespace stagecraft {
 namespace {
 
-/// The family that the file names; a problem and nothing where it cannot be read.
+/// The family that the file names; if it cannot be read, reports that and returns null.
 HuggingfaceFamily const* read_family(ConfigNode const& root, std::string& model_type) {
   ConfigNode const node = root.child("model_type");
   if (!node.exists()) {
@@ -30,7 +30,7 @@ HuggingfaceFamily const* read_family(ConfigNode const& root, std::string& model_
   return nullptr;
 }
 
-/// Keys that say what kind of model this is, whatever the family.
+/// Refuses kinds of models that keys of any family may ask for.
 void refuse_other_kinds(ConfigNode const& root, HuggingfaceKeys& keys) {
   for (std::string_view const key :
        {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
@@ -111,7 +111,7 @@ Precision read_precision(HuggingfaceKeys& keys, std::optional<Precision> wanted)
   std::optional<std::string> word = keys.find_text({"torch_dtype", "dtype"});
   if (wanted) return *wanted;
   if (!word) {
-    keys.note("the file says no torch_dtype: fp16, or --precision P");
+    keys.note("the file has no torch_dtype: fp16 is assumed (--precision P otherwise)");
     return Precision::fp16;
   }
   if (word->rfind("torch.", 0) == 0) word->erase(0, 6);
@@ -124,7 +124,7 @@ Precision read_precision(HuggingfaceKeys& keys, std::optional<Precision> wanted)
   return Precision::fp16;
 }
 
-/// Reads the model as a model file would be read: what depends on several keys is checked there.
+/// Reads the model again as a model file, which checks what depends on several keys.
 ModelConfig settle(ModelConfig const& model, std::string const& origin, Diagnostics& diagnostics) {
   Diagnostics checks;
   nlohmann::ordered_json map = to_json(model);

@@ -11,13 +11,13 @@
 
 namespace stagecraft {
 
-/// What a config.json does not say, or what the user wants otherwise.
+/// What a config.json does not say, or what the user wants to be different.
 struct HuggingfaceOptions {
   std::optional<std::int64_t> sequence{};  ///< tokens; the file's longest if not given
   std::optional<Precision> precision{};    ///< the file's torch_dtype if not given
-  /// How attention is computed. flash: and no causal mask; unfused: with one a microbatch.
+  /// How attention is computed: flash has no causal mask, unfused has one per microbatch.
   Attention attention = Attention::flash;
-  std::vector<std::string> ignore{};  ///< keys that are left out although they matter
+  std::vector<std::string> ignore{};  ///< keys to leave out although they matter
 };
 
 /// A model as config.json describes it.
@@ -27,13 +27,13 @@ struct HuggingfaceImport {
   std::vector<std::string> notes;  ///< what was assumed, approximated, ignored or has no effect
 };
 
-/// Reads the config.json of a model of Hugging Face's transformers. What a key means is what the
-/// family's class there makes of it; what a ModelConfig cannot represent is a problem.
+/// Reads the config.json of a model of Hugging Face's transformers. A key means what the family's
+/// class there makes of it; what a ModelConfig cannot represent is a problem.
 /// \throws ConfigError  with every problem: place, key, found, accepted.
 HuggingfaceImport import_huggingface(std::filesystem::path const& path,
                                      HuggingfaceOptions const& options);
 
-/// Likewise for text in memory; `origin` names it in messages.
+/// The same for text in memory; `origin` names it in messages.
 HuggingfaceImport parse_huggingface(std::string_view text,
                                     std::string const& origin,
                                     HuggingfaceOptions const& options);

@@ -144,7 +144,7 @@ std::vector<std::string> HuggingfaceKeys::finish() {
     std::string const& name = entry.name();
     if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
     if (name.rfind('_', 0) == 0) {
-      idle_.push_back(name);  // private notes of transformers
+      idle_.push_back(name);  // private keys of transformers
       continue;
     }
     if (ignored_.covers(name)) {

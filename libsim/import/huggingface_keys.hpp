@@ -14,10 +14,10 @@
 namespace stagecraft {
 
 /// Reads the keys of a config.json and remembers which were asked for. A key is looked up under
-/// every name that families have for it; JSON's null is the lack of a value.
+/// every name that families have for it; JSON's null means that there is no value.
 ///
-/// Problems go to the node's diagnostics and a reader goes on, with 0 or an empty value, so that
-/// all of them come out at once.
+/// Problems go to the node's diagnostics and reading continues with 0 or an empty value, so that
+/// all of them are reported at once.
 class HuggingfaceKeys {
  public:
   using Names = std::initializer_list<std::string_view>;
@@ -33,38 +33,39 @@ class HuggingfaceKeys {
   std::optional<bool> find_boolean(Names names);
   std::optional<std::string> find_text(Names names);
 
-  /// A number below a key that holds a map.
+  /// A number in the map that is the value of a key.
   std::optional<double> find_nested_number(std::string_view key,
                                            std::string_view inner,
                                            NumberRange range);
 
-  /// A number that must be there. `remedy` is what the message offers besides the key.
+  /// A number that is required. `remedy` is what the message offers as an alternative to the key.
   std::int64_t integer(Names names, IntegerRange range, std::string_view remedy = {});
 
-  /// Values that transformers' class of the family has a default for; one that is taken is noted.
+  /// Values for which the family's class in transformers has a default; if it is used, that is
+  /// noted.
   std::int64_t integer_or(Names names, IntegerRange range, std::int64_t fallback);
   double number_or(Names names, NumberRange range, double fallback);
   bool boolean_or(Names names, bool fallback);
   std::string text_or(Names names, std::string_view fallback);
 
-  /// The value of `key` is not representable: a problem, unless --ignore names the key, when
-  /// `consequence` is noted instead. \return whether it is ignored
+  /// Reports that the value of `key` is not representable; if --ignore names the key, notes
+  /// `consequence` instead. \return whether it is ignored
   bool refuse(std::string_view key, std::string const& accepted, std::string const& consequence);
 
-  /// A boolean that must not be true.
+  /// Refuses a boolean that is true.
   void refuse_if_true(std::string_view key, std::string const& consequence);
 
-  /// Keys that change neither memory nor time nor the number of parameters.
+  /// Marks keys that change neither memory nor time nor the number of parameters.
   void without_effect(Names names);
 
-  /// Text for the user, beside the result.
+  /// Adds a text that the user sees beside the result.
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
-  /// Reports keys that nobody asked for, and puts the notes about the others together.
+  /// Reports unknown keys, and returns the notes about the others.
   std::vector<std::string> finish();
 
  private:
-  /// The first of `names` that has a value. Where another has one too, they must agree.
+  /// The first of `names` that has a value. If another has one too, they must agree.
   std::optional<ConfigNode> first_of(Names names);
   std::optional<ConfigNode> node(std::string_view key);
   void assume(Names names, std::string const& value);
@@ -73,7 +74,7 @@ class HuggingfaceKeys {
   IgnoreList& ignored_;
   std::vector<std::string> known_;
   std::vector<std::string> idle_;     ///< keys without effect that the file has
-  std::vector<std::string> assumed_;  ///< `key value`, left out by the file
+  std::vector<std::string> assumed_;  ///< `key value` of defaults that were used
   std::vector<std::string> notes_;
 };
 

@@ -7,7 +7,7 @@
 namespace stagecraft {
 namespace {
 
-// Far above any model of today, as in the model file.
+// A limit far above any existing model, the same as that of model files.
 constexpr IntegerRange widths{1, 1 << 24};
 constexpr IntegerRange head_counts{1, 1 << 20};
 

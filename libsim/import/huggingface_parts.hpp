@@ -8,17 +8,17 @@
 
 namespace stagecraft {
 
-// What several families of Hugging Face share: each reads its keys into the fields it names.
+// Parts that several families of Hugging Face share. Each reads its keys into fields of the model.
 
 /// Layers, hidden size, heads and vocabulary.
 void read_shape(HuggingfaceKeys& keys, ModelConfig& model);
 
-/// The length of a sequence: --sequence, else the longest that the file names. \return the file's
+/// The sequence length: --sequence, else the longest that the file allows. \return the file's
 std::optional<std::int64_t> read_sequence(HuggingfaceKeys& keys,
                                           std::optional<std::int64_t> sequence,
                                           ModelConfig& model);
 
-/// Learned positions: a table of the file's length and `offset` more rows; the sequence must fit.
+/// Learned positions: a table with the file's length plus `offset` rows; the sequence must fit.
 void read_learned_positions(HuggingfaceKeys& keys,
                             std::optional<std::int64_t> sequence,
                             std::int64_t offset,
@@ -30,7 +30,7 @@ void read_rotary_positions(HuggingfaceKeys& keys,
                            HuggingfaceKeys::Names base_keys,
                            ModelConfig& model);
 
-/// Width of the MLP: must be there, or 4h where it is left out.
+/// The width of the MLP, which is required, or defaults to 4h.
 void read_ffn(HuggingfaceKeys& keys, Need need, ModelConfig& model);
 
 /// The activation: of an MLP with two products (gelu, relu) or of a gated one (swiglu, geglu).
@@ -41,7 +41,7 @@ void read_activation(HuggingfaceKeys& keys,
                      Gate gate,
                      ModelConfig& model);
 
-/// Rates of dropout: of the hidden state and of the attention core.
+/// The dropout rates of the hidden state and of the attention core.
 void read_dropout(HuggingfaceKeys& keys,
                   HuggingfaceKeys::Names hidden,
                   double hidden_fallback,
@@ -49,10 +49,10 @@ void read_dropout(HuggingfaceKeys& keys,
                   double attention_fallback,
                   ModelConfig& model);
 
-/// Refuses attention to a window of tokens that is shorter than the sequence.
+/// Refuses attention that is limited to a window shorter than the sequence.
 void refuse_short_window(HuggingfaceKeys& keys, bool is_used, ModelConfig const& model);
 
-/// Groups of grouped-query attention and the size of a head, where the file has them.
+/// The groups of grouped-query attention and the size of a head, if the file has them.
 void read_groups(HuggingfaceKeys& keys, ModelConfig& model);
 
 }  // namespace stagecraft

@@ -7,17 +7,17 @@
 
 namespace stagecraft {
 
-/// What the user lets an import leave out although it matters: `--ignore KEY,KEY`. Names are those
-/// of config.json's keys or of Megatron's flags; leading dashes do not count.
+/// What an import may leave out although it matters, as `--ignore KEY,KEY` says. Names are those
+/// of config.json's keys or of Megatron's flags, with or without leading dashes.
 class IgnoreList {
  public:
   IgnoreList() = default;
   explicit IgnoreList(std::vector<std::string> const& names);
 
-  /// Whether `name` is to be left out; it then counts as used.
+  /// Whether `name` is to be ignored; it then counts as used.
   bool covers(std::string_view name);
 
-  /// Names that nothing asked for, sorted: probably misspelt.
+  /// Names that were never looked up, sorted; they are probably misspelt.
   std::vector<std::string> unused() const;
 
  private:
@@ -25,7 +25,7 @@ class IgnoreList {
   std::set<std::string, std::less<>> used_;
 };
 
-/// The parts of a list `a,b,c`, empty ones left out.
+/// The parts of a list `a,b,c`, without empty ones.
 std::vector<std::string> split_list(std::string_view text);
 
 }  // namespace stagecraft

@@ -17,7 +17,7 @@ std::optional<std::int64_t> count_of(std::string_view text) {
   return is_count ? std::optional{value} : std::nullopt;
 }
 
-/// The number after one of `names`, as `--name N` or `--name=N`.
+/// The value of one of the options `names`, written as `--name N` or `--name=N`.
 std::optional<std::int64_t> option_value(ShellWords const& words,
                                          std::initializer_list<std::string_view> names) {
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -40,7 +40,7 @@ std::optional<std::int64_t> product(std::optional<std::int64_t> a, std::optional
   return value;
 }
 
-/// Processes that the launcher starts.
+/// The number of processes that the launcher starts.
 std::optional<std::int64_t> launched(ShellWords const& words) {
   auto const per_node = option_value(words, {"--nproc_per_node", "--nproc-per-node", "--num_gpus"});
   auto const nodes = option_value(words, {"--nnodes", "--num_nodes"});
@@ -48,7 +48,7 @@ std::optional<std::int64_t> launched(ShellWords const& words) {
   return option_value(words, {"-np", "--ntasks"});
 }
 
-/// Nodes and processes a node of the `#SBATCH` lines.
+/// The nodes, and the processes per node, of the `#SBATCH` lines.
 struct Allocation {
   std::optional<std::int64_t> nodes, per_node;
 };
@@ -83,7 +83,7 @@ LaunchCommand split_launch(std::vector<ShellWord> const& words) {
   auto const first_flag = std::find_if(words.begin(), words.end(), [](ShellWord const& word) {
     return word.text == "--num-layers" || word.text.rfind("--num-layers=", 0) == 0;
   });
-  // A value of a flag may end in .py too; the program stands before the flags.
+  // The value of a flag may end in .py too, but the program precedes the flags.
   auto const program = std::find_if(words.begin(), words.end(), is_program);
   auto const start = program < first_flag ? program + 1 : words.begin();
   launch.launcher.assign(words.begin(), start);

@@ -8,14 +8,14 @@
 namespace stagecraft {
 namespace {
 
-/// `--name` or `--name=value`: the name; empty for any other word.
+/// The name in `--name` or `--name=value`; empty for any other word.
 std::string name_of(std::string const& word) {
   if (word.size() < 3 || word.rfind("--", 0) != 0) return {};
   return word.substr(2,
                      word.find('=') == std::string::npos ? std::string::npos : word.find('=') - 2);
 }
 
-/// All of `text` as a number. Python takes underscores between digits.
+/// All of `text` as a number. Like Python, it accepts underscores between digits.
 template <typename Number>
 std::optional<Number> parsed(std::string text) {
   std::erase(text, '_');
@@ -106,9 +106,9 @@ void MegatronArguments::refuse_others() {
     std::string_view const harmless = given.known->harmless;
     bool const has_value = given.values.size() == 1;
     if (!harmless.empty() && has_value && given.values[0].text == harmless) continue;
-    std::string const instead = "modelled is " + std::string{given.known->instead};
+    std::string const instead = "modelled instead: " + std::string{given.known->instead};
     if (ignored_.covers(name)) {
-      note("ignored: --" + name + ": " + instead);
+      note("ignored: --" + name + "; " + instead);
       continue;
     }
     std::string const found = has_value ? shown(given.values[0]) : "the flag";
@@ -119,7 +119,7 @@ void MegatronArguments::refuse_others() {
 }
 
 bool MegatronArguments::is_moot(std::string_view flag) const {
-  // Without experts these do nothing; with them --num-experts is refused.
+  // Without experts these have no effect; with experts --num-experts is refused.
   if (flag.rfind("moe-", 0) == 0) return true;
   if (flag == "no-masked-softmax-fusion") {
     std::string const backend = text("attention-backend").value_or("");
@@ -217,10 +217,10 @@ void MegatronArguments::refuse(std::string_view flag,
                                std::string const& accepted,
                                std::string const& instead) {
   if (ignored_.covers(flag)) {
-    note("ignored: --" + std::string{flag} + ": modelled is " + instead);
+    note("ignored: --" + std::string{flag} + "; modelled instead: " + instead);
   } else {
-    report(flag,
-           accepted + ", or --ignore " + std::string{flag} + " (modelled is " + instead + ")");
+    report(flag, accepted + ", or --ignore " + std::string{flag} +
+                     " (modelled instead: " + instead + ")");
   }
 }
 

@@ -16,14 +16,14 @@
 
 namespace stagecraft {
 
-/// The flags of a Megatron-LM command line, as argparse would take them: `--flag value`,
-/// `--flag=value`, the last of two wins. Former names stand under their present ones.
+/// The flags of a Megatron-LM command line, read as argparse would read them: `--flag value`,
+/// `--flag=value`, the last of two wins. Former names are stored under their present ones.
 ///
-/// Unknown flags, missing values and, unless they are ignored, flags that change what is not
-/// modelled are problems.
+/// These are problems: unknown flags, missing values and, unless they are ignored, flags whose
+/// effect is not modelled.
 class MegatronArguments {
  public:
-  /// `origin` names where the words come from; all references must outlive this object.
+  /// `origin` names the source of the words; all references must outlive this object.
   MegatronArguments(std::vector<ShellWord> const& words,
                     std::string const& origin,
                     IgnoreList& ignored,
@@ -32,24 +32,25 @@ class MegatronArguments {
   bool has(std::string_view flag) const { return given_.find(flag) != given_.end(); }
 
   std::optional<std::int64_t> integer(std::string_view flag, IntegerRange range) const;
-  /// A number that must be given.
+  /// A number that is required.
   std::int64_t required(std::string_view flag, IntegerRange range, std::string_view remedy) const;
   std::optional<double> number(std::string_view flag, NumberRange range) const;
   std::optional<std::string> text(std::string_view flag) const;
   std::vector<std::string> texts(std::string_view flag) const;
 
-  /// Reports the value of a flag.
+  /// Reports the value of a flag as wrong.
   void report(std::string_view flag, std::string const& accepted) const;
-  /// Reports something about the run that is no flag.
+  /// Reports a problem of the run that does not belong to one flag.
   void report_run(std::string what, std::string found, std::string accepted) const;
-  /// A flag whose value is not modelled: a problem unless it is ignored, when `instead` is noted.
+  /// Reports a flag whose value is not modelled; if it is ignored, notes what is modelled
+  /// `instead`.
   void refuse(std::string_view flag, std::string const& accepted, std::string const& instead);
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
-  /// A flag that only Megatron-LM of 2022 and before has; empty if there is none.
+  /// A given flag that only Megatron-LM of 2022 and before has; empty if there is none.
   std::string old_flag() const;
 
-  /// What was ignored, noted and without effect.
+  /// The notes: what was ignored, what was noted, and what has no effect.
   std::vector<std::string> finish();
 
  private:
@@ -62,7 +63,7 @@ class MegatronArguments {
   void read(std::vector<ShellWord> const& words);
   void refuse_unknown(ShellWord const& flag, std::string const& name);
   void refuse_others();
-  /// Whether a flag that keeps kernels from being fused is about kernels that the run does not
+  /// Whether a flag that prevents the fusion of kernels concerns kernels that the run does not
   /// have.
   bool is_moot(std::string_view flag) const;
   Place place(ShellWord const& word) const;

@@ -115,7 +115,7 @@ constexpr std::array other_flags{
     other("softmax-type", V::one, "softmax without a learned offset", "vanilla"),
     other("apply-residual-connection-post-layernorm", V::none, "residuals before the norms"),
     other("no-rope-freq", V::one, "rotary positions in every layer"),
-    // Precision of what is stored or multiplied.
+    // Precision of what is stored and of what is multiplied.
     other("fp8-format", V::one, sixteen), other("fp8-hybrid", V::none, sixteen),
     other("fp8-e4m3", V::none, sixteen), other("fp8-param-gather", V::none, sixteen),
     other("fp4-format", V::one, sixteen), other("fp4-param-gather", V::none, sixteen),
@@ -253,7 +253,7 @@ constexpr std::string_view no_effect_with_values =
     "data-path train-data-path valid-data-path test-data-path rampup-batch-size profile-ranks "
     "iterations-to-skip tiktoken-special-tokens cp-comm-type high-priority-stream-groups";
 
-/// Flags that only the Megatron-LM of 2020 to 2022 has, among those without effect.
+/// Those of the flags without effect that only Megatron-LM of 2020 to 2022 has.
 constexpr std::array old_names{std::string_view{"DDP-impl"}, std::string_view{"data-impl"},
                                std::string_view{"override-lr-scheduler"},
                                std::string_view{"use-checkpoint-lr-scheduler"},

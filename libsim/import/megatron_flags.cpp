@@ -29,7 +29,7 @@ class FlagLine {
   FlagLine& value(std::string_view name, Integer number) {
     return value(name, std::string_view{std::to_string(number)});
   }
-  /// The shortest text that reads back to the same number.
+  /// Writes the shortest text that reads back as the same number.
   FlagLine& value(std::string_view name, double number) {
     std::array<char, 32> digits{};
     auto const end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
@@ -56,7 +56,7 @@ void write_model(FlagLine& line, ModelConfig const& model) {
       .value("max-position-embeddings", is_rotary ? model.sequence : position_rows(model))
       .value("position-embedding-type", is_rotary ? "rope" : "learned_absolute");
   if (is_rotary) {
-    // Megatron-LM takes a whole number here.
+    // Megatron-LM accepts only a whole number here.
     bool const is_whole = model.rotary_base == std::floor(model.rotary_base);
     if (is_whole) {
       line.value("rotary-base", static_cast<std::int64_t>(model.rotary_base));
@@ -64,7 +64,7 @@ void write_model(FlagLine& line, ModelConfig const& model) {
       line.value("rotary-base", model.rotary_base);
     }
   }
-  // NullTokenizer has a token more than it is told, the one that ends documents.
+  // NullTokenizer has one token more than it is told, the one that ends documents.
   line.value("tokenizer-type", "NullTokenizer")
       .value("vocab-size", model.vocabulary - 1)
       .value("make-vocab-size-divisible-by", model.vocabulary_multiple)
@@ -177,9 +177,9 @@ std::vector<std::string> megatron_gaps(TrainingConfig const& config) {
   gap(config.schedule.kind == ScheduleKind::interleaved && !is_interleaved,
       "schedule interleaved with one chunk: the flags say 1f1b");
   gap(config.schedule.p2p == P2p::overlapped && !is_interleaved,
-      "schedule.p2p overlapped: Megatron-LM overlaps transfers of interleaved schedules alone");
+      "schedule.p2p overlapped: Megatron-LM overlaps only transfers of interleaved schedules");
   gap(config.schedule.p2p == P2p::blocking && is_interleaved && parallel.pipeline == 2,
-      "schedule.p2p blocking: Megatron-LM refuses it where two stages interleave");
+      "schedule.p2p blocking: Megatron-LM refuses it if two stages interleave");
   gap(config.schedule.scatter_gather && !parallel.sequence && parallel.tensor > 1 &&
           parallel.pipeline > 1,
       "schedule.scatter_gather: the current Megatron-LM sends whole messages");

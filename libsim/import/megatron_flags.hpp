@@ -8,17 +8,17 @@
 namespace stagecraft {
 
 /// The flags of the current Megatron-LM's pretrain_gpt.py for a run, in one line: model, precision,
-/// parallelism, schedule, batch, recompute and optimizer. The ranks are the launcher's business
-/// (world_size); so are data, checkpoints and logging.
+/// parallelism, schedule, batch, recompute and optimizer. They leave the number of ranks
+/// (world_size), data, checkpoints and logging to the launcher.
 ///
 /// import_megatron() reads them back to the same configuration, except what megatron_gaps() lists,
 /// memory.reserve, and settings without effect: sequence parallelism on one tensor rank, and
-/// scatter_gather where no message is cut.
+/// scatter_gather if no message is cut.
 /// Pre: problems_of(config) is empty.
 std::string megatron_flags(TrainingConfig const& config);
 
-/// What of a run the current Megatron-LM has no flags for, each with what its flags say instead;
-/// empty if they say everything.
+/// The settings of a run for which the current Megatron-LM has no flags, each with what its flags
+/// say instead; empty if the flags say everything.
 std::vector<std::string> megatron_gaps(TrainingConfig const& config);
 
 }  // namespace stagecraft

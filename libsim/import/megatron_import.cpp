@@ -13,7 +13,7 @@
 namespace stagecraft {
 namespace {
 
-/// The flag that a key of a run comes from.
+/// The flags from which the keys of a run come.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 14> flags_of_keys{
     {{"model.layers", "--num-layers"},
      {"model.hidden", "--hidden-size"},
@@ -30,7 +30,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> flags_of
      {"recompute.layers", "--recompute-num-layers"},
      {"recompute.sharded_checkpoints", "--distribute-saved-activations"}}};
 
-/// Reads the run as a run file would be read: what depends on several flags is checked there.
+/// Reads the run again as a run file, which checks what depends on several flags.
 TrainingConfig settle(TrainingConfig const& config,
                       std::string const& origin,
                       Diagnostics& diagnostics) {

@@ -10,17 +10,17 @@
 
 namespace stagecraft {
 
-/// What flags that a command line leaves out mean. of_2022: attention is unfused, transfers between
-/// stages block and are cut over the tensor group; current: attention is fused, transfers of an
-/// interleaved schedule overlap and are whole.
+/// The defaults of flags that a command line leaves out. of_2022: attention is unfused, transfers
+/// between stages block and are cut over the tensor group; current: attention is fused, transfers
+/// of an interleaved schedule overlap and are whole.
 enum class MegatronVersion : std::uint8_t { of_2022, current };
 
 /// What a command line does not say.
 struct MegatronOptions {
   std::optional<std::int64_t> world_size{};
-  /// If not given: of_2022 where a flag is there that newer versions do not have, else current.
+  /// If not given: of_2022 if there is a flag that newer versions do not have, else current.
   std::optional<MegatronVersion> version{};
-  std::vector<std::string> ignore{};  ///< flags that are left out although they matter
+  std::vector<std::string> ignore{};  ///< flags to leave out although they matter
 };
 
 /// A run as Megatron-LM's flags describe it.
@@ -29,9 +29,9 @@ struct MegatronImport {
   std::vector<std::string> notes;  ///< what was assumed, approximated, ignored or has no effect
 };
 
-/// Reads the flags of pretrain_gpt.py, of 2020 to today. What a TrainingConfig cannot represent, and
+/// Reads the flags of pretrain_gpt.py since 2020. What a TrainingConfig cannot represent, and
 /// what cannot be run, are problems.
-/// `origin` names in messages where the words come from.
+/// `origin` names the source of the words in messages.
 /// \throws ConfigError  with every problem: place, flag, found, accepted.
 MegatronImport import_megatron(std::vector<ShellWord> const& words,
                                std::string const& origin,

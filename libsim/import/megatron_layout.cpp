@@ -8,8 +8,8 @@ namespace {
 
 constexpr IntegerRange degrees{1, 1'000'000};
 
-/// Layers of every virtual stage where the embedding or the loss count as a layer, or --layout
-/// says.
+/// Reads the layers of every virtual stage, if the embedding or the loss counts as a layer or if
+/// there is a layout.
 void read_listed_layout(MegatronArguments& arguments, TrainingConfig& config) {
   std::int64_t const p = config.parallel.pipeline;
   if (auto const text = arguments.text("pipeline-model-parallel-layout")) {
@@ -73,7 +73,7 @@ void read_schedule(MegatronArguments& arguments, MegatronVersion version, Traini
         arguments.integer("microbatch-group-size-per-virtual-pipeline-stage", {1, 1 << 30})
             .value_or(config.parallel.pipeline));
   }
-  // Without effect it is left at its default, so that equal runs have equal configurations.
+  // If it has no effect it keeps its default, so that equal runs have equal configurations.
   bool const has_effect =
       config.parallel.tensor > 1 && config.parallel.pipeline > 1 && !config.parallel.sequence;
   bool const scatters = !is_current && !arguments.has("no-scatter-gather-tensors-in-pipeline");
@@ -128,7 +128,7 @@ void read_megatron_layout(MegatronArguments& arguments,
     config.batch.global = config.batch.micro * parallel.data;
     if (!arguments.has("global-batch-size")) {
       arguments.note("--global-batch-size left out: " + std::to_string(config.batch.global) +
-                     ", one microbatch a replica");
+                     ", one microbatch per replica");
     }
   }
   if (arguments.has("rampup-batch-size")) {

@@ -8,7 +8,7 @@ namespace {
 constexpr IntegerRange widths{1, 1 << 24};
 constexpr std::int64_t gpt2_vocabulary = 50257;
 
-/// Either of two names of one number, the first of which must be there if the second is not.
+/// A number with two names, the first of which is required if the second is missing.
 std::int64_t required_either(MegatronArguments const& arguments,
                              std::string_view name,
                              std::string_view other,
@@ -48,7 +48,7 @@ void read_mlp(MegatronArguments& arguments, ModelConfig& model) {
   if (arguments.has("squared-relu")) {
     arguments.refuse("squared-relu", "a run without it", "a GELU");
   }
-  // arguments.py: a gated MLP is narrower, so that it has about as many parameters.
+  // arguments.py: a gated MLP is narrower, so that it has about the same number of parameters.
   std::int64_t const fallback = model.activation == Activation::swiglu
                                     ? std::max<std::int64_t>(64, model.hidden * 8 / 3 / 64 * 64)
                                     : 4 * model.hidden;
@@ -128,8 +128,8 @@ void read_attention(MegatronArguments& arguments, MegatronVersion version, Model
   }
   if (!is_named) {
     arguments.note(model.attention == Attention::flash
-                       ? "no attention named: flash (--attention-backend unfused otherwise)"
-                       : "no attention named: unfused, as in 2022 (--use-flash-attn otherwise)");
+                       ? "no flag of attention: flash (--attention-backend unfused otherwise)"
+                       : "no flag of attention: unfused, as in 2022 (--use-flash-attn otherwise)");
   }
   model.causal_mask = arguments.has("no-create-attention-mask-in-dataloader")
                           ? CausalMask::none
@@ -144,7 +144,7 @@ void read_precision(MegatronArguments& arguments, ModelConfig& model) {
   if (is_half && !is_brain && !arguments.has("accumulate-allreduce-grads-in-fp32")) {
     arguments.note(
         "--fp16 without --accumulate-allreduce-grads-in-fp32: gradients are modelled in 32 bits "
-        "all the same");
+        "nevertheless");
   }
 }
 

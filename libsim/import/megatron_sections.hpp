@@ -8,11 +8,12 @@
 
 namespace stagecraft {
 
-// Each reads one section of a run from the flags. Problems go to the arguments' diagnostics.
+// Each function reads one section of a run from the flags. Problems go to the arguments'
+// diagnostics.
 
 void read_megatron_model(MegatronArguments& arguments, MegatronVersion version, ModelConfig& model);
 
-/// Parallelism, schedule, layout and batch; after the model.
+/// Reads parallelism, schedule, layout and batch. Pre: the model has been read.
 void read_megatron_layout(MegatronArguments& arguments,
                           MegatronVersion version,
                           std::optional<std::int64_t> world_size,
@@ -20,7 +21,7 @@ void read_megatron_layout(MegatronArguments& arguments,
 
 std::vector<RecomputePolicy> read_megatron_recompute(MegatronArguments& arguments);
 
-/// Megatron's own defaults where a flag is left out.
+/// Uses Megatron's own defaults for flags that are left out.
 Hyperparameters read_megatron_training(MegatronArguments& arguments);
 
 }  // namespace stagecraft

@@ -6,8 +6,8 @@
 namespace stagecraft {
 namespace {
 
-/// Full recompute as --checkpoint-activations (2020), --activations-checkpoint-* (2021, 2022) and
-/// --recompute-* (since) spell it.
+/// Reads full recompute, spelt --checkpoint-activations (2020), --activations-checkpoint-* (2021,
+/// 2022) or --recompute-* (since then).
 void read_full(MegatronArguments& arguments, bool is_old, RecomputePolicy& policy) {
   policy.granularity = RecomputeGranularity::full;
   std::string_view const method_flag =

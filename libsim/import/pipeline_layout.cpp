@@ -6,10 +6,10 @@
 namespace stagecraft {
 namespace {
 
-constexpr std::size_t longest = std::size_t{1} << 20;  // letters, all repetitions written out
-constexpr int deepest = 16;                            // brackets
+constexpr std::size_t longest = std::size_t{1} << 20;  // letters, with repetitions written out
+constexpr int deepest = 16;                            // nested brackets
 
-/// Writes a layout without brackets and repetitions; fails at anything else.
+/// Rewrites a layout without brackets and repetitions; fails if it is malformed.
 class Unroller {
  public:
   explicit Unroller(std::string_view text) : text_{text} {}

@@ -7,7 +7,7 @@
 namespace stagecraft {
 namespace {
 
-/// Recursive descent: a sum of products of factors. Any failure makes the whole fail.
+/// A recursive-descent parser: a sum of products of factors. One failure makes all of it fail.
 class Calculator {
  public:
   Calculator(std::string_view text, ShellVariables const& variables, int depth)
@@ -33,7 +33,7 @@ class Calculator {
     ++at_;
     return true;
   }
-  /// Overflow is undefined in the shell; here it fails.
+  /// Overflow, which is undefined in the shell, is a failure.
   void apply(std::int64_t& left, char operation, std::int64_t right) {
     bool bad = false;
     if (operation == '+') bad = __builtin_add_overflow(left, right, &left);

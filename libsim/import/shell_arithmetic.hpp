@@ -9,8 +9,8 @@
 namespace stagecraft {
 
 /// The value of `$((expression))`: whole numbers, variables with or without `$`, + - * / % and
-/// brackets. Nothing where a variable is not set or no number, at a division by 0, and for any
-/// other operator.
+/// brackets. Returns nullopt if a variable is not set or is not a number, at a division by 0, and
+/// for any other operator.
 std::optional<std::int64_t> shell_arithmetic(std::string_view expression,
                                              ShellVariables const& variables);
 

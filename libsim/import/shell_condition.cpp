@@ -53,7 +53,7 @@ Truth test(std::vector<std::string> words) {
   return truth ? Truth{*truth != negated} : truth;
 }
 
-/// A variable that is empty and not in quotes leaves no word behind; a test still has its place.
+/// An empty variable without quotes expands to no word, but a test still needs an operand.
 std::string as_one_word(ShellWord const& written, ShellVariables const& variables) {
   std::string text;
   for (ShellWord const& word : expand(written, variables)) {

@@ -46,7 +46,7 @@ class Expander {
   enum class Quoting { none, quoted };
   static constexpr int deepest_ = 32;  ///< defaults within defaults
   static constexpr std::size_t longest_ = std::size_t{256}
-                                          << 10;  ///< a script must not double itself for ever
+                                          << 10;  ///< a script must not double its text forever
 
   char peek(std::size_t ahead) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
@@ -80,7 +80,7 @@ class Expander {
     ++at_;
   }
 
-  /// Puts in the elements of a variable; `each` keeps them apart, as "${a[@]}" does.
+  /// Inserts the elements of a variable; `each` keeps them separate, as "${a[@]}" does.
   void put_value(std::vector<ShellWord> const& elements, Quoting quoting, bool each) {
     if (quoting == Quoting::quoted && !each) {
       put(joined_text(elements));
@@ -104,7 +104,7 @@ class Expander {
     }
   }
 
-  /// `inner` of `${inner}`: a name, perhaps with an index or a default.
+  /// Expands `${inner}`; `inner` is a name, perhaps with an index or a default.
   bool expand_braces(std::string_view inner, Quoting quoting) {
     auto const name_end = static_cast<std::size_t>(
         std::find_if_not(inner.begin(), inner.end(), is_name_character) - inner.begin());
@@ -136,7 +136,7 @@ class Expander {
     return true;
   }
 
-  /// From a `$` or a backquote on. What cannot be expanded is put as it is written.
+  /// Expands what begins with `$` or a backquote. What cannot be expanded is left as it is written.
   void expand_dollar(Quoting quoting) {
     std::size_t const start = at_;
     std::size_t end = start + 1;
@@ -155,7 +155,7 @@ class Expander {
       }
     } else if (peek(1) == '@' || peek(1) == '*') {
       end = start + 2;
-      is_done = true;  // the script is read as if it were started without arguments
+      is_done = true;  // the script is read as if it had been started without arguments
     } else if (is_name_character(peek(1))) {
       end = start + 2;
       bool const is_digit = std::isdigit(static_cast<unsigned char>(peek(1))) != 0;
@@ -166,7 +166,7 @@ class Expander {
     at_ = end;
   }
 
-  /// One past the bracket that closes the one at `open`.
+  /// The position after the bracket that closes the one at `open`.
   std::size_t closing(std::size_t open) const {
     char const close = text_[open] == '(' ? ')' : '}';
     int depth = 0;

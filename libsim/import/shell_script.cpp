@@ -19,7 +19,7 @@ bool has_flag(ShellWords const& words) {
   });
 }
 
-/// ShellWords of which some are whole commands in quotes (`bash -c "torchrun ..."`) cut again.
+/// Splits those words again that are whole commands in quotes (`bash -c "torchrun ..."`).
 ShellWords cut_again(ShellWords const& words, ShellVariables const& variables) {
   ShellWords result;
   for (ShellWord const& word : words) {
@@ -57,7 +57,7 @@ class Interpreter {
   }
 
  private:
-  /// An `if` that is open: whether its present branch runs, and whether one has run or is unknown.
+  /// An open `if`: whether its current branch runs, and whether one has run or is unknown.
   struct Branch {
     bool runs = false;
     bool is_settled = false;
@@ -67,7 +67,7 @@ class Interpreter {
     return std::all_of(branches_.begin(), branches_.end(), [](Branch const& b) { return b.runs; });
   }
 
-  /// Tokens up to the end of a statement.
+  /// The tokens up to the end of a statement.
   Tokens next_statement() {
     Tokens statement;
     while (at_ < tokens_.size()) {
@@ -128,7 +128,7 @@ class Interpreter {
             statement[2].word.text == ")");
   }
 
-  /// Past the block whose opening and closing words nest; `depth` of them are open.
+  /// Moves past a block whose opening and closing words nest; `depth` of them are open.
   void skip_block(std::string_view open, std::string_view close, int depth) {
     bool has_begun = depth > 0;
     while (at_ < tokens_.size() && (depth > 0 || !has_begun)) {
@@ -142,14 +142,14 @@ class Interpreter {
   /// The condition after `if`, over all statements up to `then`.
   Tokens condition(Tokens const& statement) {
     Tokens all(statement.begin() + 1, statement.end());
-    // The separator that ended the statement counts where it joins tests.
+    // The separator that ended the statement belongs to the condition if it joins tests.
     while (at_ <= tokens_.size() && at_ > 0) {
       ShellToken const& separator = tokens_[at_ - 1];
       if (separator.kind == ShellToken::Kind::operation) all.push_back(separator);
       if (at_ == tokens_.size()) break;
       Tokens const next = next_statement();
       if (!next.empty() && next.front().word.text == "then") {
-        // `then` may stand before the first statement of the branch.
+        // `then` may be on the line of the first statement of the branch.
         break;
       }
       all.insert(all.end(), next.begin(), next.end());
@@ -162,7 +162,7 @@ class Interpreter {
     bool const counts = is_running();
     auto const truth = holds(condition(statement), variables_);
     if (counts && !truth) {
-      note(statement.front(), "a condition that the script does not settle; its branch is skipped");
+      note(statement.front(), "a condition that the script does not decide; its branch is skipped");
     }
     branches_.push_back({truth.value_or(false), truth.value_or(false)});
   }
@@ -227,7 +227,7 @@ class Interpreter {
     value.text = text.substr(equals + 1);
     std::string joined;
     if (appends && !variables_[name].elements.empty()) joined = variables_[name].elements[0].text;
-    // An assigned value is not split: what `$A` adds keeps its blanks.
+    // An assigned value is not split: the value of `$A` keeps its blanks.
     bool is_first = true;
     for (ShellWord const& word : expand(value, variables_)) {
       joined += (is_first ? "" : " ") + word.text;

@@ -76,7 +76,7 @@ class Tokenizer {
     while (redirects && (peek(0) == '>' || peek(0) == '&')) advance();
   }
 
-  /// The word after `<<`: the line that ends the document.
+  /// Reads the word after `<<`, which is the line that ends the document.
   void note_here_document() {
     if (peek(0) == '-') advance();
     while (is_blank(peek(0))) advance();
@@ -106,7 +106,7 @@ class Tokenizer {
     std::size_t const start = at_;
     skip_word();
     std::string_view const written = text_.substr(start, at_ - start);
-    // The 2 of `2>&1` names what is redirected.
+    // The 2 of `2>&1` is the descriptor that is redirected.
     bool const is_number = std::all_of(written.begin(), written.end(), [](char c) {
       return std::isdigit(static_cast<unsigned char>(c)) != 0;
     });
@@ -142,7 +142,7 @@ class Tokenizer {
         ShellWord element{"", line_, column_};
         std::size_t const start = at_;
         skip_word();
-        if (at_ == start) advance();  // an operator that has no place here
+        if (at_ == start) advance();  // an operator that is not expected here
         element.text = text_.substr(start, at_ - start);
         elements.push_back(std::move(element));
       }
@@ -150,7 +150,7 @@ class Tokenizer {
     advance();
   }
 
-  /// Up to the blank or operator that ends a word.
+  /// Moves to the blank or operator that ends a word.
   void skip_word() {
     while (at_ < text_.size()) {
       char const c = text_[at_];
@@ -185,7 +185,7 @@ class Tokenizer {
     }
   }
 
-  /// `$(...)` and `${...}`, in which blanks and operators end no word.
+  /// Moves past `$(...)` or `${...}`, in which blanks and operators do not end a word.
   void skip_dollar() {
     advance();
     char const open = peek(0);

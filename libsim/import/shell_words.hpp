@@ -23,14 +23,14 @@ struct ShellWord {
 
 using ShellWords = std::vector<ShellWord>;
 
-/// Variables of a script: a scalar has one element, an array any number.
+/// A variable of a script: a scalar has one element, an array any number.
 struct ShellVariable {
   std::vector<ShellWord> elements;
 };
 using ShellVariables = std::map<std::string, ShellVariable, std::less<>>;
 
-/// What a script is made of: words as they are written, quotes and all; operators such as `;`; ends
-/// of lines; and assignments of arrays, with their elements as written.
+/// A part of a script: a word as it is written, quotes included; an operator such as `;`; an end of
+/// a line; or an assignment of an array, with its elements as they are written.
 struct ShellToken {
   enum class Kind { word, operation, newline, array };
   Kind kind = Kind::word;
@@ -39,17 +39,17 @@ struct ShellToken {
   std::vector<ShellWord> elements;  ///< array
 };
 
-/// Cuts a script into tokens. Comments are left out but for those that start with `#SBATCH`, which
-/// go to `sbatch`; so are the texts of here-documents.
+/// Cuts a script into tokens. Texts of here-documents and comments are left out, but comments that
+/// start with `#SBATCH` go to `sbatch`.
 std::vector<ShellToken> shell_tokens(std::string_view script, std::vector<std::string>& sbatch);
 
-/// The words that a written word becomes: variables and arithmetic put in, quotes taken away, what
-/// was not quoted split at blanks. What the script does not set, and the output of commands, stays
-/// as it is written (`$DATA_PATH`), as one word; but `$@` is nothing.
+/// The words that a written word expands to: variables and arithmetic inserted, quotes removed,
+/// what was not quoted split at blanks. Variables that the script does not set, and outputs of
+/// commands, stay as they are written (`$DATA_PATH`), as one word, but `$@` expands to nothing.
 /// Source: POSIX.1-2017, Shell Command Language, section 2.6, without file names and tildes.
 std::vector<ShellWord> expand(ShellWord const& written, ShellVariables const& variables);
 
-/// Whether a value still has a variable in it that nothing set.
+/// Whether a value still contains a variable that the script did not set.
 bool is_unresolved(std::string_view text);
 
 }  // namespace stagecraft

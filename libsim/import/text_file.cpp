@@ -39,7 +39,7 @@ void require_json(std::string_view text, std::string const& origin, Diagnostics&
   } catch (nlohmann::json::parse_error const& error) {
     std::size_t const byte = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
     std::string_view const before = text.substr(0, byte);
-    std::size_t const line_start = before.rfind('\n') + 1;  // 0 where there is none
+    std::size_t const line_start = before.rfind('\n') + 1;  // 0 if there is none
     auto const line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1;
     auto const column = static_cast<int>(byte - line_start) + 1;
     diagnostics.add({Place{name, line, column}, "", "a JSON syntax error", "a JSON object"});

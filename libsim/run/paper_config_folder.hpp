@@ -5,9 +5,9 @@
 
 namespace stagecraft {
 
-/// Folder of the run files of the paper's table 5 (`175b-present.yaml`, ...), whatever the current
-/// folder is: that of the installation which the running program belongs to, else that of the
-/// source this library was built from, else that of the configured installation prefix.
+/// The folder of the run files of the paper's table 5 (`175b-present.yaml`, ...), whatever the
+/// current folder is: that of the installation to which the running program belongs, else that of
+/// the source from which this library was built, else that of the configured installation prefix.
 /// \throws std::runtime_error  naming the folders that are not there.
 std::filesystem::path paper_config_folder();
 

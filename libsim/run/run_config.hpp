@@ -15,21 +15,21 @@ namespace stagecraft {
 struct RunConfig {
   TrainingConfig training;
   System system;
-  std::vector<std::string> warnings;  ///< each with its place; settings without effect
+  std::vector<std::string> warnings;  ///< of settings without effect, each with its place
 };
 
 /// Reads a run file. `overrides` are KEY=VALUE with dotted keys, as --set takes them; values are
 /// YAML.
 ///
-/// `model` and `system` may be maps or name files, relative to the file that names them; one that
-/// an override names may also be relative to the current folder. An override may go on into such a
-/// file
-/// (`model.layers=4`), and into a section written as a word (`schedule.p2p=overlapped`).
+/// `model` and `system` may be maps or the names of files, relative to the file that names them;
+/// one that an override names may also be relative to the current folder. An override may set a key
+/// of such a file
+/// (`model.layers=4`), and of a section written as one word (`schedule.p2p=overlapped`).
 /// \throws ConfigError  with every problem of the file: place, key, found, accepted.
 RunConfig load_run_config(std::filesystem::path const& path,
                           std::vector<std::string> const& overrides);
 
-/// Like load_run_config() for text that is in memory. `origin` names it in messages; files that it
+/// Like load_run_config(), for text in memory. `origin` names it in messages; files that the text
 /// names are looked for in the folder of `origin`.
 RunConfig parse_run_config(std::string_view text,
                            std::filesystem::path const& origin,
@@ -43,12 +43,12 @@ ModelConfig load_model_file(std::filesystem::path const& path);
 /// \throws ConfigError  with every problem of the file.
 System load_system_file(std::filesystem::path const& path);
 
-/// The effective configuration as the member `config` of results has it: every key, defaults filled
-/// in, model and system in place.
+/// The effective configuration, as results have it in their member `config`: every key, with
+/// defaults filled in, and model and system in place.
 nlohmann::ordered_json to_json(RunConfig const& config);
 
-/// The same as YAML, as --print-config prints it. It loads from any folder and gives the same plan,
-/// and then the same text again.
+/// The same as YAML, as --print-config prints it. Loaded from any folder, it gives the same plan
+/// and the same text again.
 std::string to_yaml(RunConfig const& config);
 
 }  // namespace stagecraft

@@ -9,7 +9,7 @@
 namespace stagecraft {
 namespace {
 
-/// Seconds a byte takes on the slowest path of a collective.
+/// The seconds that one byte takes on the slowest path of a collective.
 double seconds_per_byte(CollectiveCost const& cost) {
   if (cost.table.empty()) return 1 / cost.bandwidth.value;
   CollectivePoint const& last = cost.table.back();
@@ -38,12 +38,12 @@ double longest_iteration(RunConfig const& config, double peak) {
     byte_time = std::max(byte_time, seconds_per_byte(*cost));
     call_time += latency(*cost);
   }
-  constexpr double calls_a_layer = 100;
+  constexpr double calls_per_layer = 100;
   constexpr double passes_over_bytes = 4;
   auto const p = static_cast<double>(parallel.pipeline);
   double const n = sizes.chunk_passes / p / parallel.interleave;
   double const layers = static_cast<double>(config.training.model.layers) / p + 1;
-  return calibration.iteration_overhead.value.value + n * layers * calls_a_layer * call_time +
+  return calibration.iteration_overhead.value.value + n * layers * calls_per_layer * call_time +
          passes_over_bytes * sizes.bytes / p * byte_time +
          n * parallel.interleave * sizes.flops / (0.01 * peak);
 }

@@ -14,10 +14,11 @@
 namespace stagecraft {
 namespace {
 
-/// Sections that may be the name of a file.
+/// The sections that may be the name of a file.
 constexpr std::array<char const*, 2> reference_keys{"model", "system"};
 
-/// Where a reference leads: relative to the run file; from an override also to the current folder.
+/// The file that a reference names, relative to the run file, or from an override also to the
+/// current folder.
 std::filesystem::path resolve(YamlNode const& reference, std::filesystem::path const& folder) {
   std::filesystem::path const beside = folder / reference.text;  // absolute if the reference is
   std::error_code ignored;
@@ -40,7 +41,7 @@ bool open_reference(YamlNode& section,
                     std::filesystem::path const& folder,
                     Diagnostics& diagnostics) {
   if ((key != "model" && key != "system") || section.kind != YamlNode::Kind::scalar) return true;
-  // A text that cannot be a path would throw where it is looked up.
+  // Looking up a text that cannot be a path would throw.
   if (section.text.empty() || section.text.find('\0') != std::string::npos) {
     diagnostics.add({section.place, key, "'" + printable(section.text) + "'",
                      "a map, or the name of a YAML file"});
@@ -95,7 +96,7 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
     assumed += (assumed.empty() ? "" : ", ") + key;
   }
   if (!assumed.empty()) {
-    config.warnings.push_back("system " + config.system.name + " was measured but for " + assumed +
+    config.warnings.push_back("system " + config.system.name + " was measured except " + assumed +
                               ", which are assumed (`stagecraft system` names the sources)");
   }
   return config;

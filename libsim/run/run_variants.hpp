@@ -17,29 +17,31 @@ struct Setting {
   Place place;  ///< of the key
 };
 
-/// Runs that differ in some keys from one run file, which is read once. Threads may share it.
+/// Runs that differ in some keys from one run file, which is read once. Threads may share an
+/// object.
 class RunVariants {
  public:
-  /// `base`: the tree of a run file, which may lack keys that all variants set. Files that it names
-  /// are looked for in `folder` and read here; problems go to `diagnostics`.
+  /// `base` is the tree of a run file, which may lack keys that all variants set. Files that it
+  /// names are looked for in `folder` and read here; problems go to `diagnostics`.
   RunVariants(YamlNode base, std::filesystem::path const& folder, Diagnostics& diagnostics);
 
-  /// The base with the settings made in their order, each as `--set` would.
+  /// The base with the settings applied in their order, each as `--set` would.
   /// Pre: no setting names a file (see open_setting).
   /// \throws ConfigError  with every problem of the variant.
   RunConfig with(std::span<Setting const* const> settings) const;
 
-  /// The base, the files that it names in place.
+  /// The base, with the contents of the files that it names in their places.
   YamlNode const& base() const { return base_; }
 
  private:
   YamlNode base_;
 };
 
-/// Puts the file that a setting of `model` or `system` names, relative to `folder`, in its place.
+/// Replaces a setting of `model` or `system` that names a file, relative to `folder`, by its
+/// content.
 void open_setting(Setting& setting, std::filesystem::path const& folder, Diagnostics& diagnostics);
 
-/// `schedule` and `recompute` may be written as one word: of which key below it that is.
+/// `schedule` and `recompute` may be written as one word: the key below them whose value it is.
 /// Empty for all other sections.
 std::string_view word_key_of(std::string_view section);
 

@@ -11,7 +11,7 @@
 namespace stagecraft {
 namespace {
 
-/// A unit is 10^decimal * 2^binary of the base unit.
+/// A unit is 10^decimal * 2^binary times its base unit.
 struct Unit {
   std::string_view name;
   int decimal = 0;
@@ -128,7 +128,7 @@ std::string positional(Decimal const& decimal) {
   return decimal.digits.substr(0, at) + "." + decimal.digits.substr(at);
 }
 
-/// The last unit that `fits`; the first, which is the smallest, where none does.
+/// The last unit that `fits`, or the first, which is the smallest, if none does.
 template <class Fits>
 Unit const& last_that_fits(std::span<Unit const> units, Fits const& fits) {
   Unit const* chosen = units.data();

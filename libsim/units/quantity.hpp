@@ -13,9 +13,9 @@ namespace stagecraft {
 /// is 10^9 and GiB 2^30. Decimal scales are applied before rounding, so `92.8 us` is the double
 /// nearest to 92.8e-6; a size is rounded to whole bytes.
 ///
-/// Nothing comes back for a bare number, an unknown unit, a negative or a number out of range;
-/// accepted_quantity() then says what would have been accepted. Defined for Bytes (below 2^62),
-/// BytesPerSecond, FlopsPerSecond and Seconds.
+/// Returns nullopt for a bare number, an unknown unit, and a number that is negative or out of
+/// range; accepted_quantity() then says what would have been accepted. Defined for Bytes (below
+/// 2^62), BytesPerSecond, FlopsPerSecond and Seconds.
 template <typename Quantity>
 std::optional<Quantity> parse_quantity(std::string_view text);
 
@@ -24,7 +24,7 @@ std::optional<Quantity> parse_quantity(std::string_view text);
 template <typename Quantity>
 std::string_view accepted_quantity();
 
-/// The quantity with a unit, as short as it can be so that parse_quantity() gives back the same
+/// The quantity with a unit, in the shortest text from which parse_quantity() gives back the same
 /// value.
 std::string exact_text(Bytes size);
 std::string exact_text(BytesPerSecond rate);

@@ -16,7 +16,7 @@ SimTime to_sim_time(double seconds);
 /// A simulated time in seconds.
 constexpr double to_seconds(SimTime time) { return static_cast<double>(time.count()) * 1e-12; }
 
-/// A count of bytes. Made and read explicitly, so that it never mixes with elements, FLOPs or bits.
+/// A count of bytes. Conversions are explicit, so it never mixes with elements, FLOPs or bits.
 class Bytes {
  public:
   constexpr Bytes() = default;
@@ -53,13 +53,13 @@ struct FlopsPerSecond {
   friend constexpr auto operator<=>(FlopsPerSecond, FlopsPerSecond) = default;
 };
 
-/// A duration as a real number of seconds: what cost formulas are computed in.
+/// A duration as a real number of seconds, in which cost formulas are computed.
 struct Seconds {
   double value = 0;
   friend constexpr auto operator<=>(Seconds, Seconds) = default;
 };
 
-/// Payload time, latency not included. Pre: rate > 0.
+/// The time that the payload takes, without latency. Pre: rate > 0.
 constexpr Seconds operator/(Bytes size, BytesPerSecond rate) {
   return Seconds{static_cast<double>(size.count()) / rate.value};
 }

@@ -46,7 +46,7 @@ TEST_CASE("an override without a key, a value or a way to its key is refused", "
                       "--set a=: a: found nothing; accepted: a value after '='");
   REQUIRE_THROWS_WITH(
       overridden("a: [1]", "a.b=3"),
-      "--set a.b=3: a: found a list; accepted: a map, where an override goes on into it");
+      "--set a.b=3: a: found a list; accepted: a map, as the override sets a key below it");
   REQUIRE_THROWS_WITH(overridden("a: 1", "a=[1"),
                       Catch::Contains("--set a=[1: a: found a YAML syntax error"));
   std::string deep;

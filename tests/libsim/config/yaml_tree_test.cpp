@@ -57,7 +57,7 @@ TEST_CASE("a file holds one document, and a map has text for keys", "[config]") 
   REQUIRE(problems_of("a: 1\n---\nb: 2\n") ==
           "x.yaml:2:1: found a second document; accepted: one YAML document a file");
   REQUIRE(problems_of("[1, 2]: 3\n") ==
-          "x.yaml:1:1: found a key that is no text; accepted: keys such as 'layers'");
+          "x.yaml:1:1: found a key that is not text; accepted: keys such as 'layers'");
   REQUIRE(problems_of("") == "x.yaml:1:1: found an empty file; accepted: a YAML map");
   REQUIRE(problems_of("# nothing\n") == "x.yaml:1:1: found an empty file; accepted: a YAML map");
 }

@@ -163,7 +163,7 @@ TEST_CASE("notes say what was assumed, approximated and without effect", "[impor
       std::vector<std::string>{
           "not in the file, hence transformers' default: tie_word_embeddings true",
           "activation_function gelu_new is modelled as gelu: the same tensors and the same time",
-          "the file says no torch_dtype: fp16, or --precision P",
+          "the file has no torch_dtype: fp16 is assumed (--precision P otherwise)",
           "without effect on memory, time and parameters: summary_type, summary_use_proj, "
           "summary_first_dropout, summary_proj_to_labels, architectures, bos_token_id, "
           "eos_token_id, initializer_range, model_type, task_specific_params",

@@ -80,13 +80,13 @@ TEST_CASE("branches are taken where the script settles the condition", "[import]
   REQUIRE(taken("[ \"$A\" != 1 ]") == "--num-layers|elif");
 }
 
-TEST_CASE("a condition that the script does not settle skips its branch and says so", "[import]") {
+TEST_CASE("a condition that the script does not decide skips its branch and says so", "[import]") {
   LaunchCommand const launch =
       read("if [ -f x ]\nthen\n  A=1\nelse\n  A=2\nfi\nx.py --num-layers $A");
   REQUIRE(launch.arguments[1].text == "2");
   REQUIRE(launch.notes ==
           std::vector<std::string>{
-              "line 1: a condition that the script does not settle; its branch is skipped"});
+              "line 1: a condition that the script does not decide; its branch is skipped"});
 }
 
 TEST_CASE("loops, functions and other scripts are not followed, which is said", "[import]") {

@@ -180,7 +180,7 @@ TEST_CASE("Mixtral's script is refused for its experts", "[import]") {
   REQUIRE_THROWS_WITH(
       import_script("train_mixtral_8x7b_distributed.sh"),
       Catch::Contains("train_mixtral_8x7b_distributed.sh:24:5: --num-experts: found '8'; accepted: "
-                      "0, or --ignore num-experts (modelled is a dense MLP"));
+                      "0, or --ignore num-experts (modelled instead: a dense MLP"));
 }
 
 }  // namespace

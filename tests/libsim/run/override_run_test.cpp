@@ -73,9 +73,8 @@ TEST_CASE("a problem of an override names the override as its place", "[run]") {
       "--set parallel.tensor: found 'parallel.tensor'; accepted: KEY=VALUE with a dotted key, such "
       "as parallel.tensor=4");
   REQUIRE(message({"model.layers.deep=3"}) ==
-          "--set model.layers.deep=3: model.layers: found '96'; accepted: a map, where an override "
-          "goes "
-          "on into it");
+          "--set model.layers.deep=3: model.layers: found '96'; accepted: a map, as the override "
+          "sets a key below it");
   REQUIRE(message({"batch={global: 64"})
               .find("--set batch={global: 64: batch: found a YAML syntax error") == 0);
   REQUIRE(message({"recompute="}) ==

@@ -111,9 +111,10 @@ TEST_CASE("a file that is missing, a folder or too large is refused by name", "[
       "readable YAML file");
   REQUIRE_THROWS_WITH(load_run_config("/tmp", {}),
                       "/tmp: found '/tmp', a folder; accepted: a YAML file");
-  REQUIRE(message("model: /tmp\nsystem: /dev/zero\n") ==
-          "x.yaml:1:8: model: found '/tmp', a folder; accepted: a YAML file\n"
-          "x.yaml:2:9: system: found '/dev/zero', which is no regular file; accepted: a YAML file");
+  REQUIRE(
+      message("model: /tmp\nsystem: /dev/zero\n") ==
+      "x.yaml:1:8: model: found '/tmp', a folder; accepted: a YAML file\n"
+      "x.yaml:2:9: system: found '/dev/zero', which is not a regular file; accepted: a YAML file");
   REQUIRE_THROWS_WITH(
       load_run_config("/dev/zero", {}),
       "/dev/zero: found more than 1 MiB; accepted: a configuration of at most 1 MiB");
