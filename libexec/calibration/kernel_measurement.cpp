@@ -68,8 +68,8 @@ std::map<std::string, OpKind> kinds_of(TrainingPlan const& plan) {
 }
 
 bool is_measured(OpKind kind) {
-  return kind != OpKind::gemm && kind != OpKind::wait && kind != OpKind::hold &&
-         kind != OpKind::all_reduce && kind != OpKind::all_gather && kind != OpKind::reduce_scatter;
+  OpClass const op_class = traits_of(kind).op_class;
+  return kind != OpKind::gemm && (op_class == OpClass::compute || op_class == OpClass::step);
 }
 
 /// Calls take(kind, row) for the measured kernels of a trace.

@@ -86,12 +86,11 @@ void BlockRunner::allocate(BlockInstance& instance, Op const& op, TensorId id) {
 }
 
 void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t position) {
+  if (is_collective(op.kind)) {
+    start_collective(instance, op, position);
+    return;
+  }
   switch (op.kind) {
-    case OpKind::all_reduce:
-    case OpKind::all_gather:
-    case OpKind::reduce_scatter:
-      start_collective(instance, op, position);
-      return;
     case OpKind::wait:
       wait(instance, op);
       return;

@@ -126,49 +126,41 @@ void gated_backward_of(KernelContext const& context, KernelCall const& call) {
 }  // namespace
 
 void gelu(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 2, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { activate<Gelu, decltype(tag)>(context, call); });
 }
 
 void gelu_backward(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 3, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { gelu_backward_of<decltype(tag)>(context, call); });
 }
 
 void relu(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 2, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { activate<Relu, decltype(tag)>(context, call); });
 }
 
 void relu_backward(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { relu_backward_of<decltype(tag)>(context, call); });
 }
 
 void swiglu(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 2, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { gated_of<Silu, decltype(tag)>(context, call); });
 }
 
 void swiglu_backward(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 3, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { gated_backward_of<Silu, decltype(tag)>(context, call); });
 }
 
 void geglu(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 2, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { gated_of<Gelu, decltype(tag)>(context, call); });
 }
 
 void geglu_backward(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 3, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { gated_backward_of<Gelu, decltype(tag)>(context, call); });
 }

@@ -1,4 +1,3 @@
-#include "libexec/kernels/kernel_list.hpp"
 #include "libexec/kernels/kernel_table.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/step_kernels.hpp"
@@ -8,14 +7,13 @@ namespace {
 
 constexpr KernelTable make_table() {
   KernelTable table;
-  auto const set = [&](OpKind kind, Kernel kernel) {
-    table.by_kind[static_cast<std::size_t>(kind)] = kernel;
-  };
-#define STAGECRAFT_SET(kind) set(OpKind::kind, kind);
-  STAGECRAFT_KERNELS(STAGECRAFT_SET)
-#undef STAGECRAFT_SET
-  set(OpKind::widen_logits, convert_logits);
-  set(OpKind::narrow_logits, convert_logits);
+#define STAGECRAFT_SET_cpu(kind) table.by_kind[static_cast<std::size_t>(OpKind::kind)] = kind;
+#define STAGECRAFT_SET_none(kind)
+#define STAGECRAFT_OP_KIND(kind, op_class, operands, cpu_kernel, cuda_kernel) \
+  STAGECRAFT_SET_##cpu_kernel(kind)
+#include "libsim/model/op_kinds.def"
+#undef STAGECRAFT_SET_cpu
+#undef STAGECRAFT_SET_none
   table.scale = scale;
   table.unscale = unscale;
   table.sum_of_squares = sum_of_squares;

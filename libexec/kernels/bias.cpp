@@ -51,11 +51,9 @@ void add_column_sums(KernelContext const& context,
 }  // namespace
 
 void bias_add(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 1, 1);
   Operand const& x = call.reads[0];
   expect(call, x.shape.rank() > 0 && last_extent(x) > 0, "x has no columns");
   std::int64_t const n = last_extent(x);
-  expect_in_place(call, 0, 0);
   expect_tensor(call, call.reads[1], x.type, {n});
   with_storage_type(call.kind, x.type, [&](auto tag) {
     std::int64_t const rows = x.shape.elements() / n;
@@ -64,10 +62,8 @@ void bias_add(KernelContext const& context, KernelCall const& call) {
 }
 
 void add_positions(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 1, 1);
   Operand const& x = call.reads[0];
   expect(call, x.shape.rank() == 3, "x is not [s, b, h]");
-  expect_in_place(call, 0, 0);
   Operand const& table = call.reads[1];
   expect(call, table.shape.rank() == 2 && table.shape[0] >= x.shape[0], "too few positions");
   expect_tensor(call, table, x.type, {table.shape[0], x.shape[2]});
@@ -77,7 +73,6 @@ void add_positions(KernelContext const& context, KernelCall const& call) {
 }
 
 void bias_gradient(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
   Operand const& dy = call.reads[0];
   expect(call, dy.shape.rank() > 0 && last_extent(dy) > 0, "dy has no columns");
   std::int64_t const n = last_extent(dy);
@@ -91,7 +86,6 @@ void bias_gradient(KernelContext const& context, KernelCall const& call) {
 }
 
 void positions_gradient(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
   Operand const& dy = call.reads[0];
   expect(call, dy.shape.rank() == 3, "dy is not [s, b, h]");
   std::int64_t const b = dy.shape[1];
@@ -117,10 +111,8 @@ void positions_gradient(KernelContext const& context, KernelCall const& call) {
 }
 
 void add(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 1, 1);
   Operand const& a = call.reads[0];
   std::int64_t const n = a.shape.elements();
-  expect_in_place(call, 0, 0);
   expect_tensor(call, call.reads[1], a.type, a.shape);
   with_storage_type(call.kind, a.type, [&](auto tag) {
     using S = decltype(tag);

@@ -47,8 +47,9 @@ CpuKernels::CpuKernels(RankShare const& share, CpuKernelOptions const& options)
 }
 
 void CpuKernels::run(KernelCall const& call) {
+  expect_operands(call);
   Kernel const kernel = table_->by_kind[static_cast<std::size_t>(call.kind)];
-  if (kernel == nullptr) refuse(call.kind, "the executor does this itself; there is no kernel");
+  if (kernel == nullptr) refuse(call.kind, "there is no CPU kernel of this kind");
   kernel(context_, call);
 }
 

@@ -199,7 +199,6 @@ void flash_backward_of(KernelContext const& context, KernelCall const& call) {
 }  // namespace
 
 void flash_attention_backward(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 6, 6, 3, 3);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { flash_backward_of<decltype(tag)>(context, call); });
 }

@@ -32,7 +32,6 @@ void join_heads(KernelContext const& context, KernelCall const& call) {
 }  // namespace
 
 void repeat_heads(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 2, 2);
   std::int64_t const repeats = expect_groups(call, call.reads, call.writes);
   Shape const full = call.writes[0].shape;
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
@@ -55,7 +54,6 @@ void repeat_heads(KernelContext const& context, KernelCall const& call) {
 }
 
 void repeat_heads_backward(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 2, 2);
   std::int64_t const repeats = expect_groups(call, call.writes, call.reads);
   Shape const full = call.reads[0].shape;
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
@@ -86,13 +84,11 @@ void repeat_heads_backward(KernelContext const& context, KernelCall const& call)
 }
 
 void merge_heads(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { join_heads<decltype(tag)>(context, call); });
 }
 
 void concatenate(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 3, 3, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { join_heads<decltype(tag)>(context, call); });
 }

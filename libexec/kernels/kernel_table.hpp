@@ -10,12 +10,9 @@
 
 namespace stagecraft {
 
-inline constexpr std::size_t op_kind_count =
-    static_cast<std::size_t>(OpKind::narrow_parameters) + 1;
-
 /// All kernels, compiled for one instruction set.
 struct KernelTable {
-  std::array<Kernel, op_kind_count> by_kind{};  ///< null where an executor does the work itself
+  std::array<Kernel, op_kind_count> by_kind{};  ///< null if op_kinds.def names no CPU kernel
   void (*scale)(WorkerPool&, FlatRange const&, double) = nullptr;
   bool (*unscale)(WorkerPool&, FlatRange const&, double) = nullptr;
   double (*sum_of_squares)(WorkerPool&, FlatRange const&) = nullptr;

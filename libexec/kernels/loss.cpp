@@ -70,11 +70,8 @@ void cross_entropy_backward_of(KernelContext const& context, KernelCall const& c
   });
 }
 
-}  // namespace
-
-/// widen_logits and narrow_logits: a copy in another type.
+/// A copy in another type: f32, or back to the type of the model.
 void convert_logits(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
   Operand const& from = call.reads[0];
   Operand const& to = call.writes[0];
   bool const widens = call.kind == OpKind::widen_logits;
@@ -98,9 +95,18 @@ void convert_logits(KernelContext const& context, KernelCall const& call) {
   });
 }
 
+}  // namespace
+
+void widen_logits(KernelContext const& context, KernelCall const& call) {
+  convert_logits(context, call);
+}
+
+void narrow_logits(KernelContext const& context, KernelCall const& call) {
+  convert_logits(context, call);
+}
+
 /// -infinity where all of this rank's columns are padding.
 void logits_maximum(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
   Operand const& logits = call.reads[0];
   LogitRows const all = expect_logits(context.share, call, logits);
   expect_tokens(call, call.writes[0], logits.type, logits);
@@ -117,22 +123,16 @@ void logits_maximum(KernelContext const& context, KernelCall const& call) {
 }
 
 void exponentials(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 3, 3, 3, 3);
-  expect_in_place(call, 0, 0);
   with_logit_type(call, call.reads[0].type,
                   [&](auto tag) { exponentials_of<decltype(tag)>(context, call); });
 }
 
 void cross_entropy(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 4, 4, 2, 2);
-  expect_in_place(call, 0, 0);
   with_logit_type(call, call.reads[0].type,
                   [&](auto tag) { cross_entropy_of<decltype(tag)>(context, call); });
 }
 
 void cross_entropy_backward(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 1, 1);
-  expect_in_place(call, 0, 0);
   with_logit_type(call, call.reads[0].type,
                   [&](auto tag) { cross_entropy_backward_of<decltype(tag)>(context, call); });
 }

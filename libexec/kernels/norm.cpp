@@ -142,20 +142,19 @@ void norm_weight_gradient_of(KernelContext const& context, KernelCall const& cal
 
 void norm(KernelContext const& context, KernelCall const& call) {
   std::size_t const weights = subtracts_mean(context.model()) ? 2 : 1;
-  expect_operands(call, 1 + weights, 1 + weights, 2, 2);
+  expect(call, call.reads.size() == 1 + weights, "a weight or a bias is missing or superfluous");
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { norm_of<decltype(tag)>(context, call); });
 }
 
 void norm_backward(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 4, 4, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { norm_backward_of<decltype(tag)>(context, call); });
 }
 
 void norm_weight_gradient(KernelContext const& context, KernelCall const& call) {
   std::size_t const weights = subtracts_mean(context.model()) ? 2 : 1;
-  expect_operands(call, 3, 3, weights, weights);
+  expect(call, call.writes.size() == weights, "a gradient is missing or superfluous");
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { norm_weight_gradient_of<decltype(tag)>(context, call); });
 }

@@ -9,15 +9,20 @@ void refuse(OpKind kind, char const* why) {
   throw std::logic_error(std::string(name_of(kind)).append(": ").append(why));
 }
 
-void expect_operands(KernelCall const& call,
-                     std::size_t least_reads,
-                     std::size_t most_reads,
-                     std::size_t least_writes,
-                     std::size_t most_writes) {
-  expect(call, call.reads.size() >= least_reads && call.reads.size() <= most_reads,
+void expect_operands(KernelCall const& call) {
+  OpKindTraits const& traits = traits_of(call.kind);
+  expect(call, call.reads.size() >= traits.least_reads && call.reads.size() <= traits.most_reads,
          "an operand is missing or superfluous among those read");
-  expect(call, call.writes.size() >= least_writes && call.writes.size() <= most_writes,
+  expect(call,
+         call.writes.size() >= traits.least_writes && call.writes.size() <= traits.most_writes,
          "an operand is missing or superfluous among those written");
+  for (std::size_t i = 0; i < call.writes.size() && i < traits.in_place.size(); ++i) {
+    if (traits.in_place[i] < 0) continue;
+    Operand const& from = call.reads[static_cast<std::size_t>(traits.in_place[i])];
+    Operand const& to = call.writes[i];
+    expect(call, from.data == to.data && from.type == to.type && from.shape == to.shape,
+           "what it works on in place is not the same when read and when written");
+  }
 }
 
 bool is_contiguous(Operand const& operand) {
@@ -46,13 +51,6 @@ void expect_elements(KernelCall const& call,
   expect(call, operand.shape.elements() == elements, "an operand has the wrong number of elements");
   expect(call, is_contiguous(operand), "an operand is a view where a contiguous tensor belongs");
   expect(call, operand.data != nullptr || elements == 0, "an operand has no memory");
-}
-
-void expect_in_place(KernelCall const& call, std::size_t read, std::size_t write) {
-  Operand const& from = call.reads[read];
-  Operand const& to = call.writes[write];
-  expect(call, from.data == to.data && from.type == to.type && from.shape == to.shape,
-         "what it works on in place is not the same when read and when written");
 }
 
 void expect_heads(KernelCall const& call,

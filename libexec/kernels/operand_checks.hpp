@@ -13,12 +13,9 @@ inline void expect(KernelCall const& call, bool holds, char const* otherwise) {
   if (!holds) refuse(call.kind, otherwise);
 }
 
-/// Expects between the given numbers of operands.
-void expect_operands(KernelCall const& call,
-                     std::size_t least_reads,
-                     std::size_t most_reads,
-                     std::size_t least_writes,
-                     std::size_t most_writes);
+/// Expects as many operands as the kind's line in op_kinds.def names, the same ones read and
+/// written if it works in place. Checked once for every backend, before its kernel is called.
+void expect_operands(KernelCall const& call);
 
 /// Expects an operand that is contiguous, of this type and shape.
 void expect_tensor(KernelCall const& call,
@@ -37,9 +34,6 @@ void expect_heads(KernelCall const& call,
                   Operand const& operand,
                   ElementType type,
                   Shape const& shape);
-
-/// Expects an operand that is read and then written in place.
-void expect_in_place(KernelCall const& call, std::size_t read, std::size_t write);
 
 /// Whether elements lie one after another.
 bool is_contiguous(Operand const& operand);

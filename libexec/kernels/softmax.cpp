@@ -126,28 +126,21 @@ void causal_softmax_dropout_backward_of(KernelContext const& context, KernelCall
 }  // namespace
 
 void causal_softmax(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { causal_softmax_of<decltype(tag)>(context, call); });
 }
 
 void causal_softmax_backward(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 1, 1);
-  expect_in_place(call, 0, 0);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { causal_softmax_backward_of<decltype(tag)>(context, call); });
 }
 
 void causal_softmax_dropout(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 2, 3);
-  expect_in_place(call, 0, 0);
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { causal_softmax_dropout_of<decltype(tag)>(context, call); });
 }
 
 void causal_softmax_dropout_backward(KernelContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 3, 1, 1);
-  expect_in_place(call, 0, 0);
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     causal_softmax_dropout_backward_of<decltype(tag)>(context, call);
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <string>
 
 #include "libsim/cost/collective_time.hpp"
 #include "libsim/cost/gemm_time.hpp"
@@ -17,17 +18,15 @@ Collective collective_of(OpKind kind) {
       return Collective::all_gather;
     case OpKind::reduce_scatter:
       return Collective::reduce_scatter;
-    default:
+    case OpKind::all_reduce:
       return Collective::all_reduce;
+    default:
+      throw std::logic_error{std::string{name_of(kind)} + " has no cost as a collective"};
   }
 }
 
 BytesPerSecond streaming_rate(System const& system) {
   return {system.accelerator.bandwidth.value.value * system.calibration.stream_efficiency.value};
-}
-
-bool is_collective(OpKind kind) {
-  return kind == OpKind::all_reduce || kind == OpKind::all_gather || kind == OpKind::reduce_scatter;
 }
 
 }  // namespace
@@ -41,8 +40,15 @@ CostModel::CostModel(System const& system, TrainingConfig const& config)
 }
 
 SimTime CostModel::price(Op const& op) const {
-  if (op.kind == OpKind::wait || op.kind == OpKind::hold) return SimTime{0};
-  if (is_collective(op.kind)) return to_sim_time(collective_seconds(op).value);
+  switch (traits_of(op.kind).op_class) {
+    case OpClass::synchronisation:
+      return SimTime{0};
+    case OpClass::collective:
+      return to_sim_time(collective_seconds(op).value);
+    case OpClass::compute:
+    case OpClass::step:
+      break;
+  }
   if (system_.measured) {
     auto const time = measured_time(*system_.measured, op, config_.model.precision);
     if (time) return to_sim_time(time->value);

@@ -7,9 +7,8 @@ namespace stagecraft {
 namespace {
 
 void add_collective(std::map<std::string, CollectiveOp>& collectives, Op const& op) {
-  bool const is_collective = op.kind == OpKind::all_reduce || op.kind == OpKind::all_gather ||
-                             op.kind == OpKind::reduce_scatter;
-  if (is_collective) collectives.emplace(to_string(op.name), CollectiveOp{op.kind, op.group});
+  if (is_collective(op.kind))
+    collectives.emplace(to_string(op.name), CollectiveOp{op.kind, op.group});
 }
 
 }  // namespace

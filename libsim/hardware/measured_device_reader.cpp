@@ -119,8 +119,7 @@ void read_value(ConfigNode const& node,
                 std::map<Precision, std::map<OpKind, KernelCost>>& measured) {
   read_precisions(node, measured, [](ConfigNode const& below, std::map<OpKind, KernelCost>& kinds) {
     SectionReader reader{below};
-    for (auto kind = OpKind{}; kind <= OpKind::narrow_parameters;
-         kind = static_cast<OpKind>(static_cast<int>(kind) + 1)) {
+    for (OpKind const kind : op_kinds) {
       ConfigNode const cost = reader.take(name_of(kind));
       if (cost.exists()) read_cost(cost, kinds[kind]);
     }

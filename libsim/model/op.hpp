@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "libsim/model/op_kind.hpp"
 #include "libsim/model/tensor.hpp"
 
 namespace stagecraft {
@@ -32,71 +33,6 @@ enum class CollectiveGroup : std::uint8_t {
 enum class Phase : std::uint8_t { forward, recompute, input_gradient, weight_gradient, step };
 
 std::string_view name_of(Phase phase);
-
-/// What an op computes, and the order of its operands (reads -> writes; those in brackets are there
-/// only where the model has them).
-enum class OpKind : std::uint8_t {
-  gemm,                     ///< a, b -> c; see GemmShape (may take the bias_add behind it along)
-  norm,                     ///< x, weight, [bias] -> y, statistics
-  norm_backward,            ///< dy, x, statistics, weight -> dx
-  norm_weight_gradient,     ///< dy, x, statistics -> dweight, [dbias], accumulating
-  bias_add,                 ///< x, bias -> x, in place
-  bias_gradient,            ///< dy -> dbias, column sums, accumulating
-  rotary,                   ///< q, k -> rotated q, rotated k
-  rotary_backward,          ///< d rotated q, d rotated k -> dq, dk, in place
-  repeat_heads,             ///< k, v of g groups -> k, v of every query head
-  repeat_heads_backward,    ///< dk, dv of every query head -> dk, dv of g groups
-  causal_softmax,           ///< scores -> softmax output (scale, mask, softmax)
-  causal_softmax_backward,  ///< d softmax output, softmax output -> d scores, in place
-  /// scores -> softmax output in place, dropout output, [mask]
-  causal_softmax_dropout,
-  /// d dropout output, softmax output, [mask] -> d scores, in place
-  causal_softmax_dropout_backward,
-  dropout,                   ///< x -> y, [mask]
-  dropout_backward,          ///< dy, [mask] -> dx
-  merge_heads,               ///< context by head -> context [s, b, h/t], contiguous
-  concatenate,               ///< dq, dk, dv -> d qkv
-  flash_attention,           ///< q, k, v -> context, log-sum-exp
-  flash_attention_backward,  ///< d context, q, k, v, context, log-sum-exp -> dq, dk, dv
-  gelu,                      ///< x, [bias] -> y
-  gelu_backward,             ///< dy, x, [bias] -> dx
-  swiglu,                    ///< x [., 2f], [bias] -> y [., f]
-  swiglu_backward,           ///< dy, x, [bias] -> dx
-  relu,                      ///< x, [bias] -> y
-  relu_backward,             ///< dy, y -> dx
-  geglu,                     ///< x [., 2f], [bias] -> y [., f]
-  geglu_backward,            ///< dy, x, [bias] -> dx
-  bias_dropout_add,          ///< x, residual, [bias] -> y, [mask]
-  add,                       ///< a, b -> a + b, in place on a
-  load_tokens,               ///< -> token ids of the microbatch
-  load_labels,               ///< -> the tokens that follow them
-  make_causal_mask,          ///< -> boolean mask [s, s]
-  embedding,                 ///< tokens, table -> rows; those of other ranks' vocabulary are zero
-  embedding_backward,        ///< dy, tokens -> d table, accumulating
-  add_positions,             ///< x, positions -> x, in place
-  positions_gradient,        ///< dy -> d positions, accumulating
-  slice,                     ///< x -> this rank's 1/t of it
-  widen_logits,              ///< logits -> fp32 logits
-  logits_maximum,            ///< logits -> maximum a row
-  exponentials,   ///< logits, maximum, labels -> exponentials in place; sum and label's logit a row
-  cross_entropy,  ///< exponentials, their sum, the label's logit, labels -> softmax in place, loss
-  cross_entropy_backward,  ///< softmax, labels -> d logits, in place
-  narrow_logits,           ///< fp32 d logits -> d logits
-  all_reduce,              ///< x -> x, in place, summed (or maximum) over the group
-  all_gather,              ///< shard -> whole
-  reduce_scatter,          ///< whole -> shard
-  wait,                    ///< the compute stream waits for one op of another stream
-  hold,                    ///< nothing; its operands live until here
-  zero_gradients,          ///< step ops from here on: all gradients of the rank
-  scale_gradients,         ///< a bucket's gradients times 1/d, before their reduction
-  unscale_gradients,       ///< the rank's shard divided by the loss scale; notes infinities (fp16)
-  gradient_norm,           ///< sum of squares over the rank's shard
-  clip_gradients,          ///< the rank's shard times the clipping coefficient
-  adam,                    ///< updates master copy and moments of the rank's shard
-  narrow_parameters,       ///< master copy of the rank's shard to 16-bit parameters
-};
-
-std::string_view name_of(OpKind kind);
 
 /// Part of a block that an op belongs to; selective recompute is chosen by it.
 enum class Module : std::uint8_t {

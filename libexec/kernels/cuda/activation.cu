@@ -66,7 +66,6 @@ struct ActivateGated {
 
 template <typename Function>
 void activate(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 2, 1, 1);
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
     std::int64_t const f = expect_activation<S>(call, call.reads[0], call.writes[0], 1);
@@ -80,7 +79,6 @@ void activate(CudaContext const& context, KernelCall const& call) {
 
 template <typename Function>
 void activate_gated(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 2, 1, 1);
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
     Operand const& y = call.writes[0];

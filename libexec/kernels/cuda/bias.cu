@@ -78,11 +78,9 @@ struct AddSequences {
 }  // namespace
 
 void bias_add(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 1, 1);
   Operand const& x = call.reads[0];
   expect(call, x.shape.rank() > 0 && last_extent(x) > 0, "x has no columns");
   std::int64_t const n = last_extent(x);
-  expect_in_place(call, 0, 0);
   expect_tensor(call, call.reads[1], x.type, {n});
   with_storage_type(call.kind, x.type, [&](auto tag) {
     std::int64_t const rows = x.shape.elements() / n;
@@ -91,9 +89,7 @@ void bias_add(CudaContext const& context, KernelCall const& call) {
 }
 
 void add(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 1, 1);
   Operand const& a = call.reads[0];
-  expect_in_place(call, 0, 0);
   expect_tensor(call, call.reads[1], a.type, a.shape);
   with_storage_type(call.kind, a.type, [&](auto tag) {
     add_rows<decltype(tag)>(context, call, flat_extent(a.shape.elements()), 1);
@@ -101,10 +97,8 @@ void add(CudaContext const& context, KernelCall const& call) {
 }
 
 void add_positions(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 1, 1);
   Operand const& x = call.reads[0];
   expect(call, x.shape.rank() == 3, "x is not [s, b, h]");
-  expect_in_place(call, 0, 0);
   Operand const& table = call.reads[1];
   expect(call, table.shape.rank() == 2 && table.shape[0] >= x.shape[0], "too few positions");
   expect_tensor(call, table, x.type, {table.shape[0], x.shape[2]});
@@ -115,7 +109,6 @@ void add_positions(CudaContext const& context, KernelCall const& call) {
 }
 
 void positions_gradient(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
   Operand const& dy = call.reads[0];
   expect(call, dy.shape.rank() == 3, "dy is not [s, b, h]");
   with_storage_type(call.kind, dy.type, [&](auto tag) {

@@ -168,7 +168,6 @@ struct NormTerm {
 }  // namespace
 
 void bias_gradient(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
   Operand const& dy = call.reads[0];
   expect(call, dy.shape.rank() > 0 && last_extent(dy) > 0, "dy has no columns");
   std::int64_t const n = last_extent(dy);
@@ -186,7 +185,7 @@ void bias_gradient(CudaContext const& context, KernelCall const& call) {
 void norm_weight_gradient(CudaContext const& context, KernelCall const& call) {
   bool const centred = subtracts_mean(context.model());
   std::size_t const weights = centred ? 2 : 1;
-  expect_operands(call, 3, 3, weights, weights);
+  expect(call, call.writes.size() == weights, "a gradient is missing or superfluous");
   Operand const& x = call.reads[1];
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);

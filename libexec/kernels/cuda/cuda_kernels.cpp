@@ -9,8 +9,7 @@
 #include "libexec/kernels/cuda/cuda_check.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
-#include "libexec/kernels/kernel_list.hpp"
-#include "libexec/kernels/kernel_table.hpp"
+#include "libexec/kernels/operand_checks.hpp"
 
 namespace stagecraft {
 namespace {
@@ -19,14 +18,13 @@ using CudaKernel = void (*)(CudaContext const&, KernelCall const&);
 
 constexpr std::array<CudaKernel, op_kind_count> make_table() {
   std::array<CudaKernel, op_kind_count> table{};
-  auto const set = [&](OpKind kind, CudaKernel kernel) {
-    table[static_cast<std::size_t>(kind)] = kernel;
-  };
-#define STAGECRAFT_SET(kind) set(OpKind::kind, cuda_ops::kind);
-  STAGECRAFT_KERNELS(STAGECRAFT_SET)
-#undef STAGECRAFT_SET
-  set(OpKind::widen_logits, cuda_ops::convert_logits);
-  set(OpKind::narrow_logits, cuda_ops::convert_logits);
+#define STAGECRAFT_SET_cuda(kind) table[static_cast<std::size_t>(OpKind::kind)] = cuda_ops::kind;
+#define STAGECRAFT_SET_none(kind)
+#define STAGECRAFT_OP_KIND(kind, op_class, operands, cpu_kernel, cuda_kernel) \
+  STAGECRAFT_SET_##cuda_kernel(kind)
+#include "libsim/model/op_kinds.def"
+#undef STAGECRAFT_SET_cuda
+#undef STAGECRAFT_SET_none
   return table;
 }
 
@@ -55,12 +53,14 @@ CudaKernels::CudaKernels(RankShare const& share,
 CudaKernels::~CudaKernels() = default;
 
 void CudaKernels::run(KernelCall const& call) {
+  expect_operands(call);
   CudaKernel const kernel = table[static_cast<std::size_t>(call.kind)];
-  if (kernel == nullptr) refuse(call.kind, "the executor does this itself; there is no kernel");
+  if (kernel == nullptr) refuse(call.kind, "there is no CUDA kernel of this kind");
   kernel(state_->context, call);
 }
 
 bool CudaKernels::adds_bias(KernelCall const& product) {
+  expect_operands(product);
   return cuda_ops::gemm_adds_bias(state_->context, product);
 }
 

@@ -139,7 +139,6 @@ void for_groups(CudaContext const& context,
                 OperandList const& few,
                 OperandList const& many,
                 OperandList const& over) {
-  expect_operands(call, 2, 2, 2, 2);
   std::int64_t const repeats = expect_groups(call, few, many);
   Shape const& shape = over[0].shape;
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
@@ -164,14 +163,8 @@ void repeat_heads_backward(CudaContext const& context, KernelCall const& call) {
   for_groups<SumHeads>(context, call, call.writes, call.reads, call.writes);
 }
 
-void merge_heads(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
-  join_heads(context, call);
-}
+void merge_heads(CudaContext const& context, KernelCall const& call) { join_heads(context, call); }
 
-void concatenate(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 3, 3, 1, 1);
-  join_heads(context, call);
-}
+void concatenate(CudaContext const& context, KernelCall const& call) { join_heads(context, call); }
 
 }  // namespace stagecraft::cuda_ops

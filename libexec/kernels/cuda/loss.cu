@@ -186,10 +186,7 @@ RowLaunch long_rows(LogitRows const& all, int width) {
                     std::clamp<std::int64_t>(threads, 2 * warp_threads, most_row_threads));
 }
 
-}  // namespace
-
 void convert_logits(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
   Operand const& from = call.reads[0];
   Operand const& to = call.writes[0];
   bool const widens = call.kind == OpKind::widen_logits;
@@ -205,8 +202,17 @@ void convert_logits(CudaContext const& context, KernelCall const& call) {
   });
 }
 
+}  // namespace
+
+void widen_logits(CudaContext const& context, KernelCall const& call) {
+  convert_logits(context, call);
+}
+
+void narrow_logits(CudaContext const& context, KernelCall const& call) {
+  convert_logits(context, call);
+}
+
 void logits_maximum(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
   Operand const& logits = call.reads[0];
   LogitRows const all = expect_logits(context.share, call, logits);
   expect_tokens(call, call.writes[0], logits.type, logits);
@@ -223,8 +229,6 @@ void logits_maximum(CudaContext const& context, KernelCall const& call) {
 }
 
 void exponentials(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 3, 3, 3, 3);
-  expect_in_place(call, 0, 0);
   Operand const& logits = call.writes[0];
   with_logit_type(call, logits.type, [&](auto tag) {
     using C = decltype(tag);
@@ -246,8 +250,6 @@ void exponentials(CudaContext const& context, KernelCall const& call) {
 }
 
 void cross_entropy(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 4, 4, 2, 2);
-  expect_in_place(call, 0, 0);
   Operand const& softmax = call.writes[0];
   with_logit_type(call, softmax.type, [&](auto tag) {
     using C = decltype(tag);
@@ -265,8 +267,6 @@ void cross_entropy(CudaContext const& context, KernelCall const& call) {
 }
 
 void cross_entropy_backward(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 1, 1);
-  expect_in_place(call, 0, 0);
   Operand const& softmax = call.writes[0];
   with_logit_type(call, softmax.type, [&](auto tag) {
     using C = decltype(tag);

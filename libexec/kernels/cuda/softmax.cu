@@ -172,7 +172,6 @@ void launch_backward(CudaContext const& context,
 }  // namespace
 
 void causal_softmax(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 1, 1);
   Operand const& scores = call.reads[0];
   with_storage_type(call.kind, scores.type, [&](auto tag) {
     using S = decltype(tag);
@@ -185,8 +184,6 @@ void causal_softmax(CudaContext const& context, KernelCall const& call) {
 }
 
 void causal_softmax_backward(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 2, 1, 1);
-  expect_in_place(call, 0, 0);
   Operand const& gradient = call.writes[0];
   with_storage_type(call.kind, gradient.type, [&](auto tag) {
     using S = decltype(tag);
@@ -199,8 +196,6 @@ void causal_softmax_backward(CudaContext const& context, KernelCall const& call)
 }
 
 void causal_softmax_dropout(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 1, 1, 2, 3);
-  expect_in_place(call, 0, 0);
   Operand const& scores = call.reads[0];
   with_storage_type(call.kind, scores.type, [&](auto tag) {
     using S = decltype(tag);
@@ -215,8 +210,6 @@ void causal_softmax_dropout(CudaContext const& context, KernelCall const& call) 
 }
 
 void causal_softmax_dropout_backward(CudaContext const& context, KernelCall const& call) {
-  expect_operands(call, 2, 3, 1, 1);
-  expect_in_place(call, 0, 0);
   Operand const& gradient = call.writes[0];
   with_storage_type(call.kind, gradient.type, [&](auto tag) {
     using S = decltype(tag);
