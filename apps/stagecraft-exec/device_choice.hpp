@@ -1,10 +1,11 @@
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "apps/program/command_line.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/executor/job.hpp"
 #include "libexec/kernels/cpu_kernels.hpp"
@@ -26,7 +27,7 @@ struct DeviceChoice {
 };
 
 /// --backend, --device, --algorithms, --blas-threads and --gemm.
-void add_device_options(boost::program_options::options_description& options);
+std::vector<Option> device_options();
 
 /// What they ask for. `auto` takes a GPU where there is one that the kernels run on and nothing is
 /// asked for that only the CPU has, and says so on standard error.
@@ -35,7 +36,7 @@ void add_device_options(boost::program_options::options_description& options);
 /// only one where it sees no other.
 /// \throws CommandLineError
 /// \throws DeviceError  where cuda is asked for and is not there.
-DeviceChoice choose_device(boost::program_options::variables_map const& values,
+DeviceChoice choose_device(CommandLine const& line,
                            std::string const& cpu_only = {},
                            std::optional<int> local_rank = std::nullopt);
 

@@ -1,17 +1,14 @@
-#include "apps/stagecraft-exec/devices_command.hpp"
-
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "apps/stagecraft/command_line.hpp"
+#include "apps/program/command_line.hpp"
+#include "apps/stagecraft-exec/commands.hpp"
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/kernels/openblas.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
-
-namespace po = boost::program_options;
 
 namespace {
 
@@ -43,18 +40,7 @@ std::vector<Device> devices() {
   return all;
 }
 
-}  // namespace
-
-int devices_command(std::vector<std::string> const& arguments) {
-  po::options_description options{"options"};
-  options.add_options()("json", "print one JSON document")("help,h", "print this");
-  po::variables_map const values = parse_options(arguments, options);
-  if (values.count("help") > 0) {
-    std::cout << "usage: stagecraft-exec devices [options]\n\n"
-                 "Lists what `stagecraft-exec run --backend` can run on here, and why not.\n\n"
-              << options << "\nexamples:\n  stagecraft-exec devices\n";
-    return 0;
-  }
+int run_devices(CommandLine const& line) {
   auto list = nlohmann::ordered_json::array();
   for (Device const& device : devices()) {
     bool const runs = device.obstacle.empty();
@@ -62,15 +48,29 @@ int devices_command(std::vector<std::string> const& arguments) {
                     {"device", device.name},
                     {"available", runs},
                     {"reason", device.obstacle}});
-    if (values.count("json") == 0) {
+    if (!line.has("json")) {
       std::cout << device.backend << "  " << (runs ? device.name : "no: " + device.obstacle)
                 << '\n';
     }
   }
-  if (values.count("json") > 0) {
+  if (line.has("json")) {
     std::cout << nlohmann::ordered_json{{"devices", list}}.dump(1) << '\n';
   }
   return 0;
+}
+
+}  // namespace
+
+Command devices_command() {
+  return {.name = "devices",
+          .summary = "what can run here, and why not",
+          .introduction = R"(usage: stagecraft-exec devices [options]
+
+Lists what `stagecraft-exec run --backend` can run on here, and why not.
+)",
+          .examples = "  stagecraft-exec devices\n",
+          .options = {{.name = "json", .description = "print one JSON document"}},
+          .run = run_devices};
 }
 
 }  // namespace stagecraft

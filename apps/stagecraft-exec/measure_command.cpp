@@ -1,65 +1,23 @@
-#include "apps/stagecraft-exec/measure_command.hpp"
-
 #include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
 
+#include "apps/program/command_line.hpp"
+#include "apps/program/run_options.hpp"
+#include "apps/stagecraft-exec/commands.hpp"
 #include "apps/stagecraft-exec/communication_prices.hpp"
 #include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/layer_table.hpp"
-#include "apps/stagecraft/command_line.hpp"
-#include "apps/stagecraft/run_options.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 #include "libsim/trace/program_version.hpp"
 
 namespace stagecraft {
 
-namespace po = boost::program_options;
-
 namespace {
 
 constexpr int most_repetitions = 1'000'000;
 constexpr int warm_ups = 1;
-constexpr int does_not_fit = 3;
-
-constexpr char const* introduction =
-    "usage: stagecraft-exec measure layer CONFIG [options]\n\n"
-    "Measures the five cases of table 4 of Korthikanti et al. 2022 on this machine: forward and\n"
-    "backward of one middle layer for one microbatch, without and with sequence parallelism and\n"
-    "recompute, and the bytes that it keeps. One rank's shard runs for real; collectives cost "
-    "what\n"
-    "the system file says. Beside them is what the simulator predicts for that system.\n\n";
-
-constexpr char const* examples =
-    "\nexamples:\n"
-    "  stagecraft-exec measure layer configs/paper/22b-present.yaml --json > layer.json\n"
-    "  stagecraft-exec measure layer configs/examples/gpt2-layer.yaml --set system=here.yaml "
-    "--repeats 20\n";
-
-po::options_description describe_options() {
-  po::options_description options{"options"};
-  auto add = options.add_options();
-  auto const text = [](char const* value_name) {
-    return po::value<std::string>()->value_name(value_name);
-  };
-  add("repeats", text("N")->default_value("5"), "times that each case is measured, in turns");
-  add_device_options(options);
-  add_run_options(options);
-  return options;
-}
-
-/// The command line behind `layer`.
-std::vector<std::string> without_subject(std::vector<std::string> const& arguments) {
-  bool const asks_for_help =
-      std::any_of(arguments.begin(), arguments.end(),
-                  [](std::string const& word) { return word == "--help" || word == "-h"; });
-  if (asks_for_help) return {"--help"};
-  std::string const subject = arguments.empty() ? "" : arguments.front();
-  if (subject == option_table_request) throw OptionTable{{}, "", {"layer"}};
-  one_of("what to measure", subject, {"layer"});
-  return {arguments.begin() + 1, arguments.end()};
-}
 
 /// Whether a layer is, on one rank, the same in both runs.
 bool have_same_layer(TrainingConfig const& a, TrainingConfig const& b) {
@@ -136,14 +94,11 @@ class Case {
   LayerRow row_;
 };
 
-int measure(std::vector<std::string> const& arguments) {
-  RunArguments const run =
-      read_run_arguments(without_subject(arguments), describe_options(), introduction, examples);
+int measure_layer(CommandLine const& line) {
+  RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
-  auto const value = [&](char const* option) { return run.values[option].as<std::string>(); };
-  int const repetitions = whole_number("--repeats", value("repeats"), 1, most_repetitions);
-  DeviceChoice const device =
-      choose_device(run.values, cpu_only_because_of(run.config.training.model));
+  int const repetitions = line.whole_number("repeats", 1, most_repetitions);
+  DeviceChoice const device = choose_device(line, cpu_only_because_of(run.config.training.model));
   std::vector<std::unique_ptr<Case>> cases;
   for (PaperCase const& paper_case : paper_cases()) {
     cases.push_back(std::make_unique<Case>(run, paper_case, device, cases));
@@ -157,7 +112,7 @@ int measure(std::vector<std::string> const& arguments) {
   }
   LayerTable table{.device = device.name, .system = run.config.system.name, .rows = {}};
   for (auto const& one : cases) table.rows.push_back(one->row());
-  if (run.values.count("json") == 0) {
+  if (!line.has("json")) {
     std::cout << to_text(table);
     return 0;
   }
@@ -170,15 +125,46 @@ int measure(std::vector<std::string> const& arguments) {
   return 0;
 }
 
-}  // namespace
-
-int measure_command(std::vector<std::string> const& arguments) {
+int run_measure(CommandLine const& line) {
   try {
-    return measure(arguments);
+    return measure_layer(line);
   } catch (MemoryLimitError const& error) {
     std::cerr << "stagecraft-exec measure: " << error.what();
     return does_not_fit;
   }
+}
+
+Command measure_layer_command() {
+  return {
+      .name = "layer",
+      .introduction = R"(usage: stagecraft-exec measure layer CONFIG [options]
+
+Measures the five cases of table 4 of Korthikanti et al. 2022 on this machine: forward and
+backward of one middle layer for one microbatch, without and with sequence parallelism and
+recompute, and the bytes that it keeps. One rank's shard runs for real; collectives cost what
+the system file says. Beside them is what the simulator predicts for that system.
+)",
+      .examples =
+          R"(  stagecraft-exec measure layer configs/paper/22b-present.yaml --json > layer.json
+  stagecraft-exec measure layer configs/examples/gpt2-layer.yaml --set system=here.yaml --repeats 20
+)",
+      .options = joined_options({{{.name = "repeats",
+                                   .value = Value::text("N"),
+                                   .fallback = "5",
+                                   .description = "times that each case is measured, in turns"}},
+                                 device_options(),
+                                 run_options()}),
+      .argument = run_file(),
+      .run = run_measure};
+}
+
+}  // namespace
+
+Command measure_command() {
+  return {.name = "measure",
+          .summary = "one layer on the device at hand, in the five cases of the paper's table 4",
+          .subcommands = {measure_layer_command()},
+          .subcommand_is = "what to measure"};
 }
 
 }  // namespace stagecraft

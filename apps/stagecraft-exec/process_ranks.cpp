@@ -5,8 +5,8 @@
 #include <span>
 #include <streambuf>
 
-#include "apps/stagecraft/command_line.hpp"
-#include "apps/stagecraft/program.hpp"
+#include "apps/program/command_line.hpp"
+#include "apps/program/program.hpp"
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
 #include "libexec/comm/launched_process.hpp"
@@ -16,8 +16,6 @@
 
 namespace stagecraft {
 namespace {
-
-constexpr int does_not_fit = 3;
 
 /// Takes everything and keeps nothing.
 class Nowhere : public std::streambuf {
@@ -131,20 +129,25 @@ int on_nccl_ranks(std::vector<std::string> const& arguments, ProcessCommand cons
 
 }  // namespace
 
-void add_process_options(boost::program_options::options_description& options) {
-  auto add = options.add_options();
-  auto const text = [](char const* value_name) {
-    return boost::program_options::value<std::string>()->value_name(value_name);
-  };
-  add("rank", text("R"),
-      "with --ranks solo: which of the job; with --ranks nccl: this process, where torchrun, "
-      "mpirun or srun does not say");
-  add("world-size", text("N"), "with --ranks nccl and --rank: processes of the job");
-  add("local-rank", text("L"), "with --ranks nccl: this process on its machine; takes that GPU");
-  add("master", text("HOST:PORT"),
-      "with --ranks nccl: where NCCL finds rank 0, as NCCL_COMM_ID has it");
-  add("rendezvous", text("DIR"),
-      "with --ranks nccl: a folder of all machines, to find rank 0 by; or mpi: MPI finds it");
+std::vector<Option> process_options() {
+  return {
+      {.name = "rank",
+       .value = Value::text("R"),
+       .description = "with --ranks solo: which of the job; with --ranks nccl: this process, where "
+                      "torchrun, mpirun or srun does not say"},
+      {.name = "world-size",
+       .value = Value::text("N"),
+       .description = "with --ranks nccl and --rank: processes of the job"},
+      {.name = "local-rank",
+       .value = Value::text("L"),
+       .description = "with --ranks nccl: this process on its machine; takes that GPU"},
+      {.name = "master",
+       .value = Value::text("HOST:PORT"),
+       .description = "with --ranks nccl: where NCCL finds rank 0, as NCCL_COMM_ID has it"},
+      {.name = "rendezvous",
+       .value = Value::folder(),
+       .description =
+           "with --ranks nccl: a folder of all machines, to find rank 0 by; or mpi: MPI finds it"}};
 }
 
 std::optional<std::string> asks_for_processes(std::vector<std::string> const& arguments) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/program/command.hpp"
 #include "libexec/comm/job_session.hpp"
 #include "libsim/plan/training_config.hpp"
 
@@ -25,7 +25,7 @@ struct RankProcesses {
 using ProcessCommand = std::function<int(RankProcesses const&)>;
 
 /// --rank, --world-size, --local-rank, --master and --rendezvous.
-void add_process_options(boost::program_options::options_description& options);
+std::vector<Option> process_options();
 
 /// "mpi" or "nccl" if a command line has --ranks with it: a process knows its rank before the
 /// command line is read any further, so that what is wrong with it is said once.

@@ -1,18 +1,17 @@
-#include "apps/stagecraft-exec/run_command.hpp"
-
 #include <iomanip>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <sstream>
 
+#include "apps/program/command_line.hpp"
+#include "apps/program/run_options.hpp"
+#include "apps/stagecraft-exec/commands.hpp"
 #include "apps/stagecraft-exec/communication_prices.hpp"
 #include "apps/stagecraft-exec/execution_output.hpp"
 #include "apps/stagecraft-exec/memory_check.hpp"
 #include "apps/stagecraft-exec/process_ranks.hpp"
 #include "apps/stagecraft-exec/run_request.hpp"
-#include "apps/stagecraft/command_line.hpp"
-#include "apps/stagecraft/run_options.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/executor/data_error.hpp"
 #include "libexec/executor/job.hpp"
@@ -26,22 +25,6 @@
 namespace stagecraft {
 
 namespace {
-
-constexpr char const* introduction =
-    "usage: stagecraft-exec run CONFIG [options]\n\n"
-    "Runs the plan of a run file for real: tensors, collectives, gradients, optimizer. The ranks\n"
-    "of the job are threads of this process, or processes that mpirun starts; memory is counted "
-    "at\n"
-    "each allocation.\n\n";
-
-constexpr char const* examples =
-    "\nexamples:\n"
-    "  stagecraft-exec run configs/paper/22b-present-twin.yaml --steps 3\n"
-    "  stagecraft-exec run configs/paper/22b-present-twin.yaml --clock virtual --trace run.h5\n"
-    "  stagecraft-exec run configs/examples/eight.yaml --data README.md --steps 50\n"
-    "  mpirun -n 8 stagecraft-exec run configs/examples/eight.yaml --ranks mpi\n"
-    "  torchrun --no-python --nproc-per-node 8 \\\n"
-    "    stagecraft-exec run configs/examples/eight.yaml --ranks nccl\n";
 
 /// The time of a rank alone, whose loss means nothing.
 void print_solo_step(StepReport const& step, int rank) {
@@ -63,11 +46,9 @@ void print_step(StepReport const& step, double tokens) {
 TraceMeta meta_of(TrainingPlan const& plan,
                   RunConfig const& config,
                   RunRequest const& request,
-                  std::vector<std::string> const& arguments) {
-  std::string command_line = "stagecraft-exec run";
-  for (std::string const& word : arguments) command_line += ' ' + word;
+                  CommandLine const& line) {
   return {.program_version = std::string{program_version()},
-          .command_line = command_line,
+          .command_line = "stagecraft-exec run " + line.text(),
           .config = to_yaml(config),
           .plan = fingerprint(plan),
           .device = request.device.name,
@@ -122,12 +103,11 @@ std::optional<int> rank_here(RunRequest const& request, RankProcesses const* pro
 
 /// On rank 0, or where all ranks are here: writes everything. Elsewhere nothing.
 /// `processes`: where ranks are.
-int run_plan(std::vector<std::string> const& arguments, RankProcesses const* processes) {
-  RunArguments const run =
-      read_run_arguments(arguments, describe_run_options(), introduction, examples);
+int run_plan(CommandLine const& line, RankProcesses const* processes) {
+  RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
   TrainingConfig const& config = run.config.training;
-  RunRequest request = read_run_request(run.values, config, processes);
+  RunRequest request = read_run_request(line, config, processes);
   bool const is_first = processes == nullptr || processes->session.rank() == 0;
   TrainingPlan const plan = make_plan(config);
   std::unique_ptr<TokenSource> const tokens = read_tokens(request.data, config);
@@ -145,34 +125,59 @@ int run_plan(std::vector<std::string> const& arguments, RankProcesses const* pro
   require_memory(plan, run.config.system, request.device, rank_here(request, processes));
   Execution const execution = execute(plan, parts, request, processes);
   if (!is_first) return 0;
-  if (run.values.count("json") > 0) {
+  if (line.has("json")) {
     std::cout << to_json(execution, plan, request.device.backend(), request.clock).dump(1) << '\n';
   } else {
     std::cout << execution_tables(execution);
   }
   if (request.trace) {
-    write_trace(*request.trace, {.meta = meta_of(plan, run.config, request, arguments),
+    write_trace(*request.trace, {.meta = meta_of(plan, run.config, request, line),
                                  .names = TraceVocabulary{plan}.names(),
                                  .ranks = execution.traces});
   }
   return 0;
 }
 
-}  // namespace
-
-int run_command(std::vector<std::string> const& arguments) {
-  if (auto const kind = asks_for_processes(arguments)) {
-    return on_process_ranks(*kind, arguments, [&](RankProcesses const& processes) {
-      return run_plan(arguments, &processes);
-    });
-  }
+int run_here(CommandLine const& line) {
   try {
-    return run_plan(arguments, nullptr);
+    return run_plan(line, nullptr);
   } catch (MemoryLimitError const&) {
     ErrorReport const report = error_report(std::current_exception());
     std::cerr << report.reason;
     return report.exit_code;
   }
+}
+
+int start_run(Command const& command, std::vector<std::string> const& words) {
+  auto const kind = asks_for_processes(words);
+  if (!kind) return read_and_run(command, words);
+  return on_process_ranks(*kind, words, [&](RankProcesses const& processes) {
+    return run_plan(CommandLine{command, words}, &processes);
+  });
+}
+
+}  // namespace
+
+Command run_command() {
+  return {.name = "run",
+          .summary = "run the plan of a run file for real",
+          .introduction = R"(usage: stagecraft-exec run CONFIG [options]
+
+Runs the plan of a run file for real: tensors, collectives, gradients, optimizer. The ranks
+of the job are threads of this process, or processes that mpirun starts; memory is counted at
+each allocation.
+)",
+          .examples = R"(  stagecraft-exec run configs/paper/22b-present-twin.yaml --steps 3
+  stagecraft-exec run configs/paper/22b-present-twin.yaml --clock virtual --trace run.h5
+  stagecraft-exec run configs/examples/eight.yaml --data README.md --steps 50
+  mpirun -n 8 stagecraft-exec run configs/examples/eight.yaml --ranks mpi
+  torchrun --no-python --nproc-per-node 8 \
+    stagecraft-exec run configs/examples/eight.yaml --ranks nccl
+)",
+          .options = execution_options(),
+          .argument = run_file(),
+          .run = run_here,
+          .start = start_run};
 }
 
 }  // namespace stagecraft

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "apps/program/command_line.hpp"
 #include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/process_ranks.hpp"
 #include "libexec/executor/job.hpp"
@@ -11,8 +12,8 @@
 
 namespace stagecraft {
 
-/// The options of `stagecraft-exec run`, as --help prints them.
-boost::program_options::options_description describe_run_options();
+/// The options of `stagecraft-exec run`.
+std::vector<Option> execution_options();
 
 /// What --steps and the others ask for; checked before anything runs.
 struct RunRequest {
@@ -28,7 +29,7 @@ struct RunRequest {
 
 /// `processes`: where ranks are.
 /// \throws CommandLineError, DeviceError
-RunRequest read_run_request(boost::program_options::variables_map const& values,
+RunRequest read_run_request(CommandLine const& line,
                             TrainingConfig const& config,
                             RankProcesses const* processes);
 

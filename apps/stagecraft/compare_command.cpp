@@ -1,58 +1,24 @@
-#include "apps/stagecraft/compare_command.hpp"
-
 #include <iostream>
 
-#include "apps/stagecraft/command_line.hpp"
+#include "apps/program/command_line.hpp"
+#include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/report/comparison.hpp"
 #include "libsim/report/comparison_text.hpp"
 
 namespace stagecraft {
 
-namespace po = boost::program_options;
-
 namespace {
 
-constexpr char const* introduction =
-    "usage: stagecraft compare A.h5 B.h5 [options]\n\n"
-    "Holds two traces of one plan against each other, predicted or executed: memory at the peak "
-    "of\n"
-    "each stage by category, time by op and phase, iteration, and where the difference comes "
-    "from.\n"
-    "Traces of two plans are refused.\n\n";
-
-constexpr char const* examples =
-    "\nexamples:\n"
-    "  stagecraft compare predicted.h5 executed.h5\n"
-    "  stagecraft compare selene.h5 h200.h5 --json\n"
-    "  stagecraft compare full.h5 selective.h5 --force\n";
-
-po::options_description describe_options() {
-  po::options_description options{"options"};
-  auto add = options.add_options();
-  add("force", "compare traces of two plans all the same");
-  add("json", "print one JSON document");
-  add("help,h", "print this");
-  return options;
-}
-
-}  // namespace
-
-int compare_command(std::vector<std::string> const& arguments) {
-  po::options_description const options = describe_options();
-  std::vector<std::string> files;
-  po::variables_map const values = parse_options(arguments, options, files, "TRACE.h5");
-  if (values.count("help") > 0) {
-    std::cout << introduction << options << examples;
-    return 0;
-  }
+int run_compare(CommandLine const& line) {
+  std::vector<std::string> const& files = line.arguments();
   if (files.size() != 2) {
     throw CommandLineError{"found " + std::to_string(files.size()) +
                            " files; accepted: two traces"};
   }
-  PlanCheck const check = values.count("force") > 0 ? PlanCheck::any_plan : PlanCheck::same_plan;
+  PlanCheck const check = line.has("force") ? PlanCheck::any_plan : PlanCheck::same_plan;
   Comparison const comparison = compare(TraceReader{files[0]}, TraceReader{files[1]}, check);
-  if (values.count("json") > 0) {
+  if (line.has("json")) {
     // Names come from files and may be no UTF-8.
     auto const replace = nlohmann::ordered_json::error_handler_t::replace;
     std::cout << to_json(comparison).dump(1, ' ', false, replace) << '\n';
@@ -60,6 +26,27 @@ int compare_command(std::vector<std::string> const& arguments) {
     std::cout << comparison_tables(comparison, standard_output_style().width);
   }
   return 0;
+}
+
+}  // namespace
+
+Command compare_command() {
+  return {.name = "compare",
+          .summary = "two traces of one plan: memory, times, where the difference comes from",
+          .introduction = R"(usage: stagecraft compare A.h5 B.h5 [options]
+
+Holds two traces of one plan against each other, predicted or executed: memory at the peak of
+each stage by category, time by op and phase, iteration, and where the difference comes from.
+Traces of two plans are refused.
+)",
+          .examples = R"(  stagecraft compare predicted.h5 executed.h5
+  stagecraft compare selene.h5 h200.h5 --json
+  stagecraft compare full.h5 selective.h5 --force
+)",
+          .options = {{.name = "force", .description = "compare traces of two plans all the same"},
+                      {.name = "json", .description = "print one JSON document"}},
+          .argument = Value::file("TRACE.h5"),
+          .run = run_compare};
 }
 
 }  // namespace stagecraft

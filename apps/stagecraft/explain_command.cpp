@@ -1,10 +1,9 @@
-#include "apps/stagecraft/explain_command.hpp"
-
 #include <algorithm>
 #include <iostream>
 #include <thread>
 
-#include "apps/stagecraft/run_options.hpp"
+#include "apps/program/run_options.hpp"
+#include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/explain/explanation.hpp"
 #include "libsim/explain/explanation_json.hpp"
@@ -12,45 +11,48 @@
 
 namespace stagecraft {
 
-namespace po = boost::program_options;
-
 namespace {
 
-constexpr char const* introduction =
-    "usage: stagecraft explain CONFIG [options]\n\n"
-    "Says why the fullest stage is as full as it is (at which event, which tensors, made by "
-    "whom),\n"
-    "what the time of an iteration consists of (its critical path), what each single change would\n"
-    "do to both, which helps most, and which choices of the run do not pay.\n\n";
-
-constexpr char const* examples =
-    "\nexamples:\n"
-    "  stagecraft explain configs/paper/175b-present.yaml\n"
-    "  stagecraft explain configs/paper/530b-full.yaml --set batch.micro=2 --all\n"
-    "  stagecraft explain configs/paper/22b-present.yaml --json\n";
-
-}  // namespace
-
-int explain_command(std::vector<std::string> const& arguments) {
-  po::options_description options{"options"};
-  options.add_options()("all",
-                        "list every tensor, and say why changes that are left out are not legal");
-  add_run_options(options);
-  RunArguments const run = read_run_arguments(arguments, options, introduction, examples);
+int run_explain(CommandLine const& line) {
+  RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
 
   RunConfig as_read = run.config;
   as_read.training = run.as_read;
   int const jobs = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   Explanation const explanation = explain(as_read, jobs);
-  if (run.values.count("json") > 0) {
+  if (line.has("json")) {
     std::cout << to_json(explanation, as_read).dump(1) << '\n';
   } else {
     std::cout << explanation_text(
         explanation, as_read,
-        {.width = standard_output_style().width, .shows_all = run.values.count("all") > 0});
+        {.width = standard_output_style().width, .shows_all = line.has("all")});
   }
   return 0;
+}
+
+}  // namespace
+
+Command explain_command() {
+  return {.name = "explain",
+          .summary = "why the fullest stage is full, where time goes, what each change would do",
+          .introduction = R"(usage: stagecraft explain CONFIG [options]
+
+Says why the fullest stage is as full as it is (at which event, which tensors, made by whom),
+what the time of an iteration consists of (its critical path), what each single change would
+do to both, which helps most, and which choices of the run do not pay.
+)",
+          .examples = R"(  stagecraft explain configs/paper/175b-present.yaml
+  stagecraft explain configs/paper/530b-full.yaml --set batch.micro=2 --all
+  stagecraft explain configs/paper/22b-present.yaml --json
+)",
+          .options = joined_options(
+              {{{.name = "all",
+                 .description =
+                     "list every tensor, and say why changes that are left out are not legal"}},
+               run_options()}),
+          .argument = run_file(),
+          .run = run_explain};
 }
 
 }  // namespace stagecraft

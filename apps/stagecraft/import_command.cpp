@@ -1,12 +1,12 @@
-#include "apps/stagecraft/import_command.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <limits>
 #include <map>
 
-#include "apps/stagecraft/command_line.hpp"
+#include "apps/program/command_line.hpp"
+#include "apps/program/output_paths.hpp"
+#include "apps/stagecraft/commands.hpp"
 #include "libsim/import/huggingface_import.hpp"
 #include "libsim/import/ignore_list.hpp"
 #include "libsim/import/launch_script.hpp"
@@ -19,128 +19,68 @@
 
 namespace stagecraft {
 
-namespace po = boost::program_options;
-
 namespace {
 
-constexpr char const* introduction =
-    "usage: stagecraft import huggingface config.json [options]\n"
-    "       stagecraft import megatron [options] [-- FLAGS...]\n\n"
-    "Makes a model file of a Hugging Face config.json, or a run file of Megatron-LM's flags. What "
-    "cannot\n"
-    "be represented is an error unless --ignore names it; what is approximated, assumed or has no\n"
-    "effect is listed on standard error.\n"
-    "\nstagecraft import huggingface --help and stagecraft import megatron --help say more.\n"
-    "\nexamples:\n";
-
-constexpr char const* huggingface_introduction =
-    "usage: stagecraft import huggingface config.json [options]\n\n"
-    "Makes a model file of the config.json of a model of Hugging Face's transformers.\n\n";
-
-constexpr char const* huggingface_examples =
-    "  stagecraft import huggingface Llama-3.1-8B/config.json --sequence 8192 -o llama3.yaml\n"
-    "  stagecraft import huggingface Mistral-7B-v0.1/config.json --ignore sliding_window\n";
-
-constexpr char const* megatron_introduction =
-    "usage: stagecraft import megatron [options] [-- FLAGS...]\n\n"
-    "Makes a run file of the flags of Megatron-LM's pretrain_gpt.py: those after --, or those of a "
-    "launch\n"
-    "script, or both (the ones after -- win). Words before a program that ends in .py belong to "
-    "the\n"
-    "launcher, which says how many ranks there are.\n\n";
-
-constexpr char const* megatron_examples =
-    "  stagecraft import megatron --script examples/gpt3/train_gpt3_175b_distributed.sh \\\n"
-    "      --world-size 128 --system configs/systems/selene-a100.yaml -o gpt3.yaml\n"
-    "  stagecraft import megatron --world-size 8 -- --num-layers 24 --hidden-size 1024 \\\n"
-    "      --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 \\\n"
-    "      --micro-batch-size 4 --global-batch-size 16 --fp16 --tensor-model-parallel-size 2\n";
-
-void add_output_options(po::options_description& options) {
-  auto add = options.add_options();
-  add("output,o", po::value<std::string>()->value_name("FILE"),
-      "write there instead of standard output");
-  add("ignore", po::value<std::vector<std::string>>()->composing()->value_name("NAME[,NAME]"),
-      "leave out what these keys or flags stand for, although it matters");
-  add("help,h", "print this");
+std::vector<Option> output_options() {
+  return {{.name = "output",
+           .letter = 'o',
+           .value = Value::file("FILE"),
+           .description = "write there instead of standard output"},
+          {.name = "ignore",
+           .value = Value::text("NAME[,NAME]"),
+           .may_repeat = true,
+           .description = "leave out what these keys or flags stand for, although it matters"}};
 }
 
-std::vector<std::string> ignored_names(po::variables_map const& values) {
+std::vector<std::string> ignored_names(CommandLine const& line) {
   std::vector<std::string> names;
-  if (values.count("ignore") == 0) return names;
-  for (std::string const& list : values["ignore"].as<std::vector<std::string>>()) {
+  for (std::string const& list : line.values_of("ignore")) {
     for (std::string& name : split_list(list)) names.push_back(std::move(name));
   }
   return names;
-}
-
-/// A word of an enumeration.
-template <typename Enum>
-Enum word_option(std::string const& option, std::string const& word) {
-  auto const value = parse_word<Enum>(word);
-  if (!value) {
-    throw CommandLineError{option + ": found '" + word + "'; accepted: " + accepted_words<Enum>()};
-  }
-  return *value;
 }
 
 void print_notes(std::vector<std::string> const& notes) {
   for (std::string const& note : notes) std::cerr << "note: " << note << '\n';
 }
 
-void write_result(po::variables_map const& values, std::string const& text) {
-  if (values.count("output") > 0) {
-    write_output(values["output"].as<std::string>(), text);
+void write_result(CommandLine const& line, std::string const& text) {
+  if (line.has("output")) {
+    write_output(line.value("output"), text);
   } else {
     std::cout << text;
   }
 }
 
-int import_huggingface_command(std::vector<std::string> const& arguments) {
-  po::options_description options{"options"};
-  auto add = options.add_options();
-  add("sequence,s", po::value<std::string>()->value_name("N"),
-      "tokens of a training sequence; default: the longest that the file names");
-  add("attention", po::value<std::string>()->value_name(choice_of<Attention>()),
-      "flash (default) or unfused, which the file does not say");
-  add("precision", po::value<std::string>()->value_name(choice_of<Precision>()),
-      "fp16, bf16, fp32 or fp64; default: the file's torch_dtype");
-  add_output_options(options);
-  std::vector<std::string> files;
-  po::variables_map const values = parse_options(arguments, options, files, "config.json");
-  if (values.count("help") > 0) {
-    std::cout << huggingface_introduction << options << "\nexamples:\n" << huggingface_examples;
-    return 0;
-  }
+int run_huggingface_import(CommandLine const& line) {
+  std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
     throw CommandLineError{"FILE: found " + std::to_string(files.size()) +
                            " files; accepted: one config.json"};
   }
-  if (values.count("output") > 0) {
-    refuse_input("--output (-o)", values["output"].as<std::string>(), {files.front()});
+  if (line.has("output")) {
+    refuse_input("--output (-o)", line.value("output"), {files.front()});
   }
-  HuggingfaceOptions wanted{.ignore = ignored_names(values)};
-  if (values.count("sequence") > 0) {
-    wanted.sequence =
-        whole_number("--sequence (-s)", values["sequence"].as<std::string>(), 1, 1 << 24);
+  HuggingfaceOptions wanted{.ignore = ignored_names(line)};
+  if (line.has("sequence")) {
+    wanted.sequence = line.whole_number("sequence", 1, 1 << 24);
   }
-  if (values.count("attention") > 0) {
-    wanted.attention = word_option<Attention>("--attention", values["attention"].as<std::string>());
+  if (line.has("attention")) {
+    wanted.attention = line.word<Attention>("attention");
   }
-  if (values.count("precision") > 0) {
-    wanted.precision = word_option<Precision>("--precision", values["precision"].as<std::string>());
+  if (line.has("precision")) {
+    wanted.precision = line.word<Precision>("precision");
   }
   HuggingfaceImport const import = import_huggingface(files.front(), wanted);
   print_notes(import.notes);
-  write_result(values, to_model_file(import, files.front()));
+  write_result(line, to_model_file(import, files.front()));
   return 0;
 }
 
 /// NAME=VALUE pairs.
-std::map<std::string, std::string> variables_of(po::variables_map const& values) {
+std::map<std::string, std::string> variables_of(CommandLine const& line) {
   std::map<std::string, std::string> variables;
-  if (values.count("variable") == 0) return variables;
-  for (std::string const& text : values["variable"].as<std::vector<std::string>>()) {
+  for (std::string const& text : line.values_of("variable")) {
     std::size_t const equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
       throw CommandLineError{"--variable: found '" + text + "'; accepted: NAME=VALUE"};
@@ -151,10 +91,10 @@ std::map<std::string, std::string> variables_of(po::variables_map const& values)
 }
 
 /// The system file, by a name that leads there from any folder.
-std::string system_path(po::variables_map const& values, std::vector<std::string>& notes) {
+std::string system_path(CommandLine const& line, std::vector<std::string>& notes) {
   std::filesystem::path path;
-  if (values.count("system") > 0) {
-    path = values["system"].as<std::string>();
+  if (line.has("system")) {
+    path = line.value("system");
   } else {
     path = paper_config_folder().parent_path() / "systems" / "selene-a100.yaml";
     notes.push_back("no --system: the paper's, " + path.lexically_normal().string());
@@ -162,96 +102,139 @@ std::string system_path(po::variables_map const& values, std::vector<std::string
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
-MegatronOptions megatron_options(po::variables_map const& values) {
+MegatronOptions megatron_options(CommandLine const& line) {
   MegatronOptions wanted;
-  wanted.ignore = ignored_names(values);
-  if (values.count("world-size") > 0) {
-    wanted.world_size = whole_number("--world-size", values["world-size"].as<std::string>(), 1,
-                                     std::numeric_limits<int>::max());
+  wanted.ignore = ignored_names(line);
+  if (line.has("world-size")) {
+    wanted.world_size = line.whole_number("world-size", 1, std::numeric_limits<int>::max());
   }
-  if (values.count("megatron") > 0) {
-    std::string const word = values["megatron"].as<std::string>();
-    if (word != "2022" && word != "current") {
-      throw CommandLineError{"--megatron: found '" + word + "'; accepted: 2022, current"};
-    }
-    wanted.version = word == "2022" ? MegatronVersion::of_2022 : MegatronVersion::current;
+  if (line.has("megatron")) {
+    wanted.version =
+        line.value("megatron") == "2022" ? MegatronVersion::of_2022 : MegatronVersion::current;
   }
   return wanted;
 }
 
 /// The launch command of the script, if one is named, with the flags of the command line after it.
-LaunchCommand launch_of(po::variables_map const& values, std::vector<ShellWord> const& flags) {
+LaunchCommand launch_of(CommandLine const& line, std::vector<ShellWord> const& flags) {
   LaunchCommand launch = split_launch(flags);
-  if (values.count("script") == 0) return launch;
-  std::string const file = values["script"].as<std::string>();
+  if (!line.has("script")) return launch;
+  std::string const file = line.value("script");
   Diagnostics diagnostics;
   LaunchCommand script = read_launch_script(read_text_file(file, "a launch script"), file,
-                                            variables_of(values), diagnostics);
+                                            variables_of(line), diagnostics);
   diagnostics.throw_if_any();
   script.arguments.insert(script.arguments.end(), launch.arguments.begin(), launch.arguments.end());
   if (launch.world_size) script.world_size = launch.world_size;
   return script;
 }
 
-int import_megatron_command(std::vector<std::string> const& arguments) {
-  po::options_description options{"options"};
-  auto add = options.add_options();
-  add("script", po::value<std::string>()->value_name("FILE"),
-      "a shell script that starts training");
-  add("variable", po::value<std::vector<std::string>>()->composing()->value_name("NAME=VALUE"),
-      "a variable that the script expects to be set; may be repeated");
-  add("system", po::value<std::string>()->value_name("FILE"),
-      "the system file that the run names; default: the paper's, Selene");
-  add("world-size", po::value<std::string>()->value_name("N"),
-      "ranks of the job; default: what the launcher says");
-  add("megatron", po::value<std::string>()->value_name("2022|current"),
-      "2022 or current: what flags that are left out mean; default: by the flags that are there");
-  add_output_options(options);
-  auto const separator = std::find(arguments.begin(), arguments.end(), "--");
-  po::variables_map const values = parse_options({arguments.begin(), separator}, options);
-  if (values.count("help") > 0) {
-    std::cout << megatron_introduction << options << "\nexamples:\n" << megatron_examples;
-    return 0;
-  }
+int run_megatron_import(CommandLine const& line) {
   std::vector<ShellWord> flags;
-  for (auto word = separator; word != arguments.end(); ++word) {
-    if (word != separator) flags.push_back({*word, 0, 0});
-  }
-  if (flags.empty() && values.count("script") == 0) {
+  for (std::string const& word : line.rest()) flags.push_back({word, 0, 0});
+  if (flags.empty() && !line.has("script")) {
     throw CommandLineError{
         "found neither --script nor flags; accepted: flags after --, or a script"};
   }
-  std::string const origin =
-      values.count("script") > 0 ? values["script"].as<std::string>() : "command line";
-  LaunchCommand const launch = launch_of(values, flags);
-  MegatronOptions wanted = megatron_options(values);
+  std::string const origin = line.has("script") ? line.value("script") : "command line";
+  LaunchCommand const launch = launch_of(line, flags);
+  MegatronOptions wanted = megatron_options(line);
   if (!wanted.world_size) wanted.world_size = launch.world_size;
   MegatronImport import = import_megatron(launch.arguments, origin, wanted);
   import.notes.insert(import.notes.begin(), launch.notes.begin(), launch.notes.end());
 
-  std::string const text = to_run_file(import.config, system_path(values, import.notes), origin);
+  std::string const text = to_run_file(import.config, system_path(line, import.notes), origin);
   // What the system has to say about the run, its peak in the run's precision for one.
   RunConfig const run = parse_run_config(text, "the imported run", {});
   for (std::string const& warning : run.warnings) import.notes.push_back(warning);
   print_notes(import.notes);
-  write_result(values, text);
+  write_result(line, text);
   return 0;
+}
+
+Command huggingface_import() {
+  return {
+      .name = "huggingface",
+      .introduction = R"(usage: stagecraft import huggingface config.json [options]
+
+Makes a model file of the config.json of a model of Hugging Face's transformers.
+)",
+      .examples =
+          R"(  stagecraft import huggingface Llama-3.1-8B/config.json --sequence 8192 -o llama3.yaml
+  stagecraft import huggingface Mistral-7B-v0.1/config.json --ignore sliding_window
+)",
+      .options = joined_options(
+          {{{.name = "sequence",
+             .letter = 's',
+             .value = Value::text("N"),
+             .description =
+                 "tokens of a training sequence; default: the longest that the file names"},
+            {.name = "attention",
+             .value = Value::word_of<Attention>(),
+             .description = "flash (default) or unfused, which the file does not say"},
+            {.name = "precision",
+             .value = Value::word_of<Precision>(),
+             .description = "fp16, bf16, fp32 or fp64; default: the file's torch_dtype"}},
+           output_options()}),
+      .argument = Value::file("config.json"),
+      .run = run_huggingface_import};
+}
+
+Command megatron_import() {
+  return {
+      .name = "megatron",
+      .introduction = R"(usage: stagecraft import megatron [options] [-- FLAGS...]
+
+Makes a run file of the flags of Megatron-LM's pretrain_gpt.py: those after --, or those of a launch
+script, or both (the ones after -- win). Words before a program that ends in .py belong to the
+launcher, which says how many ranks there are.
+)",
+      .examples =
+          R"(  stagecraft import megatron --script examples/gpt3/train_gpt3_175b_distributed.sh \
+      --world-size 128 --system configs/systems/selene-a100.yaml -o gpt3.yaml
+  stagecraft import megatron --world-size 8 -- --num-layers 24 --hidden-size 1024 \
+      --num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 \
+      --micro-batch-size 4 --global-batch-size 16 --fp16 --tensor-model-parallel-size 2
+)",
+      .options = joined_options(
+          {{{.name = "script",
+             .value = Value::file("FILE"),
+             .description = "a shell script that starts training"},
+            {.name = "variable",
+             .value = Value::text("NAME=VALUE"),
+             .may_repeat = true,
+             .description = "a variable that the script expects to be set; may be repeated"},
+            {.name = "system",
+             .value = Value::file("FILE"),
+             .description = "the system file that the run names; default: the paper's, Selene"},
+            {.name = "world-size",
+             .value = Value::text("N"),
+             .description = "ranks of the job; default: what the launcher says"},
+            {.name = "megatron",
+             .value = Value::word({"2022", "current"}),
+             .description = "2022 or current: what flags that are left out mean; default: by the "
+                            "flags that are there"}},
+           output_options()}),
+      .has_rest = true,
+      .run = run_megatron_import};
 }
 
 }  // namespace
 
-int import_command(std::vector<std::string> const& arguments) {
-  std::string const kind = arguments.empty() ? std::string{} : arguments.front();
-  if (kind == "--help" || kind == "-h") {
-    std::cout << introduction << huggingface_examples << megatron_examples;
-    return 0;
-  }
-  if (kind == option_table_request) throw OptionTable{{}, "", {"huggingface", "megatron"}};
-  if (kind == "huggingface")
-    return import_huggingface_command({arguments.begin() + 1, arguments.end()});
-  if (kind == "megatron") return import_megatron_command({arguments.begin() + 1, arguments.end()});
-  throw CommandLineError{"source: found " + (kind.empty() ? "nothing" : "'" + kind + "'") +
-                         "; accepted: huggingface, megatron"};
+Command import_command() {
+  return {.name = "import",
+          .summary = "a model or run file from a config.json or from Megatron-LM's flags",
+          .introduction = R"(usage: stagecraft import huggingface config.json [options]
+       stagecraft import megatron [options] [-- FLAGS...]
+
+Makes a model file of a Hugging Face config.json, or a run file of Megatron-LM's flags. What cannot
+be represented is an error unless --ignore names it; what is approximated, assumed or has no
+effect is listed on standard error.
+
+stagecraft import huggingface --help and stagecraft import megatron --help say more.
+)",
+          .subcommands = {huggingface_import(), megatron_import()},
+          .subcommand_is = "source"};
 }
 
 }  // namespace stagecraft

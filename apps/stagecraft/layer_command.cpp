@@ -1,39 +1,20 @@
-#include "apps/stagecraft/layer_command.hpp"
-
 #include <iostream>
 
-#include "apps/stagecraft/run_options.hpp"
+#include "apps/program/run_options.hpp"
+#include "apps/stagecraft/commands.hpp"
 #include "libsim/report/layer_report.hpp"
 
 namespace stagecraft {
 
-namespace po = boost::program_options;
-
 namespace {
 
-constexpr char const* introduction =
-    "usage: stagecraft layer CONFIG [options]\n\n"
-    "Shows one Transformer layer for one microbatch on one rank, op by op: shape, FLOPs, bytes "
-    "moved,\n"
-    "bytes saved for backward, and time; then the saved tensors beside the paper's closed "
-    "form.\n\n";
-
-constexpr char const* examples =
-    "\nexamples:\n"
-    "  stagecraft layer configs/paper/22b-present.yaml\n"
-    "  stagecraft layer configs/paper/22b-full.yaml --set recompute=none\n";
-
-}  // namespace
-
-int layer_command(std::vector<std::string> const& arguments) {
-  po::options_description options{"options"};
-  add_run_options(options);
-  RunArguments const run = read_run_arguments(arguments, options, introduction, examples);
+int run_layer(CommandLine const& line) {
+  RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
   TrainingPlan const plan = make_plan(run.config.training);
   CostModel const cost{run.config.system, run.config.training};
   std::vector<LayerReport> const reports = report_layers(plan, cost);
-  if (run.values.count("json") > 0) {
+  if (line.has("json")) {
     nlohmann::ordered_json layers = nlohmann::ordered_json::array();
     for (LayerReport const& report : reports) layers.push_back(to_json(report));
     nlohmann::ordered_json const document = {
@@ -49,6 +30,24 @@ int layer_command(std::vector<std::string> const& arguments) {
     std::cout << to_text(reports[i]);
   }
   return 0;
+}
+
+}  // namespace
+
+Command layer_command() {
+  return {.name = "layer",
+          .summary = "one layer, op by op: FLOPs, bytes, saved bytes, time",
+          .introduction = R"(usage: stagecraft layer CONFIG [options]
+
+Shows one Transformer layer for one microbatch on one rank, op by op: shape, FLOPs, bytes moved,
+bytes saved for backward, and time; then the saved tensors beside the paper's closed form.
+)",
+          .examples = R"(  stagecraft layer configs/paper/22b-present.yaml
+  stagecraft layer configs/paper/22b-full.yaml --set recompute=none
+)",
+          .options = run_options(),
+          .argument = run_file(),
+          .run = run_layer};
 }
 
 }  // namespace stagecraft

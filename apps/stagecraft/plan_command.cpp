@@ -1,10 +1,9 @@
-#include "apps/stagecraft/plan_command.hpp"
-
 #include <chrono>
 #include <iostream>
 #include <optional>
 
-#include "apps/stagecraft/command_line.hpp"
+#include "apps/program/command_line.hpp"
+#include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/plan_options.hpp"
 #include "apps/stagecraft/plan_output.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
@@ -15,11 +14,7 @@
 
 namespace stagecraft {
 
-namespace po = boost::program_options;
-
 namespace {
-
-constexpr int nothing_fits = 3;
 
 /// There is no plan: because of --fix, or even without.
 [[noreturn]] void refuse_empty_space(PlanOptions const& plan) {
@@ -44,22 +39,6 @@ constexpr int nothing_fits = 3;
   throw CommandLineError{"--fix: found " + all + "; accepted: what " + run + " has together"};
 }
 
-constexpr char const* introduction =
-    "usage: stagecraft plan MODEL --system S --gpus N --global-batch B [options]\n\n"
-    "Searches tensor, sequence, pipeline and data parallelism, schedules, microbatch sizes, layer\n"
-    "layouts, recompute policies and the sharding of optimizer state for the fastest plans that "
-    "fit\n"
-    "in memory. Every number is what `stagecraft simulate` gives for that plan.\n\n";
-
-constexpr char const* examples =
-    "\nexamples:\n"
-    "  stagecraft plan configs/models/gpt3-175b.yaml --system configs/systems/selene-a100.yaml \\\n"
-    "    --gpus 64 --global-batch 64 -o best.yaml\n"
-    "  stagecraft plan configs/models/llama3-8b.yaml --system configs/systems/dgx-h100.yaml \\\n"
-    "    --gpus 16 --global-batch 128 --price 2.5/gpu-hour --tokens 300e9\n"
-    "  stagecraft plan model.yaml --system s.yaml --gpus 64 --global-batch 64 --fix tensor=4,8 \\\n"
-    "    --fix recompute=selective,per_stage --json\n";
-
 SearchResult search_with_progress(SearchRequest request) {
   ProgressBar bar;
   request.progress = [&](SearchProgress const& progress) {
@@ -70,17 +49,8 @@ SearchResult search_with_progress(SearchRequest request) {
   return search_plans(request);
 }
 
-}  // namespace
-
-int plan_command(std::vector<std::string> const& arguments) {
-  po::options_description const options = describe_plan_options();
-  std::vector<std::string> positional;
-  po::variables_map const values = parse_options(arguments, options, positional, "MODEL.yaml");
-  if (values.count("help") > 0) {
-    std::cout << introduction << options << examples;
-    return 0;
-  }
-  PlanOptions const plan = read_plan_options(values, positional);
+int run_plan(CommandLine const& line) {
+  PlanOptions const plan = read_plan_options(line);
   for (std::string const& warning : plan.warnings) std::cerr << "warning: " << warning << '\n';
   std::optional<OutputFile> output;
   if (plan.output) output.emplace(*plan.output);
@@ -92,7 +62,7 @@ int plan_command(std::vector<std::string> const& arguments) {
   if (plan.json) std::cout << to_json(result, plan, seconds.count()).dump(1) << '\n';
   if (result.best.empty()) {
     std::cerr << "stagecraft plan: " << near_miss_text(result, plan) << '\n';
-    return nothing_fits;
+    return does_not_fit;
   }
   if (!plan.json) std::cout << plan_tables(result, plan, seconds.count());
   if (output) {
@@ -100,6 +70,31 @@ int plan_command(std::vector<std::string> const& arguments) {
     output->finish();
   }
   return 0;
+}
+
+}  // namespace
+
+Command plan_command() {
+  return {
+      .name = "plan",
+      .summary = "the fastest layouts, schedules and recompute policies that fit",
+      .introduction = R"(usage: stagecraft plan MODEL --system S --gpus N --global-batch B [options]
+
+Searches tensor, sequence, pipeline and data parallelism, schedules, microbatch sizes, layer
+layouts, recompute policies and the sharding of optimizer state for the fastest plans that fit
+in memory. Every number is what `stagecraft simulate` gives for that plan.
+)",
+      .examples =
+          R"(  stagecraft plan configs/models/gpt3-175b.yaml --system configs/systems/selene-a100.yaml \
+    --gpus 64 --global-batch 64 -o best.yaml
+  stagecraft plan configs/models/llama3-8b.yaml --system configs/systems/dgx-h100.yaml \
+    --gpus 16 --global-batch 128 --price 2.5/gpu-hour --tokens 300e9
+  stagecraft plan model.yaml --system s.yaml --gpus 64 --global-batch 64 --fix tensor=4,8 \
+    --fix recompute=selective,per_stage --json
+)",
+      .options = plan_options(),
+      .argument = Value::file("MODEL.yaml"),
+      .run = run_plan};
 }
 
 }  // namespace stagecraft

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <thread>
 
-#include "apps/stagecraft/command_line.hpp"
+#include "apps/program/output_paths.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/plan/training_words.hpp"
@@ -17,8 +17,6 @@
 #include "libsim/search/search_words.hpp"
 
 namespace stagecraft {
-
-namespace po = boost::program_options;
 
 namespace {
 
@@ -102,9 +100,8 @@ void read_filter(std::string const& text, SearchFilter& filter) {
   }
 }
 
-void read_filters(po::variables_map const& values, PlanOptions& options) {
-  if (values.count("fix") == 0) return;
-  for (std::string const& text : values["fix"].as<std::vector<std::string>>()) {
+void read_filters(CommandLine const& line, PlanOptions& options) {
+  for (std::string const& text : line.values_of("fix")) {
     read_filter(text, options.request.filter);
     options.fixes.push_back({text, {}});
     read_filter(text, options.fixes.back().alone);
@@ -143,9 +140,7 @@ std::vector<Problem> at_options(std::vector<Problem> problems) {
 /// The run that the search varies. One sequence on one rank is legal for every model.
 RunConfig load_base(std::string const& model,
                     std::string const& system,
-                    po::variables_map const& values) {
-  std::vector<std::string> overrides;
-  if (values.count("set") > 0) overrides = values["set"].as<std::vector<std::string>>();
+                    std::vector<std::string> const& overrides) {
   for (std::string const& text : overrides) check_override(text);
   auto const quoted = [](std::string const& path) {
     return nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -159,69 +154,75 @@ RunConfig load_base(std::string const& model,
   }
 }
 
-std::int64_t read_global_batch(std::string const& text) {
-  return whole_number("--global-batch", text, 1, std::numeric_limits<int>::max());
-}
-
 }  // namespace
 
-po::options_description describe_plan_options() {
-  auto const text = [](char const* name) { return po::value<std::string>()->value_name(name); };
-  auto const texts = [](char const* name) {
-    return po::value<std::vector<std::string>>()->composing()->value_name(name);
-  };
-  po::options_description options{"options"};
-  auto add = options.add_options();
-  add("system", text("S.yaml"), "the machine");
-  add("gpus", text("N"), "accelerators to use, all of them");
-  add("global-batch", text("B"), "sequences an optimizer step");
-  add("top", text("K")->default_value("10"), "how many of the fastest plans to show");
-  add("price", text("P/gpu-hour"), "what a GPU costs an hour, e.g. 2.5/gpu-hour");
-  add("tokens", text("T"), "tokens to train on, e.g. 300e9: days, and money with --price");
-  add("fix", texts("NAME=VALUE,..."),
-      "only plans with these values of tensor, pipeline, data, interleave, micro, sequence, "
-      "distributed_optimizer, schedule or recompute (none, selective, uniform, block, per_stage, "
-      "window), or layout=even; may be repeated");
-  add("set", texts("KEY=VALUE"),
-      "override a key that is not searched, e.g. --set memory.reserve=4GiB; may be repeated");
-  add("exhaustive", "simulate every plan, dismiss none by bounds");
-  add("jobs", text("J"), "threads (default: all cores)");
-  add("output,o", text("BEST.yaml"), "write the best plan as a run file");
-  add("json", "print one JSON document");
-  add("help,h", "print this");
-  return options;
+std::vector<Option> plan_options() {
+  return {
+      {.name = "system", .value = Value::file("S.yaml"), .description = "the machine"},
+      {.name = "gpus",
+       .value = Value::text("N"),
+       .description = "accelerators to use, all of them"},
+      {.name = "global-batch",
+       .value = Value::text("B"),
+       .description = "sequences an optimizer step"},
+      {.name = "top",
+       .value = Value::text("K"),
+       .fallback = "10",
+       .description = "how many of the fastest plans to show"},
+      {.name = "price",
+       .value = Value::text("P/gpu-hour"),
+       .description = "what a GPU costs an hour, e.g. 2.5/gpu-hour"},
+      {.name = "tokens",
+       .value = Value::text("T"),
+       .description = "tokens to train on, e.g. 300e9: days, and money with --price"},
+      {.name = "fix",
+       .value = Value::text("NAME=VALUE,..."),
+       .may_repeat = true,
+       .description = "only plans with these values of tensor, pipeline, data, interleave, micro, "
+                      "sequence, distributed_optimizer, schedule or recompute (none, selective, "
+                      "uniform, block, per_stage, window), or layout=even; may be repeated"},
+      {.name = "set",
+       .value = Value::text("KEY=VALUE"),
+       .may_repeat = true,
+       .description =
+           "override a key that is not searched, e.g. --set memory.reserve=4GiB; may be repeated"},
+      {.name = "exhaustive", .description = "simulate every plan, dismiss none by bounds"},
+      {.name = "jobs", .value = Value::text("J"), .description = "threads (default: all cores)"},
+      {.name = "output",
+       .letter = 'o',
+       .value = Value::file("BEST.yaml"),
+       .description = "write the best plan as a run file"},
+      {.name = "json", .description = "print one JSON document"}};
 }
 
-PlanOptions read_plan_options(po::variables_map const& values,
-                              std::vector<std::string> const& positional) {
-  if (positional.size() != 1) {
-    throw CommandLineError{"MODEL: found " + std::to_string(positional.size()) +
+PlanOptions read_plan_options(CommandLine const& line) {
+  std::vector<std::string> const& models = line.arguments();
+  if (models.size() != 1) {
+    throw CommandLineError{"MODEL: found " + std::to_string(models.size()) +
                            " files; accepted: one model file"};
   }
   PlanOptions options;
   SearchRequest& request = options.request;
-  std::string const system = needed(values, "system", "--system", "a system file");
-  request.gpus = whole_number(
-      "--gpus", needed(values, "gpus", "--gpus", "a number of accelerators"), 1, most_ranks);
-  request.global_batch = read_global_batch(
-      needed(values, "global-batch", "--global-batch", "sequences an optimizer step"));
-  request.top = whole_number("--top", values["top"].as<std::string>(), 1, 1000);
-  request.exhaustive = values.count("exhaustive") > 0;
+  std::string const system = line.needed("system", "a system file");
+  line.needed("gpus", "a number of accelerators");
+  request.gpus = line.whole_number("gpus", 1, most_ranks);
+  line.needed("global-batch", "sequences an optimizer step");
+  request.global_batch = line.whole_number("global-batch", 1, std::numeric_limits<int>::max());
+  request.top = line.whole_number("top", 1, 1000);
+  request.exhaustive = line.has("exhaustive");
   int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  request.jobs = values.count("jobs") > 0
-                     ? whole_number("--jobs", values["jobs"].as<std::string>(), 1, 1024)
-                     : cores;
-  read_filters(values, options);
-  if (values.count("price") > 0) options.price = read_price(values["price"].as<std::string>());
-  if (values.count("tokens") > 0) {
-    options.tokens = number_from_zero("--tokens", values["tokens"].as<std::string>());
+  request.jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
+  read_filters(line, options);
+  if (line.has("price")) options.price = read_price(line.value("price"));
+  if (line.has("tokens")) {
+    options.tokens = line.number_from_zero("tokens");
   }
-  options.json = values.count("json") > 0;
-  if (values.count("output") > 0) {
-    options.output = values["output"].as<std::string>();
-    refuse_input("--output (-o)", *options.output, {positional.front(), system});
+  options.json = line.has("json");
+  if (line.has("output")) {
+    options.output = line.value("output");
+    refuse_input("--output (-o)", *options.output, {models.front(), system});
   }
-  RunConfig base = load_base(positional.front(), system, values);
+  RunConfig base = load_base(models.front(), system, line.values_of("set"));
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/program/command_line.hpp"
 #include "libsim/search/search_request.hpp"
 
 namespace stagecraft {
@@ -27,12 +27,11 @@ struct PlanOptions {
   std::optional<std::filesystem::path> output;
 };
 
-/// The options of the command, as --help prints them.
-boost::program_options::options_description describe_plan_options();
+/// The options of the command.
+std::vector<Option> plan_options();
 
 /// Reads the command line, and the files that it names.
 /// \throws CommandLineError, ConfigError
-PlanOptions read_plan_options(boost::program_options::variables_map const& values,
-                              std::vector<std::string> const& positional);
+PlanOptions read_plan_options(CommandLine const& line);
 
 }  // namespace stagecraft

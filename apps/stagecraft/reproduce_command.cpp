@@ -1,12 +1,11 @@
-#include "apps/stagecraft/reproduce_command.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <stdexcept>
 #include <system_error>
 
-#include "apps/stagecraft/command_line.hpp"
+#include "apps/program/command_line.hpp"
+#include "apps/stagecraft/commands.hpp"
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/report/executed_reproduction.hpp"
 #include "libsim/report/reproduction.hpp"
@@ -15,44 +14,13 @@
 
 namespace stagecraft {
 
-namespace po = boost::program_options;
-
 namespace {
 
-constexpr char const* introduction =
-    "usage: stagecraft reproduce [table2 table4 table5 headline figure1 figure7 figure8 figure9 "
-    "appendix-c\n"
-    "                            | all] [options]\n\n"
-    "Predicts the tables and figures of Korthikanti et al. 2022 and prints them beside the "
-    "published\n"
-    "values. Without a name: tables 2, 4 and 5.\n\n";
-
-constexpr char const* examples =
-    "\nexamples:\n"
-    "  stagecraft reproduce table5\n"
-    "  stagecraft reproduce all --output reproduction\n"
-    "  stagecraft reproduce table4 table5 --executed results\n"
-    "  stagecraft reproduce figure9 --json\n";
-
-po::options_description describe_options() {
-  po::options_description options{"options"};
-  auto add = options.add_options();
-  add("output", po::value<std::string>()->value_name("DIR"),
-      "also write every table and figure as CSV, and all as reproduction.json, into this folder");
-  add("executed", po::value<std::string>()->value_name("DIR"),
-      "put what was executed beside tables 4 and 5: the traces (*.h5) and results of "
-      "`stagecraft-exec "
-      "measure layer --json` (*.json) in this folder, found by the plan that they are of; notes "
-      "name what is in no row");
-  add("json", "print one JSON document");
-  add("help,h", "print this");
-  return options;
-}
-
-std::string all_names(std::string const& separator) {
-  std::string names;
-  for (std::string_view const name : reproducible()) names.append(name).append(separator);
-  return names.append("all");
+std::vector<std::string> all_names() {
+  std::vector<std::string_view> const known = reproducible();
+  std::vector<std::string> names{known.begin(), known.end()};
+  names.emplace_back("all");
+  return names;
 }
 
 std::vector<std::string> chosen(std::vector<std::string> words) {
@@ -63,7 +31,7 @@ std::vector<std::string> chosen(std::vector<std::string> words) {
   }
   for (std::string const& word : words) {
     if (std::find(known.begin(), known.end(), word) != known.end()) continue;
-    throw CommandLineError{"found '" + word + "'; accepted: " + all_names(", ")};
+    throw CommandLineError{"found '" + word + "'; accepted: " + joined(all_names())};
   }
   return words;
 }
@@ -90,34 +58,59 @@ void write_folder(std::filesystem::path const& folder, std::vector<Reproduction>
   write_output(folder / "reproduction.json", to_json(all).dump(1) + "\n");
 }
 
-}  // namespace
-
-int reproduce_command(std::vector<std::string> const& arguments) {
-  po::options_description const options = describe_options();
-  std::vector<std::string> words;
-  po::variables_map const values = parse_options(arguments, options, words, all_names("|"));
-  if (values.count("help") > 0) {
-    std::cout << introduction << options << examples;
-    return 0;
-  }
-  std::vector<std::string> const names = chosen(words);
-  if (values.count("executed") > 0) require_executable(names);
+int run_reproduce(CommandLine const& line) {
+  std::vector<std::string> const names = chosen(line.arguments());
+  if (line.has("executed")) require_executable(names);
   std::vector<Reproduction> all;
   for (std::string const& what : names) {
     std::vector<Reproduction> const parts = reproduce(what, paper_config_folder());
     all.insert(all.end(), parts.begin(), parts.end());
   }
-  if (values.count("executed") > 0) {
-    add_executed(all, ExecutedResults{values["executed"].as<std::string>()}, paper_config_folder());
+  if (line.has("executed")) {
+    add_executed(all, ExecutedResults{line.value("executed")}, paper_config_folder());
   }
-  if (values.count("json") > 0) {
+  if (line.has("json")) {
     std::cout << to_json(all).dump(1) << '\n';
   } else {
     for (std::size_t i = 0; i < all.size(); ++i)
       std::cout << (i == 0 ? "" : "\n") << to_text(all[i]);
   }
-  if (values.count("output") > 0) write_folder(values["output"].as<std::string>(), all);
+  if (line.has("output")) write_folder(line.value("output"), all);
   return 0;
+}
+
+}  // namespace
+
+Command reproduce_command() {
+  return {
+      .name = "reproduce",
+      .summary = "the paper's tables and figures, predicted beside published",
+      .introduction =
+          R"(usage: stagecraft reproduce [table2 table4 table5 headline figure1 figure7 figure8 figure9 appendix-c
+                            | all] [options]
+
+Predicts the tables and figures of Korthikanti et al. 2022 and prints them beside the published
+values. Without a name: tables 2, 4 and 5.
+)",
+      .examples = R"(  stagecraft reproduce table5
+  stagecraft reproduce all --output reproduction
+  stagecraft reproduce table4 table5 --executed results
+  stagecraft reproduce figure9 --json
+)",
+      .options = {{.name = "output",
+                   .value = Value::folder(),
+                   .description = "also write every table and figure as CSV, and all as "
+                                  "reproduction.json, into this folder"},
+                  {.name = "executed",
+                   .value = Value::folder(),
+                   .description =
+                       "put what was executed beside tables 4 and 5: the traces (*.h5) and "
+                       "results of `stagecraft-exec measure layer --json` (*.json) in this "
+                       "folder, found by the plan that they are of; notes name what is in no "
+                       "row"},
+                  {.name = "json", .description = "print one JSON document"}},
+      .argument = Value::word(all_names()),
+      .run = run_reproduce};
 }
 
 }  // namespace stagecraft

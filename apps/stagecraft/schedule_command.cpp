@@ -1,10 +1,9 @@
-#include "apps/stagecraft/schedule_command.hpp"
-
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "apps/stagecraft/command_line.hpp"
+#include "apps/program/command_line.hpp"
+#include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/engine/schedule_timeline.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
@@ -15,61 +14,23 @@
 
 namespace stagecraft {
 
-namespace po = boost::program_options;
-
 namespace {
 
 /// More forwards than this are refused: their picture and order say nothing to a reader any more.
 constexpr std::int64_t most_forwards = 1'000'000;
 
-constexpr char const* introduction =
-    "usage: stagecraft schedule --schedule KIND -p STAGES -n MICROBATCHES [options]\n\n"
-    "Shows a pipeline schedule alone: what each rank computes in which order, how long it takes, "
-    "how\n"
-    "much of that is bubble, and how many chunks are in flight, each with its activations. Costs "
-    "are\n"
-    "plain numbers in any unit, per chunk.\n\n";
-
-constexpr char const* examples =
-    "\nexamples:\n"
-    "  stagecraft schedule --schedule 1f1b -p 4 -n 8\n"
-    "  stagecraft schedule --schedule interleaved -p 4 -n 8 -m 2 --transfer 0.25\n"
-    "  stagecraft schedule --schedule interleaved -p 4 -n 16 -m 2 --group 8 --p2p overlapped "
-    "--json\n";
-
-po::options_description describe_options() {
-  auto const text = [] { return po::value<std::string>(); };
-  po::options_description options{"options"};
-  auto add = options.add_options();
-  add("schedule", text()->value_name(choice_of<ScheduleKind>()), "in which order a rank does what");
-  add("pipeline,p", text()->value_name("P"), "pipeline stages");
-  add("microbatches,n", text()->value_name("N"), "microbatches an iteration");
-  add("chunks,m", text()->value_name("M")->default_value("1"), "interleaved: chunks a stage");
-  add("group", text()->value_name("G"), "interleaved: microbatches a group (default: P)");
-  add("forward", text()->value_name("COST")->default_value("1"), "forward of one chunk");
-  add("backward", text()->value_name("COST")->default_value("2"), "backward of one chunk");
-  add("transfer", text()->value_name("COST")->default_value("0"),
-      "one message, from its start to its arrival");
-  add("p2p", text()->value_name(choice_of<P2p>())->default_value("blocking"),
-      "blocking: a rank stands still until its messages are over; overlapped: they travel beside "
-      "computation");
-  add("json", "print one JSON document");
-  add("help,h", "print this");
-  return options;
-}
-
 constexpr char const* stages_option = "--pipeline (-p)";
 constexpr char const* microbatches_option = "--microbatches (-n)";
-constexpr char const* from_one = "a whole number from 1";
 
-/// One of the words that an option accepts.
 template <class Enum>
-Enum choice(po::variables_map const& values, std::string const& name) {
-  std::string const word = needed(values, name, "--" + name, accepted_words<Enum>());
-  std::vector<std::string> words;
-  words.reserve(std::size(Words<Enum>::all));
-  for (auto const& entry : Words<Enum>::all) words.emplace_back(entry.second);
-  return *parse_word<Enum>(one_of("--" + name, word, words));
+Enum choice(CommandLine const& line, char const* option) {
+  line.needed(option, accepted_words<Enum>());
+  return line.word<Enum>(option);
+}
+
+int needed_count(CommandLine const& line, char const* option) {
+  line.needed(option, "a whole number from 1");
+  return line.whole_number(option, 1, std::numeric_limits<int>::max());
 }
 
 /// Refuses, by the options' names, what the interleaved schedule does not take.
@@ -95,30 +56,28 @@ void check_interleaved(ScheduleShape const& shape) {
   }
 }
 
-ScheduleShape read_shape(po::variables_map const& values) {
+ScheduleShape read_shape(CommandLine const& line) {
   constexpr int any = std::numeric_limits<int>::max();
   ScheduleShape shape;
-  shape.kind = choice<ScheduleKind>(values, "schedule");
+  shape.kind = choice<ScheduleKind>(line, "schedule");
   bool const is_interleaved = shape.kind == ScheduleKind::interleaved;
-  shape.stages =
-      whole_number(stages_option, needed(values, "pipeline", stages_option, from_one), 1, any);
-  shape.microbatches = whole_number(
-      microbatches_option, needed(values, "microbatches", microbatches_option, from_one), 1, any);
-  std::string const chunks = values["chunks"].as<std::string>();
-  shape.chunks = whole_number("--chunks (-m)", chunks, 1, any);
+  shape.stages = needed_count(line, "pipeline");
+  shape.microbatches = needed_count(line, "microbatches");
+  std::string const chunks = line.value("chunks");
+  shape.chunks = line.whole_number("chunks", 1, any);
   if (shape.chunks > 1 && !is_interleaved) {
     throw CommandLineError{"--chunks (-m): found '" + chunks +
                            "'; accepted: 1, or --schedule interleaved"};
   }
-  if (values.count("group") > 0) {
-    std::string const group = values["group"].as<std::string>();
-    shape.group = whole_number("--group", group, 1, any);
+  if (line.has("group")) {
+    std::string const group = line.value("group");
+    shape.group = line.whole_number("group", 1, any);
     if (!is_interleaved) {
       throw CommandLineError{"--group: found '" + group +
                              "'; accepted: only with --schedule interleaved"};
     }
   }
-  shape.p2p = choice<P2p>(values, "p2p");
+  shape.p2p = choice<P2p>(line, "p2p");
 
   std::int64_t const virtual_stages = std::int64_t{shape.stages} * shape.chunks;
   if (virtual_stages > most_forwards || virtual_stages * shape.microbatches > most_forwards) {
@@ -130,10 +89,8 @@ ScheduleShape read_shape(po::variables_map const& values) {
   return shape;
 }
 
-ChunkCosts read_costs(po::variables_map const& values) {
-  auto const cost = [&](std::string const& name) {
-    return number_from_zero("--" + name, values[name].as<std::string>());
-  };
+ChunkCosts read_costs(CommandLine const& line) {
+  auto const cost = [&](std::string const& name) { return line.number_from_zero(name); };
   return {cost("forward"), cost("backward"), cost("transfer")};
 }
 
@@ -150,18 +107,10 @@ nlohmann::ordered_json to_json(PipelineSchedule const& schedule, ScheduleTimelin
           {"in_flight_chunks", in_flight}};
 }
 
-}  // namespace
-
-int schedule_command(std::vector<std::string> const& arguments) {
-  po::options_description const options = describe_options();
-  po::variables_map const values = parse_options(arguments, options);
-  if (values.count("help") > 0) {
-    std::cout << introduction << options << examples;
-    return 0;
-  }
-  PipelineSchedule const schedule = make_pipeline_schedule(read_shape(values));
-  ScheduleTimeline const played = play_schedule(schedule, read_costs(values));
-  if (values.count("json") > 0) {
+int run_schedule(CommandLine const& line) {
+  PipelineSchedule const schedule = make_pipeline_schedule(read_shape(line));
+  ScheduleTimeline const played = play_schedule(schedule, read_costs(line));
+  if (line.has("json")) {
     std::cout << to_json(schedule, played).dump(1) << '\n';
     return 0;
   }
@@ -169,6 +118,62 @@ int schedule_command(std::vector<std::string> const& arguments) {
   std::cout << schedule_tables(schedule, played, style.width) << '\n'
             << draw_pipeline(played, style);
   return 0;
+}
+
+}  // namespace
+
+Command schedule_command() {
+  return {.name = "schedule",
+          .summary = "a pipeline schedule alone: order, makespan, bubble, chunks in flight",
+          .introduction =
+              R"(usage: stagecraft schedule --schedule KIND -p STAGES -n MICROBATCHES [options]
+
+Shows a pipeline schedule alone: what each rank computes in which order, how long it takes, how
+much of that is bubble, and how many chunks are in flight, each with its activations. Costs are
+plain numbers in any unit, per chunk.
+)",
+          .examples = R"(  stagecraft schedule --schedule 1f1b -p 4 -n 8
+  stagecraft schedule --schedule interleaved -p 4 -n 8 -m 2 --transfer 0.25
+  stagecraft schedule --schedule interleaved -p 4 -n 16 -m 2 --group 8 --p2p overlapped --json
+)",
+          .options = {{.name = "schedule",
+                       .value = Value::word_of<ScheduleKind>(),
+                       .description = "in which order a rank does what"},
+                      {.name = "pipeline",
+                       .letter = 'p',
+                       .value = Value::text("P"),
+                       .description = "pipeline stages"},
+                      {.name = "microbatches",
+                       .letter = 'n',
+                       .value = Value::text("N"),
+                       .description = "microbatches an iteration"},
+                      {.name = "chunks",
+                       .letter = 'm',
+                       .value = Value::text("M"),
+                       .fallback = "1",
+                       .description = "interleaved: chunks a stage"},
+                      {.name = "group",
+                       .value = Value::text("G"),
+                       .description = "interleaved: microbatches a group (default: P)"},
+                      {.name = "forward",
+                       .value = Value::text("COST"),
+                       .fallback = "1",
+                       .description = "forward of one chunk"},
+                      {.name = "backward",
+                       .value = Value::text("COST"),
+                       .fallback = "2",
+                       .description = "backward of one chunk"},
+                      {.name = "transfer",
+                       .value = Value::text("COST"),
+                       .fallback = "0",
+                       .description = "one message, from its start to its arrival"},
+                      {.name = "p2p",
+                       .value = Value::word_of<P2p>(),
+                       .fallback = "blocking",
+                       .description = "blocking: a rank stands still until its messages are over; "
+                                      "overlapped: they travel beside computation"},
+                      {.name = "json", .description = "print one JSON document"}},
+          .run = run_schedule};
 }
 
 }  // namespace stagecraft

@@ -1,5 +1,3 @@
-#include "apps/stagecraft/sweep_command.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -8,7 +6,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "apps/stagecraft/command_line.hpp"
+#include "apps/program/command_line.hpp"
+#include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
 #include "apps/stagecraft/sweep_options.hpp"
 #include "apps/stagecraft/sweep_output.hpp"
@@ -24,41 +23,7 @@
 
 namespace stagecraft {
 
-namespace po = boost::program_options;
-
 namespace {
-
-constexpr char const* introduction =
-    "usage: stagecraft sweep SWEEP.yaml -o R.h5 [options]\n"
-    "       stagecraft sweep --merge SHARD.h5... -o R.h5 [--csv F.csv]\n\n"
-    "Simulates the cross product of lists of values; a row a point, with the numbers of "
-    "`stagecraft\n"
-    "simulate`. A point whose keys cannot go together has a row that says why (valid 0). Killed "
-    "at\n"
-    "any moment, it goes on with --resume where it was: R.h5.journal holds the rows until R.h5 "
-    "does.\n\n"
-    "SWEEP.yaml:\n"
-    "  base: ../paper/175b-present.yaml   # a run file, or its keys in place\n"
-    "  cases:                             # groups of keys that move together\n"
-    "    strategy:                        # a column with the name of the case\n"
-    "      full: {recompute: full, parallel.sequence: false}\n"
-    "      present: {recompute: selective, parallel.sequence: true}\n"
-    "  values:                            # keys of the run file, each with its values\n"
-    "    parallel.tensor: [2, 4, 8]\n"
-    "    batch.micro: [1, 2]\n"
-    "  where:                             # what all rows must meet; other points are left out\n"
-    "    - parallel.tensor * parallel.pipeline <= 64\n"
-    "    - batch.micro == 1 or recompute != full\n"
-    "Conditions know + - * / % == != < <= > >= in [...] and or not, parentheses, keys, numbers "
-    "and\n"
-    "words. Groups vary slowest, the last key fastest.\n\n";
-
-constexpr char const* examples =
-    "\nexamples:\n"
-    "  stagecraft sweep configs/sweeps/layouts.yaml -o layouts.h5 --csv layouts.csv\n"
-    "  stagecraft sweep configs/sweeps/layouts.yaml --dry-run\n"
-    "  stagecraft sweep big.yaml -o part-3.h5 --shard 3/8 --resume\n"
-    "  stagecraft sweep --merge part-*.h5 -o big.h5\n";
 
 /// A row in the journal takes about this.
 constexpr double journal_bytes_a_row = 360;
@@ -267,18 +232,8 @@ void print(SweepOutcome const& outcome, SweepOptions const& options) {
   }
 }
 
-}  // namespace
-
-int sweep_command(std::vector<std::string> const& arguments) {
-  po::options_description const described = describe_sweep_options();
-  std::vector<std::string> positional;
-  po::variables_map const values =
-      parse_options(arguments, described, positional, "SWEEP.yaml SHARD.h5");
-  if (values.count("help") > 0) {
-    std::cout << introduction << described << examples;
-    return 0;
-  }
-  SweepOptions const options = read_sweep_options(values, positional);
+int sweep_as_asked(CommandLine const& line) {
+  SweepOptions const options = read_sweep_options(line);
   refuse_existing(options);
   if (options.merges) {
     print(merge(options), options);
@@ -299,6 +254,44 @@ int sweep_command(std::vector<std::string> const& arguments) {
   }
   print(run(sweep, count, options), options);
   return 0;
+}
+
+}  // namespace
+
+Command sweep_command() {
+  return {
+      .name = "sweep",
+      .summary = "the cross product of lists of values, into HDF5 and CSV",
+      .introduction = R"(usage: stagecraft sweep SWEEP.yaml -o R.h5 [options]
+       stagecraft sweep --merge SHARD.h5... -o R.h5 [--csv F.csv]
+
+Simulates the cross product of lists of values; a row a point, with the numbers of `stagecraft
+simulate`. A point whose keys cannot go together has a row that says why (valid 0). Killed at
+any moment, it goes on with --resume where it was: R.h5.journal holds the rows until R.h5 does.
+
+SWEEP.yaml:
+  base: ../paper/175b-present.yaml   # a run file, or its keys in place
+  cases:                             # groups of keys that move together
+    strategy:                        # a column with the name of the case
+      full: {recompute: full, parallel.sequence: false}
+      present: {recompute: selective, parallel.sequence: true}
+  values:                            # keys of the run file, each with its values
+    parallel.tensor: [2, 4, 8]
+    batch.micro: [1, 2]
+  where:                             # what all rows must meet; other points are left out
+    - parallel.tensor * parallel.pipeline <= 64
+    - batch.micro == 1 or recompute != full
+Conditions know + - * / % == != < <= > >= in [...] and or not, parentheses, keys, numbers and
+words. Groups vary slowest, the last key fastest.
+)",
+      .examples = R"(  stagecraft sweep configs/sweeps/layouts.yaml -o layouts.h5 --csv layouts.csv
+  stagecraft sweep configs/sweeps/layouts.yaml --dry-run
+  stagecraft sweep big.yaml -o part-3.h5 --shard 3/8 --resume
+  stagecraft sweep --merge part-*.h5 -o big.h5
+)",
+      .options = sweep_options(),
+      .argument = Value::file("SWEEP.yaml SHARD.h5", {"yaml", "h5"}),
+      .run = sweep_as_asked};
 }
 
 }  // namespace stagecraft

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "apps/program/command_line.hpp"
 #include "libsim/sweep/shard.hpp"
 
 namespace stagecraft {
@@ -24,11 +24,10 @@ struct SweepOptions {
   bool json = false;
 };
 
-/// The options of the command, as --help prints them.
-boost::program_options::options_description describe_sweep_options();
+/// The options of the command.
+std::vector<Option> sweep_options();
 
 /// \throws CommandLineError
-SweepOptions read_sweep_options(boost::program_options::variables_map const& values,
-                                std::vector<std::string> const& positional);
+SweepOptions read_sweep_options(CommandLine const& line);
 
 }  // namespace stagecraft

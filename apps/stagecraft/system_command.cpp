@@ -1,10 +1,9 @@
-#include "apps/stagecraft/system_command.hpp"
-
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "apps/stagecraft/command_line.hpp"
+#include "apps/program/command_line.hpp"
+#include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/report/text_table.hpp"
@@ -13,20 +12,7 @@
 
 namespace stagecraft {
 
-namespace po = boost::program_options;
-
 namespace {
-
-constexpr char const* introduction =
-    "usage: stagecraft system FILE [options]\n\n"
-    "Lists every constant of a system: its value and unit, where it comes from, and whether it "
-    "was\n"
-    "fitted, and on what.\n\n";
-
-constexpr char const* examples =
-    "\nexamples:\n"
-    "  stagecraft system configs/systems/selene-a100.yaml\n"
-    "  stagecraft system configs/systems/h200.yaml --json\n";
 
 nlohmann::ordered_json to_json(System const& system) {
   nlohmann::ordered_json constants = nlohmann::ordered_json::array();
@@ -92,27 +78,34 @@ std::string to_text(System const& system, int width) {
          sources.text(width);
 }
 
-}  // namespace
-
-int system_command(std::vector<std::string> const& arguments) {
-  po::options_description options{"options"};
-  auto add = options.add_options();
-  add("json", "print one JSON document");
-  add("help,h", "print this");
-  std::vector<std::string> files;
-  po::variables_map const values = parse_options(arguments, options, files, "SYSTEM.yaml");
-  if (values.count("help") > 0) {
-    std::cout << introduction << options << examples;
-    return 0;
-  }
+int run_system(CommandLine const& line) {
+  std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
     throw CommandLineError{"FILE: found " + std::to_string(files.size()) +
                            " files; accepted: one system file"};
   }
   System const system = load_system_file(files.front());
-  std::cout << (values.count("json") > 0 ? to_json(system).dump(1) + "\n"
-                                         : to_text(system, standard_output_style().width));
+  std::cout << (line.has("json") ? to_json(system).dump(1) + "\n"
+                                 : to_text(system, standard_output_style().width));
   return 0;
+}
+
+}  // namespace
+
+Command system_command() {
+  return {.name = "system",
+          .summary = "the constants of a system, each with its source",
+          .introduction = R"(usage: stagecraft system FILE [options]
+
+Lists every constant of a system: its value and unit, where it comes from, and whether it was
+fitted, and on what.
+)",
+          .examples = R"(  stagecraft system configs/systems/selene-a100.yaml
+  stagecraft system configs/systems/h200.yaml --json
+)",
+          .options = {{.name = "json", .description = "print one JSON document"}},
+          .argument = Value::file("SYSTEM.yaml"),
+          .run = run_system};
 }
 
 }  // namespace stagecraft

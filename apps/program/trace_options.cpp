@@ -1,11 +1,10 @@
-#include "apps/stagecraft/trace_options.hpp"
+#include "apps/program/trace_options.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <sstream>
-#include <system_error>
 
-#include "apps/stagecraft/command_line.hpp"
+#include "apps/program/command_line.hpp"
 
 namespace stagecraft {
 
@@ -44,18 +43,8 @@ std::vector<std::int32_t> read_trace_ranks(std::string const& list, TraceReader 
   return ranks;
 }
 
-TraceDetail read_detail(std::string const& word) {
-  if (word == "chunk") return TraceDetail::chunk;
-  if (word == "op") return TraceDetail::op;
-  throw CommandLineError{"--detail: found '" + word + "'; accepted: chunk, op"};
-}
-
-void refuse_same_file(std::filesystem::path const& output, std::filesystem::path const& trace) {
-  std::error_code error;
-  if (std::filesystem::equivalent(output, trace, error)) {
-    throw CommandLineError{"--output: found '" + output.string() +
-                           "', which is the trace itself; accepted: another file"};
-  }
+TraceDetail read_detail(CommandLine const& line) {
+  return line.value("detail") == "op" ? TraceDetail::op : TraceDetail::chunk;
 }
 
 }  // namespace stagecraft

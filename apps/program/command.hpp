@@ -1,0 +1,92 @@
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "libsim/config/words.hpp"
+
+namespace stagecraft {
+
+class CommandLine;
+
+/// The exit code of commands that look at memory, if a plan does not fit, or none does.
+inline constexpr int does_not_fit = 3;
+
+/// What may stand at one place of a command line: the value of an option, or a word that belongs to
+/// no option. Help shows the name; completion and the reader of command lines use the rest.
+struct Value {
+  enum class Kind { none, text, word, file, folder };
+
+  Kind kind = Kind::none;
+  std::string name{};
+  /// The words that are accepted; of a file, extensions without the dot. Empty: any file.
+  std::vector<std::string> accepted{};
+
+  static Value text(std::string name) { return {Kind::text, std::move(name), {}}; }
+  /// One of a few words.
+  static Value word(std::vector<std::string> words);
+  /// One of the names of an enumeration.
+  template <typename Enum>
+  static Value word_of() {
+    std::vector<std::string> words;
+    for (auto const& entry : Words<Enum>::all) words.emplace_back(entry.second);
+    return word(std::move(words));
+  }
+  /// A file of any kind, if the name has no extension.
+  static Value file(std::string name);
+  /// A file with one of several extensions.
+  static Value file(std::string name, std::vector<std::string> extensions) {
+    return {Kind::file, std::move(name), std::move(extensions)};
+  }
+  static Value folder() { return {Kind::folder, "DIR", {}}; }
+};
+
+/// An option of a command.
+struct Option {
+  std::string name;         ///< `output` of --output
+  char letter = '\0';       ///< `o` of -o; zero: there is none
+  Value value{};            ///< none: a switch
+  std::string fallback{};   ///< the value without the option; empty: there is none
+  bool may_repeat = false;  ///< all its values count
+  std::string description;
+
+  /// As messages name it: `--output (-o)`.
+  std::string shown() const;
+};
+
+/// The options of several lists, in their order.
+std::vector<Option> joined_options(std::initializer_list<std::vector<Option>> lists);
+
+/// A command of a program, as data: help, completion and messages read it. Only `run` acts.
+struct Command {
+  std::string name;
+  std::string summary{};               ///< a line in the list of commands
+  std::string introduction{};          ///< usage, and what it does; with one subcommand: that one's
+  std::string examples{};              ///< lines, indented; with subcommands: theirs
+  std::vector<Option> options{};       ///< besides --help, which every command has
+  Value argument{};                    ///< words that belong to no option; none: they are refused
+  bool has_rest = false;               ///< words after `--` are passed on as they are
+  std::vector<Command> subcommands{};  ///< commands of which one must be named next
+  std::string subcommand_is{};         ///< what messages call that word
+  /// Returns the exit code.
+  std::function<int(CommandLine const& line)> run{};
+  /// Instead of `run`: of a command that has work to do before its words are read.
+  std::function<int(Command const& command, std::vector<std::string> const& words)> start{};
+};
+
+/// The options of a command and --help; none if it has subcommands.
+std::vector<Option> all_options(Command const& command);
+
+/// What --help prints.
+std::string help_text(Command const& command);
+
+/// Runs the command, or the subcommand, that the words behind its name ask for, or prints its help.
+/// \throws CommandLineError, and whatever the command throws
+int run_words(Command const& command, std::vector<std::string> const& words);
+
+/// The same for a command without subcommands, whose `start` is passed over.
+int read_and_run(Command const& command, std::vector<std::string> const& words);
+
+}  // namespace stagecraft

@@ -1,0 +1,194 @@
+#include "apps/program/command_line.hpp"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "libsim/config/did_you_mean.hpp"
+
+namespace stagecraft {
+
+namespace po = boost::program_options;
+
+namespace {
+
+[[noreturn]] void refuse(std::string const& shown,
+                         std::string const& found,
+                         std::string const& accepted) {
+  throw CommandLineError{shown + ": found '" + found + "'; accepted: " + accepted};
+}
+
+/// All of `text` as a number, or false.
+template <class Number>
+bool read_number(std::string const& text, Number& number) {
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+/// The accepted words, and which of them was meant.
+std::string accepted_of(std::string const& word, std::vector<std::string> const& accepted) {
+  std::string const meant{nearest_word(word, accepted)};
+  return joined(accepted) + (meant.empty() ? "" : "; did you mean '" + meant + "'?");
+}
+
+/// All values are texts, so that messages about them are ours.
+po::value_semantic* semantic_of(Option const& option) {
+  if (option.value.kind == Value::Kind::none) return new po::untyped_value{true};
+  if (option.may_repeat) {
+    return po::value<std::vector<std::string>>()->composing()->value_name(option.value.name);
+  }
+  auto* const semantic = po::value<std::string>()->value_name(option.value.name);
+  return option.fallback.empty() ? semantic : semantic->default_value(option.fallback);
+}
+
+po::options_description description_of(Command const& command) {
+  po::options_description description{"options"};
+  auto add = description.add_options();
+  for (Option const& option : all_options(command)) {
+    std::string names = option.name;
+    if (option.letter != '\0') names += std::string{","} + option.letter;
+    add(names.c_str(), semantic_of(option), option.description.c_str());
+  }
+  return description;
+}
+
+/// What is wrong with a command line, as all messages have it: found and accepted.
+std::string complaint_of(po::error const& error, po::options_description const& options) {
+  auto const* const at_option = dynamic_cast<po::error_with_option_name const*>(&error);
+  if (at_option == nullptr) return error.what();
+  std::string const name = at_option->get_option_name();
+  if (dynamic_cast<po::unknown_option const*>(&error) != nullptr) {
+    std::vector<std::string> spellings;
+    for (auto const& option : options.options()) spellings.push_back("--" + option->long_name());
+    return name + ": found an unknown option; accepted: " + accepted_of(name, spellings);
+  }
+  if (dynamic_cast<po::multiple_occurrences const*>(&error) != nullptr) {
+    return name + ": found more than once; accepted: once";
+  }
+  auto const* const syntax = dynamic_cast<po::invalid_syntax const*>(&error);
+  if (syntax != nullptr && syntax->kind() == po::invalid_syntax::missing_parameter) {
+    po::option_description const* const option =
+        options.find_nothrow(name.substr(name.find_first_not_of('-')), false);
+    return name + ": found nothing; accepted: " +
+           (option == nullptr ? "a value" : option->format_parameter());
+  }
+  return error.what();
+}
+
+}  // namespace
+
+CommandLine::CommandLine(Command const& command, std::vector<std::string> const& words)
+    : command_{&command}, words_{words} {
+  auto const end = command.has_rest ? std::find(words.begin(), words.end(), "--") : words.end();
+  if (end != words.end()) rest_.assign(end + 1, words.end());
+  po::options_description const description = description_of(command);
+  try {
+    int const style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::parsed_options const parsed =
+        po::command_line_parser{std::vector<std::string>{words.begin(), end}}
+            .options(description)
+            .style(style)
+            .run();
+    po::variables_map checked;
+    po::store(parsed, checked);
+    for (po::option const& option : parsed.options) {
+      if (option.position_key >= 0) {
+        arguments_.push_back(option.value.at(0));
+      } else {
+        given_[option.string_key].values.push_back(option.value.empty() ? "" : option.value.at(0));
+      }
+    }
+  } catch (po::error const& error) {
+    throw CommandLineError{complaint_of(error, description)};
+  }
+  if (command.argument.kind == Value::Kind::none && !arguments_.empty()) {
+    refuse("command line", arguments_.front(), "options only");
+  }
+  for (Option const& option : all_options(command)) {
+    Given& given = given_[option.name];
+    if (!given.values.empty() || option.fallback.empty()) continue;
+    given = {{option.fallback}, true};
+  }
+  if (!has("help")) check_words();
+}
+
+void CommandLine::check_words() const {
+  for (Option const& option : command_->options) {
+    if (option.value.kind != Value::Kind::word) continue;
+    std::vector<std::string> const& accepted = option.value.accepted;
+    for (std::string const& word : values_of(option.name)) {
+      if (std::find(accepted.begin(), accepted.end(), word) != accepted.end()) continue;
+      throw CommandLineError{option.shown() + ": found " + refused_word(word, accepted)};
+    }
+  }
+}
+
+bool CommandLine::is_given(std::string_view option) const {
+  return has(option) && !given_.find(option)->second.is_fallback;
+}
+
+std::vector<std::string> const& CommandLine::values_of(std::string_view option) const {
+  auto const given = given_.find(option);
+  if (given != given_.end()) return given->second.values;
+  throw std::logic_error{command_->name + " has no option --" + std::string{option}};
+}
+
+std::optional<std::string> CommandLine::find(std::string_view option) const {
+  if (!has(option)) return std::nullopt;
+  return value(option);
+}
+
+Option const& CommandLine::declared(std::string_view option) const {
+  return *std::find_if(command_->options.begin(), command_->options.end(),
+                       [&](Option const& one) { return one.name == option; });
+}
+
+std::string const& CommandLine::needed(std::string_view option, std::string const& accepted) const {
+  if (has(option)) return value(option);
+  throw CommandLineError{declared(option).shown() + ": found nothing; accepted: " + accepted};
+}
+
+int CommandLine::whole_number(std::string_view option, int least, int most) const {
+  return stagecraft::whole_number(declared(option).shown(), value(option), least, most);
+}
+
+double CommandLine::number_from_zero(std::string_view option) const {
+  return stagecraft::number_from_zero(declared(option).shown(), value(option));
+}
+
+std::string CommandLine::text() const {
+  std::string text;
+  for (std::string const& word : words_) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+std::string options_text(Command const& command) {
+  std::ostringstream text;
+  text << description_of(command);
+  return text.str();
+}
+
+std::string refused_word(std::string const& word, std::vector<std::string> const& accepted) {
+  return "'" + word + "'; accepted: " + accepted_of(word, accepted);
+}
+
+int whole_number(std::string const& shown, std::string const& text, int least, int most) {
+  int number = 0;
+  if (!read_number(text, number) || number < least || number > most) {
+    refuse(shown, text,
+           "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  return number;
+}
+
+double number_from_zero(std::string const& shown, std::string const& text) {
+  double number = 0;
+  if (!read_number(text, number) || !std::isfinite(number) || number < 0) {
+    refuse(shown, text, "a number from 0");
+  }
+  return number;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/program/command.hpp"
+#include "libsim/config/words.hpp"
+
+namespace stagecraft {
+
+/// The user's command line asks for something that does not exist. The message says which option,
+/// what was found and what is accepted.
+class CommandLineError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What a user gave a command. An option is asked for by its name without dashes, and has to be one
+/// of the command's.
+class CommandLine {
+ public:
+  /// Options are not guessed from their first letters; values that are one of a few words are
+  /// checked. The command must outlive it.
+  /// \throws CommandLineError
+  CommandLine(Command const& command, std::vector<std::string> const& words);
+
+  /// Whether the option is given, or has a value without being given.
+  bool has(std::string_view option) const { return !values_of(option).empty(); }
+  bool is_given(std::string_view option) const;
+
+  /// The option's value. Pre: has(option)
+  std::string const& value(std::string_view option) const { return values_of(option).back(); }
+  std::optional<std::string> find(std::string_view option) const;
+  /// All values of an option that may be repeated.
+  std::vector<std::string> const& values_of(std::string_view option) const;
+  /// The value of an option that the command cannot do without; `accepted` says what to give it.
+  /// \throws CommandLineError
+  std::string const& needed(std::string_view option, std::string const& accepted) const;
+
+  /// The value of an option whose words are the names of an enumeration. Pre: has(option)
+  template <typename Enum>
+  Enum word(std::string_view option) const {
+    return *parse_word<Enum>(value(option));
+  }
+  /// The option's value as a whole number in [least, most]. Pre: has(option)
+  /// \throws CommandLineError
+  int whole_number(std::string_view option, int least, int most) const;
+  /// The option's value as a number. Pre: has(option)
+  /// \throws CommandLineError  when it is not one, or is negative or infinite.
+  double number_from_zero(std::string_view option) const;
+
+  /// The words that belong to no option.
+  std::vector<std::string> const& arguments() const { return arguments_; }
+  /// The words after `--`, of a command that passes them on.
+  std::vector<std::string> const& rest() const { return rest_; }
+  /// All words as they were written, with spaces between them.
+  std::string text() const;
+
+ private:
+  struct Given {
+    std::vector<std::string> values;  ///< of a switch that is given: one empty text
+    bool is_fallback = false;
+  };
+
+  Option const& declared(std::string_view option) const;
+  void check_words() const;
+
+  Command const* command_;
+  std::vector<std::string> words_;
+  std::vector<std::string> arguments_;
+  std::vector<std::string> rest_;
+  std::map<std::string, Given, std::less<>> given_;
+};
+
+/// The options of a command and --help, as help shows them.
+std::string options_text(Command const& command);
+
+/// `word` as a message that refuses it shows it, with what is accepted: `'wrd'; accepted: list; did
+/// you mean 'word'?`.
+std::string refused_word(std::string const& word, std::vector<std::string> const& accepted);
+
+/// `text` as a whole number in [least, most]; `shown` names the option in messages.
+/// \throws CommandLineError
+int whole_number(std::string const& shown, std::string const& text, int least, int most);
+
+/// `text` as a number.
+/// \throws CommandLineError  when it is not one, or is negative or infinite.
+double number_from_zero(std::string const& shown, std::string const& text);
+
+}  // namespace stagecraft

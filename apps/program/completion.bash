@@ -1,0 +1,48 @@
+# Completion of @program@ in bash; made by `@program@ completion bash`.
+
+@function@() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
+  local command=${COMP_WORDS[1]} options= words= extensions= kind=none is_value= extension path
+  local -a found
+  COMPREPLY=()
+  # bash takes `=` for a word of its own.
+  [ "$current" = = ] && current=
+  [ "$previous" = = ] && previous=${COMP_WORDS[COMP_CWORD-2]}
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    mapfile -t COMPREPLY < <(compgen -W '@commands@ --help --version' -- "$current")
+    return
+  fi
+  case $command in
+    @with_subcommands@) [ "$COMP_CWORD" -gt 2 ] && command+=" ${COMP_WORDS[2]}" ;;
+  esac
+  case $command in
+@cases@  esac
+  if [ -z "$is_value" ] && [[ $current == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
+    return
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+  if [ -n "$extensions" ]; then
+    for extension in $extensions; do
+      mapfile -t found < <(compgen -f -X "!*.$extension" -- "$current")
+      COMPREPLY+=("${found[@]}")
+    done
+    kind=folder
+  fi
+  case $kind in
+    file) mapfile -t found < <(compgen -f -- "$current") ;;
+    folder) mapfile -t found < <(compgen -d -- "$current") ;;
+    none) return ;;
+  esac
+  COMPREPLY+=("${found[@]}")
+  if [[ ${current##*/} != .* ]]; then  # what is hidden, only after a dot
+    found=("${COMPREPLY[@]}")
+    COMPREPLY=()
+    for path in "${found[@]}"; do
+      [[ ${path##*/} == .* ]] || COMPREPLY+=("$path")
+    done
+  fi
+  compopt -o filenames 2>/dev/null
+}
+
+complete -F @function@ @program@

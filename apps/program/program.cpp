@@ -1,0 +1,157 @@
+#include "apps/program/program.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <streambuf>
+#include <system_error>
+
+#include "apps/program/command_line.hpp"
+#include "apps/program/completion.hpp"
+#include "libsim/config/problem.hpp"
+#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/trace/program_version.hpp"
+#include "libsim/trace/trace_error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+// Exit codes, besides does_not_fit.
+constexpr int done = 0;
+constexpr int failed = 1;
+constexpr int bad_input = 2;
+
+/// As long as it lives, std::cout writes through it, and it remembers why the first write that
+/// failed did: std::ostream forgets, and later calls change errno.
+class StandardOutput : public std::streambuf {
+ public:
+  StandardOutput() : usual_{std::cout.rdbuf(this)} {}
+  ~StandardOutput() override { std::cout.rdbuf(usual_); }
+  StandardOutput(StandardOutput const&) = delete;
+  StandardOutput(StandardOutput&&) = delete;
+  StandardOutput& operator=(StandardOutput const&) = delete;
+  StandardOutput& operator=(StandardOutput&&) = delete;
+
+  /// As the system says it; empty if nothing failed.
+  std::string problem() const {
+    return error_ == 0 ? std::string{} : std::system_category().message(error_);
+  }
+
+ protected:
+  std::streamsize xsputn(char const* text, std::streamsize count) override {
+    errno = 0;
+    std::size_t const written = std::fwrite(text, 1, static_cast<std::size_t>(count), stdout);
+    return note(static_cast<std::streamsize>(written), count);
+  }
+  int_type overflow(int_type character) override {
+    if (traits_type::eq_int_type(character, traits_type::eof()))
+      return traits_type::not_eof(character);
+    char const one = traits_type::to_char_type(character);
+    return xsputn(&one, 1) == 1 ? character : traits_type::eof();
+  }
+  int sync() override {
+    errno = 0;
+    return note(std::fflush(stdout), 0) == 0 ? 0 : -1;
+  }
+
+ private:
+  template <typename Result>
+  Result note(Result result, Result success) {
+    if (result != success && error_ == 0) error_ = errno;
+    return result;
+  }
+
+  std::streambuf* usual_;
+  int error_ = 0;
+};
+
+std::string usage_text(Program const& program) {
+  std::string text =
+      "usage: " + program.name + " COMMAND [options]\n\n" + program.purpose + "\n\ncommands:\n";
+  for (Command const& command : program.commands) {
+    std::string name = command.name;
+    name.resize(12, ' ');
+    text += "  " + name + command.summary + "\n";
+  }
+  return text + "\n" + program.name + " COMMAND --help says more about one.\n\nexamples:\n" +
+         program.examples;
+}
+
+int dispatch(Program const& program, std::vector<std::string> const& words) {
+  if (words.empty()) {
+    std::cerr << usage_text(program);
+    return bad_input;
+  }
+  if (words[0] == "--help" || words[0] == "-h") {
+    std::cout << usage_text(program);
+    return done;
+  }
+  if (words[0] == "--version") {
+    std::cout << program.name << ' ' << program_version() << "\nbuilt with " << program.features()
+              << '\n';
+    return done;
+  }
+  std::vector<std::string> names;
+  for (Command const& command : program.commands) {
+    if (command.name == words[0]) return run_words(command, {words.begin() + 1, words.end()});
+    names.push_back(command.name);
+  }
+  throw CommandLineError{"command: found " + refused_word(words[0], names)};
+}
+
+/// The program and the command that the words begin with, `import huggingface` if it is one of
+/// several of a kind.
+std::string who_runs(Program const& program, std::vector<std::string> const& words) {
+  std::string who = program.name;
+  std::vector<Command> const* commands = &program.commands;
+  for (std::string const& word : words) {
+    auto const command = std::find_if(commands->begin(), commands->end(),
+                                      [&](Command const& one) { return one.name == word; });
+    if (command == commands->end()) break;
+    who += " " + word;
+    commands = &command->subcommands;
+  }
+  return who;
+}
+
+}  // namespace
+
+Complaint complaint_about(std::exception_ptr const& error, std::string const& who) {
+  try {
+    std::rethrow_exception(error);
+  } catch (CommandLineError const& problem) {
+    return {bad_input, who + ": " + problem.what() + "\n(see " + who + " --help)\n"};
+  } catch (ConfigError const& problem) {
+    return {bad_input, std::string{problem.what()} + '\n'};
+  } catch (InputError const& problem) {
+    return {bad_input, who + ": " + problem.what() + '\n'};
+  } catch (ScheduleError const& problem) {
+    return {bad_input, who + ": " + problem.what() + '\n'};
+  } catch (std::exception const& problem) {
+    return {failed, who + ": " + problem.what() + '\n'};
+  }
+}
+
+// The only place that catches, but for ranks that are processes: they catch what ends all of them.
+int run_program(Program program, std::vector<std::string> const& words) {
+  // A file that may not grow is one that cannot be written, and is said to be.
+  std::signal(SIGXFSZ, SIG_IGN);
+  program.commands.push_back(completion_command(program));
+  StandardOutput const output;
+  try {
+    int const code = dispatch(program, words);
+    if (std::cout.flush()) return code;
+    std::cerr << who_runs(program, words)
+              << ": could not write to standard output: " << output.problem() << '\n';
+    return failed;
+  } catch (...) {
+    Complaint const complaint = complaint_about(std::current_exception(), who_runs(program, words));
+    std::cerr << complaint.text;
+    return complaint.exit_code;
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "apps/program/command.hpp"
+
+namespace stagecraft {
+
+// The commands of `stagecraft`. What they throw is turned into exit codes by run_program().
+
+/// Memory of each stage and time of an iteration. Exit code 3 with --require-fit if a stage does
+/// not fit.
+Command simulate_command();
+/// Why the fullest stage is full, and what would help.
+Command explain_command();
+/// The layouts, schedules and recompute policies that fit, ranked. Exit code 3 if nothing fits.
+Command plan_command();
+/// The cross product of lists of values.
+Command sweep_command();
+/// Tables and figures of the paper, predicted beside published.
+Command reproduce_command();
+/// One layer, op by op.
+Command layer_command();
+/// A pipeline schedule alone.
+Command schedule_command();
+/// Two traces of one plan.
+Command compare_command();
+/// One self-contained HTML page about one or several traces.
+Command report_command();
+/// A trace in a format that other programs read.
+Command export_command();
+/// A model file of a config.json, or a run file of Megatron-LM's flags.
+Command import_command();
+/// Every constant of a system with value, unit and source.
+Command system_command();
+
+}  // namespace stagecraft
