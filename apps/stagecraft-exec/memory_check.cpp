@@ -6,7 +6,6 @@
 #include "libexec/memory/available_memory.hpp"
 #include "libexec/memory/counting_allocator.hpp"
 #include "libsim/engine/simulation.hpp"
-#include "libsim/plan/rank_numbering.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -16,10 +15,10 @@ Bytes peak_of(StageResult const& stage) {
   return Bytes{stage.peak() - stage.at_peak[Category::workspace]};
 }
 
-Bytes peak_of_all(std::vector<StageResult> const& stages, ParallelLayout const& layout) {
+Bytes peak_of_all(std::vector<StageResult> const& stages, int ranks_per_stage) {
   Bytes sum;
   for (StageResult const& stage : stages) {
-    sum = sum + std::int64_t{layout.tensor} * layout.data * peak_of(stage);
+    sum = sum + std::int64_t{ranks_per_stage} * peak_of(stage);
   }
   return sum;
 }
@@ -34,14 +33,12 @@ void require_memory(TrainingPlan const& plan,
   std::optional<Bytes> const there =
       is_on_gpu ? free_cuda_memory(device.ordinal) : available_memory();
   if (!there) return;
-  ParallelLayout const& layout = plan.config.parallel;
   std::vector<StageResult> const stages = simulate(plan, system).stages;
-  Bytes const needed =
-      rank ? peak_of(stages[static_cast<std::size_t>(place_of(layout, *rank).pipeline)])
-           : peak_of_all(stages, layout);
+  Bytes const needed = rank ? peak_of(stages[static_cast<std::size_t>(plan.groups.stage_of(*rank))])
+                            : peak_of_all(stages, plan.groups.ranks_per_stage());
   if (needed <= *there) return;
   std::string const who = rank ? "rank " + std::to_string(*rank) + " needs "
-                               : "the " + std::to_string(world_size(layout)) + " ranks need ";
+                               : "the " + std::to_string(plan.groups.ranks()) + " ranks need ";
   std::string const alone = rank ? "" : "one rank alone (--ranks solo), or ";
   throw MemoryLimitError{who + readable_text(needed) + " at their peaks, and " +
                          (is_on_gpu ? "the GPU has " : "this machine has ") +

@@ -111,7 +111,7 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   bool const is_first = processes == nullptr || processes->session.rank() == 0;
   TrainingPlan const plan = make_plan(config);
   std::unique_ptr<TokenSource> const tokens = read_tokens(request.data, config);
-  CostModel const cost{run.config.system, config};
+  CostModel const cost{run.config.system, plan};
   SystemPrices const prices{plan, cost};
   ExecutionParts parts = request.device.parts();
   parts.tokens = tokens.get();

@@ -7,7 +7,6 @@
 #include "libexec/comm/solo_communicator.hpp"
 #include "libexec/executor/block_runner.hpp"
 #include "libexec/executor/parameter_start.hpp"
-#include "libsim/plan/rank_numbering.hpp"
 
 namespace stagecraft {
 namespace {
@@ -44,7 +43,7 @@ class MeasuredLayer::Rank {
   Rank(TrainingConfig const& config, ExecutionParts const& parts, int kernel_threads)
       : plan_{make_plan(one_layer_a_stage(config))},
         place_{.pipeline = middle_stage},
-        rank_{rank_of(plan_.config.parallel, place_)},
+        rank_{plan_.groups.at_stage(0, middle_stage)},
         share_{.shape = plan_.shape},
         backend_{parts.make_backend(share_)},
         allocator_{*backend_, backend_->workspace()},

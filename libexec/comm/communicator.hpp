@@ -34,8 +34,8 @@ struct CudaCall {
 /// One collective, as one member of its group issues it. Members issue the collectives of a group
 /// in the same order.
 struct Collective {
-  OpKind kind = OpKind::all_reduce;  ///< all_reduce, all_gather or reduce_scatter
-  CollectiveGroup group = CollectiveGroup::tensor;
+  OpKind kind = OpKind::all_reduce;  ///< one of the collectives
+  GroupId group{};                   ///< of the plan's groups
   Reduction reduction = Reduction::sum;
   ElementType type = ElementType::f32;
   void const* source = nullptr;  ///< all_gather: this member's piece; else the whole tensor
@@ -91,7 +91,7 @@ class Communicator {
   virtual Ticket start(Collective const& collective) = 0;
   /// Waits until this member's part is done; says when it ran.
   /// \throws PeerFailure
-  virtual TimeSpan finish(CollectiveGroup group, Ticket ticket) = 0;
+  virtual TimeSpan finish(GroupId group, Ticket ticket) = 0;
 
   virtual void post(Message const& message) = 0;
   /// Waits until a message has arrived, or may be overwritten by its sender.

@@ -6,6 +6,7 @@
 namespace stagecraft {
 
 std::unique_ptr<Communicator> make_device_communicator(Communicator& /*inside*/,
+                                                       RankGroups const& /*groups*/,
                                                        Backend& /*backend*/,
                                                        bool /*is_virtual*/) {
   return nullptr;

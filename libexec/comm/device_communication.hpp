@@ -6,13 +6,15 @@
 #include "libexec/backends/backend.hpp"
 #include "libexec/comm/communicator.hpp"
 #include "libexec/comm/local_transport.hpp"
+#include "libsim/plan/rank_groups.hpp"
 
 namespace stagecraft {
 
 /// The side of a communicator that orders it against the streams of a rank's device; null where
 /// kernels are over when their call returns. `is_virtual`: communication takes its price.
-/// Both must outlive it.
+/// Everything must outlive it.
 std::unique_ptr<Communicator> make_device_communicator(Communicator& inside,
+                                                       RankGroups const& groups,
                                                        Backend& backend,
                                                        bool is_virtual);
 

@@ -1,6 +1,5 @@
 #include "libexec/comm/mpi_world.hpp"
 
-#include <algorithm>
 #include <exception>
 #include <map>
 #include <utility>
@@ -9,7 +8,6 @@
 #include "libexec/comm/mpi_check.hpp"
 #include "libexec/comm/mpi_group.hpp"
 #include "libexec/comm/mpi_message.hpp"
-#include "libexec/comm/plan_groups.hpp"
 
 namespace stagecraft {
 
@@ -19,10 +17,11 @@ class MpiWorld::RankCommunicator : public Communicator {
       : session_{session},
         progress_{session.progress()},
         clock_{clock},
+        job_{plan.roles.job},
         send_{plan.config.schedule.p2p == P2p::overlapped ? MpiMessage::Send::buffered
                                                           : MpiMessage::Send::synchronous} {
     progress_.run([&] {
-      for (CollectiveGroup const group : all_groups) split(plan.config, group, session.rank());
+      for (GroupId const group : plan.groups.ids()) split(plan.groups, group, session.rank());
       check(MPI_Comm_dup(MPI_COMM_WORLD, &messages_));
       require_tags(plan.messages);
     });
@@ -31,7 +30,7 @@ class MpiWorld::RankCommunicator : public Communicator {
   /// Collective, as MPI_Comm_free is.
   void close() {
     progress_.run([&] {
-      for (auto& [kind, group] : groups_) check(MPI_Comm_free(&group.comm));
+      for (auto& [id, group] : groups_) check(MPI_Comm_free(&group.comm));
       check(MPI_Comm_free(&messages_));
     });
   }
@@ -44,7 +43,7 @@ class MpiWorld::RankCommunicator : public Communicator {
     collectives_.emplace(std::pair{collective.group, ticket}, std::move(operation));
     return ticket;
   }
-  TimeSpan finish(CollectiveGroup group, Ticket ticket) override {
+  TimeSpan finish(GroupId group, Ticket ticket) override {
     auto const operation = collectives_.extract(std::pair{group, ticket}).mapped();
     progress_.wait(*operation);
     return operation->time();
@@ -66,7 +65,7 @@ class MpiWorld::RankCommunicator : public Communicator {
 
   void barrier() override {
     // Every member of a collective hears of all others, also where there is nothing to reduce.
-    finish(CollectiveGroup::job, start({.group = CollectiveGroup::job}));
+    finish(job_, start({.group = job_}));
   }
 
   void fail(std::exception_ptr const& error) override { session_.fail(error); }
@@ -74,21 +73,15 @@ class MpiWorld::RankCommunicator : public Communicator {
   MpiSession& session() { return session_; }
 
  private:
-  void split(TrainingConfig const& config, CollectiveGroup kind, int rank) {
-    int color = MPI_UNDEFINED;
-    int key = 0;
-    std::vector<int> members;
-    if (joins(config, kind, rank)) {
-      members = group_members(config, kind, rank);
-      color = members.front();
-      key = static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
-    }
+  void split(RankGroups const& groups, GroupId id, int rank) {
+    auto own = groups.membership(id, rank);
     MPI_Comm comm = MPI_COMM_NULL;
-    check(MPI_Comm_split(MPI_COMM_WORLD, color, key, &comm));
-    if (comm == MPI_COMM_NULL) return;
-    MpiGroup& group = groups_[kind];
+    check(MPI_Comm_split(MPI_COMM_WORLD, own ? own->members.front() : MPI_UNDEFINED,
+                         own ? own->member : 0, &comm));
+    if (!own) return;
+    MpiGroup& group = groups_[id];
     group.comm = comm;
-    group.ranks = std::move(members);
+    group.ranks = std::move(own->members);
     check(MPI_Comm_rank(comm, &group.member));
     check(MPI_Comm_size(comm, &group.size));
   }
@@ -107,11 +100,12 @@ class MpiWorld::RankCommunicator : public Communicator {
   MpiSession& session_;
   MpiProgress& progress_;
   JobClock const& clock_;
+  GroupId job_;
   MpiMessage::Send send_;
   MPI_Comm messages_ = MPI_COMM_NULL;
-  std::map<CollectiveGroup, MpiGroup> groups_;
+  std::map<GroupId, MpiGroup> groups_;
   /// Under way: collectives by group and ticket, messages by end and number.
-  std::map<std::pair<CollectiveGroup, Ticket>, std::shared_ptr<MpiOperation>> collectives_;
+  std::map<std::pair<GroupId, Ticket>, std::shared_ptr<MpiOperation>> collectives_;
   std::map<std::pair<Transfer::End, std::int32_t>, std::shared_ptr<MpiOperation>> posted_;
 };
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "libexec/comm/collective_reduction.hpp"
-#include "libexec/comm/plan_groups.hpp"
 
 namespace stagecraft {
 namespace {
@@ -30,12 +29,9 @@ SoloCommunicator::SoloCommunicator(TrainingPlan const& plan,
       buffers_sends_{plan.config.schedule.p2p == P2p::overlapped},
       numbers_{activation_type(plan.config.model.precision),
                static_cast<std::uint32_t>(plan.config.training.seed)} {
-  for (CollectiveGroup const kind : all_groups) {
-    if (!joins(plan.config, kind, rank)) continue;
-    std::vector<int> const members = group_members(plan.config, kind, rank);
-    auto const own = std::find(members.begin(), members.end(), rank);
-    groups_[kind] = {.member = own - members.begin(),
-                     .size = static_cast<std::int64_t>(members.size())};
+  for (GroupId const group : plan.groups.ids()) {
+    auto const own = plan.groups.membership(group, rank);
+    if (own) groups_[group] = {.member = own->member, .size = own->size()};
   }
 }
 
@@ -50,7 +46,7 @@ Communicator::Ticket SoloCommunicator::start(Collective const& collective) {
   return next_++;
 }
 
-TimeSpan SoloCommunicator::finish(CollectiveGroup /*group*/, Ticket ticket) {
+TimeSpan SoloCommunicator::finish(GroupId /*group*/, Ticket ticket) {
   return under_way_.extract(ticket).mapped();
 }
 

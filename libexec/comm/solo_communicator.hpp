@@ -28,7 +28,7 @@ class SoloCommunicator final : public Communicator {
   SoloCommunicator(TrainingPlan const& plan, int rank, Backend& backend, JobClock const& clock);
 
   Ticket start(Collective const& collective) override;
-  TimeSpan finish(CollectiveGroup group, Ticket ticket) override;
+  TimeSpan finish(GroupId group, Ticket ticket) override;
   void post(Message const& message) override;
   TimeSpan wait(Message const& message) override;
   void barrier() override {}
@@ -52,7 +52,7 @@ class SoloCommunicator final : public Communicator {
   bool buffers_sends_;
   bool moves_tensors_ = true;
   RandomNumbers numbers_;
-  std::map<CollectiveGroup, Group> groups_;
+  std::map<GroupId, Group> groups_;
   Ticket next_ = 0;
   std::map<Ticket, TimeSpan> under_way_;
   std::map<std::pair<Transfer::End, std::int32_t>, Message> posted_;

@@ -1,23 +1,16 @@
 #include "libexec/comm/thread_world.hpp"
 
-#include <algorithm>
-
-#include "libexec/comm/plan_groups.hpp"
-
 namespace stagecraft {
 class ThreadWorld::RankCommunicator : public Communicator {
  public:
   RankCommunicator(ThreadWorld& world, int rank) : world_{world}, rank_{rank} {
-    TrainingConfig const& config = world.config_;
-    for (CollectiveGroup const group : all_groups) {
-      if (!joins(config, group, rank)) continue;
-      std::vector<int> const members = group_members(config, group, rank);
-      auto const own = std::find(members.begin(), members.end(), rank);
-      memberships_.emplace(group, Membership{world.groups_.at({group, members.front()}).get(),
-                                             static_cast<std::size_t>(own - members.begin())});
+    for (GroupId const group : world.ranks_.ids()) {
+      auto const own = world.ranks_.membership(group, rank);
+      if (!own) continue;
+      memberships_.emplace(group, Membership{world.groups_.at({group, own->members.front()}).get(),
+                                             static_cast<std::size_t>(own->member)});
     }
-    RankPlace const place = place_of(config.parallel, rank);
-    int const pipeline = place.data * config.parallel.tensor + place.tensor;
+    int const pipeline = world.ranks_.at_stage(rank, 0);
     mailboxes_ = world.mailboxes_[static_cast<std::size_t>(pipeline)].get();
   }
 
@@ -25,7 +18,7 @@ class ThreadWorld::RankCommunicator : public Communicator {
     Membership const& membership = memberships_.at(collective.group);
     return membership.group->start(membership.member, collective);
   }
-  TimeSpan finish(CollectiveGroup group, Ticket ticket) override {
+  TimeSpan finish(GroupId group, Ticket ticket) override {
     Membership const& membership = memberships_.at(group);
     return membership.group->finish(membership.member, ticket);
   }
@@ -53,7 +46,7 @@ class ThreadWorld::RankCommunicator : public Communicator {
   };
   ThreadWorld& world_;
   int rank_;
-  std::map<CollectiveGroup, Membership> memberships_;
+  std::map<GroupId, Membership> memberships_;
   ThreadMailboxes* mailboxes_ = nullptr;
 };
 
@@ -61,21 +54,19 @@ ThreadWorld::ThreadWorld(TrainingPlan const& plan,
                          LocalTransport& transport,
                          JobClock const& clock,
                          JobHealth& health)
-    : config_{plan.config},
+    : ranks_{plan.groups},
       health_{health},
-      everyone_{static_cast<std::size_t>(world_size(plan.config.parallel)), nothing_, clock,
-                health} {
-  ParallelLayout const& layout = config_.parallel;
-  for (int rank = 0; rank < world_size(layout); ++rank) {
-    for (CollectiveGroup const group : all_groups) {
-      if (!joins(config_, group, rank)) continue;
-      std::vector<int> const members = group_members(config_, group, rank);
-      auto& place = groups_[{group, members.front()}];
-      if (!place) place = std::make_unique<ThreadGroup>(members.size(), transport, clock, health);
+      everyone_{static_cast<std::size_t>(ranks_.ranks()), nothing_, clock, health} {
+  for (int rank = 0; rank < ranks_.ranks(); ++rank) {
+    for (GroupId const group : ranks_.ids()) {
+      auto const own = ranks_.membership(group, rank);
+      if (!own || own->member > 0) continue;
+      groups_[{group, rank}] =
+          std::make_unique<ThreadGroup>(own->members.size(), transport, clock, health);
     }
   }
-  bool const buffers_sends = config_.schedule.p2p == P2p::overlapped;
-  for (int i = 0; i < layout.tensor * layout.data; ++i) {
+  bool const buffers_sends = plan.config.schedule.p2p == P2p::overlapped;
+  for (int i = 0; i < ranks_.ranks_per_stage(); ++i) {
     mailboxes_.push_back(std::make_unique<ThreadMailboxes>(
         static_cast<std::size_t>(plan.messages), buffers_sends, transport, clock, health));
   }

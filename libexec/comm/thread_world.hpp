@@ -33,11 +33,11 @@ class ThreadWorld {
  private:
   class RankCommunicator;
 
-  TrainingConfig const& config_;
+  RankGroups const& ranks_;
   JobHealth& health_;
-  /// By kind and lowest rank.
-  std::map<std::pair<CollectiveGroup, int>, std::unique_ptr<ThreadGroup>> groups_;
-  std::vector<std::unique_ptr<ThreadMailboxes>> mailboxes_;  ///< by tensor rank and replica
+  /// By group and lowest rank.
+  std::map<std::pair<GroupId, int>, std::unique_ptr<ThreadGroup>> groups_;
+  std::vector<std::unique_ptr<ThreadMailboxes>> mailboxes_;  ///< by rank of the first stage
   HostTransport nothing_;                                    ///< that barriers move
   ThreadGroup everyone_;
 };

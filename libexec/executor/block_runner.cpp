@@ -142,7 +142,7 @@ void BlockRunner::start_collective(BlockInstance const& instance,
   bool const gathers = op.kind == OpKind::all_gather;
   std::int64_t const piece = (gathers ? source : target).shape.elements();
   Collective const collective{.kind = op.kind,
-                              .group = op.group,
+                              .group = op.group.value(),
                               .reduction = op.reduction,
                               .type = source.type,
                               .source = source.data,
@@ -152,7 +152,7 @@ void BlockRunner::start_collective(BlockInstance const& instance,
                               .issued = context_.clock.now(),
                               .price = context_.price_of(op),
                               .op = op.name};
-  Pending pending{.position = position, .group = op.group};
+  Pending pending{.position = position, .group = collective.group};
   pending.row = context_.record(op, place_of(instance, op), {collective.issued, collective.issued});
   pending.ticket = context_.communicator.start(collective);
   pending_.push_back(pending);

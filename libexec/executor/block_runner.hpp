@@ -40,7 +40,7 @@ class BlockRunner {
   /// A collective that no wait has met yet.
   struct Pending {
     std::int32_t position = 0;
-    CollectiveGroup group = CollectiveGroup::tensor;
+    GroupId group{};
     Communicator::Ticket ticket = 0;
     std::size_t row = 0;
   };

@@ -36,8 +36,9 @@ ParameterStore::ParameterStore(RankContext const& context)
       gradient_type_{gradient_type(context.plan.config.model.precision)} {
   for (PlacedParameter const& placed : layout_) elements_ += placed.elements();
   bool const shards = context.plan.config.memory.distributed_optimizer;
-  std::int64_t const replicas = shards ? context.plan.config.parallel.data : 1;
-  std::int64_t const replica = shards ? context.place.data : 0;
+  auto const group = context.plan.groups.membership(context.plan.roles.gradients, context.rank);
+  std::int64_t const replicas = shards ? group.value().size() : 1;
+  std::int64_t const replica = shards ? group->member : 0;
   sharded_ = sharded_runs(context.plan, context.program);
   for (ShardedRun const& run : sharded_) {
     std::int64_t const shard = run.shard(replicas);

@@ -15,25 +15,26 @@ using std::chrono::nanoseconds;
 /// Starts the clocks of all processes at rank 0's now.
 class ClockStart {
  public:
-  ClockStart(int rank, ProcessWorld& world, WallClock& clock)
-      : is_first_{rank == 0}, offset_{world.clock_offset()}, clock_{clock} {}
+  ClockStart(int rank, ProcessWorld& world, GroupId job, WallClock& clock)
+      : is_first_{rank == 0}, offset_{world.clock_offset()}, job_{job}, clock_{clock} {}
 
   void restart(Communicator& communicator) {
     nanoseconds const now = std::chrono::steady_clock::now().time_since_epoch();
     std::int64_t start = is_first_ ? now.count() : 0;  // the others add nothing to it
-    auto const ticket = communicator.start({.group = CollectiveGroup::job,
+    auto const ticket = communicator.start({.group = job_,
                                             .type = ElementType::i64,
                                             .source = &start,
                                             .target = &start,
                                             .elements = 1,
                                             .in_host_memory = true});
-    communicator.finish(CollectiveGroup::job, ticket);
+    communicator.finish(job_, ticket);
     clock_.restart(WallClock::Instant{nanoseconds{start} - offset_});
   }
 
  private:
   bool is_first_;
   nanoseconds offset_;
+  GroupId job_;
   WallClock& clock_;
 };
 
@@ -45,12 +46,12 @@ Execution execute_on_processes(TrainingPlan const& plan,
                                JobSession& session,
                                MakeProcessWorld const& make_world) {
   if (options.is_virtual) throw std::invalid_argument{"the virtual clock needs ranks as threads"};
-  if (session.size() != world_size(plan.config.parallel)) {
+  if (session.size() != plan.groups.ranks()) {
     throw std::invalid_argument{"a job has another number of processes than the plan has ranks"};
   }
   WallClock wall;
   std::unique_ptr<ProcessWorld> const world = make_world(plan, wall);
-  ClockStart start{session.rank(), *world, wall};
+  ClockStart start{session.rank(), *world, plan.roles.job, wall};
   Communicator& communicator = world->communicator();
   RankClock clock{wall};
   RankOutcome const outcome = run_rank(plan, session.rank(), parts, options, communicator, clock,

@@ -10,7 +10,6 @@
 #include "libexec/executor/token_source.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 #include "libexec/memory/counting_allocator.hpp"
-#include "libsim/plan/rank_numbering.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {

@@ -189,7 +189,7 @@ void RankExecutor::gather_message(Buffer const& piece, Buffer const& whole) {
     return static_cast<std::int64_t>(buffer.bytes()) / element_size(type);
   };
   Collective const collective{.kind = OpKind::all_gather,
-                              .group = CollectiveGroup::tensor,
+                              .group = context_.plan.roles.tensor,
                               .type = type,
                               .source = piece.data(),
                               .target = whole.data(),
@@ -198,7 +198,7 @@ void RankExecutor::gather_message(Buffer const& piece, Buffer const& whole) {
                               .issued = context_.clock.now(),
                               .op = {"message", "gather"}};
   auto const ticket = context_.communicator.start(collective);
-  TimeSpan const time = context_.communicator.finish(CollectiveGroup::tensor, ticket);
+  TimeSpan const time = context_.communicator.finish(collective.group, ticket);
   context_.clock.wait_until(time.end);
 }
 
@@ -206,11 +206,9 @@ Message RankExecutor::message_of(Transfer const& transfer) const {
   bool const is_send = transfer.end == Transfer::End::send;
   MessageKey const key{transfer.payload, transfer.microbatch, transfer.chunk};
   Buffer const& buffer = (is_send ? outbox_ : inbox_).at(key);
-  RankPlace peer = context_.place;
-  peer.pipeline = transfer.peer;
   Message message{.end = transfer.end,
                   .number = transfer.message,
-                  .peer = rank_of(context_.plan.config.parallel, peer),
+                  .peer = context_.plan.groups.at_stage(context_.rank, transfer.peer),
                   .data = buffer.data(),
                   .bytes = static_cast<std::size_t>(context_.plan.sent_bytes().count()),
                   .payload = message_name(transfer.payload),

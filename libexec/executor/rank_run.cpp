@@ -23,7 +23,7 @@ double mean_loss(RankContext const& context, RankExecutor& executor) {
     for (auto const& [microbatch, loss] : executor.losses()) sum.add(loss);
   }
   auto& words = sum.words();
-  meet(context.communicator, {.group = CollectiveGroup::job,
+  meet(context.communicator, {.group = context.plan.roles.job,
                               .type = ElementType::i64,
                               .source = words.data(),
                               .target = words.data(),
@@ -35,7 +35,7 @@ double mean_loss(RankContext const& context, RankExecutor& executor) {
 
 double slowest(RankContext const& context) {
   double seconds = to_seconds(context.clock.elapsed());
-  meet(context.communicator, {.group = CollectiveGroup::job,
+  meet(context.communicator, {.group = context.plan.roles.job,
                               .reduction = Reduction::maximum,
                               .type = ElementType::f64,
                               .source = &seconds,
@@ -60,11 +60,12 @@ class RankRun {
           ExecutionOptions const& options,
           Communicator& communicator,
           RankClock& clock)
-      : place_{place_of(plan.config.parallel, rank)},
+      : place_{place_of(plan.groups, rank)},
         share_{.shape = plan.shape, .tensor_rank = place_.tensor},
         options_{options},
         backend_{parts.make_backend(share_)},
-        device_side_{make_device_communicator(communicator, *backend_, clock.is_virtual())},
+        device_side_{
+            make_device_communicator(communicator, plan.groups, *backend_, clock.is_virtual())},
         allocator_{
             *backend_, backend_->workspace(),
             options.memory_limit ? options.memory_limit->count() : CountingAllocator::no_limit},
@@ -183,7 +184,7 @@ RankOutcome run_rank(TrainingPlan const& plan,
                      Communicator& communicator,
                      RankClock& clock,
                      std::function<void()> const& restart) {
-  int const stage = place_of(plan.config.parallel, rank).pipeline;
+  int const stage = plan.groups.stage_of(rank);
   std::optional<RankRun> run;
   try {
     run.emplace(plan, rank, parts, options, communicator, clock);

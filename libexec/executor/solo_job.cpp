@@ -5,7 +5,6 @@
 
 #include "libexec/comm/solo_communicator.hpp"
 #include "libexec/executor/rank_run.hpp"
-#include "libsim/plan/rank_numbering.hpp"
 
 namespace stagecraft {
 
@@ -16,8 +15,8 @@ Execution execute_solo(TrainingPlan const& plan,
   if (parts.prices == nullptr) throw std::invalid_argument{"a rank alone needs prices"};
   VirtualClock clock{options.kernel_threads == 1};
   // The communicator works on the device too, so that it is there before the rank takes it over.
-  std::unique_ptr<Backend> backend = parts.make_backend(
-      {.shape = plan.shape, .tensor_rank = place_of(plan.config.parallel, rank).tensor});
+  std::unique_ptr<Backend> backend =
+      parts.make_backend({.shape = plan.shape, .tensor_rank = place_of(plan.groups, rank).tensor});
   SoloCommunicator communicator{plan, rank, *backend, clock};
   ExecutionParts own = parts;
   own.make_backend = [&backend](RankShare const&) { return std::move(backend); };

@@ -27,7 +27,10 @@ Collective on_host(FlatRange const& range) {
 }  // namespace
 
 StepRunner::StepRunner(RankContext const& context, ParameterStore& parameters)
-    : context_{context}, parameters_{parameters} {}
+    : context_{context},
+      parameters_{parameters},
+      replicas_{
+          context.plan.groups.membership(context.plan.roles.gradients, context.rank).value()} {}
 
 void StepRunner::run(Task const& task) {
   Op const& op = context_.program.step_ops[static_cast<std::size_t>(task.op)];
@@ -35,6 +38,10 @@ void StepRunner::run(Task const& task) {
     context_.record(op, {}, context_.clock.run(computation));
   };
   Backend& backend = context_.backend;
+  if (is_collective(op.kind)) {
+    communicate(op, task);
+    return;
+  }
   switch (op.kind) {
     case OpKind::zero_gradients:
       compute([&] { backend.zero(parameters_.gradients()); });
@@ -71,44 +78,45 @@ void StepRunner::run(Task const& task) {
         }
       });
       return;
-    case OpKind::all_reduce:
-    case OpKind::all_gather:
-    case OpKind::reduce_scatter:
-      communicate(op, task);
-      return;
     default:
       throw std::logic_error{std::string{name_of(op.kind)} + " is no op of the step"};
   }
 }
 
 void StepRunner::communicate(Op const& op, Task const& task) {
-  switch (op.group) {
-    case CollectiveGroup::data:
-      op.kind == OpKind::all_gather ? gather_parameters(op) : reduce_over_replicas(op, task);
+  switch (op.data.value()) {
+    case StepData::gradients:
+      reduce_over_replicas(op, task);
       return;
-    case CollectiveGroup::tensor:
+    case StepData::parameters:
+      gather_parameters(op);
+      return;
+    case StepData::partial_gradients:
       reduce_partial_gradients(op);
       return;
-    case CollectiveGroup::kv_replicas:
+    case StepData::kv_gradients:
       reduce_kv_gradients(op);
       return;
-    case CollectiveGroup::embedding:
+    case StepData::embedding_gradient:
       reduce_tied_embedding(op);
       return;
-    case CollectiveGroup::model:
-    case CollectiveGroup::job:
-      op.reduction == Reduction::maximum ? agree_on_infinity(op) : sum_norm(op);
+    case StepData::found_infinity:
+      agree_on_infinity(op);
+      return;
+    case StepData::squares_of_gradients:
+      sum_norm(op);
       return;
   }
 }
 
 void StepRunner::start(Op const& op, std::vector<Collective> const& collectives) {
   SimTime const now = context_.clock.now();
-  Pending pending{.tickets = {}, .group = op.group, .row = context_.record(op, {}, {now, now})};
+  Pending pending{
+      .tickets = {}, .group = op.group.value(), .row = context_.record(op, {}, {now, now})};
   SimTime price = context_.price_of(op);
   for (Collective collective : collectives) {
     collective.kind = op.kind;
-    collective.group = op.group;
+    collective.group = pending.group;
     collective.reduction = op.reduction;
     collective.op = op.name;
     collective.issued = now;
@@ -148,8 +156,8 @@ void StepRunner::reduce_over_replicas(Op const& op, Task const& task) {
     FlatRange const range = gradients.part(begin, end - begin);
     Collective collective = in_place(range);
     if (op.kind == OpKind::reduce_scatter) {
-      collective.piece = run.shard(context_.plan.config.parallel.data);
-      std::int64_t const own = collective.piece_begin(context_.place.data);
+      collective.piece = run.shard(replicas_.size());
+      std::int64_t const own = collective.piece_begin(replicas_.member);
       collective.target = range.part(own, 0).data;
     }
     collectives.push_back(collective);
@@ -162,8 +170,8 @@ void StepRunner::gather_parameters(Op const& op) {
   for (ShardedRun const& run : parameters_.sharded()) {
     FlatRange const range = parameters_.weights().part(run.first, run.count);
     Collective collective = in_place(range);
-    collective.piece = run.shard(context_.plan.config.parallel.data);
-    std::int64_t const own = collective.piece_begin(context_.place.data);
+    collective.piece = run.shard(replicas_.size());
+    std::int64_t const own = collective.piece_begin(replicas_.member);
     collective.source = range.part(own, 0).data;
     collectives.push_back(collective);
   }

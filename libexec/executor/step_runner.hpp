@@ -27,7 +27,7 @@ class StepRunner {
   /// The collectives of one op that are under way.
   struct Pending {
     std::vector<Communicator::Ticket> tickets;
-    CollectiveGroup group = CollectiveGroup::data;
+    GroupId group{};
     std::size_t row = 0;
   };
   void communicate(Op const& op, Task const& task);
@@ -49,6 +49,7 @@ class StepRunner {
   void add_squares(PlacedParameter const& placed);
   RankContext const& context_;
   ParameterStore& parameters_;
+  GroupMembership replicas_;  ///< ranks that hold the same parameters
   std::vector<Pending> pending_;
   float found_infinity_ = 0;
   ExactSum squares_;

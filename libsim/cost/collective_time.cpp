@@ -1,6 +1,8 @@
 #include "libsim/cost/collective_time.hpp"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace stagecraft {
@@ -17,48 +19,47 @@ double interpolate(std::vector<CollectivePoint> const& table, double bytes) {
   return time(upper - 1) + slope * (bytes - size(upper - 1));
 }
 
-CollectiveCost const& cost_of(Collective collective, Node const& node) {
-  switch (collective) {
-    case Collective::all_reduce:
+CollectiveCost const& cost_of(OpKind kind, Node const& node) {
+  switch (kind) {
+    case OpKind::all_reduce:
       return node.all_reduce.value;
-    case Collective::all_gather:
+    case OpKind::all_gather:
       return node.all_gather.value;
-    case Collective::reduce_scatter:
+    case OpKind::reduce_scatter:
       return node.reduce_scatter.value;
+    default:
+      throw std::logic_error{std::string{name_of(kind)} + " has no cost as a collective"};
   }
-  return node.all_reduce.value;
 }
+
+/// How often a ring moves each rank's share of the whole tensor.
+int rounds_of(OpKind kind) { return kind == OpKind::all_reduce ? 2 : 1; }
 
 }  // namespace
 
-double ring_bytes(Collective collective, Bytes whole, int ranks) {
+double ring_bytes(OpKind kind, Bytes whole, int ranks) {
   double const share = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-  double const once = share * static_cast<double>(whole.count());
-  return collective == Collective::all_reduce ? 2 * once : once;
+  return rounds_of(kind) * (share * static_cast<double>(whole.count()));
 }
 
-Seconds node_collective_time(Collective collective, Bytes whole, int ranks, Node const& node) {
+Seconds node_collective_time(OpKind kind, Bytes whole, int ranks, Node const& node) {
   if (ranks == 1) return Seconds{0};
-  CollectiveCost const& cost = cost_of(collective, node);
+  CollectiveCost const& cost = cost_of(kind, node);
   if (cost.table.empty()) {
-    return Seconds{cost.latency.value +
-                   ring_bytes(collective, whole, ranks) / cost.bandwidth.value};
+    return Seconds{cost.latency.value + ring_bytes(kind, whole, ranks) / cost.bandwidth.value};
   }
   // The table's time for the tensor of which its ranks would move as many bytes as ours do.
-  double const bytes = ring_bytes(collective, whole, ranks) /
-                       ring_bytes(collective, Bytes{1 << 20}, cost.ranks) * (1 << 20);
+  double const bytes =
+      ring_bytes(kind, whole, ranks) / ring_bytes(kind, Bytes{1 << 20}, cost.ranks) * (1 << 20);
   return Seconds{interpolate(cost.table, bytes)};
 }
 
-Seconds network_collective_time(Collective collective,
-                                Bytes whole,
-                                int ranks,
-                                Network const& network) {
+Seconds network_collective_time(OpKind kind, Bytes whole, int ranks, Network const& network) {
   if (ranks == 1) return Seconds{0};
-  int const steps = collective == Collective::all_reduce ? 2 * (ranks - 1) : ranks - 1;
+  int const steps = rounds_of(kind) * (ranks - 1);
   double const rate = network.bandwidth.value.value * network.efficiency.value;
   return Seconds{static_cast<double>(steps) * network.latency.value.value +
-                 ring_bytes(collective, whole, ranks) / rate};
+                 ring_bytes(kind, whole, ranks) / rate};
 }
 
 }  // namespace stagecraft

@@ -10,14 +10,13 @@ namespace stagecraft {
 /// What everything in a plan costs on a system. Times are rounded to picoseconds once an op.
 ///
 /// Kernels that were measured on the device: as measured_time() says. Other element-wise kernels:
-/// launch + traffic / (memory bandwidth x efficiency). GEMMs: gemm_time. Collectives: by where
-/// their ranks sit; ranks are numbered tensor fastest, then data, then pipeline, and fill nodes in
-/// that order.
+/// launch + traffic / (memory bandwidth x efficiency). GEMMs: gemm_time. Collectives: level by
+/// level of their group, by where its ranks are; ranks fill nodes in the order of their numbers.
 class CostModel {
  public:
-  /// Both must outlive the model. \throws std::invalid_argument when the system has no peak for the
-  /// model's precision.
-  CostModel(System const& system, TrainingConfig const& config);
+  /// Both must outlive the model; of the plan, the outline is enough (make_outline).
+  /// \throws std::invalid_argument when the system has no peak for the model's precision.
+  CostModel(System const& system, TrainingPlan const& plan);
 
   /// Duration of an op alone on its rank. 0 for waits and holds.
   SimTime price(Op const& op) const;
@@ -36,12 +35,12 @@ class CostModel {
   Bytes workspace() const { return system_.calibration.workspace.value; }
 
  private:
-  Seconds collective_seconds(Op const& op) const;
-  /// Whether ranks `stride` apart, `count` of them, starting at rank 0, share a node.
-  bool in_one_node(int stride, int count) const;
+  Seconds collective_seconds(OpKind kind, GroupId group, Bytes payload) const;
+  /// Whether the members of a level share a node, the first of them being the first of its node.
+  bool is_in_one_node(LevelPlacement const& level) const;
 
   System const& system_;
-  TrainingConfig const& config_;
+  TrainingPlan const& plan_;
 };
 
 }  // namespace stagecraft

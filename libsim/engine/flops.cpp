@@ -38,7 +38,7 @@ double hardware_flops(TrainingPlan const& plan) {
       if (step.kind == IssueEntry::Kind::run) sum += of_task[static_cast<std::size_t>(step.task)];
     }
   }
-  return sum * plan.config.parallel.tensor * plan.config.parallel.data;
+  return sum * plan.groups.ranks_per_stage();
 }
 
 std::optional<double> paper_hardware_flops(TrainingPlan const& plan) {

@@ -62,7 +62,8 @@ Timeline play_rest(TrainingPlan const& plan,
                .messages = 0,
                .p2p = plan.config.schedule.p2p,
                .slowdown_millionths = cost.data_parallel_slowdown_millionths(),
-               .starts = starts});
+               .starts = starts,
+               .groups = &plan.groups});
 }
 
 /// Nothing where the loop turns out not to stand for the whole schedule.
@@ -70,7 +71,7 @@ std::optional<Prediction> predict(TrainingConfig const& config,
                                   System const& system,
                                   ScheduleLoop const& loop) {
   TrainingPlan plan = make_programs(config);
-  CostModel const cost{system, plan.config};
+  CostModel const cost{system, plan};
   TaskCosts prices{plan, cost};
   Tracks const tracks = lay_tracks(plan, loop, prices);
   if (loop.has_loop() && !tracks.laps_are_level) return std::nullopt;

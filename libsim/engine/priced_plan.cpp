@@ -5,7 +5,7 @@
 namespace stagecraft {
 
 PricedPlan::PricedPlan(TrainingPlan const& plan, System const& system)
-    : plan_{plan}, cost_{system, plan.config}, blocks_{profile_blocks(plan, cost_)} {
+    : plan_{plan}, cost_{system, plan}, blocks_{profile_blocks(plan, cost_)} {
   int const p = plan.config.parallel.pipeline;
   ranks_.reserve(plan.stages.size());
   for (StagePlan const& rank : plan.stages) {
@@ -26,7 +26,8 @@ TimelineInput PricedPlan::timeline() const {
   return {.ranks = programs_,
           .messages = plan_.messages,
           .p2p = plan_.config.schedule.p2p,
-          .slowdown_millionths = cost_.data_parallel_slowdown_millionths()};
+          .slowdown_millionths = cost_.data_parallel_slowdown_millionths(),
+          .groups = &plan_.groups};
 }
 
 }  // namespace stagecraft

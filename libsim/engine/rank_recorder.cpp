@@ -97,7 +97,7 @@ class RankRecorder {
     }
     if (task.stream == Stream::data_parallel) {
       data_parallel_idle_ = time.end;
-      if (task.group != StageGroup::none) clock_ = time.end;
+      if (task.group) clock_ = time.end;
     } else {
       clock_ = time.end;
     }

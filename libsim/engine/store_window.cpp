@@ -97,7 +97,7 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
     if (policy.store_microbatches.automatic) policy.store_microbatches = {.count = 1};
   }
   TrainingPlan plan = make_programs(stored);
-  CostModel const cost{system, stored};
+  CostModel const cost{system, plan};
   TaskCosts prices{plan, cost};
   MessageMoves messages{plan};
   ScheduleShape const shape = checked_shape(schedule_shape(config));

@@ -20,9 +20,8 @@ TimeShares shares_of(BlockProgram const& block, PassTimes const& times) {
 TaskProfile profile_step(Op const& op, CostModel const& cost) {
   TaskProfile profile;
   profile.duration = cost.price(op);
-  bool const is_scalar = op.group == CollectiveGroup::model || op.group == CollectiveGroup::job;
-  bool const reduces_gradients = op.payload > Bytes{0} && !is_scalar;
-  (reduces_gradients ? profile.shares.data_parallel : profile.shares.optimizer) = profile.duration;
+  (op.phase == Phase::data_parallel ? profile.shares.data_parallel : profile.shares.optimizer) =
+      profile.duration;
   return profile;
 }
 

@@ -28,19 +28,18 @@ std::string text_of(Transfer const& transfer) {
          (sends ? " to" : " from") + " rank " + std::to_string(transfer.peer);
 }
 
-bool is_member(std::size_t rank, StageGroup group, std::size_t ranks) {
-  return group == StageGroup::all || rank == 0 || rank + 1 == ranks;
-}
-
-std::string absentees(StageGroup group, WalkState const& state, TimelineInput const& input) {
-  std::string text =
-      group == StageGroup::all ? "the group of all stages" : "the group of first and last stage";
-  text += ", where rank";
-  for (std::size_t rank = 0; rank < state.ranks.size(); ++rank) {
-    if (!is_member(rank, group, state.ranks.size()) || state.ranks[rank].has_joined) continue;
+/// Whom the group of `rank` waits for.
+std::string absentees(GroupId group,
+                      std::size_t rank,
+                      WalkState const& state,
+                      TimelineInput const& input) {
+  std::string text = "the " + std::string{(*input.groups)[group].name} + ", where rank";
+  for (int const stage : input.groups->stages(group, static_cast<int>(rank))) {
+    auto const member = static_cast<std::size_t>(stage);
+    if (state.ranks[member].has_joined) continue;
     bool const is_done =
-        static_cast<std::size_t>(state.ranks[rank].step) == input.ranks[rank].steps.size();
-    text += ' ' + std::to_string(rank) + (is_done ? " (done)" : "");
+        static_cast<std::size_t>(state.ranks[member].step) == input.ranks[member].steps.size();
+    text += ' ' + std::to_string(stage) + (is_done ? " (done)" : "");
   }
   return text + " is missing";
 }
@@ -66,9 +65,11 @@ void check_rank(TimelineInput const& input, std::size_t rank) {
     if (task.stream != Stream::compute && task.stream != Stream::data_parallel) {
       refuse("found a task on another stream; accepted: compute, data_parallel");
     }
-    if (task.group == StageGroup::embedding &&
-        !is_member(rank, StageGroup::embedding, input.ranks.size())) {
-      refuse("found an embedding task; accepted: only on the first and the last rank");
+    if (!task.group) continue;
+    if (input.groups == nullptr) refuse("found a task of a group, of which there are none");
+    if (input.groups->stages(*task.group, static_cast<int>(rank)).empty()) {
+      refuse("found a task of the " + std::string{(*input.groups)[*task.group].name} +
+             "; accepted: only on the stages that it joins");
     }
   }
 }
@@ -92,7 +93,8 @@ std::string describe_deadlock(TimelineInput const& input, WalkState const& state
     IssueEntry const& step = program.steps[next];
     text += "\nrank " + std::to_string(rank) + " waits for ";
     if (step.kind == IssueEntry::Kind::run) {
-      text += absentees(program.tasks[static_cast<std::size_t>(step.task)].group, state, input);
+      Task const& task = program.tasks[static_cast<std::size_t>(step.task)];
+      text += absentees(task.group.value(), rank, state, input);
       continue;
     }
     for (std::int32_t i = step.first; i < step.first + step.count; ++i) {

@@ -8,6 +8,7 @@
 #include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/message_price.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/rank_groups.hpp"
 #include "libsim/plan/training_config.hpp"
 #include "libsim/units/units.hpp"
 
@@ -38,6 +39,7 @@ struct TimelineInput {
   /// busy. In [0, 1000000).
   int slowdown_millionths = 0;
   std::span<RankStart const> starts = {};  ///< by pipeline rank; empty: all start at 0
+  RankGroups const* groups = nullptr;      ///< of the tasks' groups; needed if a task has one
 };
 
 /// Where a rank's time goes. end = busy + transfer + bubble + data_parallel.
@@ -91,9 +93,9 @@ class ScheduleDeadlock : public std::runtime_error {
 /// The result does not depend on the order in which ranks are taken up: each is a sequential
 /// process that only ever waits for a named message or group.
 /// \throws ScheduleDeadlock  when nothing can move and steps are left.
-/// \throws std::invalid_argument  for a task on a stream other than compute and data_parallel, an
-///         embedding task on a middle rank, durations that do not match the tasks, a negative
-///         price, or a slowdown out of range.
+/// \throws std::invalid_argument  for a task on a stream other than compute and data_parallel, a task
+///         in a group that its rank's stage is not in, durations that do not match the tasks, a
+///         negative price, or a slowdown out of range.
 Timeline play(TimelineInput const& input);
 
 /// When computation of `duration` that starts at `start` ends on a rank whose data-parallel stream

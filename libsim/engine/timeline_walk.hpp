@@ -45,15 +45,14 @@ struct WalkState {
     SimTime end{never};    ///< arrival
   };
   struct Group {
-    std::int32_t joined = 0;
+    std::size_t joined = 0;
     SimTime start{0};     ///< latest arrival so far
     SimTime duration{0};  ///< longest so far
   };
 
   std::vector<Rank> ranks;
   std::vector<Message> messages;
-  Group embedding;
-  Group all;
+  std::vector<Group> groups;  ///< by group and, of the stages that meet in it, the first
 };
 
 /// \throws std::invalid_argument  where play() does.
@@ -76,6 +75,9 @@ class TimelineWalk {
       state_.ranks[i].data_parallel_idle = input.starts[i].data_parallel_idle;
     }
     state_.messages.resize(static_cast<std::size_t>(input.messages));
+    if (input.groups != nullptr) {
+      state_.groups.resize(static_cast<std::size_t>(input.groups->size()) * input.ranks.size());
+    }
     ready_.reserve(input.ranks.size());
     for (RankProgram const& rank : input.ranks) {
       prices_.push_back({rank.activation, rank.gradient});
@@ -99,7 +101,7 @@ class TimelineWalk {
   void post(int rank, IssueEntry const& step, SimTime clock);
   bool wait(int rank, IssueEntry const& step, WalkState::Rank& state);
   bool meet(int rank, IssueEntry const& step, Task const& task, WalkState::Rank& state);
-  void join(WalkState::Group& group, int rank, int stride, SimTime arrival, SimTime duration);
+  void join(GroupId id, int rank, SimTime arrival, SimTime duration);
   void run(int rank, IssueEntry const& step, Task const& task, WalkState::Rank& state);
   void drain(int rank, WalkState::Rank& state);
   void wake(int rank, std::int32_t message) {
@@ -143,7 +145,7 @@ bool TimelineWalk<mode, Observer>::advance(int rank) {
         break;
       case IssueEntry::Kind::run: {
         Task const& task = program.tasks[static_cast<std::size_t>(step.task)];
-        if (task.group == StageGroup::none) {
+        if (!task.group) {
           run(rank, step, task, state);
         } else if (!meet(rank, step, task, state)) {
           return false;
@@ -264,9 +266,7 @@ bool TimelineWalk<mode, Observer>::meet(int rank,
   if (!state.has_joined) {
     if (!on_compute) drain(rank, state);
     state.has_joined = true;
-    auto const last = std::max(static_cast<int>(input_.ranks.size()) - 1, 1);
-    bool const is_all = task.group == StageGroup::all;
-    join(is_all ? state_.all : state_.embedding, rank, is_all ? 1 : last, state.clock,
+    join(*task.group, rank, state.clock,
          input_.ranks[index].durations[static_cast<std::size_t>(step.task)]);
   }
   if (state.group_end == WalkState::never) return false;
@@ -283,15 +283,15 @@ bool TimelineWalk<mode, Observer>::meet(int rank,
   return true;
 }
 
-/// Participants are ranks 0, stride, 2 * stride, ...
 template <P2p mode, class Observer>
-void TimelineWalk<mode, Observer>::join(
-    WalkState::Group& group, int rank, int stride, SimTime arrival, SimTime duration) {
+void TimelineWalk<mode, Observer>::join(GroupId id, int rank, SimTime arrival, SimTime duration) {
+  std::span<int const> const members = input_.groups->stages(id, rank);
+  auto const first = static_cast<std::size_t>(members.front());
+  WalkState::Group& group = state_.groups[id.index() * state_.ranks.size() + first];
   group.start = std::max(group.start, arrival);
   group.duration = std::max(group.duration, duration);
-  int const ranks = static_cast<int>(state_.ranks.size());
-  if (++group.joined < (ranks - 1) / stride + 1) return;
-  for (int member = 0; member < ranks; member += stride) {
+  if (++group.joined < members.size()) return;
+  for (int const member : members) {
     auto& state = state_.ranks[static_cast<std::size_t>(member)];
     state.group_start = group.start;
     state.group_end = group.start + group.duration;

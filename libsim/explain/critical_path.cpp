@@ -1,6 +1,7 @@
 #include "libsim/explain/critical_path.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -16,9 +17,8 @@ struct RankCourse {
   /// stream is busy.
   std::vector<SimTime> clock;
   std::vector<SimTime> data_parallel_idle;
-  std::vector<std::size_t> post_of;             ///< by transfer: the step that posts it
-  std::vector<std::size_t> embedding_meetings;  ///< steps, in order
-  std::vector<std::size_t> all_meetings;
+  std::vector<std::size_t> post_of;                      ///< by transfer: the step that posts it
+  std::map<GroupId, std::vector<std::size_t>> meetings;  ///< steps, in order
 
   RankCourse(StagePlan const& plan, RankTimes const& times)
       : clock{SimTime{0}}, data_parallel_idle{SimTime{0}}, post_of(plan.transfers.size(), nowhere) {
@@ -39,21 +39,15 @@ struct RankCourse {
           break;
         case IssueEntry::Kind::run: {
           Task const& task = plan.tasks[static_cast<std::size_t>(step.task)];
-          bool const is_group = task.group != StageGroup::none;
           if (task.stream == Stream::data_parallel) idle = time.end;
-          if (task.stream == Stream::compute || is_group) now = time.end;
-          if (task.group == StageGroup::embedding) embedding_meetings.push_back(i);
-          if (task.group == StageGroup::all) all_meetings.push_back(i);
+          if (task.stream == Stream::compute || task.group) now = time.end;
+          if (task.group) meetings[*task.group].push_back(i);
           break;
         }
       }
       clock.push_back(now);
       data_parallel_idle.push_back(idle);
     }
-  }
-
-  std::vector<std::size_t> const& meetings(StageGroup group) const {
-    return group == StageGroup::all ? all_meetings : embedding_meetings;
   }
 };
 
@@ -150,8 +144,8 @@ class BackwardWalk {
       follow_message(step);
     } else if (step.kind == IssueEntry::Kind::drain) {
       on_data_parallel_stream_ = true;
-    } else if (plan().tasks[static_cast<std::size_t>(step.task)].group != StageGroup::none) {
-      follow_group(plan().tasks[static_cast<std::size_t>(step.task)].group);
+    } else if (auto const group = plan().tasks[static_cast<std::size_t>(step.task)].group) {
+      follow_group(*group);
     } else {
       add_task(rank_, step_, course().clock[step_], time_);
       time_ = course().clock[step_];
@@ -177,16 +171,16 @@ class BackwardWalk {
   }
 
   /// The task of a group ended at `time_`; it started when its last member had come.
-  void follow_group(StageGroup group) {
+  void follow_group(GroupId group) {
     Interval const ran = times_.ranks[rank_].steps[step_];
     add_task(rank_, step_, ran.start, ran.end);
     time_ = ran.start;
-    auto const& own = course().meetings(group);
+    auto const& own = course().meetings.at(group);
     auto const meeting =
         static_cast<std::size_t>(std::find(own.begin(), own.end(), step_) - own.begin());
     auto const came_last = [&](std::size_t member) {
       RankCourse const& other = courses_[member];
-      std::size_t const step = other.meetings(group)[meeting];
+      std::size_t const step = other.meetings.at(group).at(meeting);
       IssueEntry const& joins = plan_.stages[member].steps[step];
       Task const& task = plan_.stages[member].tasks[static_cast<std::size_t>(joins.task)];
       SimTime came = other.clock[step];
@@ -194,8 +188,8 @@ class BackwardWalk {
       return came == time_ && go_to(member, step);
     };
     if (came_last(rank_)) return;
-    for (std::size_t member = 0; member < courses_.size(); ++member) {
-      if (courses_[member].meetings(group).size() > meeting && came_last(member)) return;
+    for (int const stage : plan_.groups.stages(group, static_cast<int>(rank_))) {
+      if (came_last(static_cast<std::size_t>(stage))) return;
     }
     lose();
   }

@@ -68,12 +68,12 @@ class FileSet {
   std::vector<std::filesystem::path> written_;
 };
 
-std::string groups_json(JobGroups const& groups) {
+std::string groups_json(GroupNumbers const& groups) {
   std::string text = "{";
   for (std::size_t number = 0; number < groups.members().size(); ++number) {
     text += (number == 0 ? "\n\"" : ",\n\"") + std::to_string(number) + "\": [";
     std::string separator;
-    for (std::int32_t const rank : groups.members()[number]) {
+    for (int const rank : groups.members()[number]) {
       text += separator + std::to_string(rank);
       separator = ", ";
     }
@@ -94,16 +94,15 @@ void write_chakra(TraceReader const& trace,
                   std::filesystem::path const& prefix) {
   TrainingPlan const plan = plan_of(trace);
   KnownNames const names{trace.names()};
-  PipelineShape const shape{
-      .stages = plan.config.parallel.pipeline,
-      .ranks_a_stage = world_size(plan.config.parallel) / plan.config.parallel.pipeline};
+  PipelineShape const shape{.stages = plan.groups.stages(),
+                            .ranks_a_stage = plan.groups.ranks_per_stage()};
   require_both_ends(trace, ranks, shape, names);
   auto const collectives = collectives_of(plan);
-  JobGroups groups{plan};
+  GroupNumbers groups{plan.groups};
   FileSet files;
   for (std::int32_t const number : ranks) {
     RankTrace const rank = trace.read(number);
-    if (rank.stage < 0 || rank.stage >= shape.stages || number >= groups.ranks()) {
+    if (rank.stage < 0 || rank.stage >= shape.stages || number >= plan.groups.ranks()) {
       throw TraceFileError{trace.name(), "rank " + std::to_string(number) + " of stage " +
                                              std::to_string(rank.stage) + " is not in its plan"};
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -16,12 +17,14 @@ namespace {
 /// CollectiveCommType of the schema.
 std::int64_t communication_type(OpKind kind) {
   switch (kind) {
+    case OpKind::all_reduce:
+      return 0;
     case OpKind::all_gather:
       return 2;
     case OpKind::reduce_scatter:
       return 7;
     default:
-      return 0;  // all-reduce
+      throw std::logic_error{std::string{name_of(kind)} + " has no type in a Chakra file"};
   }
 }
 
@@ -72,7 +75,7 @@ ChakraNodes::ChakraNodes(RankTrace const& rank,
 }
 
 void ChakraNodes::write(std::int32_t number,
-                        JobGroups& groups,
+                        GroupNumbers& groups,
                         PipelineShape const& shape,
                         OutputFile& output) const {
   for (std::size_t row = 0; row < rank_.ops.rows(); ++row) {
@@ -129,7 +132,7 @@ std::int64_t ChakraNodes::end_of(std::int64_t row) const {
 
 ProtobufMessage ChakraNodes::node(std::size_t row,
                                   std::int32_t number,
-                                  JobGroups& groups,
+                                  GroupNumbers& groups,
                                   PipelineShape const& shape) const {
   OpColumns const& ops = rank_.ops;
   NodeType const kind = type(row);

@@ -31,7 +31,7 @@ class ChakraNodes {
 
   /// Writes the nodes of rank `number` of the job.
   void write(std::int32_t number,
-             JobGroups& groups,
+             GroupNumbers& groups,
              PipelineShape const& shape,
              OutputFile& output) const;
 
@@ -45,7 +45,7 @@ class ChakraNodes {
   void find_dependencies();
   ProtobufMessage node(std::size_t row,
                        std::int32_t number,
-                       JobGroups& groups,
+                       GroupNumbers& groups,
                        PipelineShape const& shape) const;
   void add_message(ProtobufMessage& message,
                    std::size_t row,

@@ -14,35 +14,27 @@ namespace stagecraft {
 /// What a name of a trace communicates.
 struct CollectiveOp {
   OpKind kind = OpKind::all_reduce;
-  CollectiveGroup group = CollectiveGroup::tensor;
+  GroupId group{};
 };
 
 /// Collectives of a plan by their name in traces.
 std::map<std::string, CollectiveOp> collectives_of(TrainingPlan const& plan);
 
-/// The ranks of a job in groups that communicate, each with a number. Ranks are numbered tensor
-/// fastest, then data, then pipeline.
-class JobGroups {
+/// Numbers for the groups of ranks that communicate, in the order in which they are asked for.
+class GroupNumbers {
  public:
-  explicit JobGroups(TrainingPlan const& plan);
+  /// `groups` must outlive it.
+  explicit GroupNumbers(RankGroups const& groups) : groups_{groups} {}
 
-  std::int32_t ranks() const { return tensor_ * data_ * pipeline_; }
-  std::int32_t ranks_a_stage() const { return tensor_ * data_; }
-  /// The number of the rank's group. Pre: 0 <= rank < ranks(). Groups are numbered as they are
-  /// asked for.
-  std::int32_t number_of(CollectiveGroup group, std::int32_t rank);
+  /// The number of the rank's group. Pre: 0 <= rank < groups.ranks(), and the rank takes part.
+  std::int32_t number_of(GroupId group, std::int32_t rank);
   /// Ranks of each group so far, by number.
-  std::vector<std::vector<std::int32_t>> const& members() const { return members_; }
+  std::vector<std::vector<int>> const& members() const { return members_; }
 
  private:
-  std::vector<std::int32_t> members_of(CollectiveGroup group, std::int32_t rank) const;
-
-  std::int32_t tensor_;
-  std::int32_t data_;
-  std::int32_t pipeline_;
-  std::int32_t kv_replicas_;
-  std::map<std::pair<CollectiveGroup, std::int32_t>, std::int32_t> numbers_;  ///< by kind and rank
-  std::vector<std::vector<std::int32_t>> members_;
+  RankGroups const& groups_;
+  std::map<std::pair<GroupId, std::int32_t>, std::int32_t> numbers_;  ///< by group and rank
+  std::vector<std::vector<int>> members_;
 };
 
 }  // namespace stagecraft

@@ -26,7 +26,7 @@ PipelineShape pipeline_shape_of(TraceMeta const& meta, std::int32_t most_stage) 
   if (auto const config = run_config_of(meta)) {
     ParallelLayout const& parallel = config->training.parallel;
     shape.stages = std::max(shape.stages, std::int32_t{parallel.pipeline});
-    shape.ranks_a_stage = parallel.tensor * parallel.data;
+    shape.ranks_a_stage = world_size(parallel) / parallel.pipeline;
   }
   return shape;
 }

@@ -13,20 +13,24 @@ namespace stagecraft {
 
 enum class Pass : std::uint8_t { forward, backward };
 
+/// Tensor ranks that hold the same key and value heads, of which there are fewer than ranks;
+/// else 1.
+constexpr int kv_replicas(ModelConfig const& model, int tensor) {
+  return model.kv_heads < tensor ? static_cast<int>(tensor / model.kv_heads) : 1;
+}
+
 /// One rank's share of a model, for one microbatch: the sizes that block programs are written in.
 struct BlockShape {
   ModelConfig model;
   int tensor = 1;                  ///< t
   bool sequence_parallel = false;  ///< norms, dropouts and residuals on s/t rows
   std::int64_t micro = 1;          ///< b
+  GroupId tensor_group{};          ///< whose collectives join the t ranks
 
   std::int64_t heads() const { return model.heads / tensor; }
   /// Key and value heads of a rank; replicated where t exceeds their number.
   std::int64_t kv_heads() const { return model.kv_heads < tensor ? 1 : model.kv_heads / tensor; }
-  /// Tensor ranks that hold the same key and value heads.
-  int kv_replicas() const {
-    return model.kv_heads < tensor ? static_cast<int>(tensor / model.kv_heads) : 1;
-  }
+  int kv_replicas() const { return stagecraft::kv_replicas(model, tensor); }
   std::int64_t ffn() const { return model.ffn_hidden / tensor; }
   /// v padded to a multiple of vocabulary_multiple * t.
   std::int64_t padded_vocabulary() const;

@@ -12,7 +12,7 @@ namespace {
 
 BlockProgram finish(ProgramBuilder& builder, RecomputePolicy const& policy) {
   BlockProgram block = std::move(builder.program());
-  apply_recompute(block, policy, builder.shape().tensor);
+  apply_recompute(block, policy, builder.shape());
   insert_waits(block);
   derive_liveness(block);
   return block;

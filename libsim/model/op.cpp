@@ -28,8 +28,10 @@ std::string_view name_of(Phase phase) {
       return "input_gradient";
     case Phase::weight_gradient:
       return "weight_gradient";
-    case Phase::step:
-      return "step";
+    case Phase::data_parallel:
+      return "data_parallel";
+    case Phase::optimizer:
+      return "optimizer";
   }
   return "?";
 }

@@ -3,11 +3,13 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "libsim/model/op_kind.hpp"
 #include "libsim/model/tensor.hpp"
+#include "libsim/units/ids.hpp"
 
 namespace stagecraft {
 
@@ -19,18 +21,15 @@ std::string_view name_of(Stream stream);
 /// What a reducing collective computes.
 enum class Reduction : std::uint8_t { sum, maximum };
 
-/// Ranks that a collective joins.
-enum class CollectiveGroup : std::uint8_t {
-  tensor,       ///< the t ranks that share each layer
-  kv_replicas,  ///< the t / g tensor ranks that hold the same key and value heads
-  data,         ///< the d replicas of a shard
-  embedding,    ///< first and last stage, which share the tied embedding
-  model,        ///< all stages and tensor ranks of a replica
-  job,          ///< every rank
-};
-
 /// Why an op runs.
-enum class Phase : std::uint8_t { forward, recompute, input_gradient, weight_gradient, step };
+enum class Phase : std::uint8_t {
+  forward,
+  recompute,
+  input_gradient,
+  weight_gradient,
+  data_parallel,  ///< once per iteration: moves gradients or parameters between ranks
+  optimizer,      ///< everything else that happens once per iteration
+};
 
 std::string_view name_of(Phase phase);
 
@@ -51,6 +50,17 @@ enum class Module : std::uint8_t {
 };
 
 std::string_view name_of(Module module);
+
+/// What a collective that runs once per iteration moves between ranks.
+enum class StepData : std::uint8_t {
+  gradients,            ///< those of the bucket that its Work names
+  parameters,           ///< all of the rank, of which each member has updated its shard
+  partial_gradients,    ///< gradients of which every tensor rank has a summand
+  kv_gradients,         ///< those of key and value rows that several tensor ranks hold
+  embedding_gradient,   ///< that of the tied embedding
+  found_infinity,       ///< whether a gradient is infinite
+  squares_of_gradients  ///< the sum of their squares
+};
 
 /// A batched matrix product C[m, n] (+)= A[m, k] B[k, n], as the executor hands it to BLAS.
 struct GemmShape {
@@ -105,12 +115,13 @@ struct Op {
   std::int32_t layer = 0;  ///< of the block, from 0
   TensorList reads;
   TensorList writes;
-  GemmShape gemm;          ///< gemm only
-  std::int64_t flops = 0;  ///< matrix-product work; element-wise work is not counted
-  Bytes traffic;           ///< bytes that the kernel moves to and from device memory
-  Bytes payload;           ///< collectives: size of the whole (unsharded) tensor
-  CollectiveGroup group = CollectiveGroup::tensor;  ///< collectives only
-  Reduction reduction = Reduction::sum;             ///< all_reduce and reduce_scatter only
+  GemmShape gemm;                        ///< gemm only
+  std::int64_t flops = 0;                ///< matrix-product work; element-wise work is not counted
+  Bytes traffic;                         ///< bytes that the kernel moves to and from device memory
+  Bytes payload;                         ///< collectives: size of the whole (unsharded) tensor
+  std::optional<GroupId> group;          ///< collectives only: of the plan's groups
+  Reduction reduction = Reduction::sum;  ///< all_reduce and reduce_scatter only
+  std::optional<StepData> data;          ///< collectives of phases data_parallel and optimizer only
   bool asynchronous =
       false;  ///< collectives: waited for where its result is used, not where it is issued
   bool draws_random = false;  ///< generates random numbers, which slows an element-wise kernel down

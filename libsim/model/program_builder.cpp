@@ -94,6 +94,7 @@ Op* ProgramBuilder::collective(OpKind kind,
   if (shape_.tensor == 1) return nullptr;
   Op& op = add(kind, name, phase, {from}, {to});
   op.stream = Stream::tensor_parallel;
+  op.group = shape_.tensor_group;
   op.payload = tensor(whole).bytes();
   op.asynchronous = overlap == Overlap::behind_compute;
   return &op;

@@ -163,14 +163,14 @@ void discard_outputs(BlockProgram& block, InRegion in_region) {
 }
 
 /// Keeps only this rank's slice of the checkpointed input, and the op that gathers it again.
-std::vector<Op> shard_checkpoint(BlockProgram& block, int tensor_ranks, TwinMap& twins) {
+std::vector<Op> shard_checkpoint(BlockProgram& block, BlockShape const& rank, TwinMap& twins) {
   TensorId const x = block.input;
   Tensor shard = block.tensor(x);
   auto const shard_id = static_cast<TensorId>(block.tensors.size());
   shard.name = {"checkpoint", "input_shard"};
   shard.buffer = shard_id;
   // A flat piece, the last one padded: the elements need not be a multiple of t.
-  shard.shape = {(shard.shape.elements() + tensor_ranks - 1) / tensor_ranks};
+  shard.shape = {(shard.shape.elements() + rank.tensor - 1) / rank.tensor};
   block.tensors.push_back(shard);
   Tensor gathered = block.tensor(x);
   auto const gathered_id = static_cast<TensorId>(block.tensors.size());
@@ -194,6 +194,7 @@ std::vector<Op> shard_checkpoint(BlockProgram& block, int tensor_ranks, TwinMap&
   gather.name = {"checkpoint", "all_gather"};
   gather.phase = Phase::recompute;
   gather.stream = Stream::tensor_parallel;
+  gather.group = rank.tensor_group;
   gather.reads = {shard_id};
   gather.writes = {gathered_id};
   gather.payload = block.tensor(gathered_id).bytes();
@@ -202,12 +203,12 @@ std::vector<Op> shard_checkpoint(BlockProgram& block, int tensor_ranks, TwinMap&
 
 }  // namespace
 
-void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, int tensor_ranks) {
+void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, BlockShape const& shape) {
   if (block.kind != BlockProgram::Kind::layers) return;
   if (policy.granularity == RecomputeGranularity::full) {
     TwinMap twins{block.tensors.size() + 2};
     std::vector<Op> before;
-    if (policy.sharded_checkpoints) before = shard_checkpoint(block, tensor_ranks, twins);
+    if (policy.sharded_checkpoints) before = shard_checkpoint(block, shape, twins);
     // All but the slice that makes the shard.
     auto const in_region = [](Op const& op) { return op.kind != OpKind::slice; };
     checkpoint(block, in_region, std::move(before), std::move(twins));

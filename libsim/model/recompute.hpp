@@ -13,8 +13,8 @@ namespace stagecraft {
 /// the clones. The clones of the region's outputs and the gradients it receives live until its
 /// backward is over, as the frame of torch.utils.checkpoint keeps them. A discarding region's
 /// clones are read by every backward op.
-/// Pre: waits are not inserted yet.
+/// `shape` is the one that the block was built for. Pre: waits are not inserted yet.
 /// Source: Korthikanti et al. 2022, section 5; Megatron-LM tensor_parallel/random.py.
-void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, int tensor_ranks);
+void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, BlockShape const& shape);
 
 }  // namespace stagecraft

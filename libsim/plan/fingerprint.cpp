@@ -82,8 +82,8 @@ void write(TextPieces& out, Op const& op) {
         << (op.gemm.transpose_a ? "T" : "N") << (op.gemm.transpose_b ? "T" : "N")
         << (op.gemm.accumulate ? "+" : "=");
   }
-  out << " payload " << op.payload.count() << " group " << static_cast<int>(op.group) << " waits "
-      << op.waits_for << (op.asynchronous ? " asynchronous" : "")
+  if (op.group) out << " group " << op.group->value() << " payload " << op.payload.count();
+  out << " waits " << op.waits_for << (op.asynchronous ? " asynchronous" : "")
       << (op.draws_random ? " random" : "") << "\n";
 }
 
@@ -111,8 +111,8 @@ void write(TextPieces& out, StagePlan const& rank) {
   for (Op const& op : rank.step_ops) write(out, op);
   for (Task const& task : rank.tasks) {
     out << "work " << static_cast<int>(task.kind) << " " << name_of(task.stream) << " "
-        << static_cast<int>(task.group) << " " << task.program << " " << task.first_block << "+"
-        << task.block_count << " " << task.op << "\n";
+        << (task.group ? task.group->value() : -1) << " " << task.program << " " << task.first_block
+        << "+" << task.block_count << " " << task.op << "\n";
   }
   for (Transfer const& transfer : rank.transfers) {
     out << "transfer " << static_cast<int>(transfer.payload) << static_cast<int>(transfer.end)
@@ -125,15 +125,33 @@ void write(TextPieces& out, StagePlan const& rank) {
   }
 }
 
+void write(TextPieces& out, RankGroups const& groups) {
+  for (RankGrid const& grid : groups.grids()) {
+    out << "ranks";
+    for (GridAxis const& axis : grid.axes()) out << " " << axis.name << " " << axis.size;
+    out << "\n";
+  }
+  for (GroupId const id : groups.ids()) {
+    out << "group " << id.value() << " grid " << groups[id].grid.value();
+    for (GroupLevel const& level : groups[id].levels) {
+      out << " level";
+      for (AxisSelection const& selection : level) {
+        out << " axis " << selection.axis.value() << " runs of " << selection.run;
+        for (int const position : selection.positions) out << " " << position;
+      }
+    }
+    out << "\n";
+  }
+}
+
 void write(TextPieces& out, TrainingPlan const& plan) {
   TrainingConfig const& config = plan.config;
   // What the programs do not show: numbers that kernels take, and sizes the ops do not name.
-  out << "stagecraft plan 2\n"
+  out << "stagecraft plan 3\n"
       << "dropout " << config.model.dropout << " heads " << config.model.heads << " kv_heads "
       << config.model.kv_heads << " head_dim " << config.model.head_dim << " vocabulary "
       << config.model.vocabulary << " norm " << static_cast<int>(config.model.norm) << " "
-      << config.model.norm_epsilon << " rotary " << config.model.rotary_base << " data "
-      << config.parallel.data << " tensor " << config.parallel.tensor << " p2p "
+      << config.model.norm_epsilon << " rotary " << config.model.rotary_base << " p2p "
       << static_cast<int>(config.schedule.p2p) << " scatter " << plan.scatters_messages()
       << " deallocation " << config.memory.output_deallocation << " message "
       << plan.message_bytes().count();
@@ -141,6 +159,7 @@ void write(TextPieces& out, TrainingPlan const& plan) {
     out << " attention dropout " << *config.model.attention_dropout;
   }
   out << "\n";
+  write(out, plan.groups);
   for (BlockProgram const& block : plan.blocks) write(out, block);
   for (ChunkProgram const& chunk : plan.chunks) write(out, chunk);
   for (StagePlan const& rank : plan.stages) write(out, rank);

@@ -1,18 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "libsim/model/op.hpp"
 
 namespace stagecraft {
-
-/// Which pipeline ranks take part in a piece of work together: it starts when the last has arrived.
-/// Ranks of one tensor or data group behave alike and need no entry here.
-enum class StageGroup : std::uint8_t {
-  none,
-  embedding,  ///< first and last stage, which share the tied embedding
-  all,        ///< every stage (gradient norm)
-};
 
 /// A distinct thing that a rank does, described once and issued many times; engines index their
 /// durations and memory profiles by its position in StagePlan::tasks.
@@ -20,7 +13,9 @@ struct Task {
   enum class Kind : std::uint8_t { forward, backward, step };
   Kind kind = Kind::forward;
   Stream stream = Stream::compute;
-  StageGroup group = StageGroup::none;
+  /// If stages take part together: in which group. The work starts when the last has arrived. Ranks
+  /// of one stage behave alike, so that groups of them have no entry here.
+  std::optional<GroupId> group;
   std::int32_t chunk = 0;  ///< forward, backward: chunk of the stage
   /// forward, backward: index into TrainingPlan::chunks. Gradient reductions: whose gradients, or
   /// GradientBucket::all_chunks.

@@ -146,7 +146,7 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
 }
 
 std::int64_t optimizer_shard(TrainingPlan const& plan, StagePlan const& rank) {
-  std::int64_t const d = plan.config.memory.distributed_optimizer ? plan.config.parallel.data : 1;
+  std::int64_t const d = plan.config.memory.distributed_optimizer ? plan.replicas() : 1;
   if (d == 1) return rank.parameters;
   std::int64_t elements = 0;
   for (ShardedRun const& run : sharded_runs(plan, rank)) elements += run.shard(d);

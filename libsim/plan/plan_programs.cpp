@@ -144,9 +144,7 @@ TrainingPlan make_programs(TrainingConfig const& config) {
         "recompute.store_microbatches: found 'auto', which depends on a system's memory; accepted: "
         "a number, as resolve_store_windows() puts there"};
   }
-  TrainingPlan plan;
-  plan.config = config;
-  plan.shape = block_shape(config);
+  TrainingPlan plan = make_outline(config);
   BlockCatalogue catalogue{plan};
   append_chunks(plan, catalogue, Variant::policy);
   bool const has_window =

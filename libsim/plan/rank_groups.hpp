@@ -13,7 +13,7 @@ namespace stagecraft {
 
 /// Which positions of one axis communicate with each other.
 struct AxisSelection {
-  AxisId axis;
+  AxisId axis{};
   /// Aligned runs of so many neighbouring positions: each run is in a group of its own.
   int run = 1;
   /// If there are any: only ranks at these positions take part, all of them together.
@@ -36,7 +36,7 @@ using GroupLevel = std::vector<AxisSelection>;
 /// in one of them if they agree in the positions on all axes that no level joins.
 struct RankGroup {
   std::string_view name;  ///< for messages and traces: "tensor group"; a literal
-  GridId grid;
+  GridId grid{};
   std::vector<GroupLevel> levels;
   Stream stream = Stream::data_parallel;  ///< that a device runs its collectives on
 
@@ -75,6 +75,8 @@ class RankGroups {
   int stages() const { return grid().size(grid().pipeline()); }
   int ranks_per_stage() const { return grid().stride(grid().pipeline()); }
   int stage_of(int rank) const { return grid().position(rank, grid().pipeline()); }
+  /// The rank that does on `stage` what `rank` does on its own: to whom its messages go.
+  int at_stage(int rank, int stage) const { return grid().moved(rank, grid().pipeline(), stage); }
   RankGrid const& grid(GridId id = GridId{0}) const { return grids_[id]; }
   IdVector<GridId, RankGrid> const& grids() const { return grids_; }
 

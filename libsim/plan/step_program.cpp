@@ -7,25 +7,11 @@
 namespace stagecraft {
 namespace {
 
-/// Which stages take part in an op of the step together: those that its group joins. (What is no
-/// collective has the default group, of one stage.)
-StageGroup stages_of(Op const& op) {
-  switch (op.group) {
-    case CollectiveGroup::embedding:
-      return StageGroup::embedding;
-    case CollectiveGroup::model:
-    case CollectiveGroup::job:
-      return StageGroup::all;
-    default:
-      return StageGroup::none;
-  }
-}
-
-Task& issue(StagePlan& rank, Op const& op) {
+Task& issue(StagePlan& rank, TrainingPlan const& plan, Op const& op) {
   Task task;
   task.kind = Task::Kind::step;
   task.stream = op.stream;
-  task.group = stages_of(op);
+  if (op.group && plan.groups.joins_stages(*op.group)) task.group = op.group;
   task.op = static_cast<std::int32_t>(rank.step_ops.size());
   rank.step_ops.push_back(op);
   IssueEntry step;
@@ -41,15 +27,17 @@ Op sweep(OpKind kind, Name name, Bytes traffic) {
   Op op;
   op.kind = kind;
   op.name = name;
-  op.phase = Phase::step;
+  op.phase = Phase::optimizer;
   op.module = Module::step;
   op.traffic = traffic;
   return op;
 }
 
-Op collective(OpKind kind, Name name, CollectiveGroup group, Bytes payload) {
+Op collective(OpKind kind, Name name, GroupId group, StepData data, Bytes payload) {
   Op op = sweep(kind, name, Bytes{0});
+  op.phase = Phase::data_parallel;
   op.group = group;
+  op.data = data;
   op.payload = payload;
   return op;
 }
@@ -81,26 +69,25 @@ bool is_16_bit(Precision precision) {
 
 void append_reductions_between_ranks(StagePlan& rank, TrainingPlan const& plan) {
   std::int64_t const g = gradient_size(plan);
-  auto const reduce = [&](Name name, CollectiveGroup group, std::int64_t elements) {
+  auto const reduce = [&](Name name, GroupId group, StepData data, std::int64_t elements) {
     if (elements == 0) return;
-    issue(rank, collective(OpKind::all_reduce, name, group, Bytes{elements * g}));
+    issue(rank, plan, collective(OpKind::all_reduce, name, group, data, Bytes{elements * g}));
   };
-  reduce({"step", "all_reduce_norm_gradients"}, CollectiveGroup::tensor,
+  reduce({"step", "all_reduce_norm_gradients"}, plan.roles.tensor, StepData::partial_gradients,
          elements_where(rank, plan,
                         [](Parameter const& parameter) { return parameter.partial_gradient; }));
   // Ranks that hold the same key and value heads see different query heads of them. Of a replicated
   // [q | k | v], the rows of k and v are summed.
-  std::int64_t const replicated = elements_where(
-      rank, plan, [](Parameter const& parameter) { return parameter.split.kv_replicas > 1; });
-  std::int64_t const kv_rows = 2 * plan.shape.kv_heads();
-  reduce({"step", "all_reduce_kv_gradients"}, CollectiveGroup::kv_replicas,
-         replicated / (plan.shape.heads() + kv_rows) * kv_rows);
-  int const p = plan.config.parallel.pipeline;
-  bool const holds_embedding = rank.stage == 0 || rank.stage == p - 1;
-  if (plan.config.model.tied_embeddings && p > 1 && holds_embedding) {
-    issue(rank, collective(OpKind::all_reduce, {"step", "all_reduce_embedding_gradient"},
-                           CollectiveGroup::embedding,
-                           Bytes{plan.shape.vocabulary() * plan.config.model.hidden * g}));
+  if (plan.roles.kv_replicas) {
+    std::int64_t const replicated = elements_where(
+        rank, plan, [](Parameter const& parameter) { return parameter.split.kv_replicas > 1; });
+    std::int64_t const kv_rows = 2 * plan.shape.kv_heads();
+    reduce({"step", "all_reduce_kv_gradients"}, *plan.roles.kv_replicas, StepData::kv_gradients,
+           replicated / (plan.shape.heads() + kv_rows) * kv_rows);
+  }
+  if (plan.roles.embedding && !plan.groups.stages(*plan.roles.embedding, rank.stage).empty()) {
+    reduce({"step", "all_reduce_embedding_gradient"}, *plan.roles.embedding,
+           StepData::embedding_gradient, plan.shape.vocabulary() * plan.config.model.hidden);
   }
 }
 
@@ -110,33 +97,35 @@ void append_optimizer(StagePlan& rank, TrainingPlan const& plan) {
   std::int64_t const g = gradient_size(plan);
   std::int64_t const weight = element_size(activation_type(precision));
   auto const run = [&](OpKind kind, Name name, std::int64_t bytes_per_parameter) {
-    issue(rank, sweep(kind, name, Bytes{bytes_per_parameter * n}));
+    issue(rank, plan, sweep(kind, name, Bytes{bytes_per_parameter * n}));
   };
   // With sharded optimizer state every replica has seen only its own part of the gradients.
-  CollectiveGroup const everyone =
-      plan.config.memory.distributed_optimizer ? CollectiveGroup::job : CollectiveGroup::model;
-  auto const agree = [&](Name name, Reduction reduction) {
-    Op op = collective(OpKind::all_reduce, name, everyone, Bytes{g});
+  GroupId const everyone =
+      plan.config.memory.distributed_optimizer ? plan.roles.job : plan.roles.model;
+  auto const agree = [&](Name name, StepData data, Reduction reduction) {
+    Op op = collective(OpKind::all_reduce, name, everyone, data, Bytes{g});
+    op.phase = Phase::optimizer;
     op.reduction = reduction;
-    issue(rank, op);
+    issue(rank, plan, op);
   };
   if (precision == Precision::fp16) {
     run(OpKind::unscale_gradients, {"step", "unscale"}, 2 * g);
-    agree({"step", "all_reduce_found_infinity"}, Reduction::maximum);
+    agree({"step", "all_reduce_found_infinity"}, StepData::found_infinity, Reduction::maximum);
   }
   run(OpKind::gradient_norm, {"step", "gradient_norm"}, g);
-  agree({"step", "all_reduce_gradient_norm"}, Reduction::sum);
+  agree({"step", "all_reduce_gradient_norm"}, StepData::squares_of_gradients, Reduction::sum);
   run(OpKind::clip_gradients, {"step", "clip"}, 2 * g);
   run(OpKind::adam, {"step", "adam"},
       g + 3 * g + 3 * g);  // grad; master and moments read and written
   if (is_16_bit(precision)) {
     run(OpKind::narrow_parameters, {"step", "narrow_parameters"}, g + weight);
   }
-  if (plan.config.memory.distributed_optimizer && plan.config.parallel.data > 1) {
-    Op gather = collective(OpKind::all_gather, {"step", "all_gather_parameters"},
-                           CollectiveGroup::data, Bytes{rank.parameters * weight});
+  if (plan.config.memory.distributed_optimizer && plan.replicas() > 1) {
+    Op gather =
+        collective(OpKind::all_gather, {"step", "all_gather_parameters"}, plan.roles.gradients,
+                   StepData::parameters, Bytes{rank.parameters * weight});
     gather.stream = Stream::data_parallel;
-    issue(rank, gather);
+    issue(rank, plan, gather);
     rank.steps.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
   }
 }
@@ -161,8 +150,7 @@ std::int64_t parameters_of(TrainingPlan const& plan,
 std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int32_t chunk_program) {
   ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(chunk_program)];
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
-  std::int64_t const limit =
-      std::max<std::int64_t>(40'000'000, 1'000'000LL * plan.config.parallel.data);
+  std::int64_t const limit = std::max<std::int64_t>(40'000'000, 1'000'000LL * plan.replicas());
   std::vector<GradientBucket> buckets;
   std::int32_t end = blocks;
   std::int64_t filled = 0;
@@ -181,8 +169,9 @@ std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int3
 }
 
 void append_begin_of_step(StagePlan& rank, TrainingPlan const& plan) {
-  issue(rank, sweep(OpKind::zero_gradients, {"step", "zero_gradients"},
-                    Bytes{rank.parameters * gradient_size(plan)}));
+  issue(rank, plan,
+        sweep(OpKind::zero_gradients, {"step", "zero_gradients"},
+              Bytes{rank.parameters * gradient_size(plan)}));
 }
 
 void append_gradient_reduction(StagePlan& rank,
@@ -190,17 +179,17 @@ void append_gradient_reduction(StagePlan& rank,
                                GradientBucket const& bucket) {
   std::int64_t const bytes = bucket.parameters * gradient_size(plan);
   auto const on_bucket = [&](Op const& op) {
-    Task& task = issue(rank, op);
+    Task& task = issue(rank, plan, op);
     task.program = bucket.chunk_program;
     task.first_block = bucket.first_block;
     task.block_count = bucket.block_count;
   };
   on_bucket(sweep(OpKind::scale_gradients, {"step", "scale_gradients"}, Bytes{2 * bytes}));
-  if (plan.config.parallel.data == 1) return;
+  if (plan.replicas() == 1) return;
   bool const shards = plan.config.memory.distributed_optimizer;
   Op reduction = collective(shards ? OpKind::reduce_scatter : OpKind::all_reduce,
                             {"step", shards ? "reduce_scatter_gradients" : "all_reduce_gradients"},
-                            CollectiveGroup::data, Bytes{bytes});
+                            plan.roles.gradients, StepData::gradients, Bytes{bytes});
   reduction.stream = Stream::data_parallel;
   on_bucket(reduction);
 }
@@ -210,7 +199,7 @@ void append_end_of_step(StagePlan& rank, TrainingPlan const& plan) {
     append_gradient_reduction(
         rank, plan, {.chunk_program = GradientBucket::all_chunks, .parameters = rank.parameters});
   }
-  if (plan.config.parallel.data > 1) {
+  if (plan.replicas() > 1) {
     rank.steps.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
   }
   append_reductions_between_ranks(rank, plan);

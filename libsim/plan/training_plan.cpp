@@ -1,6 +1,7 @@
 #include "libsim/plan/training_plan.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/stage_exchanges.hpp"
@@ -68,11 +69,18 @@ bool TrainingPlan::scatters_messages() const {
   return config.schedule.scatter_gather && !shape.sequence_parallel && shape.tensor > 1;
 }
 
-BlockShape block_shape(TrainingConfig const& config) {
-  return {.model = config.model,
-          .tensor = config.parallel.tensor,
-          .sequence_parallel = config.parallel.sequence && config.parallel.tensor > 1,
-          .micro = config.batch.micro};
+TrainingPlan make_outline(TrainingConfig const& config) {
+  TrainingPlan plan;
+  plan.config = config;
+  auto [groups, roles] = make_groups(config);
+  plan.groups = std::move(groups);
+  plan.roles = roles;
+  plan.shape = {.model = config.model,
+                .tensor = config.parallel.tensor,
+                .sequence_parallel = config.parallel.sequence && config.parallel.tensor > 1,
+                .micro = config.batch.micro,
+                .tensor_group = roles.tensor};
+  return plan;
 }
 
 RecomputePolicy const& policy_of(TrainingConfig const& config, int stage) {

@@ -7,6 +7,7 @@
 #include "libsim/model/block_program.hpp"
 #include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/plan_groups.hpp"
 #include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {
@@ -42,11 +43,15 @@ struct StagePlan {
 struct TrainingPlan {
   TrainingConfig config;
   BlockShape shape;
+  RankGroups groups;
+  GroupRoles roles;
   std::vector<BlockProgram> blocks;  ///< distinct ones
   std::vector<ChunkProgram> chunks;
   std::vector<StagePlan> stages;  ///< by stage
   std::int32_t messages = 0;      ///< message numbers are in [0, messages)
 
+  /// Ranks that hold the same parameters and sum their gradients.
+  int replicas() const { return groups.members(roles.gradients); }
   /// Whole hidden state of one rank between two virtual stages.
   Bytes message_bytes() const;
   /// What of it travels: all, or 1/t where messages are scattered.
@@ -55,8 +60,9 @@ struct TrainingPlan {
   bool scatters_messages() const;
 };
 
-/// Sizes of a rank's share of one microbatch.
-BlockShape block_shape(TrainingConfig const& config);
+/// What a plan consists of before there are programs: configuration, sizes of a rank's share of one
+/// microbatch, groups.
+TrainingPlan make_outline(TrainingConfig const& config);
 
 /// The policy of a stage.
 RecomputePolicy const& policy_of(TrainingConfig const& config, int stage);

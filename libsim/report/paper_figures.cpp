@@ -32,7 +32,7 @@ double layer_activation_bytes(TrainingPlan const& plan, Simulation const& simula
 
 LayerResult layer_of(RunConfig const& run) {
   TrainingPlan const plan = make_plan(run.training);
-  CostModel const cost{run.system, run.training};
+  CostModel const cost{run.system, plan};
   return summarize_layer(plan, profile_blocks(plan, cost)).value();
 }
 

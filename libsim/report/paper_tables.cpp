@@ -53,7 +53,7 @@ RunConfig load_table4_run(std::filesystem::path const& paper_configs, PaperCase 
 
 LayerResult predict_layer(RunConfig const& run) {
   TrainingPlan const plan = make_plan(run.training);
-  CostModel const cost{run.system, run.training};
+  CostModel const cost{run.system, plan};
   return summarize_layer(plan, profile_blocks(plan, cost)).value();
 }
 

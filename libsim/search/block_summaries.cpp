@@ -44,14 +44,13 @@ PieceSummary PieceSummary::repeated(std::int64_t times) const {
 }
 
 BlockSummaries::BlockSummaries(SearchRequest const& request, ShapeChoice const& shape)
-    : config_{config_of(request, shape)},
-      shape_{block_shape(config_)},
-      cost_{request.system, config_},
-      has_inputs_{config_.model.causal_mask == CausalMask::per_microbatch},
-      inputs_{summarize(build_inputs(shape_))},
-      embedding_{summarize(build_embedding(shape_))},
-      head_{summarize(build_head(shape_, HeadWeight::own))},
-      shared_head_{summarize(build_head(shape_, HeadWeight::shared))} {}
+    : outline_{make_outline(config_of(request, shape))},
+      cost_{request.system, outline_},
+      has_inputs_{outline_.config.model.causal_mask == CausalMask::per_microbatch},
+      inputs_{summarize(build_inputs(outline_.shape))},
+      embedding_{summarize(build_embedding(outline_.shape))},
+      head_{summarize(build_head(outline_.shape, HeadWeight::own))},
+      shared_head_{summarize(build_head(outline_.shape, HeadWeight::shared))} {}
 
 PieceSummary BlockSummaries::summarize(BlockProgram const& block) const {
   auto const pass = [&](Pass which) {
@@ -66,7 +65,7 @@ PieceSummary const& BlockSummaries::group(int layers, RecomputeKind kind) {
   auto const [place, is_new] = groups_.try_emplace({kind, layers});
   if (is_new) {
     place->second = summarize(build_layers(
-        shape_, layers, policy_of(PolicyCode{kind, static_cast<std::int16_t>(layers)})));
+        outline_.shape, layers, policy_of(PolicyCode{kind, static_cast<std::int16_t>(layers)})));
   }
   return place->second;
 }

@@ -45,7 +45,7 @@ class BlockSummaries {
  public:
   /// `request` must outlive this object.
   BlockSummaries(SearchRequest const& request, ShapeChoice const& shape);
-  BlockSummaries(BlockSummaries const&) = delete;  // the cost model refers to the configuration
+  BlockSummaries(BlockSummaries const&) = delete;  // the cost model refers to the outline
   BlockSummaries(BlockSummaries&&) = delete;
   BlockSummaries& operator=(BlockSummaries const&) = delete;
   BlockSummaries& operator=(BlockSummaries&&) = delete;
@@ -60,8 +60,7 @@ class BlockSummaries {
   PieceSummary const& group(int layers, RecomputeKind kind);
   PieceSummary summarize(BlockProgram const& block) const;
 
-  TrainingConfig config_;
-  BlockShape shape_;
+  TrainingPlan outline_;
   CostModel cost_;
   bool has_inputs_;
   PieceSummary inputs_;

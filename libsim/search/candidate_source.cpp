@@ -13,9 +13,7 @@ namespace stagecraft {
 namespace {
 
 MessageSizes message_sizes(TrainingConfig const& config) {
-  TrainingPlan plan;
-  plan.config = config;
-  plan.shape = block_shape(config);
+  TrainingPlan const plan = make_outline(config);
   return {message_buffer_bytes(plan, MessageBuffer::whole).count(),
           message_buffer_bytes(plan, MessageBuffer::piece).count()};
 }

@@ -26,7 +26,7 @@ RoleFacts make_role_facts(SearchRequest const& request,
   TrainingConfig const config =
       make_config(request, plain, {RecomputePolicy{}}, distributed_optimizer);
   TrainingPlan const plan = make_programs(config);
-  CostModel const cost{request.system, plan.config};
+  CostModel const cost{request.system, plan};
   int const p = config.parallel.pipeline;
   RoleFacts facts;
   for (int const stage : {0, p > 2 ? 1 : 0, p - 1}) {

@@ -184,9 +184,7 @@ std::int64_t StageMoments::peak(StageLoad const& load, MessageSizes const& sizes
 }
 
 std::vector<StageMoments> make_stage_moments(TrainingConfig const& config) {
-  TrainingPlan plan;
-  plan.config = config;
-  plan.shape = block_shape(config);
+  TrainingPlan const plan = make_outline(config);
   ScheduleShape const shape = checked_shape(schedule_shape(config));
   std::vector<StageMoments> stages = moments_of(plan, find_loop(shape));
   return stages.empty() ? moments_of(plan, {.shape = shape}) : stages;
@@ -194,9 +192,7 @@ std::vector<StageMoments> make_stage_moments(TrainingConfig const& config) {
 
 std::shared_ptr<std::vector<StageMoments> const> StageMomentsCache::of(
     TrainingConfig const& config) {
-  TrainingPlan plan;
-  plan.config = config;
-  plan.shape = block_shape(config);
+  TrainingPlan const plan = make_outline(config);
   Key const key{static_cast<int>(config.schedule.kind), config.parallel.pipeline,
                 config.parallel.interleave, static_cast<int>(microbatches(config)),
                 plan.scatters_messages() ? 1 : 0};

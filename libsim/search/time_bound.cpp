@@ -25,10 +25,9 @@ double exchange_time(int stage,
 }  // namespace
 
 MessageTimes::MessageTimes(SearchRequest const& request, Arrangement const& arrangement) {
-  TrainingPlan plan;
-  plan.config = make_config(request, arrangement, {RecomputePolicy{}}, false);
-  plan.shape = block_shape(plan.config);
-  CostModel const cost{request.system, plan.config};
+  TrainingPlan const plan =
+      make_outline(make_config(request, arrangement, {RecomputePolicy{}}, false));
+  CostModel const cost{request.system, plan};
   are_blocking_ = plan.config.schedule.p2p == P2p::blocking;
   overhead_ = static_cast<double>(cost.iteration_overhead().count());
   int const p = plan.config.parallel.pipeline;

@@ -42,13 +42,12 @@ TracePhase phase_of(Op const& op) {
       return TracePhase::input_gradient;
     case Phase::weight_gradient:
       return TracePhase::weight_gradient;
-    case Phase::step:
+    case Phase::data_parallel:
+      return TracePhase::data_parallel;
+    case Phase::optimizer:
       break;
   }
-  // What is summed over a whole replica or job is the norm, a scalar.
-  bool const is_scalar = op.group == CollectiveGroup::model || op.group == CollectiveGroup::job;
-  bool const moves_gradients = op.payload > Bytes{0} && !is_scalar;
-  return moves_gradients ? TracePhase::data_parallel : TracePhase::optimizer;
+  return TracePhase::optimizer;
 }
 
 std::string_view name_of(TraceStream stream) {

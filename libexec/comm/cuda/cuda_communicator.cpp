@@ -4,16 +4,6 @@
 #include "libexec/comm/device_communication.hpp"
 
 namespace stagecraft {
-namespace {
-
-/// Collectives of the groups that share layers run beside those of the gradients.
-Stream stream_of(CollectiveGroup group) {
-  bool const shares_layers =
-      group == CollectiveGroup::tensor || group == CollectiveGroup::kv_replicas;
-  return shares_layers ? Stream::tensor_parallel : Stream::data_parallel;
-}
-
-}  // namespace
 
 CudaCall CudaCommunicator::call_on(Stream stream) {
   return {.stream = streams_.stream(stream),
@@ -35,13 +25,13 @@ TimeSpan CudaCommunicator::settle(CudaCall const& call, TimeSpan const& time) {
 
 Communicator::Ticket CudaCommunicator::start(Collective const& collective) {
   Collective own = collective;
-  if (!own.in_host_memory) own.cuda = call_on(stream_of(own.group));
+  if (!own.in_host_memory) own.cuda = call_on(groups_[own.group].stream);
   Ticket const ticket = inside_.start(own);
   collectives_.emplace(std::pair{own.group, ticket}, own.cuda);
   return ticket;
 }
 
-TimeSpan CudaCommunicator::finish(CollectiveGroup group, Ticket ticket) {
+TimeSpan CudaCommunicator::finish(GroupId group, Ticket ticket) {
   TimeSpan const time = inside_.finish(group, ticket);
   return settle(collectives_.extract({group, ticket}).mapped(), time);
 }
@@ -59,11 +49,12 @@ TimeSpan CudaCommunicator::wait(Message const& message) {
 }
 
 std::unique_ptr<Communicator> make_device_communicator(Communicator& inside,
+                                                       RankGroups const& groups,
                                                        Backend& backend,
                                                        bool is_virtual) {
   CudaStreams* const streams = backend.cuda_streams();
   if (streams == nullptr) return nullptr;
-  return std::make_unique<CudaCommunicator>(inside, *streams, is_virtual);
+  return std::make_unique<CudaCommunicator>(inside, groups, *streams, is_virtual);
 }
 
 std::unique_ptr<LocalTransport> make_local_transport(DeviceKind device, std::mutex* machine) {

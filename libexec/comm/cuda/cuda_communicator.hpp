@@ -5,6 +5,7 @@
 
 #include "libexec/backends/cuda/cuda_streams.hpp"
 #include "libexec/comm/communicator.hpp"
+#include "libsim/plan/rank_groups.hpp"
 
 namespace stagecraft {
 
@@ -15,12 +16,15 @@ namespace stagecraft {
 /// those of the communicator inside.
 class CudaCommunicator final : public Communicator {
  public:
-  /// Both must outlive it. `inside` records the events of each CudaCall.
-  CudaCommunicator(Communicator& inside, CudaStreams& streams, bool is_virtual)
-      : inside_{inside}, streams_{streams}, is_virtual_{is_virtual} {}
+  /// Everything must outlive it. `inside` records the events of each CudaCall.
+  CudaCommunicator(Communicator& inside,
+                   RankGroups const& groups,
+                   CudaStreams& streams,
+                   bool is_virtual)
+      : inside_{inside}, groups_{groups}, streams_{streams}, is_virtual_{is_virtual} {}
 
   Ticket start(Collective const& collective) override;
-  TimeSpan finish(CollectiveGroup group, Ticket ticket) override;
+  TimeSpan finish(GroupId group, Ticket ticket) override;
   void post(Message const& message) override;
   TimeSpan wait(Message const& message) override;
   void barrier() override { inside_.barrier(); }
@@ -32,10 +36,11 @@ class CudaCommunicator final : public Communicator {
   TimeSpan settle(CudaCall const& call, TimeSpan const& time);
 
   Communicator& inside_;
+  RankGroups const& groups_;
   CudaStreams& streams_;
   bool is_virtual_;
   /// Under way. Those of host memory have no stream.
-  std::map<std::pair<CollectiveGroup, Ticket>, CudaCall> collectives_;
+  std::map<std::pair<GroupId, Ticket>, CudaCall> collectives_;
   std::map<std::pair<Transfer::End, std::int32_t>, CudaCall> messages_;
 };
 

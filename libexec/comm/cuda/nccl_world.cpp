@@ -17,7 +17,6 @@
 #include "libexec/comm/cuda/nccl_watch.hpp"
 #include "libexec/comm/host_reduction.hpp"
 #include "libexec/comm/id_file.hpp"
-#include "libexec/comm/plan_groups.hpp"
 #include "libexec/comm/stage_edges.hpp"
 #include "libexec/kernels/cuda/cuda_handles.hpp"
 
@@ -41,27 +40,9 @@ struct EdgeEnd {
   CudaStream stream;
 };
 
-std::string name_of(CollectiveGroup group) {
-  switch (group) {
-    case CollectiveGroup::tensor:
-      return "tensor group";
-    case CollectiveGroup::kv_replicas:
-      return "group of key and value heads";
-    case CollectiveGroup::data:
-      return "data group";
-    case CollectiveGroup::embedding:
-      return "embedding group";
-    case CollectiveGroup::model:
-      return "model group";
-    case CollectiveGroup::job:
-      return "job";
-  }
-  return "group";
-}
-
 /// "tensor group of ranks 0, 1"
-std::string name_of(CollectiveGroup group, std::vector<int> const& members) {
-  std::string name = name_of(group) + " of ranks";
+std::string name_of(RankGroup const& group, std::vector<int> const& members) {
+  std::string name = std::string{group.name} + " of ranks";
   for (int const member : members) {
     name += (member == members.front() ? " " : ", ") + std::to_string(member);
   }
@@ -160,7 +141,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
     return next_ticket_++;
   }
   /// Streams wait, the host does not.
-  TimeSpan finish(CollectiveGroup /*group*/, Ticket /*ticket*/) override { return {}; }
+  TimeSpan finish(GroupId /*group*/, Ticket /*ticket*/) override { return {}; }
 
   void post(Message const& message) override {
     bool const is_send = message.end == Transfer::End::send;
@@ -198,7 +179,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
     NcclLane& job = lanes_.emplace_back(
         "job", connect_job(rank, session_.size(), options_.rendezvous, options_.timeout));
     numbers_ = std::make_unique<NcclNumbers>(job.comm(), rank, session_.size(), pool_.get());
-    for (CollectiveGroup const kind : all_groups) make_group(job.comm(), kind);
+    for (GroupId const id : plan_.groups.ids()) make_group(job.comm(), id);
     for (auto const& round : edge_rounds(plan_)) make_edges(job.comm(), round);
     std::vector<NcclLane*> lanes;
     for (NcclLane& lane : lanes_) lanes.push_back(&lane);
@@ -207,47 +188,38 @@ class NcclRank final : public ProcessWorld, public Communicator {
   }
 
   /// Called by all ranks, in the same order.
-  void make_group(NcclComm& job, CollectiveGroup kind) {
-    TrainingConfig const& config = plan_.config;
-    int const rank = session_.rank();
-    bool const takes_part = joins(config, kind, rank);
-    Group group;
-    if (takes_part) {
-      group.members = group_members(config, kind, rank);
-      auto const own = std::find(group.members.begin(), group.members.end(), rank);
-      group.member = static_cast<int>(own - group.members.begin());
+  void make_group(NcclComm& job, GroupId id) {
+    auto own = plan_.groups.membership(id, session_.rank());
+    NcclLane* lane = nullptr;
+    if (id == plan_.roles.job) {
+      lane = &lanes_.front();
+    } else if (plan_.groups.members(id) > 1) {
+      auto comm = job.split(own ? std::optional{own->members.front()} : std::nullopt,
+                            own ? own->member : 0);
+      if (comm) {
+        lane = &lanes_.emplace_back(name_of(plan_.groups[id], own->members), std::move(*comm));
+      }
     }
-    if (kind == CollectiveGroup::job) {
-      group.lane = &lanes_.front();
-    } else if (joins(config, kind, 0) && group_members(config, kind, 0).size() > 1) {
-      // Groups of a kind have the same size, and rank 0 takes part in all kinds that there are.
-      auto comm =
-          job.split(takes_part ? std::optional{group.members.front()} : std::nullopt, group.member);
-      if (comm) group.lane = &lanes_.emplace_back(name_of(kind, group.members), std::move(*comm));
-    }
-    if (takes_part) groups_.emplace(kind, std::move(group));
+    if (own) groups_.emplace(id, Group{std::move(own->members), own->member, lane});
   }
 
   void make_edges(NcclComm& job, std::vector<StageEdge> const& round) {
-    ParallelLayout const& layout = plan_.config.parallel;
-    RankPlace const place = place_of(layout, session_.rank());
+    int const rank = session_.rank();
+    int const stage = plan_.groups.stage_of(rank);
     auto const own = std::find_if(round.begin(), round.end(), [&](StageEdge const& edge) {
-      return edge.from == place.pipeline || edge.to == place.pipeline;
+      return edge.from == stage || edge.to == stage;
     });
     if (own == round.end()) {
       job.split(std::nullopt, 0);
       return;
     }
-    RankPlace sender = place;
-    sender.pipeline = own->from;
-    bool const is_sender = own->from == place.pipeline;
-    auto comm = job.split(rank_of(layout, sender), is_sender ? 0 : 1);
-    RankPlace receiver = place;
-    receiver.pipeline = own->to;
-    NcclLane& lane =
-        lanes_.emplace_back(name_of(*own) + ", ranks " + std::to_string(rank_of(layout, sender)) +
-                                " and " + std::to_string(rank_of(layout, receiver)),
-                            std::move(comm.value()));
+    int const sender = plan_.groups.at_stage(rank, own->from);
+    int const receiver = plan_.groups.at_stage(rank, own->to);
+    bool const is_sender = sender == rank;
+    auto comm = job.split(sender, is_sender ? 0 : 1);
+    NcclLane& lane = lanes_.emplace_back(
+        name_of(*own) + ", ranks " + std::to_string(sender) + " and " + std::to_string(receiver),
+        std::move(comm.value()));
     EdgeEnd& edge = edges_[*own];
     edge.lane = &lane;
     edge.stream = make_stream(stream_priorities().highest);
@@ -320,7 +292,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
   CudaPool pool_;
   std::list<NcclLane> lanes_;  ///< the job's first
   std::unique_ptr<NcclNumbers> numbers_;
-  std::map<CollectiveGroup, Group> groups_;
+  std::map<GroupId, Group> groups_;
   std::map<StageEdge, EdgeEnd> edges_;
   Ticket next_ticket_ = 0;
   std::unique_ptr<NcclWatch> watch_;

@@ -102,7 +102,7 @@ void check_overlap(Communicator& communicator, JobClock const& clock) {
                                           .issued = issued});
   std::this_thread::sleep_for(std::chrono::seconds{3});
   SimTime const looked = clock.now();
-  TimeSpan const time = communicator.finish(CollectiveGroup::tensor, ticket);
+  TimeSpan const time = communicator.finish(GroupId{}, ticket);
   require(time.end < looked, "a collective waited for its rank");
   require(tensor.front() == 4 && tensor.back() == 4, "all-reduce that was left alone");
 }
@@ -146,7 +146,7 @@ void check_all(MpiSession& session, bool must_disagree) {
   require(largest == 3, "maximum");
   float alone = 5;
   meet(communicator,
-       {.group = CollectiveGroup::data, .source = &alone, .target = &alone, .elements = 1});
+       {.group = plan.roles.gradients, .source = &alone, .target = &alone, .elements = 1});
   require(alone == 5, "a group of one");
   check_overlap(communicator, clock);
   communicator.barrier();

@@ -201,8 +201,7 @@ void check_host_reductions(NcclNumbers& numbers, Place const& place) {
   auto const all_gather = [&](auto const& own) { return numbers.all_gather(own); };
   int const first = place.rank / 2 * 2;
   std::vector<std::int64_t> sums{place.rank, std::int64_t{1} << 60};
-  reduce_in_host_memory({.group = CollectiveGroup::model,
-                         .type = ElementType::i64,
+  reduce_in_host_memory({.type = ElementType::i64,
                          .source = sums.data(),
                          .target = sums.data(),
                          .elements = 2,
@@ -212,8 +211,7 @@ void check_host_reductions(NcclNumbers& numbers, Place const& place) {
   auto largest = static_cast<float>(place.rank);
   std::vector<int> everyone;
   for (int i = 0; i < place.size; ++i) everyone.push_back(i);
-  reduce_in_host_memory({.group = CollectiveGroup::job,
-                         .reduction = Reduction::maximum,
+  reduce_in_host_memory({.reduction = Reduction::maximum,
                          .source = &largest,
                          .target = &largest,
                          .elements = 1,

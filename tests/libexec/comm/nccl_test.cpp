@@ -112,12 +112,12 @@ TEST_CASE("a collective of the job runs between the events of its call", "[nccl]
   source.fill(numbers, compute.get());
   check(cudaEventRecord(ready.get(), compute.get()), "cudaEventRecord");
   auto const ticket =
-      communicator.start({.group = CollectiveGroup::job,
+      communicator.start({.group = plan.roles.job,
                           .source = source.data(),
                           .target = target.data(),
                           .elements = static_cast<std::int64_t>(count),
                           .cuda = {other.get(), ready.get(), begun.get(), done.get()}});
-  communicator.finish(CollectiveGroup::job, ticket);
+  communicator.finish(plan.roles.job, ticket);
   check(cudaStreamWaitEvent(compute.get(), done.get(), 0), "cudaStreamWaitEvent");
   check(cudaMemcpyAsync(after.data(), target.data(), count * sizeof(float),
                         cudaMemcpyDeviceToDevice, compute.get()),
@@ -134,7 +134,7 @@ TEST_CASE("numbers that the host has are reduced as those of the device", "[nccl
   LaunchedProcess session{{.rank = 0, .size = 1}, report_of};
   auto const world = make_nccl_world(plan, session, {.device = 0});
   std::array<std::int64_t, 2> numbers{3, std::int64_t{1} << 60};
-  world->communicator().start({.group = CollectiveGroup::job,
+  world->communicator().start({.group = plan.roles.job,
                                .type = ElementType::i64,
                                .source = numbers.data(),
                                .target = numbers.data(),

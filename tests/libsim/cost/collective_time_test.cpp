@@ -20,21 +20,21 @@ Node with_table() {
 }
 
 double all_reduce(Bytes whole, int ranks, Node const& node) {
-  return node_collective_time(Collective::all_reduce, whole, ranks, node).value;
+  return node_collective_time(OpKind::all_reduce, whole, ranks, node).value;
 }
 
 TEST_CASE("a ring moves (n-1)/n of the tensor, an all-reduce twice that", "[cost]") {
-  REQUIRE(ring_bytes(Collective::all_gather, Bytes{800}, 8) == 700);
-  REQUIRE(ring_bytes(Collective::reduce_scatter, Bytes{800}, 8) == 700);
-  REQUIRE(ring_bytes(Collective::all_reduce, Bytes{800}, 8) == 1400);
-  REQUIRE(ring_bytes(Collective::all_reduce, Bytes{800}, 2) == 800);
-  REQUIRE(ring_bytes(Collective::all_reduce, Bytes{800}, 1) == 0);
+  REQUIRE(ring_bytes(OpKind::all_gather, Bytes{800}, 8) == 700);
+  REQUIRE(ring_bytes(OpKind::reduce_scatter, Bytes{800}, 8) == 700);
+  REQUIRE(ring_bytes(OpKind::all_reduce, Bytes{800}, 8) == 1400);
+  REQUIRE(ring_bytes(OpKind::all_reduce, Bytes{800}, 2) == 800);
+  REQUIRE(ring_bytes(OpKind::all_reduce, Bytes{800}, 1) == 0);
 }
 
 TEST_CASE("without a table a collective takes its latency and a ring's bytes", "[cost]") {
   Node node = invented_system().node;
   node.all_gather.value.latency = {40e-6};
-  REQUIRE(node_collective_time(Collective::all_gather, Bytes{800'000'000}, 8, node).value ==
+  REQUIRE(node_collective_time(OpKind::all_gather, Bytes{800'000'000}, 8, node).value ==
           Approx(40e-6 + 700e6 / 100e9));
 }
 
@@ -60,8 +60,7 @@ TEST_CASE("other numbers of ranks read the table where the ring moves as many by
 
 TEST_CASE("one rank waits for nobody", "[cost]") {
   System const system = lossy_system();
-  for (Collective const kind :
-       {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter}) {
+  for (OpKind const kind : {OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter}) {
     REQUIRE(node_collective_time(kind, Bytes{MiB}, 1, system.node).value == 0);
     REQUIRE(network_collective_time(kind, Bytes{MiB}, 1, system.network).value == 0);
   }
@@ -86,12 +85,10 @@ TEST_CASE("more bytes or more ranks never take less time", "[cost]") {
 TEST_CASE("over the network every step of the ring pays the latency", "[cost]") {
   // 8 ranks: 7 steps, twice that for an all-reduce; 0.9 of 10 GB/s.
   System const system = lossy_system();
-  REQUIRE(
-      network_collective_time(Collective::all_gather, Bytes{8'000'000}, 8, system.network).value ==
-      Approx(7 * 7e-6 + 7e6 / 9e9));
-  REQUIRE(
-      network_collective_time(Collective::all_reduce, Bytes{8'000'000}, 8, system.network).value ==
-      Approx(14 * 7e-6 + 14e6 / 9e9));
+  REQUIRE(network_collective_time(OpKind::all_gather, Bytes{8'000'000}, 8, system.network).value ==
+          Approx(7 * 7e-6 + 7e6 / 9e9));
+  REQUIRE(network_collective_time(OpKind::all_reduce, Bytes{8'000'000}, 8, system.network).value ==
+          Approx(14 * 7e-6 + 14e6 / 9e9));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <optional>
 
 #include "libsim/model/blocks.hpp"
 #include "tests/libsim/invented_system.hpp"
@@ -10,11 +11,6 @@
 namespace stagecraft {
 namespace {
 
-bool is_collective(Op const& op) {
-  return op.kind == OpKind::all_reduce || op.kind == OpKind::all_gather ||
-         op.kind == OpKind::reduce_scatter;
-}
-
 Op sweep(std::int64_t bytes) {
   Op op;
   op.kind = OpKind::add;
@@ -22,7 +18,7 @@ Op sweep(std::int64_t bytes) {
   return op;
 }
 
-Op collective(OpKind kind, CollectiveGroup group, std::int64_t bytes) {
+Op collective(OpKind kind, GroupId group, std::int64_t bytes) {
   Op op;
   op.kind = kind;
   op.group = group;
@@ -31,21 +27,21 @@ Op collective(OpKind kind, CollectiveGroup group, std::int64_t bytes) {
 }
 
 TEST_CASE("an element-wise kernel takes its launch and its bytes", "[cost]") {
-  TrainingConfig const config = modest_run(1, 1);
+  TrainingPlan const plan = make_outline(modest_run(1, 1));
   System const system = lossy_system();
   Op op = sweep(85'000'000);
-  REQUIRE(CostModel(system, config).price(op) == to_sim_time(3e-6 + 100e-6));
+  REQUIRE(CostModel(system, plan).price(op) == to_sim_time(3e-6 + 100e-6));
   op.draws_random = true;  // at 0.7 of the bandwidth instead of 0.85
-  REQUIRE(CostModel(system, config).price(op) == to_sim_time(3e-6 + 85e6 / 0.7e12));
+  REQUIRE(CostModel(system, plan).price(op) == to_sim_time(3e-6 + 85e6 / 0.7e12));
 }
 
 TEST_CASE("waits and holds take no time", "[cost]") {
-  TrainingConfig const config = modest_run(2, 1);
+  TrainingPlan const plan = make_outline(modest_run(2, 1));
   System const system = lossy_system();
   for (OpKind const kind : {OpKind::wait, OpKind::hold}) {
     Op op = sweep(1000);
     op.kind = kind;
-    REQUIRE(CostModel(system, config).price(op) == SimTime{0});
+    REQUIRE(CostModel(system, plan).price(op) == SimTime{0});
   }
 }
 
@@ -53,11 +49,11 @@ TEST_CASE("no kernel is faster than its bytes at full bandwidth or its FLOPs at 
   for (System const& system : {invented_system(), lossy_system()}) {
     for (OddRun const& run : odd_runs()) {
       TrainingPlan const plan = make_plan(run.config);
-      CostModel const cost{system, plan.config};
+      CostModel const cost{system, plan};
       for (BlockProgram const& block : plan.blocks) {
         for (Pass const pass : {Pass::forward, Pass::backward}) {
           for (Op const& op : block.ops(pass)) {
-            if (is_collective(op)) continue;
+            if (is_collective(op.kind)) continue;
             CAPTURE(run.name, to_string(op.name));
             double const seconds = to_seconds(cost.price(op)) + 1e-12;
             REQUIRE(seconds >= static_cast<double>(op.traffic.count()) / 1e12);
@@ -73,11 +69,11 @@ TEST_CASE("no collective is faster than a ring's bytes over the link", "[cost]")
   for (OddRun const& run : odd_runs()) {
     TrainingPlan const plan = make_plan(run.config);
     System const system = lossy_system();
-    CostModel const cost{system, plan.config};
+    CostModel const cost{system, plan};
     double const t = run.config.parallel.tensor;
     for (BlockProgram const& block : plan.blocks) {
       for (Op const& op : block.forward) {
-        if (!is_collective(op)) continue;
+        if (!is_collective(op.kind)) continue;
         double const rings = op.kind == OpKind::all_reduce ? 2 : 1;
         double const bytes = rings * (t - 1) / t * static_cast<double>(op.payload.count());
         REQUIRE(to_seconds(cost.price(op)) >= bytes / 100e9);
@@ -89,7 +85,7 @@ TEST_CASE("no collective is faster than a ring's bytes over the link", "[cost]")
 TEST_CASE("a weight gradient reads and writes 4 bytes a parameter beside its operands", "[cost]") {
   // Accumulation into fp32 main gradients: 8 bytes a parameter and microbatch (cost of
   // Megatron-LM's gradient accumulation fusion); operands in 16 bits, each read once.
-  BlockProgram const layer = build_layers(block_shape(modest_run(1, 1)), 1, {});
+  BlockProgram const layer = build_layers(make_outline(modest_run(1, 1)).shape, 1, {});
   std::int64_t products = 0;
   for (Op const& op : layer.backward) {
     if (op.kind != OpKind::gemm || op.phase != Phase::weight_gradient) continue;
@@ -158,26 +154,44 @@ TEST_CASE("tensor groups stay in a node, replicas leave it when tensor x data do
   System const system = invented_system();
   OpKind const kind = GENERATE(OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter);
   double const rounds = kind == OpKind::all_reduce ? 2 : 1;  // of the ring
-  auto const seconds = [&](TrainingConfig const& config, CollectiveGroup group) {
-    return to_seconds(CostModel(system, config).price(collective(kind, group, 1'000'000)));
+  auto const seconds = [&](TrainingPlan const& plan, GroupId group) {
+    return to_seconds(CostModel(system, plan).price(collective(kind, group, 1'000'000)));
   };
-  TrainingConfig const near = modest_run(4, 1, 2), far = modest_run(8, 1, 2);
-  REQUIRE(seconds(near, CollectiveGroup::tensor) == Approx(rounds * 0.75 * 1e6 / 100e9));
-  REQUIRE(seconds(near, CollectiveGroup::data) == Approx(rounds * 0.5 * 1e6 / 100e9));
-  REQUIRE(seconds(far, CollectiveGroup::data) == Approx(rounds * 0.5 * 1e6 / 10e9));
+  TrainingPlan const near = make_outline(modest_run(4, 1, 2));
+  TrainingPlan const far = make_outline(modest_run(8, 1, 2));
+  REQUIRE(seconds(near, near.roles.tensor) == Approx(rounds * 0.75 * 1e6 / 100e9));
+  REQUIRE(seconds(near, near.roles.gradients) == Approx(rounds * 0.5 * 1e6 / 100e9));
+  REQUIRE(seconds(far, far.roles.gradients) == Approx(rounds * 0.5 * 1e6 / 10e9));
 }
 
 TEST_CASE("the two holders of a tied embedding are as far apart as first and last stage",
           "[cost]") {
   System const system = invented_system();
   auto const seconds = [&](int tensor, int pipeline) {
-    TrainingConfig const config = modest_run(tensor, pipeline);
+    TrainingPlan const plan = make_outline(modest_run(tensor, pipeline));
     return to_seconds(
-        CostModel(system, config)
-            .price(collective(OpKind::all_reduce, CollectiveGroup::embedding, 1'000'000)));
+        CostModel(system, plan)
+            .price(collective(OpKind::all_reduce, plan.roles.embedding.value(), 1'000'000)));
   };
   REQUIRE(seconds(2, 4) == Approx(1e6 / 100e9));  // ranks 0 and 6 of one node
   REQUIRE(seconds(4, 4) == Approx(1e6 / 10e9));   // ranks 0 and 12
+}
+
+TEST_CASE("a group of several levels takes the time of each, by where its ranks are", "[cost]") {
+  // Four tensor ranks of a node and four stages in two nodes of 8.
+  System const system = invented_system();
+  TrainingPlan const plan = make_outline(modest_run(4, 4));
+  SimTime const time =
+      CostModel(system, plan).price(collective(OpKind::all_reduce, plan.roles.model, 1'000'000));
+  REQUIRE(to_seconds(time) == Approx(1.5 * 1e6 / 100e9 + 1.5 * 1e6 / 10e9));
+}
+
+TEST_CASE("a collective without a group has no price", "[cost]") {
+  System const system = invented_system();
+  TrainingPlan const plan = make_outline(modest_run(4, 1));
+  Op op = collective(OpKind::all_reduce, plan.roles.tensor, 1000);
+  op.group.reset();
+  REQUIRE_THROWS_AS(CostModel(system, plan).price(op), std::bad_optional_access);
 }
 
 TEST_CASE("a message between nodes pays the network, one inside a node its link", "[cost]") {
@@ -186,7 +200,7 @@ TEST_CASE("a message between nodes pays the network, one inside a node its link"
   config.parallel.sequence = true;  // whole messages of 2sbh/t
   TrainingPlan const plan = make_plan(config);
   double const bytes = 2.0 * 64 * 2 * 128 / 4;
-  CostModel const cost{system, plan.config};
+  CostModel const cost{system, plan};
   MessagePrice const near = cost.price_message(plan, 0, 1);
   REQUIRE(near.latency == to_sim_time(3e-6 + 40e-6));
   REQUIRE(near.occupancy == to_sim_time(bytes / 100e9));
@@ -200,12 +214,12 @@ TEST_CASE("a scattered message sends 1/t and adds the gather at its receiver", "
   TrainingConfig config = modest_run(8, 2);
   TrainingPlan const scattered = make_plan(config);
   double const whole = 2.0 * 64 * 2 * 128;
-  MessagePrice const price = CostModel(system, scattered.config).price_message(scattered, 0, 1);
+  MessagePrice const price = CostModel(system, scattered).price_message(scattered, 0, 1);
   REQUIRE(price.occupancy == to_sim_time(whole / 8 / 9e9));
   REQUIRE(price.latency == to_sim_time(7e-6 + 40e-6 + 10e-6 + 7.0 / 8 * whole / 100e9));
   config.schedule.scatter_gather = false;
   TrainingPlan const plain = make_plan(config);
-  MessagePrice const at_once = CostModel(system, plain.config).price_message(plain, 0, 1);
+  MessagePrice const at_once = CostModel(system, plain).price_message(plain, 0, 1);
   REQUIRE(at_once.occupancy == to_sim_time(whole / 9e9));
   REQUIRE(at_once.latency == to_sim_time(7e-6 + 40e-6));
 }
@@ -213,6 +227,7 @@ TEST_CASE("a scattered message sends 1/t and adds the gather at its receiver", "
 TEST_CASE("flash attention is priced by its FLOPs, or its bytes where they take longer", "[cost]") {
   TrainingConfig config = modest_run(1, 1);
   config.model.attention = Attention::flash;
+  TrainingPlan const plan = make_outline(config);
   System system = invented_system();
   system.calibration.flash_forward_efficiency.value = 0.5;
   system.calibration.kernel_launch.value = {3e-6};
@@ -220,9 +235,9 @@ TEST_CASE("flash attention is priced by its FLOPs, or its bytes where they take 
   op.kind = OpKind::flash_attention;
   op.flops = 50'000'000'000;
   op.traffic = Bytes{1'000'000};
-  REQUIRE(CostModel(system, config).price(op) == to_sim_time(3e-6 + 1e-3));
+  REQUIRE(CostModel(system, plan).price(op) == to_sim_time(3e-6 + 1e-3));
   op.traffic = Bytes{2'000'000'000};
-  REQUIRE(CostModel(system, config).price(op) == to_sim_time(3e-6 + 2e-3));
+  REQUIRE(CostModel(system, plan).price(op) == to_sim_time(3e-6 + 2e-3));
 }
 
 TEST_CASE("a system without a peak for the precision is refused by name", "[cost]") {
@@ -230,7 +245,8 @@ TEST_CASE("a system without a peak for the precision is refused by name", "[cost
   config.model.precision = Precision::fp64;
   System system = invented_system();
   system.accelerator.peak.value.erase(Precision::fp64);
-  REQUIRE_THROWS_WITH((CostModel{system, config}), Catch::Contains("invented"));
+  TrainingPlan const plan = make_outline(config);
+  REQUIRE_THROWS_WITH((CostModel{system, plan}), Catch::Contains("invented"));
 }
 
 }  // namespace

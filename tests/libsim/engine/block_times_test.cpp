@@ -15,8 +15,6 @@ constexpr SimTime microsecond{1'000'000};
 /// (1 MB a microsecond), all-reduces by their payload (a ring of two moves it once, at 100 GB/s).
 class HandMadePass {
  public:
-  HandMadePass() { config_.parallel.tensor = 2; }
-
   HandMadePass& compute(int microseconds, Phase phase) {
     Op op;
     op.kind = OpKind::add;
@@ -30,6 +28,7 @@ class HandMadePass {
     op.kind = OpKind::all_reduce;
     op.stream = Stream::tensor_parallel;
     op.phase = phase;
+    op.group = outline_.roles.tensor;
     op.payload = Bytes{microseconds * 100'000};
     block_.backward.push_back(op);
     return *this;
@@ -45,11 +44,17 @@ class HandMadePass {
   PassTimes times(double slowdown = 0) {
     System system = invented_system();
     system.calibration.overlap_slowdown.value = slowdown;
-    return time_pass(block_, Pass::backward, CostModel{system, config_});
+    return time_pass(block_, Pass::backward, CostModel{system, outline_});
   }
 
  private:
-  TrainingConfig config_;
+  static TrainingConfig two_ranks() {
+    TrainingConfig config;
+    config.parallel.tensor = 2;
+    return config;
+  }
+
+  TrainingPlan outline_ = make_outline(two_ranks());
   BlockProgram block_;
 };
 
@@ -108,8 +113,9 @@ TEST_CASE("the all-reduces of forward are exposed again when it is recomputed", 
   // Korthikanti et al. 2022, section 6.1: why full recompute costs more than a third.
   TrainingConfig config = run_of(paper_models[0], RecomputeGranularity::full, false);
   System const system = lossy_system();
-  CostModel const cost{system, config};
-  BlockShape const shape = block_shape(config);
+  TrainingPlan const outline = make_outline(config);
+  CostModel const cost{system, outline};
+  BlockShape const& shape = outline.shape;
   BlockProgram const full = build_layers(shape, 1, config.recompute.front());
   BlockProgram const stored = build_layers(shape, 1, {});
   PassTimes const forward = time_pass(stored, Pass::forward, cost);
@@ -124,8 +130,9 @@ TEST_CASE("layers in a row take as long as each alone: every layer drains its st
   bool const sequence = GENERATE(false, true);
   TrainingConfig config = run_of(paper_models[1], RecomputeGranularity::none, sequence);
   System const system = lossy_system();
-  CostModel const cost{system, config};
-  BlockShape const shape = block_shape(config);
+  TrainingPlan const outline = make_outline(config);
+  CostModel const cost{system, outline};
+  BlockShape const& shape = outline.shape;
   for (Pass const pass : {Pass::forward, Pass::backward}) {
     REQUIRE(time_pass(build_layers(shape, 3, {}), pass, cost).duration ==
             3 * time_pass(build_layers(shape, 1, {}), pass, cost).duration);
@@ -139,8 +146,9 @@ TEST_CASE("the shares of a pass sum to its duration, and no stream does two thin
                                     RecomputeGranularity::full);
   TrainingConfig config = run_of(paper_models[1], granularity, sequence);
   System const system = lossy_system();
-  CostModel const cost{system, config};
-  BlockProgram const layer = build_layers(block_shape(config), 1, config.recompute.front());
+  TrainingPlan const outline = make_outline(config);
+  CostModel const cost{system, outline};
+  BlockProgram const layer = build_layers(outline.shape, 1, config.recompute.front());
   for (Pass const pass : {Pass::forward, Pass::backward}) {
     PassTimes const times = time_pass(layer, pass, cost);
     REQUIRE(times.forward + times.recompute + times.backward == times.duration);

@@ -1,11 +1,26 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "libsim/engine/timeline.hpp"
 
 namespace stagecraft {
+
+/// Groups that stages meet in: all of them, and the first with the last.
+inline constexpr GroupId all_stages{0};
+inline constexpr GroupId end_stages{1};
+
+inline RankGroups stage_groups(int stages) {
+  IdVector<AxisId, GridAxis> axes;
+  AxisId const pipeline = axes.push_back({pipeline_axis, stages});
+  RankGrid const grid{axes};
+  RankGroups groups{grid};
+  groups.add({"group of all stages", {}, {{whole_axis(grid, pipeline)}}});
+  groups.add({"group of the ends", {}, {{positions_of_axis(pipeline, {0, stages - 1})}}});
+  return groups;
+}
 
 /// A rank written down step by step.
 struct HandMadeRank {
@@ -18,7 +33,7 @@ struct HandMadeRank {
 
   HandMadeRank& run(int duration,
                     Stream stream = Stream::compute,
-                    StageGroup group = StageGroup::none) {
+                    std::optional<GroupId> group = {}) {
     steps.push_back(
         {.kind = IssueEntry::Kind::run, .task = static_cast<std::int32_t>(tasks.size())});
     tasks.push_back({.kind = Task::Kind::step, .stream = stream, .group = group});
@@ -66,7 +81,8 @@ inline Timeline play_ranks(std::vector<HandMadeRank> const& ranks,
     programs.push_back(rank.program());
     for (Transfer const& t : rank.transfers) messages = std::max(messages, t.message + 1);
   }
-  return play({programs, messages, p2p, slowdown_millionths});
+  RankGroups const groups = stage_groups(static_cast<int>(ranks.size()));
+  return play({programs, messages, p2p, slowdown_millionths, {}, &groups});
 }
 
 }  // namespace stagecraft

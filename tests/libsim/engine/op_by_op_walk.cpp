@@ -48,7 +48,7 @@ struct World {
   TrainingPlan const& plan;
   CostModel const& cost;
   std::vector<Message> messages;
-  std::map<std::pair<StageGroup, int>, Meeting> meetings;
+  std::map<std::pair<GroupId, int>, Meeting> meetings;
 };
 
 class RankWalk {
@@ -301,8 +301,8 @@ class RankWalk {
     SimTime const duration = world_.cost.price(op);
     SimTime start = clock_;
     SimTime end{0};
-    if (task.group != StageGroup::none) {
-      auto const key = std::pair{task.group, meetings_[task.group]};
+    if (task.group) {
+      auto const key = std::pair{*task.group, meetings_[*task.group]};
       Meeting& meeting = world_.meetings[key];
       if (!has_joined_) {
         has_joined_ = true;
@@ -310,11 +310,10 @@ class RankWalk {
         meeting.start = std::max(meeting.start, clock_);
         meeting.duration = std::max(meeting.duration, duration);
       }
-      auto const ranks = static_cast<int>(world_.plan.stages.size());
-      if (meeting.joined < (task.group == StageGroup::all ? ranks : std::min(ranks, 2)))
-        return false;
+      auto const stages = world_.plan.groups.stages(*task.group, rank_.stage);
+      if (meeting.joined < static_cast<int>(stages.size())) return false;
       has_joined_ = false;
-      ++meetings_[task.group];
+      ++meetings_[*task.group];
       start = meeting.start;
       end = clock_ = start + meeting.duration;
     } else if (task.stream == Stream::data_parallel) {
@@ -344,14 +343,14 @@ class RankWalk {
   std::map<Owner, std::vector<BufferHeap::Id>> buffers_;  ///< by tensor of the block
   /// Gradient between two pieces of one backward.
   std::optional<BufferHeap::Id> between_buckets_;
-  std::map<StageGroup, int> meetings_;
+  std::map<GroupId, int> meetings_;
   bool has_joined_ = false;
 };
 
 }  // namespace
 
 WalkedIteration walk_op_by_op(TrainingPlan const& plan, System const& system) {
-  CostModel const cost{system, plan.config};
+  CostModel const cost{system, plan};
   World world{plan, cost, std::vector<Message>(static_cast<std::size_t>(plan.messages)), {}};
   std::vector<RankWalk> ranks;
   for (StagePlan const& rank : plan.stages) ranks.emplace_back(world, rank);

@@ -19,7 +19,7 @@ struct Profiled {
 Profiled profile(TrainingConfig const& config) {
   Profiled made{.plan = make_plan(config), .tasks = {}};
   System const system = invented_system();
-  CostModel const cost{system, made.plan.config};
+  CostModel const cost{system, made.plan};
   std::vector<BlockProfile> const blocks = profile_blocks(made.plan, cost);
   for (StagePlan const& rank : made.plan.stages) {
     made.tasks.push_back(profile_tasks(made.plan, rank, blocks, cost));
@@ -159,7 +159,7 @@ TEST_CASE(
   config.parallel.sequence = true;
   std::int64_t const s = 64, b = 2, h = 128, t = 2, p = 4;
   Profiled const profiled = profile(config);
-  BlockShape const shape = block_shape(config);
+  BlockShape const shape = make_outline(config).shape;
   std::int64_t const microbatch = 2 * saved_bytes(build_layers(shape, 1, {})).count() + s * s;
   REQUIRE(memory_of(profiled, 0).activation_peak - memory_of(profiled, 1).activation_peak ==
           microbatch + p * (s * b * h / t + 8 * s * b));
@@ -268,7 +268,8 @@ TEST_CASE("the activations of figure 1 are table 2 times the layers in flight",
           paper_models[i],
           is_present ? RecomputeGranularity::selective : RecomputeGranularity::none, is_present);
       Profiled const profiled = profile(config);
-      BlockProgram const layer = build_layers(block_shape(config), 1, config.recompute.front());
+      BlockProgram const layer =
+          build_layers(make_outline(config).shape, 1, config.recompute.front());
       std::int64_t const layers =
           memory_of(profiled, 0).in_flight_chunks * profiled.plan.chunks.front().layers;
       double const gib = static_cast<double>(layers * saved_bytes(layer).count()) / 0x1p30;
@@ -288,7 +289,7 @@ TEST_CASE("with one stage the head adds 4sbh/t (1 + v/h) while its backward has 
   config.parallel.sequence = true;
   config.model.vocabulary = 50 * 512;  // large enough that the head makes the peak
   std::int64_t const s = 64, b = 2, h = 128, t = 4, v = 50 * 512;
-  BlockShape const shape = block_shape(config);
+  BlockShape const shape = make_outline(config).shape;
   std::int64_t const kept = 8 * saved_bytes(build_layers(shape, 1, {})).count() +
                             saved_bytes(build_embedding(shape)).count() + s * s;
   // Kept by the head: 4sbh/t (1 + v/h), labels and statistics; the backward adds 2sbv/t of 16-bit

@@ -348,7 +348,7 @@ TEST_CASE("a window of stored microbatches recomputes only the others", "[simula
 TEST_CASE("the layer of a result is one layer's passes and table 2", "[simulation]") {
   TrainingConfig const config = run_of(paper_models[1], RecomputeGranularity::selective, true);
   Simulation const result = simulate(make_plan(config), lossy_system());
-  BlockShape const shape = block_shape(config);
+  BlockShape const shape = make_outline(config).shape;
   BlockProgram const layer = build_layers(shape, 1, config.recompute.front());
   REQUIRE(result.layer.has_value());
   REQUIRE(result.layer->saved == saved_bytes(layer));

@@ -33,8 +33,8 @@ HandMadeRank make_rank(StageSchedule const& stage, int chunks, int rank, int ran
     }
   }
   made.drain();
-  if (rank == 0 || rank + 1 == ranks) made.run(40 + rank, Stream::compute, StageGroup::embedding);
-  made.run(5 + rank, Stream::compute, StageGroup::all);
+  if (rank == 0 || rank + 1 == ranks) made.run(40 + rank, Stream::compute, end_stages);
+  made.run(5 + rank, Stream::compute, all_stages);
   return made;
 }
 
@@ -73,7 +73,8 @@ TEST_CASE("ranks end at the same times in whichever order they are taken up") {
     }
     std::vector<RankProgram> programs;
     for (HandMadeRank const& rank : made) programs.push_back(rank.program());
-    TimelineInput const input{programs, schedule.messages, p2p, 150'000};
+    RankGroups const groups = stage_groups(shape.stages);
+    TimelineInput const input{programs, schedule.messages, p2p, 150'000, {}, &groups};
 
     std::vector<SimTime> expected;
     for (RankTimeline const& rank : play(input).ranks) {

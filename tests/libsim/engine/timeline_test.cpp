@@ -119,9 +119,9 @@ TEST_CASE("a slowed task is rounded once, to the nearest picosecond") {
 
 TEST_CASE("a group task starts with the last arrival, lasts as its longest price, ends on all") {
   std::vector<HandMadeRank> ranks(3);
-  ranks[0].run(10).run(5, Stream::compute, StageGroup::all).run(1);
-  ranks[1].run(50).run(8, Stream::compute, StageGroup::all).run(2);
-  ranks[2].run(20).run(5, Stream::compute, StageGroup::all).run(3);
+  ranks[0].run(10).run(5, Stream::compute, all_stages).run(1);
+  ranks[1].run(50).run(8, Stream::compute, all_stages).run(2);
+  ranks[2].run(20).run(5, Stream::compute, all_stages).run(3);
   Timeline const timeline = play_ranks(ranks);
   REQUIRE(timeline.ranks[0] ==
           RankTimeline{SimTime{59}, SimTime{19}, SimTime{0}, SimTime{40}, SimTime{0}});
@@ -133,8 +133,8 @@ TEST_CASE("the embedding group leaves out the middle stages and meets once a rou
   std::vector<HandMadeRank> ranks(4);
   for (int const member : {0, 3}) {
     auto& rank = ranks[static_cast<std::size_t>(member)];
-    rank.run(10 * (member + 1)).run(4, Stream::compute, StageGroup::embedding);
-    rank.run(30 - 10 * member).run(4, Stream::compute, StageGroup::embedding);
+    rank.run(10 * (member + 1)).run(4, Stream::compute, end_stages);
+    rank.run(30 - 10 * member).run(4, Stream::compute, end_stages);
   }
   ranks[1].run(1);
   ranks[2].run(2);
@@ -148,8 +148,8 @@ TEST_CASE("the embedding group leaves out the middle stages and meets once a rou
 TEST_CASE("a group task on the data-parallel stream waits for the stream's earlier tasks") {
   std::vector<HandMadeRank> ranks(2);
   ranks[0].run(100, Stream::data_parallel).run(10);
-  ranks[0].run(6, Stream::data_parallel, StageGroup::embedding).run(1);
-  ranks[1].run(30).run(6, Stream::data_parallel, StageGroup::embedding);
+  ranks[0].run(6, Stream::data_parallel, end_stages).run(1);
+  ranks[1].run(30).run(6, Stream::data_parallel, end_stages);
   Timeline const timeline = play_ranks(ranks);
   REQUIRE(timeline.ranks[0] ==
           RankTimeline{SimTime{107}, SimTime{11}, SimTime{0}, SimTime{0}, SimTime{96}});
@@ -159,8 +159,8 @@ TEST_CASE("a group task on the data-parallel stream waits for the stream's earli
 
 TEST_CASE("a group of a single stage does not wait") {
   std::vector<HandMadeRank> ranks(1);
-  ranks[0].run(1).run(4, Stream::compute, StageGroup::embedding);
-  ranks[0].run(4, Stream::compute, StageGroup::all);
+  ranks[0].run(1).run(4, Stream::compute, end_stages);
+  ranks[0].run(4, Stream::compute, all_stages);
   REQUIRE(play_ranks(ranks).makespan == SimTime{9});
 }
 
@@ -193,8 +193,8 @@ TEST_CASE("two blocking sends that face each other deadlock, two buffered ones d
 
 TEST_CASE("a group that a rank never joins is reported with the missing rank") {
   std::vector<HandMadeRank> ranks(3);
-  ranks[0].run(1, Stream::compute, StageGroup::all);
-  ranks[1].run(1, Stream::compute, StageGroup::all);
+  ranks[0].run(1, Stream::compute, all_stages);
+  ranks[1].run(1, Stream::compute, all_stages);
   ranks[2].run(1);
   REQUIRE_THROWS_WITH(play_ranks(ranks),
                       "the schedule is deadlocked:\n"
@@ -205,8 +205,8 @@ TEST_CASE("a group that a rank never joins is reported with the missing rank") {
 TEST_CASE("input that no timeline follows from is refused") {
   using Catch::Contains;
   std::vector<HandMadeRank> ranks(3);
-  ranks[1].run(1, Stream::compute, StageGroup::embedding);
-  REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("rank 1: found an embedding task"));
+  ranks[1].run(1, Stream::compute, end_stages);
+  REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("rank 1: found a task of the group of the ends"));
   ranks[1] = HandMadeRank{}.run(1, Stream::send);
   REQUIRE_THROWS_WITH(play_ranks(ranks), Contains("accepted: compute, data_parallel"));
   ranks[1] = HandMadeRank{}.run(-1);

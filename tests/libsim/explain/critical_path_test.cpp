@@ -90,9 +90,7 @@ TEST_CASE("what is on a critical path makes the iteration longer each time it is
       StagePlan const& rank = small.plan.stages[static_cast<std::size_t>(piece.rank)];
       std::int32_t const work = rank.steps[static_cast<std::size_t>(piece.step)].task;
       // A group lasts as long as its slowest member, which may be another.
-      if (rank.tasks[static_cast<std::size_t>(work)].group == StageGroup::none) {
-        ++runs_on_path[{piece.rank, work}];
-      }
+      if (!rank.tasks[static_cast<std::size_t>(work)].group) ++runs_on_path[{piece.rank, work}];
     }
     REQUIRE_FALSE(runs_on_path.empty());
     for (auto const& [work, count] : runs_on_path) {

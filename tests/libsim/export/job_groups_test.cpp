@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/run/run_config.hpp"
+#include "tests/libsim/context_axis.hpp"
 
 namespace stagecraft {
 
@@ -18,30 +19,31 @@ TrainingPlan small_plan() {
 
 }  // namespace
 
-TEST_CASE("groups of a job have the ranks that share what the collective is about") {
+TEST_CASE("groups are numbered in the order in which somebody asks for one of their ranks") {
   TrainingPlan const plan = small_plan();
-  JobGroups groups{plan};
-  REQUIRE(groups.ranks() == 16);
-  auto const members = [&](CollectiveGroup group, std::int32_t rank) {
-    return groups.members()[static_cast<std::size_t>(groups.number_of(group, rank))];
-  };
-  using Ranks = std::vector<std::int32_t>;
-  REQUIRE(members(CollectiveGroup::tensor, 6) == Ranks{4, 5, 6, 7});
-  REQUIRE(members(CollectiveGroup::kv_replicas, 6) == Ranks{6, 7});
-  REQUIRE(members(CollectiveGroup::data, 6) == Ranks{2, 6});
-  REQUIRE(members(CollectiveGroup::embedding, 6) == Ranks{6, 14});
-  REQUIRE(members(CollectiveGroup::model, 6) == Ranks{4, 5, 6, 7, 12, 13, 14, 15});
-  REQUIRE(members(CollectiveGroup::job, 6).size() == 16);
-  REQUIRE(groups.number_of(CollectiveGroup::data, 2) == groups.number_of(CollectiveGroup::data, 6));
-  REQUIRE(groups.number_of(CollectiveGroup::data, 2) != groups.number_of(CollectiveGroup::data, 3));
+  GroupNumbers numbers{plan.groups};
+  REQUIRE(numbers.number_of(plan.roles.gradients, 6) == 0);
+  REQUIRE(numbers.number_of(plan.roles.tensor, 6) == 1);
+  REQUIRE(numbers.number_of(plan.roles.gradients, 2) == 0);
+  REQUIRE(numbers.number_of(plan.roles.gradients, 3) == 2);
+  REQUIRE(numbers.members() == std::vector<std::vector<int>>{{2, 6}, {4, 5, 6, 7}, {3, 7}});
+}
+
+TEST_CASE("an axis that nobody knows has its groups too") {
+  ContextPlan const made = with_context_axis(small_plan());
+  GroupNumbers numbers{made.plan.groups};
+  REQUIRE(numbers.number_of(made.context, 6) == 0);
+  REQUIRE(numbers.number_of(made.context, 2) == 0);
+  REQUIRE(numbers.members() == std::vector<std::vector<int>>{{2, 6}});
 }
 
 TEST_CASE("collectives are known by the names that traces give them") {
-  auto const collectives = collectives_of(small_plan());
+  TrainingPlan const plan = small_plan();
+  auto const collectives = collectives_of(plan);
   REQUIRE(collectives.at("attention.qkv.all_gather").kind == OpKind::all_gather);
-  REQUIRE(collectives.at("attention.qkv.all_gather").group == CollectiveGroup::tensor);
-  REQUIRE(collectives.at("step.all_reduce_gradients").group == CollectiveGroup::data);
-  REQUIRE(collectives.at("step.all_reduce_embedding_gradient").group == CollectiveGroup::embedding);
+  REQUIRE(collectives.at("attention.qkv.all_gather").group == plan.roles.tensor);
+  REQUIRE(collectives.at("step.all_reduce_gradients").group == plan.roles.gradients);
+  REQUIRE(collectives.at("step.all_reduce_embedding_gradient").group == plan.roles.embedding);
   REQUIRE_FALSE(collectives.contains("attention.qkv.forward"));
 }
 

@@ -35,9 +35,7 @@ std::int64_t sum(std::map<std::string, std::int64_t> const& bytes) {
 std::vector<Op> collectives(StagePlan const& rank) {
   std::vector<Op> found;
   for (Op const& op : rank.step_ops) {
-    bool const is_collective = op.kind == OpKind::all_reduce || op.kind == OpKind::all_gather ||
-                               op.kind == OpKind::reduce_scatter;
-    if (is_collective) found.push_back(op);
+    if (is_collective(op.kind)) found.push_back(op);
   }
   return found;
 }
@@ -82,10 +80,11 @@ TEST_CASE("the distributed optimizer steps on 1/d but zeroes and scales every gr
 TEST_CASE("replicas all-reduce 4 bytes a parameter once an iteration", "[plan]") {
   TrainingConfig config = small_run();
   config.parallel.data = 4;
-  StagePlan const rank = make_plan(config).stages[0];
+  TrainingPlan const plan = make_plan(config);
+  StagePlan const& rank = plan.stages[0];
   std::int64_t payload = 0;
   for (Op const& op : collectives(rank)) {
-    if (op.group != CollectiveGroup::data) continue;
+    if (op.group != plan.roles.gradients) continue;
     REQUIRE(op.kind == OpKind::all_reduce);
     REQUIRE(op.stream == Stream::data_parallel);
     payload += op.payload.count();
@@ -98,19 +97,19 @@ TEST_CASE("the distributed optimizer reduce-scatters gradients and gathers 2 byt
   TrainingConfig config = small_run();
   config.parallel.data = 4;
   config.memory.distributed_optimizer = true;
-  StagePlan const rank = make_plan(config).stages[0];
+  TrainingPlan const plan = make_plan(config);
+  StagePlan const& rank = plan.stages[0];
   std::map<OpKind, std::int64_t> payload;
   for (Op const& op : collectives(rank)) {
-    if (op.group == CollectiveGroup::data) payload[op.kind] += op.payload.count();
+    if (op.group == plan.roles.gradients) payload[op.kind] += op.payload.count();
   }
   REQUIRE(payload == std::map<OpKind, std::int64_t>{{OpKind::reduce_scatter, 4 * rank.parameters},
                                                     {OpKind::all_gather, 2 * rank.parameters}});
 }
 
 TEST_CASE("one replica reduces nothing over replicas", "[plan]") {
-  for (Op const& op : collectives(make_plan(small_run(2)).stages[0])) {
-    REQUIRE(op.group != CollectiveGroup::data);
-  }
+  TrainingPlan const plan = make_plan(small_run(2));
+  for (Op const& op : collectives(plan.stages[0])) REQUIRE(op.group != plan.roles.gradients);
 }
 
 TEST_CASE(
@@ -120,9 +119,10 @@ TEST_CASE(
   TrainingConfig config = small_run(2);
   config.parallel.tensor = 4;
   auto const payload = [&](std::size_t stage) {
+    TrainingPlan const plan = make_plan(config);
     std::int64_t bytes = 0;
-    for (Op const& op : collectives(make_plan(config).stages[stage])) {
-      if (op.group == CollectiveGroup::tensor) bytes += op.payload.count();
+    for (Op const& op : collectives(plan.stages[stage])) {
+      if (op.group == plan.roles.tensor) bytes += op.payload.count();
     }
     return bytes;
   };
@@ -136,23 +136,25 @@ TEST_CASE("first and last stage sum the tied embedding's gradient, padded rows i
           "[plan]") {
   TrainingConfig config = small_run(4);
   config.parallel.tensor = 2;
-  auto const embedding_bytes = [](StagePlan const& rank) {
+  auto const embedding_bytes = [](TrainingPlan const& plan, std::size_t stage) {
     std::int64_t bytes = 0;
-    for (Op const& op : collectives(rank)) {
-      if (op.group == CollectiveGroup::embedding) bytes += op.payload.count();
+    for (Op const& op : collectives(plan.stages[stage])) {
+      if (op.data != StepData::embedding_gradient) continue;
+      REQUIRE(op.group == plan.roles.embedding);
+      bytes += op.payload.count();
     }
     return bytes;
   };
   TrainingPlan const tied = make_plan(config);
-  REQUIRE(embedding_bytes(tied.stages[0]) == 4 * 1024 / 2 * 64);
-  REQUIRE(embedding_bytes(tied.stages[1]) == 0);
-  REQUIRE(embedding_bytes(tied.stages[2]) == 0);
-  REQUIRE(embedding_bytes(tied.stages[3]) == 4 * 1024 / 2 * 64);
+  REQUIRE(embedding_bytes(tied, 0) == 4 * 1024 / 2 * 64);
+  REQUIRE(embedding_bytes(tied, 1) == 0);
+  REQUIRE(embedding_bytes(tied, 2) == 0);
+  REQUIRE(embedding_bytes(tied, 3) == 4 * 1024 / 2 * 64);
   config.model.tied_embeddings = false;
-  REQUIRE(embedding_bytes(make_plan(config).stages[0]) == 0);
+  REQUIRE(embedding_bytes(make_plan(config), 0) == 0);
   config.model.tied_embeddings = true;
   config.parallel.pipeline = 1;
-  REQUIRE(embedding_bytes(make_plan(config).stages[0]) == 0);
+  REQUIRE(embedding_bytes(make_plan(config), 0) == 0);
 }
 
 TEST_CASE(
@@ -160,9 +162,10 @@ TEST_CASE(
     "[plan]") {
   TrainingConfig config = small_run(4);
   config.model.precision = GENERATE(Precision::fp16, Precision::bf16);
-  for (StagePlan const& rank : make_plan(config).stages) {
+  TrainingPlan const plan = make_plan(config);
+  for (StagePlan const& rank : plan.stages) {
     int joined = 0;
-    for (Task const& task : rank.tasks) joined += task.group == StageGroup::all ? 1 : 0;
+    for (Task const& task : rank.tasks) joined += task.group == plan.roles.model ? 1 : 0;
     REQUIRE(joined == (config.model.precision == Precision::fp16 ? 2 : 1));
   }
 }
@@ -175,7 +178,7 @@ TEST_CASE("key and value gradients are summed over the ranks that hold the same 
   auto const payload = [&]() -> std::int64_t {
     TrainingPlan const plan = make_plan(config);
     for (Op const& op : plan.stages.front().step_ops) {
-      if (op.group == CollectiveGroup::kv_replicas) return op.payload.count();
+      if (op.group && op.group == plan.roles.kv_replicas) return op.payload.count();
     }
     return 0;
   };
@@ -234,7 +237,7 @@ TEST_CASE("overlapped reduction sends the same bytes as one reduction at the end
       Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
       if (task.kind != Task::Kind::step) continue;
       Op const& op = rank.step_ops[static_cast<std::size_t>(task.op)];
-      if (op.group == CollectiveGroup::data) bytes += op.payload.count();
+      if (op.group == plan.roles.gradients) bytes += op.payload.count();
     }
     return bytes;
   };

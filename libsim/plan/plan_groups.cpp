@@ -1,0 +1,58 @@
+#include "libsim/plan/plan_groups.hpp"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "libsim/model/block_program.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::string_view tensor_axis = "tensor";
+constexpr std::string_view data_axis = "data";
+
+RankGrid grid_of(ParallelLayout const& layout) {
+  std::vector<GridAxis> axes{
+      {tensor_axis, layout.tensor}, {data_axis, layout.data}, {pipeline_axis, layout.pipeline}};
+  return RankGrid{IdVector<AxisId, GridAxis>{std::move(axes)}};
+}
+
+}  // namespace
+
+PlanGroups make_groups(TrainingConfig const& config) {
+  RankGrid const grid = grid_of(config.parallel);
+  AxisSelection const tensor = whole_axis(grid, grid.axis(tensor_axis));
+  AxisSelection const data = whole_axis(grid, grid.axis(data_axis));
+  AxisSelection const stages = whole_axis(grid, grid.pipeline());
+  PlanGroups made{.groups = RankGroups{grid}, .roles = {}};
+  auto const add = [&](std::string_view name, std::vector<GroupLevel> levels,
+                       Stream stream = Stream::data_parallel) {
+    return made.groups.add({name, GridId{0}, std::move(levels), stream});
+  };
+  GroupRoles& roles = made.roles;
+  // Collectives of the ranks that share layers run beside those of the gradients.
+  roles.tensor = add("tensor group", {{tensor}}, Stream::tensor_parallel);
+  if (int const replicas = kv_replicas(config.model, config.parallel.tensor); replicas > 1) {
+    roles.kv_replicas = add("group of key and value heads", {{runs_of_axis(tensor.axis, replicas)}},
+                            Stream::tensor_parallel);
+  }
+  roles.gradients = add("data group", {{data}});
+  if (int const last = config.parallel.pipeline - 1; config.model.tied_embeddings && last > 0) {
+    roles.embedding = add("embedding group", {{positions_of_axis(stages.axis, {0, last})}});
+  }
+  // What these sum are scalars, of which only latencies count: first inside the nodes, then between
+  // them.
+  roles.model = add("model group", {{tensor}, {stages}});
+  roles.job = add("job", {{tensor}, {data, stages}});
+  return made;
+}
+
+RankPlace place_of(RankGroups const& groups, int rank) {
+  RankGrid const& grid = groups.grid();
+  return {.tensor = grid.position(rank, grid.axis(tensor_axis)),
+          .data = grid.position(rank, grid.axis(data_axis)),
+          .pipeline = groups.stage_of(rank)};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+
+#include "libsim/plan/rank_groups.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// For what the ranks of a plan communicate, and in which of its groups. Whoever issues a
+/// collective names its group by one of these; what the group is made of, only RankGroups knows.
+struct GroupRoles {
+  GroupId tensor{};                    ///< the t ranks that share each layer
+  GroupId gradients{};                 ///< the replicas of a rank's parameters
+  GroupId model{};                     ///< all stages and tensor ranks of a replica
+  GroupId job{};                       ///< every rank
+  std::optional<GroupId> kv_replicas;  ///< the t / g tensor ranks with the same key and value heads
+  std::optional<GroupId> embedding;    ///< first and last stage, if both hold the tied embedding
+
+  friend bool operator==(GroupRoles const&, GroupRoles const&) = default;
+};
+
+struct PlanGroups {
+  RankGroups groups;
+  GroupRoles roles;
+};
+
+/// The groups of a run. Ranks are numbered tensor fastest, then data, then pipeline.
+PlanGroups make_groups(TrainingConfig const& config);
+
+/// Where a rank of the job stands on the axes that its share of the work depends on.
+struct RankPlace {
+  int tensor = 0;    ///< 0 to t - 1
+  int data = 0;      ///< replica, 0 to d - 1
+  int pipeline = 0;  ///< stage, 0 to p - 1
+
+  friend bool operator==(RankPlace const&, RankPlace const&) = default;
+};
+
+/// Pre: 0 <= rank < groups.ranks().
+RankPlace place_of(RankGroups const& groups, int rank);
+
+}  // namespace stagecraft

@@ -1,0 +1,69 @@
+#include "libexec/comm/thread_world.hpp"
+
+#include <catch2/catch.hpp>
+#include <thread>
+#include <vector>
+
+#include "tests/libsim/context_axis.hpp"
+#include "tests/libsim/odd_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+class StillClock : public JobClock {
+ public:
+  bool is_virtual() const override { return false; }
+  std::int64_t iteration() const override { return 0; }
+  SimTime now() const override { return SimTime{7}; }
+};
+
+/// What each rank has after it has added its number to those of its group; -1 if it takes no part.
+std::vector<std::int64_t> sums_of_ranks(TrainingPlan const& plan, GroupId group) {
+  HostTransport transport;
+  StillClock const clock;
+  JobHealth health;
+  ThreadWorld world{plan, transport, clock, health};
+  std::vector<std::int64_t> sums(static_cast<std::size_t>(plan.groups.ranks()), -1);
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < plan.groups.ranks(); ++rank) {
+      if (!plan.groups.membership(group, rank)) continue;
+      threads.emplace_back([&, rank] {
+        auto const communicator = world.communicator(rank);
+        std::int64_t& sum = sums[static_cast<std::size_t>(rank)] = rank;
+        communicator->finish(group, communicator->start({.group = group,
+                                                         .type = ElementType::i64,
+                                                         .source = &sum,
+                                                         .target = &sum,
+                                                         .elements = 1}));
+      });
+    }
+  }
+  return sums;
+}
+
+}  // namespace
+
+TEST_CASE("threads meet in every group of a plan, and in one of an axis that nobody knows",
+          "[comm]") {
+  TrainingConfig config = modest_run(2, 2);
+  config.model.kv_heads = 1;
+  ContextPlan const made = with_context_axis(make_plan(config));
+  RankGroups const& groups = made.plan.groups;
+  // Tensor 2, context 2, pipeline 2: 0 and 2 share a stage and a tensor position.
+  REQUIRE(sums_of_ranks(made.plan, made.context) ==
+          std::vector<std::int64_t>{2, 4, 2, 4, 10, 12, 10, 12});
+  for (GroupId const id : groups.ids()) {
+    std::vector<std::int64_t> const sums = sums_of_ranks(made.plan, id);
+    for (int rank = 0; rank < groups.ranks(); ++rank) {
+      auto const own = groups.membership(id, rank);
+      std::int64_t expected = own ? 0 : -1;
+      if (own) {
+        for (int const member : own->members) expected += member;
+      }
+      REQUIRE(sums[static_cast<std::size_t>(rank)] == expected);
+    }
+  }
+}
+
+}  // namespace stagecraft

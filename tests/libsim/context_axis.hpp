@@ -1,0 +1,47 @@
+#pragma once
+
+#include <vector>
+
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// A plan on two context ranks for each rank that it had: an axis that the product does not know,
+/// between tensor and data, with a group of its own.
+struct ContextPlan {
+  TrainingPlan plan;
+  GroupId context{};
+};
+
+/// The groups of a plan over the axes that it had and a context axis. Whoever joined the replicas
+/// joins the context ranks too.
+inline ContextPlan with_context_axis(TrainingPlan plan) {
+  RankGrid const before = plan.groups.grid();
+  IdVector<AxisId, GridAxis> axes;
+  for (GridAxis const& axis : before.axes()) {
+    axes.push_back(axis);
+    if (axis.name == "tensor") axes.push_back({"context", 2});
+  }
+  RankGrid const grid{axes};
+  AxisSelection const context = whole_axis(grid, grid.axis("context"));
+  RankGroups groups{grid};
+  for (GroupId const id : plan.groups.ids()) {
+    RankGroup group = plan.groups[id];
+    for (GroupLevel& level : group.levels) {
+      bool joins_replicas = false;
+      for (AxisSelection& selection : level) {
+        std::string_view const name = before.axes()[selection.axis].name;
+        joins_replicas = joins_replicas || name == "data";
+        selection.axis = grid.axis(name);
+      }
+      if (joins_replicas) level.push_back(context);
+    }
+    groups.add(group);
+  }
+  ContextPlan made{.plan = std::move(plan)};
+  made.context = groups.add({"context group", GridId{0}, {{context}}, Stream::tensor_parallel});
+  made.plan.groups = std::move(groups);
+  return made;
+}
+
+}  // namespace stagecraft
