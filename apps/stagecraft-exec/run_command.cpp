@@ -122,7 +122,7 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   };
   if (request.trace && is_first) require_writable(*request.trace);
   if (request.save && is_first) require_checkpoint_folder(*request.save);
-  require_memory(plan, run.config.system, request.device, rank_here(request, processes));
+  require_memory(plan, request.device, rank_here(request, processes));
   Execution const execution = execute(plan, parts, request, processes);
   if (!is_first) return 0;
   if (line.has("json")) {

@@ -84,7 +84,7 @@ std::optional<Prediction> predict(TrainingConfig const& config,
   prediction.iteration = rest.makespan + cost.iteration_overhead();
   prediction.stages.reserve(plan.stages.size());
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
-    RankMemory const& memory = tracks.ranks[r].memory;
+    StageMemory const& memory = tracks.ranks[r].memory;
     StagePrediction& stage = prediction.stages.emplace_back();
     stage.at_peak = memory.at_peak;
     stage.at_peak[Category::workspace] += cost.workspace().count();

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/engine/memory_profile.hpp"
 #include "libsim/hardware/system.hpp"
+#include "libsim/model/category_bytes.hpp"
 #include "libsim/plan/training_config.hpp"
 #include "libsim/units/units.hpp"
 

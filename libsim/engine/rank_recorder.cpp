@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "libsim/engine/rank_memory.hpp"
+#include "libsim/plan/message_buffers.hpp"
+#include "libsim/plan/stage_memory.hpp"
 
 namespace stagecraft {
 
@@ -21,7 +22,10 @@ class RankRecorder {
         profiles_{priced.tasks(static_cast<std::size_t>(rank))},
         times_{times.ranks[static_cast<std::size_t>(rank)]},
         vocabulary_{vocabulary},
-        tasks_{record_tasks(priced, static_cast<std::size_t>(rank), vocabulary, detail)},
+        memories_{priced.plan()},
+        messages_{priced.plan()},
+        entries_{plan_, memories_, messages_},
+        tasks_{record_tasks(priced, memories_, static_cast<std::size_t>(rank), vocabulary, detail)},
         now_{resident_memory(plan_)} {
     trace_.rank = rank;
     trace_.stage = plan_.stage;
@@ -73,7 +77,7 @@ class RankRecorder {
         clock_ = std::max(clock_, time.end);
         break;
     }
-    add_states(profile_step_memory(priced_.plan(), plan_, step, profiles_), clock_);
+    add_states(entries_.of(step).profile, clock_);
   }
 
   void add_run(IssueEntry const& step, Interval const& time) {
@@ -101,10 +105,8 @@ class RankRecorder {
     } else {
       clock_ = time.end;
     }
-    // The rules of messages may release more at the end than the task itself does.
-    MemoryProfile const profile = profile_step_memory(priced_.plan(), plan_, step, profiles_);
-    now_ += profile.net;
-    if (profile.net != profiles_[index].memory.net) add_memory(clock_, now_);
+    now_ += entries_.of(step).profile.net;
+    if (releases_output(priced_.plan(), task)) add_memory(clock_, now_);
   }
 
   /// When something `offset` into a task happens. A data-parallel stream that is busy slows tasks
@@ -166,6 +168,9 @@ class RankRecorder {
   std::vector<TaskProfile> const& profiles_;
   RankTimes const& times_;
   TraceVocabulary const& vocabulary_;
+  TaskMemories memories_;
+  MessageMoves messages_;
+  EntryMemories entries_;
   std::vector<RecordedTask> tasks_;
   CategoryBytes now_;
   SimTime clock_{0};               ///< of the compute stream

@@ -164,7 +164,7 @@ class TrackSink {
       bool const on_compute = task.stream == Stream::compute;
       durations_.push_back(price.duration);
       int const in_flight = task.kind == Task::Kind::forward ? 1 : ends_backward(task) ? -1 : 0;
-      issued_.push_back({.move = {.memory = &price.memory, .in_flight = in_flight},
+      issued_.push_back({.move = {.memory = price.memory, .in_flight = in_flight},
                          .kind = on_compute ? TrackStep::Kind::run : TrackStep::Kind::reduce});
     }
     return issued_[index];

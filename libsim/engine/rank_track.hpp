@@ -4,10 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/engine/memory_walk.hpp"
-#include "libsim/engine/rank_memory.hpp"
 #include "libsim/engine/schedule_loop.hpp"
 #include "libsim/engine/task_costs.hpp"
+#include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/stage_order.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 #include "libsim/plan/training_plan.hpp"
@@ -47,7 +46,7 @@ struct RankTrack {
   std::size_t first_step = 0;  ///< of Tracks::steps
   std::size_t end_step = 0;
   std::vector<SimTime> durations;  ///< by task of the rank
-  RankMemory memory;
+  StageMemory memory;
 };
 
 /// The tracks of all ranks, in arrays of their own.

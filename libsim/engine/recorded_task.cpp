@@ -1,5 +1,9 @@
 #include "libsim/engine/recorded_task.hpp"
 
+#include <span>
+
+#include "libsim/model/pass_buffers.hpp"
+#include "libsim/plan/message_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/trace/recorded_bytes.hpp"
 
@@ -42,17 +46,19 @@ class OpRecorder {
  private:
   void append_memory(BlockProgram const& program, PassTimes const& times) {
     std::vector<Op> const& ops = program.ops(pass_);
-    MemoryChanges const changes = memory_changes(program, pass_);
+    PassBuffers const buffers{program, pass_};
     for (std::size_t i = 0; i < ops.size(); ++i) {
-      change(start_ + issue_time(ops, times, i), changes.before[i]);
+      change(start_ + issue_time(ops, times, i), buffers.before(i));
       // Only ops of the compute stream release: others are waited for first.
-      change(start_ + times.end[i], changes.after[i]);
+      change(start_ + times.end[i], buffers.after(i));
     }
   }
 
-  void change(SimTime time, CategoryBytes const& by) {
-    if (by == CategoryBytes{}) return;
-    now_ += by;
+  void change(SimTime time, std::span<BufferMove const> moves) {
+    if (moves.empty()) return;
+    for (BufferMove const& move : moves) {
+      now_[move.category] += move.allocates ? move.bytes : -move.bytes;
+    }
     task_.memory.push_back({time, now_});
   }
 
@@ -80,16 +86,25 @@ RecordedTask record_ops(PricedPlan const& priced,
   return std::move(recorder).finish();
 }
 
-RecordedTask record_chunk(PricedPlan const& priced, Task const& task, TaskProfile const& profile) {
+RecordedTask record_chunk(PricedPlan const& priced,
+                          Task const& task,
+                          SimTime duration,
+                          MemoryProfile memory) {
   bool const is_forward = task.kind == Task::Kind::forward;
   ChunkSums const sums = chunk_sums(priced.plan(), task);
-  RecordedOp const row{.end = profile.duration,
+  RecordedOp const row{.end = duration,
                        .op = is_forward ? TraceVocabulary::forward : TraceVocabulary::backward,
                        .phase = is_forward ? TracePhase::forward : TracePhase::backward,
                        .bytes = sums.bytes,
                        .flops = sums.flops};
-  return {.ops = {row},
-          .memory = recorded_memory(profile.memory, profile.peak_offset, profile.duration)};
+  // The release of an output that was kept has a row of its own.
+  if (releases_output(priced.plan(), task)) {
+    memory.net[MessageMove{}.category()] +=
+        message_buffer_bytes(priced.plan(), MessageBuffer::whole).count();
+  }
+  SimTime const peak_offset =
+      offset_of_op(priced.plan(), task, priced.blocks(), memory.peak_block, memory.peak_op);
+  return {.ops = {row}, .memory = recorded_memory(memory, peak_offset, duration)};
 }
 
 }  // namespace
@@ -105,6 +120,7 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
 }
 
 std::vector<RecordedTask> record_tasks(PricedPlan const& priced,
+                                       TaskMemories& memories,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,
                                        TraceDetail detail) {
@@ -123,7 +139,7 @@ std::vector<RecordedTask> record_tasks(PricedPlan const& priced,
     } else if (detail == TraceDetail::op) {
       recorded.push_back(record_ops(priced, task, vocabulary));
     } else {
-      recorded.push_back(record_chunk(priced, task, profile));
+      recorded.push_back(record_chunk(priced, task, profile.duration, memories.of(task).profile));
     }
   }
   return recorded;

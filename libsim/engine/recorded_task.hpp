@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/engine/memory_profile.hpp"
 #include "libsim/engine/priced_plan.hpp"
+#include "libsim/plan/task_memory.hpp"
 #include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
@@ -29,11 +29,12 @@ struct RecordedMemory {
 
 /// What a task leaves in a trace each time it runs.
 struct RecordedTask {
-  std::vector<RecordedOp> ops;         ///< in issue order
-  std::vector<RecordedMemory> memory;  ///< after each change
+  std::vector<RecordedOp> ops;  ///< in issue order
+  /// After each change, the release of an output that was kept (releases_output()) left out.
+  std::vector<RecordedMemory> memory;
 };
 
-/// The states of memory that a summary knows: its peak, where it is one, and its end. `peak_time`
+/// The states of memory that a summary knows: its peak, if there is one, and its end. `peak_time`
 /// and `end` are when.
 std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
                                             SimTime peak_time,
@@ -41,6 +42,7 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
 
 /// One for each task of a rank.
 std::vector<RecordedTask> record_tasks(PricedPlan const& priced,
+                                       TaskMemories& memories,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,
                                        TraceDetail detail);

@@ -4,9 +4,9 @@
 
 #include "libsim/engine/flops.hpp"
 #include "libsim/engine/priced_plan.hpp"
-#include "libsim/engine/rank_memory.hpp"
 #include "libsim/engine/timeline_walk.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/stage_memory.hpp"
 
 namespace stagecraft {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 /// Sums each rank's time by what it goes to, and notes when its memory peaks.
 class ResultObserver {
  public:
-  ResultObserver(PricedPlan const& priced, std::vector<RankMemory> const& memory)
+  ResultObserver(PricedPlan const& priced, std::vector<StageMemory> const& memory)
       : priced_{priced},
         memory_{memory},
         shares_(memory.size()),
@@ -31,10 +31,12 @@ class ResultObserver {
       data_parallel_idle_[r] = end;
       return;
     }
-    if (step < memory_[r].peak_step) {
+    if (step < memory_[r].peak_entry) {
       peak_at_[r] = end;
-    } else if (step == memory_[r].peak_step) {
-      peak_at_[r] = slowed_end(start, of_task.peak_offset, data_parallel_idle_[r],
+    } else if (step == memory_[r].peak_entry) {
+      SimTime const offset = offset_of_op(priced_.plan(), rank_plan.tasks[task], priced_.blocks(),
+                                          memory_[r].peak_block, memory_[r].peak_op);
+      peak_at_[r] = slowed_end(start, offset, data_parallel_idle_[r],
                                priced_.cost().data_parallel_slowdown_millionths());
     }
     shares_[r] += of_task.shares;
@@ -45,7 +47,7 @@ class ResultObserver {
   // time and a wait need not, so that the end of what came before is when they happen.
   void waited(int rank, int step, SimTime /*start*/, SimTime end) {
     auto const r = static_cast<std::size_t>(rank);
-    if (step <= memory_[r].peak_step) peak_at_[r] = end;
+    if (step <= memory_[r].peak_entry) peak_at_[r] = end;
   }
   void transferred(int /*rank*/, int /*transfer*/, SimTime /*start*/, SimTime /*end*/) {}
 
@@ -54,7 +56,7 @@ class ResultObserver {
 
  private:
   PricedPlan const& priced_;
-  std::vector<RankMemory> const& memory_;
+  std::vector<StageMemory> const& memory_;
   std::vector<TimeShares> shares_;
   std::vector<SimTime> peak_at_;
   std::vector<SimTime> data_parallel_idle_;
@@ -107,10 +109,7 @@ std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
 Simulation simulate(TrainingPlan const& plan, System const& system) {
   PricedPlan const priced{plan, system};
   CostModel const& cost = priced.cost();
-  std::vector<RankMemory> memory;
-  for (std::size_t r = 0; r < plan.stages.size(); ++r) {
-    memory.push_back(walk_memory(plan, plan.stages[r], priced.tasks(r)));
-  }
+  std::vector<StageMemory> const memory = peak_memory(plan);
   ResultObserver observer{priced, memory};
   Timeline const timeline = play(priced.timeline(), observer);
 

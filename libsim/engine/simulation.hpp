@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "libsim/engine/memory_profile.hpp"
 #include "libsim/engine/task_profile.hpp"
 #include "libsim/hardware/system.hpp"
+#include "libsim/model/category_bytes.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/units/units.hpp"
 

@@ -4,85 +4,12 @@
 #include <cstdint>
 
 #include "libsim/cost/cost_model.hpp"
-#include "libsim/engine/memory_walk.hpp"
-#include "libsim/engine/rank_memory.hpp"
-#include "libsim/engine/task_costs.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/stage_exchanges.hpp"
+#include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/stage_order.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 
 namespace stagecraft {
-namespace {
-
-/// Follows a stage's memory through its issue order until it exceeds a limit.
-class LimitedWalk {
- public:
-  LimitedWalk(TrainingPlan const& plan,
-              ScheduleShape const& shape,
-              TaskCosts& prices,
-              MessageMoves& messages,
-              std::int64_t limit,
-              StagePlan& rank)
-      : prices_{prices},
-        messages_{messages},
-        rank_{rank},
-        tasks_{plan, shape, rank},
-        is_blocking_{shape.p2p == P2p::blocking},
-        limit_{limit},
-        sum_{resident_memory(rank).sum()},
-        fits_{sum_ <= limit} {}
-
-  bool fits() const { return fits_; }
-
-  // A backward whose gradients are reduced piece by piece moves memory as the whole does.
-  void run(ChunkRun const& run) {
-    if (!fits_) return;
-    bool const is_forward = run.kind == ChunkRun::Kind::forward;
-    std::int32_t const task = is_forward ? tasks_.forward(run) : tasks_.backward(run);
-    move(prices_.of(rank_, rank_.tasks[static_cast<std::size_t>(task)]).memory);
-  }
-  void transfer(Transfer const& transfer, int /*row*/) {
-    if (fits_) transfers_.push_back(transfer);
-  }
-  void post(std::int32_t first, std::int32_t count) {
-    if (fits_ && !is_blocking_) message(MessageMoves::Kind::post, first, count);
-  }
-  void wait(std::int32_t first, std::int32_t count) {
-    if (fits_) {
-      message(is_blocking_ ? MessageMoves::Kind::exchange : MessageMoves::Kind::wait, first, count);
-    }
-  }
-  void begin_stretch() {}
-  int repeat(int /*times*/) { return 1; }
-
- private:
-  void message(MessageMoves::Kind kind, std::int32_t first, std::int32_t count) {
-    MessageMoves::Code code;
-    for (std::int32_t i = first; i < first + count; ++i) {
-      Transfer const& transfer = transfers_[static_cast<std::size_t>(i)];
-      code.add(transfer.payload, transfer.end);
-    }
-    move(messages_.of(kind, code));
-  }
-  void move(MemoryMove const& move) {
-    fits_ = sum_ + move.peak <= limit_;
-    sum_ += move.net_sum;
-  }
-
-  TaskCosts& prices_;
-  MessageMoves& messages_;
-  StagePlan& rank_;
-  StageTasks tasks_;
-  std::vector<Transfer> transfers_;
-  bool is_blocking_;
-  std::int64_t limit_;
-  std::int64_t sum_;
-  bool fits_;
-};
-
-}  // namespace
-
 bool has_automatic_window(TrainingConfig const& config) {
   return std::any_of(config.recompute.begin(), config.recompute.end(),
                      [](auto const& policy) { return policy.store_microbatches.automatic; });
@@ -98,7 +25,7 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
   }
   TrainingPlan plan = make_programs(stored);
   CostModel const cost{system, plan};
-  TaskCosts prices{plan, cost};
+  TaskMemories tasks{plan};
   MessageMoves messages{plan};
   ScheduleShape const shape = checked_shape(schedule_shape(config));
   VirtualOrder const order{shape};
@@ -113,10 +40,9 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
     // that does not fit says nothing of the larger ones.
     for (; wanted.count > 0; --wanted.count) {
       plan.config.recompute[r].store_microbatches = wanted;
-      StagePlan rank = plan.stages[r];
-      LimitedWalk walk{plan, shape, prices, messages, limit, rank};
-      write_stage(shape, order, stage, walk);
-      if (walk.fits()) break;
+      StagePlan laid_out = plan.stages[r];
+      lay_out_stage(plan, shape, order, laid_out);
+      if (peak_memory(laid_out, tasks, messages).at_peak.sum() <= limit) break;
     }
   }
   bool const is_uniform =

@@ -1,13 +1,11 @@
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "libsim/cost/cost_model.hpp"
-#include "libsim/engine/memory_walk.hpp"
 #include "libsim/engine/task_profile.hpp"
+#include "libsim/plan/distinct_tasks.hpp"
+#include "libsim/plan/task_memory.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -15,11 +13,10 @@ namespace stagecraft {
 /// What a task costs its rank.
 struct TaskCost {
   SimTime duration{0};
-  MemoryMove memory;
+  MemoryMove const* memory = nullptr;  ///< never null
 };
 
-/// Prices the tasks of a plan. Most stages run the same chunks, so whole chunks are priced once for
-/// all.
+/// Prices the tasks of a plan, each distinct one once.
 class TaskCosts {
  public:
   /// Both must outlive it. \throws std::invalid_argument  when the system cannot price the plan.
@@ -29,14 +26,11 @@ class TaskCosts {
   TaskCost const& of(StagePlan const& rank, Task const& task);
 
  private:
-  TaskCost const* make(StagePlan const& rank, Task const& task);
-
   TrainingPlan const& plan_;
   CostModel const& cost_;
   std::vector<BlockProfile> blocks_;
-  std::deque<TaskCost> made_;          ///< never moves what it holds
-  std::vector<std::int32_t> same_as_;  ///< by chunk program: the first with the same blocks
-  std::vector<std::array<TaskCost const*, 2>> whole_;  ///< by chunk program and pass
+  TaskMemories memories_;
+  DistinctTasks<TaskCost> tasks_;
 };
 
 }  // namespace stagecraft

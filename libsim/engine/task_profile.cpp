@@ -33,13 +33,6 @@ TaskProfile profile_chunk(TrainingPlan const& plan,
   for (std::int32_t const index : blocks_in_order(plan, task)) {
     auto const i = static_cast<std::size_t>(index);
     PassTimes const& times = blocks[i].times(pass);
-    MemoryProfile const& memory = blocks[i].memory(pass);
-    std::int64_t const peak_before = profile.memory.peak;
-    profile.memory.append(memory);
-    if (profile.memory.peak > peak_before) {
-      profile.peak_offset = profile.duration + issue_time(plan.blocks[i].ops(pass), times,
-                                                          static_cast<std::size_t>(memory.peak_op));
-    }
     profile.duration += times.duration;
     profile.shares += shares_of(plan.blocks[i], times);
   }
@@ -67,9 +60,7 @@ std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel con
   profiles.reserve(plan.blocks.size());
   for (BlockProgram const& block : plan.blocks) {
     profiles.push_back({.forward = time_pass(block, Pass::forward, cost),
-                        .backward = time_pass(block, Pass::backward, cost),
-                        .forward_memory = profile_memory(block, Pass::forward),
-                        .backward_memory = profile_memory(block, Pass::backward)});
+                        .backward = time_pass(block, Pass::backward, cost)});
   }
   return profiles;
 }
@@ -94,6 +85,24 @@ std::vector<TaskProfile> profile_tasks(TrainingPlan const& plan,
     profiles.push_back(profile_task(plan, rank, task, blocks, cost));
   }
   return profiles;
+}
+
+SimTime offset_of_op(TrainingPlan const& plan,
+                     Task const& task,
+                     std::vector<BlockProfile> const& blocks,
+                     std::int32_t block,
+                     std::int32_t op) {
+  SimTime offset{0};
+  if (op < 0) return offset;
+  Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
+  std::vector<std::int32_t> const order = blocks_in_order(plan, task);
+  for (std::int32_t i = 0; i < block; ++i) {
+    auto const index = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
+    offset += blocks[index].times(pass).duration;
+  }
+  auto const last = static_cast<std::size_t>(order[static_cast<std::size_t>(block)]);
+  return offset + issue_time(plan.blocks[last].ops(pass), blocks[last].times(pass),
+                             static_cast<std::size_t>(op));
 }
 
 }  // namespace stagecraft

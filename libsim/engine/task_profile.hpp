@@ -5,22 +5,16 @@
 
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/engine/block_times.hpp"
-#include "libsim/engine/memory_profile.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
 
-/// Times and memory of a block, both passes.
+/// Times of a block, both passes.
 struct BlockProfile {
   PassTimes forward;
   PassTimes backward;
-  MemoryProfile forward_memory;
-  MemoryProfile backward_memory;
 
   PassTimes const& times(Pass pass) const { return pass == Pass::forward ? forward : backward; }
-  MemoryProfile const& memory(Pass pass) const {
-    return pass == Pass::forward ? forward_memory : backward_memory;
-  }
 };
 
 /// Where an iteration's time is counted.
@@ -36,12 +30,10 @@ struct TimeShares {
   TimeShares& operator+=(TimeShares const& other);
 };
 
-/// Summary of a Task: all that the iteration's simulation needs of what it computes.
+/// Times of a Task: all that the iteration's simulation needs of what it computes.
 struct TaskProfile {
   SimTime duration{0};
   TimeShares shares;  ///< sum to the duration
-  MemoryProfile memory;
-  SimTime peak_offset{0};  ///< from the task's start to the op that makes the memory peak
 };
 
 /// Profiles of all distinct blocks of a plan.
@@ -59,5 +51,13 @@ std::vector<TaskProfile> profile_tasks(TrainingPlan const& plan,
                                        StagePlan const& rank,
                                        std::vector<BlockProfile> const& blocks,
                                        CostModel const& cost);
+
+/// From the start of a chunk's task to the issue of an op of one of its blocks, counted in the
+/// order in which they run (MemoryProfile::peak_block and peak_op). 0 if `op` is -1, none.
+SimTime offset_of_op(TrainingPlan const& plan,
+                     Task const& task,
+                     std::vector<BlockProfile> const& blocks,
+                     std::int32_t block,
+                     std::int32_t op);
 
 }  // namespace stagecraft

@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "libsim/engine/rank_memory.hpp"
 #include "libsim/explain/live_tensors.hpp"
 
 namespace stagecraft {

@@ -25,7 +25,8 @@ class PassBuffers {
  public:
   PassBuffers(BlockProgram const& block, Pass pass);
 
-  std::span<BufferMove const> all() const { return moves_; }
+  std::span<BufferMove const> all() const& { return moves_; }
+  std::span<BufferMove const> all() const&& = delete;  // would outlive what it spans
   /// What is allocated for the op at `position`; what is released after it.
   std::span<BufferMove const> before(std::size_t position) const { return range(2 * position); }
   std::span<BufferMove const> after(std::size_t position) const { return range(2 * position + 1); }

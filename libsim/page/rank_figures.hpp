@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "libsim/engine/memory_profile.hpp"
+#include "libsim/model/category_bytes.hpp"
 #include "libsim/export/known_names.hpp"
 #include "libsim/page/recompute_shares.hpp"
 #include "libsim/trace/trace.hpp"

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "libsim/engine/memory_profile.hpp"
+#include "libsim/model/category_bytes.hpp"
 #include "libsim/trace/trace_reader.hpp"
 
 namespace stagecraft {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "libsim/engine/block_times.hpp"
-#include "libsim/engine/memory_profile.hpp"
+#include "libsim/model/memory_profile.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {

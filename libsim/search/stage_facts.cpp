@@ -1,7 +1,7 @@
 #include "libsim/search/stage_facts.hpp"
 
 #include "libsim/cost/cost_model.hpp"
-#include "libsim/engine/rank_memory.hpp"
+#include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/step_program.hpp"
 

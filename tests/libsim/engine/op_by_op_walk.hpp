@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/engine/memory_profile.hpp"
+#include "libsim/model/category_bytes.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/units/units.hpp"

@@ -1,4 +1,4 @@
-#include "libsim/engine/memory_profile.hpp"
+#include "libsim/model/memory_profile.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,34 +1,18 @@
-#include "libsim/engine/rank_memory.hpp"
+#include "libsim/plan/stage_memory.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>
 #include <tuple>
 
 #include "libsim/model/blocks.hpp"
-#include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
+#include "tests/libsim/plan/summed_events.hpp"
 
 namespace stagecraft {
 namespace {
 
-struct Profiled {
-  TrainingPlan plan;
-  std::vector<std::vector<TaskProfile>> tasks;  ///< by stage
-};
-
-Profiled profile(TrainingConfig const& config) {
-  Profiled made{.plan = make_plan(config), .tasks = {}};
-  System const system = invented_system();
-  CostModel const cost{system, made.plan};
-  std::vector<BlockProfile> const blocks = profile_blocks(made.plan, cost);
-  for (StagePlan const& rank : made.plan.stages) {
-    made.tasks.push_back(profile_tasks(made.plan, rank, blocks, cost));
-  }
-  return made;
-}
-
-RankMemory memory_of(Profiled const& profiled, std::size_t stage) {
-  return walk_memory(profiled.plan, profiled.plan.stages[stage], profiled.tasks[stage]);
+StageMemory memory_of(TrainingPlan const& plan, std::size_t stage) {
+  return peak_memory(plan, plan.stages[stage]);
 }
 
 /// Counts a rank's activations buffer by buffer over an iteration, as an executor's allocator
@@ -108,27 +92,46 @@ class BufferCounter {
 
 TEST_CASE("chunk summaries give the peaks that counting buffer by buffer gives", "[memory]") {
   for (OddRun const& run : odd_runs()) {
-    Profiled const profiled = profile(run.config);
-    for (std::size_t stage = 0; stage < profiled.tasks.size(); ++stage) {
-      BufferCounter counter{profiled.plan, profiled.plan.stages[stage]};
+    TrainingPlan const plan = make_plan(run.config);
+    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+      BufferCounter counter{plan, plan.stages[stage]};
       counter.run();
       CAPTURE(run.name, stage);
       REQUIRE(counter.left() == 0);
-      RankMemory const memory = memory_of(profiled, stage);
+      StageMemory const memory = memory_of(plan, stage);
       REQUIRE(memory.activation_peak == counter.peak());
       REQUIRE(memory.at_peak.activation_sum() == counter.peak());
     }
   }
 }
 
+TEST_CASE(
+    "chunk summaries give the peak of the stream of buffer events, and the entry that makes it",
+    "[memory]") {
+  for (OddRun const& run : odd_runs()) {
+    TrainingPlan const plan = make_plan(run.config);
+    std::vector<StageMemory> const memory = peak_memory(plan);
+    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+      CAPTURE(run.name, stage);
+      StageMemory const events = summed_events(plan, plan.stages[stage]);
+      REQUIRE(memory[stage].at_peak == events.at_peak);
+      REQUIRE(memory[stage].activation_peak == events.activation_peak);
+      REQUIRE(memory[stage].peak_entry == events.peak_entry);
+    }
+  }
+}
+
 TEST_CASE("an iteration releases everything it allocates, in every category", "[memory]") {
   for (OddRun const& run : odd_runs()) {
-    Profiled const profiled = profile(run.config);
-    for (std::size_t stage = 0; stage < profiled.tasks.size(); ++stage) {
-      StagePlan const& rank = profiled.plan.stages[stage];
+    TrainingPlan const plan = make_plan(run.config);
+    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+      StagePlan const& rank = plan.stages[stage];
+      TaskMemories tasks{plan};
+      MessageMoves messages{plan};
+      EntryMemories entries{rank, tasks, messages};
       CategoryBytes now = resident_memory(rank);
       for (IssueEntry const& step : rank.steps) {
-        now += profile_step_memory(profiled.plan, rank, step, profiled.tasks[stage]).net;
+        now += entries.of(step).profile.net;
         for (int c = 0; c < category_count; ++c) {
           CAPTURE(run.name, stage, c);
           REQUIRE(now[static_cast<Category>(c)] >= 0);
@@ -140,8 +143,8 @@ TEST_CASE("an iteration releases everything it allocates, in every category", "[
 }
 
 TEST_CASE("a stage holds 18 bytes a parameter before the first microbatch", "[memory]") {
-  Profiled const profiled = profile(modest_run(2, 4));
-  for (StagePlan const& rank : profiled.plan.stages) {
+  TrainingPlan const plan = make_plan(modest_run(2, 4));
+  for (StagePlan const& rank : plan.stages) {
     CategoryBytes const bytes = resident_memory(rank);
     REQUIRE(bytes.sum() == 18 * rank.parameters);
     REQUIRE(bytes[Category::parameters] == 2 * rank.parameters);
@@ -158,19 +161,19 @@ TEST_CASE(
   TrainingConfig config = modest_run(2, 4);
   config.parallel.sequence = true;
   std::int64_t const s = 64, b = 2, h = 128, t = 2, p = 4;
-  Profiled const profiled = profile(config);
+  TrainingPlan const plan = make_plan(config);
   BlockShape const shape = make_outline(config).shape;
   std::int64_t const microbatch = 2 * saved_bytes(build_layers(shape, 1, {})).count() + s * s;
-  REQUIRE(memory_of(profiled, 0).activation_peak - memory_of(profiled, 1).activation_peak ==
+  REQUIRE(memory_of(plan, 0).activation_peak - memory_of(plan, 1).activation_peak ==
           microbatch + p * (s * b * h / t + 8 * s * b));
 }
 
 TEST_CASE("kept outputs cost 2sbh a microbatch in flight on every stage but the last", "[memory]") {
   // Appendix B: sbh elements each; stage S holds p - S microbatches.
   TrainingConfig config = modest_run(2, 4);
-  Profiled const deallocated = profile(config);
+  TrainingPlan const deallocated = make_plan(config);
   config.memory.output_deallocation = false;
-  Profiled const kept = profile(config);
+  TrainingPlan const kept = make_plan(config);
   for (std::size_t stage = 0; stage < 4; ++stage) {
     std::int64_t const in_flight = 4 - static_cast<std::int64_t>(stage);
     std::int64_t const outputs = stage == 3 ? 0 : in_flight * 2 * 64 * 2 * 128;
@@ -186,28 +189,28 @@ TEST_CASE("a scattered message arrives as 1/t and takes its whole size once gath
   std::int64_t const whole = 2 * 64 * 2 * 128;
   bool const scatters = GENERATE(true, false);
   config.schedule.scatter_gather = scatters;
-  Profiled const profiled = profile(config);
-  StagePlan const& rank = profiled.plan.stages[1];
+  TrainingPlan const plan = make_plan(config);
+  StagePlan const& rank = plan.stages[1];
   auto const post = std::find_if(rank.steps.begin(), rank.steps.end(), [](IssueEntry const& step) {
     return step.kind == IssueEntry::Kind::post;
   });
-  auto const bytes = [&](IssueEntry const& step) {
-    return profile_step_memory(profiled.plan, rank, step, profiled.tasks[1]).net;
-  };
+  TaskMemories tasks{plan};
+  MessageMoves messages{plan};
+  EntryMemories entries{rank, tasks, messages};
+  auto const bytes = [&](IssueEntry const& step) { return entries.of(step).profile.net; };
   CategoryBytes after = bytes(*post);
   REQUIRE(after[Category::communication] == (scatters ? whole / 4 : 0));
   REQUIRE(after[Category::activations] == (scatters ? 0 : whole));
   REQUIRE((post + 1)->kind == IssueEntry::Kind::wait);
   // While it is gathered both are there: the whole comes on top of the scattered part.
-  REQUIRE(profile_step_memory(profiled.plan, rank, *(post + 1), profiled.tasks[1]).peak ==
-          (scatters ? whole : 0));
+  REQUIRE(entries.of(*(post + 1)).profile.peak == (scatters ? whole : 0));
   after += bytes(*(post + 1));
   REQUIRE(after[Category::communication] == 0);
   REQUIRE(after[Category::activations] == whole);
 }
 
 std::int64_t in_flight(TrainingConfig const& config, std::size_t stage) {
-  return memory_of(profile(config), stage).in_flight_chunks;
+  return memory_of(make_plan(config), stage).in_flight_chunks;
 }
 
 TEST_CASE("1F1B holds min(n, p - S) microbatches on stage S, GPipe all n", "[memory]") {
@@ -267,16 +270,14 @@ TEST_CASE("the activations of figure 1 are table 2 times the layers in flight",
       TrainingConfig const config = run_of(
           paper_models[i],
           is_present ? RecomputeGranularity::selective : RecomputeGranularity::none, is_present);
-      Profiled const profiled = profile(config);
-      BlockProgram const layer =
-          build_layers(make_outline(config).shape, 1, config.recompute.front());
-      std::int64_t const layers =
-          memory_of(profiled, 0).in_flight_chunks * profiled.plan.chunks.front().layers;
+      TrainingPlan const plan = make_plan(config);
+      BlockProgram const layer = build_layers(make_outline(config).shape, 1, config.recompute.front());
+      std::int64_t const layers = memory_of(plan, 0).in_flight_chunks * plan.chunks.front().layers;
       double const gib = static_cast<double>(layers * saved_bytes(layer).count()) / 0x1p30;
       CAPTURE(paper_models[i].name, is_present);
       REQUIRE(gib == Approx(is_present ? present[i] : baseline[i]).epsilon(0.01));
       // The stage's real peak holds these and what the figure leaves out.
-      REQUIRE(static_cast<double>(memory_of(profiled, 0).activation_peak) / 0x1p30 > gib);
+      REQUIRE(static_cast<double>(memory_of(plan, 0).activation_peak) / 0x1p30 > gib);
     }
   }
 }
@@ -295,7 +296,7 @@ TEST_CASE("with one stage the head adds 4sbh/t (1 + v/h) while its backward has 
   // Kept by the head: 4sbh/t (1 + v/h), labels and statistics; the backward adds 2sbv/t of 16-bit
   // gradients before the fp32 logits are gone.
   std::int64_t const head = 4 * s * b * (h + v) / t + 8 * s * b + 8 * s * b / t;
-  REQUIRE(memory_of(profile(config), 0).activation_peak == kept + head + 2 * s * b * v / t);
+  REQUIRE(memory_of(make_plan(config), 0).activation_peak == kept + head + 2 * s * b * v / t);
 }
 
 }  // namespace

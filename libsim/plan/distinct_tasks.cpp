@@ -1,0 +1,25 @@
+#include "libsim/plan/distinct_tasks.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+
+std::vector<std::int32_t> first_with_same_blocks(TrainingPlan const& plan) {
+  std::vector<std::int32_t> first;
+  first.reserve(plan.chunks.size());
+  std::vector<std::int32_t> distinct;
+  for (ChunkProgram const& chunk : plan.chunks) {
+    auto const same = std::find_if(distinct.begin(), distinct.end(), [&](std::int32_t other) {
+      return plan.chunks[static_cast<std::size_t>(other)].blocks == chunk.blocks;
+    });
+    if (same == distinct.end()) {
+      distinct.push_back(static_cast<std::int32_t>(first.size()));
+      first.push_back(distinct.back());
+    } else {
+      first.push_back(*same);
+    }
+  }
+  return first;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// By chunk program of the plan: the first one with the same blocks.
+std::vector<std::int32_t> first_with_same_blocks(TrainingPlan const& plan);
+
+/// Keeps one value per distinct task of a plan. Most stages run the same chunks, so that the value
+/// of a whole chunk's pass is made once for all of them.
+template <class Value>
+class DistinctTasks {
+ public:
+  /// `plan` must outlive the object.
+  explicit DistinctTasks(TrainingPlan const& plan)
+      : plan_{plan}, same_as_{first_with_same_blocks(plan)}, whole_(plan.chunks.size()) {}
+
+  /// The task's value; make() gives it unless it is known. Valid for as long as this object.
+  template <class Make>
+  Value const& of(Task const& task, Make make) {
+    if (task.kind == Task::Kind::step) return made_.emplace_back(make());
+    auto const program = static_cast<std::size_t>(task.program);
+    auto const all = static_cast<std::int32_t>(plan_.chunks[program].blocks.size());
+    if (task.block_count != all) return made_.emplace_back(make());
+    std::size_t const pass = task.kind == Task::Kind::forward ? 0 : 1;
+    Value const*& known = whole_[static_cast<std::size_t>(same_as_[program])][pass];
+    if (known == nullptr) known = &made_.emplace_back(make());
+    return *known;
+  }
+
+ private:
+  TrainingPlan const& plan_;
+  std::deque<Value> made_;                          ///< never moves what it holds
+  std::vector<std::int32_t> same_as_;               ///< first_with_same_blocks()
+  std::vector<std::array<Value const*, 2>> whole_;  ///< by chunk program and pass
+};
+
+}  // namespace stagecraft

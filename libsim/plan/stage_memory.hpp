@@ -1,0 +1,94 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "libsim/plan/task_memory.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// Memory of one stage over an iteration, per rank, without workspace. It moves in issue order, so
+/// that it depends on no cost.
+struct StageMemory {
+  CategoryBytes at_peak;             ///< at the first instant where the sum is largest
+  std::int64_t activation_peak = 0;  ///< largest activations + recomputed + communication
+  std::int32_t peak_entry = 0;       ///< entry of StagePlan::steps that makes the peak
+  std::int32_t peak_block = 0;       ///< MemoryProfile::peak_block and peak_op of that entry
+  std::int32_t peak_op = -1;
+  std::int32_t in_flight_chunks =
+      0;  ///< most (microbatch, chunk) pairs between forward and backward
+};
+
+/// What a stage holds at the start of an iteration: parameters, gradients, optimizer state.
+CategoryBytes resident_memory(StagePlan const& stage);
+
+/// What the entries of a stage's issue order do to memory: the sums of what BufferEvents tells one
+/// by one, made once per kind of entry.
+class EntryMemories {
+ public:
+  /// All must outlive the object. Pre: `tasks` and `messages` are of the plan of `stage`.
+  EntryMemories(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages);
+
+  /// Valid for as long as all of them. Pre: a post or wait has at most MessageMoves::most
+  /// transfers.
+  MemoryMove const& of(IssueEntry const& entry);
+
+ private:
+  StagePlan const& stage_;
+  MessageMoves& messages_;
+  std::vector<MemoryMove const*> of_tasks_;
+  MemoryMove none_{MemoryProfile{}};
+};
+
+/// Follows what a stage holds through its issue order.
+class MemoryWalk {
+ public:
+  explicit MemoryWalk(CategoryBytes const& resident);
+
+  /// Entry `entry` of the stage moves memory so.
+  void move(MemoryMove const& move, std::int32_t entry) {
+    MemoryProfile const& profile = move.profile;
+    if (sum_ + profile.peak > peak_) {
+      peak_ = sum_ + profile.peak;
+      memory_.at_peak = now_ + profile.at_peak;
+      memory_.peak_entry = entry;
+      memory_.peak_block = profile.peak_block;
+      memory_.peak_op = profile.peak_op;
+    }
+    memory_.activation_peak =
+        std::max(memory_.activation_peak, activation_sum_ + profile.activation_peak);
+    if (move.is_level) return;
+    now_ += profile.net;
+    sum_ += move.net_sum;
+    activation_sum_ += move.net_activation_sum;
+  }
+  void begin_chunk() {
+    memory_.in_flight_chunks = std::max(memory_.in_flight_chunks, ++in_flight_);
+  }
+  void end_chunk() { --in_flight_; }
+
+  /// What happened since the walk was as `then` happens `times` more times, of which nothing is
+  /// looked at. (What repeats changes memory steadily: its peak is in its first or in its last
+  /// time.)
+  void repeat_since(MemoryWalk const& then, int times);
+
+  CategoryBytes const& now() const { return now_; }
+  StageMemory const& result() const { return memory_; }
+
+ private:
+  StageMemory memory_;
+  CategoryBytes now_;
+  std::int64_t sum_;
+  std::int64_t activation_sum_;
+  std::int64_t peak_ = 0;
+  std::int32_t in_flight_ = 0;
+};
+
+/// The memory of one stage; with sums that further stages share; of all stages.
+StageMemory peak_memory(TrainingPlan const& plan, StagePlan const& stage);
+StageMemory peak_memory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages);
+std::vector<StageMemory> peak_memory(TrainingPlan const& plan);
+
+}  // namespace stagecraft

@@ -1,0 +1,27 @@
+#include <catch2/catch.hpp>
+#include <cstdint>
+
+#include "tests/libsim/engine/random_runs.hpp"
+#include "tests/libsim/plan/summed_events.hpp"
+
+namespace stagecraft {
+
+TEST_CASE("the summaries of tasks peak as the stream of buffer events does, on random plans",
+          "[memory]") {
+  RandomRuns random{20};
+  constexpr int runs = 150;
+  for (int i = 0; i < runs; ++i) {
+    TrainingPlan const plan = make_plan(random.config(3));
+    std::vector<StageMemory> const memory = peak_memory(plan);
+    for (StagePlan const& stage : plan.stages) {
+      CAPTURE(i, stage.stage);
+      StageMemory const expected = summed_events(plan, stage);
+      StageMemory const& found = memory[static_cast<std::size_t>(stage.stage)];
+      REQUIRE(found.at_peak == expected.at_peak);
+      REQUIRE(found.activation_peak == expected.activation_peak);
+      REQUIRE(found.peak_entry == expected.peak_entry);
+    }
+  }
+}
+
+}  // namespace stagecraft
