@@ -2,26 +2,28 @@
 
 usage: layers.py SOURCE
 
-A folder of libsim uses itself and folders above it in libsim/CMakeLists.txt; only `config` uses yaml-cpp and only
-`trace`, and checkpoints, HDF5, and `libexec/comm` MPI. libsim knows nothing of libexec, apps, CUDA, NCCL and MPI. libexec uses some of libsim (below). Nothing
-uses apps but apps, and nothing that is installed uses tests. Exits 1 and names each line that breaks a rule.
+A folder of libsim or libexec uses itself and folders above it in libsim/CMakeLists.txt or libexec/CMakeLists.txt.
+Some libraries are included by one folder only (OWNED). libsim knows nothing of libexec, apps, CUDA, NCCL and MPI.
+libexec uses some of libsim (EXECUTOR_USES). Nothing uses apps but apps, and nothing that is installed uses tests.
+Exits 1 and names each line that breaks a rule. Inside a folder, names modules (a header with its sources) that need
+each other.
 """
 
 import pathlib
 import re
 import sys
 
-EXECUTOR_USES = {"units", "config", "model", "plan", "hardware", "trace"}
+EXECUTOR_USES = {"units", "host", "config", "hdf5", "model", "plan", "hardware", "trace"}
 DEVICE = re.compile(r"cuda|cublas|nccl|mpi(\.h|/)|driver_types|nvtx|nvToolsExt", re.IGNORECASE)
 OWNED = {
     re.compile(r"yaml-cpp/"): {"libsim/config"},
     re.compile(r"mpi\.h|mpi/"): {"libexec/comm"},
-    re.compile(r"hdf5|H5\w*\.h"): {"libsim/trace", "libexec/checkpoint"},
+    re.compile(r"hdf5|H5\w*\.h"): {"libsim/hdf5", "libexec/checkpoint"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 
 
-def broken_rule(folder, included, order):
+def broken_rule(folder, included, orders):
     """Why `folder` (like libsim/plan) may not include `included`, or None."""
     part, used = folder.split("/")[0], included.split("/")
     for library, owners in OWNED.items():
@@ -31,17 +33,39 @@ def broken_rule(folder, included, order):
         return "libsim plans and predicts; it runs on a laptop"
     if used[0] == "apps" and part != "apps" or used[0] == "tests":
         return f"{part} does not use {used[0]}"
-    if used[0] != "libsim" or len(used) < 3:
+    if len(used) < 3 or used[0] not in orders:
         return None
-    if part == "libexec" and used[1] not in EXECUTOR_USES:
+    if part == "libexec" and used[0] == "libsim" and used[1] not in EXECUTOR_USES:
         return "of libsim, libexec uses " + ", ".join(sorted(EXECUTOR_USES))
-    if part == "libsim" and order.index(used[1]) > order.index(folder.split("/")[1]):
-        return f"libsim/{used[1]} comes after {folder} in libsim/CMakeLists.txt"
+    order = orders[used[0]]
+    if part == used[0] and order.index(used[1]) > order.index(folder.split("/")[1]):
+        return f"{used[0]}/{used[1]} comes after {folder} in {part}/CMakeLists.txt"
     return None
 
 
+def circles(uses):
+    """Sets of modules that need each other; `uses`: the modules that each one needs."""
+    reached = {}
+    for module in uses:
+        found, rest = set(), [module]
+        while rest:
+            for needed in uses.get(rest.pop(), ()):
+                if needed not in found:
+                    found.add(needed)
+                    rest.append(needed)
+        reached[module] = found
+    return {
+        frozenset(other for other in found if module in reached.get(other, ()))
+        for module, found in reached.items()
+        if module in found
+    }
+
+
 def main(root):
-    order = re.findall(r"^add_subdirectory\((\w+)\)", (root / "libsim/CMakeLists.txt").read_text(), re.MULTILINE)
+    orders = {
+        part: re.findall(r"^add_subdirectory\((\w+)\)", (root / part / "CMakeLists.txt").read_text(), re.MULTILINE)
+        for part in ("libsim", "libexec")
+    }
     files = [
         path
         for part in ("libsim", "libexec", "apps")
@@ -49,14 +73,24 @@ def main(root):
         if path.suffix in (".cpp", ".hpp", ".cu", ".cuh")
     ]
     broken = 0
+    uses = {}
     for path in files:
-        folder = "/".join(path.relative_to(root).parts[:2])
+        name = path.relative_to(root)
+        folder = "/".join(name.parts[:2])
+        needed = uses.setdefault(str(name.with_suffix("")), set())
         for number, line in enumerate(path.read_text().splitlines(), start=1):
             include = INCLUDE.match(line)
-            reason = include and broken_rule(folder, include[1], order)
+            if not include:
+                continue
+            module = str(pathlib.Path(include[1]).with_suffix(""))
+            if module != str(name.with_suffix("")) and module.startswith(folder + "/"):
+                needed.add(module)
+            reason = broken_rule(folder, include[1], orders)
             if reason:
                 broken += 1
-                print(f"{path.relative_to(root)}:{number}: includes {include[1]}: {reason}")
+                print(f"{name}:{number}: includes {include[1]}: {reason}")
+    for circle in sorted(map(sorted, circles(uses))):
+        print("need each other:", ", ".join(circle))
     print(f"{len(files)} files, {broken} includes that break a rule")
     return 1 if broken or not files else 0
 

@@ -11,9 +11,9 @@
 #include "apps/program/command_line.hpp"
 #include "apps/program/completion.hpp"
 #include "libsim/config/problem.hpp"
+#include "libsim/host/file_error.hpp"
+#include "libsim/host/program_version.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
-#include "libsim/trace/program_version.hpp"
-#include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
 

@@ -8,9 +8,9 @@
 #include "libexec/comm/cuda/nccl_world.hpp"
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/hardware/system_reader.hpp"
+#include "libsim/host/output_file.hpp"
 #include "libsim/model/model_words.hpp"
 #include "libsim/run/run_config.hpp"
-#include "libsim/trace/output_file.hpp"
 
 namespace stagecraft {
 

@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "apps/program/program.hpp"
+#include "apps/program/program_features.hpp"
 #include "apps/stagecraft-exec/commands.hpp"
 #include "libexec/kernels/openblas.hpp"
-#include "libsim/trace/program_version.hpp"
 
 namespace stagecraft {
 

@@ -9,8 +9,8 @@
 #include "apps/stagecraft-exec/communication_prices.hpp"
 #include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/layer_table.hpp"
+#include "libsim/host/program_version.hpp"
 #include "libsim/run/paper_config_folder.hpp"
-#include "libsim/trace/program_version.hpp"
 
 namespace stagecraft {
 
@@ -25,8 +25,8 @@ bool have_same_layer(TrainingConfig const& a, TrainingConfig const& b) {
          a.parallel.sequence == b.parallel.sequence && a.batch.micro == b.batch.micro;
 }
 
-/// One of the five cases: what it needs as long as it is measured. One that differs from an earlier
-/// one only in sequence parallelism over a single rank has that one's measurements.
+/// One of the five cases: what it needs as long as it is measured. One that differs from an
+/// earlier one only in sequence parallelism over a single rank has that one's measurements.
 class Case {
  public:
   Case(RunArguments const& run,
@@ -35,7 +35,7 @@ class Case {
        std::vector<std::unique_ptr<Case>> const& earlier)
       : config_{load(run, paper_case)},
         plan_{make_plan(config_.training)},
-        cost_{config_.system, config_.training},
+        cost_{config_.system, plan_},
         prices_{plan_, cost_},
         twin_{twin_among(earlier)} {
     if (twin_ == nullptr) layer_.emplace(config_.training, parts(device), device.cpu.threads);

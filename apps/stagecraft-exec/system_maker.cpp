@@ -16,8 +16,8 @@
 #include "libexec/calibration/nccl_measurement.hpp"
 #include "libexec/calibration/overlap_measurement.hpp"
 #include "libsim/hardware/provenance.hpp"
+#include "libsim/host/program_version.hpp"
 #include "libsim/model/model_words.hpp"
-#include "libsim/trace/program_version.hpp"
 
 namespace stagecraft {
 namespace {

@@ -7,6 +7,7 @@
 #include "apps/program/command_line.hpp"
 #include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "libsim/host/output_file.hpp"
 #include "libsim/import/huggingface_import.hpp"
 #include "libsim/import/ignore_list.hpp"
 #include "libsim/import/launch_script.hpp"
@@ -15,7 +16,6 @@
 #include "libsim/model/model_words.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 #include "libsim/run/run_config.hpp"
-#include "libsim/trace/output_file.hpp"
 
 namespace stagecraft {
 

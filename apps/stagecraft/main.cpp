@@ -1,6 +1,6 @@
 #include "apps/program/program.hpp"
+#include "apps/program/program_features.hpp"
 #include "apps/stagecraft/commands.hpp"
-#include "libsim/trace/program_version.hpp"
 
 int main(int argc, char** argv) {
   using namespace stagecraft;

@@ -7,10 +7,10 @@
 #include "apps/stagecraft/plan_options.hpp"
 #include "apps/stagecraft/plan_output.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
+#include "libsim/host/output_file.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/search/plan_search.hpp"
 #include "libsim/search/search_space.hpp"
-#include "libsim/trace/output_file.hpp"
 
 namespace stagecraft {
 

@@ -7,10 +7,10 @@
 #include "apps/program/output_paths.hpp"
 #include "apps/program/trace_options.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "libsim/host/output_file.hpp"
 #include "libsim/page/report_page.hpp"
 #include "libsim/report/comparison.hpp"
 #include "libsim/report/comparison_text.hpp"
-#include "libsim/trace/output_file.hpp"
 #include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {

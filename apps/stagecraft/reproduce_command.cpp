@@ -7,10 +7,10 @@
 #include "apps/program/command_line.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/host/output_file.hpp"
 #include "libsim/report/executed_reproduction.hpp"
 #include "libsim/report/reproduction.hpp"
 #include "libsim/run/paper_config_folder.hpp"
-#include "libsim/trace/output_file.hpp"
 
 namespace stagecraft {
 

@@ -11,15 +11,15 @@
 #include "apps/stagecraft/progress_bar.hpp"
 #include "apps/stagecraft/sweep_options.hpp"
 #include "apps/stagecraft/sweep_output.hpp"
+#include "libsim/host/file_error.hpp"
+#include "libsim/host/output_file.hpp"
+#include "libsim/host/program_version.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/sweep/point_source.hpp"
 #include "libsim/sweep/sweep_check.hpp"
 #include "libsim/sweep/sweep_reader.hpp"
 #include "libsim/sweep/sweep_run.hpp"
 #include "libsim/sweep/sweep_table.hpp"
-#include "libsim/trace/output_file.hpp"
-#include "libsim/trace/program_version.hpp"
-#include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
 

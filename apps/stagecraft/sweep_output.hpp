@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "libsim/trace/column_file.hpp"
+#include "libsim/hdf5/column_file.hpp"
 
 namespace stagecraft {
 

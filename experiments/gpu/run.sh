@@ -111,14 +111,14 @@ ours_in_sanitizer() {
 
 # Warm-up, the first backward and a few microbatches more, of one rank of each stage.
 shards() {
-  local model case config stages stage rank sequences
+  local model case config stages ranks stage rank sequences
   for model in 22b 175b 530b 1t; do
     for case in full present; do
       config="$configs/paper/$model-$case.yaml"
-      read -r stages sequences < <(ours stagecraft simulate "$config" --json | "$python" experiments/gpu/shard_plan.py)
+      read -r stages ranks sequences < <(ours stagecraft simulate "$config" --json | "$python" experiments/gpu/shard_plan.py)
       step 20 "shard-$model-$case.predicted.json" ours stagecraft simulate "$config" --set "batch.global=$sequences" --json
       for stage in 0 $((stages / 2)) $((stages - 1)); do
-        rank=$((stage * 8))
+        rank=$((stage * ranks))
         step 60 "shard-$model-$case-$stage.json" ours stagecraft-exec run "$config" --ranks solo --rank "$rank" --backend cuda --steps 2 \
           --set "batch.global=$sequences" --trace "$out/shard-$model-$case-$stage.h5" --detail chunk --json
         [ "$stages" -gt 1 ] || break

@@ -6,6 +6,7 @@
 
 #include "libexec/calibration/measurement_scale.hpp"
 #include "libexec/calibration/sample_statistics.hpp"
+#include "libexec/executor/thread_job.hpp"
 
 namespace stagecraft {
 namespace {

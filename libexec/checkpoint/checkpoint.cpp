@@ -12,8 +12,8 @@
 #include "libexec/backends/number_codec.hpp"
 #include "libexec/checkpoint/checkpoint_file.hpp"
 #include "libexec/executor/data_error.hpp"
-#include "libsim/trace/output_file.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/host/file_error.hpp"
+#include "libsim/host/output_file.hpp"
 
 namespace stagecraft {
 namespace {

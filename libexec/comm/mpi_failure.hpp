@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libexec/comm/mpi_progress.hpp"
+#include "libexec/comm/mpi_operation.hpp"
 
 namespace stagecraft {
 

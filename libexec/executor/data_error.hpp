@@ -1,6 +1,6 @@
 #pragma once
 
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/host/file_error.hpp"
 
 namespace stagecraft {
 

@@ -7,7 +7,7 @@
 #include "libexec/comm/device_communication.hpp"
 #include "libexec/executor/data_error.hpp"
 #include "libexec/executor/exact_sum.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/host/file_error.hpp"
 
 namespace stagecraft {
 namespace {

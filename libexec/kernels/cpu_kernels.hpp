@@ -6,7 +6,7 @@
 #include "libexec/kernels/kernel_call.hpp"
 #include "libexec/kernels/kernel_context.hpp"
 #include "libexec/kernels/kernel_table.hpp"
-#include "libexec/kernels/worker_pool.hpp"
+#include "libsim/host/worker_pool.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {

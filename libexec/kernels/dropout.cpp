@@ -5,6 +5,7 @@
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/row_dropout.hpp"
+#include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/kernels.hpp"
+#include "libexec/kernels/row_ranges.hpp"
 #include "libexec/kernels/word_lookup.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {

@@ -6,6 +6,7 @@
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/matrix_batch.hpp"
 #include "libexec/kernels/openblas.hpp"
+#include "libexec/kernels/row_ranges.hpp"
 #include "libexec/kernels/scratch.hpp"
 #include "libexec/kernels/tile_product.hpp"
 

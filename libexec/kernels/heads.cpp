@@ -4,6 +4,7 @@
 #include "libexec/kernels/head_operands.hpp"
 #include "libexec/kernels/heads_view.hpp"
 #include "libexec/kernels/kernels.hpp"
+#include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "libexec/kernels/kernel_call.hpp"
-#include "libexec/kernels/worker_pool.hpp"
+#include "libsim/host/worker_pool.hpp"
 
 /// The name that the kernels of one instruction set are compiled under; given by CMakeLists.txt.
 #ifndef STAGECRAFT_ISA

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libexec/kernels/rank_order_reduction.hpp"
+#include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft {
 namespace {

@@ -4,6 +4,7 @@
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/lane_reduction.hpp"
 #include "libexec/kernels/norm_statistics.hpp"
+#include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {

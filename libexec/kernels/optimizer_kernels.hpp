@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "libexec/kernels/worker_pool.hpp"
+#include "libsim/host/worker_pool.hpp"
 #include "libsim/model/tensor.hpp"
 
 /// What the step ops do, on flat ranges of elements. Gradients, master copies and moments are f32,

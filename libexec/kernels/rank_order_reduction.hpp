@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "libexec/kernels/worker_pool.hpp"
+#include "libsim/host/worker_pool.hpp"
 #include "libsim/model/op.hpp"
 #include "libsim/model/tensor.hpp"
 

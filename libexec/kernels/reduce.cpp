@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "libexec/kernels/element.hpp"
+#include "libexec/kernels/row_ranges.hpp"
 #include "libexec/kernels/step_kernels.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {

@@ -7,6 +7,7 @@
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/lane_reduction.hpp"
 #include "libexec/kernels/row_dropout.hpp"
+#include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {

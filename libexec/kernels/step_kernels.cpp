@@ -8,6 +8,7 @@
 #include "libexec/kernels/adam_step.hpp"
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/lane_reduction.hpp"
+#include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 void scale(WorkerPool& pool, FlatRange const& range, double factor) {

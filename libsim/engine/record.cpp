@@ -6,7 +6,7 @@
 
 #include "libsim/engine/rank_recorder.hpp"
 #include "libsim/engine/recorded_times.hpp"
-#include "libsim/trace/program_version.hpp"
+#include "libsim/host/program_version.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"
 

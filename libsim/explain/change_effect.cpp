@@ -7,9 +7,9 @@
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/store_window.hpp"
+#include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/stage_tasks.hpp"
-#include "libsim/search/parallel_for.hpp"
 
 namespace stagecraft {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "libsim/export/chakra_nodes.hpp"
 #include "libsim/export/job_groups.hpp"
-#include "libsim/export/known_names.hpp"
-#include "libsim/export/pipeline_shape.hpp"
 #include "libsim/export/transfer_pairs.hpp"
-#include "libsim/trace/output_file.hpp"
+#include "libsim/host/output_file.hpp"
+#include "libsim/run/pipeline_shape.hpp"
+#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "libsim/export/json_text.hpp"
-#include "libsim/trace/program_version.hpp"
+#include "libsim/host/program_version.hpp"
 
 namespace stagecraft {
 

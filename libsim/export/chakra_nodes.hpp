@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "libsim/export/job_groups.hpp"
-#include "libsim/export/known_names.hpp"
-#include "libsim/export/pipeline_shape.hpp"
 #include "libsim/export/protobuf_writer.hpp"
-#include "libsim/trace/output_file.hpp"
+#include "libsim/host/output_file.hpp"
+#include "libsim/run/pipeline_shape.hpp"
+#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
 
 namespace stagecraft {

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "libsim/export/chunk_slices.hpp"
 #include "libsim/export/json_text.hpp"
-#include "libsim/export/known_names.hpp"
 #include "libsim/export/transfer_pairs.hpp"
+#include "libsim/trace/chunk_slices.hpp"
+#include "libsim/trace/known_names.hpp"
 
 namespace stagecraft {
 

@@ -9,7 +9,7 @@
 #include "libsim/export/json_text.hpp"
 #include "libsim/export/memory_blocks.hpp"
 #include "libsim/export/pickle_writer.hpp"
-#include "libsim/export/pipeline_shape.hpp"
+#include "libsim/run/pipeline_shape.hpp"
 #include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {

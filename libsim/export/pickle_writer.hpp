@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libsim/trace/output_file.hpp"
+#include "libsim/host/output_file.hpp"
 
 namespace stagecraft {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/trace/output_file.hpp"
+#include "libsim/host/output_file.hpp"
 #include "libsim/trace/trace_reader.hpp"
 
 namespace stagecraft {

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include "libsim/export/known_names.hpp"
-#include "libsim/export/pipeline_shape.hpp"
+#include "libsim/run/pipeline_shape.hpp"
+#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
 
 namespace stagecraft {

@@ -5,10 +5,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "libsim/export/pipeline_shape.hpp"
 #include "libsim/page/row_reduction.hpp"
 #include "libsim/page/trace_origin.hpp"
 #include "libsim/page/trace_packer.hpp"
+#include "libsim/run/pipeline_shape.hpp"
 
 namespace stagecraft {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "libsim/model/category_bytes.hpp"
-#include "libsim/export/known_names.hpp"
 #include "libsim/page/recompute_shares.hpp"
+#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
 
 namespace stagecraft {

@@ -6,12 +6,12 @@
 #include <map>
 #include <string_view>
 
+#include "libsim/host/program_version.hpp"
 #include "libsim/page/column_packing.hpp"
 #include "libsim/page/html_text.hpp"
 #include "libsim/page/page_files.hpp"
 #include "libsim/page/page_summary.hpp"
 #include "libsim/page/trace_origin.hpp"
-#include "libsim/trace/program_version.hpp"
 
 namespace stagecraft {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "libsim/export/chunk_slices.hpp"
+#include "libsim/trace/chunk_slices.hpp"
 
 namespace stagecraft {
 

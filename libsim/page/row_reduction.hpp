@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "libsim/export/known_names.hpp"
+#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
 
 namespace stagecraft {

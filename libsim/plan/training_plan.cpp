@@ -96,17 +96,22 @@ std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Task const& 
   return blocks;
 }
 
+void lay_out_stage(TrainingPlan const& plan,
+                   ScheduleShape const& shape,
+                   VirtualOrder const& order,
+                   StagePlan& stage) {
+  StageSink sink{plan, shape, stage};
+  append_begin_of_step(stage, plan);
+  write_stage(shape, order, stage.stage, sink);
+  append_end_of_step(stage, plan);
+}
+
 TrainingPlan make_plan(TrainingConfig const& config) {
   TrainingPlan plan = make_programs(config);
   ScheduleShape const shape = checked_shape(schedule_shape(config));
   VirtualOrder const order{shape};
   plan.messages = message_count(shape);
-  for (StagePlan& rank : plan.stages) {
-    StageSink sink{plan, shape, rank};
-    append_begin_of_step(rank, plan);
-    write_stage(shape, order, rank.stage, sink);
-    append_end_of_step(rank, plan);
-  }
+  for (StagePlan& stage : plan.stages) lay_out_stage(plan, shape, order, stage);
   return plan;
 }
 

@@ -12,6 +12,8 @@
 
 namespace stagecraft {
 
+class VirtualOrder;
+
 /// What one chunk of a stage computes for a microbatch: blocks in model order; backward runs them
 /// in reverse.
 struct ChunkProgram {
@@ -70,6 +72,13 @@ RecomputePolicy const& policy_of(TrainingConfig const& config, int stage);
 /// Lays out an iteration. Pre: `config` was checked by its reader.
 /// \throws std::invalid_argument  for an illegal schedule shape.
 TrainingPlan make_plan(TrainingConfig const& config);
+
+/// Gives a stage its tasks and its issue order. `order` is of `shape`, which is of the plan.
+/// Pre: `stage` is fresh from make_programs().
+void lay_out_stage(TrainingPlan const& plan,
+                   ScheduleShape const& shape,
+                   VirtualOrder const& order,
+                   StagePlan& stage);
 
 /// The blocks of a forward or backward task (into TrainingPlan::blocks), in the order in which they
 /// run.

@@ -6,8 +6,8 @@
 
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/store_window.hpp"
+#include "libsim/host/parallel_for.hpp"
 #include "libsim/search/candidate_source.hpp"
-#include "libsim/search/parallel_for.hpp"
 
 namespace stagecraft {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "libsim/hdf5/column_file.hpp"
 #include "libsim/sweep/sweep.hpp"
-#include "libsim/trace/column_file.hpp"
 
 namespace stagecraft {
 

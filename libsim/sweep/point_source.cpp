@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "libsim/search/parallel_for.hpp"
+#include "libsim/host/parallel_for.hpp"
 
 namespace stagecraft {
 

@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "libsim/config/problem.hpp"
+#include "libsim/host/file_error.hpp"
 #include "libsim/sweep/row_codec.hpp"
-#include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
 namespace {

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "libsim/search/parallel_for.hpp"
+#include "libsim/host/parallel_for.hpp"
 #include "libsim/sweep/evaluate_point.hpp"
 #include "libsim/sweep/point_source.hpp"
 

@@ -8,11 +8,11 @@
 #include <optional>
 
 #include "libsim/config/problem.hpp"
+#include "libsim/host/file_error.hpp"
+#include "libsim/host/output_file.hpp"
+#include "libsim/host/program_version.hpp"
 #include "libsim/sweep/key_columns.hpp"
 #include "libsim/sweep/node_text.hpp"
-#include "libsim/trace/output_file.hpp"
-#include "libsim/trace/program_version.hpp"
-#include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
 namespace {

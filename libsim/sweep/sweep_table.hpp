@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "libsim/hdf5/column_file.hpp"
 #include "libsim/sweep/shard.hpp"
 #include "libsim/sweep/sweep.hpp"
 #include "libsim/sweep/sweep_journal.hpp"
-#include "libsim/trace/column_file.hpp"
 
 namespace stagecraft {
 

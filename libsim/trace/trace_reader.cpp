@@ -6,9 +6,9 @@
 #include <system_error>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/trace/hdf5_handle.hpp"
+#include "libsim/hdf5/hdf5_handle.hpp"
+#include "libsim/hdf5/hdf5_reader.hpp"
 #include "libsim/trace/trace_error.hpp"
-#include "libsim/trace/trace_file.hpp"
 #include "libsim/trace/trace_schema.hpp"
 
 namespace stagecraft {
@@ -104,7 +104,7 @@ TraceReader::TraceReader(std::filesystem::path const& path) : name_{path.string(
   if (!std::filesystem::exists(status)) throw TraceFileError{name_, "there is no such file"};
   if (!std::filesystem::is_regular_file(status)) throw TraceFileError{name_, "is not a file"};
   try {
-    file_ = std::make_unique<TraceFile>(TraceFile::open(path));
+    file_ = std::make_unique<Hdf5File>(Hdf5File::open(path));
     read_all_but_ranks();
   } catch (Hdf5Error const& problem) {
     throw TraceFileError{name_, problem.what()};
@@ -114,7 +114,7 @@ TraceReader::TraceReader(std::filesystem::path const& path) : name_{path.string(
 TraceReader::TraceReader(std::span<unsigned char const> image, std::string const& name)
     : name_{name} {
   try {
-    file_ = std::make_unique<TraceFile>(TraceFile::open(image));
+    file_ = std::make_unique<Hdf5File>(Hdf5File::open(image));
     read_all_but_ranks();
   } catch (Hdf5Error const& problem) {
     throw TraceFileError{name_, problem.what()};
@@ -125,7 +125,7 @@ TraceReader::~TraceReader() = default;
 TraceReader::TraceReader(TraceReader&&) noexcept = default;
 
 void TraceReader::read_all_but_ranks() {
-  TraceGroup const root = file_->root();
+  Hdf5Group const root = file_->root();
   if (!root.has_attribute("schema")) {
     throw ForeignFileError{name_, "attribute schema: there is none"};
   }
@@ -143,7 +143,7 @@ void TraceReader::read_all_but_ranks() {
     meta_.*attribute.text = root.text(attribute.name, most_attribute_bytes);
   }
   check_plan(meta_.plan);
-  TraceGroup const names = root.group("names");
+  Hdf5Group const names = root.group("names");
   for (NamesDataset const& dataset : names_datasets) {
     names_.*dataset.names = names.names(dataset.name);
   }
@@ -174,16 +174,16 @@ RankTrace TraceReader::read(std::int32_t rank, std::int64_t& budget) const {
   try {
     RankTrace trace;
     trace.rank = rank;
-    TraceGroup const group = file_->root().group("ranks").group(std::to_string(rank));
+    Hdf5Group const group = file_->root().group("ranks").group(std::to_string(rank));
     trace.stage = group.number("stage");
-    TraceGroup const ops = group.group("ops");
+    Hdf5Group const ops = group.group("ops");
     for (OpColumn const& column : op_columns) {
       TraceColumn& values = trace.ops.*column.column;
       values = ops.column(column.name, budget);
       check_equal_lengths(ops.path() + "/" + std::string{column.name}, trace.ops.rows(),
                           values.size());
     }
-    TraceGroup const memory = group.group("memory");
+    Hdf5Group const memory = group.group("memory");
     trace.memory.time = memory.column("time", budget);
     for (std::size_t i = 0; i < trace.memory.bytes.size(); ++i) {
       std::string const name{name_of(static_cast<Category>(i))};

@@ -11,7 +11,7 @@
 
 namespace stagecraft {
 
-class TraceFile;
+class Hdf5File;
 
 /// Reads trace files as SCHEMA.md has them, and trusts nothing in them.
 ///
@@ -56,7 +56,7 @@ class TraceReader {
   RankTrace read(std::int32_t rank, std::int64_t& budget) const;
 
   std::string name_;
-  std::unique_ptr<TraceFile> file_;
+  std::unique_ptr<Hdf5File> file_;
   TraceMeta meta_;
   TraceNames names_;
   std::vector<std::int32_t> ranks_;

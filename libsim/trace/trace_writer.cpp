@@ -1,35 +1,18 @@
 #include "libsim/trace/trace_writer.hpp"
 
-#include <algorithm>
 #include <cassert>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "libsim/trace/hdf5_image.hpp"
-#include "libsim/trace/output_file.hpp"
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/hdf5/hdf5_image.hpp"
+#include "libsim/host/file_error.hpp"
+#include "libsim/host/output_file.hpp"
 #include "libsim/trace/trace_schema.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-void write_names(hid_t group, char const* name, std::vector<std::string> const& names) {
-  std::size_t longest = 1;
-  for (std::string const& entry : names) longest = std::max(longest, entry.size());
-  std::string block(longest * names.size(), '\0');
-  for (std::size_t i = 0; i < names.size(); ++i) names[i].copy(&block[i * longest], longest);
-  H5Handle const type = text_type(longest);
-  hsize_t const rows = names.size();
-  H5Handle const space{H5Screate_simple(1, &rows, nullptr), H5Sclose, "create a dataspace"};
-  H5Handle const properties = untimed_properties(H5P_DATASET_CREATE);
-  H5Handle const dataset{
-      H5Dcreate2(group, name, type.id(), space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
-      H5Dclose, "create a dataset"};
-  check_hdf5(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, block.data()),
-             "write a dataset");
-}
 
 void write_column(hid_t group, ColumnDescription const& description, TraceColumn const& column) {
   H5Handle const dataset =

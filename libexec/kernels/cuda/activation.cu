@@ -18,11 +18,11 @@ struct Activate {
     Pack<S, width> x, bias;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     return {load_pack<width>(x + at.element), load_pack_or_zeros<width>(bias, at.column)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     Pack<S, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) {
@@ -46,14 +46,14 @@ struct ActivateGated {
     Pack<S, width> gate, up, gate_bias, up_bias;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     S const* const gate = x + at.element + at.row * columns;
     return {load_pack<width>(gate), load_pack<width>(gate + columns),
             load_pack_or_zeros<width>(bias, at.column),
             load_pack_or_zeros<width>(bias, at.column + columns)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     Pack<S, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) {

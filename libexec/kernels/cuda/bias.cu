@@ -18,12 +18,12 @@ struct AddRows {
     Pack<S, width> x, added;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     S const* const row = group == 1 ? added + at.row * columns : added + at.row / group * columns;
     return {load_pack<width>(x + at.element), load_pack<width>(row + at.column)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     Pack<S, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) out[i] = narrow<S>(widen(in.x[i]) + widen(in.added[i]));
@@ -58,7 +58,7 @@ struct AddSequences {
     Pack<C, width> sum;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     Loaded<width> all{load_pack<width>(table + at.element)};
     S const* const first = dy + at.row * sequences * columns + at.column;
 #pragma unroll 4
@@ -70,7 +70,7 @@ struct AddSequences {
     return all;
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     store_pack(table + at.element, in.sum);
   }
 };

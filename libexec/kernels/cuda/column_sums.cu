@@ -66,7 +66,7 @@ struct AddGroups {
     C total;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     C total = 0;
     for (int first = 0; first < groups; first += batch) {
       C value[batch];
@@ -80,7 +80,7 @@ struct AddGroups {
     return {total};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     sums[at.column] += in.total;
   }
 };

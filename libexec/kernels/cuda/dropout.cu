@@ -21,7 +21,7 @@ struct Dropout {
     Pack<std::uint8_t, width> kept;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     Loaded<width> in{};
     if (at.column >= dropped.rows.alive(at.row)) return in;
     in.x = load_pack<width>(x + at.element);
@@ -29,7 +29,7 @@ struct Dropout {
     return in;
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     std::uint32_t bits = 0;
     if constexpr (is_given) {
       bits = dropped.given(at.row, at.column, in.kept);
@@ -88,12 +88,12 @@ struct AddDropped {
     Pack<S, width> x, residual, bias;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     return {load_pack<width>(x + at.element), load_pack<width>(residual + at.element),
             load_pack_or_zeros<width>(bias, at.column)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     std::uint32_t bits = ~0U;
     if (drops) {
       auto const first = rows.first_element(at.row) + static_cast<std::uint64_t>(at.column);

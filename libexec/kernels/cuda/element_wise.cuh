@@ -27,7 +27,7 @@ inline Extent flat_extent(std::int64_t elements) {
 }
 
 /// First of the elements that a thread works on at a time.
-struct Place {
+struct ElementPlace {
   std::int64_t row = 0;
   std::int64_t column = 0;
   std::int64_t element = 0;  ///< row * columns + column
@@ -42,8 +42,8 @@ inline constexpr int element_wise_blocks = 3;
 ///
 ///     static constexpr int in_flight;  // accesses of a thread before the first is used
 ///     template <int width> struct Loaded;
-///     template <int width> __device__ Loaded<width> load(Place at) const;
-///     template <int width> __device__ void finish(Place at, Loaded<width> const& in) const;
+///     template <int width> __device__ Loaded<width> load(ElementPlace at) const;
+///     template <int width> __device__ void finish(ElementPlace at, Loaded<width> const& in) const;
 ///
 /// A thread loads all it works on, then finishes it, so that `in_flight` loads are under way at
 /// once: of one column in rows that follow each other, so that what is read by column (a bias) is
@@ -59,17 +59,17 @@ __global__ void __launch_bounds__(element_wise_threads, element_wise_blocks)
   if (column >= extent.columns) return;
   auto const place = [&](int i) {
     std::int64_t const row = first_row + std::int64_t{i} * blockDim.y;
-    return Place{row, column, row * extent.columns + column};
+    return ElementPlace{row, column, row * extent.columns + column};
   };
   typename Body::template Loaded<width> loaded[in_flight];
 #pragma unroll
   for (int i = 0; i < in_flight; ++i) {
-    Place const at = place(i);
+    ElementPlace const at = place(i);
     if (at.element < extent.elements) loaded[i] = body.template load<width>(at);
   }
 #pragma unroll
   for (int i = 0; i < in_flight; ++i) {
-    Place const at = place(i);
+    ElementPlace const at = place(i);
     if (at.element < extent.elements) body.template finish<width>(at, loaded[i]);
   }
 }

@@ -17,11 +17,11 @@ struct CausalMask {
   template <int width>
   struct Loaded {};
   template <int width>
-  __device__ Loaded<width> load(Place) const {
+  __device__ Loaded<width> load(ElementPlace) const {
     return {};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const&) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const&) const {
     Pack<std::uint8_t, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) out[i] = at.column + i > at.row ? 1 : 0;
@@ -44,12 +44,12 @@ struct LookUp {
     Pack<S, width> values;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     std::int64_t const row = lookup.row_of(__ldg(tokens + at.row));
     return {load_pack_or_zeros<width>(row < 0 ? nullptr : table, row * columns + at.column)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     store_pack(rows + at.element, in.values);
   }
 };
@@ -97,11 +97,11 @@ struct SumWords {
   template <int width>
   struct Loaded {};
   template <int width>
-  __device__ Loaded<width> load(Place) const {
+  __device__ Loaded<width> load(ElementPlace) const {
     return {};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const&) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const&) const {
     if (chain.has_previous[at.row] != 0) return;
     std::int64_t const row = lookup.row_of(tokens[at.row]);
     if (row < 0) return;

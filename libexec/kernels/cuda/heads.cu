@@ -28,7 +28,7 @@ struct JoinHeads {
     Pack<S, width> values;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     std::int64_t const position = at.row / sequences;
     std::int64_t const sequence = at.row - position * sequences;
     auto const from = [&](HeadsView<S> const& view, std::int64_t column) {
@@ -41,7 +41,7 @@ struct JoinHeads {
     return {load_pack<width>(values)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     store_pack(joined + at.element, in.values);
   }
 };
@@ -80,14 +80,14 @@ struct RepeatHeads {
     Pack<S, width> values;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     std::int64_t const position = at.row / sequences;
     HeadColumn const place{at.column, d};
     return {load_pack<width>(
         few.head(position, at.row - position * sequences, place.head / repeats) + place.element)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     std::int64_t const position = at.row / sequences;
     HeadColumn const place{at.column, d};
     store_pack(many.head(position, at.row - position * sequences, place.head) + place.element,
@@ -107,7 +107,7 @@ struct SumHeads {
     Compute<S> sum[width];
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     std::int64_t const position = at.row / sequences;
     HeadColumn const place{at.column, d};
     Loaded<width> all{};
@@ -122,7 +122,7 @@ struct SumHeads {
     return all;
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     std::int64_t const position = at.row / sequences;
     HeadColumn const place{at.column, d};
     Pack<S, width> out;

@@ -8,14 +8,15 @@
 
 namespace stagecraft {
 
-/// Shared memory that a launch gives each of its blocks.
+/// Shared memory that a launch gives each of its blocks. A <cuda_runtime.h> for another compiler
+/// than CUDA's, which cannot place such an array, defines DYNAMIC_SHARED_MEMORY as where it begins.
 template <typename T>
 __device__ T* dynamic_shared() {
-#ifdef __CUDACC__
+#ifdef DYNAMIC_SHARED_MEMORY
+  return static_cast<T*>(DYNAMIC_SHARED_MEMORY);
+#else
   extern __shared__ __align__(16) unsigned char dynamic_shared_bytes[];
   return reinterpret_cast<T*>(dynamic_shared_bytes);
-#else
-  return static_cast<T*>(emulation::dynamic_shared_memory());
 #endif
 }
 

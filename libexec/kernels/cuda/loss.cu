@@ -101,11 +101,11 @@ struct CrossEntropy {
     C sum;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     return {load_pack<width>(softmax + at.element), sum[at.row]};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     C const inverse = C{1} / in.sum;
     Pack<C, width> out;
 #pragma unroll
@@ -130,11 +130,11 @@ struct CrossEntropyBackward {
     std::int64_t label;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     return {load_pack<width>(softmax + at.element), __ldg(labels + at.row)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     std::int64_t const label = all.column_of(in.label);
     Pack<C, width> out;
 #pragma unroll
@@ -157,11 +157,11 @@ struct Convert {
     Pack<From, width> values;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     return {load_pack<width>(from + at.element)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     Pack<To, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) {

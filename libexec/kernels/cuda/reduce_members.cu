@@ -24,7 +24,7 @@ struct Reduce {
     C result[width];
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     Loaded<width> all{};
     Pack<S, width> const start = load_pack<width>(sources[0] + at.element);
 #pragma unroll
@@ -43,7 +43,7 @@ struct Reduce {
     return all;
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     Pack<S, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) out[i] = narrow<S>(in.result[i]);

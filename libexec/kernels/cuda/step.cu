@@ -23,11 +23,11 @@ struct Scale {
     Pack<C, width> x;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     return {load_pack<width>(x + at.element)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     Pack<C, width> out;
     bool finite = true;
 #pragma unroll
@@ -55,12 +55,12 @@ struct Adam {
     Pack<C, width> parameters, first, second, gradient;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     return {load_pack<width>(parameters + at.element), load_pack<width>(first + at.element),
             load_pack<width>(second + at.element), load_pack<width>(gradient + at.element)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     Loaded<width> out = in;
 #pragma unroll
     for (int i = 0; i < width; ++i) {
@@ -83,11 +83,11 @@ struct Narrow {
     Pack<float, width> master;
   };
   template <int width>
-  __device__ Loaded<width> load(Place at) const {
+  __device__ Loaded<width> load(ElementPlace at) const {
     return {load_pack<width>(master + at.element)};
   }
   template <int width>
-  __device__ void finish(Place at, Loaded<width> const& in) const {
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
     Pack<S, width> out;
 #pragma unroll
     for (int i = 0; i < width; ++i) out[i] = narrow<S>(in.master[i]);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/host/file_error.hpp"
 #include "tests/libsim/sweep/sweep_files.hpp"
 
 namespace stagecraft {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "libsim/engine/store_window.hpp"
+#include "libsim/host/file_error.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/sweep/evaluate_point.hpp"
 #include "libsim/sweep/sweep_run.hpp"
-#include "libsim/trace/trace_error.hpp"
 #include "tests/libsim/sweep/sweep_files.hpp"
 
 namespace stagecraft {

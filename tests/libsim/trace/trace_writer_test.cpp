@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/host/file_error.hpp"
 #include "libsim/trace/trace_reader.hpp"
 #include "tests/libsim/trace/sample_trace.hpp"
 

@@ -68,6 +68,7 @@ cudaError_t allow_shared_memory(void const* kernel, int bytes);
 
 /// What the running launch asked for. It holds bytes of 0xFF when a block starts.
 void* dynamic_shared_memory();
+#define DYNAMIC_SHARED_MEMORY (::stagecraft::emulation::dynamic_shared_memory())
 
 /// Waits for all threads of a warp; returns what thread `lane + offset` (or as `kind` has it) gave.
 enum class ShuffleKind { exclusive_or, down, up, index };

@@ -1,4 +1,4 @@
-#include "libsim/export/pipeline_shape.hpp"
+#include "libsim/run/pipeline_shape.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace stagecraft {
 
-/// Threads that share the tasks of one kernel at a time. Which thread runs a task is left to
+/// Threads that share the tasks of one run at a time. Which thread runs a task is left to
 /// chance, so a task's result must not depend on it: work is cut by its size, never by the number
 /// of threads.
 ///
@@ -57,20 +56,5 @@ class WorkerPool {
   std::atomic<std::int64_t> next_{0};
   std::vector<std::thread> helpers_;
 };
-
-/// Calls body(begin, end) for ranges that together are [0, rows), several at once where there is
-/// enough to do. `row_cost`: elements of a row.
-template <typename Body>
-void for_row_ranges(WorkerPool& pool, std::int64_t rows, std::int64_t row_cost, Body const& body) {
-  // 16 Ki elements take some 10 us, about what it takes to wake a thread.
-  constexpr std::int64_t elements_a_task = 16384;
-  std::int64_t const cost = std::max<std::int64_t>(row_cost, 1);
-  std::int64_t const rows_a_task = std::max<std::int64_t>(elements_a_task / cost, 1);
-  std::int64_t const tasks = (rows + rows_a_task - 1) / rows_a_task;
-  pool.run(tasks, [&](std::int64_t task, int) {
-    std::int64_t const begin = task * rows_a_task;
-    body(begin, std::min(begin + rows_a_task, rows));
-  });
-}
 
 }  // namespace stagecraft

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/export/known_names.hpp"
+#include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace.hpp"
 
 namespace stagecraft {

@@ -1,4 +1,4 @@
-#include "libsim/trace/hdf5_handle.hpp"
+#include "libsim/hdf5/hdf5_handle.hpp"
 
 #include <string_view>
 

@@ -1,4 +1,4 @@
-#include "libsim/trace/hdf5_image.hpp"
+#include "libsim/hdf5/hdf5_image.hpp"
 
 #include <algorithm>
 #include <string>
@@ -23,6 +23,13 @@ H5Handle create_file() {
   std::string const name = "/dev/null/" + std::to_string(access.id());
   return {H5Fcreate(name.c_str(), H5F_ACC_TRUNC, properties.id(), access.id()), H5Fclose,
           "create a file in memory"};
+}
+
+void write_scalar(hid_t object, char const* name, hid_t stored, hid_t held, void const* value) {
+  H5Handle const space{H5Screate(H5S_SCALAR), H5Sclose, "create a scalar"};
+  H5Handle const attribute{H5Acreate2(object, name, stored, space.id(), H5P_DEFAULT, H5P_DEFAULT),
+                           H5Aclose, "create an attribute"};
+  check_hdf5(H5Awrite(attribute.id(), held, value), "write an attribute");
 }
 
 }  // namespace
@@ -55,19 +62,36 @@ H5Handle text_type(std::size_t size) {
 
 void write_attribute(hid_t object, char const* name, std::string_view text) {
   H5Handle const type = text_type(text.size());
-  H5Handle const space{H5Screate(H5S_SCALAR), H5Sclose, "create a scalar"};
-  H5Handle const attribute{
-      H5Acreate2(object, name, type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-      "create an attribute"};
-  check_hdf5(H5Awrite(attribute.id(), type.id(), std::string{text}.c_str()), "write an attribute");
+  write_scalar(object, name, type.id(), type.id(), std::string{text}.c_str());
 }
 
 void write_attribute(hid_t object, char const* name, std::int64_t value) {
-  H5Handle const space{H5Screate(H5S_SCALAR), H5Sclose, "create a scalar"};
-  H5Handle const attribute{
-      H5Acreate2(object, name, H5T_STD_I64LE, space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-      "create an attribute"};
-  check_hdf5(H5Awrite(attribute.id(), H5T_NATIVE_INT64, &value), "write an attribute");
+  write_scalar(object, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
+}
+
+void write_attribute(hid_t object, char const* name, double value) {
+  write_scalar(object, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &value);
+}
+
+void write_dataset(
+    hid_t group, char const* name, hid_t stored, hid_t held, std::size_t rows, void const* data) {
+  hsize_t const extent = rows;
+  H5Handle const space{H5Screate_simple(1, &extent, nullptr), H5Sclose, "create a dataspace"};
+  H5Handle const properties = untimed_properties(H5P_DATASET_CREATE);
+  H5Handle const dataset{
+      H5Dcreate2(group, name, stored, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
+      H5Dclose, "create a dataset"};
+  if (rows == 0) return;
+  check_hdf5(H5Dwrite(dataset.id(), held, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "write a dataset");
+}
+
+void write_names(hid_t group, char const* name, std::vector<std::string> const& names) {
+  std::size_t longest = 1;
+  for (std::string const& entry : names) longest = std::max(longest, entry.size());
+  std::string block(longest * names.size(), '\0');
+  for (std::size_t i = 0; i < names.size(); ++i) names[i].copy(&block[i * longest], longest);
+  H5Handle const type = text_type(longest);
+  write_dataset(group, name, type.id(), type.id(), names.size(), block.data());
 }
 
 H5Handle create_group(hid_t parent, char const* name) {

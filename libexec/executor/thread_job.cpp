@@ -1,4 +1,4 @@
-#include "libexec/executor/job.hpp"
+#include "libexec/executor/thread_job.hpp"
 
 #include <exception>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "libsim/export/chunk_slices.hpp"
+#include "libsim/trace/chunk_slices.hpp"
 
 #include <algorithm>
 #include <optional>

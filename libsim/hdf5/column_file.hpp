@@ -1,17 +1,13 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
-namespace stagecraft {
+#include "libsim/hdf5/column_values.hpp"
 
-/// Whole numbers, real numbers or texts, one a row.
-using ColumnValues =
-    std::variant<std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>>;
+namespace stagecraft {
 
 /// A column of a table.
 struct NamedColumn {

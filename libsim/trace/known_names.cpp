@@ -1,4 +1,4 @@
-#include "libsim/export/known_names.hpp"
+#include "libsim/trace/known_names.hpp"
 
 #include <string>
 

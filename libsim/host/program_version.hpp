@@ -8,8 +8,7 @@ namespace stagecraft {
 /// `0.1.0 (commit 0123456789ab, modified)`.
 std::string program_version();
 
-/// Compiler, build type, and the HDF5 library in use: `GNU 12.2.0 Release, HDF5 1.10.8 with
-/// deflate`.
-std::string program_features();
+/// Compiler and build type: `GNU 12.2.0 Release`.
+std::string build_features();
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-#include "libsim/trace/output_file.hpp"
+#include "libsim/host/output_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "libsim/trace/trace_error.hpp"
+#include "libsim/host/file_error.hpp"
 
 namespace stagecraft {
 

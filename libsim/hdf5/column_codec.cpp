@@ -1,4 +1,4 @@
-#include "libsim/trace/column_codec.hpp"
+#include "libsim/hdf5/column_codec.hpp"
 
 #include <zlib.h>
 

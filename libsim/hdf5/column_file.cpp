@@ -1,13 +1,13 @@
-#include "libsim/trace/column_file.hpp"
+#include "libsim/hdf5/column_file.hpp"
 
 #include <algorithm>
 #include <sstream>
 #include <system_error>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/trace/hdf5_image.hpp"
-#include "libsim/trace/trace_error.hpp"
-#include "libsim/trace/trace_file.hpp"
+#include "libsim/hdf5/hdf5_image.hpp"
+#include "libsim/hdf5/hdf5_reader.hpp"
+#include "libsim/host/file_error.hpp"
 
 namespace stagecraft {
 namespace {
@@ -104,8 +104,8 @@ ColumnFile read_column_file(std::filesystem::path const& path,
     throw InputError{path.string() + ": there is no such file"};
   }
   try {
-    TraceFile const file = TraceFile::open(path);
-    TraceGroup const root = file.root();
+    Hdf5File const file = Hdf5File::open(path);
+    Hdf5Group const root = file.root();
     ColumnFile table;
     table.schema = root.text("schema", most_attribute_bytes);
     if (table.schema != schema) {

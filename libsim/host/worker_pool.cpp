@@ -1,4 +1,4 @@
-#include "libexec/kernels/worker_pool.hpp"
+#include "libsim/host/worker_pool.hpp"
 
 #include <stdexcept>
 #include <string>

@@ -3,14 +3,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "libsim/trace/hdf5_handle.hpp"
+#include "libsim/hdf5/hdf5_handle.hpp"
 
 namespace stagecraft {
 
 /// An HDF5 file in memory: HDF5 1.10 crashes the program when a file on disk cannot be written to
-/// its end, so the disk is left to OutputFile. All functions here throw Hdf5Error.
+/// its end, so the disk is left to OutputFile. All functions here throw Hdf5Error; those that write
+/// a part do so into any file.
 class Hdf5Image {
  public:
   Hdf5Image();
@@ -44,5 +47,14 @@ H5Handle create_column(hid_t group, char const* name, hid_t type, hsize_t rows, 
 
 void write_attribute(hid_t object, char const* name, std::string_view text);
 void write_attribute(hid_t object, char const* name, std::int64_t value);
+void write_attribute(hid_t object, char const* name, double value);
+
+/// A dataset in one piece, neither chunked nor compressed. `stored`: its type in the file; `held`:
+/// that of the numbers.
+void write_dataset(
+    hid_t group, char const* name, hid_t stored, hid_t held, std::size_t rows, void const* data);
+
+/// Texts of one fixed length, likewise.
+void write_names(hid_t group, char const* name, std::vector<std::string> const& names);
 
 }  // namespace stagecraft

@@ -1,4 +1,4 @@
-#include "libsim/trace/trace_file.hpp"
+#include "libsim/hdf5/hdf5_reader.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,13 +6,13 @@
 #include <fstream>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/trace/column_codec.hpp"
+#include "libsim/hdf5/column_codec.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-/// Twice what TraceWriter writes; it bounds what one chunk can make us allocate.
+/// Twice what create_column() writes; it bounds what one chunk can make us allocate.
 constexpr hsize_t most_chunk_elements = 131'072;
 constexpr std::size_t most_names = 1'000'000;
 constexpr std::size_t most_name_bytes = 4'096;
@@ -133,7 +133,7 @@ class ChunkedColumn {
     if (words > 1 && has_shuffle) refuse(where, "shuffled text", "text that is deflated at most");
   }
 
-  void read(TraceColumn& values) {
+  void read(std::vector<std::int64_t>& values) {
     elements_.resize(chunk_ * words_);
     for (hsize_t row = 0; row * words_ < values.size(); row += chunk_) {
       read_chunk(row);
@@ -167,7 +167,7 @@ class ChunkedColumn {
   hsize_t chunk_ = 0;
   std::vector<ColumnFilter> filters_;
   std::vector<unsigned char> stored_;
-  TraceColumn elements_;
+  std::vector<std::int64_t> elements_;
 };
 
 herr_t collect_name(hid_t /*group*/, char const* name, H5L_info_t const* /*info*/, void* state) {
@@ -185,15 +185,14 @@ H5Handle file_access() {
   return access;
 }
 
-/// Refuses what TraceWriter never writes. Its format, superblock 2, has a checksum on everything
-/// that HDF5 parses; older ones have none, and HDF5 1.10 can crash on their damage.
-void require_superblock_2(std::span<unsigned char const> head) {
+void require_format(std::span<unsigned char const> head, Hdf5Format format) {
   constexpr std::array<unsigned char, 8> signature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
   bool const is_hdf5 = head.size() > signature.size() &&
                        std::equal(signature.begin(), signature.end(), head.begin());
   if (!is_hdf5) throw Hdf5Error{"is not an HDF5 file"};
   unsigned const version = head[signature.size()];
-  if (version != 2) refuse("HDF5 superblock", "version " + std::to_string(version), "2");
+  if (version != 2 && format == Hdf5Format::checked)
+    refuse("HDF5 superblock", "version " + std::to_string(version), "2");
 }
 
 /// HDF5's words for a damaged file, in ours.
@@ -205,21 +204,22 @@ void require_superblock_2(std::span<unsigned char const> head) {
 
 }  // namespace
 
-TraceFile TraceFile::open(std::filesystem::path const& path) {
+Hdf5File Hdf5File::open(std::filesystem::path const& path, Hdf5Format format) {
   std::array<char, 9> head{};
   std::ifstream stream{path, std::ios::binary};
   if (!stream) throw Hdf5Error{"cannot be opened for reading"};
   stream.read(head.data(), head.size());
-  require_superblock_2({reinterpret_cast<unsigned char const*>(head.data()),
-                        static_cast<std::size_t>(stream.gcount())});
+  require_format({reinterpret_cast<unsigned char const*>(head.data()),
+                  static_cast<std::size_t>(stream.gcount())},
+                 format);
   H5Handle const access = file_access();
   hid_t const file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id());
   if (file < 0) explain_open_failure();
-  return TraceFile{H5Handle{file, H5Fclose, "open it"}};
+  return Hdf5File{H5Handle{file, H5Fclose, "open it"}};
 }
 
-TraceFile TraceFile::open(std::span<unsigned char const> image) {
-  require_superblock_2(image);
+Hdf5File Hdf5File::open(std::span<unsigned char const> image) {
+  require_format(image, Hdf5Format::checked);
   H5Handle const access = file_access();
   constexpr std::size_t increment = std::size_t{1} << 16;
   check_hdf5(H5Pset_fapl_core(access.id(), increment, false), "open it in memory");
@@ -231,18 +231,18 @@ TraceFile TraceFile::open(std::span<unsigned char const> image) {
   std::string const name = "/dev/null/" + std::to_string(access.id());
   hid_t const file = H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.id());
   if (file < 0) explain_open_failure();
-  return TraceFile{H5Handle{file, H5Fclose, "open it"}};
+  return Hdf5File{H5Handle{file, H5Fclose, "open it"}};
 }
 
-TraceGroup TraceFile::root() const {
+Hdf5Group Hdf5File::root() const {
   return {H5Handle{H5Gopen2(file_.id(), "/", H5P_DEFAULT), H5Gclose, "open the root group"}, ""};
 }
 
-std::string TraceGroup::path_of(std::string_view name) const {
+std::string Hdf5Group::path_of(std::string_view name) const {
   return path_ + "/" + std::string{name};
 }
 
-void TraceGroup::require_hard_link(std::string const& name, std::string const& what) const {
+void Hdf5Group::require_hard_link(std::string const& name, std::string const& what) const {
   htri_t const exists = H5Lexists(group_.id(), name.c_str(), H5P_DEFAULT);
   check_hdf5(exists, "look for " + path_of(name));
   if (exists == 0) throw Hdf5Error{path_of(name) + ": there is none; accepted: " + what};
@@ -252,34 +252,34 @@ void TraceGroup::require_hard_link(std::string const& name, std::string const& w
   if (info.type != H5L_TYPE_HARD) refuse(path_of(name), "a link to elsewhere", what);
 }
 
-TraceGroup TraceGroup::group(std::string const& name) const {
+Hdf5Group Hdf5Group::group(std::string const& name) const {
   require_hard_link(name, "a group");
   hid_t const group = H5Gopen2(group_.id(), name.c_str(), H5P_DEFAULT);
   return {H5Handle{group, H5Gclose, "open group " + path_of(name)}, path_of(name)};
 }
 
-H5Handle TraceGroup::dataset(std::string const& name) const {
+H5Handle Hdf5Group::dataset(std::string const& name) const {
   require_hard_link(name, "a dataset");
   hid_t const dataset = H5Dopen2(group_.id(), name.c_str(), H5P_DEFAULT);
   return {dataset, H5Dclose, "open dataset " + path_of(name)};
 }
 
-bool TraceGroup::has_attribute(std::string const& name) const {
+bool Hdf5Group::has_attribute(std::string const& name) const {
   htri_t const exists = H5Aexists(group_.id(), name.c_str());
   check_hdf5(exists, "look for attribute " + name);
   return exists > 0;
 }
 
-H5Handle TraceGroup::open_attribute(H5Handle const& object,
-                                    std::string const& name,
-                                    std::string const& where) {
+H5Handle Hdf5Group::open_attribute(H5Handle const& object,
+                                   std::string const& name,
+                                   std::string const& where) {
   htri_t const exists = H5Aexists(object.id(), name.c_str());
   check_hdf5(exists, "look for " + where);
   if (exists == 0) throw Hdf5Error{where + ": there is none"};
   return {H5Aopen(object.id(), name.c_str(), H5P_DEFAULT), H5Aclose, "open " + where};
 }
 
-std::vector<std::string> TraceGroup::links(std::size_t most) const {
+std::vector<std::string> Hdf5Group::links(std::size_t most) const {
   std::pair<std::vector<std::string>, std::size_t> state{{}, most};
   hsize_t position = 0;
   int const status =
@@ -289,14 +289,14 @@ std::vector<std::string> TraceGroup::links(std::size_t most) const {
   return state.first;
 }
 
-std::string TraceGroup::text(std::string const& name, std::size_t most) const {
+std::string Hdf5Group::text(std::string const& name, std::size_t most) const {
   return text_attribute(group_, name, path_, most);
 }
 
-std::string TraceGroup::text_attribute(H5Handle const& object,
-                                       std::string const& name,
-                                       std::string const& path,
-                                       std::size_t most) {
+std::string Hdf5Group::text_attribute(H5Handle const& object,
+                                      std::string const& name,
+                                      std::string const& path,
+                                      std::size_t most) {
   std::string const where = "attribute " + name + (path.empty() ? "" : " of " + path);
   H5Handle const value = open_attribute(object, name, where);
   require_scalar(value, where);
@@ -311,7 +311,7 @@ std::string TraceGroup::text_attribute(H5Handle const& object,
   return without_padding(std::move(text));
 }
 
-std::int32_t TraceGroup::number(std::string const& name) const {
+std::int32_t Hdf5Group::number(std::string const& name) const {
   std::string const where = "attribute " + name + " of " + path_;
   H5Handle const value = open_attribute(group_, name, where);
   require_scalar(value, where);
@@ -326,7 +326,50 @@ std::int32_t TraceGroup::number(std::string const& name) const {
   return static_cast<std::int32_t>(number);
 }
 
-std::vector<std::string> TraceGroup::names(std::string const& name) const {
+void Hdf5Group::read_scalar(std::string const& attribute, hid_t type, void* value) const {
+  std::string const where = "attribute " + attribute + (path_.empty() ? "" : " of " + path_);
+  H5Handle const found = open_attribute(group_, attribute, where);
+  require_scalar(found, where);
+  check_hdf5(H5Aread(found.id(), type, value), "read " + where);
+}
+
+std::int64_t Hdf5Group::integer(std::string const& attribute) const {
+  std::int64_t value = 0;
+  read_scalar(attribute, H5T_NATIVE_INT64, &value);
+  return value;
+}
+
+double Hdf5Group::real(std::string const& attribute) const {
+  double value = 0;
+  read_scalar(attribute, H5T_NATIVE_DOUBLE, &value);
+  return value;
+}
+
+template <typename Number>
+std::vector<Number> Hdf5Group::numbers(std::string const& name,
+                                       hid_t type,
+                                       std::size_t most) const {
+  std::string const where = path_of(name);
+  H5Handle const values = dataset(name);
+  hsize_t const rows = rows_of(values, where);
+  if (rows > most) refuse(where, std::to_string(rows) + " rows", "up to " + std::to_string(most));
+  std::vector<Number> numbers(rows);
+  if (rows > 0) {
+    check_hdf5(H5Dread(values.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()),
+               "read " + where);
+  }
+  return numbers;
+}
+
+std::vector<std::int64_t> Hdf5Group::integers(std::string const& name, std::size_t most) const {
+  return numbers<std::int64_t>(name, H5T_NATIVE_INT64, most);
+}
+
+std::vector<double> Hdf5Group::reals(std::string const& name, std::size_t most) const {
+  return numbers<double>(name, H5T_NATIVE_DOUBLE, most);
+}
+
+std::vector<std::string> Hdf5Group::names(std::string const& name) const {
   std::string const where = path_of(name);
   H5Handle const values = dataset(name);
   hsize_t const rows = rows_of(values, where);
@@ -355,10 +398,10 @@ std::vector<std::string> TraceGroup::names(std::string const& name) const {
   return result;
 }
 
-TraceColumn TraceGroup::words_of(H5Handle const& values,
-                                 std::string const& where,
-                                 std::size_t words,
-                                 std::int64_t& budget) {
+std::vector<std::int64_t> Hdf5Group::words_of(H5Handle const& values,
+                                              std::string const& where,
+                                              std::size_t words,
+                                              std::int64_t& budget) {
   hsize_t const rows = rows_of(values, where);
   if (rows > static_cast<hsize_t>(budget) / words) {
     refuse(where, std::to_string(rows) + " rows",
@@ -368,13 +411,13 @@ TraceColumn TraceGroup::words_of(H5Handle const& values,
   ChunkedColumn chunks{values, words, where};
   // Nobody claims rows without their bytes: the least a chunk takes is one byte.
   if (rows > 0 && H5Dget_storage_size(values.id()) == 0) refuse(where, "rows without data", "data");
-  TraceColumn column(rows * words);
+  std::vector<std::int64_t> column(rows * words);
   budget -= static_cast<std::int64_t>(column.size());
   chunks.read(column);
   return column;
 }
 
-TraceColumn TraceGroup::column(std::string_view name, std::int64_t& budget) const {
+std::vector<std::int64_t> Hdf5Group::column(std::string_view name, std::int64_t& budget) const {
   std::string const where = path_of(name);
   H5Handle const values = dataset(std::string{name});
   H5Handle const type{H5Dget_type(values.id()), H5Tclose, "read " + where};
@@ -384,16 +427,16 @@ TraceColumn TraceGroup::column(std::string_view name, std::int64_t& budget) cons
   return words_of(values, where, 1, budget);
 }
 
-ColumnValues TraceGroup::any_column(std::string_view name,
-                                    std::int64_t& budget,
-                                    std::string& unit) const {
+ColumnValues Hdf5Group::any_column(std::string_view name,
+                                   std::int64_t& budget,
+                                   std::string& unit) const {
   std::string const where = path_of(name);
   H5Handle const values = dataset(std::string{name});
   unit = text_attribute(values, "unit", where, most_name_bytes);
   H5Handle const type{H5Dget_type(values.id()), H5Tclose, "read " + where};
   if (H5Tequal(type.id(), H5T_STD_I64LE) > 0) return words_of(values, where, 1, budget);
   if (H5Tequal(type.id(), H5T_IEEE_F64LE) > 0) {
-    TraceColumn const words = words_of(values, where, 1, budget);
+    std::vector<std::int64_t> const words = words_of(values, where, 1, budget);
     std::vector<double> numbers(words.size());
     std::transform(words.begin(), words.end(), numbers.begin(),
                    [](std::int64_t word) { return std::bit_cast<double>(word); });
@@ -404,7 +447,8 @@ ColumnValues TraceGroup::any_column(std::string_view name,
     refuse(where, "texts of " + std::to_string(size) + " bytes",
            "a multiple of 8 up to " + std::to_string(most_name_bytes));
   }
-  TraceColumn const words = words_of(values, where, size / sizeof(std::int64_t), budget);
+  std::vector<std::int64_t> const words =
+      words_of(values, where, size / sizeof(std::int64_t), budget);
   std::vector<std::string> texts;
   texts.reserve(words.size() * sizeof(std::int64_t) / size);
   auto const* const bytes = reinterpret_cast<char const*>(words.data());

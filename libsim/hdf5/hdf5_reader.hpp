@@ -7,9 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libsim/trace/column_file.hpp"
-#include "libsim/trace/hdf5_handle.hpp"
-#include "libsim/trace/trace.hpp"
+#include "libsim/hdf5/column_values.hpp"
+#include "libsim/hdf5/hdf5_handle.hpp"
 
 namespace stagecraft {
 
@@ -18,13 +17,13 @@ namespace stagecraft {
 ///
 /// Only hard links are followed: no loops of soft links, no other files. Sizes are checked before
 /// anything is allocated.
-class TraceGroup {
+class Hdf5Group {
  public:
-  TraceGroup(H5Handle group, std::string path) : group_{std::move(group)}, path_{std::move(path)} {}
+  Hdf5Group(H5Handle group, std::string path) : group_{std::move(group)}, path_{std::move(path)} {}
 
   std::string const& path() const { return path_; }
 
-  TraceGroup group(std::string const& name) const;
+  Hdf5Group group(std::string const& name) const;
   /// Names of the links, at most `most` of them.
   std::vector<std::string> links(std::size_t most) const;
   bool has_attribute(std::string const& name) const;
@@ -32,20 +31,26 @@ class TraceGroup {
   std::string text(std::string const& attribute, std::size_t most) const;
   /// An attribute: one 64-bit integer from 0 to 2^31 - 1.
   std::int32_t number(std::string const& attribute) const;
+  /// An attribute: one 64-bit integer, or one real number.
+  std::int64_t integer(std::string const& attribute) const;
+  double real(std::string const& attribute) const;
+  /// A dataset of numbers of any type and layout, converted; at most `most` of them.
+  std::vector<std::int64_t> integers(std::string const& name, std::size_t most) const;
+  std::vector<double> reals(std::string const& name, std::size_t most) const;
   /// A dataset of texts of fixed length.
   std::vector<std::string> names(std::string const& name) const;
   /// A dataset of 64-bit integers. Its elements are taken from `budget`, and must be within it.
-  TraceColumn column(std::string_view name, std::int64_t& budget) const;
+  std::vector<std::int64_t> column(std::string_view name, std::int64_t& budget) const;
   /// A dataset of 64-bit integers, doubles, or texts of fixed length, the last a multiple of 8
   /// bytes; likewise. `unit`: its attribute of that name.
   ColumnValues any_column(std::string_view name, std::int64_t& budget, std::string& unit) const;
 
  private:
   /// The rows of a dataset, each of `words` 64-bit words.
-  static TraceColumn words_of(H5Handle const& values,
-                              std::string const& where,
-                              std::size_t words,
-                              std::int64_t& budget);
+  static std::vector<std::int64_t> words_of(H5Handle const& values,
+                                            std::string const& where,
+                                            std::size_t words,
+                                            std::int64_t& budget);
   std::string path_of(std::string_view name) const;
   static std::string text_attribute(H5Handle const& object,
                                     std::string const& name,
@@ -55,23 +60,31 @@ class TraceGroup {
                                  std::string const& name,
                                  std::string const& where);
   H5Handle dataset(std::string const& name) const;
+  void read_scalar(std::string const& attribute, hid_t type, void* value) const;
+  template <typename Number>
+  std::vector<Number> numbers(std::string const& name, hid_t type, std::size_t most) const;
   void require_hard_link(std::string const& name, std::string const& what) const;
 
   H5Handle group_;
   std::string path_;
 };
 
+/// Which files are opened: those of Hdf5Image only, whose format, superblock 2, has a checksum on
+/// everything that HDF5 parses; or also those of HDF5's default, which have none, and whose damage
+/// can crash HDF5 1.10.
+enum class Hdf5Format { checked, any };
+
 /// An open HDF5 file.
-class TraceFile {
+class Hdf5File {
  public:
   /// \throws Hdf5Error
-  static TraceFile open(std::filesystem::path const& path);
-  static TraceFile open(std::span<unsigned char const> image);
+  static Hdf5File open(std::filesystem::path const& path, Hdf5Format format = Hdf5Format::checked);
+  static Hdf5File open(std::span<unsigned char const> image);
 
-  TraceGroup root() const;
+  Hdf5Group root() const;
 
  private:
-  explicit TraceFile(H5Handle file) : file_{std::move(file)} {}
+  explicit Hdf5File(H5Handle file) : file_{std::move(file)} {}
 
   H5Handle file_;
 };
