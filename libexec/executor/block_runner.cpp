@@ -139,20 +139,21 @@ void BlockRunner::start_collective(BlockInstance const& instance,
                                    std::int32_t position) {
   Operand const source = operand(instance, op.reads[0]);
   Operand const target = operand(instance, op.writes[0]);
-  bool const gathers = op.kind == OpKind::all_gather;
-  std::int64_t const piece = (gathers ? source : target).shape.elements();
+  GroupId const group = op.group.value();
+  std::int64_t const members = context_.plan.groups.members(group);
+  std::int64_t const elements = std::max(source.shape.elements(), target.shape.elements());
   Collective const collective{.kind = op.kind,
-                              .group = op.group.value(),
+                              .group = group,
                               .reduction = op.reduction,
                               .type = source.type,
                               .source = source.data,
                               .target = target.data,
-                              .elements = (gathers ? target : source).shape.elements(),
-                              .piece = piece,
+                              .elements = elements,
+                              .piece = (elements + members - 1) / members,
                               .issued = context_.clock.now(),
                               .price = context_.price_of(op),
                               .op = op.name};
-  Pending pending{.position = position, .group = collective.group};
+  Pending pending{.position = position, .group = group};
   pending.row = context_.record(op, place_of(instance, op), {collective.issued, collective.issued});
   pending.ticket = context_.communicator.start(collective);
   pending_.push_back(pending);
