@@ -12,7 +12,10 @@ CASES = [
     ("libsim/model/a.hpp", '"libsim/plan/b.hpp"', False),
     ("libsim/config/a.cpp", "<yaml-cpp/yaml.h>", True),
     ("libsim/plan/a.cpp", "<yaml-cpp/yaml.h>", False),
-    ("libsim/trace/a.cpp", "<hdf5.h>", True),
+    ("libsim/hdf5/a.cpp", "<hdf5.h>", True),
+    ("libsim/trace/a.cpp", "<hdf5.h>", False),
+    ("libexec/executor/a.cpp", '"libexec/comm/b.hpp"', True),
+    ("libexec/comm/a.cpp", '"libexec/executor/b.hpp"', False),
     ("apps/stagecraft/a.cpp", "<hdf5.h>", False),
     ("libsim/plan/a.cpp", '"libexec/memory/a.hpp"', False),
     ("libsim/plan/a.cpp", "<cuda_runtime.h>", False),
@@ -29,7 +32,10 @@ CASES = [
     ("libexec/comm/a.cpp", '"libsim/cost/a.hpp"', False),
     ("apps/stagecraft-exec/a.cpp", '"libsim/cost/a.hpp"', True),
 ]
-ORDER = ["config", "model", "plan", "cost", "trace", "engine"]
+ORDERS = {
+    "libsim": ["units", "host", "config", "hdf5", "model", "plan", "cost", "trace", "engine"],
+    "libexec": ["kernels", "memory", "comm", "executor"],
+}
 
 layers, wrong = pathlib.Path(__file__).with_name("layers.py"), 0
 for file, included, allowed in CASES:
@@ -37,8 +43,9 @@ for file, included, allowed in CASES:
         root = pathlib.Path(folder)
         (root / file).parent.mkdir(parents=True)
         (root / file).write_text(f"// A comment.\n#include {included}\n")
-        (root / "libsim").mkdir(exist_ok=True)
-        (root / "libsim/CMakeLists.txt").write_text("".join(f"add_subdirectory({name})\n" for name in ORDER))
+        for part, order in ORDERS.items():
+            (root / part).mkdir(exist_ok=True)
+            (root / part / "CMakeLists.txt").write_text("".join(f"add_subdirectory({name})\n" for name in order))
         result = subprocess.run([sys.executable, layers, root], capture_output=True, text=True, check=False)
         named = f"{file}:2: includes {included[1:-1]}" in result.stdout
         if (result.returncode == 0) != allowed or named == allowed:

@@ -103,7 +103,7 @@ std::vector<Option> execution_options() {
          .value = Value::file("F.h5"),
          .description = "also write a trace of the last iteration"},
         {.name = "detail",
-         .value = Value::word({"op", "chunk"}),
+         .value = Value::word({"chunk", "op"}),
          .fallback = "op",
          .description = "of the trace: op (a row a kernel) or chunk (a row a forward or backward)"},
         {.name = "memory-limit",

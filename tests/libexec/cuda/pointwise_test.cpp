@@ -107,8 +107,10 @@ TEST_CASE("operands that do not fit together are refused on a device by name", "
           rank,
           {.kind = OpKind::bias_add, .tensors = {x, bias}, .reads = {{0}, {1}}, .writes = {{0}}}),
       Catch::StartsWith("bias_add: "));
-  REQUIRE_THROWS_WITH(on_device(rank, {.kind = OpKind::all_reduce, .tensors = {x}}),
-                      Catch::Contains("there is no kernel"));
+  REQUIRE_THROWS_WITH(
+      on_device(rank,
+                {.kind = OpKind::all_reduce, .tensors = {x}, .reads = {{0}}, .writes = {{0}}}),
+      Catch::Contains("there is no kernel"));
 }
 
 }  // namespace
