@@ -110,7 +110,7 @@ TEST_CASE("operands that do not fit together are refused on a device by name", "
   REQUIRE_THROWS_WITH(
       on_device(rank,
                 {.kind = OpKind::all_reduce, .tensors = {x}, .reads = {{0}}, .writes = {{0}}}),
-      Catch::Contains("there is no kernel"));
+      Catch::Contains("there is no CUDA kernel"));
 }
 
 }  // namespace
