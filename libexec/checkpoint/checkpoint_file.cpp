@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view schema = "stagecraft.checkpoint/1";
 constexpr std::size_t name_size = 64;  ///< longer than any tensor's name
 
-/// HDF5 is not thread-safe, and ranks may be threads.
+/// Guards HDF5, which is not thread-safe: ranks may be threads.
 std::mutex& hdf5_mutex() {
   static std::mutex mutex;
   return mutex;
@@ -103,7 +103,7 @@ void write_pieces(hid_t file, std::vector<CheckpointPiece> const& pieces) {
 
 [[noreturn]] void refuse(std::string const& what) { throw Hdf5Error{what}; }
 
-/// Rows of a dataset; a file that promises more than it can hold is refused before memory is.
+/// The rows of a dataset. A file that claims more than it can hold is refused before allocating.
 std::size_t rows_of(H5Handle const& dataset, char const* path, std::size_t most) {
   H5Handle const space{H5Dget_space(dataset.id()), H5Sclose, std::string{"read "} + path};
   hsize_t rows = 0;

@@ -4,11 +4,11 @@
 
 namespace stagecraft {
 
-/// Version, git commit, and whether tracked files differed from it when this library was built:
+/// The version, the git commit, and whether tracked files differed from it at the build:
 /// `0.1.0 (commit 0123456789ab, modified)`.
 std::string program_version();
 
-/// Compiler, build type, and the HDF5 library in use: `GNU 12.2.0 Release, HDF5 1.10.8 with
+/// The compiler, the build type, and the HDF5 library: `GNU 12.2.0 Release, HDF5 1.10.8 with
 /// deflate`.
 std::string program_features();
 

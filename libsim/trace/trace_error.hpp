@@ -6,7 +6,7 @@
 
 namespace stagecraft {
 
-/// A file of the user's that cannot be read: missing, damaged, or of another version. The message
+/// An input file that cannot be read: missing, damaged, or of another version. The message
 /// names it and says what is wrong. Exit code 2.
 class InputError : public std::runtime_error {
  public:
@@ -21,13 +21,13 @@ class TraceFileError : public InputError {
       : InputError{file + ": " + problem} {}
 };
 
-/// A sound HDF5 file of something else: without a schema, or with one that is no trace's.
+/// An intact HDF5 file that is not a trace: without a schema, or with another one.
 class ForeignFileError : public TraceFileError {
  public:
   using TraceFileError::TraceFileError;
 };
 
-/// A result that cannot be written: no such folder, disk full. The world's fault; exit code 1.
+/// A result that cannot be written: no such folder, disk full. Exit code 1.
 class OutputError : public std::runtime_error {
  public:
   /// The message is `could not write path: reason`.
