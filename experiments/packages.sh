@@ -1,13 +1,13 @@
 #!/bin/sh
-# Installs the Debian 12 packages that are missing, and nothing where none is.
+# Installs the Debian 12 packages that are missing.
 #
 # usage: experiments/packages.sh SET...
 #   build   what the programs are built with
 #   scripts what experiments/*/run.py need
-#   test    what their tests need besides
+#   test    what their tests also need
 #   mpi     what ranks on several machines (stagecraft-exec run --ranks mpi) need; optional
-#   slurm   what experiments/slurm/run.sh needs besides: a Slurm on this machine
-#   checks  what `tests/run.sh --all` needs besides: clang, clang-tidy, clang-format, sanitizers, ccache
+#   slurm   what experiments/slurm/run.sh also needs: a Slurm on this machine
+#   checks  what `tests/run.sh --all` also needs: clang, clang-tidy, clang-format, sanitizers, ccache
 #   browser what opens reports in tests/browser
 #   peers   what experiments/speed/layer.sh compares with: Debian's PyTorch, and what installs PyPI's
 #   figures what draws the figures from the data that `stagecraft reproduce` writes
@@ -66,7 +66,7 @@ else
   exit 1
 fi
 
-# apt's own words are shown only where it fails.
+# apt's own output is shown only if it fails.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 quietly() {

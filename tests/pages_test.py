@@ -87,7 +87,7 @@ def without_times(line):
 
 
 def agrees(shown, printed):
-    """Whether `printed` is what `shown` says, in which a line `...` stands for any lines, also for none."""
+    """Whether `printed` agrees with `shown`, in which a line `...` stands for any number of lines."""
     pattern = "".join("(?:.*\n)*?" if line == "..." else re.escape(without_times(line) + "\n") for line in shown)
     return re.fullmatch(pattern, "".join(without_times(line) + "\n" for line in printed)) is not None
 

@@ -46,7 +46,7 @@ step() {
   durations+=$(printf '%5d s  %s' $((SECONDS - begin)) "$current")$'\n'
 }
 
-# Configures and builds a preset, and the given targets where there are any.
+# Configures a preset and builds it, or only the given targets.
 build() {
   local preset=$1
   shift
@@ -105,7 +105,7 @@ run_four_ranks_with_tsan() {
   done
 }
 
-# Each tests/fuzz/X_fuzz.cpp, with the seeds of X_seeds/ and, where there is one, the words of X.dict.
+# Runs each tests/fuzz/X_fuzz.cpp, with the seeds of X_seeds/ and, if there is one, the dictionary X.dict.
 run_fuzzers() {
   local source name corpus targets=()
   for source in tests/fuzz/*_fuzz.cpp; do targets+=("$(basename "$source" .cpp)"); done
@@ -129,7 +129,7 @@ use_compiler_cache() {
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 }
 
-# CUDA and NCCL are compiled where nvcc is; their tests run on a CPU.
+# CUDA and NCCL are compiled if there is an nvcc; their tests run on a CPU.
 preset=release
 if $all; then
   if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then preset=cuda; fi

@@ -1,4 +1,4 @@
-# cmake -D TEST_EXECUTABLE=... -P test_names.cmake: fails where a test has a name that CTest cannot hand back to
+# cmake -D TEST_EXECUTABLE=... -P test_names.cmake: fails if a test has a name that CTest cannot pass back to
 # its executable. Catch2's discovery keeps names in a CMake list, whose separator is the semicolon: a name with
 # one becomes two tests that match nothing, and pass.
 execute_process(COMMAND ${TEST_EXECUTABLE} --list-test-names-only OUTPUT_VARIABLE names)

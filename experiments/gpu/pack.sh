@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what experiments/gpu/run.sh runs, and puts it with the libraries that a bare machine lacks into
-# one folder, and that into one archive, which is enough to take along: needs nvcc and this project's Debian packages, but no GPU.
+# Builds what experiments/gpu/run.sh runs, and puts it with the libraries that a bare machine lacks into one folder, and
+# that into one archive, which is all that the other machine needs. Needs nvcc and this project's Debian packages, but no GPU.
 #
 # usage: experiments/gpu/pack.sh [FOLDER]     (default: build/gpu-bundle)
 #

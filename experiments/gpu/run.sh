@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in less than nine minutes, on a machine that has CUDA, NCCL and Python
-# with PyTorch, but none of this project's packages. Run experiments/gpu/pack.sh before, where they are.
+# with PyTorch, but none of this project's packages. Run experiments/gpu/pack.sh first, on a machine that has them.
 #
 # usage: experiments/gpu/run.sh [shards|sanitizers]
 #   shards      the second part: first, middle and last stage of the eight rows of table 5, alone
@@ -8,12 +8,12 @@
 #
 # BUNDLE   what pack.sh made, or its archive          (default: build/gpu-bundle)
 # OUT      where JSON and traces go                   (default: out/gpu)
-# PEER     PyTorch's layer, a script that takes --preset, --modes and --out; left out where unset
+# PEER     PyTorch's layer, a script that takes --preset, --modes and --out; skipped if unset
 # PYTHON   with PyTorch                               (default: python3)
 #
-# Each step has a limit of its own, and all together what is left; what fails or runs out of time is
-# said, and the rest goes on. What has a goal comes first. The summary comes last, and all that was
-# written is in OUT.tar.gz, one file. Exits 1 where a step failed.
+# Each step has a time limit of its own, and at most what is left of the limit of all. Steps that fail or run out of
+# time are reported, and the others continue. Steps with a goal come first, the summary comes last. All output is also
+# in one file, OUT.tar.gz. Exits with 1 if a step failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -41,7 +41,7 @@ ours() { LD_LIBRARY_PATH=$libraries "$bundle/bin/$1" "${@:2}"; }
 export -f ours
 devices=$(ours stagecraft-exec devices 2>&1) || { printf 'run.sh: the programs do not start here:\n%s\n' "$devices" >&2 && exit 2; }
 
-# All steps together; what is left of it is the most that a step gets.
+# The limit of all steps together; a step gets at most what is left of it.
 deadline=$((SECONDS + 530))
 failed=()
 # step SECONDS NAME COMMAND...: its standard output goes to $out/NAME, the rest to $out/NAME.log.

@@ -1,5 +1,5 @@
-"""How much of an iteration shows a stage at its fullest: reads `stagecraft simulate --json` from standard
-input, prints the number of stages, the ranks of each, and a global batch.
+"""Computes how much of an iteration has to run until each stage is at its fullest. Reads `stagecraft simulate --json`
+from standard input, prints the number of stages, the ranks of each, and a global batch.
 
 A stage is at its fullest after its warm-up, which takes as many microbatches as there are stages; interleaved
 schedules take them in groups of that many. A few more show its steady state.

@@ -20,7 +20,7 @@ PEERS = {
 
 
 def load(path):
-    """The JSON of a file, or None where the step did not get that far."""
+    """The JSON of a file, or None if the step did not write it."""
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError):

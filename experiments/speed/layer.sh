@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures one layer of the executor, forward and backward, against PyTorch in eager mode on this
 # machine: Debian's, and the current release from PyPI in a virtual environment (TORCH_ENVIRONMENT,
-# default build/torch, made where it is missing). Says so where one of them cannot be had.
+# default build/torch, created if it is missing). Says so if one of them is not available.
 #
 # usage: experiments/speed/layer.sh [--threads N] [--repeats N]
 set -eu

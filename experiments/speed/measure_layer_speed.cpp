@@ -43,7 +43,7 @@ TrainingConfig layer_config() {
   return config;
 }
 
-/// The products of a layer on operands of their own.
+/// The products of a layer, each with its own operands.
 class BareProducts {
  public:
   explicit BareProducts(TrainingConfig const& config) {

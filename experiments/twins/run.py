@@ -4,9 +4,9 @@ usage: run.py STAGECRAFT STAGECRAFT_EXEC CONFIGS [FOLDER]
 
 Executes each twin for one iteration in virtual time (ranks take turns on this machine, communication costs what
 the system file says) and prints, beside what the simulator predicts, the peak of the fullest stage and the time of
-an iteration. Memory has to agree to the byte on every rank, in every category but workspace: exit code 1 where not.
-FOLDER, where there is one, gets the traces, as `stagecraft reproduce table5 --executed FOLDER` takes them.
-Times do not agree: the predicted ones are those of the system that the twin names, an A100.
+an iteration. Memory has to agree to the byte on every rank, in every category but workspace; otherwise the exit code is 1.
+If FOLDER is given, the traces are written there, for `stagecraft reproduce table5 --executed FOLDER`.
+Times are not expected to agree: the predicted ones are those of the system that the twin names, an A100.
 """
 
 import json

@@ -16,7 +16,7 @@ constexpr int calls = 21;
 constexpr std::int64_t small_elements = std::int64_t{1} << 12;
 constexpr std::int64_t large_elements = std::int64_t{1} << 21;
 
-/// Median seconds of an fp32 collective of `elements`, all members in step.
+/// The median seconds of an fp32 collective of `elements`, which all members start together.
 double seconds_of(OpKind kind, int ranks, std::int64_t elements) {
   WallClock const clock;
   JobHealth const health;
@@ -70,7 +70,8 @@ CollectiveCost measure_thread_collective(OpKind kind, int ranks) {
 }
 
 CollectiveCost measure_thread_message() {
-  // A message is one copy by the end that comes second: a gather of two pieces is two of them.
+  // A message is one copy, made by the end that arrives second; a gather of two pieces is two
+  // copies.
   return measure_thread_collective(OpKind::all_gather, 2);
 }
 

@@ -4,14 +4,14 @@
 
 namespace stagecraft {
 
-/// Latency and bandwidth whose times are those of two sizes: bytes that a rank moves, and seconds.
+/// The latency and bandwidth that give the times of two sizes (bytes that a rank moves, seconds).
 CollectiveCost line_through(double small_bytes, double small, double large_bytes, double large);
 
-/// Latency and bandwidth of a collective among `ranks` threads of this process, as the model of a
-/// CollectiveCost counts bytes: through the times of a small and of a large tensor.
+/// The latency and bandwidth of a collective among `ranks` threads of this process, from the times
+/// of a small and a large tensor. Bytes are counted as the model of a CollectiveCost counts them.
 CollectiveCost measure_thread_collective(OpKind kind, int ranks);
 
-/// Likewise of a message from one thread to another.
+/// The same for a message from one thread to another.
 CollectiveCost measure_thread_message();
 
 }  // namespace stagecraft

@@ -1,7 +1,7 @@
 #include "libexec/calibration/overlap_measurement.hpp"
 #include "libexec/kernels/cuda/device_error.hpp"
 
-// What a build without CUDA has instead of it.
+// The functions that need CUDA, in a build without it.
 
 namespace stagecraft {
 

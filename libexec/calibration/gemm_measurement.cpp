@@ -15,9 +15,9 @@ constexpr double enough_seconds = 0.01;
 constexpr int queues = 3;
 constexpr double queue_seconds = 0.002;
 
-/// Random numbers on the device, of which each product takes others: in a model the operands are
-/// not in the cache either, because other kernels ran since they were written. Results are not
-/// among them: products of products would soon be infinite.
+/// Random numbers on the device, of which each product takes different ones: in a model the
+/// operands are not in the cache either, because other kernels ran since they were written. Results
+/// are never operands: products of products would soon be infinite.
 class OperandPool {
  public:
   OperandPool(Backend& backend, Precision precision, std::size_t bytes)
@@ -38,7 +38,7 @@ class OperandPool {
   }
 
  private:
-  /// Memory that is handed out in turns.
+  /// Memory whose parts are used in turn.
   class Ring {
    public:
     Ring(Backend& backend, ElementType type, std::size_t bytes)
@@ -80,7 +80,7 @@ double one_by_one(Backend& backend,
                   OperandPool& pool,
                   VirtualClock const& clock,
                   GemmShape const& gemm) {
-  backend.run(pool.next(gemm));  // the library's buffers
+  backend.run(pool.next(gemm));  // lets the library allocate its buffers
   std::vector<double> times;
   double sum = 0;
   while (times.size() < fewest_calls || (sum < enough_seconds && times.size() < most_calls)) {
@@ -93,7 +93,7 @@ double one_by_one(Backend& backend,
   return median(times);
 }
 
-/// Of one of `calls` that are queued on a device.
+/// The seconds of one of `calls` that are queued on a device.
 double in_a_queue(Backend& backend, OperandPool& pool, GemmShape const& gemm, int calls) {
   DeviceTimeline& device = *backend.timeline();
   device.restart(true);
@@ -109,7 +109,7 @@ double seconds_of(Backend& backend,
                   VirtualClock const& clock,
                   GemmShape const& gemm) {
   if (backend.timeline() == nullptr) return one_by_one(backend, pool, clock, gemm);
-  // The first choice of an algorithm, then how many calls a queue should have.
+  // First the library chooses an algorithm, then the number of calls per queue is determined.
   in_a_queue(backend, pool, gemm, 1);
   double const once = in_a_queue(backend, pool, gemm, fewest_calls);
   int const calls = std::clamp(static_cast<int>(queue_seconds / once), fewest_calls, most_calls);
@@ -119,7 +119,7 @@ double seconds_of(Backend& backend,
   return median(times);
 }
 
-/// The rates of one form on a grid with these extents on each axis.
+/// Measures the rates of one form on a grid with these extents on each axis.
 template <typename SecondsOf>
 GemmGrid measure_grid(GemmForm form,
                       std::vector<std::int64_t> const& extents,
@@ -136,7 +136,7 @@ GemmGrid measure_grid(GemmForm form,
                              .k = k,
                              .transpose_a = one == GemmForm::tn,
                              .transpose_b = one == GemmForm::nt,
-                             .accumulate = form == GemmForm::tn};  // a batch has no parameters
+                             .accumulate = form == GemmForm::tn};  // batches have no parameters
         grid.rates.push_back({static_cast<double>(gemm.flops()) / seconds_of_gemm(gemm)});
       }
     }

@@ -9,9 +9,9 @@
 
 namespace stagecraft {
 
-/// Times products of every form on a grid of shapes, on random numbers: the median of several
-/// calls, by the stopwatch of `clock`, or of several queues of them on a device that works behind
-/// its host.
+/// Measures products of every form on a grid of shapes, on random numbers. A time is the median of
+/// several calls by the stopwatch of `clock`, or on an asynchronous device of several queues of
+/// calls.
 std::map<GemmForm, GemmGrid> measure_gemm(Backend& backend,
                                           Precision precision,
                                           MeasurementScale const& scale,

@@ -32,7 +32,7 @@ TrainingConfig flash_model(TrainingConfig config) {
   return config;
 }
 
-/// The models whose ops together are all kinds.
+/// Models whose ops together cover all kinds.
 std::vector<TrainingConfig> models(MeasurementScale const& scale, Precision precision) {
   std::vector<TrainingConfig> all;
   for (MeasurementScale::Model const& size : scale.models) {
@@ -46,7 +46,7 @@ std::vector<TrainingConfig> models(MeasurementScale const& scale, Precision prec
     llama.model.biases = false;
     TrainingConfig relu = gpt;
     relu.model.activation = Activation::relu;
-    relu.model.softmax_dropout = SoftmaxDropout::fused;  // gpt has them separate
+    relu.model.softmax_dropout = SoftmaxDropout::fused;  // in gpt they are separate
     TrainingConfig geglu = llama;
     geglu.model.activation = Activation::geglu;
     all.insert(all.end(), {gpt, llama, relu, geglu});
@@ -89,7 +89,7 @@ double seconds_of(RankTrace const& trace, std::size_t row) {
   return static_cast<double>(trace.ops.duration[row]) * pico;
 }
 
-/// An iteration of the plan after one that warms up, kernel by kernel.
+/// Runs an iteration of the plan kernel by kernel, after one to warm up.
 RankTrace run_once(TrainingPlan const& plan, ExecutionParts const& parts) {
   FreeCommunication const free;
   ExecutionParts priced = parts;
@@ -106,8 +106,8 @@ RankTrace run_once(TrainingPlan const& plan, ExecutionParts const& parts) {
 
 constexpr int runs = 3;
 
-/// How much longer the smallest kernel takes on a device that is timed alone than among others.
-/// 0 where kernels are over when their call returns.
+/// How much longer the smallest kernel on a device takes if it is timed alone than among others.
+/// 0 if kernels have ended when their call returns.
 double timing_overhead(ExecutionParts const& parts, Precision precision) {
   constexpr int samples = 50;
   constexpr std::size_t bytes = 16;
@@ -139,8 +139,8 @@ double timing_overhead(ExecutionParts const& parts, Precision precision) {
 }  // namespace
 
 KernelCost fit_kernel(std::vector<KernelSample> const& samples) {
-  constexpr double fastest = 1e15;  // bytes a second; what moves nothing has a latency alone
-  // Least squares of (a + b x - t) / t: two normal equations.
+  constexpr double fastest = 1e15;  // bytes per second, for kernels whose time is all latency
+  // The least squares of (a + b x - t) / t give two normal equations.
   double w = 0;
   double wx = 0;
   double wxx = 0;
@@ -200,7 +200,7 @@ std::map<OpKind, KernelCost> measure_kernels(ExecutionParts const& parts, Precis
 FlashRates measure_flash(ExecutionParts const& parts, Precision precision) {
   MeasurementScale const scale = measurement_scale(parts.device);
   TrainingConfig config = flash_model(model_of(scale.models.back(), precision));
-  config.model.dropout = 0;  // as most models with flash attention; masks take time of their own
+  config.model.dropout = 0;  // like most models with flash attention; masks would take extra time
   TrainingPlan const plan = make_plan(config);
   std::map<OpKind, std::vector<double>> rates;
   for (int run = 0; run < runs; ++run) {

@@ -8,27 +8,27 @@
 
 namespace stagecraft {
 
-/// One run of a kernel: the bytes that its op says it moves, and how long it took.
+/// One run of a kernel: the bytes that it moves according to its op, and its time.
 struct KernelSample {
   double bytes = 0;
   double seconds = 0;
 };
 
-/// latency + bytes / bandwidth through samples: the line with the least squares of relative
-/// errors, of which neither part is negative. Pre: at least one sample.
+/// Fits latency + bytes / bandwidth to samples, by least squares of relative errors, with both
+/// parts not negative. Pre: there is at least one sample.
 KernelCost fit_kernel(std::vector<KernelSample> const& samples);
 
-/// Costs of all kernels but matrix products, from the ops of small models of several shapes that
-/// the executor runs one by one. What these models do not have is not in the result.
+/// Measures the costs of all kernels but matrix products, on small models of several shapes whose
+/// ops the executor runs one by one. Kernels that these models do not have are not in the result.
 std::map<OpKind, KernelCost> measure_kernels(ExecutionParts const& parts, Precision precision);
 
-/// FLOP a second of flash attention, with the FLOPs that its ops count.
+/// The FLOP per second of flash attention, counted as its ops count FLOPs.
 struct FlashRates {
   FlopsPerSecond forward;
   FlopsPerSecond backward;
 };
 
-/// Of the largest model that a device is measured by, whose time is mostly arithmetic.
+/// Measures them on the largest model for the device, whose time is mostly arithmetic.
 FlashRates measure_flash(ExecutionParts const& parts, Precision precision);
 
 }  // namespace stagecraft

@@ -8,27 +8,27 @@
 
 namespace stagecraft {
 
-/// How large the work is that a device is measured by: like that of the models it is used for.
+/// The sizes with which a device is measured, similar to those of the models it is used for.
 struct MeasurementScale {
-  /// Of the products, on each axis.
+  /// The extents of the products on each axis.
   std::vector<std::int64_t> extents;
-  /// Of products that come in batches, and how many a batch has; none where a batch is no faster
+  /// The extents of products in batches, and the size of a batch; empty if a batch is not faster
   /// than its products one by one.
   std::vector<std::int64_t> batched_extents;
   std::int64_t batch = 1;
-  /// Of the memory that operands are taken from in turns: beyond the device's caches.
+  /// The size of the memory whose parts are operands in turn, larger than the device's caches.
   std::size_t operand_bytes = 0;
-  /// Of the models whose kernels are measured.
+  /// The models whose kernels are measured.
   struct Model {
     std::int64_t hidden, heads, sequence, micro;
   };
   std::vector<Model> models;
-  /// Whether flash attention is measured like kernels whose time is that of their bytes, which
-  /// holds for small models only; else by its arithmetic.
+  /// Whether flash attention is measured by its bytes like other kernels, which is valid only for
+  /// small models, or by its arithmetic.
   bool flash_by_bytes = true;
 };
 
-/// What fits the caches and cores of a CPU, or fills a GPU.
+/// Sizes that fit the caches and cores of a CPU, or that fill a GPU.
 MeasurementScale measurement_scale(DeviceKind device);
 
 }  // namespace stagecraft

@@ -1,7 +1,7 @@
 #include "libexec/calibration/nccl_measurement.hpp"
 #include "libexec/comm/communication_error.hpp"
 
-// What a build without NCCL has instead of it.
+// The functions that need NCCL, in a build without it.
 
 namespace stagecraft {
 

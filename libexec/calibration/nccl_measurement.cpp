@@ -21,11 +21,11 @@ namespace stagecraft {
 namespace {
 
 constexpr std::chrono::seconds timeout{60};
-constexpr std::size_t step = 4;  ///< from one size to the next
+constexpr std::size_t step = 4;  ///< the factor from one size to the next
 constexpr int samples = 7;
 constexpr int calls = 10;  ///< between two events
 constexpr int fillings_ahead = 20;
-/// bf16 numbers near 0.01: transfers of zeros are quicker on some links.
+/// The byte of bf16 numbers near 0.01: transfers of zeros are faster on some links.
 constexpr int filling = 0x3c;
 
 CudaMemory make_filled(std::size_t bytes, cudaStream_t stream) {
@@ -34,10 +34,10 @@ CudaMemory make_filled(std::size_t bytes, cudaStream_t stream) {
   return memory;
 }
 
-/// What the members of a measurement know of each other: the first that fails.
+/// The first failure of any member of a measurement, known to all of them.
 class Failures {
  public:
-  /// Notes what the body throws.
+  /// Runs the body and notes what it throws.
   template <typename Body>
   void watch(Body const& body) {
     try {
@@ -59,10 +59,10 @@ class Failures {
   std::atomic<bool> has_any_ = false;
 };
 
-/// What one GPU measures with. The device is the calling thread's from then on.
+/// The resources of one GPU. Its constructor makes the GPU the calling thread's device.
 struct Workspace {
-  int number;           ///< of the GPU
-  std::size_t largest;  ///< bytes of any tensor
+  int number;           ///< the number of the GPU
+  std::size_t largest;  ///< the bytes of the largest tensor
   CudaStream stream;
   CudaMemory memory;
   CudaEvent begin;
@@ -83,23 +83,23 @@ struct Workspace {
   }
 };
 
-/// One GPU's part, in a thread of its own.
+/// The part of one GPU, in a thread of its own.
 class Member {
  public:
-  /// The workspace outlives it: NCCL's kernels end before memory is freed, which waits for them.
+  /// The workspace must outlive it: freeing memory waits, so that NCCL's kernels end before it.
   Member(ncclUniqueId const& id, int members, Workspace const& workspace, Failures const& failures)
       : members_{members},
         workspace_{workspace},
         failures_{failures},
         comm_{id, members, workspace.number, timeout} {}
 
-  /// Seconds of one collective of a tensor of so many bytes.
+  /// The seconds of one collective of a tensor of so many bytes.
   double collective(OpKind kind, std::size_t bytes) {
     Collective const call = collective_of(kind, bytes);
     return seconds([&] { enqueue_collective(comm_, workspace_.number, members_, call); });
   }
 
-  /// Seconds of one message from GPU 0 to GPU 1; the others do nothing.
+  /// The seconds of one message from GPU 0 to GPU 1; the others do nothing.
   double message(std::size_t bytes) {
     if (workspace_.number > 1) return 0;
     return seconds([&] {
@@ -124,7 +124,7 @@ class Member {
     void* const whole = workspace_.memory.get();
     void* const own = static_cast<std::byte*>(whole) +
                       workspace_.number * piece * element_size(ElementType::bf16);
-    // The maximum: sums of sums would soon be infinite.
+    // The maximum, as sums of sums would soon be infinite.
     Collective call{.kind = kind,
                     .reduction = Reduction::maximum,
                     .type = ElementType::bf16,
@@ -136,8 +136,8 @@ class Member {
     return call;
   }
 
-  /// Median of several runs, the first of which does not count. Other work goes first, so that the
-  /// host is ahead of the device and its own time does not show.
+  /// The median of several runs without the first. Other work is queued before, so that the host is
+  /// ahead of the device and its own time is not measured.
   template <typename Call>
   double seconds(Call const& call) {
     std::vector<double> taken;
@@ -160,7 +160,7 @@ class Member {
     return median(taken);
   }
 
-  /// Where a peer is gone, the end never comes.
+  /// Waits for the end of the calls, but not forever: if a peer has failed, they never end.
   void await_end() const {
     auto const deadline = std::chrono::steady_clock::now() + timeout;
     for (;;) {
@@ -184,7 +184,7 @@ class Member {
   NcclComm comm_;
 };
 
-/// What one member measures, in the order that all members keep to.
+/// The measurements of one member, in the same order on all members.
 NcclCosts measure(Member& member, int ranks, NcclSizes const& sizes) {
   auto const table = [&](OpKind kind) {
     CollectiveCost cost;
@@ -223,7 +223,7 @@ NcclCosts measure_nccl(int ranks, NcclSizes const& sizes) {
       threads.emplace_back([&, number] {
         std::optional<Workspace> workspace;
         failures.watch([&] { workspace.emplace(number, sizes.largest); });
-        // A communicator would wait for one that cannot come.
+        // Otherwise a communicator would wait for a member that failed to prepare.
         prepared.arrive_and_wait();
         if (failures.has_any()) return;
         failures.watch([&] {

@@ -6,7 +6,7 @@
 
 namespace stagecraft {
 
-/// What NCCL's collectives and messages take inside of this machine; see CollectiveCost.
+/// The costs of NCCL's collectives and messages within this machine; see CollectiveCost.
 struct NcclCosts {
   CollectiveCost all_reduce;
   CollectiveCost all_gather;
@@ -17,16 +17,16 @@ struct NcclCosts {
 /// Whether this build has NCCL.
 bool can_measure_nccl();
 
-/// Of the tensors that are measured with, in bytes: from the smallest in steps of four to the
+/// The sizes of the measured tensors in bytes: from the smallest by factors of four to the
 /// largest.
 struct NcclSizes {
   std::size_t smallest = std::size_t{64} << 10;
   std::size_t largest = std::size_t{256} << 20;
 };
 
-/// Measures them among GPUs [0, ranks) of this machine, a thread of this process for each: tensors
-/// in bf16, medians of times between events.
-/// Pre: ranks > 1, and as many GPUs.
+/// Measures them among GPUs [0, ranks) of this machine, with one thread of this process each:
+/// tensors in bf16, medians of times between events.
+/// Pre: ranks > 1, and there are as many GPUs.
 /// \throws CommunicationError, DeviceError
 NcclCosts measure_nccl(int ranks, NcclSizes const& sizes = {});
 

@@ -6,13 +6,13 @@
 
 namespace stagecraft {
 
-/// Fraction of the speed of matrix products that is lost while the device also copies within its
+/// The fraction of their speed that matrix products lose while the device also copies within its
 /// memory, on another stream.
-/// Pre: the backend's device is CUDA's.
+/// Pre: the backend's device is a CUDA device.
 double measure_overlap_slowdown(Backend& backend, Precision precision);
 
-/// Bytes read and written a second by copies within the device that are larger than its caches.
-/// Pre: likewise.
+/// The bytes per second, read and written, of copies within the device that are larger than its
+/// caches. Pre: the backend's device is a CUDA device.
 BytesPerSecond measure_copy_bandwidth(Backend& backend, Precision precision);
 
 }  // namespace stagecraft

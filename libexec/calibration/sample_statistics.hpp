@@ -6,7 +6,7 @@
 
 namespace stagecraft {
 
-/// The value that a share of the samples lies below. Pre: at least one sample; 0 <= share <= 1.
+/// The value below which a share of the samples lies. Pre: at least one sample; 0 <= share <= 1.
 inline double quantile(std::vector<double> samples, double share) {
   std::sort(samples.begin(), samples.end());
   auto const place = share * static_cast<double>(samples.size() - 1) + 0.5;
@@ -15,7 +15,7 @@ inline double quantile(std::vector<double> samples, double share) {
 
 inline double median(std::vector<double> const& samples) { return quantile(samples, 0.5); }
 
-/// From the first to the third quartile, in percent of the median. Pre: the median is not 0.
+/// The distance from the first to the third quartile in percent of the median. Pre: that is not 0.
 inline double spread_percent(std::vector<double> const& samples) {
   return 100 * (quantile(samples, 0.75) - quantile(samples, 0.25)) / median(samples);
 }

@@ -26,8 +26,8 @@ std::vector<double> read_numbers(Backend& backend, FlatRange const& range) {
   return decode(bytes, range.type);
 }
 
-/// Elements [first, first + count) of a rank's part of a tensor, as rectangles of the part: what is
-/// left of a first row, whole rows, what there is of a last one.
+/// Elements [first, first + count) of a rank's part of a tensor, as rectangles of the part: the
+/// rest of a first row, whole rows, the beginning of a last row.
 struct Rectangle {
   std::int64_t row = 0;
   std::int64_t column = 0;
@@ -51,7 +51,7 @@ std::vector<Rectangle> rectangles(std::int64_t first, std::int64_t count, std::i
   return cut;
 }
 
-/// Takes down what this rank, and no other, saves.
+/// Collects what this rank, and no other, saves.
 class ShareWriter {
  public:
   ShareWriter(RankContext const& context, ParameterStore const& store)
@@ -115,15 +115,15 @@ void write_text(fs::path const& path, std::string const& text) {
   if (!file.flush()) throw OutputError{path, std::strerror(errno)};
 }
 
-/// Where a checkpoint is put together.
+/// The folder in which a checkpoint is written before it is published.
 fs::path partial_of(fs::path const& folder) { return folder / "partial"; }
 
 void check(fs::path const& path, std::error_code const& error) {
   if (error) throw OutputError{path, error.message()};
 }
 
-/// Makes the checkpoint in `partial` the newest one, then removes the others. Until then the one
-/// before stays as it is, also where it is of the same step.
+/// Makes the checkpoint in `partial` the newest one, then removes the others. Until then the
+/// previous one is unchanged, even if it is of the same step.
 void publish(fs::path const& folder, fs::path const& partial, std::string const& step) {
   std::error_code error;
   std::string name = step;
@@ -173,7 +173,7 @@ std::vector<std::pair<fs::path, CheckpointShare>> read_shares(fs::path const& fo
   return shares;
 }
 
-/// A rank's part of one tensor, put together from pieces of any cut.
+/// Assembles a rank's part of one tensor from pieces of any partition.
 class PartReader {
  public:
   PartReader(PlacedParameter const& placed, ParameterWindow const& window)

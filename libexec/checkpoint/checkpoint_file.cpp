@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view schema = "stagecraft.checkpoint/1";
 
-/// HDF5 is not thread-safe, and ranks may be threads.
+/// Guards HDF5, which is not thread-safe: ranks may be threads.
 std::mutex& hdf5_mutex() {
   static std::mutex mutex;
   return mutex;

@@ -9,10 +9,10 @@
 
 namespace stagecraft {
 
-/// A rectangle of one tensor of the whole model, and where its numbers are in a file: row by row
-/// from `offset` on.
+/// A rectangle of one tensor of the whole model. Its numbers are in a file row by row, starting at
+/// `offset`.
 struct CheckpointPiece {
-  std::string name;  ///< of the tensor
+  std::string name;  ///< the name of the tensor
   std::int64_t row = 0;
   std::int64_t column = 0;
   std::int64_t rows = 0;
@@ -24,11 +24,11 @@ struct CheckpointPiece {
   std::int64_t elements() const { return rows * columns; }
 };
 
-/// What one rank adds to a checkpoint.
+/// The part of one rank in a checkpoint.
 struct CheckpointShare {
   TrainingState state;
   std::vector<CheckpointPiece> pieces;
-  std::vector<double> weight;  ///< master copies where there are some
+  std::vector<double> weight;  ///< the master copies, if there are any
   std::vector<double> first_moment;
   std::vector<double> second_moment;
 };

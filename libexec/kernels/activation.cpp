@@ -8,10 +8,10 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// Columns that are worked on at a time.
+/// The number of columns that are processed at a time.
 constexpr std::int64_t chunk = 256;
 
-/// A bias of zeros, so that rows without one run through the same loop.
+/// A bias of zeros, so that rows without a bias use the same loop.
 template <typename S>
 constexpr S no_bias[chunk] = {};
 

@@ -7,7 +7,7 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// x[row, column] += vector[column], in place; `group`: rows that share one row of `added`.
+/// x[row, column] += vector[column], in place; `group` rows share one row of `added`.
 template <typename S>
 void add_rows(KernelContext const& context,
               KernelCall const& call,

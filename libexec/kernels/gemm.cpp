@@ -16,7 +16,7 @@ namespace {
 int as_int(std::int64_t value) { return static_cast<int>(value); }
 CBLAS_TRANSPOSE transposed(bool holds) { return holds ? CblasTrans : CblasNoTrans; }
 
-/// C = A B + beta C of one matrix each, row-major.
+/// C = A B + beta C for one matrix each, row-major.
 void multiply(GemmShape const& g,
               float const* a,
               std::int64_t lda,
@@ -40,7 +40,7 @@ void multiply(GemmShape const& g,
               as_int(g.n), as_int(g.k), 1, a, as_int(lda), b, as_int(ldb), beta, c, as_int(ldc));
 }
 
-/// float and double: BLAS reads and writes the operands where they are.
+/// float and double: BLAS reads and writes the operands in place.
 template <typename C>
 void multiply_in_place(KernelContext const& context, MatrixProduct const& p) {
   auto const one = [&](std::int64_t index, int) {
@@ -51,7 +51,7 @@ void multiply_in_place(KernelContext const& context, MatrixProduct const& p) {
     for (std::int64_t index = 0; index < p.shape.batch; ++index) one(index, 0);
     return;
   }
-  // Many small products: a thread each is faster than several threads on each.
+  // For many small products, one thread per product is faster than several threads on each.
   SingleThreadedOpenBlas const alone;
   context.pool->run(p.shape.batch, one);
 }
@@ -153,7 +153,7 @@ void pack(S const* x,
   }
 }
 
-/// Own loops over tiles of 64 x 64; every element is summed over k in ascending order.
+/// Loops of our own over tiles of 64 x 64; every element is summed over k in ascending order.
 template <typename S, typename T>
 void multiply_plainly(KernelContext const& context, MatrixProduct const& p) {
   using C = Compute<S>;

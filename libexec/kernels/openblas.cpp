@@ -9,8 +9,8 @@ namespace stagecraft {
 
 namespace {
 
-/// Name, version, and how it was built. OpenBLAS writes the text anew with each call, into one
-/// place for all threads.
+/// The name, version and build options. OpenBLAS writes the text again in each call, into one
+/// buffer for all threads.
 std::string const& config_text() {
   static std::string const text = openblas_get_config();
   return text;

@@ -7,7 +7,7 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// Elements that are reduced at a time, in registers' and cache's reach.
+/// The number of elements that are reduced at a time, few enough for registers and caches.
 constexpr std::int64_t chunk = 512;
 
 template <typename S>

@@ -42,8 +42,8 @@ bool unscale(WorkerPool& pool, FlatRange const& range, double factor) {
 }
 
 double sum_of_squares(WorkerPool& pool, FlatRange const& range) {
-  // Blocks are summed on their own, then added in order; a group of them is in flight at a time, so
-  // that their sums need no room that grows with the range.
+  // Blocks are summed separately, then added in order; only a group of blocks is in flight at a
+  // time, so that the memory for their sums does not grow with the range.
   constexpr std::int64_t block = 16384;
   constexpr std::int64_t group = 64;
   double total = 0;

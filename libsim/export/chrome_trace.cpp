@@ -14,10 +14,11 @@ namespace stagecraft {
 
 namespace {
 
-/// Of processes and threads: Perfetto takes thread 0 for the idle thread of the machine.
+/// The first number of processes and threads: Perfetto takes thread 0 for the machine's idle
+/// thread.
 constexpr std::int64_t first_number = 1;
 
-/// Names of a trace as JSON strings, made once.
+/// The names of a trace as JSON strings, made once.
 struct QuotedNames {
   explicit QuotedNames(TraceNames const& names) {
     for (std::string const& name : names.op) op.push_back(json_string(name));
@@ -31,15 +32,15 @@ std::string_view at(std::vector<std::string> const& names, std::int64_t index) {
   return names[static_cast<std::size_t>(index)];
 }
 
-/// A slice before it is text: a chunk, or a row of its own.
+/// A slice before it is written: a chunk, or a row of its own.
 struct Slice {
   std::int64_t start = 0;  ///< ns
   std::int64_t end = 0;    ///< ns
   std::int64_t stream = 0;
-  std::size_t row = 0;                ///< of a chunk: its first
-  ChunkSlice const* chunk = nullptr;  ///< set where the slice is a whole chunk
+  std::size_t row = 0;                ///< the row; of a chunk its first
+  ChunkSlice const* chunk = nullptr;  ///< set if the slice is a whole chunk
 
-  /// By thread and time; what holds others comes before them.
+  /// By thread and time; a slice comes before those that it contains.
   friend bool operator<(Slice const& a, Slice const& b) {
     if (a.stream != b.stream) return a.stream < b.stream;
     if (a.start != b.start) return a.start < b.start;
@@ -48,7 +49,7 @@ struct Slice {
   }
 };
 
-/// Writes events one after another, with commas where they belong.
+/// Writes events one after another, separated by commas.
 class EventWriter {
  public:
   EventWriter(TraceReader const& trace, OutputFile& output)
@@ -81,7 +82,7 @@ class EventWriter {
     std::int64_t id = 0;
     for (MessagePair const& pair : pairs) {
       std::int64_t const sent = nanoseconds_of(pair.send.start);
-      // An arrow ends inside the receive, and not before it begins.
+      // An arrow ends inside the receive, and not before the arrow begins.
       std::int64_t const first = nanoseconds_of(pair.receive.start);
       std::int64_t const last = std::max(first, nanoseconds_of(pair.receive.end) - 1);
       add_arrow_end("\"s\"", ++id, pair.send, sent);
@@ -124,7 +125,7 @@ class EventWriter {
     append_number(line_, value);
   }
 
-  /// `stream` below 0: of the process.
+  /// A `stream` below 0 means the process.
   void add_metadata(std::string_view what, std::int64_t stream, std::string const& arguments) {
     begin_event("\"M\"");
     if (stream >= 0) add_field(",\"tid\":", stream + first_number);
@@ -146,7 +147,7 @@ class EventWriter {
                         .chunk = &chunk});
     }
     for (std::size_t row = 0; row < ops.rows(); ++row) {
-      // The row of a whole chunk is its slice already.
+      // The row of a whole chunk is already its slice.
       if (names_.is_whole_chunk(ops.op[row]) && is_in_chunk(ops, row, names_)) continue;
       slices.push_back({.start = nanoseconds_of(ops.start[row]),
                         .end = nanoseconds_of(ops.start[row] + ops.duration[row]),

@@ -10,10 +10,11 @@ namespace stagecraft {
 
 /// Writes ranks of a trace as Chrome trace events, which Perfetto and chrome://tracing open.
 ///
-/// One process a rank, one thread a stream; on the compute thread a slice for each forward and
-/// backward of a chunk, its ops inside it; counters of memory by category, bytes; an arrow from
-/// each send to its receive. Times in microseconds with three decimals, rounded from ps; slices of
-/// a thread by start, outer ones first. One rank at a time is in memory.
+/// There is one process per rank and one thread per stream. The compute thread has a slice for each
+/// forward and backward of a chunk, with its ops inside; counters show memory by category in bytes,
+/// and arrows lead from each send to its receive. Times are in microseconds with three decimals,
+/// rounded from ps; slices of a thread are sorted by start, outer ones first. One rank at a time is
+/// in memory.
 /// \throws TraceFileError, OutputError
 /// Source: "Trace Event Format", Google, 2016 (Catapult); perfetto.dev, "Flow events".
 void write_chrome_trace(TraceReader const& trace,

@@ -14,7 +14,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Live blocks of one category, by age and by size.
+/// The live blocks of one category, by age and by size.
 class LivePool {
  public:
   void add(LiveBlock const& block) {
@@ -22,7 +22,7 @@ class LivePool {
     by_size_[block.size].insert(next_++);
   }
   bool empty() const { return by_age_.empty(); }
-  /// The oldest block of that size, else the newest of all. Pre: not empty.
+  /// Takes the oldest block of that size, or the newest of all if there is none. Pre: not empty.
   LiveBlock take(std::int64_t size) {
     auto const exact = by_size_.find(size);
     std::int64_t const age =
@@ -82,7 +82,7 @@ class BlockMaker {
   MemoryBlocks blocks_;
 };
 
-/// Rows of the compute stream by start.
+/// The rows of the compute stream, sorted by start.
 std::vector<std::int64_t> compute_rows(OpColumns const& ops, std::int64_t compute) {
   std::vector<std::int64_t> rows;
   for (std::size_t row = 0; row < ops.rows(); ++row) {

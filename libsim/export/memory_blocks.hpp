@@ -7,17 +7,17 @@
 
 namespace stagecraft {
 
-/// One block of memory that appears or goes.
+/// The allocation or the release of a block of memory.
 struct BlockEvent {
   bool is_allocation = false;
   std::int64_t time = 0;     ///< ps
   std::int64_t address = 0;  ///< from 0
   std::int64_t size = 0;
   Category category = Category::parameters;
-  std::int64_t origin = -1;  ///< row of the op that ran when it was allocated; -1: before any
+  std::int64_t origin = -1;  ///< row of the op that ran at its allocation; -1 if before any op
 };
 
-/// A block that is still there at the end.
+/// A block that is not released before the end.
 struct LiveBlock {
   std::int64_t address = 0;
   std::int64_t size = 0;
@@ -25,17 +25,17 @@ struct LiveBlock {
   std::int64_t origin = -1;
 };
 
-/// Memory of a rank told as blocks. A trace knows how much each category holds, not which buffer is
-/// which: what grows is a block of its own; what shrinks releases the oldest block of exactly that
-/// size, else the newest ones, the last of them in part. The sums are those of the trace after
-/// every state.
+/// The memory of a rank as blocks. A trace knows how much each category holds, but not which
+/// buffers these are: each increase becomes a block; each decrease releases the oldest block of
+/// exactly that size, or if there is none the newest ones, the last of them in part. After every
+/// state the sums are those of the trace.
 struct MemoryBlocks {
   std::vector<BlockEvent> events;  ///< by time
   std::vector<LiveBlock> live;     ///< by address
   std::int64_t arena = 0;          ///< bytes from the lowest to the highest address
 };
 
-/// `compute`: index of the compute stream among the names.
+/// `compute` is the index of the compute stream among the names.
 MemoryBlocks memory_blocks(RankTrace const& rank, std::int64_t compute);
 
 }  // namespace stagecraft

@@ -16,7 +16,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Addresses of a device begin at a multiple of it.
+/// The addresses of a device begin at a multiple of this number.
 constexpr std::int64_t device_addresses = std::int64_t{1} << 44;
 
 class SnapshotWriter {
@@ -70,7 +70,7 @@ class SnapshotWriter {
   }
 
  private:
-  /// Category, op and where it belongs to: two texts, made when a block needs them.
+  /// The category, the op and its place in the model: two texts, made when a block needs them.
   struct Frame {
     std::string name;
     std::string where;
@@ -113,7 +113,7 @@ class SnapshotWriter {
     pickle_.end_list();
   }
 
-  /// Frames of an op are written once and recalled: most of a snapshot would be frames.
+  /// Writes the frames of an op once and recalls them later: else most of a snapshot would be frames.
   void add_frames(Category category, std::int64_t origin, RankTrace const& rank) {
     auto const key = std::make_tuple(category, origin);
     auto const found = frames_.find(key);
@@ -163,7 +163,7 @@ class SnapshotWriter {
     pickle_.text("blocks");
     pickle_.begin_list();
     std::int64_t end = 0;
-    // Blocks and the holes between them fill the segment.
+    // Blocks and the gaps between them fill the segment.
     for (auto const& [block, frame] : segment.blocks) {
       if (block.address > end) add_hole(segment.base + end, block.address - end);
       add_block(segment.base + block.address, block.size, "active_allocated", &frame);

@@ -9,10 +9,10 @@
 namespace stagecraft {
 
 /// Writes the memory of a trace as a snapshot of PyTorch's allocator, which pytorch.org/memory_viz
-/// opens: a device a rank, with one segment, and blocks that come and go in it.
+/// opens: one device per rank, with one segment in which blocks are allocated and released.
 ///
-/// A block is named by its category and the op that ran when it came. What a trace does not know,
-/// which buffer is which, is as memory_blocks() makes it. Times in whole microseconds.
+/// The name of a block is its category and the op that ran at its allocation. A trace does not know
+/// individual buffers; memory_blocks() reconstructs them. Times are in whole microseconds.
 /// \throws TraceFileError, OutputError
 /// Source: pytorch, torch/csrc/cuda/memory_snapshot.cpp and torch/utils/viz/MemoryViz.js.
 void write_memory_snapshot(TraceReader const& trace,

@@ -6,7 +6,7 @@ namespace stagecraft {
 
 namespace {
 
-// Opcodes, by their names in pickletools.
+// The opcodes, with their names in pickletools.
 enum Opcode : unsigned char {
   mark = '(',
   stop = '.',
@@ -29,7 +29,7 @@ enum Opcode : unsigned char {
   long1 = 0x8a,
 };
 
-/// As many as Python itself gives at a time.
+/// The number of elements that Python itself writes at a time.
 constexpr int batch = 1000;
 
 }  // namespace

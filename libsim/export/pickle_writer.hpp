@@ -11,22 +11,22 @@
 
 namespace stagecraft {
 
-/// Writes a Python pickle of dictionaries, lists, tuples of two, texts, integers and booleans:
-/// protocol 2, and of it only what the memory viewer of PyTorch reads.
+/// Writes a Python pickle of dictionaries, lists, pairs, texts, integers and booleans, with only
+/// those parts of protocol 2 that the memory viewer of PyTorch reads.
 ///
-/// Values are written in the order in which the structure is read: open a dictionary, then key,
-/// value, key, value, close it. Texts and lists that come again are written once.
+/// Values are written in the order in which one reads the structure: begin a dictionary, then key,
+/// value, key, value, end it. Repeated texts and lists are written once.
 /// Source: cpython, Lib/pickletools.py; pytorch, torch/utils/viz/MemoryViz.js.
 class PickleWriter {
  public:
   explicit PickleWriter(OutputFile& output);
 
   void begin_dictionary();
-  /// The pairs since begin_dictionary() are its own.
+  /// Ends the dictionary of the pairs since begin_dictionary().
   void end_dictionary();
   void begin_list();
-  /// An element of the innermost list is complete. Flushes now and then: the viewer cannot take
-  /// more than some thousand elements at a time.
+  /// Ends an element of the innermost list. Flushes from time to time: the viewer accepts only a
+  /// few thousand elements at a time.
   void end_element();
   void end_list();
 
@@ -40,7 +40,7 @@ class PickleWriter {
   /// Writes a remembered value again.
   void recall(std::uint32_t number);
 
-  /// Nothing can be written afterwards; the file is finished by its owner.
+  /// Ends the pickle; nothing can be written afterwards. The owner of the file finishes the file.
   void finish();
 
  private:
@@ -51,7 +51,7 @@ class PickleWriter {
   std::string waiting_;
   std::map<std::string, std::uint32_t, std::less<>> texts_;
   std::uint32_t remembered_ = 0;
-  std::vector<int> open_;  ///< elements since the last flush, of each list that is open
+  std::vector<int> open_;  ///< for each open list, the elements since the last flush
 };
 
 }  // namespace stagecraft

@@ -7,15 +7,15 @@
 
 namespace stagecraft {
 
-/// One message of Protocol Buffers, field by field, in their wire format.
+/// A message in the wire format of Protocol Buffers, built field by field.
 /// Source: protobuf.dev/programming-guides/encoding.
 class ProtobufMessage {
  public:
-  /// int32, int64, uint64, bool and enum are all written like this.
+  /// Adds a field of type int32, int64, uint64, bool or enum.
   void add(int field, std::int64_t value);
   void add(int field, std::string_view text);
   void add(int field, ProtobufMessage const& message) { add(field, message.bytes()); }
-  /// repeated, packed; nothing where it is empty.
+  /// Adds a repeated, packed field, unless it is empty.
   void add(int field, std::vector<std::int64_t> const& values);
 
   std::string const& bytes() const { return bytes_; }
@@ -24,7 +24,7 @@ class ProtobufMessage {
   std::string bytes_;
 };
 
-/// The message behind its length, as files of several messages have them.
+/// The message preceded by its length, as in files of several messages.
 std::string delimited(ProtobufMessage const& message);
 
 }  // namespace stagecraft

@@ -8,7 +8,7 @@ namespace stagecraft {
 
 namespace {
 
-/// A field of RFC 4180: in quotes where it has to be.
+/// A field of RFC 4180, in quotes if that is necessary.
 std::string field_of(std::string const& text) {
   if (text.find_first_of("\",\r\n") == std::string::npos) return text;
   std::string field = "\"";
@@ -36,7 +36,7 @@ void append_cell(std::string& line, std::int64_t number) {
   append_number(line, number);
 }
 
-/// Empty where the number says that it does not apply.
+/// Appends a number, or nothing if it is negative, which means that it does not apply.
 void append_place(std::string& line, std::int64_t number) {
   line += ',';
   if (number >= 0) append_number(line, number);

@@ -25,11 +25,11 @@ struct MessagePair {
   MessageEnd receive;
 };
 
-/// Finds for each send of a trace its receive, rank by rank.
+/// Finds the receive of each send of a trace, to which ranks are added one by one.
 ///
 /// Chunk c of stage s is virtual stage c * stages + s. An activation goes from a virtual stage to
-/// the next, a gradient back; ranks at one place of their stages talk to each other. Ends whose
-/// other end is not in the trace (only some ranks were recorded) stay alone.
+/// the next, a gradient back; ranks at equal places of their stages exchange messages. Ends whose
+/// other end is not in the trace (only some ranks were recorded) remain unmatched.
 class TransferPairs {
  public:
   TransferPairs(PipelineShape const& shape, KnownNames const& names)
@@ -37,13 +37,13 @@ class TransferPairs {
 
   void add(RankTrace const& rank);
 
-  /// Pairs whose both ends were added, by the time of the send (ties: in a fixed order).
+  /// The pairs of which both ends were added, by the time of the send (ties: in a fixed order).
   std::vector<MessagePair> pairs() const;
-  /// Ends whose other end is not there.
+  /// The number of ends whose other end was not added.
   std::size_t unmatched() const;
 
  private:
-  /// Whether it is a gradient; virtual stage above the boundary it crosses; microbatch; place.
+  /// Whether it is a gradient; the virtual stage after the boundary it crosses; microbatch; place.
   using Key = std::tuple<bool, std::int64_t, std::int64_t, std::int32_t>;
   struct Ends {
     std::vector<MessageEnd> sends;

@@ -22,7 +22,7 @@ bool inflate_exactly(std::span<unsigned char const> from, std::vector<unsigned c
   return status == Z_OK && size == to.size();
 }
 
-/// Undoes HDF5's shuffle: byte k of all elements stands before byte k + 1 of all elements.
+/// Undoes HDF5's shuffle, which puts byte k of all elements before byte k + 1 of all elements.
 void gather_bytes(std::span<unsigned char const> from, std::span<unsigned char> to) {
   std::size_t const count = from.size() / width;
   for (std::size_t i = 0; i < count; ++i) {
@@ -33,7 +33,7 @@ void gather_bytes(std::span<unsigned char const> from, std::span<unsigned char> 
 }  // namespace
 
 std::size_t most_stored_bytes(std::size_t elements) {
-  // zlib's own bound, of the format's worst case: 5 bytes in 16 KiB and a header.
+  // zlib's own bound for the worst case of the format: 5 bytes per 16 KiB and a header.
   std::size_t const size = elements * width;
   return size + size / 1000 + 64;
 }

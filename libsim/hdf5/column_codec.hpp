@@ -7,17 +7,17 @@
 
 namespace stagecraft {
 
-/// A filter of a chunk, of those that trace files may use.
+/// The filters that chunks of trace files may use.
 enum class ColumnFilter : std::uint8_t { shuffle, deflate };
 
-/// Bytes that `elements` elements cannot take more of in a file, however badly they compress.
+/// The most bytes that `elements` elements can take in a file, however badly they compress.
 std::size_t most_stored_bytes(std::size_t elements);
 
 /// Undoes the filters of one chunk of a column, last filter first.
 ///
-/// HDF5 itself inflates whatever a file says, without a bound: a chunk of 1 MB becomes 1 GB. Here a
-/// chunk has exactly the size of its elements. Little-endian 64-bit elements.
-/// \return whether `stored` was such a chunk; if not, `elements` is left with anything.
+/// HDF5 itself inflates without a bound, so that a chunk of 1 MB can become 1 GB. Here a chunk must
+/// inflate to exactly the size of its little-endian 64-bit elements.
+/// \return whether `stored` was such a chunk; if not, the content of `elements` is unspecified.
 bool unpack_chunk(std::span<unsigned char const> stored,
                   std::span<ColumnFilter const> filters,
                   std::span<std::int64_t> elements);

@@ -12,7 +12,7 @@
 namespace stagecraft {
 namespace {
 
-/// Elements of all columns that are read together: 1 GiB.
+/// The limit of the elements of all columns that are read together: 1 GiB.
 constexpr std::int64_t most_elements = std::int64_t{1} << 27;
 constexpr std::size_t most_attribute_bytes = std::size_t{16} << 20;
 
@@ -24,7 +24,7 @@ void write_numbers(
   check_hdf5(H5Dwrite(dataset.id(), held, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "write a dataset");
 }
 
-/// Chunk by chunk: one long text would make all of them as long at once.
+/// Writes chunk by chunk: at once, all texts in memory would be padded to the longest.
 void write_texts(hid_t file, NamedColumn const& column, std::vector<std::string> const& texts) {
   std::size_t longest = 1;
   for (std::string const& text : texts) longest = std::max(longest, text.size());

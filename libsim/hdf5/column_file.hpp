@@ -23,22 +23,22 @@ struct NamedColumn {
 /// Each column is a one-dimensional dataset of the root: 64-bit little-endian integers, 64-bit
 /// little-endian IEEE 754 numbers, or UTF-8 texts of one fixed length padded with zeros, in
 /// compressed chunks, with an attribute `unit`. Attributes of the root are UTF-8 texts; `schema` is
-/// the first of them, and `columns` has the names of the columns in their order, a line each.
-/// HDF5 is not thread-safe: one thread of a process at a time.
+/// the first of them, and `columns` has the names of the columns in their order, one per line.
+/// HDF5 is not thread-safe: only one thread of a process at a time may use this.
 struct ColumnFile {
   std::string schema;
-  std::vector<std::pair<std::string, std::string>> attributes;  ///< besides schema and columns
-  std::vector<NamedColumn> columns;                             ///< all of one length
+  std::vector<std::pair<std::string, std::string>> attributes;  ///< except schema and columns
+  std::vector<NamedColumn> columns;                             ///< all of the same length
 
-  /// The text of an attribute, empty where there is none.
+  /// The text of an attribute, empty if there is none.
   std::string attribute(std::string const& name) const;
 };
 
-/// The file as bytes: the same table gives the same bytes.
+/// The bytes of the file. The same table gives the same bytes.
 /// \throws OutputError  naming `path`
 std::string column_file_image(ColumnFile const& table, std::filesystem::path const& path);
 
-/// Reads a file of the schema, which nobody vouches for. `attributes`: the names of those that it
+/// Reads an untrusted file of the schema. `attributes` are the names of the attributes that it
 /// must have.
 /// \throws InputError  naming the file, what is wrong and what is accepted.
 ColumnFile read_column_file(std::filesystem::path const& path,

@@ -6,7 +6,8 @@ namespace stagecraft {
 
 namespace {
 
-/// Called for each entry from the failed call inwards: the last one told is the cause.
+/// Called for each entry of the error stack from the failed call inwards; the last one is the
+/// cause.
 herr_t keep_reason(unsigned /*depth*/, H5E_error2_t const* entry, void* reason) {
   if (entry->desc != nullptr) *static_cast<std::string*>(reason) = entry->desc;
   return 0;
@@ -15,8 +16,8 @@ herr_t keep_reason(unsigned /*depth*/, H5E_error2_t const* entry, void* reason) 
 }  // namespace
 
 void silence_hdf5() {
-  // Everything is closed by its handle. HDF5's own closing at exit loops, and says so on standard
-  // error, where a damaged file could not be opened (1.10.8).
+  // Every identifier is closed by its handle. HDF5's own cleanup at exit would loop, and say so on
+  // standard error, if a damaged file could not be opened (1.10.8).
   static bool const closes_itself = H5dont_atexit() < 0;
   static_cast<void>(closes_itself);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
@@ -25,7 +26,7 @@ void silence_hdf5() {
 std::string last_hdf5_reason() {
   std::string reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_reason, &reason);
-  // Where a call of the system failed, its own words are in a list of numbers.
+  // If a system call failed, its own message is within a list of numbers.
   constexpr std::string_view before = "error message = '";
   std::size_t const begin = reason.find(before);
   if (begin == std::string::npos) return reason;

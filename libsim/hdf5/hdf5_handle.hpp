@@ -8,19 +8,19 @@
 
 namespace stagecraft {
 
-/// A call of the HDF5 library failed. Caught inside this folder, where the file's name is known.
+/// A failed call of the HDF5 library. Caught inside this folder, where the file's name is known.
 class Hdf5Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Keeps HDF5 from printing its error stack on standard error. HDF5 has one such setting a process.
+/// Keeps HDF5 from printing its error stack on standard error, for the whole process.
 void silence_hdf5();
 
-/// HDF5's own words for its last failure, innermost cause; empty if there was none.
+/// HDF5's own text for the innermost cause of its last failure; empty if there was none.
 std::string last_hdf5_reason();
 
-/// \throws Hdf5Error  "could not <doing>: <HDF5's reason>" where `status` is negative.
+/// \throws Hdf5Error  "could not <doing>: <HDF5's reason>" if `status` is negative.
 void check_hdf5(long long status, std::string const& doing);
 
 /// An open HDF5 identifier, closed exactly once.
@@ -28,7 +28,7 @@ class H5Handle {
  public:
   using Close = herr_t (*)(hid_t);
 
-  /// \throws Hdf5Error  where `id` is what a failed call returns.
+  /// \throws Hdf5Error  if `id` is what a failed call returns.
   H5Handle(hid_t id, Close close, std::string const& doing) : id_{id}, close_{close} {
     check_hdf5(id, doing);
   }

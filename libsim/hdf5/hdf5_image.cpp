@@ -6,7 +6,7 @@
 namespace stagecraft {
 namespace {
 
-/// By how much the image of the file grows at a time.
+/// The bytes by which the image of the file grows at a time.
 constexpr std::size_t image_increment = std::size_t{4} << 20;
 /// zlib's fastest level; level 6 takes four times as long for files a fifth smaller.
 constexpr unsigned deflate_level = 1;
@@ -15,11 +15,11 @@ H5Handle create_file() {
   silence_hdf5();
   H5Handle const access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "create properties"};
   check_hdf5(H5Pset_fapl_core(access.id(), image_increment, false), "keep the file in memory");
-  // The format of HDF5 1.8: attributes above 64 KiB, and every reader of today reads it.
+  // The format of HDF5 1.8 allows attributes above 64 KiB, and all current readers support it.
   check_hdf5(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_V18),
              "choose the format");
   H5Handle const properties = untimed_properties(H5P_FILE_CREATE);
-  // HDF5 takes two files in memory of one name for the same; identifiers are never used twice.
+  // HDF5 takes two files in memory with one name for the same file; identifiers are never reused.
   std::string const name = "/dev/null/" + std::to_string(access.id());
   return {H5Fcreate(name.c_str(), H5F_ACC_TRUNC, properties.id(), access.id()), H5Fclose,
           "create a file in memory"};
@@ -53,7 +53,7 @@ H5Handle untimed_properties(hid_t kind) {
 
 H5Handle text_type(std::size_t size) {
   H5Handle type{H5Tcopy(H5T_C_S1), H5Tclose, "create a text type"};
-  // HDF5 wants a size above 0, and readers cut trailing zeros off.
+  // HDF5 requires a size above 0, and readers cut off trailing zeros.
   check_hdf5(H5Tset_size(type.id(), std::max<std::size_t>(size, 1)), "size a text type");
   check_hdf5(H5Tset_strpad(type.id(), H5T_STR_NULLPAD), "pad a text type");
   check_hdf5(H5Tset_cset(type.id(), H5T_CSET_UTF8), "say that text is UTF-8");

@@ -12,7 +12,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Twice what create_column() writes; it bounds what one chunk can make us allocate.
+/// Twice what create_column() writes. It limits what one chunk can make us allocate.
 constexpr hsize_t most_chunk_elements = 131'072;
 constexpr std::size_t most_names = 1'000'000;
 constexpr std::size_t most_name_bytes = 4'096;
@@ -35,8 +35,8 @@ void require_scalar(H5Handle const& attribute, std::string const& where) {
   }
 }
 
-/// Size of a text of fixed length. Texts of variable length are refused: HDF5 allocates whatever
-/// length the file says.
+/// The size of a text of fixed length. Texts of variable length are refused: HDF5 allocates
+/// whatever length the file claims.
 std::size_t text_size(H5Handle const& type, std::string const& where) {
   if (H5Tget_class(type.id()) != H5T_STRING || H5Tis_variable_str(type.id()) != 0) {
     refuse(where, "another type", "text of fixed length");
@@ -58,7 +58,7 @@ std::string without_padding(std::string text) {
   return text;
 }
 
-/// Rows of a dataset of one dimension.
+/// The rows of a dataset, which must have one dimension.
 hsize_t rows_of(H5Handle const& dataset, std::string const& where) {
   H5Handle const space{H5Dget_space(dataset.id()), H5Sclose, "read " + where};
   hsize_t rows = 0;
@@ -74,7 +74,7 @@ H5Handle creation_properties(H5Handle const& dataset, std::string const& where) 
   return {H5Dget_create_plist(dataset.id()), H5Pclose, "read " + where};
 }
 
-/// Filters by id, so that HDF5 never looks for a plugin; each at most once.
+/// The filters by id, so that HDF5 never looks for a plugin. Each may be used at most once.
 std::vector<ColumnFilter> filters_of(H5Handle const& properties, std::string const& where) {
   std::vector<ColumnFilter> filters;
   int const count = H5Pget_nfilters(properties.id());
@@ -95,8 +95,8 @@ std::vector<ColumnFilter> filters_of(H5Handle const& properties, std::string con
   return filters;
 }
 
-/// Rows of a chunk, at most those of the whole column in its last one; a row has `words` elements
-/// of 64 bits.
+/// The rows of a chunk; a row has `words` elements of 64 bits. The last chunk has at most those of
+/// the whole column.
 hsize_t chunk_rows_of(H5Handle const& properties, hsize_t words, std::string const& where) {
   hsize_t elements = 0;
   if (H5Pget_layout(properties.id()) != H5D_CHUNKED ||
@@ -110,8 +110,8 @@ hsize_t chunk_rows_of(H5Handle const& properties, hsize_t words, std::string con
   return elements;
 }
 
-/// Which filters of a chunk were left out when it was written (bit i: filter i) is part of its
-/// entry in the file.
+/// The filters without those that were skipped when the chunk was written (bit i: filter i), as the
+/// chunk's entry in the file says.
 std::vector<ColumnFilter> applied(std::vector<ColumnFilter> const& filters, std::uint32_t skipped) {
   std::vector<ColumnFilter> result;
   for (std::size_t i = 0; i < filters.size(); ++i) {
@@ -120,7 +120,7 @@ std::vector<ColumnFilter> applied(std::vector<ColumnFilter> const& filters, std:
   return result;
 }
 
-/// A dataset whose rows are of one or more 64-bit words each.
+/// A dataset whose rows have one or more 64-bit words each.
 class ChunkedColumn {
  public:
   ChunkedColumn(H5Handle const& dataset, hsize_t words, std::string const& where)
@@ -180,7 +180,7 @@ herr_t collect_name(hid_t /*group*/, char const* name, H5L_info_t const* /*info*
 H5Handle file_access() {
   silence_hdf5();
   H5Handle access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "create properties"};
-  // Files appear whole, by a rename: locks would only fail on file systems that have none.
+  // Files appear complete, by a rename; locks would only fail on file systems without locks.
   check_hdf5(H5Pset_file_locking(access.id(), false, true), "switch file locks off");
   return access;
 }
@@ -195,7 +195,7 @@ void require_format(std::span<unsigned char const> head, Hdf5Format format) {
     refuse("HDF5 superblock", "version " + std::to_string(version), "2");
 }
 
-/// HDF5's words for a damaged file, in ours.
+/// Translates HDF5's messages about a damaged file into ours.
 [[noreturn]] void explain_open_failure() {
   std::string const reason = last_hdf5_reason();
   if (reason.find("truncated") != std::string::npos) throw Hdf5Error{"is cut off: " + reason};
@@ -223,11 +223,11 @@ Hdf5File Hdf5File::open(std::span<unsigned char const> image) {
   H5Handle const access = file_access();
   constexpr std::size_t increment = std::size_t{1} << 16;
   check_hdf5(H5Pset_fapl_core(access.id(), increment, false), "open it in memory");
-  // HDF5 copies the image, and only its signature lacks the const.
+  // HDF5 copies the image; its signature merely lacks the const.
   void* const bytes = const_cast<unsigned char*>(image.data());
   check_hdf5(H5Pset_file_image(access.id(), bytes, image.size()), "open it in memory");
-  // HDF5 looks for a file of the same name on disk, and takes two in memory of one name for the
-  // same: below /dev/null there are none, and identifiers are never used twice.
+  // HDF5 looks for a file of the same name on disk, and takes two files in memory with one name for
+  // the same file: below /dev/null there are none, and identifiers are never reused.
   std::string const name = "/dev/null/" + std::to_string(access.id());
   hid_t const file = H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.id());
   if (file < 0) explain_open_failure();
@@ -409,7 +409,7 @@ std::vector<std::int64_t> Hdf5Group::words_of(H5Handle const& values,
                " (all columns that are read together: 1 GiB)");
   }
   ChunkedColumn chunks{values, words, where};
-  // Nobody claims rows without their bytes: the least a chunk takes is one byte.
+  // A file must not claim rows without data: a chunk takes at least one byte.
   if (rows > 0 && H5Dget_storage_size(values.id()) == 0) refuse(where, "rows without data", "data");
   std::vector<std::int64_t> column(rows * words);
   budget -= static_cast<std::int64_t>(column.size());

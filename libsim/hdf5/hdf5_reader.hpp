@@ -12,11 +12,11 @@
 
 namespace stagecraft {
 
-/// A group of an HDF5 file that nobody vouches for. All functions throw Hdf5Error, with the path
-/// inside the file, what was found and what is accepted.
+/// A group of an untrusted HDF5 file. All functions throw Hdf5Error, with the path inside the file,
+/// what was found and what is accepted.
 ///
-/// Only hard links are followed: no loops of soft links, no other files. Sizes are checked before
-/// anything is allocated.
+/// Only hard links are followed, so that soft links can neither loop nor lead to other files. Sizes
+/// are checked before anything is allocated.
 class Hdf5Group {
  public:
   Hdf5Group(H5Handle group, std::string path) : group_{std::move(group)}, path_{std::move(path)} {}
@@ -24,12 +24,12 @@ class Hdf5Group {
   std::string const& path() const { return path_; }
 
   Hdf5Group group(std::string const& name) const;
-  /// Names of the links, at most `most` of them.
+  /// The names of the links, of which there may be at most `most`.
   std::vector<std::string> links(std::size_t most) const;
   bool has_attribute(std::string const& name) const;
-  /// An attribute: one text of fixed length, at most `most` bytes.
+  /// An attribute that is one text of fixed length, at most `most` bytes.
   std::string text(std::string const& attribute, std::size_t most) const;
-  /// An attribute: one 64-bit integer from 0 to 2^31 - 1.
+  /// An attribute that is one 64-bit integer from 0 to 2^31 - 1.
   std::int32_t number(std::string const& attribute) const;
   /// An attribute: one 64-bit integer, or one real number.
   std::int64_t integer(std::string const& attribute) const;
@@ -39,10 +39,10 @@ class Hdf5Group {
   std::vector<double> reals(std::string const& name, std::size_t most) const;
   /// A dataset of texts of fixed length.
   std::vector<std::string> names(std::string const& name) const;
-  /// A dataset of 64-bit integers. Its elements are taken from `budget`, and must be within it.
+  /// A dataset of 64-bit integers. It may have at most `budget` elements, which it subtracts.
   std::vector<std::int64_t> column(std::string_view name, std::int64_t& budget) const;
-  /// A dataset of 64-bit integers, doubles, or texts of fixed length, the last a multiple of 8
-  /// bytes; likewise. `unit`: its attribute of that name.
+  /// The same for 64-bit integers, doubles, or texts of a fixed length that is a multiple of 8
+  /// bytes. `unit` becomes its attribute of that name.
   ColumnValues any_column(std::string_view name, std::int64_t& budget, std::string& unit) const;
 
  private:

@@ -6,12 +6,12 @@
 
 namespace stagecraft {
 
-/// A result on its way to the disk: `<path>.partial` until finish(), which renames it to `path`, so
-/// that nobody reads half a file. What is not finished is removed again.
+/// A result that is being written: to `<path>.partial` until finish(), which renames it to `path`,
+/// so that nobody reads half a file. A file that is not finished is removed.
 class OutputFile {
  public:
   /// Creates `<path>.partial`, so that a path that cannot be written is refused before any work.
-  /// \throws OutputError  also where `path` is a device or a folder.
+  /// \throws OutputError  also if `path` is a device or a folder.
   explicit OutputFile(std::filesystem::path const& path);
   ~OutputFile();
   OutputFile(OutputFile const&) = delete;
@@ -19,11 +19,11 @@ class OutputFile {
   OutputFile& operator=(OutputFile const&) = delete;
   OutputFile& operator=(OutputFile&&) = delete;
 
-  /// Appends; reaches the disk in large pieces. \throws OutputError
+  /// Appends `bytes`, which are written to the disk in large pieces. \throws OutputError
   void write(std::string_view bytes);
 
-  /// Writes what is left and renames. Nothing can be written afterwards.
-  /// \throws OutputError  and then neither file exists, unless `path` did before.
+  /// Writes the rest and renames the file. Nothing can be written afterwards.
+  /// \throws OutputError  Then neither file exists, unless `path` existed before.
   void finish();
 
  private:
@@ -37,11 +37,11 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-/// Refuses a path that cannot be written, before work whose result goes there; leaves nothing.
+/// Refuses a path that cannot be written, before the work whose result goes there. Leaves no file.
 /// \throws OutputError
 void require_writable(std::filesystem::path const& path);
 
-/// A whole file at once. \throws OutputError  and then neither of the two files exists.
+/// Writes a whole file at once. \throws OutputError  Then neither of the two files exists.
 void write_output(std::filesystem::path const& path, std::string_view text);
 
 }  // namespace stagecraft

@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-/// Version, git commit, and whether tracked files differed from it when this library was built:
+/// The version, the git commit, and whether tracked files differed from it at the build:
 /// `0.1.0 (commit 0123456789ab, modified)`.
 std::string program_version();
 

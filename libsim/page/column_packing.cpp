@@ -7,7 +7,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Places of frequent values take at most two bytes.
+/// The indices of so many frequent values take at most two bytes.
 constexpr std::size_t most_frequent_values = 16'382;
 
 void append_varint(std::string& bytes, std::uint64_t number) {
@@ -23,7 +23,7 @@ void append_signed(std::string& bytes, std::int64_t number) {
   append_varint(bytes, (static_cast<std::uint64_t>(number) << 1) ^ sign);
 }
 
-/// Values that occur more than once, the most frequent first (ties: the smaller).
+/// The values that occur more than once, the most frequent first (ties: the smaller).
 std::vector<std::int64_t> frequent_values(std::vector<std::int64_t> const& column) {
   std::unordered_map<std::int64_t, std::size_t> counts;
   for (std::int64_t const value : column) ++counts[value];

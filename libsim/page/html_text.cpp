@@ -33,7 +33,7 @@ std::string script_json(std::string const& json) {
   std::string text;
   text.reserve(json.size());
   for (char const letter : json) {
-    // Each stands only inside of strings, where JSON takes an escape for it.
+    // These characters occur only inside strings, where JSON allows an escape.
     if (letter == '<') {
       text += "\\u003c";
     } else if (letter == '>') {

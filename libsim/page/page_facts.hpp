@@ -7,8 +7,8 @@
 
 namespace stagecraft {
 
-/// What a trace says in words that need no knowledge of pipelines: four facts, each a number and a
-/// sentence or two. They say no more than its clock and device allow: of what ran where.
+/// A summary of a trace in words that need no knowledge of pipelines: four facts, each a number and
+/// a sentence or two. They claim no more than the clock and the device of the trace allow.
 struct PageFact {
   std::string heading;   ///< "Fullest stage"
   std::string value;     ///< "60.1 GiB"

@@ -4,9 +4,9 @@
 
 namespace stagecraft {
 
-// The files of web/, as they were when the program was built; their order is CMakeLists.txt's.
+// The files of web/ at the time of the build, in the order of CMakeLists.txt.
 
-/// Skeleton of a report, with {{places}} for what differs.
+/// The skeleton of a report, with {{places}} for what differs.
 std::string_view page_html();
 std::string_view page_css();
 /// All scripts, one after another.

@@ -5,9 +5,9 @@
 
 namespace stagecraft {
 
-// Numbers for people, in the unit that fits, their parts held together by spaces that do not break.
+// Numbers for people, with a unit that fits and non-breaking spaces.
 
-/// Picoseconds in seconds.
+/// Converts picoseconds to seconds.
 double seconds(std::int64_t picoseconds);
 
 /// "13.84 s", "10.5 ms", "72.5 µs".
@@ -16,10 +16,10 @@ std::string time_text(double seconds);
 /// "60.13 GiB", "4.98 MiB".
 std::string bytes_text(std::int64_t bytes);
 
-/// `part` of `whole`: "7.6 %"; of what is not nothing at least "less than 0.1 %".
+/// `part` of `whole`: "7.6 %", or "less than 0.1 %" if it is small but not zero.
 std::string percent_text(double part, double whole);
 
-/// "14,217".
+/// A number with separators: "14,217".
 std::string grouped(double number);
 
 }  // namespace stagecraft

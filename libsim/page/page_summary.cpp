@@ -48,7 +48,7 @@ std::string facts_table_html(std::vector<PageTrace> const& traces) {
   return html + "</tbody></table>\n";
 }
 
-/// What the numbers of a table are in, and what its bars are parts of.
+/// The units of a table, and the whole of which its bars are parts.
 struct TableScale {
   TimeUnit time;
   ByteUnit bytes;
@@ -56,7 +56,7 @@ struct TableScale {
   bool is_capacity = false;
 };
 
-/// Bars are of the capacity, where that leaves something of them to see.
+/// Bars are parts of the capacity, unless that would make them too short to see.
 TableScale scale_of(PageTrace const& trace) {
   std::int64_t const peak = fullest(trace).at_peak.sum();
   bool const is_near = trace.capacity && *trace.capacity / far_above <= peak;
@@ -66,7 +66,7 @@ TableScale scale_of(PageTrace const& trace) {
           .is_capacity = is_near};
 }
 
-/// A bar of the rank's memory, by category.
+/// A bar with the memory of a rank by category.
 std::string bar_html(RankFigures const& rank, std::int64_t whole) {
   std::string html = "<div class=\"bar\" aria-hidden=\"true\">";
   for (int i = 0; i < category_count; ++i) {

@@ -7,11 +7,11 @@
 
 namespace stagecraft {
 
-/// Facts of one trace as a list of cards; of several as a table with a column a trace. HTML.
+/// HTML: the facts of one trace as a list of cards, of several as a table with a column per trace.
 std::string summary_html(std::vector<PageTrace> const& traces);
 
-/// A row a shown rank: times, and memory at its peak by category, in units that fit; as a table
-/// with the trace's `name` and the units as its caption. HTML.
+/// HTML: a table with one row per shown rank, with times and the memory at its peak by category in
+/// units that fit. Its caption has the `name` of the trace and the units.
 std::string stage_table_html(PageTrace const& trace, std::string const& name);
 
 }  // namespace stagecraft

@@ -14,12 +14,12 @@ namespace stagecraft {
 
 namespace {
 
-/// Numbers of a page are exact up to 2^53.
+/// Numbers in a page are exact up to 2^53.
 constexpr std::int64_t most_exact = std::int64_t{1} << 52;
-/// States of memory a rank, where its ops are put together by chunk.
+/// States of memory per rank, if its ops are merged into chunks.
 constexpr std::size_t most_states = 20'000;
 
-/// ps that count as one, so that the longest time stays exact.
+/// The number of ps that count as one, so that the longest time stays exact.
 std::int64_t unit_for(std::int64_t iteration) {
   std::int64_t unit = 1;
   while (iteration / unit > most_exact) unit *= 1000;
@@ -39,7 +39,7 @@ std::vector<std::int32_t> fullest_of_stages(std::vector<RankFigures> const& figu
   return ranks;
 }
 
-/// The name's index; added where it is missing.
+/// The index of a name, which is added if it is missing.
 std::int64_t index_in(std::vector<std::string>& names, std::string_view name) {
   auto const found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) return found - names.begin();
@@ -47,7 +47,7 @@ std::int64_t index_in(std::vector<std::string>& names, std::string_view name) {
   return static_cast<std::int64_t>(names.size()) - 1;
 }
 
-/// Rows of the ranks to show, as `detail` wants them.
+/// Reads the rows of the ranks to show, at the detail of `detail`.
 class RankReader {
  public:
   RankReader(TraceReader const& trace, bool is_reduced)
@@ -125,7 +125,7 @@ void add_data(PageTrace& page, TraceReader const& trace, RecomputeShares const& 
   data["capacity"] = nullptr;
   if (page.capacity) data["capacity"] = *page.capacity;
   data["far_above"] = far_above;
-  // Names come from files and may be no UTF-8.
+  // Names come from files and may not be UTF-8.
   page.data = data.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 

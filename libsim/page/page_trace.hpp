@@ -11,26 +11,26 @@
 
 namespace stagecraft {
 
-/// A capacity this many times above all that is held leaves nothing to see beside it: pages then
-/// show what is held at a scale of its own.
+/// If the capacity is this many times larger than what is held, nothing could be seen on its scale:
+/// pages then show what is held on a scale of its own.
 inline constexpr std::int64_t far_above = 4;
 
-/// One trace as a page shows it.
+/// One trace, prepared for a page.
 struct PageTrace {
   std::string file;  ///< without its folder
   TraceMeta meta;
-  std::optional<RunConfig> config;       ///< nothing where it does not load
-  std::optional<std::int64_t> capacity;  ///< bytes a rank has, where that is known
+  std::optional<RunConfig> config;       ///< empty if it does not load
+  std::optional<std::int64_t> capacity;  ///< bytes per rank, if known
   std::int64_t iteration = 0;            ///< ps, over all ranks
   std::vector<RankFigures> figures;      ///< of all ranks
   std::vector<std::int32_t> shown;       ///< ranks whose rows the page has, ascending
-  bool is_reduced = false;               ///< rows of ops were put together by chunk
+  bool is_reduced = false;               ///< rows of ops were merged into chunks
   bool has_whole_chunks = false;         ///< recorded at chunk detail
-  std::string data;                      ///< what the page draws, JSON
+  std::string data;                      ///< JSON of what the page draws
 };
 
-/// Reads a trace for a page. `ranks`: those to show; empty: of each stage the fullest (ties: the
-/// lowest). With more than `most_rows` ops in them, chunks are shown in place of their ops.
+/// Reads a trace for a page. `ranks` are those to show; if empty, the fullest of each stage (ties:
+/// the lowest). If they have more than `most_rows` ops, chunks are shown instead of ops.
 /// \throws TraceFileError
 PageTrace read_page_trace(TraceReader const& trace,
                           std::vector<std::int32_t> const& ranks,

@@ -15,7 +15,7 @@ struct Span {
   std::int64_t end = 0;
 };
 
-/// Sorts spans and joins what touches; their lengths then sum to less than the last end.
+/// Sorts spans and joins those that touch, so that their lengths sum to at most the last end.
 std::vector<Span> joined(std::vector<Span> spans) {
   std::sort(spans.begin(), spans.end(),
             [](Span const& a, Span const& b) { return a.start < b.start; });

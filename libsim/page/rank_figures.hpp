@@ -9,17 +9,18 @@
 
 namespace stagecraft {
 
-/// What a summary says of one rank. Times in ps.
+/// The figures of one rank that a summary shows. Times are in ps.
 struct RankFigures {
   std::int32_t rank = 0;
   std::int32_t stage = 0;
   std::int64_t end = 0;        ///< of its last op
   std::int64_t busy = 0;       ///< its compute stream
   std::int64_t recompute = 0;  ///< part of `busy`
-  /// Its compute stream idle while a message of it is on its way. The rest of the iteration it
-  /// waits for others.
+  /// The time for which its compute stream is idle while one of its messages is in flight. For the
+  /// rest of the iteration it waits for others.
   std::int64_t transfer = 0;
-  /// At the first instant where the sum without workspace is largest, with the largest workspace.
+  /// At the first instant at which the sum without workspace is largest, with the largest
+  /// workspace.
   CategoryBytes at_peak;
   std::int64_t peak_time = 0;
   bool has_whole_chunks = false;  ///< recorded at chunk detail

@@ -9,25 +9,25 @@
 
 namespace stagecraft {
 
-/// How much of each chunk's backward is recompute, by the cost model: at chunk detail a trace does
-/// not tell them apart.
+/// The share of recompute in each chunk's backward, by the cost model: a trace at chunk detail does
+/// not separate them.
 class RecomputeShares {
  public:
-  /// Nothing is known: every share is 0.
+  /// If nothing is known, every share is 0.
   RecomputeShares() = default;
-  /// Of the plan that the configuration gives.
+  /// The shares of the plan of this configuration.
   explicit RecomputeShares(RunConfig const& config);
 
-  /// In millionths of the backward of a microbatch through a chunk of a stage; 0 where it is not
-  /// known.
+  /// The share in millionths of the backward of a microbatch through a chunk of a stage; 0 if it is
+  /// unknown.
   std::int64_t millionths(std::int32_t stage, std::int64_t microbatch, std::int64_t chunk) const;
 
  private:
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::int64_t> shares_;
 };
 
-/// Shares for a trace of this configuration; none where the configuration gives another plan now
-/// than when the trace was made, or cannot be priced.
+/// The shares for a trace of this configuration; none if the configuration gives another plan than
+/// when the trace was made, or if the cost model cannot predict it.
 RecomputeShares recompute_shares_of(TraceMeta const& meta, RunConfig const& config);
 
 }  // namespace stagecraft

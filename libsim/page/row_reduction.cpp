@@ -20,7 +20,7 @@ void append_row(MemoryColumns& to, MemoryColumns const& from, std::size_t row) {
   for (std::size_t i = 0; i < to.bytes.size(); ++i) to.bytes[i].push_back(from.bytes[i][row]);
 }
 
-/// Without workspace, as peaks are counted.
+/// The sum without workspace, by which peaks are defined.
 std::int64_t sum_at(MemoryColumns const& memory, std::size_t row) {
   std::int64_t sum = -memory.of(Category::workspace)[row];
   for (TraceColumn const& column : memory.bytes) sum += column[row];

@@ -8,18 +8,18 @@
 
 namespace stagecraft {
 
-/// The rank at chunk detail: a row for each forward and backward of a chunk in place of its ops;
-/// all other rows as they are, without those of the tensor-parallel stream, which happen inside.
-/// `forward`, `backward`: the index of these names. Where the rows of a backward tell recompute
-/// apart, that is lost.
+/// The rank at chunk detail: one row for each forward and backward of a chunk instead of its ops;
+/// other rows are unchanged, but those of the tensor-parallel stream are dropped, as they are
+/// inside the chunks. `forward` and `backward` are the indices of these names. The rows of a
+/// backward that are recompute are not kept separate.
 RankTrace at_chunk_detail(RankTrace const& rank,
                           KnownNames const& names,
                           std::int64_t forward,
                           std::int64_t backward,
                           std::int64_t backward_phase);
 
-/// Memory in at most about `most_rows` rows: of each stretch of time the fullest state and the
-/// last. The peak stays what and where it is.
+/// Memory in at most about `most_rows` rows: the fullest state and the last of each interval of
+/// time. The peak keeps its value and its time.
 MemoryColumns thinned(MemoryColumns const& memory, std::size_t most_rows);
 
 }  // namespace stagecraft

@@ -9,19 +9,19 @@
 
 namespace stagecraft {
 
-/// Whether its ops ran: on a real clock or with priced communication. Else they were only priced.
+/// Whether its ops were executed, perhaps with modelled communication, rather than simulated.
 bool is_executed(TraceMeta const& meta);
 
-/// "predicted for selene-a100", "executed on AMD EPYC, 2 threads", and of what else its times are.
-/// `config`: the trace's, where it loads.
+/// "predicted for selene-a100" or "executed on AMD EPYC, 2 threads", and what its times include.
+/// `config` is the trace's, if it loads.
 std::string origin_of(TraceMeta const& meta, std::optional<RunConfig> const& config);
 
-/// Memory of what a rank was predicted for or ran on, bytes. Of a trace that was executed elsewhere
-/// than on the accelerator of its configuration nothing is known.
+/// The bytes of memory of the device for which a rank was predicted or on which it ran; nullopt if
+/// the trace was not executed on the accelerator of its configuration.
 std::optional<std::int64_t> capacity_of(TraceMeta const& meta,
                                         std::optional<RunConfig> const& config);
 
-/// What was run, on how many of what, cut up how; empty where the configuration does not load.
+/// The model, the accelerators and the parallel layout; empty if the configuration does not load.
 std::string setting_of(TraceMeta const& meta, std::optional<RunConfig> const& config);
 
 }  // namespace stagecraft

@@ -10,7 +10,7 @@ namespace {
 
 std::string packed(TraceColumn const& column) { return base64(pack_column(column)); }
 
-/// One element of all rows of a table.
+/// One member of all rows of a table.
 template <typename Row>
 std::string packed(std::vector<Row> const& rows, std::size_t element) {
   TraceColumn column;
@@ -19,7 +19,7 @@ std::string packed(std::vector<Row> const& rows, std::size_t element) {
   return packed(column);
 }
 
-/// Columns of bytes and FLOPs can hold anything; differences of them must not overflow.
+/// Bytes and FLOPs in a file can have any value; their differences must not overflow.
 std::int64_t difference(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
 }

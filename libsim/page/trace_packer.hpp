@@ -13,21 +13,21 @@
 
 namespace stagecraft {
 
-/// Packs the rows of ranks into columns that a page unpacks (web/decode.js undoes this file).
+/// Packs the rows of ranks into columns, which a page unpacks (web/decode.js is the inverse).
 ///
-/// Rows of ops are told by their kind (op, phase, stream, layer, chunk, bytes, FLOPs, recompute
-/// share), and what differs from the row before of that kind: a simulated iteration repeats itself,
-/// so that nearly every number is one of few.
+/// A row of an op is stored as its kind (op, phase, stream, layer, chunk, bytes, FLOPs, recompute
+/// share) and its differences from the previous row of that kind: a simulated iteration repeats
+/// itself, so that nearly all numbers are among a few.
 class TracePacker {
  public:
-  /// `unit`: ps that count as one in the columns.
+  /// `unit` is the number of ps that count as one in the columns.
   TracePacker(KnownNames const& names, RecomputeShares const& shares, std::int64_t unit)
       : names_{names}, shares_{shares}, unit_{unit} {}
 
   void add(RankTrace const& rank);
   std::size_t rows() const { return gap_.size(); }
 
-  /// {"kinds": {"count", "op", ...}, "ops": {"kind", "gap", ...}, "memory": {...}}; columns in
+  /// {"kinds": {"count", "op", ...}, "ops": {"kind", "gap", ...}, "memory": {...}}, with columns in
   /// base64.
   nlohmann::ordered_json json() const;
 
@@ -49,15 +49,15 @@ class TracePacker {
 
   std::map<Kind, std::size_t> kind_places_;
   std::vector<Kind> kinds_;
-  std::vector<Last> last_;  ///< row by kind, of the rank at hand
+  std::vector<Last> last_;  ///< the last row of each kind, of the current rank
   std::map<Change, std::size_t> change_places_;
   std::vector<Change> changes_;
 
   TraceColumn kind_;        ///< into kinds_
-  TraceColumn gap_;         ///< start - end of the row before
+  TraceColumn gap_;         ///< start - end of the previous row
   TraceColumn microbatch_;  ///< - that of the last row of the kind
   TraceColumn length_;      ///< - that of the last row of the kind
-  TraceColumn time_;        ///< - that of the state before
+  TraceColumn time_;        ///< - that of the previous state
   TraceColumn change_;      ///< into changes_
 };
 

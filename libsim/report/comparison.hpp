@@ -16,15 +16,15 @@ namespace stagecraft {
 template <typename Value>
 using Pair = std::array<Value, 2>;
 
-/// Memory of one rank at its peak, by category (workspace: the largest).
+/// The memory of one rank at its peak, by category (of workspace: the largest).
 struct RankComparison {
   std::int32_t rank = 0;  ///< its number in the trace that has more ranks
   std::int32_t stage = 0;
   Pair<CategoryBytes> at_peak;
 };
 
-/// Time of all ops of one name and phase: the sum over the stages that both traces have, of one
-/// rank of each (the mean of the stage's ranks).
+/// The time of all ops of one name and phase: the sum over the stages that both traces have, where
+/// a stage counts as one rank (the mean of its ranks).
 struct OpComparison {
   std::string op;
   std::string phase;
@@ -32,8 +32,8 @@ struct OpComparison {
   Pair<double> seconds{};
 };
 
-/// What makes up the difference in iteration time, on one stage: compute time by phase, and the
-/// rest, `waiting`. All of them sum to the difference of the iterations.
+/// A part of the difference in iteration time, on one stage: the compute time of a phase, or the
+/// rest, `waiting`. All parts sum to the difference of the iterations.
 struct Contribution {
   std::string phase;
   Pair<double> seconds{};
@@ -46,15 +46,15 @@ struct Comparison {
   Pair<std::string> files;
   Pair<TraceMeta> meta;
   Pair<double> iteration_seconds{};
-  Pair<std::vector<std::int32_t>> stages_alone;  ///< that the other trace does not have
+  Pair<std::vector<std::int32_t>> stages_alone;  ///< stages that the other trace does not have
   std::vector<RankComparison> ranks;             ///< of the stages that both have
   std::vector<OpComparison> ops;                 ///< by the sum of both times, largest first
-  std::int32_t stage = 0;                   ///< that of most compute time in A (ties: the lowest)
+  std::int32_t stage = 0;  ///< the one with most compute time in A (ties: the lowest)
   std::vector<Contribution> contributions;  ///< on that stage, largest difference first
-  bool same_detail = true;                  ///< false: one is of whole chunks, the other op by op
+  bool same_detail = true;                  ///< false if one has whole chunks and the other has ops
 
   bool same_plan() const { return meta[0].plan == meta[1].plan; }
-  /// By how much B's iteration is longer than A's; nothing where A's takes no time.
+  /// By how much B's iteration is longer than A's; nullopt if A's takes no time.
   std::optional<double> iteration_percent() const;
 };
 
@@ -63,11 +63,11 @@ enum class PlanCheck : std::uint8_t {
   any_plan,
 };
 
-/// Compares two traces, rank by rank, so that two ranks at a time are in memory.
+/// Compares two traces rank by rank, so that only two ranks at a time are in memory.
 ///
-/// Ranks are matched by stage: a simulated rank stands for all ranks of its stage.
-/// \throws TraceFileError  when a trace cannot be read, when their plans differ and must not, or
-///         when they have no stage in common.
+/// Ranks are matched by stage: a simulated rank represents all ranks of its stage.
+/// \throws TraceFileError  if a trace cannot be read, if their plans differ and must not, or if
+///         they have no stage in common.
 Comparison compare(TraceReader const& a, TraceReader const& b, PlanCheck check);
 
 }  // namespace stagecraft

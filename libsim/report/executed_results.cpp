@@ -86,13 +86,13 @@ void ExecutedResults::add_trace(fs::path const& path) {
     try {
       batches_alone_.insert(parse_run_config(trace.meta().config, path, {}).training.batch.global);
     } catch (ConfigError const&) {
-      // Of a version with other keys: the plan is none of ours either.
+      // A file of a version with other keys, whose plan cannot be one of ours.
     }
   }
   auto const [place, is_first] = runs_.try_emplace(trace.meta().plan, run);
   ExecutedRun& known = place->second;
   if (!is_first && (run.is_whole() || !known.is_whole())) {
-    // Ranks alone add their stages to what is known of others.
+    // Ranks that ran alone add their stages to those that are known.
     if (!run.is_whole() && run.device == known.device) {
       run.peak_bytes.merge(known.peak_bytes);
       run.alone.merge(known.alone);

@@ -10,15 +10,15 @@
 
 namespace stagecraft {
 
-/// One op of a layer: what `stagecraft layer` prints a line of.
+/// One op of a layer, which is one line of `stagecraft layer`.
 struct LayerOpRow {
   std::string op;
   std::string phase;
   std::string stream;
-  std::string shape;  ///< of a GEMM "batch x m x n x k", else of what it writes (reads, if nothing)
+  std::string shape;  ///< of a GEMM "batch x m x n x k", else of its result (or operand, if none)
   std::int64_t flops = 0;
-  std::int64_t bytes = 0;        ///< moved to and from memory, or of a collective's whole tensor
-  std::int64_t saved_bytes = 0;  ///< of its results that backward reads
+  std::int64_t bytes = 0;        ///< moved to and from memory; of a collective: the whole tensor
+  std::int64_t saved_bytes = 0;  ///< of those of its results that backward reads
   double start_seconds = 0;      ///< from the start of its pass
   double seconds = 0;
 };
@@ -44,7 +44,7 @@ struct LayerReport {
       0;  ///< sbh elements at one byte: the unit of the paper's closed forms
 };
 
-/// Reports on every distinct layer block of a plan: one where all layers have one policy.
+/// Reports on every distinct layer block of a plan: one report if all layers have the same policy.
 std::vector<LayerReport> report_layers(TrainingPlan const& plan, CostModel const& cost);
 
 std::string to_text(LayerReport const& report);

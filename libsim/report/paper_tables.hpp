@@ -17,21 +17,21 @@ struct PaperModel {
 };
 std::vector<PaperModel> paper_models();
 
-/// {file}-{case}.yaml of `folder`, with overrides.
+/// Loads {file}-{case}.yaml of `folder`, with overrides.
 RunConfig load_paper_run(std::filesystem::path const& folder,
                          PaperModel const& model,
                          std::string const& case_name,
                          std::vector<std::string> const& overrides = {});
 
-/// A row of table 2 or 4: a case and the settings that make it out of {file}-present.yaml.
+/// A row of table 2 or 4: a case and the settings that turn {file}-present.yaml into it.
 struct PaperCase {
   std::string name;
   std::vector<std::string> overrides;
 };
-/// baseline, sequence, full, selective, selective_sequence, in the order of table 4.
+/// The cases baseline, sequence, full, selective and selective_sequence, in the order of table 4.
 std::vector<PaperCase> paper_cases();
 
-/// How long one layer takes for one microbatch.
+/// The time of one layer for one microbatch.
 struct LayerSeconds {
   double forward = 0;
   double backward = 0;  ///< recompute included
@@ -40,21 +40,21 @@ struct LayerSeconds {
 };
 LayerSeconds seconds_of(LayerResult const& layer);
 
-/// What A100s took for a layer of the 22B model, t = 8, b = 4, in one of paper_cases().
+/// The published time of a layer of the 22B model on A100s, t = 8, b = 4, in one of paper_cases().
 /// Source: Korthikanti et al. 2022, table 4. \throws std::out_of_range  for another case.
 LayerSeconds published_layer(std::string const& case_name);
 
-/// The run of which table 4 has one layer. \throws ConfigError
+/// The run whose layer is in table 4. \throws ConfigError
 RunConfig load_table4_run(std::filesystem::path const& paper_configs, PaperCase const& paper_case);
 
-/// One layer of a run, for one microbatch on one rank. \throws std::bad_optional_access
+/// Predicts one layer of a run, for one microbatch on one rank. \throws std::bad_optional_access
 LayerResult predict_layer(RunConfig const& run);
 
 std::vector<Reproduction> reproduce_table2(std::filesystem::path const& paper_configs);
 std::vector<Reproduction> reproduce_table4(std::filesystem::path const& paper_configs);
 std::vector<Reproduction> reproduce_table5(std::filesystem::path const& paper_configs);
 std::vector<Reproduction> reproduce_headline(std::filesystem::path const& paper_configs);
-/// 175B and 530B with as many microbatches stored as fit, over the present work without.
+/// 175B and 530B with as many microbatches stored as fit, compared with the present work.
 std::vector<Reproduction> reproduce_appendix_c(std::filesystem::path const& paper_configs);
 
 }  // namespace stagecraft

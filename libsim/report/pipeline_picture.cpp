@@ -12,8 +12,8 @@ namespace stagecraft {
 
 namespace {
 
-// Backgrounds of the 256-colour palette: blues and greens of like brightness, so that black text
-// reads on all of them; chunks take turns.
+// Backgrounds of the 256-colour palette: blues and greens of similar brightness, so that black text
+// is readable on all of them; chunks use them in turn.
 constexpr std::array<int, 4> forward_backgrounds{117, 75, 153, 111};
 constexpr std::array<int, 4> backward_backgrounds{114, 71, 157, 108};
 constexpr int no_background = 0;
@@ -31,14 +31,14 @@ std::string text_of(double value) {
 
 std::size_t digits(std::size_t number) { return std::to_string(number).size(); }
 
-/// How time becomes columns, and what a cell says.
+/// The scale from time to columns, and what fits into a cell.
 struct Layout {
   std::size_t label = 0;    ///< columns before a row's cells
   std::size_t columns = 0;  ///< for cells
   double columns_per_tick = 0;
-  bool is_cut = false;  ///< the schedule goes on beyond the last column
+  bool is_cut = false;  ///< the schedule continues beyond the last column
   bool has_chunks = false;
-  bool loses_cells = false;  ///< some computation is shorter than a column
+  bool loses_cells = false;  ///< a computation is shorter than a column
   int largest_microbatch = 0;
 
   std::size_t column(SimTime time) const {
@@ -83,7 +83,7 @@ Layout make_layout(ScheduleTimeline const& played, std::size_t width) {
   return layout;
 }
 
-/// What stands in one column of a row: a character of a cell's text, or a shade.
+/// The content of one column of a row: a character of a cell's text, or a shade.
 struct Glyph {
   char character = no_character;
   char const* shade = idle_glyph;
@@ -105,7 +105,7 @@ void draw_cell(std::vector<Glyph>& row,
   if (layout.has_chunks) {
     letter = static_cast<char>((is_forward ? 'a' : 'A') + static_cast<int>(chunk % 26));
   }
-  // Without a letter it is the shade that tells forward from backward, so a column is kept for it.
+  // Without a letter only the shade distinguishes forward from backward, so it gets a column.
   std::size_t const room = last - first - (letter.empty() && last > first ? 1 : 0);
   std::string const text = number.size() + letter.size() <= room ? number + letter
                            : letter.size() <= room               ? letter

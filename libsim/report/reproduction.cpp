@@ -24,7 +24,7 @@ constexpr std::array entries{
     Entry{"figure8", reproduce_figure8},      Entry{"figure9", reproduce_figure9},
     Entry{"appendix-c", reproduce_appendix_c}};
 
-/// Of the errors that `error_of` finds in rows.
+/// Summarizes the errors that `error_of` gives for the rows.
 ErrorSummary summarize(std::vector<ReproductionRow> const& rows,
                        std::optional<double> (ReproductionRow::*error_of)() const) {
   ErrorSummary summary;
@@ -40,8 +40,8 @@ ErrorSummary summarize(std::vector<ReproductionRow> const& rows,
   return summary;
 }
 
-/// A number in the unit that its quantity is read in: bytes as GiB (small ones as MiB or KiB),
-/// seconds of an iteration as s, short ones as ms, shares in percent.
+/// The unit in which a quantity is shown: bytes in GiB (small ones in MiB or KiB), times of an
+/// iteration in s, short ones in ms, shares in percent.
 struct Display {
   double factor;
   int digits;
@@ -62,7 +62,7 @@ Display display_of(ReproductionRow const& row) {
   return {100, 1, "%"};  // mfu, hfu
 }
 
-/// "+1.25 %", or "+0.8 points" for a share; empty where the paper gives no number.
+/// "+1.25 %", or "+0.8 points" for a share; empty if the paper gives no number.
 std::string error_text(ReproductionRow const& row) {
   if (!row.published) return "";
   if (auto const points = row.error_points()) {

@@ -9,25 +9,25 @@
 
 namespace stagecraft {
 
-/// One number of the paper and our prediction of it.
+/// One number of the paper and our prediction.
 struct ReproductionRow {
   std::string model;                  ///< "22B", "175B", "530B", "1T"
   std::string case_name;              ///< e.g. "full", "present", "baseline"
   std::string quantity;               ///< with its unit, e.g. "iteration_seconds"
-  std::optional<int> stage{};         ///< figures over stages only
-  std::optional<double> published{};  ///< absent where the paper gives no number
+  std::optional<int> stage{};         ///< only in figures over stages
+  std::optional<double> published{};  ///< absent if the paper gives no number
   double predicted = 0;
-  std::optional<double> executed{};  ///< absent where nobody has executed it, or was not asked
+  std::optional<double> executed{};  ///< absent if it was not executed, or not looked for
 
-  /// Whether it is a share (MFU, an overhead): its error is read in points, not in percent of it.
+  /// Whether it is a share (MFU, an overhead), whose error is given in points instead of percent.
   bool is_share() const;
   /// (predicted / published - 1) in percent.
   std::optional<double> error_percent() const;
-  /// predicted - published in percentage points; absent of what is no share.
+  /// predicted - published in percentage points; absent if it is not a share.
   std::optional<double> error_points() const;
 };
 
-/// Absolute errors over the rows with a published number; 0 where there is none.
+/// Absolute errors over the rows with a published number; 0 if there is none.
 struct ErrorSummary {
   double mean = 0;
   double largest = 0;
@@ -39,10 +39,10 @@ struct Reproduction {
   std::string title;  ///< what it shows, for people
   std::vector<ReproductionRow> rows{};
   bool has_executed = false;         ///< whether executed numbers were looked for
-  std::vector<std::string> notes{};  ///< what executed numbers are of, and which are not there
+  std::vector<std::string> notes{};  ///< the sources of executed numbers, and which are missing
 
   ErrorSummary errors_percent() const;
-  /// Absent where a row is no share.
+  /// Absent if a row is not a share.
   std::optional<ErrorSummary> errors_points() const;
 };
 
@@ -50,19 +50,19 @@ struct Reproduction {
 /// figure1 figure7 figure8 figure9 appendix-c.
 std::vector<std::string_view> reproducible();
 
-/// Predicts one of reproducible() from the run files in `paper_configs`.
+/// Reproduces one of reproducible() from the run files in `paper_configs`.
 ///
-/// table5 also gives `table5_rates` (throughput increase, MFU, HFU), hence a list.
-/// Published numbers: Korthikanti et al. 2022, arXiv:2205.05198, read as reference values.
-/// \throws ConfigError  when a run file is damaged.
+/// The result is a list because table5 also gives `table5_rates` (throughput increase, MFU, HFU).
+/// Published numbers: Korthikanti et al. 2022, arXiv:2205.05198, used as reference values.
+/// \throws ConfigError  if a run file is damaged.
 std::vector<Reproduction> reproduce(std::string_view what,
                                     std::filesystem::path const& paper_configs);
 
 std::string to_text(Reproduction const& reproduction);
 std::string to_csv(Reproduction const& reproduction);
-/// {"table5": [rows], ..., "errors": {"table5": {"mean_percent", "max_percent"}, ...}}; of tables
-/// of shares also `error_points` in each row, and `mean_points` and `max_points`, as to_text() has
-/// them.
+/// {"table5": [rows], ..., "errors": {"table5": {"mean_percent", "max_percent"}, ...}}. Tables of
+/// shares also have `error_points` in each row, and `mean_points` and `max_points`, which are those
+/// of to_text().
 nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions);
 
 }  // namespace stagecraft

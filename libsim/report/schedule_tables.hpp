@@ -7,9 +7,9 @@
 
 namespace stagecraft {
 
-/// A played schedule as text: a line that says what it is, one with makespan and bubble, a table of
-/// the ranks (chunks in flight, and where the time goes, in the unit of the costs), and each rank's
-/// order, cut to `width` columns.
+/// The timeline of a schedule as text: a title line, a line with makespan and bubble, a table of
+/// the ranks (chunks in flight, and what the time is spent on, in the unit of the costs), and the
+/// order of each rank, cut to `width` columns.
 std::string schedule_tables(PipelineSchedule const& schedule,
                             ScheduleTimeline const& played,
                             int width);

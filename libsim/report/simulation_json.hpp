@@ -7,11 +7,11 @@
 namespace stagecraft {
 
 /// The document of `simulate --json`, schema stagecraft.simulation/1, without `config`, which the
-/// caller adds. Bytes are integers and per GPU, times seconds, FLOPs of the whole job; what does
-/// not apply is null.
+/// caller adds. Bytes are integers and per GPU, times are in seconds, FLOPs are those of the whole
+/// job; a value that does not apply is null.
 nlohmann::ordered_json to_json(Simulation const& simulation, TrainingPlan const& plan);
 
-/// Bytes by category as an object.
+/// An object with the bytes of each category.
 nlohmann::ordered_json to_json(CategoryBytes const& bytes);
 
 }  // namespace stagecraft

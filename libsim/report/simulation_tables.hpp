@@ -7,14 +7,14 @@
 
 namespace stagecraft {
 
-/// "174.62 billion parameters"; of smaller models millions or thousands.
+/// "174.62 billion parameters"; for smaller models in millions or thousands.
 std::string parameters_text(ModelConfig const& model);
 
-/// What is run, on what, and how it is cut up; lines.
+/// Lines that say what is run, on which system, and how it is parallelized.
 std::string run_title(TrainingPlan const& plan, System const& system);
 
-/// A simulation for a reader: what was run, how long an iteration takes and where the time of the
-/// busiest stage goes, and a line a stage with its memory by category in GiB.
+/// A simulation for people: what was run, how long an iteration takes and what the busiest stage
+/// spends its time on, and one line per stage with its memory by category in GiB.
 std::string simulation_tables(Simulation const& simulation,
                               TrainingPlan const& plan,
                               System const& system);

@@ -11,7 +11,7 @@
 namespace stagecraft {
 namespace {
 
-/// The plan with another global batch, or nothing where its schedule has no such number of
+/// The plan with another global batch; nullopt if its schedule does not allow that number of
 /// microbatches.
 std::optional<TrainingPlan> plan_with(TrainingConfig config, std::int64_t sequences) {
   std::int64_t const at_once = config.batch.micro * config.parallel.data;

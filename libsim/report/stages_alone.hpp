@@ -10,10 +10,11 @@
 
 namespace stagecraft {
 
-/// Stages of a run whose ranks were executed alone, perhaps with fewer microbatches than it has.
+/// Stages of a run whose ranks were executed alone, perhaps with fewer microbatches than the run
+/// has.
 struct StagesAlone {
-  TrainingPlan plan;           ///< that was executed
-  ExecutedRun const* results;  ///< of it; never null
+  TrainingPlan plan;           ///< the plan that was executed
+  ExecutedRun const* results;  ///< its results; never null
 
   /// "stages 0, 4, 7".
   std::string names() const;
@@ -21,15 +22,15 @@ struct StagesAlone {
   std::string files() const;
 };
 
-/// What was executed of a plan: with its own global batch where that is there, else with the one of
-/// which most stages are, and of those the largest. Nothing where no stage was executed.
+/// What was executed of a plan: with its own global batch if there are results of it, else with the
+/// one that has most stages, and of those the largest. Returns nullopt if no stage was executed.
 std::optional<StagesAlone> find_stages_alone(TrainingConfig const& config,
                                              ExecutedResults const& results);
 
-/// Seconds of an iteration of `plan`, composed of what its stages took alone; messages between them
-/// cost what the system says.
-/// \throws std::invalid_argument  where a stage or a task of it was not executed, or a trace has
-///         not whole chunks.
+/// The seconds of an iteration of `plan`, composed of the times that its stages took alone;
+/// messages between them take the time that the cost model gives.
+/// \throws std::invalid_argument  if a stage or one of its tasks was not executed, or a trace does
+///         not have whole chunks.
 /// \throws TraceFileError
 double composed_seconds(TrainingPlan const& plan, System const& system, StagesAlone const& stages);
 

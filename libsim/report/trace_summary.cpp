@@ -15,7 +15,7 @@ std::string const& name_at(std::vector<std::string> const& names, std::int64_t i
 }
 
 void summarize_ops(RankSummary& summary, OpColumns const& ops, TraceNames const& names) {
-  // By indices first: looking texts up for each of a million rows takes a second.
+  // Summed by indices first: looking up texts for each of a million rows would take a second.
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::int64_t> times;
   for (std::size_t i = 0; i < ops.rows(); ++i) {
     std::int64_t& time = times[{ops.op[i], ops.phase[i], ops.stream[i]}];

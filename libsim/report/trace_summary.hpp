@@ -11,7 +11,7 @@
 
 namespace stagecraft {
 
-/// What ops are summed by.
+/// The key by which ops are summed.
 struct OpKey {
   std::string op;
   std::string phase;
@@ -20,23 +20,23 @@ struct OpKey {
   friend auto operator<=>(OpKey const&, OpKey const&) = default;
 };
 
-/// One rank of a trace, summed up. Times in ps; sums stop at the largest number.
+/// The sums of one rank of a trace. Times are in ps; sums saturate.
 struct RankSummary {
   std::int32_t rank = 0;
   std::int32_t stage = 0;
   std::int64_t end = 0;  ///< of its last op
-  /// At the first instant where the sum without workspace is largest; workspace: the largest.
+  /// At the first instant at which the sum without workspace is largest; of workspace the largest.
   CategoryBytes at_peak;
   std::map<OpKey, std::int64_t> ops;
   bool has_whole_chunks = false;  ///< recorded at chunk detail
 
-  /// Time of the compute stream that is not waiting for another rank.
+  /// The time of the compute stream without waits for other ranks.
   std::int64_t compute_time() const;
 };
 
 RankSummary summarize(RankTrace const& rank, TraceNames const& names);
 
-/// All ranks, read one after another.
+/// Summarizes all ranks, which it reads one after another.
 std::vector<RankSummary> summarize(TraceReader const& trace);
 
 }  // namespace stagecraft

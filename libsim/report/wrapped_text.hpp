@@ -5,9 +5,9 @@
 
 namespace stagecraft {
 
-/// The words of a text in lines of at most `width` columns (a longer word has a line of its own),
-/// those behind the first indented by `indent`. Each ends with a newline; each code point of UTF-8
-/// counts as one column.
+/// The words of a text in lines of at most `width` columns (a longer word gets a line of its own);
+/// all lines but the first are indented by `indent`. Each ends with a newline; each code point of
+/// UTF-8 counts as one column.
 std::string wrapped(std::string const& text, int width, std::size_t indent = 0);
 
 }  // namespace stagecraft

@@ -13,16 +13,17 @@
 
 namespace stagecraft {
 
-/// What a key of a point is worth in a condition: a number, or a word.
+/// The value of a key of a point in a condition: a number, or a word.
 struct ConditionValue {
   std::optional<double> number;
-  std::string word;  ///< where it is no number; "" is equal to no word
+  std::string word;  ///< if it is not a number; "" is not equal to any word
 };
 
-/// A number, or else a word; `yes` and `no` are `true` and `false`, as in any configuration.
+/// A text as a number or else as a word; `yes` and `no` are `true` and `false`, as in
+/// configurations.
 ConditionValue condition_value(std::string_view text);
 
-/// A condition divides by what is 0 at this point. what() is the condition's text.
+/// Thrown if a condition divides by 0 at a point. what() is the text of the condition.
 class DivisionByZero : public std::runtime_error {
  public:
   DivisionByZero(std::string const& condition, Place place)
@@ -44,10 +45,10 @@ class DivisionByZero : public std::runtime_error {
 ///     product    := factor (("*" | "/" | "%") factor)*
 ///     factor     := NUMBER | NAME | "'" WORD "'" | "(" condition ")"
 ///
-/// A NAME with a dot is a key, one of `undotted_keys` too; any other is a word. Numbers are
-/// doubles; comparisons and logic give 1 or 0. A number is never equal to a word; a word has no
-/// order, and where a key is one that is used as a number the result is not a number, of which
-/// every comparison but != is false.
+/// A NAME with a dot and one of `undotted_keys` is a key; any other is a word. Numbers are doubles;
+/// comparisons and logic give 1 or 0. A number is never equal to a word, and words have no order:
+/// if a key that is used as a number has a word, the result is not a number, for which every
+/// comparison except != is false.
 class Condition {
  public:
   /// A word that a key is compared with.
@@ -56,8 +57,8 @@ class Condition {
     std::string word;
   };
 
-  /// Parses. Nothing comes back where the text is no condition, and where words are what must be
-  /// keys or a divisor is always 0; `diagnostics` then says why.
+  /// Parses a condition. Returns nullopt if the text is not a condition, if it has words in places
+  /// of keys, or if a divisor is always 0; `diagnostics` then says why.
   static std::optional<Condition> parse(std::string_view text,
                                         Place const& place,
                                         std::vector<std::string> const& undotted_keys,
@@ -67,13 +68,13 @@ class Condition {
   Place const& place() const { return place_; }
   /// Its keys, each once.
   std::vector<std::string> const& keys() const { return keys_; }
-  /// Of keys(): those that are used as numbers (ordered, or calculated with).
+  /// Which of keys() are used as numbers (in an order comparison, or a calculation).
   std::vector<bool> const& is_number() const { return is_number_; }
 
   std::vector<WordUse> const& words() const { return words_; }
 
-  /// Whether it holds. `values`: of keys(), in their order. `and` and `or` look at what stands to
-  /// their right only where that matters.
+  /// Whether the condition holds for the `values` of keys(), in their order. `and` and `or`
+  /// evaluate their right operand only if it matters.
   /// \throws DivisionByZero
   bool holds(std::vector<ConditionValue const*> const& values) const;
 

@@ -10,9 +10,9 @@ namespace stagecraft {
 
 struct SweepAxis;
 
-/// Reports keys that nothing is known about, words where numbers are compared, and words that their
-/// key never is because no configuration takes them. Nothing is said of keys that `diagnostics` has
-/// problems with already. `keys`: of condition.keys(), in their order.
+/// Reports unknown keys, words in comparisons of numbers, and words that their key can never have
+/// because no configuration accepts them. Skips keys of which `diagnostics` already has problems.
+/// `keys` are the values of condition.keys(), in their order.
 void check_condition(Condition const& condition,
                      std::vector<KeyValues> const& keys,
                      std::vector<SweepAxis> const& axes,

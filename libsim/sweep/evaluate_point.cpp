@@ -18,7 +18,7 @@ SweepRow impossible(std::int64_t point, std::string message) {
           .reals = std::vector<double>(real_columns().size(), no_real())};
 }
 
-/// The first problem without its place, so that rows do not depend on how files are named.
+/// The first problem without its place, so that rows do not depend on the names of files.
 std::string reason(ConfigError const& error) {
   Problem problem = error.problems().front();
   problem.place = {};

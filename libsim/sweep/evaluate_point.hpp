@@ -5,7 +5,7 @@
 
 namespace stagecraft {
 
-/// Simulates a point: its numbers are those of `simulate` for its run. A point whose run is
+/// Simulates a point; the numbers are those of `simulate` for its run. A point whose run is
 /// impossible gives a row that says why. Threads may share the sweep.
 SweepRow evaluate_point(Sweep const& sweep, std::int64_t point);
 

@@ -12,17 +12,17 @@
 namespace stagecraft {
 namespace {
 
-/// A value as the sweep file has it.
+/// A value as the sweep file writes it.
 struct WrittenValue {
   std::string text;
   bool quoted = false;
 };
 
-/// A column whose value follows from the entry of one axis.
+/// A column whose value depends on the entry of one axis.
 struct EntryColumn {
   std::string name;
   std::size_t axis = 0;
-  std::vector<std::optional<WrittenValue>> values;  ///< of each entry
+  std::vector<std::optional<WrittenValue>> values;  ///< by entry
 };
 
 std::optional<WrittenValue> value_in(YamlNode const& base, std::string_view key) {
@@ -75,8 +75,8 @@ std::optional<std::int64_t> truth(WrittenValue const& value) {
   return std::nullopt;
 }
 
-/// All values of a column by `parse`; nothing where one is none. `gap` stands for what is unknown;
-/// without it there may be no gap.
+/// All values of a column, parsed by `parse`; nullopt if one cannot be parsed, or if one is unknown
+/// and there is no `gap` to replace it.
 template <typename Value, typename Parse>
 std::optional<std::vector<Value>> all_parsed(EntryColumn const& column,
                                              Parse parse,

@@ -14,7 +14,7 @@ std::string in_quotes(std::string const& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Whether a text needs no quotes, inside braces too.
+/// Whether a text needs no quotes, even inside braces.
 bool is_plain_everywhere(std::string const& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||

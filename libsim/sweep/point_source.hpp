@@ -10,20 +10,20 @@
 
 namespace stagecraft {
 
-/// Some points that are evaluated together. Which points form a batch depends on sweep and shard
-/// only.
+/// Points that are evaluated together. Which points form a batch depends only on the sweep and the
+/// shard.
 struct PointBatch {
   std::int64_t number = 0;
   std::vector<std::int64_t> points;
 };
 
-/// Goes through the points of a shard, one batch after the other, holding none but these.
+/// Generates the points of a shard batch by batch, so that only one batch is in memory.
 class PointSource {
  public:
   /// `sweep` must outlive this object.
   PointSource(Sweep const& sweep, Shard shard) : sweep_{sweep}, shard_{shard} {}
 
-  /// The next batch; nothing after the last.
+  /// The next batch; nullopt after the last.
   std::optional<PointBatch> next();
 
  private:
@@ -35,8 +35,8 @@ class PointSource {
   std::vector<std::size_t> entries_;
 };
 
-/// How many points meet the conditions. `progress` is told the part that has been looked at, by one
-/// thread at a time.
+/// The number of points that meet the conditions. `progress` is called with the fraction that has
+/// been examined, by one thread at a time.
 std::int64_t count_points(Sweep const& sweep,
                           int jobs,
                           std::function<void(double done)> const& progress);

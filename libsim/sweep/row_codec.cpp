@@ -19,7 +19,7 @@ void put(std::string& bytes, std::string const& text) {
   bytes += text;
 }
 
-/// Takes values from the front of some bytes; once they do not suffice, is_sound is false.
+/// Takes values from the front of some bytes; is_sound becomes false if there are too few.
 struct ByteSource {
   std::string_view bytes;
   bool is_sound = true;

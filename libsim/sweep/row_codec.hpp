@@ -10,7 +10,7 @@
 
 namespace stagecraft {
 
-/// A batch of rows as bytes, for files that the same machine reads again.
+/// Encodes a batch of rows, for files that the same machine reads again.
 std::string encode_batch(std::int64_t batch, std::vector<SweepRow> const& rows);
 
 struct SweepBatch {
@@ -18,7 +18,7 @@ struct SweepBatch {
   std::vector<SweepRow> rows;
 };
 
-/// The other direction; nothing where the bytes are no batch.
+/// The inverse; nullopt if the bytes are not a batch.
 std::optional<SweepBatch> decode_batch(std::string_view bytes);
 
 }  // namespace stagecraft

@@ -11,26 +11,26 @@
 
 namespace stagecraft {
 
-/// A value of an axis: what it sets, and how the sweep file writes it.
+/// A value of an axis: the keys it sets, and their text in the sweep file.
 struct SweepEntry {
   std::string label;
   Place place;
-  std::vector<Setting> settings;     ///< files that they name in place
-  std::vector<std::string> written;  ///< of each setting: its value as one line of text
+  std::vector<Setting> settings;     ///< with the contents of files that they name
+  std::vector<std::string> written;  ///< the value of each setting as one line of text
 };
 
 /// One way in which the points of a sweep differ: a key with its values, or a group of keys that
-/// move together with its cases.
+/// vary together, with its cases.
 struct SweepAxis {
   std::string name;  ///< the key, dotted, or the group's name
   bool is_group = false;
   std::vector<SweepEntry> entries;
 };
 
-/// A cross product of axes over a base run, less what its conditions exclude.
+/// A cross product of axes over a base run, without the points that its conditions exclude.
 ///
-/// Points are numbered as an odometer counts: the last axis moves fastest. Groups come before keys,
-/// each in the order of the file.
+/// Points are numbered with the last axis varying fastest. Groups come before keys, each in the
+/// order of the file.
 struct Sweep {
   std::string origin;  ///< the sweep file as the user named it
   std::string text;    ///< the sweep file, as YAML in one line
@@ -38,24 +38,24 @@ struct Sweep {
   std::vector<SweepAxis> axes;
   SweepFilter filter;
   std::int64_t points = 0;  ///< of the whole cross product
-  /// SHA-256 of everything that decides what the points are: the contents of all files. Not of the
-  /// program that evaluates them.
+  /// SHA-256 of everything that determines the points, with the contents of all files, but not of
+  /// the program that evaluates them.
   std::string fingerprint;
 };
 
-/// The entry of each axis that a point has. Pre: 0 <= point < points.
+/// Finds a point's entry on each axis. Pre: 0 <= point < points.
 void choose_entries(std::vector<SweepAxis> const& axes,
                     std::int64_t point,
                     std::vector<std::size_t>& entries);
 
 /// Whether a point with these entries meets the conditions.
-/// \throws ConfigError  naming the point, where one of them divides by zero there.
+/// \throws ConfigError  naming the point, if one of them divides by zero there.
 bool takes_part(Sweep const& sweep, std::vector<std::size_t> const& entries);
 
-/// The run of a point. \throws ConfigError  where it is impossible.
+/// The run of a point. \throws ConfigError  if it is impossible.
 RunConfig run_of(Sweep const& sweep, std::vector<std::size_t> const& entries);
 
-/// `parallel.tensor=4, recompute=full`.
+/// The settings of a point in one text: `parallel.tensor=4, recompute=full`.
 std::string settings_text(std::vector<SweepAxis> const& axes,
                           std::vector<std::size_t> const& entries);
 

@@ -12,21 +12,21 @@ namespace stagecraft {
 
 struct SweepAxis;
 
-/// Says which points of a sweep take part.
+/// Decides which points of a sweep meet its conditions.
 ///
-/// A key is worth what the last axis that says something about it gives it, else what the base
-/// has, else its default (of keys whose default does not depend on others). All of it is looked up
-/// once, so that a point costs well below a microsecond.
+/// The value of a key is that of the last axis that sets it, else that of the base, else its
+/// default (for keys whose default does not depend on others). All of them are looked up once, so
+/// that a point costs well below a microsecond.
 class SweepFilter {
  public:
   SweepFilter() = default;
-  /// Reports to `diagnostics` what check_condition() does.
+  /// Reports to `diagnostics` what check_condition() reports.
   SweepFilter(std::vector<Condition> conditions,
               std::vector<SweepAxis> const& axes,
               RunVariants const& runs,
               Diagnostics& diagnostics);
 
-  /// Whether all conditions hold. `entries`: of each axis. Threads may share it.
+  /// Whether all conditions hold for these `entries`, one per axis. Threads may share the object.
   /// \throws DivisionByZero
   bool passes(std::vector<std::size_t> const& entries) const;
 
@@ -36,7 +36,7 @@ class SweepFilter {
   ConditionValue const& value_of(KeyValues const& key,
                                  std::vector<std::size_t> const& entries) const;
   std::vector<Condition> conditions_;
-  std::vector<std::vector<KeyValues>> keys_;  ///< of each condition
+  std::vector<std::vector<KeyValues>> keys_;  ///< the keys of each condition
 };
 
 }  // namespace stagecraft

@@ -11,28 +11,28 @@
 
 namespace stagecraft {
 
-/// What a journal belongs to; a sweep goes on only with its own.
+/// Identifies the sweep of a journal; a sweep is resumed only with its own journal.
 struct JournalHeader {
   std::string program;  ///< version of the program
   std::string sweep;    ///< fingerprint
   std::string shard;    ///< `2/8`
 };
 
-/// The rows of a sweep that has not ended, on disk in the order in which they came.
+/// The rows of a sweep that has not ended, on disk in the order in which they were computed.
 ///
 /// A text header is followed by records: the size of a batch, its CRC-32, and the batch (its number
 /// and its rows). Each is appended by one write, so that a process killed at any moment leaves
-/// whole records and at most one torn one at the end, which is cut off when the journal is opened
-/// again.
+/// complete records and at most one incomplete one at the end, which is cut off when the journal is
+/// opened again.
 class SweepJournal {
  public:
   enum class Open : std::uint8_t { created, resumed };
 
-  /// Creates the journal, or opens the one that is there and belongs to the same sweep. Nobody else
-  /// can have it open.
-  /// \throws OutputError  where it cannot be written, or another process has it open
-  /// \throws InputError   where it is there and is to be created; resumed: where it is of another
-  ///     sweep, shard or program
+  /// Creates the journal, or opens an existing one of the same sweep. Only one process can have it
+  /// open.
+  /// \throws OutputError  if it cannot be written, or another process has it open
+  /// \throws InputError   if it is to be created and exists; if it is to be resumed and belongs to
+  ///     another sweep, shard or program
   SweepJournal(std::filesystem::path path, JournalHeader const& header, Open open);
   ~SweepJournal();
   SweepJournal(SweepJournal const&) = delete;
@@ -42,20 +42,21 @@ class SweepJournal {
 
   std::filesystem::path const& path() const { return path_; }
   bool has(std::int64_t batch) const;
-  /// Rows that it has.
+  /// The number of rows.
   std::int64_t rows() const { return rows_; }
 
-  /// Appends a batch. \throws OutputError  and then the journal is as before
+  /// Appends a batch. \throws OutputError  Then the journal is unchanged.
   void append(std::int64_t batch, std::vector<SweepRow> const& rows);
 
-  /// Hands on all rows, in the order of the journal. \throws OutputError  where it cannot be read
+  /// Calls `take` with all rows, in the order of the journal. \throws OutputError  if it cannot be
+  /// read
   void for_each(std::function<void(SweepRow&&)> const& take) const;
 
-  /// What the rows are warned of, each warning once, with how many rows it is about.
-  /// \throws OutputError  where the journal cannot be read
+  /// The warnings of the rows, each once, with the number of its rows.
+  /// \throws OutputError  if the journal cannot be read
   std::map<std::string, std::int64_t> warnings() const;
 
-  /// Removes the file: its rows are elsewhere.
+  /// Removes the file, after its rows were written elsewhere.
   void remove();
 
  private:
@@ -65,7 +66,7 @@ class SweepJournal {
 
   std::filesystem::path path_;
   int descriptor_ = -1;
-  std::int64_t begin_ = 0;  ///< of the records, in bytes
+  std::int64_t begin_ = 0;  ///< offset of the first record, in bytes
   std::int64_t end_ = 0;
   std::int64_t rows_ = 0;
   std::vector<bool> batches_;

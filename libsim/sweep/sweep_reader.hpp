@@ -19,10 +19,10 @@ namespace stagecraft {
 ///     where:                             # conditions, all of which a point must meet
 ///       - parallel.tensor * parallel.pipeline <= 64
 ///
-/// Files are named relative to the file that names them. A later axis is set after an earlier one;
-/// the same key cannot be set by two. Nothing is simulated, and no point looked at.
-/// \throws ConfigError  with every problem: unknown keys and values that cannot be read included,
-///     whichever axis they are on.
+/// Names of files are relative to the file that names them. A later axis is set after an earlier
+/// one; two axes cannot set the same key. No point is examined or simulated.
+/// \throws ConfigError  with every problem, including unknown keys and values that cannot be read on
+///     any axis.
 Sweep load_sweep(std::filesystem::path const& path);
 
 }  // namespace stagecraft

@@ -10,12 +10,12 @@
 namespace stagecraft {
 
 /// Evaluates every point of a shard that the journal does not have, on `jobs` threads, and appends
-/// the rows to the journal, a batch at a time. `progress` is told how many rows the journal has, by
-/// one thread at a time.
+/// the rows to the journal batch by batch. `progress` is called with the number of rows in the
+/// journal, by one thread at a time.
 ///
-/// A row depends on its point only, so that neither the number of threads nor any interruption
-/// changes what the journal holds in the end, but for the order of its rows.
-/// \throws OutputError  and what the journal has stays there
+/// A row depends only on its point, so that neither the number of threads nor any interruption
+/// changes the final content of the journal, except the order of its rows.
+/// \throws OutputError  The journal keeps what it has.
 /// \throws std::runtime_error  naming a point that could not be simulated
 void run_sweep(Sweep const& sweep,
                Shard shard,

@@ -20,7 +20,7 @@ namespace {
 std::vector<std::string> const attribute_names{
     "program_version", "sweep", "base", "fingerprint", "axes", "points", "shard"};
 
-/// Names of the axes, a line each.
+/// The names of the axes, one per line.
 std::string axes_text(std::vector<SweepAxis> const& axes) {
   std::string text;
   for (SweepAxis const& axis : axes) text += axis.name + '\n';
@@ -40,7 +40,7 @@ NamedColumn reordered(NamedColumn column, std::vector<std::size_t> const& order)
   return column;
 }
 
-/// The rows' numbers by ascending point.
+/// The numbers of the rows by ascending point.
 std::vector<std::size_t> order_of(std::vector<std::int64_t> const& points) {
   std::vector<std::size_t> order(points.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -5,8 +5,8 @@
 
 namespace stagecraft {
 
-/// a + b, or the number next to it where no number holds that: what files claim can sum to
-/// anything.
+/// a + b, or the nearest representable number if that overflows: numbers from a file can have any
+/// sum.
 inline std::int64_t bounded_sum(std::int64_t a, std::int64_t b) {
   using Limits = std::numeric_limits<std::int64_t>;
   std::int64_t sum = 0;

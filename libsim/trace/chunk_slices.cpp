@@ -14,7 +14,7 @@ bool is_backward_row(OpColumns const& ops, std::size_t row, KnownNames const& na
   return phase && is_backward(*phase);
 }
 
-/// Whether the row goes on with the slice. A whole chunk is a slice of its own.
+/// Whether the row continues the slice. A whole chunk is always a slice of its own.
 bool continues(ChunkSlice const& slice,
                OpColumns const& ops,
                std::size_t row,
@@ -50,7 +50,7 @@ std::vector<ChunkSlice> chunk_slices(OpColumns const& ops, KnownNames const& nam
   for (std::size_t row = 0; row < ops.rows(); ++row) {
     if (!is_in_chunk(ops, row, names)) continue;
     bool const is_new = slices.empty() || !continues(slices.back(), ops, row, names);
-    // A slice begins with an op on the compute stream; what a slice has of others is inside it.
+    // A slice begins with an op on the compute stream; its ops on other streams are within it.
     if (is_new && names.stream(ops.stream[row]) != TraceStream::compute) continue;
     if (is_new) {
       slices.push_back({.start = ops.start[row],

@@ -18,15 +18,15 @@ struct ChunkSlice {
   bool is_backward = false;
   std::int64_t microbatch = 0;
   std::int64_t chunk = 0;
-  std::int64_t first_layer = -1;  ///< -1: rows do not say
+  std::int64_t first_layer = -1;  ///< -1 if the rows do not say
   std::int64_t last_layer = -1;
   std::int64_t bytes = 0;  ///< memory traffic of its kernels
   std::int64_t flops = 0;
 };
 
-/// Rows of one rank put together by chunk, in issue order. At chunk detail each slice is one row;
-/// at op detail consecutive rows of one microbatch, chunk and direction are one. Rows that belong
-/// to no chunk (transfers, optimizer) are left out, and do not part what surrounds them.
+/// Merges the rows of one rank by chunk, in issue order. At chunk detail each slice is one row; at
+/// op detail it is consecutive rows of one microbatch, chunk and direction. Rows that do not belong
+/// to a chunk (transfers, optimizer) are left out, and do not split the slice around them.
 std::vector<ChunkSlice> chunk_slices(OpColumns const& ops, KnownNames const& names);
 
 /// Whether a row is part of a chunk's forward or backward.

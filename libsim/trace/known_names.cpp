@@ -6,7 +6,7 @@ namespace stagecraft {
 
 namespace {
 
-/// The kind, up to `last`, that has the name.
+/// The kind, up to `last`, with this name.
 template <typename Kind>
 std::optional<Kind> kind_named(std::string const& name, Kind last) {
   for (int i = 0; i <= static_cast<int>(last); ++i) {

@@ -9,16 +9,16 @@
 
 namespace stagecraft {
 
-/// What the names of a file mean: looked up once, since a trace has a million rows and eight names.
+/// The meaning of the names of a file, looked up once: a trace has a million rows but eight names.
 class KnownNames {
  public:
   explicit KnownNames(TraceNames const& names);
 
-  /// Nothing for a name that this version does not know. Pre: an index into TraceNames::phase.
+  /// nullopt for a name that this version does not know. Pre: an index into TraceNames::phase.
   std::optional<TracePhase> phase(std::int64_t index) const { return at(phases_, index); }
   /// Pre: an index into TraceNames::stream.
   std::optional<TraceStream> stream(std::int64_t index) const { return at(streams_, index); }
-  /// Whether a row of it is the whole forward or backward of a chunk.
+  /// Whether a row with this op is the whole forward or backward of a chunk.
   bool is_whole_chunk(std::int64_t op) const { return whole_chunks_[static_cast<std::size_t>(op)]; }
 
  private:

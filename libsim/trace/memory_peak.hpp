@@ -7,8 +7,8 @@
 
 namespace stagecraft {
 
-/// What a rank held when it held most: the first row whose sum without workspace is largest, with
-/// the largest workspace of any row. All zero where there are no rows.
+/// What a rank held at its peak: the first row whose sum without workspace is largest, with
+/// the largest workspace of any row. All values are zero if there are no rows.
 struct MemoryPeak {
   std::int64_t time = 0;  ///< ps since the start of the iteration
   CategoryBytes at_peak;

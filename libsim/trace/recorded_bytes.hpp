@@ -7,13 +7,13 @@
 
 namespace stagecraft {
 
-/// Bytes of an op as traces and reports count them: the payload of communication, the memory
+/// The bytes of an op as traces and reports count them: the payload of communication, the memory
 /// traffic of kernels.
 inline std::int64_t recorded_bytes(Op const& op) {
   return op.payload > Bytes{0} ? op.payload.count() : op.traffic.count();
 }
 
-/// What the row of a whole chunk counts: memory traffic and FLOPs of its kernels.
+/// What the row of a whole chunk counts: the memory traffic and FLOPs of its kernels.
 struct ChunkSums {
   std::int64_t bytes = 0;
   std::int64_t flops = 0;

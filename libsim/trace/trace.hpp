@@ -11,29 +11,29 @@
 
 namespace stagecraft {
 
-/// What the times of a trace were measured with.
+/// The clock of the times of a trace.
 enum class TraceClock : std::uint8_t {
-  simulated,     ///< prices of a cost model
+  simulated,     ///< the times of a cost model
   wall,          ///< a real clock
-  virtual_time,  ///< real ops, priced communication; written as "virtual"
-  solo,          ///< one rank alone, its peers priced
+  virtual_time,  ///< executed ops, modelled communication; written as "virtual"
+  solo,          ///< one rank alone, with modelled communication
 };
 
 std::string_view name_of(TraceClock clock);
 
-/// Where a trace comes from.
+/// The origin of a trace.
 struct TraceMeta {
   std::string program_version;
   std::string command_line;
   std::string config;  ///< effective configuration, YAML
   std::string plan;    ///< fingerprint of the TrainingPlan
-  std::string device;  ///< system that was simulated, or device that executed
+  std::string device;  ///< the system that was simulated, or the device that executed
   TraceClock clock = TraceClock::simulated;
 
   friend bool operator==(TraceMeta const&, TraceMeta const&) = default;
 };
 
-/// What the columns `op`, `phase` and `stream` index.
+/// The names that the columns `op`, `phase` and `stream` index.
 struct TraceNames {
   std::vector<std::string> op;
   std::vector<std::string> phase;
@@ -44,22 +44,22 @@ struct TraceNames {
 
 using TraceColumn = std::vector<std::int64_t>;
 
-/// A column as files have it: its name and its unit.
+/// A column in a file: its name and its unit.
 struct ColumnDescription {
   std::string_view name;
   std::string_view unit;
 };
 
-/// What ran on one rank, a row an op, in issue order. All columns have the same length.
+/// What ran on one rank, one row per op, in issue order. All columns have the same length.
 struct OpColumns {
   TraceColumn start;       ///< ps since the start of the iteration
   TraceColumn duration;    ///< ps
   TraceColumn op;          ///< into TraceNames::op
   TraceColumn phase;       ///< into TraceNames::phase
   TraceColumn stream;      ///< into TraceNames::stream
-  TraceColumn layer;       ///< of the whole model; -1 where it does not apply
-  TraceColumn microbatch;  ///< of the replica; -1 where it does not apply
-  TraceColumn chunk;       ///< of the stage; -1 where it does not apply
+  TraceColumn layer;       ///< of the whole model; -1 if it does not apply
+  TraceColumn microbatch;  ///< of the replica; -1 if it does not apply
+  TraceColumn chunk;       ///< of the stage; -1 if it does not apply
   TraceColumn bytes;       ///< kernels: moved to and from device memory; communication: payload
   TraceColumn flops;       ///< matrix products
 
@@ -68,7 +68,7 @@ struct OpColumns {
   friend bool operator==(OpColumns const&, OpColumns const&) = default;
 };
 
-/// What a file calls a column of OpColumns, and where that is.
+/// The name of a column of OpColumns in a file, and its member.
 struct OpColumn : ColumnDescription {
   TraceColumn OpColumns::*column = nullptr;
 };
@@ -84,8 +84,8 @@ inline constexpr std::array<OpColumn, 10> op_columns{
      {{"bytes", "byte"}, &OpColumns::bytes},
      {{"flops", "FLOP"}, &OpColumns::flops}}};
 
-/// Memory of one rank, a row after each change, in issue order; times never decrease. A row whose
-/// time is the next row's too is a state in between.
+/// The memory of one rank, one row after each change, in issue order; times never decrease. A row
+/// with the same time as the next row is an intermediate state.
 struct MemoryColumns {
   TraceColumn time;                               ///< ps since the start of the iteration
   std::array<TraceColumn, category_count> bytes;  ///< by Category
@@ -101,8 +101,8 @@ struct MemoryColumns {
 
 /// One rank of a trace.
 ///
-/// A simulator plays one rank for each pipeline stage, which stands for all tensor and data ranks
-/// of it: there `rank` is the stage. An executor numbers the ranks of the whole job.
+/// A simulated trace has one rank per pipeline stage, which represents all tensor and data ranks
+/// of it: there `rank` is the stage. An executed trace numbers the ranks of the whole job.
 struct RankTrace {
   std::int32_t rank = 0;
   std::int32_t stage = 0;
@@ -112,7 +112,7 @@ struct RankTrace {
   friend bool operator==(RankTrace const&, RankTrace const&) = default;
 };
 
-/// What happened in one iteration of a plan: what simulator and executor both return.
+/// What happened in one iteration of a plan. The simulator and the executor both return it.
 struct Trace {
   TraceMeta meta;
   TraceNames names;

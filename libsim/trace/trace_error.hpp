@@ -14,7 +14,7 @@ class TraceFileError : public InputError {
       : InputError{file + ": " + problem} {}
 };
 
-/// A sound HDF5 file of something else: without a schema, or with one that is no trace's.
+/// An intact HDF5 file that is not a trace: without a schema, or with another one.
 class ForeignFileError : public TraceFileError {
  public:
   using TraceFileError::TraceFileError;

@@ -12,11 +12,11 @@
 namespace stagecraft {
 
 enum class TraceDetail : std::uint8_t {
-  chunk,  ///< a row a task: forward or backward of a microbatch, transfer, step of the optimizer
-  op,     ///< a row an op
+  chunk,  ///< one row per task: forward or backward of a microbatch, transfer, optimizer step
+  op,     ///< one row per op
 };
 
-/// Why something in a trace runs.
+/// The purpose of a row of a trace.
 enum class TracePhase : std::uint8_t {
   forward,
   recompute,
@@ -25,14 +25,14 @@ enum class TracePhase : std::uint8_t {
   backward,       ///< whole chunks only: recompute, input and weight gradients together
   transfer,       ///< messages between stages
   data_parallel,  ///< gradients and parameters between ranks
-  optimizer,      ///< everything else that happens once an iteration
+  optimizer,      ///< everything else that happens once per iteration
 };
 
 std::string_view name_of(TracePhase phase);
 TracePhase phase_of(Op const& op);
 
-/// Where something in a trace runs. Intervals of one stream of a rank never overlap: messages of
-/// each payload and direction follow each other, the two payloads do not.
+/// The stream of a row of a trace. Intervals of one stream of a rank never overlap: messages of
+/// one payload and direction follow each other, but not those of different payloads.
 enum class TraceStream : std::uint8_t {
   compute,
   tensor_parallel,
@@ -44,11 +44,11 @@ enum class TraceStream : std::uint8_t {
 };
 
 std::string_view name_of(TraceStream stream);
-/// Pre: not one of the streams of messages, whose payload an op does not have.
+/// Pre: `stream` is not one of the streams of messages, whose payload an op does not have.
 TraceStream stream_of(Stream stream);
 TraceStream stream_of(Transfer const& transfer);
 
-/// The names of the traces of a plan, whoever runs it: equal plans have equal indices.
+/// The names in the traces of a plan, simulated or executed: equal plans have equal indices.
 class TraceVocabulary {
  public:
   explicit TraceVocabulary(TrainingPlan const& plan);
@@ -56,10 +56,10 @@ class TraceVocabulary {
   TraceNames const& names() const { return names_; }
   /// Pre: an op of the plan has that name.
   std::int64_t index_of(Name const& op) const { return index_.at(to_string(op)); }
-  /// `send.activation` and the like.
+  /// The index of names such as `send.activation`.
   std::int64_t index_of(Transfer const& transfer) const;
 
-  // Rows of whole chunks, and of what a system adds to each iteration.
+  // Names of the rows of whole chunks, and of what a system adds to each iteration.
   static constexpr std::int64_t forward = 0;
   static constexpr std::int64_t backward = 1;
   static constexpr std::int64_t iteration_overhead = 2;

@@ -15,9 +15,9 @@ namespace stagecraft {
 
 namespace {
 
-/// Elements of all columns that are read together: 1 GiB.
+/// The limit of the elements of all columns that are read together: 1 GiB.
 constexpr std::int64_t most_elements = std::int64_t{1} << 27;
-/// No time, and no sum of memory, goes beyond it: sums of two stay clear of overflow.
+/// The limit of times and of sums of memory: the sum of two of them cannot overflow.
 constexpr std::int64_t most = std::int64_t{1} << 62;
 constexpr std::size_t most_attribute_bytes = std::size_t{16} << 20;
 constexpr std::size_t most_ranks = 1'000'000;
@@ -87,7 +87,7 @@ void check_memory(std::string const& where, MemoryColumns const& memory) {
   }
 }
 
-/// The number that a link of /ranks is, written as numbers are; nothing for any other name.
+/// The rank that the name of a link of /ranks is; nullopt if it is not a canonical number.
 std::optional<std::int32_t> rank_number(std::string const& name) {
   std::int32_t rank = 0;
   auto const [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);

@@ -7,10 +7,10 @@
 
 namespace stagecraft {
 
-/// What this version of the program writes and reads; see SCHEMA.md.
+/// The schema that this version of the program writes and reads; see SCHEMA.md.
 inline constexpr std::string_view trace_schema = "stagecraft.trace/1";
 
-/// An attribute of the root with a member of TraceMeta; besides them `schema` and `clock`.
+/// An attribute of the root and its member of TraceMeta. (`schema` and `clock` are not among them.)
 struct MetaAttribute {
   char const* name;
   std::string TraceMeta::*text;

@@ -9,16 +9,16 @@ namespace stagecraft {
 
 class OutputFile;
 
-/// Writes one trace file, rank by rank, as SCHEMA.md beside this file says.
+/// Writes one trace file, rank by rank, in the format of SCHEMA.md beside this file.
 ///
-/// The file is put together in memory, compressed, and appears under its own name only in finish().
+/// The file is built in memory, compressed, and appears under its own name only in finish().
 /// The same trace gives the same bytes. HDF5 is not thread-safe: one thread of a process at a time.
 class TraceWriter {
  public:
   /// Creates `<path>.partial`, so that a path that cannot be written is refused before any work.
   /// \throws OutputError
   TraceWriter(std::filesystem::path const& path, TraceMeta const& meta, TraceNames const& names);
-  /// Removes what is not finished.
+  /// Removes the file if it is not finished.
   ~TraceWriter();
   TraceWriter(TraceWriter const&) = delete;
   TraceWriter(TraceWriter&&) = delete;
@@ -30,7 +30,7 @@ class TraceWriter {
   void write(RankTrace const& rank);
 
   /// Writes `<path>.partial` and renames it to `path`. Nothing can be added afterwards.
-  /// \throws OutputError  and then neither of the two exists, unless `path` did before.
+  /// \throws OutputError  Then neither of the two exists, unless `path` existed before.
   void finish();
 
  private:

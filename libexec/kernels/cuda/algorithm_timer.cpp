@@ -9,7 +9,7 @@
 namespace stagecraft {
 namespace {
 
-/// Bytes from the first element of C to its last.
+/// The bytes from the first element of C to its last.
 std::size_t extent_of_c(StridedProduct const& product) {
   GemmShape const& g = product.shape;
   std::int64_t const elements =

@@ -14,12 +14,12 @@
 namespace stagecraft {
 namespace {
 
-/// What is asked of the heuristic: a few, of which the first is taken, or all to be timed.
+/// The number of algorithms asked of the heuristic: a few, to use the first, or all, to be timed.
 constexpr int few_algorithms = 8;
 constexpr int all_algorithms = 100;
-/// How long the algorithms of one product are timed; the likely ones come first.
+/// The limit for timing the algorithms of one product; the most promising ones come first.
 constexpr float most_milliseconds = 250;
-/// One that takes so many times the best is timed once only.
+/// An algorithm that takes so many times as long as the best is timed only once.
 constexpr float not_worth_it = 1.2F;
 
 struct ChosenAlgorithm {
@@ -35,7 +35,7 @@ bool has_one_stride(MatrixBatch const& batch) {
 /// The least alignment of a bias: vectors of an epilogue are read in accesses of 16 bytes.
 constexpr std::uintptr_t bias_alignment = 16;
 
-/// Every step'th matrix from `first` on. Pre: they lie at one distance.
+/// Every step'th matrix from `first` on. Pre: the distances between them are equal.
 StridedMatrices matrices_from(MatrixBatch const& batch, std::int64_t first, std::int64_t step) {
   auto const place = [&](std::int64_t index) {
     return index / batch.heads * batch.batch_stride + index % batch.heads * batch.head_stride;
@@ -45,7 +45,7 @@ StridedMatrices matrices_from(MatrixBatch const& batch, std::int64_t first, std:
   return {batch.data + start * element_size(batch.type), stride};
 }
 
-/// All of a product but its matrices.
+/// A product without its matrices.
 StridedProduct without_matrices(MatrixProduct const& product) {
   return {.shape = product.shape,
           .type = product.a.type,
@@ -54,7 +54,7 @@ StridedProduct without_matrices(MatrixProduct const& product) {
           .matrices = {}};
 }
 
-/// A product of one matrix by one.
+/// The product of two single matrices.
 StridedProduct single(MatrixProduct const& product) {
   StridedProduct call = without_matrices(product);
   call.matrices = {matrices_from(product.a, 0, 1), matrices_from(product.b, 0, 1),
@@ -82,7 +82,7 @@ struct CublasLtGemm::State {
   LtHandle handle;
   std::map<ProductKey, ChosenAlgorithm> chosen;
 
-  /// Nothing where cuBLASLt has no algorithm.
+  /// Returns nullopt if cuBLASLt has no algorithm.
   std::optional<ChosenAlgorithm> choose(StridedProduct const& product) {
     LtDescription description{product};
     if (choices == nullptr) {
@@ -182,8 +182,8 @@ void CublasLtGemm::multiply(MatrixProduct const& product, void const* bias) {
   StridedProduct call = without_matrices(product);
   call.bias = bias;
   std::int64_t const count = product.shape.batch;
-  // Where an operand's matrices lie at two distances, launches go along one axis; the others'
-  // matrices, at one, can be counted off in any way.
+  // If an operand's matrices have two strides, each launch is along one axis; operands whose
+  // matrices have one stride can be split along either axis.
   std::int64_t heads = count;
   bool one_axis = true;
   for (MatrixBatch const* operand : operands) {

@@ -5,7 +5,7 @@ function pointOf(event, element) {
   return { x: event.clientX - box.left, y: event.clientY - box.top };
 }
 
-/** Zooms around the pointer; sideways wheels, and Shift, pan. */
+/** Zooms around the pointer; a horizontal wheel, or Shift, pans. */
 function handleWheel(event, element, view) {
   const { x } = pointOf(event, element);
   if (x < GUTTER || event.ctrlKey) return;
@@ -20,7 +20,7 @@ function handleWheel(event, element, view) {
   }
 }
 
-/** Drags `element` to pan; `clicked` is called where the pointer did not move. */
+/** Lets `element` be dragged to pan; `clicked` is called if the pointer did not move. */
 function makeDraggable(element, view, clicked) {
   let drag = null;
   element.addEventListener("pointerdown", (event) => {
@@ -70,7 +70,7 @@ function handleOverview(overview, view) {
   }, { passive: false });
 }
 
-/** Buttons that show and hide what has a colour. */
+/** Makes the buttons that show and hide a category. */
 function makeLegend(parent, entries, view) {
   for (const { name, title, colour } of entries) {
     const button = document.createElement("button");
@@ -89,7 +89,7 @@ function makeLegend(parent, entries, view) {
   }
 }
 
-/** Keys of the timeline; true where the key was one of them. */
+/** Handles the keys of the timeline; returns true if the key was one of them. */
 function handleKey(event, report) {
   const { view } = report;
   if (event.ctrlKey || event.metaKey || event.altKey) return false;

@@ -1,7 +1,7 @@
 "use strict";
-// Unpacks what trace_packer.cpp packed. Times come out in seconds.
+// Unpacks what trace_packer.cpp packed, with times in seconds.
 
-/** Numbers as column_packing.hpp says. */
+/** Decodes numbers as column_packing.hpp describes them. */
 class NumberReader {
   constructor(base64) {
     const text = atob(base64);
@@ -72,7 +72,7 @@ function unpackOps(data) {
   return ops;
 }
 
-/** States of memory of the rank whose states begin at row `first`: time in seconds, bytes by category, their sum. */
+/** The memory states of the rank whose states begin at row `first`: time in seconds, bytes by category, their sum. */
 function unpackMemory(trace, first, count) {
   const categories = trace.data.categories;
   const memory = {

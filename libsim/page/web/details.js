@@ -1,4 +1,4 @@
-// What is under the pointer or selected, as lines of text; names of traces are only ever set as text.
+// Describes what is under the pointer or selected in lines of text; names from traces are only ever set as text.
 
 /** [title, [[name, value], ...]] of a slice. */
 function describeSlice(lane, track, slice) {
@@ -22,7 +22,7 @@ function describeSlice(lane, track, slice) {
   return [name, lines];
 }
 
-/** Of a time in which the lane's compute stream does nothing. */
+/** The same for a time at which the lane's compute stream is idle. */
 function describeWaiting(lane, time) {
   const { start, end } = lane.main;
   const next = firstAbove(start, time);
@@ -67,7 +67,7 @@ class Tooltip {
     this.element.style.top = `${Math.max(8, top)}px`;
   }
   hide() { this.element.hidden = true; }
-  /** For those who hear the page. */
+  /** For users of screen readers. */
   say(description) {
     if (!description) return;
     this.announcer.textContent = `${description[0]}, ${description[1].map((line) => line.join(" ")).join(", ")}`;

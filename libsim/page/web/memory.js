@@ -1,10 +1,10 @@
-// Memory of one rank over time: areas by category on top of each other, and the line of what there is, where that is
-// near enough to leave the areas to be seen.
+// The memory of one rank over time: areas by category on top of each other, and a line at the capacity, if that is
+// near enough for the areas to be seen.
 
 const CHART_HEIGHT = 230;
 const MEMORY_ORDER = ["parameters", "gradients", "optimizer", "workspace", "communication", "recomputed", "activations"];
 
-/** Bytes that the lane's rank holds at its peak. */
+/** The bytes that the lane's rank holds at its peak. */
 const peakOf = (lane) => lane.rank.peak.reduce((a, b) => a + b, 0);
 
 class MemoryChart {
@@ -18,13 +18,13 @@ class MemoryChart {
     parent.append(box);
   }
 
-  /** The trace's capacity where it shares an axis with what is held; null where it is far above, or not known. */
+  /** The trace's capacity if it fits on one axis with what is held; null if it is far above, or unknown. */
   capacityInSight(lanes) {
     const { capacity, far_above: farAbove } = this.trace.data;
     return capacity !== null && capacity <= farAbove * Math.max(...lanes.map(peakOf)) ? capacity : null;
   }
 
-  /** Shows a lane on an axis up to `most` bytes; a capacity above it is told in words. */
+  /** Shows a lane on an axis up to `most` bytes; a capacity above that is stated in words. */
   choose(lane, most) {
     this.lane = lane;
     this.most = most;
@@ -36,7 +36,7 @@ class MemoryChart {
       : "This trace has no such stage.");
   }
 
-  /** For each pixel the fullest state in it, or the one that lasts: row numbers. */
+  /** The row number for each pixel: of the fullest state in it, or of the one that continues. */
   statesOf(memory, columns) {
     const states = new Int32Array(columns);
     const { start, span } = this.view;
@@ -112,7 +112,7 @@ class MemoryChart {
     context.beginPath();
     context.rect(GUTTER, 0, until, bottom);
     context.clip();
-    // From the top down, each over what is above it.
+    // Drawn from the top down, so that each area covers the one above it.
     for (let k = shown.length - 1; k >= 0; k--) {
       context.fillStyle = palette.colour(`m-${shown[k]}`);
       context.beginPath();
@@ -169,6 +169,6 @@ class MemoryChart {
     context.fill();
   }
 
-  /** The state that holds at a point of time: row number, -1 before the first. */
+  /** The row number of the state at a time; -1 before the first. */
   stateAt(time) { return this.lane ? firstAbove(memoryOf(this.lane).time, time) - 1 : -1; }
 }

@@ -1,4 +1,4 @@
-// The whole iteration in a strip a trace, with a window that shows what the charts show; and the axis of time.
+// The whole iteration, one strip per trace, with a window around what the charts show; and the time axis.
 
 const STRIP_HEIGHT = 30;  // px of one alone; of several each has STRIPS_HEIGHT, STRIP_GAP apart
 const STRIPS_HEIGHT = 20;
@@ -18,7 +18,7 @@ class Overview {
 
   forget() { for (const strip of this.strips) strip.image = null; }
 
-  /** Which share of the lanes does what, by category and pixel, smoothed over a few pixels. */
+  /** The share of the lanes in each category, by pixel, smoothed over a few pixels. */
   coverage(lanes, columns) {
     const kinds = CATEGORIES.length, cover = CATEGORIES.map(() => new Float32Array(columns));
     const scale = columns / this.view.total;

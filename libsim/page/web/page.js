@@ -1,4 +1,4 @@
-// Puts the page together.
+// Builds the page.
 
 class Report {
   constructor(data) {
@@ -88,7 +88,7 @@ class Report {
     this.tooltip.announcer.textContent = row.lane.rank.title;
   }
 
-  /** The next slice of the selected lane, brought into view; with none selected the first in view. */
+  /** Selects the next slice of the selected lane and brings it into view; or the first in view, if none is selected. */
   stepSlice(by) {
     const { selected } = this.timeline;
     const { main } = selected.lane;
@@ -123,7 +123,7 @@ class Report {
     return microbatch >= 0 ? microbatch : null;
   }
 
-  /** Dims all but one microbatch; null, or the same again, shows all. */
+  /** Dims all microbatches but one; null, or the same one again, shows all. */
   follow(microbatch) {
     this.timeline.followed = microbatch === this.timeline.followed ? null : microbatch;
     if (microbatch === null) { this.timeline.selected.slice = -1; this.tooltip.hide(); }
@@ -212,7 +212,7 @@ class Report {
     apply(current());
     dark.addEventListener("change", () => apply(current()));
     button.addEventListener("click", () => { chosen = !current(); apply(chosen); });
-    // Paper is white, and shows every lane.
+    // On paper the page is light and shows every lane.
     addEventListener("beforeprint", () => {
       apply(false);
       document.documentElement.classList.add("printing");
@@ -225,7 +225,7 @@ class Report {
   }
 }
 
-/** For tests, and for the curious: what the page has read and shows. */
+/** For tests: what the page has read and shows. */
 const report = new Report(JSON.parse(document.getElementById("data").textContent));
 window.stagecraft = report;
 requestAnimationFrame(() => { window.stagecraftReady = performance.now(); });

@@ -1,7 +1,7 @@
-// The lanes. Slices are painted into pixels by hand: a rectangle a slice would take a browser longer than a frame.
+// The lanes. Slices are painted pixel by pixel: drawing one rectangle per slice would take longer than a frame.
 
-// Where slices of a lane are on average this wide (device px), each is drawn by itself; where they are narrower, those
-// below NARROW share columns, smoothed over SMOOTH of them, since stripes of about a pixel only make moire.
+// If the slices of a lane have on average this width (device px), each is drawn by itself; if they are narrower, those
+// below NARROW share columns, smoothed over SMOOTH of them, since stripes of about a pixel would only give moire patterns.
 const WIDE = 2.2;
 const NARROW = 12;
 const SMOOTH = 4;
@@ -16,7 +16,7 @@ class Timeline {
     frame.addEventListener("scroll", () => view.changed());
   }
 
-  /** Puts lanes below each other: {lane or heading, y, height}. */
+  /** Places the lanes below each other: {lane or heading, y, height}. */
   arrange() {
     const lanes = [...this.lanes];
     const several = new Set(lanes.map((lane) => lane.trace)).size > 1;
@@ -38,7 +38,7 @@ class Timeline {
     this.contentHeight = y + 4;
   }
 
-  /** Vertical parts of a lane, CSS px from its top. */
+  /** The vertical parts of a lane, in CSS px from its top. */
   parts(height) {
     const strip = height >= 30 ? 6 : height >= 20 ? 4 : 3;
     return { top: 2, main: height - strip - 4, strip, stripTop: height - strip - 1 };
@@ -124,7 +124,7 @@ class Timeline {
     const hidden = CATEGORIES.map((name) => view.hidden.has(name));
     const microbatch = lane.trace.ops.microbatch;
     let covered = false;
-    // No slice of a stream reaches beyond the next one, but messages of several streams share a strip.
+    // Slices of one stream do not overlap, but messages of several streams share a strip.
     const first = firstAbove(start, view.start - track.longest), last = firstAbove(start, view.end);
     const isCrowded = !isMain || (last - first) * WIDE > columns;
     const alone = isCrowded ? (isMain ? NARROW * ratio : 2) : 1;
@@ -159,7 +159,7 @@ class Timeline {
     if (covered && !isMain) this.paintStrip(box, columns, rows);
   }
 
-  /** Columns in which narrow slices lie: each category as high as its share of the columns within `reach`. */
+  /** Draws columns of narrow slices: the height of a category is its share of the columns within `reach`. */
   paintCover(box, columns, rows, reach) {
     const kinds = CATEGORIES.length, height = box.bottom - box.top, { cover } = this;
     const window = new Float64Array(kinds);
@@ -172,7 +172,7 @@ class Timeline {
       add(x + reach, 1);
       add(x - reach - 1, -1);
       let width = Math.min(columns - 1, x + reach) - Math.max(0, x - reach) + 1;
-      // Between slices that are drawn whole, a column is whole too.
+      // Between slices that are drawn at full height, a column has full height too.
       if (reach === 0) width = window.reduce((a, b) => a + b, 0);
       if (width < 0.25) continue;
       let y = box.bottom, rest = 0.5;
@@ -188,7 +188,7 @@ class Timeline {
     cover.fill(0);
   }
 
-  /** Columns of messages too short to be seen: the more of a column they take, the stronger its colour. */
+  /** Draws columns of messages too short to be seen: the more of a column they take, the stronger its colour. */
   paintStrip(box, columns, rows) {
     const kinds = CATEGORIES.length, { cover } = this;
     for (let x = 0; x < columns; x++) {
@@ -202,7 +202,7 @@ class Timeline {
     }
   }
 
-  /** Names of lanes, texts in slices, marks of the selection. */
+  /** Draws the names of lanes, texts in slices, and marks of the selection. */
   label(context, plot, height) {
     const { palette } = this;
     context.textBaseline = "middle";
@@ -227,7 +227,7 @@ class Timeline {
   }
 
   labelSlices(context) {
-    // A frame has time for some hundred texts.
+    // A frame has time for a few hundred texts.
     const texts = this.texts.length > 700 ? this.texts.filter((text) => text.width > 40) : this.texts;
     if (texts.length > 1500) return;
     context.font = `11px ${this.palette.font}`;
@@ -272,7 +272,7 @@ class Timeline {
     context.fillRect(Math.round(x), 0, 1, height);
   }
 
-  /** What lies at a point of the canvas, CSS px: {lane, track, slice, time}; nothing outside of lanes. */
+  /** What is at a point of the canvas (CSS px): {lane, track, slice, time}; null outside of lanes. */
   at(x, y) {
     const row = this.rows.find((entry) => entry.lane && y + this.scroll >= entry.y && y + this.scroll < entry.y + entry.height);
     if (!row) return null;

@@ -1,4 +1,4 @@
-// What is drawn in one lane: the compute stream of a rank, and its messages and collectives.
+// The content of a lane: the compute stream of a rank, and its messages and collectives.
 
 const CATEGORIES = ["forward", "backward", "recompute", "optimizer", "data_parallel", "transfer", "tensor_parallel", "other"];
 const CATEGORY_TITLES = {
@@ -17,7 +17,7 @@ function categoryOf(phase, stream) {
   return category >= 0 ? category : CATEGORIES.indexOf("other");
 }
 
-/** Slices by start. `longest`: how far back one may reach that is still going on. */
+/** Slices by start. `longest` is how long before a time a slice that contains it can have started. */
 function makeTrack(rows, ops, categoryOfKind, shareOfKind) {
   rows.sort((a, b) => ops.start[a] - ops.start[b] || a - b);
   const track = {
@@ -34,7 +34,7 @@ function makeTrack(rows, ops, categoryOfKind, shareOfKind) {
   return track;
 }
 
-/** A lane a rank of a trace. */
+/** One lane per rank of a trace. */
 function makeLanes(trace) {
   const { names, ranks } = trace.data;
   const { kinds, ops } = trace;
@@ -60,13 +60,13 @@ function makeLanes(trace) {
   });
 }
 
-/** The lane's states of memory, unpacked when they are first asked for. */
+/** The memory states of a lane, unpacked when they are first needed. */
 function memoryOf(lane) {
   lane.memory ??= unpackMemory(lane.trace, lane.firstState, lane.rank.states);
   return lane.memory;
 }
 
-/** First index whose value is above `time`; the column ascends. */
+/** The first index whose value is above `time` in an ascending column. */
 function firstAbove(column, time) {
   let low = 0, high = column.length;
   while (low < high) {
@@ -76,7 +76,7 @@ function firstAbove(column, time) {
   return low;
 }
 
-/** The slice at a time, or the nearest within `reach` seconds; -1 where there is none. */
+/** The slice at a time, or the nearest within `reach` seconds; -1 if there is none. */
 function sliceAt(track, time, reach) {
   const next = firstAbove(track.start, time);
   let best = -1, distance = reach;

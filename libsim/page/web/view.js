@@ -1,4 +1,4 @@
-// What the charts share: which times and categories they show, where they are, in which colours.
+// What the charts share: the times and categories that they show, their positions and colours.
 
 const GUTTER = 104;  // px left of all plots
 const RIGHT = 16;
@@ -15,7 +15,7 @@ class View {
   }
   get span() { return this.end - this.start; }
   onChange(listener) { this.listeners.push(listener); }
-  /** Draws once before the next frame, however often it is asked to. */
+  /** Draws once before the next frame, however often it is called. */
   changed() {
     if (this.scheduled) return;
     this.scheduled = true;
@@ -31,7 +31,7 @@ class View {
     this.end = this.start + span;
     this.changed();
   }
-  /** Keeps `time` where it is on the screen. */
+  /** Zooms so that `time` keeps its place on the screen. */
   zoom(factor, time = (this.start + this.end) / 2) {
     const span = Math.min(this.total, this.span / factor);
     const share = (time - this.start) / this.span;
@@ -61,7 +61,7 @@ function fitCanvas(canvas, height) {
 
 const plotWidth = (width) => Math.max(50, width - GUTTER - RIGHT);
 
-/** Colours of the theme, read from the style sheet. */
+/** The colours of the theme, read from the style sheet. */
 class Palette {
   constructor() { this.read(); }
   read() {
