@@ -40,7 +40,7 @@ def figure1(folder, axes):
         axes.bar(at, states, 0.36, color="#8da0cb", label="parameters and optimizer" if offset < 0 else None)
         axes.bar(at, [value(table, m, case) / GIB for m in MODELS], 0.36, bottom=states, label=label)
     axes.axhline(80, color="red", linestyle="--", label="A100 80GB")
-    axes.set(xticks=range(len(MODELS)), xticklabels=MODELS, ylabel="GiB", title="Figure 1: memory a GPU")
+    axes.set(xticks=range(len(MODELS)), xticklabels=MODELS, ylabel="GiB", title="Figure 1: memory per GPU")
 
 
 def figure7(folder, axes):
@@ -55,7 +55,7 @@ def figure7(folder, axes):
 
 
 def figure8(folder, axes):
-    """Time of a layer: forward, backward, recompute, of baseline, full recompute and present work."""
+    """The time of a layer (forward, backward, recompute) for baseline, full recompute and present work."""
     table = rows(folder, "figure8")
     at, labels = 0.0, []
     for model in MODELS:

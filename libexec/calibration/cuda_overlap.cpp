@@ -21,7 +21,7 @@ CudaStreams& streams_of(Backend& backend) {
   return *streams;
 }
 
-/// A product and two pieces of memory to copy between.
+/// A product, and two buffers between which to copy.
 class Workload {
  public:
   Workload(Backend& backend, Precision precision)
@@ -52,7 +52,7 @@ class Workload {
   Workload& operator=(Workload const&) = delete;
   Workload& operator=(Workload&&) = delete;
 
-  /// Seconds that the products take while `copies` run beside them.
+  /// The seconds that the products take while `copies` run at the same time.
   double seconds(int copies) {
     streams_.restart(true);
     cudaStream_t const other = streams_.stream(Stream::tensor_parallel);
@@ -61,7 +61,7 @@ class Workload {
       check(cudaMemcpyAsync(to_, from_, copied_bytes, cudaMemcpyDeviceToDevice, other),
             "cudaMemcpyAsync");
     }
-    // Not before the copies are issued, which takes the host some time.
+    // The products start only after the copies are issued, which takes the host some time.
     streams_.note_compute();
     auto const begin = streams_.mark();
     for (int i = 0; i < products; ++i) backend_.run(call_);
@@ -70,7 +70,7 @@ class Workload {
     return to_seconds(streams_.time_of(end) - streams_.time_of(begin));
   }
 
-  double seconds_a_copy() {
+  double seconds_per_copy() {
     streams_.restart(true);
     auto const begin = streams_.mark();
     for (int i = 0; i < products; ++i) backend_.copy(to_, from_, copied_bytes);
@@ -94,8 +94,8 @@ class Workload {
 double measure_overlap_slowdown(Backend& backend, Precision precision) {
   Workload workload{backend, precision};
   workload.seconds(0);
-  // Copies that last longer than the products do beside them.
-  int const copies = 1 + static_cast<int>(3 * workload.seconds(0) / workload.seconds_a_copy());
+  // As many copies as last longer than the products do beside them.
+  int const copies = 1 + static_cast<int>(3 * workload.seconds(0) / workload.seconds_per_copy());
   std::vector<double> slowdowns;
   for (int i = 0; i < repetitions; ++i) {
     double const alone = workload.seconds(0);
@@ -106,10 +106,10 @@ double measure_overlap_slowdown(Backend& backend, Precision precision) {
 
 BytesPerSecond measure_copy_bandwidth(Backend& backend, Precision precision) {
   Workload workload{backend, precision};
-  workload.seconds_a_copy();
+  workload.seconds_per_copy();
   std::vector<double> seconds;
   seconds.reserve(repetitions);
-  for (int i = 0; i < repetitions; ++i) seconds.push_back(workload.seconds_a_copy());
+  for (int i = 0; i < repetitions; ++i) seconds.push_back(workload.seconds_per_copy());
   return {2 * static_cast<double>(copied_bytes) / median(seconds)};
 }
 

@@ -20,7 +20,7 @@ CommunicationPrices const& required(CommunicationPrices const* prices) {
 
 }  // namespace
 
-TrainingConfig one_layer_a_stage(TrainingConfig config) {
+TrainingConfig one_layer_per_stage(TrainingConfig config) {
   constexpr int stages = 3;
   config.model.layers = stages;
   config.parallel.pipeline = stages;
@@ -37,11 +37,11 @@ TrainingConfig one_layer_a_stage(TrainingConfig config) {
   return config;
 }
 
-/// Everything the rank owns, in the order in which it is made.
+/// Everything that the rank owns, in the order of construction.
 class MeasuredLayer::Rank {
  public:
   Rank(TrainingConfig const& config, ExecutionParts const& parts, int kernel_threads)
-      : plan_{make_plan(one_layer_a_stage(config))},
+      : plan_{make_plan(one_layer_per_stage(config))},
         place_{.pipeline = middle_stage},
         rank_{plan_.groups.at_stage(0, middle_stage)},
         share_{.shape = plan_.shape},
@@ -74,8 +74,8 @@ class MeasuredLayer::Rank {
     Passage const one_by_one = take_through([this] { return rank_clock_.now(); });
     Times times = one_by_one.times();
     if (backend_->timeline() == nullptr) return times;
-    // A device has its kernels queued, so of the passage one by one only what communication adds
-    // counts. Its copies, which stand for those of the absent ranks, have their price already.
+    // A device runs its kernels from a queue, so of the passage op by op only the time that
+    // communication adds counts. Its copies, which replace those of the absent ranks, are included.
     DeviceTimeline& device = *backend_->timeline();
     rank_clock_.times_computations(false);
     communicator_.moves_tensors(false);
@@ -95,11 +95,11 @@ class MeasuredLayer::Rank {
   Bytes saved() const { return saved_; }
 
  private:
-  /// One microbatch on its way through the layer and back.
+  /// One microbatch through the layer and back.
   struct Passage {
     TimeSpan forward;
     TimeSpan backward;
-    SimTime computed_forward{0};  ///< the part of it that kernels took
+    SimTime computed_forward{0};  ///< the part of `forward` that kernels took
     SimTime computed_backward{0};
 
     Times times() const {
@@ -116,7 +116,7 @@ class MeasuredLayer::Rank {
   Passage take_through(Now const& now) {
     clock_.restart();
     rank_clock_.restart(true);
-    // Before it in the chunk there may be the causal mask, which all layers share and none reads.
+    // The causal mask, which all layers share and none reads, may precede the layer in the chunk.
     std::size_t const last = plan_.chunks[middle_stage].blocks.size() - 1;
     BlockInstance layer = blocks_.make_instance(middle_stage, last, 0);
     BlockProgram const& program = blocks_.block_of(layer);
@@ -140,7 +140,7 @@ class MeasuredLayer::Rank {
     return layer.buffers[static_cast<std::size_t>(buffer)];
   }
 
-  /// What a neighbour hands to the layer.
+  /// Fills the tensor that a neighbour would pass to the layer.
   void fill(BlockInstance& layer, TensorId id) {
     Tensor const& tensor = blocks_.block_of(layer).tensor(id);
     Buffer& buffer = buffer_of(layer, id);

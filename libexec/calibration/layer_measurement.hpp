@@ -6,16 +6,16 @@
 
 namespace stagecraft {
 
-/// Three stages of one layer each and one microbatch, everything else as in `config`: a rank of the
-/// middle stage holds one layer and nothing else. The layers have the policy of the first stage.
-TrainingConfig one_layer_a_stage(TrainingConfig config);
+/// `config` with three stages of one layer each and one microbatch: a rank of the middle stage
+/// holds one layer and nothing else. The layers have the recompute policy of the first stage.
+TrainingConfig one_layer_per_stage(TrainingConfig config);
 
-/// One layer of a model, of which one tensor rank's shard runs for real and alone: collectives take
-/// their price (see SoloCommunicator), input and gradient are random numbers.
+/// One layer of a model, of which one tensor rank's shard is executed alone: collectives take their
+/// modelled time (see SoloCommunicator), input and gradient are random numbers.
 class MeasuredLayer {
  public:
-  /// Allocates and starts the layer's parameters. The prices of `parts` must outlive it; tokens are
-  /// not needed. `kernel_threads`: as the backend has them.
+  /// Allocates and initializes the layer's parameters. The prices of `parts` must outlive this
+  /// object; tokens are not needed. `kernel_threads` is that of the backend.
   /// \throws MemoryLimitError, and what the backend throws.
   MeasuredLayer(TrainingConfig const& config, ExecutionParts const& parts, int kernel_threads);
   ~MeasuredLayer();
@@ -27,15 +27,15 @@ class MeasuredLayer {
   struct Times {
     SimTime forward{0};
     SimTime backward{0};                ///< recompute included
-    SimTime forward_communication{0};   ///< the part of it in which collectives were waited for
-    SimTime backward_communication{0};  ///< likewise
+    SimTime forward_communication{0};   ///< the part of `forward` spent waiting for collectives
+    SimTime backward_communication{0};  ///< the same part of `backward`
     SimTime sum() const { return forward + backward; }
   };
-  /// Takes one microbatch through the layer and back.
+  /// Runs one microbatch through the layer and back.
   Times run();
 
-  /// What the last forward left allocated for its backward: its input included, its output, which
-  /// is the next layer's input, not. Counted at the allocator.
+  /// What the last forward left allocated for its backward, counted at the allocator. It includes
+  /// the layer's input, but not its output, which is the next layer's input.
   Bytes saved() const;
 
  private:

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "libsim/explain/explanation_sections.hpp"
-#include "libsim/report/spoken_name.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/report/wrapped_text.hpp"
 
@@ -37,7 +36,7 @@ std::string reason(TensorGroup const& group, bool says_more) {
       return "always";
     case Stay::kept:
       return "for backward" +
-             (says_more && !group.needed_by.empty() ? ": " + spoken(group.needed_by) : "");
+             (says_more && !group.needed_by.empty() ? ": " + readable_name(group.needed_by) : "");
     case Stay::rebuilt:
       return "recomputed";
     case Stay::temporary:
@@ -52,7 +51,7 @@ std::string event_text(PeakExplanation const& peak) {
   PeakEvent const& event = peak.event;
   if (event.op == "start") return "That is so from the start: nothing ever adds to it.";
   std::string text = "It is fullest " + time_text(event.time) + " into the iteration, at '" +
-                     spoken(event.op) + "' (" + spoken(event.phase) + ")";
+                     readable_name(event.op) + "' (" + readable_name(event.phase) + ")";
   if (event.layer >= 0) text += " of layer " + std::to_string(event.layer);
   text += ", microbatch " + std::to_string(event.microbatch) + ", chunk " +
           std::to_string(event.chunk) + ". What it holds then:";
@@ -65,9 +64,9 @@ std::string largest_text(PeakExplanation const& peak) {
       std::find_if(peak.tensors.begin(), peak.tensors.end(),
                    [](TensorGroup const& group) { return group.stay != Stay::resident; });
   if (largest == peak.tensors.end()) return "";
-  std::string text = "Largest of what comes and goes: " + spoken(largest->tensor) + ", " +
+  std::string text = "Largest of what comes and goes: " + readable_name(largest->tensor) + ", " +
                      extent(*largest) + ", " + size_text(largest->bytes) + ", made by " +
-                     spoken(joined(largest->made_by, " or "));
+                     readable_name(joined(largest->made_by, " or "));
   if (largest->stay == Stay::kept) {
     text += ", kept until the backward of the same layer and microbatch has used it";
   }
@@ -102,10 +101,11 @@ std::string memory_section(Explanation const& explanation, ExplanationStyle cons
   for (std::size_t i = 0; i < shown; ++i) {
     TensorGroup const& group = peak.tensors[i];
     counts_passes = counts_passes || extent(group).find("pass") != std::string::npos;
-    std::string const tensor = spoken(group.tensor);
+    std::string const tensor = readable_name(group.tensor);
     bool const is_state = group.category == Category::optimizer;
-    add(group.bytes, {is_state ? tensor + " state" : tensor, extent(group),
-                      reason(group, style.width >= widest), spoken(joined(group.made_by, ", "))});
+    add(group.bytes,
+        {is_state ? tensor + " state" : tensor, extent(group), reason(group, style.width >= widest),
+         readable_name(joined(group.made_by, ", "))});
   }
   if (shown < peak.tensors.size()) {
     std::int64_t rest = 0;

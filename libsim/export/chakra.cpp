@@ -95,7 +95,7 @@ void write_chakra(TraceReader const& trace,
   TrainingPlan const plan = plan_of(trace);
   KnownNames const names{trace.names()};
   PipelineShape const shape{.stages = plan.groups.stages(),
-                            .ranks_a_stage = plan.groups.ranks_per_stage()};
+                            .ranks_per_stage = plan.groups.ranks_per_stage()};
   require_both_ends(trace, ranks, shape, names);
   auto const collectives = collectives_of(plan);
   GroupNumbers groups{plan.groups};
@@ -108,8 +108,8 @@ void write_chakra(TraceReader const& trace,
     }
     ChakraNodes const nodes{rank, trace.names(), names, collectives};
     bool const stands_for_stage = trace.meta().clock == TraceClock::simulated;
-    std::int32_t const first = stands_for_stage ? rank.stage * shape.ranks_a_stage : number;
-    std::int32_t const count = stands_for_stage ? shape.ranks_a_stage : 1;
+    std::int32_t const first = stands_for_stage ? rank.stage * shape.ranks_per_stage : number;
+    std::int32_t const count = stands_for_stage ? shape.ranks_per_stage : 1;
     for (std::int32_t member = first; member < first + count; ++member) {
       files.write(with_ending(prefix, "." + std::to_string(member) + ".et"),
                   [&](OutputFile& output) {

@@ -186,8 +186,8 @@ void ChakraNodes::add_message(ProtobufMessage& message,
   bool const goes_up = is_gradient != is_send;
   std::int64_t const here = std::min(ops.chunk[row], most_chunks) * shape.stages + rank_.stage;
   std::int64_t const upper = goes_up ? here + 1 : here;
-  std::int32_t const job = shape.stages * shape.ranks_a_stage;
-  std::int32_t const peer = (number + (goes_up ? 1 : -1) * shape.ranks_a_stage + job) % job;
+  std::int32_t const job = shape.stages * shape.ranks_per_stage;
+  std::int32_t const peer = (number + (goes_up ? 1 : -1) * shape.ranks_per_stage + job) % job;
   std::int64_t const tag = ((2 * upper + (is_gradient ? 1 : 0)) << 16) + ops.microbatch[row];
   add_attribute(message, "comm_size", ValueType::int64, ops.bytes[row]);
   add_attribute(message, "comm_src", ValueType::int32, std::int64_t{is_send ? number : peer});

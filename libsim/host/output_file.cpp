@@ -22,10 +22,10 @@ std::string reason_of(int error) { return std::system_category().message(error);
 
 OutputFile::OutputFile(std::filesystem::path const& path) : path_{path}, partial_{path} {
   partial_ += ".partial";
-  // The rename would replace a device, and fail on a folder only after all work is done.
+  // The rename would replace a device, and would fail on a folder only after all work is done.
   std::error_code error;
   if (std::filesystem::exists(path_, error) && !std::filesystem::is_regular_file(path_, error)) {
-    throw OutputError{path_, "it is there, and not a regular file"};
+    throw OutputError{path_, "it exists and is not a regular file"};
   }
   descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw OutputError{path_, reason_of(errno)};
@@ -48,7 +48,8 @@ void OutputFile::finish() {
   put(waiting_);
   waiting_.clear();
   int const descriptor = std::exchange(descriptor_, -1);
-  // On the disk before it has its name: what it replaces, or was made from, may be deleted after.
+  // The file must be on the disk before it has its name: what it replaces, or was made from, may
+  // then be deleted.
   bool const is_stored = ::fsync(descriptor) == 0 || errno == EINVAL;
   // Network file systems report a full disk only here.
   if (::close(descriptor) != 0 || !is_stored || ::rename(partial_.c_str(), path_.c_str()) != 0) {

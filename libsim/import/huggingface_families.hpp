@@ -23,8 +23,4 @@ HuggingfaceFamily const* find_family(std::string_view model_type);
 /// The names of all families that can be read: `falcon, gemma, gpt2, ...`.
 std::string family_names();
 
-/// Why a known family cannot be read, such as "a mixture of experts"; empty if the family is
-/// unknown.
-std::string_view reason_against(std::string_view model_type);
-
 }  // namespace stagecraft

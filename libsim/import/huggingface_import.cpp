@@ -6,6 +6,7 @@
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/import/huggingface_families.hpp"
+#include "libsim/import/huggingface_refusals.hpp"
 #include "libsim/import/text_file.hpp"
 #include "libsim/model/blocks.hpp"
 #include "libsim/model/model_config_reader.hpp"

@@ -1,8 +1,8 @@
+#include "libsim/import/huggingface_refusals.hpp"
+
 #include <algorithm>
 #include <array>
 #include <utility>
-
-#include "libsim/import/huggingface_families.hpp"
 
 namespace stagecraft {
 namespace {

@@ -5,7 +5,9 @@
 #include <memory>
 #include <utility>
 
+#include "libsim/import/shell_expansion.hpp"
 #include "libsim/import/shell_script.hpp"
+#include "libsim/import/shell_tokens.hpp"
 
 namespace stagecraft {
 namespace {

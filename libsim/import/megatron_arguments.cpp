@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "libsim/config/did_you_mean.hpp"
+#include "libsim/import/shell_expansion.hpp"
 
 namespace stagecraft {
 namespace {

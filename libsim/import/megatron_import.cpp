@@ -7,7 +7,9 @@
 
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
-#include "libsim/import/megatron_sections.hpp"
+#include "libsim/import/megatron_layout.hpp"
+#include "libsim/import/megatron_model.hpp"
+#include "libsim/import/megatron_training.hpp"
 #include "libsim/plan/training_config_reader.hpp"
 
 namespace stagecraft {

@@ -1,6 +1,7 @@
+#include "libsim/import/megatron_layout.hpp"
+
 #include <algorithm>
 
-#include "libsim/import/megatron_sections.hpp"
 #include "libsim/import/pipeline_layout.hpp"
 
 namespace stagecraft {

@@ -1,6 +1,6 @@
-#include <algorithm>
+#include "libsim/import/megatron_model.hpp"
 
-#include "libsim/import/megatron_sections.hpp"
+#include <algorithm>
 
 namespace stagecraft {
 namespace {

@@ -1,7 +1,7 @@
+#include "libsim/import/megatron_training.hpp"
+
 #include <algorithm>
 #include <limits>
-
-#include "libsim/import/megatron_sections.hpp"
 
 namespace stagecraft {
 namespace {

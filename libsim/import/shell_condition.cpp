@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "libsim/import/shell_expansion.hpp"
+
 namespace stagecraft {
 namespace {
 

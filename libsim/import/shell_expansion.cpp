@@ -1,9 +1,11 @@
+#include "libsim/import/shell_expansion.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <string>
 
 #include "libsim/import/shell_arithmetic.hpp"
-#include "libsim/import/shell_words.hpp"
 
 namespace stagecraft {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libsim/import/shell_condition.hpp"
+#include "libsim/import/shell_expansion.hpp"
 
 namespace stagecraft {
 namespace {

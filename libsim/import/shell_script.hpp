@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "libsim/import/shell_tokens.hpp"
 #include "libsim/import/shell_words.hpp"
 
 namespace stagecraft {

@@ -1,7 +1,7 @@
+#include "libsim/import/shell_tokens.hpp"
+
 #include <algorithm>
 #include <cctype>
-
-#include "libsim/import/shell_words.hpp"
 
 namespace stagecraft {
 namespace {

@@ -9,7 +9,7 @@ namespace stagecraft {
 
 namespace {
 
-/// What works in a stage: predicted are GPUs, executed are ranks, which may be threads of a CPU.
+/// A member of a stage: a GPU if predicted; if executed a rank, which may be a thread on a CPU.
 std::string member_of(PageTrace const& trace) { return is_executed(trace.meta) ? "rank" : "GPU"; }
 
 std::string what_is_timed(TraceMeta const& meta) {
@@ -17,9 +17,9 @@ std::string what_is_timed(TraceMeta const& meta) {
     case TraceClock::wall:
       return "Measured time of one training step";
     case TraceClock::virtual_time:
-      return "Time of one training step, its computation measured and its communication priced";
+      return "Time of one training step, with measured computation and modelled communication";
     case TraceClock::solo:
-      return "Time of one rank alone in one training step, its communication priced";
+      return "Time of one rank alone in one training step, with modelled communication";
     default:
       return "Predicted time of one training step";
   }
@@ -28,23 +28,22 @@ std::string what_is_timed(TraceMeta const& meta) {
 PageFact iteration_fact(PageTrace const& trace) {
   PageFact fact{
       .heading = "One iteration", .value = time_text(seconds(trace.iteration)), .sentence = {}};
-  fact.sentence =
-      what_is_timed(trace.meta) + ", in which the whole global batch is worked through once";
+  fact.sentence = what_is_timed(trace.meta) + ", in which the whole global batch is processed once";
   if (trace.config) {
     TrainingConfig const& training = trace.config->training;
     double const tokens =
         static_cast<double>(training.batch.global) * static_cast<double>(training.model.sequence);
     fact.sentence += ": " + grouped(static_cast<double>(training.batch.global)) + " sequences";
-    // A rank alone ends before an iteration of the job does.
+    // A rank that ran alone ends before an iteration of the job would.
     if (trace.iteration > 0 && trace.meta.clock != TraceClock::solo) {
-      fact.sentence += ", " + grouped(tokens / seconds(trace.iteration)) + " tokens a second";
+      fact.sentence += ", " + grouped(tokens / seconds(trace.iteration)) + " tokens per second";
     }
   }
   fact.sentence += ".";
   return fact;
 }
 
-/// Of a trace whose device is not that of its configuration, or without one.
+/// The fullest stage of a trace whose device is not that of its configuration, or without one.
 std::string fullest_somewhere(PageTrace const& trace, RankFigures const& rank) {
   std::string const where = "A " + member_of(trace) + " of stage " + std::to_string(rank.stage);
   std::string const when = ", " + time_text(seconds(rank.peak_time)) + " into the iteration. ";
@@ -55,7 +54,7 @@ std::string fullest_somewhere(PageTrace const& trace, RankFigures const& rank) {
   Accelerator const& planned = trace.config->system.accelerator;
   std::int64_t const capacity = planned.memory.value.count();
   return where + " holds the most" + when + "It ran on " + trace.meta.device +
-         ", whose memory the trace does not tell. Of the " + bytes_text(capacity) + " of an " +
+         ", whose memory is not in the trace. Of the " + bytes_text(capacity) + " of an " +
          planned.name + ", which the run is configured for, it is " +
          percent_text(static_cast<double>(rank.at_peak.sum()), static_cast<double>(capacity)) + ".";
 }
@@ -86,7 +85,7 @@ PageFact memory_fact(PageTrace const& trace) {
   return fact;
 }
 
-/// Sums over ranks, so that the mean needs no division here.
+/// Sums over all ranks; their quotients are means.
 struct Waiting {
   double waiting = 0;   ///< s, neither computing nor moving data
   double transfer = 0;  ///< s
@@ -110,7 +109,7 @@ bool has_one_stage(PageTrace const& trace) {
   return stages.size() == 1;
 }
 
-/// Why a compute stream is idle. An executor also needs time between the ops that it starts.
+/// Why a compute stream is idle. An executor also needs time between the starts of ops.
 std::string reason_to_wait(PageTrace const& trace) {
   bool const is_alone = has_one_stage(trace);
   if (!is_executed(trace.meta)) {
@@ -143,7 +142,8 @@ PageFact waiting_fact(PageTrace const& trace) {
     fact.sentence += ".";
   }
   if (trace.config && trace.config->training.parallel.tensor > 1) {
-    fact.sentence += " Exchange within a stage that computation waits for counts as computing.";
+    fact.sentence +=
+        " Communication within a stage for which computation waits counts as computing.";
   }
   return fact;
 }

@@ -17,14 +17,14 @@ namespace stagecraft {
 
 namespace {
 
-/// As a Content-Security-Policy names a script that may run.
+/// The name of an allowed script in a Content-Security-Policy.
 std::string sha256_source(std::string_view script) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
   SHA256(reinterpret_cast<unsigned char const*>(script.data()), script.size(), digest.data());
   return "'sha256-" + base64({reinterpret_cast<char const*>(digest.data()), digest.size()}) + "'";
 }
 
-/// Fills the {{places}} of the skeleton, once: what is filled in is not looked at again.
+/// Fills the {{places}} of the skeleton in one pass, so that inserted text is not searched again.
 std::string filled(std::string_view skeleton,
                    std::map<std::string_view, std::string> const& places) {
   std::string page;
@@ -42,7 +42,7 @@ std::string letter(std::vector<PageTrace> const& traces, std::size_t index) {
   return traces.size() == 1 ? "" : std::string(1, static_cast<char>('A' + index % 26)) + " · ";
 }
 
-/// A line a trace: file, origin, setting.
+/// One line per trace: file, origin, setting.
 std::string subtitle_html(std::vector<PageTrace> const& traces) {
   std::string html;
   for (std::size_t i = 0; i < traces.size(); ++i) {
@@ -73,14 +73,14 @@ std::string notes_html(std::vector<PageTrace> const& traces) {
   return html;
 }
 
-/// What the charts of memory do not know.
+/// Notes on what the charts of memory cannot show.
 std::string memory_notes_html(std::vector<PageTrace> const& traces) {
   std::string html;
   for (std::size_t i = 0; i < traces.size(); ++i) {
     if (!traces[i].has_whole_chunks) continue;
     html += "<p class=\"note\">" + html_text(letter(traces, i) + traces[i].file) +
             " is recorded at chunk detail: what is held is known at the end of each forward and "
-            "backward, and at the peak. In between, the chart goes on with what was held before; "
+            "backward, and at the peak. In between, the chart continues with what was held before; "
             "simulate --detail op records every change.</p>\n";
   }
   return html;
@@ -113,7 +113,7 @@ std::string report_page(std::vector<PageTrace> const& traces,
     tables += stage_table_html(traces[i], letter(traces, i) + traces[i].file);
     origins += origin_html(traces[i], letter(traces, i));
   }
-  // Once here and once in the page: a browser compares the bytes between the tags.
+  // Its hash must be that of the page's script: a browser hashes the bytes between the tags.
   std::string const script = "\n" + std::string{page_script()};
   return filled(
       page_html(),

@@ -9,12 +9,12 @@ bool is_executed(TraceMeta const& meta) { return meta.clock != TraceClock::simul
 std::string origin_of(TraceMeta const& meta, std::optional<RunConfig> const& config) {
   if (!is_executed(meta)) return "predicted for " + meta.device;
   std::string ran = "executed on " + meta.device;
-  std::string const prices = config ? " priced as on " + config->system.name : " priced";
+  std::string const model = config ? " modelled as on " + config->system.name : " modelled";
   switch (meta.clock) {
     case TraceClock::virtual_time:
-      return ran + ", communication" + prices;
+      return ran + ", communication" + model;
     case TraceClock::solo:
-      return ran + ", one rank alone, the others" + prices;
+      return ran + ", one rank alone, the others" + model;
     default:
       return ran;
   }
@@ -24,7 +24,7 @@ std::optional<std::int64_t> capacity_of(TraceMeta const& meta,
                                         std::optional<RunConfig> const& config) {
   if (!config) return std::nullopt;
   Accelerator const& accelerator = config->system.accelerator;
-  // A GPU that executes is named with the versions of its software.
+  // The name of a GPU that executed is followed by the versions of its software.
   if (is_executed(meta) && !meta.device.starts_with(accelerator.name)) return std::nullopt;
   return accelerator.memory.value.count();
 }

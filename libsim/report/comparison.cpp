@@ -22,7 +22,7 @@ void require_same_plan(TraceReader const& a, TraceReader const& b) {
   if (a.meta().plan == b.meta().plan) return;
   throw TraceFileError{b.name(), "is of plan " + b.meta().plan + ", but " + a.name() +
                                      " is of plan " + a.meta().plan +
-                                     "; --force compares them all the same"};
+                                     "; --force compares them anyway"};
 }
 
 std::set<std::int32_t> stages_of(Ranks const& ranks) {
@@ -38,7 +38,7 @@ std::set<std::int32_t> common_stages(Pair<Ranks> const& ranks) {
   return stages;
 }
 
-/// Of a trace's stages, those that are not in both.
+/// The stages of a trace that the other does not have.
 std::vector<std::int32_t> stages_beyond(std::set<std::int32_t> const& common, Ranks const& ranks) {
   std::set<std::int32_t> const own = stages_of(ranks);
   std::vector<std::int32_t> beyond;
@@ -47,7 +47,7 @@ std::vector<std::int32_t> stages_beyond(std::set<std::int32_t> const& common, Ra
   return beyond;
 }
 
-/// The rank of `others` to hold `rank` against: the same one, or the first of its stage.
+/// The rank of `others` to compare `rank` with: the same one, or the first of its stage.
 RankSummary const* partner_of(RankSummary const& rank, Ranks const& others) {
   RankSummary const* partner = nullptr;
   for (RankSummary const& other : others) {
@@ -73,7 +73,7 @@ std::vector<RankComparison> compare_memory(Pair<Ranks> const& ranks) {
   return compared;
 }
 
-/// Adds a trace's time of each op: a stage counts once, however many ranks it has.
+/// Adds the time of each op of a trace; a stage counts once, however many ranks it has.
 void add_ops(std::map<OpKey, Pair<double>>& ops,
              std::size_t side,
              Ranks const& ranks,
@@ -112,7 +112,7 @@ std::int32_t busiest_stage(Ranks const& ranks, std::set<std::int32_t> const& sta
   });
 }
 
-/// What a phase is counted as: where only one trace tells the parts of a backward apart, as one.
+/// The phase to count as: if only one trace distinguishes the parts of a backward, they are merged.
 std::string comparable_phase(std::string const& phase, bool same_detail) {
   bool const is_part = phase == name_of(TracePhase::recompute) ||
                        phase == name_of(TracePhase::input_gradient) ||
@@ -120,7 +120,7 @@ std::string comparable_phase(std::string const& phase, bool same_detail) {
   return is_part && !same_detail ? std::string{name_of(TracePhase::backward)} : phase;
 }
 
-/// In ps, so that what cancels out is exactly zero.
+/// Computes in ps, so that differences that cancel out are exactly zero.
 std::vector<Contribution> contributions_on(std::int32_t stage,
                                            Pair<Ranks> const& ranks,
                                            Pair<std::int64_t> const& iteration,

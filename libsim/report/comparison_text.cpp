@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/report/spoken_name.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/report/wrapped_text.hpp"
 #include "libsim/units/quantity.hpp"
@@ -15,10 +14,10 @@ namespace stagecraft {
 
 namespace {
 
-/// More ops than these are left to --json.
+/// Further ops are only in --json.
 constexpr std::size_t most_ops_shown = 24;
 
-/// In percent of `a`; of a time that a table shows as 0 nothing is a percentage.
+/// The change in percent of `a`; empty if `a` is so small that tables show it as 0.
 std::string change(double a, double b) {
   constexpr double least_shown = 0.5e-6;  // s
   if (!(a >= least_shown)) return "";
@@ -49,7 +48,7 @@ std::string header(Comparison const& comparison) {
             decimals(comparison.iteration_seconds[side], 6) + " s\n";
   }
   if (!comparison.same_plan())
-    text += "These are two plans: what differs is not only how they ran.\n";
+    text += "The traces are of two plans, so they differ not only in how they ran.\n";
   for (std::size_t const side : {0U, 1U}) {
     if (comparison.stages_alone[side].empty()) continue;
     text += std::string{"Left out, only in "} + (side == 0 ? "A" : "B") + ": " +
@@ -58,7 +57,7 @@ std::string header(Comparison const& comparison) {
   return text;
 }
 
-/// Ranks one after another of a stage, whose peaks are the same: [first, last).
+/// Consecutive ranks of a stage with equal peaks: [first, last).
 struct EqualRanks {
   std::vector<RankComparison>::const_iterator first;
   std::vector<RankComparison>::const_iterator last;
@@ -121,7 +120,7 @@ std::vector<std::string> time_cells(Pair<double> const& time) {
           change(time[0], time[1])};
 }
 
-/// Phases of the compute stream and its waiting, which sum to the iteration.
+/// The phases of the compute stream and its waiting, which sum to the iteration.
 std::string stage_table(Comparison const& comparison) {
   TextTable table{{{"phase", Align::left}, {"A s"}, {"B s"}, {"B - A s"}, {"%"}}};
   auto const add = [&](std::string const& name, Pair<double> const& time) {
@@ -193,7 +192,7 @@ std::string explain_phase(Comparison const& comparison, std::string const& phase
     }
   }
   if (furthest == nullptr || furthest->seconds[0] == furthest->seconds[1]) return "";
-  return "; there " + spoken(printable(furthest->op)) + " differs most, " +
+  return "; there " + readable_name(printable(furthest->op)) + " differs most, " +
          signed_time(furthest->seconds[1] - furthest->seconds[0]) + " over all stages";
 }
 
@@ -213,7 +212,8 @@ std::string explain_difference(Comparison const& comparison, std::string const& 
     for (std::size_t i = 0; i < std::min<std::size_t>(3, comparison.contributions.size()); ++i) {
       Contribution const& part = comparison.contributions[i];
       if (part.difference() == 0) break;
-      text += separator + spoken(printable(part.phase)) + ' ' + signed_time(part.difference());
+      text +=
+          separator + readable_name(printable(part.phase)) + ' ' + signed_time(part.difference());
       separator = ", ";
     }
     if (comparison.same_detail) {
@@ -223,8 +223,8 @@ std::string explain_difference(Comparison const& comparison, std::string const& 
   }
   if (!comparison.same_detail) {
     text +=
-        " One trace is of whole chunks and the other op by op: for times by op, record both at "
-        "the same detail.";
+        " One trace has whole chunks and the other has ops: for times by op, record both at the "
+        "same detail.";
   }
   return text + " " + explain_memory(comparison, other);
 }

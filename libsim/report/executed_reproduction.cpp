@@ -21,7 +21,7 @@ struct PaperRun {
   System system;
 };
 
-/// All of table 5 where `suffix` is empty; with "-twin", those that there are.
+/// All runs of table 5 if `suffix` is empty; with "-twin", those that have a run file.
 std::vector<PaperRun> paper_runs(std::filesystem::path const& paper_configs,
                                  std::string const& suffix) {
   std::vector<PaperRun> runs;
@@ -40,7 +40,7 @@ std::vector<PaperRun> paper_runs(std::filesystem::path const& paper_configs,
   return runs;
 }
 
-/// Collects what the notes of a table say, each once.
+/// Collects the notes of a table, each of them once.
 class Notes {
  public:
   void found(std::string const& what, std::string const& device, std::string const& file) {
@@ -109,7 +109,7 @@ std::optional<double> compose(PaperRun const& run, StagesAlone const& stages, No
   try {
     double const overhead = run.system.calibration.iteration_overhead.value.value;
     double const seconds = composed_seconds(run.plan, run.system, stages) + overhead;
-    notes.add(what + ", the iteration composed of them: communication at its price" +
+    notes.add(what + ", the iteration composed of them: communication as modelled" +
               (overhead > 0 ? ", and " + run.system.name + "'s overhead of an iteration" : ""));
     return seconds;
   } catch (std::invalid_argument const& reason) {
@@ -118,7 +118,7 @@ std::optional<double> compose(PaperRun const& run, StagesAlone const& stages, No
   }
 }
 
-/// What table 5, or that of the twins, says of a run.
+/// The executed time of a run of table 5 or of its twins.
 std::optional<double> iteration_of(PaperRun const& run,
                                    ExecutedResults const& results,
                                    Notes& notes) {
@@ -181,7 +181,7 @@ void add_memory(Reproduction& table, PaperRun const& run, ExecutedResults const&
   }
 }
 
-/// "3 files are of other plans: a, b, c"; nothing where there are none.
+/// "3 files are of other plans: a, b, c"; empty if there are none.
 std::string naming_note(std::vector<std::string> const& files,
                         std::string const& one,
                         std::string const& many) {
@@ -197,15 +197,15 @@ std::string naming_note(std::vector<std::string> const& files,
   return text;
 }
 
-/// What lies in the folder and stands in no row.
+/// Adds notes on the files of the folder that belong to no row.
 void add_unused(Reproduction& table, ExecutedResults const& results, ExecutedPlans const& plans) {
   for (std::string const& note :
        {naming_note(results.files_without(plans), "executed result matches no row",
                     "executed results match no row"),
         naming_note(results.simulated_files(), "trace is of a simulation",
                     "traces are of simulations"),
-        naming_note(results.foreign_files(), "HDF5 file is no trace",
-                    "HDF5 files are no traces")}) {
+        naming_note(results.foreign_files(), "HDF5 file is not a trace",
+                    "HDF5 files are not traces")}) {
     if (!note.empty()) table.notes.push_back(note);
   }
 }
@@ -244,7 +244,7 @@ void add_executed(std::vector<Reproduction>& tables,
   Reproduction twin_times = predict_twins(twins);
   execute_table5(twin_times, twins, results);
   Reproduction memory{.name = "table5_memory",
-                      .title = "most that a rank of a stage holds, without workspace",
+                      .title = "the most that a rank of a stage holds, without workspace",
                       .has_executed = true};
   for (PaperRun const& run : runs) add_memory(memory, run, results);
   for (PaperRun const& twin : twins) add_memory(memory, twin, results);

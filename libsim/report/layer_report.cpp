@@ -4,7 +4,6 @@
 #include <map>
 
 #include "libsim/model/blocks.hpp"
-#include "libsim/report/spoken_name.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/trace/recorded_bytes.hpp"
 
@@ -27,7 +26,7 @@ std::string shape_of(BlockProgram const& block, Op const& op) {
   return operands.size() > 0 ? shape_text(block.tensor(operands[0]).shape) : "";
 }
 
-/// Bytes of each saved buffer, credited to the op that first writes it.
+/// The bytes of each saved buffer, attributed to the op that first writes it.
 std::map<TensorId, std::int64_t> saved_buffers(BlockProgram const& block) {
   std::map<TensorId, std::int64_t> saved;
   for (BufferLife const& life : block.lives) {
@@ -65,7 +64,7 @@ void append_ops(LayerReport& report,
   }
 }
 
-/// The paper's heading for a tensor, by the op program's name of it.
+/// The paper's heading for a tensor, from its name in the op program.
 std::string part_of(Name const& name) {
   std::string_view const owner = name.owner;
   if (owner.ends_with("_norm")) return "norms";
@@ -80,7 +79,7 @@ std::string in_hidden_states(LayerReport const& report, std::int64_t bytes) {
   return decimals(static_cast<double>(bytes) / static_cast<double>(report.hidden_bytes), 3);
 }
 
-/// MiB, or KiB where all sizes are small.
+/// MiB, or KiB if all sizes are small.
 ByteUnit unit_of(std::vector<LayerOpRow> const& ops) {
   constexpr std::int64_t mebibyte = 1 << 20;
   std::int64_t largest = 0;
@@ -98,13 +97,13 @@ std::string dense(std::string shape) {
 
 /// "weight grad" of "weight_gradient".
 std::string shortened(std::string const& phase) {
-  std::string const text = spoken(phase);
+  std::string const text = readable_name(phase);
   std::size_t const at = text.find(" gradient");
   return at == std::string::npos ? text : text.substr(0, at) + " grad";
 }
 
-/// Forward, a rule, backward. An op's owner is a line above it and above what follows of the same
-/// owner; `saved` is in the unit of the column before.
+/// Forward, a rule, backward. The owner of consecutive ops is a line above them; `saved` is in the
+/// unit of the column before.
 std::string ops_text(LayerReport const& report) {
   ByteUnit const unit = unit_of(report.ops);
   TextTable table{{{"op", Align::left},

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double gib = 1 << 30;
 
-/// Parameters, gradients and optimizer state, averaged over the stages, as the figure's 18 bytes x
-/// parameters / (t p) is.
+/// The bytes of parameters, gradients and optimizer state, averaged over the stages, like the
+/// figure's 18 bytes x parameters / (t p).
 double state_bytes(TrainingPlan const& plan) {
   double sum = 0;
   for (StagePlan const& rank : plan.stages) {
@@ -23,7 +23,7 @@ double state_bytes(TrainingPlan const& plan) {
   return sum / static_cast<double>(plan.stages.size());
 }
 
-/// What the layers of the first stage keep when most chunks are in flight.
+/// The bytes that the layers of the first stage keep when most chunks are in flight.
 double layer_activation_bytes(TrainingPlan const& plan, Simulation const& simulation) {
   double const layers_in_flight = static_cast<double>(simulation.stages.front().in_flight_chunks) *
                                   static_cast<double>(plan.chunks.front().layers);
@@ -46,7 +46,7 @@ std::vector<Reproduction> reproduce_figure1(std::filesystem::path const& paper_c
                                         {45.74, 66.84, 12.35},
                                         {31.71, 114.02, 23.08},
                                         {33.00, 131.25, 26.56}}};
-  Reproduction result{.name = "figure1", .title = "memory a GPU, first stage"};
+  Reproduction result{.name = "figure1", .title = "memory per GPU, first stage"};
   std::vector<PaperModel> const models = paper_models();
   for (std::size_t i = 0; i < models.size(); ++i) {
     auto const add = [&](char const* name, double published, double predicted) {

@@ -63,7 +63,7 @@ std::vector<Reproduction> reproduce_table2(std::filesystem::path const& paper_co
                                {"parallel.sequence=false", "parallel.tensor=1", "recompute=none"}});
   Reproduction result{
       .name = "table2",
-      .title = "activations that a layer keeps a microbatch; published is the closed form"};
+      .title = "activations that a layer keeps per microbatch; published is the closed form"};
   for (PaperModel const& model : paper_models()) {
     for (PaperCase const& paper_case : cases) {
       RunConfig const run = load_paper_run(paper_configs, model, "present", paper_case.overrides);

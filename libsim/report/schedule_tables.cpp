@@ -22,13 +22,13 @@ std::string title(ScheduleShape const& shape) {
   text += ", " + counted(shape.stages, "stage", "stages") + ", " +
           counted(shape.microbatches, "microbatch", "microbatches");
   if (shape.kind == ScheduleKind::interleaved) {
-    text += ", " + counted(shape.chunks, "chunk", "chunks") + " a stage, groups of " +
+    text += ", " + counted(shape.chunks, "chunk", "chunks") + " per stage, groups of " +
             std::to_string(shape.group);
   }
   return text + (shape.p2p == P2p::blocking ? ", blocking" : ", overlapped") + " transfers\n";
 }
 
-/// The order of a stage, cut between two computations where it is longer than `width`.
+/// The order of a stage, cut between two computations if it is longer than `width`.
 std::string cut_order(StageSchedule const& stage, std::size_t width) {
   std::string order = order_text(stage);
   if (order.size() <= width) return order;

@@ -98,8 +98,8 @@ std::string run_title(TrainingPlan const& plan, System const& system) {
   text += ", pipeline " + std::to_string(parallel.pipeline);
   if (parallel.interleave > 1) text += " x " + std::to_string(parallel.interleave) + " chunks";
   text += ", data " + std::to_string(parallel.data) + "; " + std::to_string(config.batch.global) +
-          " sequences an iteration, " + std::to_string(microbatches(config)) +
-          " a replica in microbatches of " + std::to_string(config.batch.micro) + "\n";
+          " sequences per iteration, " + std::to_string(microbatches(config)) +
+          " microbatches of " + std::to_string(config.batch.micro) + " per replica\n";
   return text;
 }
 

@@ -32,6 +32,12 @@ std::string heading_of(Category category) {
   return std::string{headings[static_cast<std::size_t>(category)]};
 }
 
+std::string readable_name(std::string name) {
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '.' || c == '_'; }, ' ');
+  return name;
+}
+
 std::size_t columns_of(std::string const& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;

@@ -14,8 +14,8 @@ namespace stagecraft {
 
 enum class Align : unsigned char { left, right };
 
-/// A table in aligned columns of text, two spaces apart, with one line of headings. Cells may hold
-/// UTF-8.
+/// A table in aligned columns of text, two spaces apart, with one line of headings. Cells may
+/// contain UTF-8.
 class TextTable {
  public:
   struct Column {
@@ -25,9 +25,9 @@ class TextTable {
 
   explicit TextTable(std::vector<Column> columns) : columns_{std::move(columns)} {}
 
-  /// Pre: as many cells as columns.
+  /// Pre: there are as many cells as columns.
   void add_row(std::vector<std::string> cells);
-  /// A line across the table.
+  /// Adds a line across the table.
   void add_rule() { rows_.emplace_back(); }
 
   std::string text() const;
@@ -37,44 +37,48 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;  ///< an empty row is a rule
 };
 
-/// What a column of a category's bytes is headed: "param".
+/// The heading of the column of a category's bytes: "param".
 std::string heading_of(Category category);
 
-/// Code points of UTF-8 text: each counts as one column.
+/// A name of the program (a phase, a tensor, an op) for people: "weight gradient".
+std::string readable_name(std::string name);
+
+/// The number of code points of UTF-8 text; each counts as one column.
 std::size_t columns_of(std::string const& text);
 
-/// A number with a fixed count of decimals.
+/// A number with a fixed number of decimals.
 std::string decimals(double value, int count);
-/// A number with its sign and a fixed count of decimals, e.g. "+1.25".
+/// A number with its sign and a fixed number of decimals, e.g. "+1.25".
 std::string signed_decimals(double value, int count);
 /// Bytes in GiB with two decimals.
 std::string gibibytes(std::int64_t bytes);
 
-/// What a table's bytes are given in.
+/// The unit of the bytes of a table.
 struct ByteUnit {
   std::string_view name;  ///< "GiB"
   std::int64_t bytes = 1;
 };
-/// GiB, MiB or KiB: the largest of which `largest`, the table's largest number, has a tenth.
+/// GiB, MiB or KiB: the largest of which `largest`, the table's largest number, is at least a
+/// tenth.
 ByteUnit unit_for(std::int64_t largest);
 /// Bytes in a unit with two decimals.
 std::string in_unit(ByteUnit const& unit, std::int64_t bytes);
-/// Bytes with two decimals and the unit that is theirs alone: "60.13 GiB", "-1.50 MiB".
+/// Bytes with two decimals and the unit that fits them: "60.13 GiB", "-1.50 MiB".
 std::string size_text(std::int64_t bytes);
 
-/// What a table's times are given in.
+/// The unit of the times of a table.
 struct TimeUnit {
   std::string_view name;  ///< "s"
   SimTime time{1};
 };
-/// s, ms or us: the largest of which `longest`, the table's longest time, has a tenth.
+/// s, ms or us: the largest of which `longest`, the table's longest time, is at least a tenth.
 TimeUnit unit_for(SimTime longest);
 /// A time in a unit with three decimals.
 std::string in_unit(TimeUnit const& unit, SimTime time);
-/// A time with three decimals and the unit that is its alone: "13.812 s".
+/// A time with three decimals and the unit that fits it: "13.812 s".
 std::string time_text(SimTime time);
-/// Parts in a unit with three decimals, each rounded up or down so that they sum to what their
-/// sum rounds to.
+/// Parts in a unit with three decimals, each rounded up or down so that the rounded parts sum to
+/// their rounded sum.
 std::vector<std::string> parts_in_unit(TimeUnit const& unit, std::vector<SimTime> const& parts);
 
 }  // namespace stagecraft

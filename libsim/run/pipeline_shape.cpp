@@ -8,7 +8,7 @@ namespace stagecraft {
 
 namespace {
 
-/// A file may claim any stage.
+/// A limit, as a file may claim any stage.
 constexpr std::int32_t most_stages = 1 << 20;
 
 }  // namespace
@@ -22,11 +22,12 @@ std::optional<RunConfig> run_config_of(TraceMeta const& meta) {
 }
 
 PipelineShape pipeline_shape_of(TraceMeta const& meta, std::int32_t most_stage) {
-  PipelineShape shape{.stages = std::clamp(most_stage, 0, most_stages - 1) + 1, .ranks_a_stage = 1};
+  PipelineShape shape{.stages = std::clamp(most_stage, 0, most_stages - 1) + 1,
+                      .ranks_per_stage = 1};
   if (auto const config = run_config_of(meta)) {
     ParallelLayout const& parallel = config->training.parallel;
     shape.stages = std::max(shape.stages, std::int32_t{parallel.pipeline});
-    shape.ranks_a_stage = world_size(parallel) / parallel.pipeline;
+    shape.ranks_per_stage = world_size(parallel) / parallel.pipeline;
   }
   return shape;
 }

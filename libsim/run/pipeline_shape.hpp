@@ -9,26 +9,28 @@
 
 namespace stagecraft {
 
-/// The run file that a trace was made with, or nothing where it does not load (another version's
-/// keys, or none). Nothing is read from disk: an effective configuration has all in place.
+/// The configuration that a trace was made with; nullopt if it does not load (it has another
+/// version's keys, or none). It is not read from disk: an effective configuration contains all
+/// files.
 std::optional<RunConfig> run_config_of(TraceMeta const& meta);
 
-/// How many ranks a trace is of, and which of them stand in a row.
+/// The pipeline stages and ranks of the job of a trace.
 struct PipelineShape {
   std::int32_t stages = 1;
-  std::int32_t ranks_a_stage = 1;  ///< tensor * data
+  std::int32_t ranks_per_stage = 1;  ///< tensor * data
 
-  /// Which of a stage's ranks it is, from 0: it exchanges messages with the same of the next stage.
-  /// A simulated trace has one rank a stage, whose number is the stage's.
+  /// The place of a rank within its stage, from 0: ranks of equal places exchange messages between
+  /// stages. A simulated trace has one rank per stage, with the number of the stage.
   std::int32_t place_of(RankTrace const& rank) const {
-    return rank.rank == rank.stage ? 0 : rank.rank % ranks_a_stage;
+    return rank.rank == rank.stage ? 0 : rank.rank % ranks_per_stage;
   }
 };
 
-/// From the configuration of the trace; without one, one rank a stage and `most_stage` + 1 stages.
+/// Taken from the configuration of the trace; without one, `most_stage` + 1 stages of one rank
+/// each.
 PipelineShape pipeline_shape_of(TraceMeta const& meta, std::int32_t most_stage);
 
-/// "stage 3", or "stage 3, rank 17" where ranks are numbered over the whole job.
+/// "stage 3", or "stage 3, rank 17" if ranks are numbered over the whole job.
 std::string title_of(RankTrace const& rank);
 
 }  // namespace stagecraft

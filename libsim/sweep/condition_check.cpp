@@ -37,7 +37,7 @@ std::string did_you_mean(std::string_view word, std::vector<std::string> const& 
   return meant.empty() ? "" : "; did you mean '" + std::string{meant} + "'?";
 }
 
-/// Of "none, selective, full": its words.
+/// The words of a list such as "none, selective, full".
 std::vector<std::string> words_of(std::string_view list) {
   std::vector<std::string> words;
   for (std::size_t from = 0; from < list.size();) {
@@ -80,29 +80,29 @@ class ConditionCheck {
     diagnostics_.add({condition_.place(), "where", std::move(found), std::move(accepted)});
   }
 
-  /// Whether an axis says something about a key at every point.
-  bool is_always_said(std::size_t key) const {
-    return std::any_of(keys_[key].axes.begin(), keys_[key].axes.end(), [](auto const& says) {
-      return std::all_of(says.values.begin(), says.values.end(),
+  /// Whether an axis sets a key at every point.
+  bool is_always_set(std::size_t key) const {
+    return std::any_of(keys_[key].axes.begin(), keys_[key].axes.end(), [](auto const& given) {
+      return std::all_of(given.values.begin(), given.values.end(),
                          [](auto const& value) { return value.has_value(); });
     });
   }
 
   bool check_known(std::size_t key) {
-    if (keys_[key].base || is_always_said(key)) return true;
+    if (keys_[key].base || is_always_set(key)) return true;
     if (!is_sound(key)) return false;
-    report("the key '" + printable(name(key)) + "', of which nothing is known",
+    report("the key '" + printable(name(key)) + "', which has no value at some points",
            "keys that the base or all cases of a group give, or that have a fixed default" +
                did_you_mean(name(key), known_keys(axes_, runs_.base())));
     return false;
   }
 
-  /// What a key can be.
+  /// The values that a key can have.
   std::vector<ConditionValue const*> values_of(std::size_t key) const {
     std::vector<ConditionValue const*> values;
-    if (keys_[key].base && !is_always_said(key)) values.push_back(&*keys_[key].base);
-    for (KeyValues::AxisSays const& says : keys_[key].axes) {
-      for (auto const& value : says.values) {
+    if (keys_[key].base && !is_always_set(key)) values.push_back(&*keys_[key].base);
+    for (KeyValues::AxisValues const& given : keys_[key].axes) {
+      for (auto const& value : given.values) {
         if (value) values.push_back(&*value);
       }
     }
@@ -118,7 +118,7 @@ class ConditionCheck {
     }
   }
 
-  /// Of a word that the key is not anywhere: whether it could be.
+  /// Reports a word that the key never has, if the key could not have it.
   void check_word(Condition::WordUse const& use) {
     std::vector<ConditionValue const*> const values = values_of(use.key);
     bool const is_taken =
@@ -127,11 +127,11 @@ class ConditionCheck {
     if (is_taken || values.empty() || !is_sound(use.key)) return;
     std::string const accepted = accepted_by(use);
     if (accepted.empty()) return;
-    report("'" + printable(use.word) + "', which " + printable(name(use.key)) + " never is",
+    report("'" + printable(use.word) + "', which " + printable(name(use.key)) + " can never be",
            accepted + did_you_mean(use.word, words_of(accepted)));
   }
 
-  /// What the key accepts in place of the word; empty where it accepts the word.
+  /// What the key accepts instead of the word; empty if it accepts the word.
   std::string accepted_by(Condition::WordUse const& use) const {
     for (SweepAxis const& axis : axes_) {
       if (!axis.is_group || axis.name != name(use.key)) continue;

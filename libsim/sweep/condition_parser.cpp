@@ -10,7 +10,7 @@
 
 namespace stagecraft {
 
-/// Recursive descent; depth is bounded, so that no text exhausts the stack.
+/// A recursive-descent parser with bounded depth, so that no text exhausts the stack.
 class ConditionParser {
  public:
   using Kind = Condition::Kind;
@@ -75,7 +75,7 @@ class ConditionParser {
     std::string_view const meant = nearest_word(word, undotted_keys_);
     return meant.empty() ? "" : "; did you mean '" + std::string{meant} + "'?";
   }
-  /// Notes that operands are used as numbers; false where one is a word.
+  /// Notes that operands are used as numbers; false if one is a word.
   bool are_numbers(std::size_t left, std::size_t right) {
     for (std::size_t const operand : {left, right}) {
       Condition::Node const& used = condition_.nodes_[operand];
@@ -88,7 +88,7 @@ class ConditionParser {
     }
     return true;
   }
-  /// False where what is to be true or false is a word.
+  /// Whether an operand can be true or false; a word cannot.
   bool is_truth(std::size_t operand) {
     Condition::Node const& used = condition_.nodes_[operand];
     if (used.kind != Kind::word) return true;
@@ -96,7 +96,7 @@ class ConditionParser {
               meant_key(used.value.word);
     return false;
   }
-  /// Notes a word with the key that it is compared with; false where that is no key.
+  /// Notes a word with the key that it is compared with; false if that is not a key.
   bool may_equal(std::size_t left, std::size_t right) {
     for (auto const& [one, other] : {std::pair{left, right}, std::pair{right, left}}) {
       Condition::Node const& word = condition_.nodes_[one];
@@ -117,7 +117,7 @@ class ConditionParser {
     return node.kind != Kind::key && std::all_of(node.operands.begin(), node.operands.end(),
                                                  [&](std::size_t i) { return is_constant(i); });
   }
-  /// False where the divisor is 0 whatever the keys are.
+  /// False if the divisor is 0 for all values of the keys.
   bool may_divide(std::size_t divisor) {
     if (!is_constant(divisor) || condition_.number_of(divisor, {}) != 0) return true;
     wanted_ = "a divisor other than 0";
@@ -148,7 +148,7 @@ class ConditionParser {
 
   Result either() {
     if (++depth_ > 32) {
-      wanted_ = "at most 32 conditions in each other";
+      wanted_ = "at most 32 nested conditions";
       return std::nullopt;
     }
     Result const result = chain(std::array{Operator{"or", Kind::either}}, false, [&] {
@@ -242,7 +242,7 @@ class ConditionParser {
     return add(std::move(node));
   }
 
-  /// Where the number that begins here ends; here, where none does. `1f1b` is a word.
+  /// The end of the number that begins here; this position, if none does. `1f1b` is a word.
   std::size_t number_end() const {
     double number = 0;
     char const* const last = text_.data() + text_.size();

@@ -10,13 +10,13 @@
 namespace stagecraft {
 namespace {
 
-/// `recompute` is short for the key that its word stands for.
+/// The full name of keys such as `recompute`, which is short for the key whose value its word is.
 std::string full_key(std::string const& name) {
   std::string_view const word_key = word_key_of(name);
   return word_key.empty() ? name : name + "." + std::string{word_key};
 }
 
-/// What is found at the dotted `path` below `node`, which itself stands at the key `at`; nothing if
+/// The value at the dotted `path` below `node`, which is the value of the key `at`; nullopt if
 /// there is no such key.
 std::optional<ConditionValue> look_up(YamlNode const& node,
                                       std::string const& at,
@@ -41,8 +41,8 @@ std::optional<ConditionValue> default_of(std::string const& key) {
   return look_up(default_run(), "", key);
 }
 
-/// What a setting says about a key; nothing if it leaves it alone.
-std::optional<ConditionValue> said_by(Setting const& setting, std::string const& key) {
+/// The value that a setting gives a key; nullopt if it does not set it.
+std::optional<ConditionValue> value_in(Setting const& setting, std::string const& key) {
   if (setting.key == key) return look_up(setting.value, key, "");
   bool const is_above = key.size() > setting.key.size() && key.starts_with(setting.key) &&
                         key[setting.key.size()] == '.';
@@ -50,7 +50,7 @@ std::optional<ConditionValue> said_by(Setting const& setting, std::string const&
   auto found =
       look_up(setting.value, setting.key, std::string_view{key}.substr(setting.key.size() + 1));
   if (found) return found;
-  // The whole section is replaced.
+  // The setting replaces the whole section.
   return default_of(key).value_or(ConditionValue{});
 }
 
@@ -60,7 +60,7 @@ YamlNode const& default_run() {
   static YamlNode const tree = [] {
     Diagnostics diagnostics;
     nlohmann::ordered_json json = to_json(TrainingConfig{});
-    // What a model must give, and defaults that depend on it.
+    // Keys that a model requires, and those whose defaults depend on them.
     for (char const* const key : {"layers", "hidden", "heads", "sequence", "vocabulary", "kv_heads",
                                   "head_dim", "ffn_hidden", "attention_dropout", "position_rows"}) {
       json["model"].erase(key);
@@ -79,17 +79,17 @@ KeyValues values_of_key(std::string const& name,
   key.base = look_up(base, "", path);
   if (!key.base) key.base = default_of(path);
   for (std::size_t i = axes.size(); i-- > 0;) {
-    KeyValues::AxisSays says{i, {}};
+    KeyValues::AxisValues given{i, {}};
     for (SweepEntry const& entry : axes[i].entries) {
-      std::optional<ConditionValue>& value = says.values.emplace_back();
+      std::optional<ConditionValue>& value = given.values.emplace_back();
       if (axes[i].is_group && axes[i].name == name) value = condition_value(entry.label);
       for (Setting const& setting : entry.settings) {
-        if (auto said = said_by(setting, path)) value = std::move(said);
+        if (auto set = value_in(setting, path)) value = std::move(set);
       }
     }
-    bool const says_something = std::any_of(says.values.begin(), says.values.end(),
+    bool const says_something = std::any_of(given.values.begin(), given.values.end(),
                                             [](auto const& value) { return value.has_value(); });
-    if (says_something) key.axes.push_back(std::move(says));
+    if (says_something) key.axes.push_back(std::move(given));
   }
   return key;
 }

@@ -12,21 +12,21 @@ namespace stagecraft {
 
 struct SweepAxis;
 
-/// What a key of a condition is worth over a sweep.
+/// The values of a key of a condition over a sweep.
 struct KeyValues {
-  /// What an axis says about a key, by entry; nothing where it leaves it alone.
-  struct AxisSays {
+  /// The values that an axis gives a key, by entry; nullopt if an entry does not set it.
+  struct AxisValues {
     std::size_t axis = 0;
     std::vector<std::optional<ConditionValue>> values;
   };
-  std::optional<ConditionValue> base;  ///< the base's, or the default
-  std::vector<AxisSays> axes;          ///< last first
+  std::optional<ConditionValue> base;  ///< that of the base, or the default
+  std::vector<AxisValues> axes;        ///< the last axis first
 };
 
 /// The defaults that do not depend on other keys.
 YamlNode const& default_run();
 
-/// What the key `name` of a condition, or the group of that name, is worth.
+/// The values of the key `name` of a condition, or of the group of that name.
 KeyValues values_of_key(std::string const& name,
                         std::vector<SweepAxis> const& axes,
                         YamlNode const& base);

@@ -9,8 +9,8 @@
 namespace stagecraft {
 namespace {
 
-constexpr std::int64_t most_tried = 256;       ///< points a value whose runs are read
-constexpr std::int64_t most_looked_at = 4096;  ///< points a value whose conditions are
+constexpr std::int64_t most_tried = 256;       ///< points per value whose runs are read
+constexpr std::int64_t most_looked_at = 4096;  ///< points per value whose conditions are evaluated
 
 bool is_same(Place const& a, Place const& b) {
   return a.line == b.line && a.column == b.column && a.origin && b.origin && *a.origin == *b.origin;
@@ -24,7 +24,7 @@ bool is_within(YamlNode const& node, Place const& place) {
                      [&](YamlNode const& item) { return is_within(item, place); });
 }
 
-/// Numbers below `size`, each once, spread evenly from the start: multiples of a step near the
+/// The numbers below `size`, each once, spread evenly from the start: multiples of a step near the
 /// golden section of the size.
 class SpreadNumbers {
  public:
@@ -45,7 +45,7 @@ class SpreadNumbers {
   std::int64_t number_ = 0;
 };
 
-/// Why points are impossible, each reason once.
+/// The reasons why points are impossible, each once.
 class Reasons {
  public:
   void add(ConfigError const& error) {
@@ -58,7 +58,7 @@ class Reasons {
   }
 
   std::int64_t failures() const { return failures_; }
-  /// The reason of most failures, of equals the first found, of those that `is_candidate` accepts.
+  /// The commonest reason (ties: the first found) among those that `is_candidate` accepts.
   template <typename Predicate>
   Problem const* commonest(Predicate is_candidate) const {
     Counted const* best = nullptr;
@@ -68,7 +68,7 @@ class Reasons {
     }
     return best == nullptr ? nullptr : &best->problem;
   }
-  /// Of all. Pre: a point failed.
+  /// The commonest reason. Pre: a point failed.
   Problem const& commonest() const {
     return *commonest([](Problem const& /*problem*/) { return true; });
   }
@@ -94,7 +94,7 @@ class Reasons {
   std::int64_t failures_ = 0;
 };
 
-/// The commonest problem that stands at one of an entry's own values; null if none does.
+/// The commonest problem at one of an entry's own values; null if there is none.
 Problem const* own_problem(SweepEntry const& entry, Reasons const& reasons) {
   return reasons.commonest([&](Problem const& problem) {
     return std::any_of(entry.settings.begin(), entry.settings.end(), [&](Setting const& setting) {
@@ -103,8 +103,8 @@ Problem const* own_problem(SweepEntry const& entry, Reasons const& reasons) {
   });
 }
 
-/// What is wrong with an entry at whose points all runs are impossible: its own problem, else the
-/// commonest of all.
+/// The problem of an entry for which no run is possible: its own problem, else the commonest of
+/// all.
 Problem problem_with(SweepAxis const& axis, SweepEntry const& entry, Reasons const& reasons) {
   if (Problem const* const own = own_problem(entry, reasons)) return *own;
   Problem const& reason = reasons.commonest();
@@ -113,7 +113,7 @@ Problem problem_with(SweepAxis const& axis, SweepEntry const& entry, Reasons con
           "another value, or for " + reason.key + " " + reason.accepted};
 }
 
-/// What became of the points with one entry of one axis.
+/// The results of the points with one entry of one axis.
 struct Trial {
   bool is_possible = false;
   bool was_exhaustive = true;
@@ -123,7 +123,7 @@ struct Trial {
 Trial try_entry(Sweep const& sweep, std::size_t axis, std::size_t entry) {
   auto const size = static_cast<std::int64_t>(sweep.axes[axis].entries.size());
   std::int64_t const others = sweep.points / size;
-  std::int64_t after = 1;  // points that the axes after this one span
+  std::int64_t after = 1;  // the number of points that the axes after this one span
   for (std::size_t i = axis + 1; i < sweep.axes.size(); ++i) {
     after *= static_cast<std::int64_t>(sweep.axes[i].entries.size());
   }
@@ -151,7 +151,7 @@ Trial try_entry(Sweep const& sweep, std::size_t axis, std::size_t entry) {
   return trial;
 }
 
-/// What was found out about the values of an axis.
+/// The results for the entries of an axis.
 struct AxisTrials {
   std::vector<Trial> of_entries;
 
@@ -159,7 +159,7 @@ struct AxisTrials {
     return std::any_of(of_entries.begin(), of_entries.end(),
                        [](Trial const& trial) { return trial.is_possible; });
   }
-  /// Whether every point of the sweep was looked at, and none is possible.
+  /// Whether every point of the sweep was examined, and none is possible.
   bool rule_out_all() const {
     return std::none_of(of_entries.begin(), of_entries.end(), [](Trial const& trial) {
       return trial.is_possible || !trial.was_exhaustive;
@@ -167,8 +167,8 @@ struct AxisTrials {
   }
 };
 
-/// Values that no point can have go to `diagnostics`, those that no point looked at can have to
-/// `warnings`. Pre: some value is possible: else none of them is to blame.
+/// Reports values that no point can have to `diagnostics`, and values that no examined point can
+/// have to `warnings`. Pre: some value is possible; otherwise none of them is the cause.
 void report_impossible(SweepAxis const& axis,
                        AxisTrials const& trials,
                        Diagnostics& diagnostics,
@@ -182,8 +182,7 @@ void report_impossible(SweepAxis const& axis,
       diagnostics.add(std::move(problem));
     } else {
       warnings.push_back(to_string(problem) + "; none of " +
-                         std::to_string(trial.reasons.failures()) +
-                         " points looked at can have it");
+                         std::to_string(trial.reasons.failures()) + " examined points can have it");
     }
   }
 }
@@ -193,7 +192,7 @@ void report_impossible(SweepAxis const& axis,
 std::vector<std::string> check_sweep(Sweep const& sweep) {
   std::vector<std::string> warnings;
   Diagnostics diagnostics;
-  Reasons reasons;  // of the first axis: no point is counted twice
+  Reasons reasons;  // those of the first axis, so that no point is counted twice
   bool is_any_possible = false;
   bool is_none_possible = false;
   for (std::size_t i = 0; i < sweep.axes.size(); ++i) {
@@ -219,7 +218,7 @@ std::vector<std::string> check_sweep(Sweep const& sweep) {
   if (is_none_possible) throw ConfigError{{reasons.commonest()}};
   return {
       sweep.origin + ": none of " + std::to_string(reasons.failures()) +
-      " points looked at is possible; the most common reason: " + to_string(reasons.commonest())};
+      " examined points is possible; the most common reason: " + to_string(reasons.commonest())};
 }
 
 double seconds_per_point(Sweep const& sweep) {

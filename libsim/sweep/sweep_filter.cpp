@@ -22,8 +22,8 @@ SweepFilter::SweepFilter(std::vector<Condition> conditions,
 
 ConditionValue const& SweepFilter::value_of(KeyValues const& key,
                                             std::vector<std::size_t> const& entries) const {
-  for (KeyValues::AxisSays const& says : key.axes) {
-    auto const& value = says.values[entries[says.axis]];
+  for (KeyValues::AxisValues const& given : key.axes) {
+    auto const& value = given.values[entries[given.axis]];
     if (value) return *value;
   }
   static ConditionValue const unknown;

@@ -21,9 +21,9 @@
 namespace stagecraft {
 namespace {
 
-/// Far above any batch; a torn size must not make us allocate.
+/// A limit far above any batch: a damaged size must not make us allocate.
 constexpr std::uint32_t most_batch_bytes = std::uint32_t{1} << 26;
-/// A batch number beyond it is damage, not progress.
+/// A batch number beyond this limit can only be damage.
 constexpr std::int64_t most_batches = std::int64_t{1} << 33;
 
 struct RecordHead {
@@ -42,7 +42,7 @@ std::uint32_t checksum_of(std::string_view bytes) {
       ::crc32(0, reinterpret_cast<Bytef const*>(bytes.data()), static_cast<uInt>(bytes.size())));
 }
 
-/// Reads all of `bytes` at an offset; false where the file ends before.
+/// Reads all of `bytes` at an offset; false if the file ends before that.
 bool read_at(int descriptor, std::int64_t offset, char* bytes, std::size_t size) {
   while (size > 0) {
     ssize_t const count = ::pread(descriptor, bytes, size, offset);
@@ -55,7 +55,7 @@ bool read_at(int descriptor, std::int64_t offset, char* bytes, std::size_t size)
   return true;
 }
 
-/// The record at an offset; nothing where there is no whole one.
+/// The record at an offset; nullopt if there is no complete one.
 std::optional<std::string> read_record(int descriptor, std::int64_t offset) {
   RecordHead head;
   if (!read_at(descriptor, offset, reinterpret_cast<char*>(&head), sizeof head))
@@ -68,7 +68,7 @@ std::optional<std::string> read_record(int descriptor, std::int64_t offset) {
   return bytes;
 }
 
-/// 0, or the reason why not all was written.
+/// Writes all bytes at an offset. Returns 0, or the errno of the failure.
 int write_all(int descriptor, std::int64_t offset, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t const count = ::pwrite(descriptor, bytes.data(), bytes.size(), offset);
@@ -94,14 +94,14 @@ SweepJournal::SweepJournal(std::filesystem::path path, JournalHeader const& head
   if (descriptor_ < 0) fail(errno);
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(descriptor_);
-    throw OutputError{path_, "another process is at work on this sweep"};
+    throw OutputError{path_, "another process is running this sweep"};
   }
   try {
     read_header(header_text(header));
     read_records();
   } catch (...) {
     ::close(descriptor_);
-    // What could not be begun is no unfinished sweep.
+    // A journal that could not be begun must not look like an unfinished sweep.
     if (open == Open::created) ::unlink(path_.c_str());
     throw;
   }
@@ -115,7 +115,7 @@ void SweepJournal::read_header(std::string const& expected) {
   std::string found(expected.size(), '\0');
   begin_ = static_cast<std::int64_t>(expected.size());
   if (read_at(descriptor_, 0, found.data(), found.size()) && found == expected) return;
-  // A process that was killed while it created the journal leaves the beginning of a header.
+  // A process that is killed while it creates the journal leaves an incomplete header.
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) fail(errno);
   auto const size = static_cast<std::size_t>(status.st_size);
@@ -134,7 +134,7 @@ void SweepJournal::read_header(std::string const& expected) {
       break;
     }
     throw InputError{path_.string() + ": found a journal of " + names +
-                     "; accepted: that of this sweep; remove it to begin anew"};
+                     "; accepted: that of this sweep; remove it to start over"};
   }
   if (int const error = write_all(descriptor_, 0, expected)) fail(error);
 }

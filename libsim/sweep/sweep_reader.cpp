@@ -22,7 +22,7 @@ class SweepFileReader {
   SweepFileReader(YamlNode const& root, std::filesystem::path folder, Diagnostics& diagnostics)
       : root_{root}, folder_{std::move(folder)}, diagnostics_{diagnostics} {}
 
-  /// The base; nothing where it could not be read.
+  /// The base; nullopt if it could not be read.
   std::optional<RunVariants> read_base() {
     std::string const accepted = "the name of a run file, or its keys";
     YamlNode const* const base = root_.find("base");
@@ -61,7 +61,7 @@ class SweepFileReader {
     return std::move(axes_);
   }
 
-  /// Whether the names of all axes are known: no section of them is misspelt, or no map.
+  /// Whether the names of all axes are known: no section of axes is misspelt or not a map.
   bool knows_all_axes() const {
     auto const is_known = [&](char const* section) {
       YamlNode const* const node = root_.find(section);
@@ -111,7 +111,7 @@ class SweepFileReader {
     return nullptr;
   }
 
-  /// Names of columns must differ, and a key be set once.
+  /// Requires that names of columns differ, and that a key is set once.
   bool is_new_name(YamlNode const& key, std::string const& section) {
     bool const is_result = is_result_column(key.text);
     if (!is_result && names_.insert(key.text).second) return true;
@@ -120,7 +120,8 @@ class SweepFileReader {
     return false;
   }
 
-  /// A later setting of `model` would undo an earlier one of `model.sequence`.
+  /// Refuses an order in which a later setting of `model` would undo an earlier one of
+  /// `model.sequence`.
   void require_order(YamlNode const& key, std::string const& section) {
     for (std::string const& earlier : names_) {
       if (earlier.starts_with(key.text + ".")) {
@@ -141,7 +142,7 @@ class SweepFileReader {
                             name.text == "system";
     if (!is_word || is_section) {
       report(name, "cases", "'" + printable(name.text) + "'",
-             "a name of letters, digits and _ that is no section of a run file");
+             "a name of letters, digits and _ that is not a section of a run file");
       return;
     }
     if (!is_new_name(name, "cases")) return;
@@ -204,7 +205,7 @@ class SweepFileReader {
   }
 
   void add_setting(SweepEntry& entry, YamlNode const& key, YamlNode const& value) {
-    constexpr std::size_t longest = 400;  // a column of texts is as wide as its longest
+    constexpr std::size_t longest = 400;  // a column of texts is as wide as its longest text
     std::string written = line_text(value);
     if (written.size() > longest) written = written.substr(0, longest) + "...";
     entry.written.push_back(std::move(written));
@@ -255,7 +256,7 @@ std::string fingerprint_of(Sweep const& sweep) {
   return digest.hexadecimal();
 }
 
-/// Reports keys that no run has and values that no key takes: for that, each entry is read once.
+/// Reports unknown keys and values that their key does not accept, by reading each entry once.
 void check_entries(Sweep const& sweep, Diagnostics& diagnostics) {
   std::set<std::string> seen;
   std::vector<std::size_t> entries(sweep.axes.size(), 0);
@@ -290,7 +291,7 @@ Sweep load_sweep(std::filesystem::path const& path) {
   std::optional<RunVariants> runs = reader.read_base();
   std::vector<SweepAxis> axes = reader.read_axes();
   std::vector<Condition> conditions = reader.read_conditions();
-  if (!runs) diagnostics.throw_if_any();  // nothing can be said of the keys
+  if (!runs) diagnostics.throw_if_any();  // without a base the keys cannot be checked
   Sweep sweep{path.string(), exact_text(*root), std::move(*runs), std::move(axes), {}, 0, {}};
   sweep.points = count_points(sweep.axes, *root, diagnostics);
   check_entries(sweep, diagnostics);

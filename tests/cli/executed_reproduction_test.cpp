@@ -142,7 +142,7 @@ TEST_CASE("reproduce --executed names what lies in the folder and stands in no r
     REQUIRE(has_note(unused, tables == " table5" ? "2 exec" : "1 executed result matches no row: ",
                      in_folder("stray.h5")));
     REQUIRE(has_note(unused, "1 trace is of a simulation: ", in_folder("simulated.h5")));
-    REQUIRE(has_note(unused, "1 HDF5 file is no trace: ", in_folder("sweep.h5")));
+    REQUIRE(has_note(unused, "1 HDF5 file is not a trace: ", in_folder("sweep.h5")));
   }
   for (int i = 0; i < 5; ++i) {
     folder.write("x" + std::to_string(i) + ".json", layers_of(std::string(64, '0')));

@@ -40,7 +40,7 @@ TEST_CASE("export that cannot write is exit code 1 with the reason, and nothing 
   ProgramResult const device = run_stagecraft(command + "/dev/full");
   REQUIRE(device.exit_code == 1);
   REQUIRE_THAT(device.errors,
-               Contains("could not write /dev/full: it is there, and not a regular file"));
+               Contains("could not write /dev/full: it exists and is not a regular file"));
   // A limit on the size of files stands for a full disk.
   ProgramResult const full =
       run_stagecraft(command + folder.path("t.csv"), "ulimit -f 16; trap '' XFSZ;");

@@ -42,7 +42,7 @@ TEST_CASE("activations go up and wrap round to the next chunk, gradients come ba
 
 TEST_CASE("of a whole job, ranks at one place of their stages talk to each other") {
   KnownNames const names{names_of_rows()};
-  TransferPairs pairs{{.stages = 2, .ranks_a_stage = 2}, names};
+  TransferPairs pairs{{.stages = 2, .ranks_per_stage = 2}, names};
   for (std::int32_t const rank : {0, 1})
     pairs.add(rank_of_rows(rank, 0, {message(rank, on_send_activation, 5, 0)}));
   for (std::int32_t const rank : {2, 3})

@@ -106,9 +106,9 @@ TEST_CASE("a small run is told and tabled in the units that fit it") {
 TEST_CASE("of an executed trace a page says what its clock and device allow, and nothing of GPUs") {
   for (auto const& [clock, origin, timed] :
        {std::tuple{TraceClock::wall, "executed on a CPU, 2 threads ", "Measured time of one"},
-        {TraceClock::virtual_time, "executed on a CPU, 2 threads, communication priced as on ",
-         "its computation measured and its communication priced"},
-        {TraceClock::solo, "executed on a CPU, 2 threads, one rank alone, the others priced ",
+        {TraceClock::virtual_time, "executed on a CPU, 2 threads, communication modelled as on ",
+         "with measured computation and modelled communication"},
+        {TraceClock::solo, "executed on a CPU, 2 threads, one rank alone, the others modelled ",
          "Time of one rank alone"}}) {
     PageTrace const page = page_of(twin(clock, "a CPU, 2 threads"));
     std::string const whole = report_page({page}, "t", "");
@@ -116,10 +116,10 @@ TEST_CASE("of an executed trace a page says what its clock and device allow, and
     CAPTURE(origin, html);
     REQUIRE_THAT(html, Contains(origin) && Contains(timed) && Contains("parameters on 8 ranks"));
     REQUIRE_THAT(html, !Contains("8 × NVIDIA") && !Contains("redicted") && !Contains("GPU"));
-    bool const has_rate = html.find("tokens a second") != std::string::npos;
+    bool const has_rate = html.find("tokens per second") != std::string::npos;
     REQUIRE(has_rate == (clock != TraceClock::solo));
     auto const facts = facts_of(page);
-    REQUIRE_THAT(facts[1].sentence, Contains("whose memory the trace does not tell. Of the 80.0"));
+    REQUIRE_THAT(facts[1].sentence, Contains("whose memory is not in the trace. Of the 80.0"));
     // One stage: there is no other to wait for.
     REQUIRE(facts[2].value == "60.0\u00a0%");
     REQUIRE_THAT(facts[2].sentence,

@@ -92,7 +92,7 @@ TEST_CASE("conditions see keys as the point has them: swept, else the base's, el
   REQUIRE(count("layout == even") == 12);
 }
 
-TEST_CASE("conditions on keys of which nothing is known are refused", "[sweep]") {
+TEST_CASE("conditions on keys without a value are refused", "[sweep]") {
   std::string const axis = "values: {parallel.tensor: [1, 2], recompute: [none, full]}\n";
   REQUIRE_THAT(complaint_of(axis + "where: [paralel.tensor > 1]\n"),
                Contains("sweep.yaml:8:9: where") && Contains("paralel.tensor") &&
@@ -145,7 +145,7 @@ TEST_CASE("all parts of a sweep file are read before anything is refused", "[swe
         "sweep.yaml:9:50: batch.micro: found an empty list",
         "sweep.yaml:9:72: recompute: found 'ful'; accepted: none, selective, full",
         "sweep.yaml:11:5: where: found its end", "sweep.yaml:12:5: where: found the key 'paralel",
-        "sweep.yaml:13:5: where: found 'gpip', which schedule never is; accepted: gpipe, 1f1b, "
+        "sweep.yaml:13:5: where: found 'gpip', which schedule can never be; accepted: gpipe, 1f1b, "
         "interleaved; did you mean 'gpipe'?"}) {
     CAPTURE(part);
     REQUIRE_THAT(all, Contains(part));
@@ -235,7 +235,7 @@ TEST_CASE("where no point looked at is possible no value is to blame, but what m
   SweepFolder const folder;
   std::vector<std::string> const warnings = check_sweep(folder.sweep(text));
   REQUIRE(warnings.size() == 1);
-  REQUIRE_THAT(warnings[0], Contains("points looked at is possible; the most common reason: ") &&
+  REQUIRE_THAT(warnings[0], Contains("examined points is possible; the most common reason: ") &&
                                 Contains("model.h"));
   std::size_t const first = warnings[0].find("accepted:");
   REQUIRE(first != std::string::npos);
