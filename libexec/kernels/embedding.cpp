@@ -54,7 +54,7 @@ void embedding_backward(KernelContext const& context, KernelCall const& call) {
     expect_tensor(call, gradient, element_type<C>(), {lookup.words, h});
     auto const* const tokens = elements_of<std::int64_t>(call.reads[1]);
     std::int64_t const count = call.reads[1].shape.elements();
-    // Cut by columns, so that a word that occurs often is summed in the order of its tokens.
+    // Split by columns, so that a word that occurs often is summed in the order of its tokens.
     constexpr std::int64_t block = 128;
     context.pool->run((h + block - 1) / block, [&](std::int64_t task, int) {
       std::int64_t const first = task * block;

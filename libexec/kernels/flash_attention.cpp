@@ -16,7 +16,7 @@ struct RunningSoftmax {
   C maximum = -std::numeric_limits<C>::infinity();
   C sum = 0;
 
-  /// Turns n scores into exponentials relative to the new maximum; what was summed before is to be
+  /// Turns n scores into exponentials relative to the new maximum; previous sums have to be
   /// multiplied by the returned factor.
   C advance(C* scores, std::int64_t n) {
     C const before = maximum;
@@ -28,7 +28,7 @@ struct RunningSoftmax {
   }
 };
 
-/// A tile of query rows of one head against all keys it may see.
+/// A tile of query rows of one head against all keys that it may see.
 /// Source: Dao 2023, arXiv:2307.08691, algorithm 1.
 template <typename S>
 void attend(KernelContext const& context,

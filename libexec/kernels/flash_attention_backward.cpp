@@ -6,13 +6,13 @@
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/lane_reduction.hpp"
 
-/// Two sweeps, one for dk and dv and one for dq, each with its own scores: a sum over tiles then
-/// stays with one thread, in a fixed order, in full precision, and needs no buffer that grows with
-/// s.
+/// There are two sweeps, one for dk and dv and one for dq, which compute scores separately: a sum
+/// over tiles is then computed by one thread, in a fixed order, in full precision, and without a
+/// buffer that grows with s.
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// The operands of a call, and how they are shared out.
+/// The operands of a call, and how the work is divided.
 struct Operands : FlashBackwardOperands {
   FlashShape flash;
   FlashDropout dropout;
@@ -23,7 +23,7 @@ HeadRows<S const> rows_of(Operand const& operand, std::int64_t sequence, std::in
   return {HeadsView<S const>{operand}, sequence, head};
 }
 
-/// The tiles that probabilities and their gradients are computed from and into.
+/// The tiles from which probabilities and their gradients are computed, and their results.
 template <typename C>
 struct Tiles {
   C* q;             ///< [rows, d]

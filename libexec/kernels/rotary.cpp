@@ -11,10 +11,10 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// Pairs (i, i + d/2) that are turned at a time.
+/// The number of pairs (i, i + d/2) that are rotated at a time.
 constexpr std::int64_t chunk = 64;
 
-/// Turns pairs [first, first + count) of every head at each position in [begin, end) by direction
+/// Rotates pairs [first, first + count) of every head at each position in [begin, end) by direction
 /// (1 or -1) times position times frequency. `from` and `to` may be the same memory.
 template <typename S>
 void rotate(Operand const& from,

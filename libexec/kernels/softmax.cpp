@@ -42,8 +42,8 @@ void softmax_backward_row(
   std::fill_n(d + n, columns - n, S{});
 }
 
-/// Calls body(row, n, place) for each row of scores [b, heads, s, s], in ranges side by side: n,
-/// its columns up to the diagonal; place, its first element.
+/// Calls body(row, n, place) for each row of scores [b, heads, s, s], in parallel ranges; n is the
+/// number of its columns up to the diagonal, place its first element.
 template <typename Body>
 void for_score_rows(KernelContext const& context,
                     Operand const& scores,

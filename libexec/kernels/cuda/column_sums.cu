@@ -10,24 +10,24 @@ namespace stagecraft::cuda_ops {
 namespace {
 
 constexpr int across = 32;  ///< threads side by side in a block
-constexpr int down = 8;     ///< threads that share out the rows of a group
+constexpr int down = 8;     ///< threads that share the rows of a group
 constexpr int most_groups = 128;
-/// Of one launch; partial sums of as many fit the scratch memory.
+/// The columns of one launch; partial sums of so many fit into the scratch memory.
 constexpr std::int64_t most_columns = std::int64_t{1} << 17;
 
 /// partial[output][group][column] = sum of term over the rows of a group.
 template <int width, typename Term>
 __global__ void __launch_bounds__(across* down) sum_groups(Term const term,
                                                            std::int64_t rows,
-                                                           std::int64_t rows_a_group,
+                                                           std::int64_t rows_per_group,
                                                            std::int64_t first_column,
                                                            std::int64_t columns,
                                                            typename Term::Sum* partial) {
   using C = typename Term::Sum;
   constexpr int outputs = Term::outputs;
   std::int64_t const first = (std::int64_t{blockIdx.x} * across + threadIdx.x) * width;
-  std::int64_t const begin = blockIdx.y * rows_a_group;
-  std::int64_t const end = begin + rows_a_group < rows ? begin + rows_a_group : rows;
+  std::int64_t const begin = blockIdx.y * rows_per_group;
+  std::int64_t const end = begin + rows_per_group < rows ? begin + rows_per_group : rows;
   C sum[outputs][width] = {};
   if (first < columns) {
 #pragma unroll 4
@@ -105,13 +105,13 @@ void add_column_sums(CudaContext const& context,
     std::int64_t const tiles = (count + tile - 1) / tile;
     std::int64_t const wanted = std::min<std::int64_t>(
         {std::max<std::int64_t>(1024 / tiles, 1), most_groups, (rows + 4 * down - 1) / (4 * down)});
-    std::int64_t const rows_a_group = (rows + wanted - 1) / wanted;
-    auto const groups = static_cast<unsigned>((rows + rows_a_group - 1) / rows_a_group);
+    std::int64_t const rows_per_group = (rows + wanted - 1) / wanted;
+    auto const groups = static_cast<unsigned>((rows + rows_per_group - 1) / rows_per_group);
     auto const run = [&](auto width) {
       constexpr std::int64_t wide = across * width;
       launch(sum_groups<width, Term>,
              dim3{static_cast<unsigned>((count + wide - 1) / wide), groups}, dim3{across, down},
-             context.stream, term, rows, rows_a_group, first, count, partial);
+             context.stream, term, rows, rows_per_group, first, count, partial);
     };
     if (fits && columns % pack_width<S> == 0) {
       run(std::integral_constant<int, pack_width<S>>{});

@@ -10,7 +10,7 @@
 namespace stagecraft::cuda_ops {
 namespace {
 
-/// Accesses of a thread that are under way at once. Rows of a vocabulary are too long to be held.
+/// The accesses of a thread that are in flight at once. Rows of a vocabulary are too long to keep.
 constexpr int in_flight = 4;
 
 /// Calls finish(column, value) for every access of a row up to column n, with
@@ -179,7 +179,7 @@ void convert(CudaContext const& context, Operand const& from, Operand const& to)
                              can_pack(width, body.from, body.to), body);
 }
 
-/// A block a row, of as many threads as have work in flight.
+/// One block per row, of as many threads as have work in flight.
 RowLaunch long_rows(LogitRows const& all, int width) {
   std::int64_t const threads = (all.words + in_flight * width - 1) / (in_flight * width);
   return row_launch(all.rows,

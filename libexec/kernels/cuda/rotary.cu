@@ -12,7 +12,7 @@ namespace stagecraft::cuda_ops {
 namespace {
 
 constexpr int threads = 256;
-/// Pairs (i, i + d/2) of a head whose sines are kept at a time.
+/// The number of pairs (i, i + d/2) of a head whose sines are kept at a time.
 constexpr int most_pairs = 128;
 
 /// Heads of every token, before and after.
@@ -22,7 +22,7 @@ struct Turned {
   std::int64_t sequences, heads;
 };
 
-/// Turns `count` pairs from `first` on of every head at one position.
+/// Rotates `count` pairs from `first` on of every head at one position.
 template <typename S, int width>
 __device__ void turn_heads(Turned<S> const& all,
                            std::int64_t position,
@@ -56,7 +56,7 @@ __device__ void turn_heads(Turned<S> const& all,
   }
 }
 
-/// A block a position: sine and cosine are computed once for all heads of q and k.
+/// One block per position: sine and cosine are computed once for all heads of q and k.
 template <typename S, int width>
 __global__ void __launch_bounds__(threads)
     rotate(Turned<S> const q, Turned<S> const k, std::int64_t half, double base, double direction) {

@@ -17,10 +17,10 @@ struct ScoreRows {
   Compute<S> scale;
 };
 
-/// No dropout behind the softmax.
+/// No dropout after the softmax.
 struct NothingDropped {};
 
-/// Dropout behind the softmax: `y`, and the mask that is drawn, if wanted. Backward reads a mask
+/// Dropout after the softmax: `y`, and the mask that is drawn, if wanted. Backward reads a mask
 /// that is given, or draws it again.
 template <typename S>
 struct DroppedRows {
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(most_row_threads)
 }
 
 /// d = (d - sum(d y)) y scale, in place; only the columns up to the diagonal are read. With a
-/// dropout behind the softmax, d is first the gradient of what was dropped.
+/// dropout after the softmax, d is first the gradient of the dropout's result.
 template <typename S, int width, int held, typename Dropped>
 __global__ void __launch_bounds__(most_row_threads)
     softmax_backward_rows(S* d, S const* y, ScoreRows<S> all, Dropped behind) {
