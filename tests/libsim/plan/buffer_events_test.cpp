@@ -75,7 +75,7 @@ TEST_CASE("a buffer is allocated once, released once under its last name, and ke
         REQUIRE(events.entry() == entries++);
         for (BufferEvent const& event : events.now()) buffers.take(event);
       }
-      REQUIRE(entries == static_cast<std::int32_t>(stage.steps.size()));
+      REQUIRE(entries == static_cast<std::int32_t>(unroll(stage.program).entries.size()));
       for (auto const& [number, event] : buffers.all()) REQUIRE(event.change->is_resident());
     }
   }
@@ -96,7 +96,8 @@ TEST_CASE("the operands of an op have their buffers once its own are allocated",
           bool const is_last = i + 1 == now.size() || now[i + 1].change->op != change.op ||
                                now[i + 1].change->kind != Kind::allocate;
           if (change.op == nullptr || change.kind != Kind::allocate || !is_last) continue;
-          std::int32_t const task = stage.steps[static_cast<std::size_t>(events.entry())].task;
+          std::int32_t const task =
+              unroll(stage.program).entries[static_cast<std::size_t>(events.entry())].task;
           if (!seen.insert({task, change.op}).second) continue;
           for (TensorList const& operands : {change.op->reads, change.op->writes}) {
             for (TensorId const tensor : operands) {
@@ -125,7 +126,8 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
   while (events.next()) {
     for (BufferEvent const& event : events.now()) {
       if (event.change->name() != "message.activation") continue;
-      IssueEntry const& entry = stage.steps[static_cast<std::size_t>(events.entry())];
+      IssueEntry const& entry =
+          unroll(stage.program).entries[static_cast<std::size_t>(events.entry())];
       if (event.change->kind == Kind::hand_over) {
         REQUIRE(entry.kind == IssueEntry::Kind::run);
         REQUIRE(stage.tasks[static_cast<std::size_t>(entry.task)].kind == Task::Kind::forward);
