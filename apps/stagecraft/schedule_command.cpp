@@ -97,9 +97,9 @@ ChunkCosts read_costs(CommandLine const& line) {
 nlohmann::ordered_json to_json(PipelineSchedule const& schedule, ScheduleTimeline const& played) {
   nlohmann::ordered_json orders = nlohmann::ordered_json::array();
   nlohmann::ordered_json in_flight = nlohmann::ordered_json::array();
-  for (StageSchedule const& stage : schedule.stages) {
-    orders.push_back(order_text(stage));
-    in_flight.push_back(in_flight_chunks(stage));
+  for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
+    orders.push_back(order_text(schedule, stage));
+    in_flight.push_back(in_flight_chunks(schedule, stage));
   }
   return {{"orders", orders},
           {"makespan", played.in_units(played.timeline.makespan)},

@@ -88,13 +88,15 @@ int run_simulate(CommandLine const& line) {
   if (run.is_over) return 0;
   std::optional<TraceRequest> const trace = read_trace_request(line, run);
   TrainingPlan const plan = make_plan(run.config.training);
-  Simulation const simulation = simulate(plan, run.config.system);
+  std::optional<PlayedIteration> played;
+  if (trace) played.emplace(plan, run.config.system);
+  Simulation const simulation = played ? played->simulation : simulate(plan, run.config.system);
   if (line.has("json")) {
     std::cout << document(simulation, plan, run.config).dump(1) << '\n';
   } else {
     std::cout << simulation_tables(simulation, plan, run.config.system);
   }
-  if (trace) record_to_file(trace->path, plan, run.config.system, trace->options);
+  if (trace) record_to_file(trace->path, *played, run.config.system, trace->options);
   if (!line.has("require-fit")) return 0;
   std::string const excess = excess_text(simulation, run.config);
   if (excess.empty()) return 0;

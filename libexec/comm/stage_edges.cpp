@@ -20,11 +20,9 @@ template <typename Visit>
 void visit_posts(TrainingPlan const& plan, Visit visit) {
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
     auto const& rank = plan.stages[stage];
-    for (IssueEntry const& step : rank.steps) {
-      if (step.kind != IssueEntry::Kind::post) continue;
-      for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
-        visit(static_cast<int>(stage), rank.transfers[static_cast<std::size_t>(i)]);
-      }
+    // Transfers are in the order of their posts.
+    for (Transfer const& transfer : unroll(rank.program).transfers) {
+      visit(static_cast<int>(stage), transfer);
     }
   }
 }

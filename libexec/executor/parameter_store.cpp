@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "libexec/backends/number_codec.hpp"
+#include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
 namespace {
@@ -82,15 +83,15 @@ void ParameterStore::find_operands(TrainingPlan const& plan) {
     known[{placed.chunk, placed.layer, to_string(placed.weight->name)}] = placed.offset;
   }
   if (layout_.empty()) return;
-  int const p = plan.config.parallel.pipeline;
-  int const of_policy = p * plan.config.parallel.interleave;
-  std::int32_t const stage = layout_.front().chunk % p;
+  std::int32_t const stage = plan.chunks[static_cast<std::size_t>(layout_.front().chunk)].stage;
   operands_.resize(plan.chunks.size());
   for (std::size_t i = 0; i < plan.chunks.size(); ++i) {
     ChunkProgram const& chunk = plan.chunks[i];
     if (chunk.stage != stage) continue;
-    // Programs that store a window of microbatches come second and share the parameters.
-    auto const owner = static_cast<std::int32_t>(i) % of_policy;
+    // Programs that store a window of microbatches share the parameters.
+    std::int32_t const owner = plan.stages[static_cast<std::size_t>(stage)]
+                                   .chunks[static_cast<std::size_t>(chunk.chunk)]
+                                   .program;
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];
       bool const has_layers = block.kind == BlockProgram::Kind::layers;
@@ -138,7 +139,7 @@ void ParameterStore::set_moments(Backend& backend,
 }
 
 ParameterStore::Run ParameterStore::run_of(Task const& task) const {
-  if (task.block_count == 0) return {0, elements_};
+  if (task.program == GradientBucket::all_chunks) return {0, elements_};
   Run run{-1, 0};
   for (PlacedParameter const& placed : layout_) {
     bool const is_inside = placed.chunk == task.program && placed.block >= task.first_block &&

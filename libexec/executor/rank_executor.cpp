@@ -19,6 +19,7 @@ constexpr Name message_name(Transfer::Payload payload) {
 
 RankExecutor::RankExecutor(RankContext const& context)
     : context_{context},
+      order_{unroll(context.program.program)},
       parameters_{context},
       blocks_{context, parameters_},
       steps_{context, parameters_} {
@@ -29,7 +30,7 @@ RankExecutor::RankExecutor(RankContext const& context)
 void RankExecutor::run_iteration() {
   blocks_.losses().clear();
   sending_until_ = {};
-  for (IssueEntry const& step : context_.program.steps) {
+  for (IssueEntry const& step : order_.entries) {
     current_ = &step;
     run(step);
   }
@@ -45,7 +46,7 @@ void RankExecutor::run(IssueEntry const& step) {
     }
     case IssueEntry::Kind::post:
       for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
-        Transfer const& transfer = context_.program.transfers[static_cast<std::size_t>(i)];
+        Transfer const& transfer = order_.transfers[static_cast<std::size_t>(i)];
         post(transfer);
         if (context_.recorder != nullptr) {
           rows_[i] = context_.recorder->add(transfer, context_.plan.sent_bytes(), {});
@@ -55,11 +56,11 @@ void RankExecutor::run(IssueEntry const& step) {
     case IssueEntry::Kind::wait:
       for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
         auto const row = rows_.extract(i);
-        wait(context_.program.transfers[static_cast<std::size_t>(i)],
-             row.empty() ? 0 : row.mapped());
+        wait(order_.transfers[static_cast<std::size_t>(i)], row.empty() ? 0 : row.mapped());
       }
       return;
     case IssueEntry::Kind::drain:
+    case IssueEntry::Kind::repeat:
       steps_.drain();
       return;
   }
@@ -243,13 +244,13 @@ std::string RankExecutor::position() const {
     }
     case IssueEntry::Kind::post:
     case IssueEntry::Kind::wait: {
-      Transfer const& transfer =
-          context_.program.transfers[static_cast<std::size_t>(current_->first)];
+      Transfer const& transfer = order_.transfers[static_cast<std::size_t>(current_->first)];
       return std::string{transfer.end == Transfer::End::send ? "send" : "receive"} +
              " of microbatch " + std::to_string(transfer.microbatch) + " with stage " +
              std::to_string(transfer.peer);
     }
     case IssueEntry::Kind::drain:
+    case IssueEntry::Kind::repeat:
       break;
   }
   return "waiting for gradient reductions";

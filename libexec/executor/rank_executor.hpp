@@ -56,6 +56,7 @@ class RankExecutor {
   Message message_of(Transfer const& transfer) const;
 
   RankContext const& context_;
+  IssueOrder order_;
   ParameterStore parameters_;
   BlockRunner blocks_;
   StepRunner steps_;

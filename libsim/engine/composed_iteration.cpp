@@ -21,12 +21,10 @@ SimTime median(std::vector<std::int64_t>& times) {
   return SimTime{*middle};
 }
 
-/// Whether two tasks do the same on stages that are alike. A plan of p stages has a program for
-/// each stage, p of them for each chunk, and all of them once more for microbatches that are
-/// stored.
-bool are_alike(Task const& a, Task const& b, std::int32_t p) {
+/// Whether two tasks do the same on stages that are alike.
+bool are_alike(Task const& a, Task const& b) {
   return a.kind == b.kind && a.stream == b.stream && a.group == b.group && a.chunk == b.chunk &&
-         a.program / p == b.program / p && a.first_block == b.first_block &&
+         a.is_stored == b.is_stored && a.first_block == b.first_block &&
          a.block_count == b.block_count && a.op == b.op;
 }
 
@@ -53,14 +51,13 @@ std::int32_t stand_in(MeasuredStages const& stages,
 }
 
 std::vector<SimTime> durations_of(StagePlan const& rank,
-                                  std::vector<MeasuredTask> const& measured,
-                                  std::int32_t p) {
+                                  std::vector<MeasuredTask> const& measured) {
   std::vector<SimTime> durations;
   durations.reserve(rank.tasks.size());
   for (Task const& task : rank.tasks) {
     auto const same = std::find_if(
         measured.begin(), measured.end(),
-        [&](MeasuredTask const& candidate) { return are_alike(candidate.task, task, p); });
+        [&](MeasuredTask const& candidate) { return are_alike(candidate.task, task); });
     if (same == measured.end()) {
       throw std::invalid_argument{"a task of stage " + std::to_string(rank.stage) +
                                   " was not measured"};
@@ -78,19 +75,18 @@ std::vector<MeasuredTask> measured_tasks(StagePlan const& rank, RankTrace const&
   auto const skip_others = [&] {
     while (row < trace.ops.rows() && !is_of_a_task(trace, row)) ++row;
   };
-  for (IssueEntry const& step : rank.steps) {
-    if (step.kind != IssueEntry::Kind::run) continue;
-    skip_others();
-    if (row == trace.ops.rows()) break;
-    times[static_cast<std::size_t>(step.task)].push_back(trace.ops.duration[row++]);
-  }
-  skip_others();
-  auto const runs = std::count_if(rank.steps.begin(), rank.steps.end(), [](IssueEntry const& step) {
-    return step.kind == IssueEntry::Kind::run;
-  });
+  std::size_t runs = 0;
   std::size_t taken = 0;
-  for (auto const& of_task : times) taken += of_task.size();
-  if (row != trace.ops.rows() || taken != static_cast<std::size_t>(runs)) {
+  visit_entries(rank.program, [&](IssueEntry const& entry, std::int32_t /*advance*/) {
+    if (entry.kind != IssueEntry::Kind::run) return;
+    ++runs;
+    skip_others();
+    if (row == trace.ops.rows()) return;
+    times[static_cast<std::size_t>(entry.task)].push_back(trace.ops.duration[row++]);
+    ++taken;
+  });
+  skip_others();
+  if (row != trace.ops.rows() || taken != runs) {
     throw std::invalid_argument{"the trace has not one row for each of the " +
                                 std::to_string(runs) + " tasks of its rank"};
   }
@@ -101,18 +97,16 @@ std::vector<MeasuredTask> measured_tasks(StagePlan const& rank, RankTrace const&
   return measured;
 }
 
-SimTime compose_iteration(PricedPlan const& priced, MeasuredStages const& stages) {
-  TrainingPlan const& plan = priced.plan();
-  auto const p = static_cast<std::int32_t>(plan.stages.size());
+SimTime compose_iteration(CostedPlan const& costed, MeasuredStages const& stages) {
+  TrainingPlan const& plan = costed.plan();
   std::vector<std::vector<SimTime>> durations;
-  std::vector<RankProgram> programs = priced.programs();
+  std::vector<PlayedStage> played = costed.played();
   for (StagePlan const& rank : plan.stages) {
-    durations.push_back(
-        durations_of(rank, stages.at(stand_in(stages, plan.config, rank.stage)), p));
+    durations.push_back(durations_of(rank, stages.at(stand_in(stages, plan.config, rank.stage))));
   }
-  for (std::size_t i = 0; i < programs.size(); ++i) programs[i].durations = durations[i];
-  TimelineInput input = priced.timeline();
-  input.ranks = programs;
+  for (std::size_t i = 0; i < played.size(); ++i) played[i].durations = durations[i];
+  TimelineInput input = costed.timeline();
+  input.stages = played;
   return play(input).makespan;
 }
 

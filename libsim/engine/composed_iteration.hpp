@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "libsim/engine/priced_plan.hpp"
+#include "libsim/engine/costed_plan.hpp"
 #include "libsim/trace/trace.hpp"
 #include "libsim/units/units.hpp"
 
@@ -29,7 +29,7 @@ std::vector<MeasuredTask> measured_tasks(StagePlan const& rank, RankTrace const&
 /// \param stages  measured tasks by stage, of this plan or of one with another number of
 ///        microbatches: a few of them show a stage's steady state.
 /// \throws std::invalid_argument  naming the stage, where a task of the plan was not measured.
-SimTime compose_iteration(PricedPlan const& priced,
+SimTime compose_iteration(CostedPlan const& costed,
                           std::map<std::int32_t, std::vector<MeasuredTask>> const& stages);
 
 }  // namespace stagecraft

@@ -34,9 +34,9 @@ double hardware_flops(TrainingPlan const& plan) {
       }
       of_task.push_back(flops);
     }
-    for (IssueEntry const& step : rank.steps) {
-      if (step.kind == IssueEntry::Kind::run) sum += of_task[static_cast<std::size_t>(step.task)];
-    }
+    visit_entries(rank.program, [&](IssueEntry const& entry, std::int32_t /*advance*/) {
+      if (entry.kind == IssueEntry::Kind::run) sum += of_task[static_cast<std::size_t>(entry.task)];
+    });
   }
   return sum * plan.groups.ranks_per_stage();
 }

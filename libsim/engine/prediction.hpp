@@ -32,10 +32,10 @@ struct Prediction {
 };
 
 /// Simulates an iteration as simulate(make_plan(config), system) does, to the picosecond and the
-/// byte, in a fraction of its time: no plan is written down and no names are made, the steady phase
-/// is laid out once (ScheduleLoop), and once it is found to repeat it is jumped over (LapHistory).
+/// byte, in a fraction of its time: nothing is recorded, and once the steady-state loop is found to
+/// repeat itself, the rest of it is left out (play_to_end).
 /// Pre: `config` was checked by its reader.
-/// \throws std::invalid_argument  for an illegal schedule shape; when the system cannot price the plan.
+/// \throws std::invalid_argument  for an illegal schedule shape; if the system cannot cost the plan.
 Prediction predict(TrainingConfig const& config, System const& system);
 
 }  // namespace stagecraft

@@ -12,31 +12,33 @@ namespace {
 /// Takes one rank's steps in issue order and appends their rows.
 class RankRecorder {
  public:
-  RankRecorder(PricedPlan const& priced,
+  RankRecorder(CostedPlan const& costed,
                RecordedTimes const& times,
                TraceVocabulary const& vocabulary,
                std::int32_t rank,
                TraceDetail detail)
-      : priced_{priced},
-        plan_{priced.plan().stages[static_cast<std::size_t>(rank)]},
-        profiles_{priced.tasks(static_cast<std::size_t>(rank))},
+      : costed_{costed},
+        plan_{costed.plan().stages[static_cast<std::size_t>(rank)]},
+        profiles_{costed.tasks(static_cast<std::size_t>(rank))},
         times_{times.ranks[static_cast<std::size_t>(rank)]},
         vocabulary_{vocabulary},
-        memories_{priced.plan()},
-        messages_{priced.plan()},
-        entries_{plan_, memories_, messages_},
-        tasks_{record_tasks(priced, memories_, static_cast<std::size_t>(rank), vocabulary, detail)},
+        memories_{costed.plan()},
+        messages_{costed.plan()},
+        entries_{plan_, times_.order.transfers, memories_, messages_},
+        tasks_{record_tasks(costed, memories_, static_cast<std::size_t>(rank), vocabulary, detail)},
         now_{resident_memory(plan_)} {
     trace_.rank = rank;
     trace_.stage = plan_.stage;
-    now_[Category::workspace] = priced.cost().workspace().count();
+    now_[Category::workspace] = costed.cost().workspace().count();
     make_room();
   }
 
   RankTrace record(SimTime makespan) && {
     add_memory(SimTime{0}, now_);
-    for (std::size_t i = 0; i < plan_.steps.size(); ++i) add(plan_.steps[i], times_.steps[i]);
-    SimTime const overhead = priced_.cost().iteration_overhead();
+    for (std::size_t i = 0; i < times_.order.entries.size(); ++i) {
+      add(times_.order.entries[i], times_.entries[i]);
+    }
+    SimTime const overhead = costed_.cost().iteration_overhead();
     if (overhead > SimTime{0}) {
       add_row({.end = overhead,
                .op = TraceVocabulary::iteration_overhead,
@@ -52,7 +54,7 @@ class RankRecorder {
   void make_room() {
     std::size_t ops = 1;     // the iteration's overhead
     std::size_t memory = 1;  // the start
-    for (IssueEntry const& step : plan_.steps) {
+    for (IssueEntry const& step : times_.order.entries) {
       memory += 3;  // a step's peak and end, and the end of an output that was kept
       if (step.kind == IssueEntry::Kind::run) {
         ops += tasks_[static_cast<std::size_t>(step.task)].ops.size();
@@ -74,6 +76,7 @@ class RankRecorder {
         break;
       case IssueEntry::Kind::wait:
       case IssueEntry::Kind::drain:
+      case IssueEntry::Kind::repeat:
         clock_ = std::max(clock_, time.end);
         break;
     }
@@ -106,7 +109,7 @@ class RankRecorder {
       clock_ = time.end;
     }
     now_ += entries_.of(step).profile.net;
-    if (releases_output(priced_.plan(), task)) add_memory(clock_, now_);
+    if (releases_output(costed_.plan(), task)) add_memory(clock_, now_);
   }
 
   /// When something `offset` into a task happens. A data-parallel stream that is busy slows tasks
@@ -114,17 +117,17 @@ class RankRecorder {
   SimTime at(SimTime start, SimTime offset, bool is_stretched) const {
     if (!is_stretched) return start + offset;
     return slowed_end(start, offset, data_parallel_idle_,
-                      priced_.cost().data_parallel_slowdown_millionths());
+                      costed_.cost().data_parallel_slowdown_millionths());
   }
 
   void add_transfers(IssueEntry const& step) {
     for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
       auto const index = static_cast<std::size_t>(i);
-      Transfer const& transfer = plan_.transfers[index];
+      Transfer const& transfer = times_.order.transfers[index];
       add_row({.op = vocabulary_.index_of(transfer),
                .phase = TracePhase::transfer,
                .stream = stream_of(transfer),
-               .bytes = priced_.plan().sent_bytes().count()},
+               .bytes = costed_.plan().sent_bytes().count()},
               times_.transfers[index], transfer.microbatch, transfer.chunk);
     }
   }
@@ -163,7 +166,7 @@ class RankRecorder {
     }
   }
 
-  PricedPlan const& priced_;
+  CostedPlan const& costed_;
   StagePlan const& plan_;
   std::vector<TaskProfile> const& profiles_;
   RankTimes const& times_;
@@ -182,12 +185,12 @@ class RankRecorder {
 
 }  // namespace
 
-RankTrace record_rank(PricedPlan const& priced,
+RankTrace record_rank(CostedPlan const& costed,
                       RecordedTimes const& times,
                       TraceVocabulary const& vocabulary,
                       std::int32_t rank,
                       TraceDetail detail) {
-  return RankRecorder{priced, times, vocabulary, rank, detail}.record(times.makespan);
+  return RankRecorder{costed, times, vocabulary, rank, detail}.record(times.makespan);
 }
 
 }  // namespace stagecraft

@@ -9,7 +9,7 @@
 namespace stagecraft {
 
 /// What one pipeline rank did, from its steps and when they happened.
-RankTrace record_rank(PricedPlan const& priced,
+RankTrace record_rank(CostedPlan const& costed,
                       RecordedTimes const& times,
                       TraceVocabulary const& vocabulary,
                       std::int32_t rank,

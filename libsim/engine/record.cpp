@@ -47,27 +47,26 @@ std::vector<std::int32_t> chosen_ranks(TrainingPlan const& plan,
 
 Trace record(TrainingPlan const& plan, System const& system, RecordOptions const& options) {
   std::vector<std::int32_t> const ranks = chosen_ranks(plan, options.ranks);
-  PricedPlan const priced{plan, system};
+  CostedPlan const costed{plan, system};
   TraceVocabulary const vocabulary{plan};
-  RecordedTimes const times = record_times(priced);
+  RecordedTimes const times = record_times(costed);
   Trace trace{.meta = meta_of(plan, system, options), .names = vocabulary.names(), .ranks = {}};
   for (std::int32_t const rank : ranks) {
-    trace.ranks.push_back(record_rank(priced, times, vocabulary, rank, options.detail));
+    trace.ranks.push_back(record_rank(costed, times, vocabulary, rank, options.detail));
   }
   return trace;
 }
 
 void record_to_file(std::filesystem::path const& path,
-                    TrainingPlan const& plan,
+                    PlayedIteration const& played,
                     System const& system,
                     RecordOptions const& options) {
+  TrainingPlan const& plan = played.costed.plan();
   std::vector<std::int32_t> const ranks = chosen_ranks(plan, options.ranks);
-  PricedPlan const priced{plan, system};
   TraceVocabulary const vocabulary{plan};
   TraceWriter writer{path, meta_of(plan, system, options), vocabulary.names()};
-  RecordedTimes const times = record_times(priced);
   for (std::int32_t const rank : ranks) {
-    writer.write(record_rank(priced, times, vocabulary, rank, options.detail));
+    writer.write(record_rank(played.costed, played.times, vocabulary, rank, options.detail));
   }
   writer.finish();
 }

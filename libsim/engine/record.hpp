@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/engine/recorded_task.hpp"
+#include "libsim/engine/simulation.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/trace/trace.hpp"
@@ -28,10 +29,11 @@ struct RecordOptions {
 /// \throws std::invalid_argument  when the system cannot price the plan, or it has no such rank.
 Trace record(TrainingPlan const& plan, System const& system, RecordOptions const& options);
 
-/// The same, written to a file rank by rank, so that one rank at a time is in memory.
+/// An iteration that has been played, written to a file rank by rank, so that one rank at a time is
+/// in memory.
 /// \throws OutputError, and what record() throws.
 void record_to_file(std::filesystem::path const& path,
-                    TrainingPlan const& plan,
+                    PlayedIteration const& played,
                     System const& system,
                     RecordOptions const& options);
 

@@ -22,13 +22,13 @@ RecordedOp recorded_op(Op const& op, TraceVocabulary const& vocabulary) {
 /// Appends the ops of blocks, one block after another.
 class OpRecorder {
  public:
-  OpRecorder(PricedPlan const& priced, TraceVocabulary const& vocabulary, Pass pass)
-      : priced_{priced}, vocabulary_{vocabulary}, pass_{pass} {}
+  OpRecorder(CostedPlan const& costed, TraceVocabulary const& vocabulary, Pass pass)
+      : costed_{costed}, vocabulary_{vocabulary}, pass_{pass} {}
 
   /// `first_layer`: number in the model of the block's first layer.
   void append(std::size_t block, std::int64_t first_layer) {
-    BlockProgram const& program = priced_.plan().blocks[block];
-    PassTimes const& times = priced_.blocks()[block].times(pass_);
+    BlockProgram const& program = costed_.plan().blocks[block];
+    PassTimes const& times = costed_.blocks()[block].times(pass_);
     std::vector<Op> const& ops = program.ops(pass_);
     bool const has_layers = program.kind == BlockProgram::Kind::layers;
     for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -62,7 +62,7 @@ class OpRecorder {
     task_.memory.push_back({time, now_});
   }
 
-  PricedPlan const& priced_;
+  CostedPlan const& costed_;
   TraceVocabulary const& vocabulary_;
   Pass pass_;
   RecordedTask task_;
@@ -70,13 +70,13 @@ class OpRecorder {
   CategoryBytes now_;
 };
 
-RecordedTask record_ops(PricedPlan const& priced,
+RecordedTask record_ops(CostedPlan const& costed,
                         Task const& task,
                         TraceVocabulary const& vocabulary) {
-  TrainingPlan const& plan = priced.plan();
+  TrainingPlan const& plan = costed.plan();
   ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
   bool const is_forward = task.kind == Task::Kind::forward;
-  OpRecorder recorder{priced, vocabulary, is_forward ? Pass::forward : Pass::backward};
+  OpRecorder recorder{costed, vocabulary, is_forward ? Pass::forward : Pass::backward};
   for (std::int32_t i = 0; i < task.block_count; ++i) {
     auto const position = static_cast<std::size_t>(
         is_forward ? task.first_block + i : task.first_block + task.block_count - 1 - i);
@@ -86,24 +86,24 @@ RecordedTask record_ops(PricedPlan const& priced,
   return std::move(recorder).finish();
 }
 
-RecordedTask record_chunk(PricedPlan const& priced,
+RecordedTask record_chunk(CostedPlan const& costed,
                           Task const& task,
                           SimTime duration,
                           MemoryProfile memory) {
   bool const is_forward = task.kind == Task::Kind::forward;
-  ChunkSums const sums = chunk_sums(priced.plan(), task);
+  ChunkSums const sums = chunk_sums(costed.plan(), task);
   RecordedOp const row{.end = duration,
                        .op = is_forward ? TraceVocabulary::forward : TraceVocabulary::backward,
                        .phase = is_forward ? TracePhase::forward : TracePhase::backward,
                        .bytes = sums.bytes,
                        .flops = sums.flops};
   // The release of an output that was kept has a row of its own.
-  if (releases_output(priced.plan(), task)) {
+  if (releases_output(costed.plan(), task)) {
     memory.net[MessageMove{}.category()] +=
-        message_buffer_bytes(priced.plan(), MessageBuffer::whole).count();
+        message_buffer_bytes(costed.plan(), MessageBuffer::whole).count();
   }
   SimTime const peak_offset =
-      offset_of_op(priced.plan(), task, priced.blocks(), memory.peak_block, memory.peak_op);
+      offset_of_op(costed.plan(), task, costed.blocks(), memory.peak_block, memory.peak_op);
   return {.ops = {row}, .memory = recorded_memory(memory, peak_offset, duration)};
 }
 
@@ -119,17 +119,17 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
   return states;
 }
 
-std::vector<RecordedTask> record_tasks(PricedPlan const& priced,
+std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
                                        TaskMemories& memories,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,
                                        TraceDetail detail) {
-  StagePlan const& plan = priced.plan().stages[rank];
+  StagePlan const& plan = costed.plan().stages[rank];
   std::vector<RecordedTask> recorded;
   recorded.reserve(plan.tasks.size());
   for (std::size_t i = 0; i < plan.tasks.size(); ++i) {
     Task const& task = plan.tasks[i];
-    TaskProfile const& profile = priced.tasks(rank)[i];
+    TaskProfile const& profile = costed.tasks(rank)[i];
     if (task.kind == Task::Kind::step) {
       Op const& op = plan.step_ops[static_cast<std::size_t>(task.op)];
       RecordedOp row = recorded_op(op, vocabulary);
@@ -137,9 +137,9 @@ std::vector<RecordedTask> record_tasks(PricedPlan const& priced,
       row.end = profile.duration;
       recorded.push_back({.ops = {row}, .memory = {}});
     } else if (detail == TraceDetail::op) {
-      recorded.push_back(record_ops(priced, task, vocabulary));
+      recorded.push_back(record_ops(costed, task, vocabulary));
     } else {
-      recorded.push_back(record_chunk(priced, task, profile.duration, memories.of(task).profile));
+      recorded.push_back(record_chunk(costed, task, profile.duration, memories.of(task).profile));
     }
   }
   return recorded;

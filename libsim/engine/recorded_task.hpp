@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/engine/priced_plan.hpp"
+#include "libsim/engine/costed_plan.hpp"
 #include "libsim/plan/task_memory.hpp"
 #include "libsim/trace/trace_names.hpp"
 
@@ -41,7 +41,7 @@ std::vector<RecordedMemory> recorded_memory(MemoryProfile const& profile,
                                             SimTime end);
 
 /// One for each task of a rank.
-std::vector<RecordedTask> record_tasks(PricedPlan const& priced,
+std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
                                        TaskMemories& memories,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,

@@ -1,75 +1,56 @@
 #include "libsim/engine/recorded_times.hpp"
 
-#include "libsim/engine/timeline_walk.hpp"
+#include <utility>
 
 namespace stagecraft {
 
-std::vector<MessageEnds> ends_of_messages(TrainingPlan const& plan) {
-  std::vector<MessageEnds> messages(static_cast<std::size_t>(plan.messages));
-  for (std::size_t rank = 0; rank < plan.stages.size(); ++rank) {
-    std::vector<Transfer> const& transfers = plan.stages[rank].transfers;
+std::vector<MessageEnds> ends_of_messages(std::vector<RankTimes> const& ranks,
+                                          std::int32_t messages) {
+  std::vector<MessageEnds> all(static_cast<std::size_t>(messages));
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    std::vector<Transfer> const& transfers = ranks[rank].order.transfers;
     for (std::size_t i = 0; i < transfers.size(); ++i) {
-      MessageEnds& ends = messages[static_cast<std::size_t>(transfers[i].message)];
+      MessageEnds& ends = all[static_cast<std::size_t>(transfers[i].message)];
       (transfers[i].end == Transfer::End::send ? ends.send : ends.receive) = {rank, i};
     }
   }
-  return messages;
+  return all;
 }
 
-namespace {
-
-class TimeRecorder {
- public:
-  explicit TimeRecorder(PricedPlan const& priced)
-      : priced_{priced}, messages_{ends_of_messages(priced.plan())} {
-    for (StagePlan const& rank : priced.plan().stages) {
-      times_.ranks.push_back({.steps = std::vector<Interval>(rank.steps.size()),
-                              .transfers = std::vector<Interval>(rank.transfers.size())});
-    }
+TimeRecorder::TimeRecorder(CostedPlan const& costed) : costed_{costed} {
+  times_.ranks.reserve(costed.plan().stages.size());
+  for (StagePlan const& stage : costed.plan().stages) {
+    RankTimes& times = times_.ranks.emplace_back();
+    times.order = unroll(stage.program);
+    times.entries.resize(times.order.entries.size());
+    times.transfers.resize(times.order.transfers.size());
   }
+  messages_ = ends_of_messages(times_.ranks, costed.plan().messages);
+}
 
-  // A group task is first waited for, then run: its own time is what stays.
-  void ran(int rank, int step, SimTime start, SimTime end) { of(rank, step) = {start, end}; }
-  void waited(int rank, int step, SimTime start, SimTime end) { of(rank, step) = {start, end}; }
-
-  void transferred(int rank, int transfer, SimTime start, SimTime end) {
-    TrainingPlan const& plan = priced_.plan();
-    Transfer const& told =
-        plan.stages[static_cast<std::size_t>(rank)].transfers[static_cast<std::size_t>(transfer)];
-    MessageEnds const& ends = messages_[static_cast<std::size_t>(told.message)];
-    Interval& sent = times_.ranks[ends.send.rank].transfers[ends.send.transfer];
-    Interval& received = times_.ranks[ends.receive.rank].transfers[ends.receive.transfer];
-    if (plan.config.schedule.p2p == P2p::blocking) {
-      sent = received = {start, end};
-      return;
-    }
-    RankProgram const& sender = priced_.programs()[ends.send.rank];
-    bool const is_activation = told.payload == Transfer::Payload::activation;
-    SimTime const occupancy = (is_activation ? sender.activation : sender.gradient).occupancy;
-    sent = {start, start + occupancy};
-    received = {end - occupancy, end};
+void TimeRecorder::transferred(int rank, std::int32_t transfer, SimTime start, SimTime end) {
+  Transfer const& told = times_.ranks[static_cast<std::size_t>(rank)]
+                             .order.transfers[static_cast<std::size_t>(transfer)];
+  MessageEnds const& ends = messages_[static_cast<std::size_t>(told.message)];
+  Interval& sent = times_.ranks[ends.send.rank].transfers[ends.send.transfer];
+  Interval& received = times_.ranks[ends.receive.rank].transfers[ends.receive.transfer];
+  if (costed_.plan().config.schedule.p2p == P2p::blocking) {
+    sent = received = {start, end};
+    return;
   }
+  SimTime const occupancy = costed_.channels()[static_cast<std::size_t>(told.channel)].occupancy;
+  sent = {start, start + occupancy};
+  received = {end - occupancy, end};
+}
 
-  RecordedTimes finish(SimTime makespan) && {
-    times_.makespan = makespan;
-    return std::move(times_);
-  }
+RecordedTimes TimeRecorder::finish(SimTime makespan) && {
+  times_.makespan = makespan;
+  return std::move(times_);
+}
 
- private:
-  Interval& of(int rank, int step) {
-    return times_.ranks[static_cast<std::size_t>(rank)].steps[static_cast<std::size_t>(step)];
-  }
-
-  PricedPlan const& priced_;
-  std::vector<MessageEnds> messages_;
-  RecordedTimes times_;
-};
-
-}  // namespace
-
-RecordedTimes record_times(PricedPlan const& priced) {
-  TimeRecorder recorder{priced};
-  SimTime const makespan = play(priced.timeline(), recorder).makespan;
+RecordedTimes record_times(CostedPlan const& costed) {
+  TimeRecorder recorder{costed};
+  SimTime const makespan = play(costed.timeline(), recorder).makespan;
   return std::move(recorder).finish(makespan);
 }
 

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/engine/priced_plan.hpp"
+#include "libsim/engine/costed_plan.hpp"
+#include "libsim/engine/player.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
@@ -16,9 +17,10 @@ struct Interval {
 
 /// When everything of an iteration happened on one rank.
 struct RankTimes {
-  /// By step: a run's own time; of a wait or drain, the time that it took. 0 to 0 for posts, and
-  /// for waits that took no time.
-  std::vector<Interval> steps;
+  IssueOrder order;
+  /// By entry of the order: a run's own time; of a wait or drain, the time that it took. 0 to 0 for
+  /// posts, and for waits that took no time.
+  std::vector<Interval> entries;
   std::vector<Interval> transfers;  ///< by transfer: while it occupies this rank's end of it
 };
 
@@ -32,19 +34,44 @@ struct RecordedTimes {
 struct MessageEnds {
   struct End {
     std::size_t rank = 0;
-    std::size_t transfer = 0;  ///< of StagePlan::transfers
+    std::size_t transfer = 0;  ///< of its issue order
   };
   End send;
   End receive;
 };
 
-/// By message.
-std::vector<MessageEnds> ends_of_messages(TrainingPlan const& plan);
+/// By message; `messages` of them.
+std::vector<MessageEnds> ends_of_messages(std::vector<RankTimes> const& ranks,
+                                          std::int32_t messages);
 
-/// Plays an iteration and keeps every time. \throws ScheduleDeadlock
+/// Keeps every time of an iteration: an observer of the player.
 ///
 /// Blocking messages occupy both ends from start to arrival. Overlapped ones occupy each end for
 /// their occupancy only (LogGP): the sender's from the start, the receiver's up to the arrival.
-RecordedTimes record_times(PricedPlan const& priced);
+class TimeRecorder {
+ public:
+  static constexpr bool hears = true;
+  explicit TimeRecorder(CostedPlan const& costed);
+
+  // A group task is first waited for, then run: its own time is what stays.
+  void ran(int rank, RanEntry const& what, SimTime start, SimTime end) {
+    waited(rank, what.entry, start, end);
+  }
+  void waited(int rank, std::int32_t entry, SimTime start, SimTime end) {
+    times_.ranks[static_cast<std::size_t>(rank)].entries[static_cast<std::size_t>(entry)] = {start,
+                                                                                             end};
+  }
+  void transferred(int rank, std::int32_t transfer, SimTime start, SimTime end);
+
+  RecordedTimes finish(SimTime makespan) &&;
+
+ private:
+  CostedPlan const& costed_;
+  RecordedTimes times_;
+  std::vector<MessageEnds> messages_;
+};
+
+/// Plays an iteration and keeps every time. \throws ScheduleDeadlock
+RecordedTimes record_times(CostedPlan const& costed);
 
 }  // namespace stagecraft

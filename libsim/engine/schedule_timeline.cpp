@@ -6,7 +6,7 @@
 #include <sstream>
 #include <utility>
 
-#include "libsim/engine/timeline_walk.hpp"
+#include "libsim/engine/player.hpp"
 
 namespace stagecraft {
 
@@ -38,32 +38,6 @@ double ticks_per_unit(ScheduleShape const& shape, double largest) {
   return std::pow(10.0, std::floor(std::log10(ticks / largest)));
 }
 
-/// A schedule's steps as the timeline takes them: task c is the forward of chunk c, task m + c its
-/// backward.
-std::vector<IssueEntry> timeline_steps(StageSchedule const& stage, int chunks) {
-  std::vector<IssueEntry> steps;
-  steps.reserve(stage.steps.size());
-  for (ScheduleStep const& from : stage.steps) {
-    IssueEntry step{.microbatch = from.microbatch, .first = from.first, .count = from.count};
-    switch (from.kind) {
-      case ScheduleStep::Kind::forward:
-        step.task = from.chunk;
-        break;
-      case ScheduleStep::Kind::backward:
-        step.task = chunks + from.chunk;
-        break;
-      case ScheduleStep::Kind::post:
-        step.kind = IssueEntry::Kind::post;
-        break;
-      case ScheduleStep::Kind::wait:
-        step.kind = IssueEntry::Kind::wait;
-        break;
-    }
-    steps.push_back(step);
-  }
-  return steps;
-}
-
 /// Notes down when computations ran.
 class ComputationLog : public SilentObserver {
  public:
@@ -71,12 +45,9 @@ class ComputationLog : public SilentObserver {
     computations_.resize(schedule.stages.size());
   }
 
-  void ran(int rank, int step, SimTime start, SimTime end) {
-    auto const stage = static_cast<std::size_t>(rank);
-    ScheduleStep const& ran = schedule_.stages[stage].steps[static_cast<std::size_t>(step)];
-    auto const kind = ran.kind == ScheduleStep::Kind::forward ? ChunkRun::Kind::forward
-                                                              : ChunkRun::Kind::backward;
-    computations_[stage].push_back({{kind, ran.microbatch, ran.chunk}, start, end});
+  void ran(int rank, RanEntry const& what, SimTime start, SimTime end) {
+    ChunkRun const run = schedule_.run_of({.task = what.task, .microbatch = what.microbatch});
+    computations_[static_cast<std::size_t>(rank)].push_back({run, start, end});
   }
 
   std::vector<std::vector<ChunkSpan>> take() && { return std::move(computations_); }
@@ -94,27 +65,24 @@ ScheduleTimeline play_schedule(PipelineSchedule const& schedule, ChunkCosts cons
       ticks_per_unit(schedule.shape, std::max({costs.forward, costs.backward, costs.transfer}));
   auto const ticks = [scale](double cost) { return SimTime{std::llround(cost * scale)}; };
 
-  auto const chunks = static_cast<std::size_t>(schedule.shape.chunks);
-  std::vector<Task> tasks(2 * chunks);
-  std::vector<SimTime> durations(2 * chunks, ticks(costs.backward));
-  std::fill_n(durations.begin(), chunks, ticks(costs.forward));
-  MessagePrice const price{.latency = ticks(costs.transfer)};
-
-  std::vector<std::vector<IssueEntry>> steps;
-  std::vector<RankProgram> ranks;
-  for (StageSchedule const& stage : schedule.stages) {
-    steps.push_back(timeline_steps(stage, schedule.shape.chunks));
-    ranks.push_back({.steps = steps.back(),
-                     .tasks = tasks,
-                     .transfers = stage.transfers,
-                     .durations = durations,
-                     .activation = price,
-                     .gradient = price});
+  std::vector<Task> const tasks(static_cast<std::size_t>(schedule.tasks()));
+  std::vector<SimTime> durations;
+  for (int task = 0; task < schedule.tasks(); ++task) {
+    durations.push_back(ticks(costs.of(schedule.run_of({.task = task}).part)));
+  }
+  std::vector<MessagePrice> const channels(static_cast<std::size_t>(schedule.channels),
+                                           {.latency = ticks(costs.transfer)});
+  std::vector<PlayedStage> stages;
+  for (StageProgram const& program : schedule.stages) {
+    stages.push_back({.program = &program, .tasks = tasks, .durations = durations});
   }
   ComputationLog log{schedule};
   ScheduleTimeline result;
-  result.timeline =
-      play({.ranks = ranks, .messages = schedule.messages, .p2p = schedule.shape.p2p}, log);
+  result.timeline = play({.stages = stages,
+                          .channels = channels,
+                          .most_queued = schedule.most_queued,
+                          .p2p = schedule.shape.p2p},
+                         log);
   result.computations = std::move(log).take();
   result.ticks_per_unit = scale;
   return result;

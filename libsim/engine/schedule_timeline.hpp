@@ -13,6 +13,8 @@ struct ChunkCosts {
   double forward = 1;   ///< of one microbatch through one chunk
   double backward = 2;  ///< likewise
   double transfer = 0;  ///< from the start of a message to its arrival; messages do not queue
+
+  double of(Part part) const { return part == Part::forward ? forward : backward; }
 };
 
 /// One computation of a stage, placed in time.

@@ -2,71 +2,81 @@
 
 #include <algorithm>
 
+#include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/flops.hpp"
-#include "libsim/engine/priced_plan.hpp"
-#include "libsim/engine/timeline_walk.hpp"
+#include "libsim/engine/player.hpp"
 #include "libsim/model/blocks.hpp"
 #include "libsim/plan/stage_memory.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// Sums each rank's time by what it goes to, and notes when its memory peaks.
+/// Sums each rank's time by what it goes to, and notes when its memory peaks. May hand on what it
+/// hears.
 class ResultObserver {
  public:
-  ResultObserver(PricedPlan const& priced, std::vector<StageMemory> const& memory)
-      : priced_{priced},
+  static constexpr bool hears = true;
+  ResultObserver(CostedPlan const& costed,
+                 std::vector<StageMemory> const& memory,
+                 TimeRecorder* recorder)
+      : costed_{costed},
         memory_{memory},
+        recorder_{recorder},
         shares_(memory.size()),
         peak_at_(memory.size()),
         data_parallel_idle_(memory.size()) {}
 
-  void ran(int rank, int step, SimTime start, SimTime end) {
+  void ran(int rank, RanEntry const& what, SimTime start, SimTime end) {
+    if (recorder_ != nullptr) recorder_->ran(rank, what, start, end);
     auto const r = static_cast<std::size_t>(rank);
-    StagePlan const& rank_plan = priced_.plan().stages[r];
-    auto const task =
-        static_cast<std::size_t>(rank_plan.steps[static_cast<std::size_t>(step)].task);
-    TaskProfile const& of_task = priced_.tasks(r)[task];
-    if (rank_plan.tasks[task].stream != Stream::compute) {
+    auto const index = static_cast<std::size_t>(what.task);
+    Task const& task = costed_.plan().stages[r].tasks[index];
+    TaskProfile const& profile = costed_.tasks(r)[index];
+    if (task.stream != Stream::compute) {
       data_parallel_idle_[r] = end;
       return;
     }
-    if (step < memory_[r].peak_entry) {
+    StageMemory const& memory = memory_[r];
+    if (what.entry < memory.peak_entry) {
       peak_at_[r] = end;
-    } else if (step == memory_[r].peak_entry) {
-      SimTime const offset = offset_of_op(priced_.plan(), rank_plan.tasks[task], priced_.blocks(),
-                                          memory_[r].peak_block, memory_[r].peak_op);
+    } else if (what.entry == memory.peak_entry) {
+      SimTime const offset =
+          offset_of_op(costed_.plan(), task, costed_.blocks(), memory.peak_block, memory.peak_op);
       peak_at_[r] = slowed_end(start, offset, data_parallel_idle_[r],
-                               priced_.cost().data_parallel_slowdown_millionths());
+                               costed_.cost().data_parallel_slowdown_millionths());
     }
-    shares_[r] += of_task.shares;
+    shares_[r] += profile.shares;
     // A chunk that a gradient reduction slows down is slowed down in its backward.
-    shares_[r].backward += (end - start) - of_task.duration;
+    shares_[r].backward += (end - start) - profile.duration;
   }
   // Messages change memory when their post is issued and when their wait is over; a post takes no
   // time and a wait need not, so that the end of what came before is when they happen.
-  void waited(int rank, int step, SimTime /*start*/, SimTime end) {
+  void waited(int rank, std::int32_t entry, SimTime start, SimTime end) {
+    if (recorder_ != nullptr) recorder_->waited(rank, entry, start, end);
     auto const r = static_cast<std::size_t>(rank);
-    if (step <= memory_[r].peak_entry) peak_at_[r] = end;
+    if (entry <= memory_[r].peak_entry) peak_at_[r] = end;
   }
-  void transferred(int /*rank*/, int /*transfer*/, SimTime /*start*/, SimTime /*end*/) {}
+  void transferred(int rank, std::int32_t transfer, SimTime start, SimTime end) {
+    if (recorder_ != nullptr) recorder_->transferred(rank, transfer, start, end);
+  }
 
   TimeShares const& shares(std::size_t rank) const { return shares_[rank]; }
   SimTime peak_at(std::size_t rank) const { return peak_at_[rank]; }
 
  private:
-  PricedPlan const& priced_;
+  CostedPlan const& costed_;
   std::vector<StageMemory> const& memory_;
+  TimeRecorder* recorder_;
   std::vector<TimeShares> shares_;
   std::vector<SimTime> peak_at_;
   std::vector<SimTime> data_parallel_idle_;
 };
 
-std::int64_t layers_of_stage(TrainingPlan const& plan, int stage) {
+std::int64_t layers_of_stage(TrainingPlan const& plan, StagePlan const& stage) {
   std::int64_t layers = 0;
-  auto const p = static_cast<std::size_t>(plan.config.parallel.pipeline);
-  auto const m = static_cast<std::size_t>(plan.config.parallel.interleave);
-  for (auto i = static_cast<std::size_t>(stage); i < p * m; i += p) layers += plan.chunks[i].layers;
+  for (StageChunk const& chunk : stage.chunks) {
+    layers += plan.chunks[static_cast<std::size_t>(chunk.program)].layers;
+  }
   return layers;
 }
 
@@ -106,12 +116,14 @@ std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
   return layer;
 }
 
-Simulation simulate(TrainingPlan const& plan, System const& system) {
-  PricedPlan const priced{plan, system};
-  CostModel const& cost = priced.cost();
+namespace {
+
+Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder* recorder) {
+  TrainingPlan const& plan = costed.plan();
+  CostModel const& cost = costed.cost();
   std::vector<StageMemory> const memory = peak_memory(plan);
-  ResultObserver observer{priced, memory};
-  Timeline const timeline = play(priced.timeline(), observer);
+  ResultObserver observer{costed, memory, recorder};
+  Timeline const timeline = play(costed.timeline(), observer);
 
   Simulation result;
   SimTime const overhead = cost.iteration_overhead();
@@ -121,7 +133,7 @@ Simulation simulate(TrainingPlan const& plan, System const& system) {
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     StageResult& stage = result.stages.emplace_back();
     stage.stage = plan.stages[r].stage;
-    stage.layers = layers_of_stage(plan, stage.stage);
+    stage.layers = layers_of_stage(plan, plan.stages[r]);
     stage.in_flight_chunks = memory[r].in_flight_chunks;
     stage.busy = timeline.ranks[r].busy;
     stage.at_peak = memory[r].at_peak;
@@ -138,9 +150,22 @@ Simulation simulate(TrainingPlan const& plan, System const& system) {
   result.breakdown.shares.optimizer += overhead;
   result.breakdown.transfer = rank.transfer;
   result.breakdown.bubble = rank.bubble + (timeline.makespan - rank.end);
-  result.layer = summarize_layer(plan, priced.blocks());
+  result.layer = summarize_layer(plan, costed.blocks());
   add_rates(result, plan, system);
   return result;
+}
+
+}  // namespace
+
+Simulation simulate(TrainingPlan const& plan, System const& system) {
+  return simulate(CostedPlan{plan, system}, system, nullptr);
+}
+
+PlayedIteration::PlayedIteration(TrainingPlan const& plan, System const& system)
+    : costed{plan, system} {
+  TimeRecorder recorder{costed};
+  simulation = simulate(costed, system, &recorder);
+  times = std::move(recorder).finish(simulation.iteration - costed.cost().iteration_overhead());
 }
 
 }  // namespace stagecraft

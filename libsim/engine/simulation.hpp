@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "libsim/engine/recorded_times.hpp"
 #include "libsim/engine/task_profile.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/model/category_bytes.hpp"
@@ -66,6 +67,17 @@ struct Simulation {
 /// Plays one iteration of the plan on the system.
 /// \throws std::invalid_argument  when the system cannot price the plan.
 Simulation simulate(TrainingPlan const& plan, System const& system);
+
+/// An iteration that is played once, for everybody who looks at it: its result and all its times.
+/// The plan and the system must outlive it.
+struct PlayedIteration {
+  /// \throws std::invalid_argument  if the system cannot cost the plan.
+  PlayedIteration(TrainingPlan const& plan, System const& system);
+
+  CostedPlan costed;
+  Simulation simulation;
+  RecordedTimes times;
+};
 
 /// One layer of the plan's most common block, or nothing where layers differ in policy.
 std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,

@@ -27,21 +27,20 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
   CostModel const cost{system, plan};
   TaskMemories tasks{plan};
   MessageMoves messages{plan};
-  ScheduleShape const shape = checked_shape(schedule_shape(config));
-  VirtualOrder const order{shape};
+  PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
   std::int64_t const limit = system.accelerator.memory.value.count() -
                              config.memory.reserve.count() - cost.workspace().count();
   for (std::size_t r = 0; r < stages; ++r) {
     StoreMicrobatches& wanted = config.recompute[r].store_microbatches;
     if (!wanted.automatic) continue;
     int const stage = static_cast<int>(r);
-    wanted = {.count = store_window(shape, stage)};
+    wanted = {.count = store_window(schedule.shape, stage)};
     // From the top: storing one more can lower a peak that recomputation makes, so that a number
     // that does not fit says nothing of the larger ones.
     for (; wanted.count > 0; --wanted.count) {
       plan.config.recompute[r].store_microbatches = wanted;
       StagePlan laid_out = plan.stages[r];
-      lay_out_stage(plan, shape, order, laid_out);
+      lay_out_stage(plan, schedule, laid_out);
       if (peak_memory(laid_out, tasks, messages).at_peak.sum() <= limit) break;
     }
   }

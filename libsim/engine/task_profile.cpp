@@ -75,18 +75,6 @@ TaskProfile profile_task(TrainingPlan const& plan,
              : profile_chunk(plan, task, blocks);
 }
 
-std::vector<TaskProfile> profile_tasks(TrainingPlan const& plan,
-                                       StagePlan const& rank,
-                                       std::vector<BlockProfile> const& blocks,
-                                       CostModel const& cost) {
-  std::vector<TaskProfile> profiles;
-  profiles.reserve(rank.tasks.size());
-  for (Task const& task : rank.tasks) {
-    profiles.push_back(profile_task(plan, rank, task, blocks, cost));
-  }
-  return profiles;
-}
-
 SimTime offset_of_op(TrainingPlan const& plan,
                      Task const& task,
                      std::vector<BlockProfile> const& blocks,

@@ -46,12 +46,6 @@ TaskProfile profile_task(TrainingPlan const& plan,
                          std::vector<BlockProfile> const& blocks,
                          CostModel const& cost);
 
-/// All tasks of a rank.
-std::vector<TaskProfile> profile_tasks(TrainingPlan const& plan,
-                                       StagePlan const& rank,
-                                       std::vector<BlockProfile> const& blocks,
-                                       CostModel const& cost);
-
 /// From the start of a chunk's task to the issue of an op of one of its blocks, counted in the
 /// order in which they run (MemoryProfile::peak_block and peak_op). 0 if `op` is -1, none.
 SimTime offset_of_op(TrainingPlan const& plan,

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <string>
 
-#include "libsim/engine/timeline_walk.hpp"
+#include "libsim/engine/player.hpp"
 
 namespace stagecraft {
 
@@ -31,37 +31,32 @@ std::string text_of(Transfer const& transfer) {
 /// Whom the group of `rank` waits for.
 std::string absentees(GroupId group,
                       std::size_t rank,
-                      WalkState const& state,
-                      TimelineInput const& input) {
+                      TimelineInput const& input,
+                      std::span<BlockedRank const> ranks) {
   std::string text = "the " + std::string{(*input.groups)[group].name} + ", where rank";
   for (int const stage : input.groups->stages(group, static_cast<int>(rank))) {
     auto const member = static_cast<std::size_t>(stage);
-    if (state.ranks[member].has_joined) continue;
-    bool const is_done =
-        static_cast<std::size_t>(state.ranks[member].step) == input.ranks[member].steps.size();
+    if (ranks[member].has_joined) continue;
+    IssueOrder const order = unroll(*input.stages[member].program);
+    bool const is_done = static_cast<std::size_t>(ranks[member].entry) == order.entries.size();
     text += ' ' + std::to_string(stage) + (is_done ? " (done)" : "");
   }
   return text + " is missing";
 }
 
-void check_rank(TimelineInput const& input, std::size_t rank) {
-  RankProgram const& program = input.ranks[rank];
+void check_stage(TimelineInput const& input, std::size_t rank) {
+  PlayedStage const& stage = input.stages[rank];
   auto const refuse = [rank](std::string const& problem) {
     throw std::invalid_argument{"rank " + std::to_string(rank) + ": " + problem};
   };
-  if (program.durations.size() != program.tasks.size()) {
-    refuse("found " + std::to_string(program.durations.size()) + " durations for " +
-           std::to_string(program.tasks.size()) + " tasks");
+  if (stage.durations.size() != stage.tasks.size()) {
+    refuse("found " + std::to_string(stage.durations.size()) + " durations for " +
+           std::to_string(stage.tasks.size()) + " tasks");
   }
-  for (SimTime const duration : program.durations) {
+  for (SimTime const duration : stage.durations) {
     if (duration < SimTime{0}) refuse("found a negative duration");
   }
-  for (MessagePrice const& price : {program.activation, program.gradient}) {
-    if (price.latency < SimTime{0} || price.occupancy < SimTime{0}) {
-      refuse("found a negative transfer price");
-    }
-  }
-  for (Task const& task : program.tasks) {
+  for (Task const& task : stage.tasks) {
     if (task.stream != Stream::compute && task.stream != Stream::data_parallel) {
       refuse("found a task on another stream; accepted: compute, data_parallel");
     }
@@ -81,27 +76,33 @@ void check_timeline_input(TimelineInput const& input) {
     throw std::invalid_argument{"slowdown: found " + std::to_string(input.slowdown_millionths) +
                                 " millionths; accepted: 0 to 999999"};
   }
-  for (std::size_t rank = 0; rank < input.ranks.size(); ++rank) check_rank(input, rank);
+  for (MessagePrice const& price : input.channels) {
+    if (price.latency < SimTime{0} || price.occupancy < SimTime{0}) {
+      throw std::invalid_argument{"found a negative transfer price"};
+    }
+  }
+  for (std::size_t rank = 0; rank < input.stages.size(); ++rank) check_stage(input, rank);
 }
 
-std::string describe_deadlock(TimelineInput const& input, WalkState const& state) {
+std::string describe_deadlock(TimelineInput const& input, std::span<BlockedRank const> ranks) {
   std::string text = "the schedule is deadlocked:";
-  for (std::size_t rank = 0; rank < state.ranks.size(); ++rank) {
-    RankProgram const& program = input.ranks[rank];
-    auto const next = static_cast<std::size_t>(state.ranks[rank].step);
-    if (next == program.steps.size()) continue;
-    IssueEntry const& step = program.steps[next];
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    IssueOrder const order = unroll(*input.stages[rank].program);
+    auto const next = static_cast<std::size_t>(ranks[rank].entry);
+    if (next == order.entries.size()) continue;
+    IssueEntry const& entry = order.entries[next];
     text += "\nrank " + std::to_string(rank) + " waits for ";
-    if (step.kind == IssueEntry::Kind::run) {
-      Task const& task = program.tasks[static_cast<std::size_t>(step.task)];
-      text += absentees(task.group.value(), rank, state, input);
+    if (entry.kind == IssueEntry::Kind::run) {
+      Task const& task = input.stages[rank].tasks[static_cast<std::size_t>(entry.task)];
+      text += absentees(task.group.value(), rank, input, ranks);
       continue;
     }
-    for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
-      Transfer const& transfer = program.transfers[static_cast<std::size_t>(i)];
-      if (state.messages[static_cast<std::size_t>(transfer.message)].end != WalkState::never) {
-        continue;
-      }
+    for (std::int32_t i = entry.first; i < entry.first + entry.count; ++i) {
+      Transfer const& transfer = order.transfers[static_cast<std::size_t>(i)];
+      bool const is_buffered = input.p2p == P2p::overlapped && transfer.end == Transfer::End::send;
+      bool const is_missing =
+          !is_buffered && (*ranks[rank].is_missing)[static_cast<std::size_t>(transfer.channel)];
+      if (!is_missing) continue;
       text += text_of(transfer);
       break;
     }
@@ -124,6 +125,14 @@ double bubble_fraction(Timeline const& timeline) {
 Timeline play(TimelineInput const& input) {
   SilentObserver observer;
   return play(input, observer);
+}
+
+IterationEnd play_to_end(TimelineInput const& input) {
+  NoObserver observer;
+  if (input.p2p == P2p::blocking) {
+    return Player<BlockingChannels, NoObserver>{input, observer}.finish_quickly();
+  }
+  return Player<OverlappedChannels, NoObserver>{input, observer}.finish_quickly();
 }
 
 SimTime slowed_end(SimTime start, SimTime duration, SimTime busy_until, int slowdown_millionths) {

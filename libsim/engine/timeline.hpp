@@ -7,39 +7,30 @@
 
 #include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/message_price.hpp"
-#include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/rank_groups.hpp"
+#include "libsim/plan/stage_program.hpp"
 #include "libsim/plan/training_config.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
 
-/// One rank as the timeline sees it: its issue order, and prices in place of programs.
-struct RankProgram {
-  std::span<IssueEntry const> steps;
+/// One stage as the player sees it: its program, and durations in place of what its tasks compute.
+struct PlayedStage {
+  StageProgram const* program = nullptr;
   std::span<Task const> tasks;
-  std::span<Transfer const> transfers;
   std::span<SimTime const> durations;  ///< of each task, alone on its rank
-  MessagePrice activation;             ///< of a message that this rank sends
-  MessagePrice gradient;
-};
-
-/// Where a rank stands before its first step.
-struct RankStart {
-  SimTime clock{0};               ///< of its compute stream
-  SimTime data_parallel_idle{0};  ///< its data-parallel stream is busy until here
 };
 
 /// Everything an iteration's timeline follows from.
 struct TimelineInput {
-  std::span<RankProgram const> ranks;  ///< by pipeline rank
-  int messages = 0;                    ///< message numbers of the transfers are in [0, messages)
+  std::span<PlayedStage const> stages;
+  std::span<MessagePrice const> channels;  ///< what a message of each channel costs
+  int most_queued = 1;                     ///< messages of a channel, sent and not yet received
   P2p p2p = P2p::blocking;
   /// Computation loses this many millionths of its speed while its rank's data-parallel stream is
   /// busy. In [0, 1000000).
   int slowdown_millionths = 0;
-  std::span<RankStart const> starts = {};  ///< by pipeline rank; empty: all start at 0
-  RankGroups const* groups = nullptr;      ///< of the tasks' groups; needed if a task has one
+  RankGroups const* groups = nullptr;  ///< of the tasks' groups; needed if a task has one
 };
 
 /// Where a rank's time goes. end = busy + transfer + bubble + data_parallel.
@@ -67,11 +58,19 @@ SimTime ideal_time(Timeline const& timeline);
 /// (makespan - ideal) / ideal. Pre: some rank is busy.
 double bubble_fraction(Timeline const& timeline);
 
-/// Task is left and no rank can go on. The message has one line a blocked rank, which says who
+/// Work is left and no rank can go on. The message has one line a blocked rank, which says who
 /// waits for what: "rank 3 waits for receive(activation, microbatch 5, chunk 0) from rank 2".
 class ScheduleDeadlock : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+/// The end of an iteration, of which what repeats may have been left out.
+struct IterationEnd {
+  SimTime makespan{0};        ///< end of the last rank
+  std::vector<SimTime> busy;  ///< tasks on each stage's compute stream
+  int loops = 1;              ///< times that the steady-state loop runs in the iteration
+  int loops_left_out = 0;     ///< of them, known to repeat others
 };
 
 /// Plays one iteration of all ranks and says when each is done.
@@ -84,7 +83,8 @@ class ScheduleDeadlock : public std::runtime_error {
 /// together. The compute stream waits for them on either stream, as Megatron's all-reduces of the
 /// tied embedding and of the gradient norm do. They are not slowed down. The k-th group task of a
 /// rank meets the k-th of the others in that group.
-/// Blocking p2p: a message starts when both ends have posted it and takes latency + occupancy.
+/// Blocking p2p: a message starts when both ends have posted it and takes latency + occupancy; a
+/// wait is for all that its rank has posted.
 /// Overlapped p2p: a message starts when its sender has posted it and the sender's earlier messages
 /// of that payload have left (each holds the stream for its occupancy); it arrives at the receiver,
 /// whether or not that has posted, latency + occupancy later. The sender's wait ends when it has
@@ -97,6 +97,10 @@ class ScheduleDeadlock : public std::runtime_error {
 ///         in a group that its rank's stage is not in, durations that do not match the tasks, a
 ///         negative price, or a slowdown out of range.
 Timeline play(TimelineInput const& input);
+
+/// The same, as far as its end goes, in a fraction of the time: once the steady-state loop is found
+/// to repeat itself (LapHistory), the rest of its times are left out. To the picosecond.
+IterationEnd play_to_end(TimelineInput const& input);
 
 /// When computation of `duration` that starts at `start` ends on a rank whose data-parallel stream
 /// is busy until `busy_until`. Exact, rounded once to the nearest picosecond.

@@ -21,12 +21,14 @@ struct RankCourse {
   std::map<GroupId, std::vector<std::size_t>> meetings;  ///< steps, in order
 
   RankCourse(StagePlan const& plan, RankTimes const& times)
-      : clock{SimTime{0}}, data_parallel_idle{SimTime{0}}, post_of(plan.transfers.size(), nowhere) {
-    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      : clock{SimTime{0}},
+        data_parallel_idle{SimTime{0}},
+        post_of(times.order.transfers.size(), nowhere) {
+    for (std::size_t i = 0; i < times.order.entries.size(); ++i) {
       SimTime now = clock.back();
       SimTime idle = data_parallel_idle.back();
-      IssueEntry const& step = plan.steps[i];
-      Interval const& time = times.steps[i];
+      IssueEntry const& step = times.order.entries[i];
+      Interval const& time = times.entries[i];
       switch (step.kind) {
         case IssueEntry::Kind::post:
           for (std::int32_t k = step.first; k < step.first + step.count; ++k) {
@@ -35,6 +37,7 @@ struct RankCourse {
           break;
         case IssueEntry::Kind::wait:
         case IssueEntry::Kind::drain:
+        case IssueEntry::Kind::repeat:
           now = std::max(now, time.end);
           break;
         case IssueEntry::Kind::run: {
@@ -54,8 +57,11 @@ struct RankCourse {
 /// Walks an iteration backwards.
 class BackwardWalk {
  public:
-  BackwardWalk(PricedPlan const& priced, RecordedTimes const& times)
-      : priced_{priced}, plan_{priced.plan()}, times_{times}, messages_{ends_of_messages(plan_)} {
+  BackwardWalk(CostedPlan const& costed, RecordedTimes const& times)
+      : costed_{costed},
+        plan_{costed.plan()},
+        times_{times},
+        messages_{ends_of_messages(times.ranks, plan_.messages)} {
     path_.by_rank.resize(plan_.stages.size());
     for (std::size_t r = 0; r < plan_.stages.size(); ++r) {
       courses_.emplace_back(plan_.stages[r], times.ranks[r]);
@@ -63,7 +69,7 @@ class BackwardWalk {
   }
 
   CriticalPath walk() && {
-    SimTime const overhead = priced_.cost().iteration_overhead();
+    SimTime const overhead = costed_.cost().iteration_overhead();
     add({.what = PathPiece::What::overhead,
          .start = times_.makespan,
          .end = times_.makespan + overhead});
@@ -81,6 +87,7 @@ class BackwardWalk {
 
  private:
   StagePlan const& plan() const { return plan_.stages[rank_]; }
+  IssueOrder const& order(std::size_t rank) const { return times_.ranks[rank].order; }
   RankCourse const& course() const { return courses_[rank_]; }
 
   [[noreturn]] void lose() const {
@@ -101,8 +108,8 @@ class BackwardWalk {
       ++path_.messages;
     } else {
       auto const rank = static_cast<std::size_t>(piece.rank);
-      IssueEntry const& step = plan_.stages[rank].steps[static_cast<std::size_t>(piece.step)];
-      path_.kinds += kinds_of_task(priced_, rank, static_cast<std::size_t>(step.task), duration);
+      IssueEntry const& step = order(rank).entries[static_cast<std::size_t>(piece.step)];
+      path_.kinds += kinds_of_task(costed_, rank, static_cast<std::size_t>(step.task), duration);
       path_.by_rank[rank] += duration;
     }
   }
@@ -128,7 +135,7 @@ class BackwardWalk {
   void start_at_end() {
     time_ = times_.makespan;
     for (std::size_t r = 0; r < courses_.size(); ++r) {
-      if (go_to(r, plan_.stages[r].steps.size())) return;
+      if (go_to(r, order(r).entries.size())) return;
     }
     lose();
   }
@@ -139,7 +146,7 @@ class BackwardWalk {
       if (step_ == 0) lose();
       --step_;
     } while (course().clock[step_] == time_);
-    IssueEntry const& step = plan().steps[step_];
+    IssueEntry const& step = order(rank_).entries[step_];
     if (step.kind == IssueEntry::Kind::wait) {
       follow_message(step);
     } else if (step.kind == IssueEntry::Kind::drain) {
@@ -155,16 +162,16 @@ class BackwardWalk {
   /// The data-parallel stream has no work from `time_` on, before step `step_`.
   void leave_data_parallel_stream() {
     auto const ends_now = [&](std::size_t i) {
-      IssueEntry const& step = plan().steps[i];
+      IssueEntry const& step = order(rank_).entries[i];
       return step.kind == IssueEntry::Kind::run &&
              plan().tasks[static_cast<std::size_t>(step.task)].stream == Stream::data_parallel &&
-             times_.ranks[rank_].steps[i].end == time_;
+             times_.ranks[rank_].entries[i].end == time_;
     };
     do {
       if (step_ == 0) lose();
       --step_;
     } while (!ends_now(step_));
-    SimTime const start = times_.ranks[rank_].steps[step_].start;
+    SimTime const start = times_.ranks[rank_].entries[step_].start;
     add_task(rank_, step_, start, time_);
     time_ = start;
     if (!go_to(rank_, step_)) lose();
@@ -172,7 +179,7 @@ class BackwardWalk {
 
   /// The task of a group ended at `time_`; it started when its last member had come.
   void follow_group(GroupId group) {
-    Interval const ran = times_.ranks[rank_].steps[step_];
+    Interval const ran = times_.ranks[rank_].entries[step_];
     add_task(rank_, step_, ran.start, ran.end);
     time_ = ran.start;
     auto const& own = course().meetings.at(group);
@@ -181,7 +188,7 @@ class BackwardWalk {
     auto const came_last = [&](std::size_t member) {
       RankCourse const& other = courses_[member];
       std::size_t const step = other.meetings.at(group).at(meeting);
-      IssueEntry const& joins = plan_.stages[member].steps[step];
+      IssueEntry const& joins = order(member).entries[step];
       Task const& task = plan_.stages[member].tasks[static_cast<std::size_t>(joins.task)];
       SimTime came = other.clock[step];
       if (task.stream != Stream::compute) came = std::max(came, other.data_parallel_idle[step]);
@@ -200,7 +207,7 @@ class BackwardWalk {
       auto const transfer = static_cast<std::size_t>(i);
       if (times_.ranks[rank_].transfers[transfer].end != time_) continue;
       MessageEnds const& ends =
-          messages_[static_cast<std::size_t>(plan().transfers[transfer].message)];
+          messages_[static_cast<std::size_t>(order(rank_).transfers[transfer].message)];
       follow_to_post(ends);
       return;
     }
@@ -223,7 +230,7 @@ class BackwardWalk {
 
   /// Overlapped: `sent` started, at `time_`, when another message had left.
   void follow_send_stream(MessageEnds::End const& sent) {
-    std::vector<Transfer> const& transfers = plan_.stages[sent.rank].transfers;
+    std::vector<Transfer> const& transfers = order(sent.rank).transfers;
     for (std::size_t i = sent.transfer; i-- > 0;) {
       bool const is_of_stream = transfers[i].end == Transfer::End::send &&
                                 transfers[i].payload == transfers[sent.transfer].payload;
@@ -253,7 +260,7 @@ class BackwardWalk {
     return true;
   }
 
-  PricedPlan const& priced_;
+  CostedPlan const& costed_;
   TrainingPlan const& plan_;
   RecordedTimes const& times_;
   std::vector<RankCourse> courses_;
@@ -268,8 +275,8 @@ class BackwardWalk {
 
 }  // namespace
 
-CriticalPath find_critical_path(PricedPlan const& priced, RecordedTimes const& times) {
-  return BackwardWalk{priced, times}.walk();
+CriticalPath find_critical_path(CostedPlan const& costed, RecordedTimes const& times) {
+  return BackwardWalk{costed, times}.walk();
 }
 
 }  // namespace stagecraft

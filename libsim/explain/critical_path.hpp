@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/engine/priced_plan.hpp"
+#include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/recorded_times.hpp"
 #include "libsim/explain/time_kinds.hpp"
 
@@ -18,7 +18,7 @@ struct PathPiece {
   };
   What what = What::task;
   std::int32_t rank = 0;
-  std::int32_t step = -1;  ///< task: of StagePlan::steps
+  std::int32_t step = -1;  ///< task: of the rank's issue order
   SimTime start{0};
   SimTime end{0};
 };
@@ -40,8 +40,8 @@ struct CriticalPath {
 /// still busy, or the last to join a group. Of several that it waited for equally, the rank's own
 /// task comes first, then the lowest rank. Times are exact, so that what bound an event is what
 /// ended when it began: recorded times tell all, and nothing is noted while the engine plays.
-/// `times`: record_times(priced).
+/// `times`: record_times(costed).
 /// \throws std::logic_error  where nothing ended when something began.
-CriticalPath find_critical_path(PricedPlan const& priced, RecordedTimes const& times);
+CriticalPath find_critical_path(CostedPlan const& costed, RecordedTimes const& times);
 
 }  // namespace stagecraft

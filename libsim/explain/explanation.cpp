@@ -11,13 +11,12 @@ namespace stagecraft {
 Explanation explain(RunConfig const& run, int jobs) {
   Explanation result;
   result.plan = make_plan(resolve_store_windows(run.training, run.system));
-  result.simulation = simulate(result.plan, run.system);
+  PlayedIteration const played{result.plan, run.system};
+  result.simulation = played.simulation;
   result.peak =
       explain_peak(result.plan, result.simulation, fullest_stage(result.simulation.stages));
-  PricedPlan const priced{result.plan, run.system};
-  RecordedTimes const times = record_times(priced);
-  result.path = find_critical_path(priced, times);
-  result.busiest = kinds_of_busiest_stage(priced, times, result.simulation);
+  result.path = find_critical_path(played.costed, played.times);
+  result.busiest = kinds_of_busiest_stage(played.costed, played.times, result.simulation);
   result.figures = figures_of(run);
   std::vector<ChangeEffect> effects = simulate_changes(run, single_changes(run.training), jobs);
   result.pointless = pointless_choices(run, result.figures, effects);

@@ -23,13 +23,13 @@ TimeShares exposed_communication(BlockProgram const& block, PassTimes const& tim
   return exposed;
 }
 
-TimeShares exposed_communication(PricedPlan const& priced, Task const& task) {
+TimeShares exposed_communication(CostedPlan const& costed, Task const& task) {
   TimeShares exposed;
   if (task.kind == Task::Kind::step) return exposed;
   Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
-  for (std::int32_t const index : blocks_in_order(priced.plan(), task)) {
+  for (std::int32_t const index : blocks_in_order(costed.plan(), task)) {
     auto const i = static_cast<std::size_t>(index);
-    exposed += exposed_communication(priced.plan().blocks[i], priced.blocks()[i].times(pass), pass);
+    exposed += exposed_communication(costed.plan().blocks[i], costed.blocks()[i].times(pass), pass);
   }
   return exposed;
 }
@@ -62,34 +62,35 @@ KindTimes& KindTimes::operator+=(KindTimes const& other) {
   return *this;
 }
 
-KindTimes kinds_of_task(PricedPlan const& priced,
+KindTimes kinds_of_task(CostedPlan const& costed,
                         std::size_t rank,
                         std::size_t task,
                         SimTime time) {
-  TaskProfile const& profile = priced.tasks(rank)[task];
+  TaskProfile const& profile = costed.tasks(rank)[task];
   KindTimes kinds = kinds_of(profile.shares,
-                             exposed_communication(priced, priced.plan().stages[rank].tasks[task]));
+                             exposed_communication(costed, costed.plan().stages[rank].tasks[task]));
   kinds[TimeKind::data_parallel] += time - profile.duration;
   return kinds;
 }
 
-KindTimes kinds_of_busiest_stage(PricedPlan const& priced,
+KindTimes kinds_of_busiest_stage(CostedPlan const& costed,
                                  RecordedTimes const& times,
                                  Simulation const& simulation) {
   std::size_t const rank = busiest_stage(simulation);
-  StagePlan const& plan = priced.plan().stages[rank];
+  StagePlan const& plan = costed.plan().stages[rank];
   std::vector<TimeShares> exposed_by_task;
   for (Task const& task : plan.tasks)
-    exposed_by_task.push_back(exposed_communication(priced, task));
+    exposed_by_task.push_back(exposed_communication(costed, task));
   TimeShares shares = simulation.breakdown.shares;
   TimeShares exposed;
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    if (plan.steps[i].kind != IssueEntry::Kind::run) continue;
-    auto const task = static_cast<std::size_t>(plan.steps[i].task);
+  std::vector<IssueEntry> const& entries = times.ranks[rank].order.entries;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].kind != IssueEntry::Kind::run) continue;
+    auto const task = static_cast<std::size_t>(entries[i].task);
     if (plan.tasks[task].stream != Stream::compute) continue;
     exposed += exposed_by_task[task];
-    Interval const& ran = times.ranks[rank].steps[i];
-    SimTime const slowed = ran.end - ran.start - priced.tasks(rank)[task].duration;
+    Interval const& ran = times.ranks[rank].entries[i];
+    SimTime const slowed = ran.end - ran.start - costed.tasks(rank)[task].duration;
     shares.backward -= slowed;  // where simulate() counts it
     shares.data_parallel += slowed;
   }

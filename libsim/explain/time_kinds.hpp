@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "libsim/engine/priced_plan.hpp"
+#include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/recorded_times.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/units/units.hpp"
@@ -46,11 +46,11 @@ class KindTimes {
 /// shares that simulate() counts, with what the compute stream waits for collectives inside layers
 /// taken out of forward, backward and recompute, and what a reduction of gradients beside it costs
 /// counted as data parallel. Sums to `time`.
-KindTimes kinds_of_task(PricedPlan const& priced, std::size_t rank, std::size_t task, SimTime time);
+KindTimes kinds_of_task(CostedPlan const& costed, std::size_t rank, std::size_t task, SimTime time);
 
 /// Simulation::breakdown with the same taken out of the same; sums to Simulation::iteration.
 /// `times`: of the iteration.
-KindTimes kinds_of_busiest_stage(PricedPlan const& priced,
+KindTimes kinds_of_busiest_stage(CostedPlan const& costed,
                                  RecordedTimes const& times,
                                  Simulation const& simulation);
 

@@ -4,26 +4,27 @@
 #include <stdexcept>
 #include <vector>
 
-#include "libsim/engine/priced_plan.hpp"
+#include "libsim/engine/costed_plan.hpp"
 
 namespace stagecraft {
 
 RecomputeShares::RecomputeShares(RunConfig const& config) {
   TrainingPlan const plan = make_plan(config.training);
-  PricedPlan const priced{plan, config.system};
+  CostedPlan const costed{plan, config.system};
   for (std::size_t rank = 0; rank < plan.stages.size(); ++rank) {
     StagePlan const& rank_plan = plan.stages[rank];
-    std::vector<TaskProfile> const& profiles = priced.tasks(rank);
-    for (IssueEntry const& step : rank_plan.steps) {
-      if (step.kind != IssueEntry::Kind::run) continue;
-      auto const index = static_cast<std::size_t>(step.task);
+    std::vector<TaskProfile> const& profiles = costed.tasks(rank);
+    visit_entries(rank_plan.program, [&](IssueEntry const& entry, std::int32_t advance) {
+      if (entry.kind != IssueEntry::Kind::run) return;
+      auto const index = static_cast<std::size_t>(entry.task);
       Task const& task = rank_plan.tasks[index];
       TaskProfile const& profile = profiles[index];
-      if (task.kind != Task::Kind::backward || profile.duration.count() == 0) continue;
+      if (task.kind != Task::Kind::backward || profile.duration.count() == 0) return;
       double const share = static_cast<double>(profile.shares.recompute.count()) /
                            static_cast<double>(profile.duration.count());
-      shares_[{rank_plan.stage, step.microbatch, task.chunk}] = std::llround(share * 1e6);
-    }
+      shares_[{rank_plan.stage, entry.microbatch + advance, task.chunk}] =
+          std::llround(share * 1e6);
+    });
   }
 }
 

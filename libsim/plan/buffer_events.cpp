@@ -153,6 +153,7 @@ class BufferEvents::TaskCompiler {
 BufferEvents::BufferEvents(TrainingPlan const& plan, StagePlan const& stage)
     : plan_{plan},
       stage_{stage},
+      order_{unroll(stage.program)},
       microbatches_{static_cast<std::size_t>(microbatches(plan.config))},
       in_flight_(static_cast<std::size_t>(plan.config.parallel.interleave) * microbatches_) {
   TaskCompiler compiler{plan, stage.tasks};
@@ -188,8 +189,8 @@ bool BufferEvents::next() {
     for (BufferChange const& change : resident_) now_.push_back({&change, buffers_++});
     return true;
   }
-  if (static_cast<std::size_t>(entry_) >= stage_.steps.size()) return false;
-  IssueEntry const& step = stage_.steps[static_cast<std::size_t>(entry_)];
+  if (static_cast<std::size_t>(entry_) >= order_.entries.size()) return false;
+  IssueEntry const& step = order_.entries[static_cast<std::size_t>(entry_)];
   switch (step.kind) {
     case IssueEntry::Kind::run: {
       auto const task = static_cast<std::size_t>(step.task);
@@ -201,10 +202,11 @@ bool BufferEvents::next() {
     case IssueEntry::Kind::post:
     case IssueEntry::Kind::wait:
       for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
-        exchange(step.kind, stage_.transfers[static_cast<std::size_t>(i)]);
+        exchange(step.kind, order_.transfers[static_cast<std::size_t>(i)]);
       }
       break;
     case IssueEntry::Kind::drain:
+    case IssueEntry::Kind::repeat:
       break;
   }
   return true;

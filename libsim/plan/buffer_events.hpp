@@ -71,7 +71,7 @@ class BufferEvents {
   /// Goes on to the resident buffers first, then to one entry of the issue order after another.
   /// Returns false at the end.
   bool next();
-  /// The entry that next() went to, of StagePlan::steps; -1: before the first.
+  /// The entry that next() went to, of the issue order; -1: before the first.
   std::int32_t entry() const { return entry_; }
   /// Its events. Valid until next() is called; what they point at lives as long as this object.
   std::span<BufferEvent const> now() const { return now_; }
@@ -121,6 +121,7 @@ class BufferEvents {
 
   TrainingPlan const& plan_;
   StagePlan const& stage_;
+  IssueOrder order_;
   std::size_t microbatches_;
   std::vector<CompiledTask> compiled_;     ///< by task of the stage
   std::vector<BufferChange> resident_;     ///< at most one per category

@@ -114,12 +114,13 @@ void write(TextPieces& out, StagePlan const& rank) {
         << (task.group ? task.group->value() : -1) << " " << task.program << " " << task.first_block
         << "+" << task.block_count << " " << task.op << "\n";
   }
-  for (Transfer const& transfer : rank.transfers) {
+  IssueOrder const order = unroll(rank.program);
+  for (Transfer const& transfer : order.transfers) {
     out << "transfer " << static_cast<int>(transfer.payload) << static_cast<int>(transfer.end)
         << " " << transfer.peer << " " << transfer.microbatch << "." << transfer.chunk << " #"
         << transfer.message << "\n";
   }
-  for (IssueEntry const& step : rank.steps) {
+  for (IssueEntry const& step : order.entries) {
     out << static_cast<int>(step.kind) << " " << step.task << " " << step.microbatch << " "
         << step.first << "+" << step.count << "\n";
   }

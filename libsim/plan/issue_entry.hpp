@@ -16,6 +16,7 @@ struct Task {
   /// If stages take part together: in which group. The work starts when the last has arrived. Ranks
   /// of one stage behave alike, so that groups of them have no entry here.
   std::optional<GroupId> group;
+  bool is_stored = false;  ///< forward, backward: by the program that stores all activations
   std::int32_t chunk = 0;  ///< forward, backward: chunk of the stage
   /// forward, backward: index into TrainingPlan::chunks. Gradient reductions: whose gradients, or
   /// GradientBucket::all_chunks.
@@ -30,19 +31,43 @@ constexpr bool ends_backward(Task const& task) {
   return task.kind == Task::Kind::backward && task.first_block == 0;
 }
 
-/// One entry of a rank's issue order.
+/// One message between two virtual stages that follow each other (Placement), as one of its two
+/// ends sees it: an activation goes to the next virtual stage, a gradient to the one before.
+/// Messages of one channel go from one stage to one other, and both ends exchange them in the same
+/// order.
+struct Transfer {
+  enum class Payload : std::uint8_t { activation, gradient };
+  enum class End : std::uint8_t { send, receive };
+  Payload payload = Payload::activation;
+  End end = End::send;
+  std::int32_t peer = 0;  ///< stage at the other end
+  std::int32_t microbatch = 0;
+  std::int32_t chunk = 0;  ///< chunk of this end's stage that made it (send) or reads it (receive)
+  std::int32_t message = 0;  ///< the same at both ends; dense from 0, unique in the iteration
+  std::int32_t channel = 0;  ///< dense from 0; one per payload and pair of virtual stages
+
+  friend bool operator==(Transfer const&, Transfer const&) = default;
+};
+
+/// One entry of a stage's issue order.
 struct IssueEntry {
   enum class Kind : std::uint8_t {
-    run,  ///< issue tasks[task] on its stream; the compute stream goes on once its own task is done
-    post,   ///< start transfers [first, first + count) of the rank together
-    wait,   ///< the compute stream waits until transfers [first, first + count) are over
-    drain,  ///< the compute stream waits until the data-parallel stream is idle
+    run,  ///< issue tasks[task] on its stream; the compute stream goes on once its own task is over
+    post,    ///< start transfers [first, first + count) of the stage together
+    wait,    ///< the compute stream waits until transfers [first, first + count) are over
+    drain,   ///< the compute stream waits until the data-parallel stream is idle
+    repeat,  ///< the `count` entries before it run `times` times in all; see StageProgram
   };
   Kind kind = Kind::run;
   std::int32_t task = 0;
-  std::int32_t microbatch = 0;  ///< of the replica; -1 where it does not apply
+  /// run: of the replica; -1 if it does not apply. repeat: by how much the microbatches of what is
+  /// repeated advance each time.
+  std::int32_t microbatch = 0;
   std::int32_t first = 0;
   std::int32_t count = 0;
+  std::int32_t times = 1;
+
+  friend bool operator==(IssueEntry const&, IssueEntry const&) = default;
 };
 
 }  // namespace stagecraft

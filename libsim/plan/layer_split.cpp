@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "libsim/plan/pipeline_schedule.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -30,8 +32,12 @@ std::vector<std::int64_t> layers_of_virtual_stages(TrainingConfig const& config)
       split.kind == LayerSplit::Kind::list ? split.list : layers_of_stages(config);
   std::vector<std::int64_t> layers;
   layers.reserve(virtual_stages);
-  for (std::size_t v = 0; v < virtual_stages; ++v) {
-    layers.push_back(per_stage[v % stages] / config.parallel.interleave);
+  Placement const placement = placement_of({.kind = config.schedule.kind,
+                                            .stages = config.parallel.pipeline,
+                                            .chunks = config.parallel.interleave});
+  for (int v = 0; v < placement.virtual_stages(); ++v) {
+    auto const stage = static_cast<std::size_t>(placement.place(v).stage);
+    layers.push_back(per_stage[stage] / config.parallel.interleave);
   }
   return layers;
 }

@@ -89,9 +89,8 @@ std::int64_t first_layer_of(TrainingPlan const& plan,
 std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePlan const& rank) {
   std::vector<PlacedParameter> placed;
   std::int64_t offset = 0;
-  int const stages = plan.config.parallel.pipeline;
-  for (int i = 0; i < plan.config.parallel.interleave; ++i) {
-    std::int32_t const index = i * stages + rank.stage;
+  for (StageChunk const& of_stage : rank.chunks) {
+    std::int32_t const index = of_stage.program;
     ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(index)];
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];

@@ -2,8 +2,9 @@
 
 #include <string>
 
-#include "libsim/plan/stage_exchanges.hpp"
+#include "libsim/plan/schedule_rules.hpp"
 #include "libsim/plan/stage_order.hpp"
+#include "libsim/plan/stage_writer.hpp"
 
 namespace stagecraft {
 
@@ -42,36 +43,6 @@ void check_group(ScheduleShape const& shape) {
   }
 }
 
-/// Takes a stage's order as steps with their microbatches.
-class StepSink {
- public:
-  StepSink(ScheduleShape const& shape, StageSchedule& stage) : stage_{stage} {
-    auto const runs =
-        2 * static_cast<std::size_t>(shape.microbatches) * static_cast<std::size_t>(shape.chunks);
-    stage_.steps.reserve(3 * runs + 3);  // a computation, a post and a wait each, and the ends
-    stage_.transfers.reserve(2 * runs);
-  }
-
-  void run(ChunkRun const& run) {
-    auto const kind = run.kind == ChunkRun::Kind::forward ? ScheduleStep::Kind::forward
-                                                          : ScheduleStep::Kind::backward;
-    stage_.steps.push_back({.kind = kind, .chunk = run.chunk, .microbatch = run.microbatch});
-  }
-  void transfer(Transfer const& transfer, int /*row*/) { stage_.transfers.push_back(transfer); }
-  void post(std::int32_t first, std::int32_t count) {
-    stage_.steps.push_back({.kind = ScheduleStep::Kind::post, .first = first, .count = count});
-  }
-  void wait(std::int32_t first, std::int32_t count) {
-    stage_.steps.push_back({.kind = ScheduleStep::Kind::wait, .first = first, .count = count});
-  }
-
-  void begin_stretch() {}
-  int repeat(int /*times*/) { return 1; }
-
- private:
-  StageSchedule& stage_;
-};
-
 }  // namespace
 
 std::string accepted_groups(std::int64_t microbatches, std::int64_t stages) {
@@ -88,7 +59,7 @@ std::string accepted_groups(std::int64_t microbatches, std::int64_t stages) {
 
 ScheduleShape checked_shape(ScheduleShape shape) {
   check_counts(shape);
-  if (shape.kind == ScheduleKind::interleaved) {
+  if (rules_of(shape.kind).takes_chunks) {
     if (shape.group == 0) shape.group = shape.stages;
     check_group(shape);
     return shape;
@@ -102,17 +73,29 @@ ScheduleShape checked_shape(ScheduleShape shape) {
   return shape;
 }
 
-PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape) {
+Placement placement_of(ScheduleShape const& shape) { return rules_of(shape.kind).placement(shape); }
+
+PipelineSchedule lay_out(ScheduleShape const& shape, SteadyLoop const& loop) {
   PipelineSchedule schedule;
-  schedule.shape = checked_shape(shape);
-  schedule.messages = message_count(schedule.shape);
-  VirtualOrder const order{schedule.shape};
-  schedule.stages.resize(static_cast<std::size_t>(schedule.shape.stages));
-  for (int stage = 0; stage < schedule.shape.stages; ++stage) {
-    StepSink sink{schedule.shape, schedule.stages[static_cast<std::size_t>(stage)]};
-    write_stage(schedule.shape, order, stage, sink);
+  schedule.shape = shape;
+  schedule.placement = placement_of(shape);
+  schedule.channels = 2 * (schedule.placement.virtual_stages() - 1);
+  schedule.messages = schedule.channels * shape.microbatches;
+  // A stage is ahead of another by at most its warm-up, of which the microbatches laid out hold
+  // all.
+  schedule.most_queued = loop.shape.microbatches + 1;
+  VirtualOrder const order{loop.shape};
+  schedule.stages.resize(static_cast<std::size_t>(shape.stages));
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    StageWriter writer{schedule, loop, stage};
+    rules_of(shape.kind).write(writer, order, loop.shape, stage);
   }
   return schedule;
+}
+
+PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape) {
+  ScheduleShape const checked = checked_shape(shape);
+  return lay_out(checked, find_loop(checked));
 }
 
 }  // namespace stagecraft

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "libsim/plan/placement.hpp"
+#include "libsim/plan/stage_program.hpp"
 #include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {
@@ -27,49 +32,58 @@ class ScheduleError : public std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-/// One message between neighbouring virtual stages, as one of its two ends sees it. Virtual stage
-/// of (stage r, chunk c) is c * p + r; an activation goes from virtual stage v to v + 1, a gradient
-/// from v to v - 1. Two stages exchange the messages of one payload in the same order at both ends.
-struct Transfer {
-  enum class Payload : std::uint8_t { activation, gradient };
-  enum class End : std::uint8_t { send, receive };
-  Payload payload = Payload::activation;
-  End end = End::send;
-  std::int32_t peer = 0;  ///< stage at the other end
-  std::int32_t microbatch = 0;
-  std::int32_t chunk = 0;  ///< chunk of this end's stage that made it (send) or reads it (receive)
-  std::int32_t message = 0;  ///< the same at both ends; dense from 0, unique in the iteration
+/// What is computed of a chunk for a microbatch at a time.
+enum class Part : std::uint8_t { forward, backward };
 
-  friend bool operator==(Transfer const&, Transfer const&) = default;
+/// What a schedule has to know of a part.
+struct PartFacts {
+  char letter;  ///< in texts and pictures
+  /// The message that it takes and makes, if it does; activations go to the next virtual stage,
+  /// gradients to the one before.
+  std::optional<Transfer::Payload> message;
+  int in_flight;  ///< 1: the chunk holds activations from here on; -1: until here
 };
 
-/// One entry of a stage's issue order.
-struct ScheduleStep {
-  enum class Kind : std::uint8_t {
-    forward,   ///< of (microbatch, chunk)
-    backward,  ///< of (microbatch, chunk)
-    post,      ///< start transfers [first, first + count) of the stage together
-    wait,      ///< the stage's computation waits until transfers [first, first + count) are over
-  };
-  Kind kind = Kind::forward;
+/// By part.
+inline constexpr PartFacts part_facts[] = {
+    {'F', Transfer::Payload::activation, 1},
+    {'B', Transfer::Payload::gradient, -1},
+};
+inline constexpr int part_count = static_cast<int>(std::size(part_facts));
+
+constexpr PartFacts const& facts_of(Part part) {
+  return part_facts[static_cast<std::size_t>(part)];
+}
+
+/// A part of one microbatch in one chunk of a stage.
+struct ChunkRun {
+  Part part = Part::forward;
+  std::int32_t microbatch = 0;
   std::int32_t chunk = 0;
-  std::int32_t microbatch = 0;
-  std::int32_t first = 0;
-  std::int32_t count = 0;
+
+  friend bool operator==(ChunkRun const&, ChunkRun const&) = default;
 };
 
-/// What one stage does in an iteration, in issue order. A blocking exchange is a post directly
-/// followed by the wait for the same transfers. Every transfer is posted once and waited for once.
-struct StageSchedule {
-  std::vector<ScheduleStep> steps;
-  std::vector<Transfer> transfers;
-};
-
-/// The schedule of every stage, with its messages.
+/// The schedule of every stage, with its messages. Its tasks are the parts of a stage's chunks.
 struct PipelineSchedule {
   ScheduleShape shape;  ///< as asked for, with the group filled in
-  std::vector<StageSchedule> stages;
+  Placement placement;
+  std::vector<StageProgram> stages;
+  int channels = 0;  ///< channel numbers are in [0, channels)
   int messages = 0;  ///< message numbers are in [0, messages)
+  /// Most messages of a channel that are sent and not yet received.
+  int most_queued = 0;
+
+  /// The task of a part of a chunk, the same on every stage.
+  std::int32_t task(Part part, std::int32_t chunk) const {
+    return static_cast<std::int32_t>(part) * shape.chunks + chunk;
+  }
+  int tasks() const { return part_count * shape.chunks; }
+  /// What an entry of kind run computes.
+  ChunkRun run_of(IssueEntry const& entry) const {
+    return {static_cast<Part>(entry.task / shape.chunks), entry.microbatch,
+            entry.task % shape.chunks};
+  }
 };
 
 /// Most forward computations (p * n * m) in a schedule: beyond it the steps alone take gigabytes.
@@ -92,6 +106,9 @@ std::string accepted_groups(std::int64_t microbatches, std::int64_t stages);
 ///         p <= group <= n, and n mod group 0 or >= p; others: m = 1 and no group.
 ScheduleShape checked_shape(ScheduleShape shape);
 
+/// Which stage holds which virtual stage.
+Placement placement_of(ScheduleShape const& shape);
+
 /// Lays out GPipe (backward in the order of the forward), 1F1B or interleaved 1F1B, as Megatron-LM
 /// issues them.
 ///
@@ -101,9 +118,14 @@ ScheduleShape checked_shape(ScheduleShape shape);
 /// consumer and relies on buffered sends: see append_overlapped_steps() in stage_exchanges.hpp.
 /// Interleaved with one chunk is the interleaved schedule at m = 1, with its 2(p-r-1) warm-up
 /// forwards; Megatron's command line turns that case into plain 1F1B.
-/// \throws ScheduleError  where checked_shape() does.
+/// \throws ScheduleError  if checked_shape() does.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py; Narayanan et al. 2021,
 /// arXiv:2104.04473, section 2.2; Huang et al. 2019, arXiv:1811.06965 (GPipe).
 PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape);
+
+struct SteadyLoop;
+/// The same with a loop of the caller's choice, or none. Pre: the shape is legal, its group filled
+/// in, and the loop is of it.
+PipelineSchedule lay_out(ScheduleShape const& shape, SteadyLoop const& loop);
 
 }  // namespace stagecraft

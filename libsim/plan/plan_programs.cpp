@@ -78,8 +78,7 @@ void append_layers(std::vector<std::int32_t>& blocks,
   }
 }
 
-/// Chunks are stored by variant: first all (chunk, stage) with the stage's policy, then, where a
-/// window of microbatches is stored, all again without recompute.
+/// By the policy of the stage, or, of a microbatch that a window stores, without recompute.
 enum class Variant : std::uint8_t { policy, stored };
 
 void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant variant) {
@@ -88,8 +87,9 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
   std::int64_t first_layer = 0;
   for (std::size_t v = 0; v < layers.size(); ++v) {
     ChunkProgram chunk;
-    chunk.stage = static_cast<std::int32_t>(v) % config.parallel.pipeline;
-    chunk.chunk = static_cast<std::int32_t>(v) / config.parallel.pipeline;
+    ChunkPlace const place = plan.placement.place(static_cast<int>(v));
+    chunk.stage = place.stage;
+    chunk.chunk = place.chunk;
     chunk.first_layer = first_layer;
     chunk.layers = layers[v];
     first_layer += layers[v];
@@ -107,14 +107,17 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
       bool const shares = config.model.tied_embeddings && config.parallel.pipeline == 1;
       chunk.blocks.push_back(catalogue.head(shares ? HeadWeight::shared : HeadWeight::own));
     }
+    StageChunk& of_stage = plan.stages[static_cast<std::size_t>(chunk.stage)]
+                               .chunks[static_cast<std::size_t>(chunk.chunk)];
+    (variant == Variant::policy ? of_stage.program : of_stage.stored_program) =
+        static_cast<std::int32_t>(plan.chunks.size());
     plan.chunks.push_back(std::move(chunk));
   }
 }
 
 void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
-  std::int64_t const p = plan.config.parallel.pipeline;
-  for (std::int64_t chunk = 0; chunk < plan.config.parallel.interleave; ++chunk) {
-    ChunkProgram const& program = plan.chunks[static_cast<std::size_t>(chunk * p + rank.stage)];
+  for (StageChunk const& chunk : rank.chunks) {
+    ChunkProgram const& program = plan.chunks[static_cast<std::size_t>(chunk.program)];
     rank.parameters +=
         parameters_of(plan, program, 0, static_cast<std::int32_t>(program.blocks.size()));
   }
@@ -145,17 +148,19 @@ TrainingPlan make_programs(TrainingConfig const& config) {
         "a number, as resolve_store_windows() puts there"};
   }
   TrainingPlan plan = make_outline(config);
+  plan.placement = placement_of(schedule_shape(config));
+  plan.stages.resize(static_cast<std::size_t>(config.parallel.pipeline));
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    plan.stages[stage].stage = static_cast<std::int32_t>(stage);
+    plan.stages[stage].chunks.resize(static_cast<std::size_t>(config.parallel.interleave));
+  }
   BlockCatalogue catalogue{plan};
   append_chunks(plan, catalogue, Variant::policy);
   bool const has_window =
       std::any_of(config.recompute.begin(), config.recompute.end(),
                   [](auto const& policy) { return policy.store_microbatches.count > 0; });
   if (has_window) append_chunks(plan, catalogue, Variant::stored);
-  plan.stages.resize(static_cast<std::size_t>(config.parallel.pipeline));
-  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    plan.stages[stage].stage = static_cast<std::int32_t>(stage);
-    count_parameters(plan, plan.stages[stage]);
-  }
+  for (StagePlan& stage : plan.stages) count_parameters(plan, stage);
   return plan;
 }
 

@@ -4,27 +4,28 @@
 
 namespace stagecraft {
 
-std::string order_text(StageSchedule const& stage) {
+std::string order_text(PipelineSchedule const& schedule, std::size_t stage) {
   std::string text;
-  for (ScheduleStep const& step : stage.steps) {
-    bool const is_forward = step.kind == ScheduleStep::Kind::forward;
-    if (!is_forward && step.kind != ScheduleStep::Kind::backward) continue;
+  visit_entries(schedule.stages[stage], [&](IssueEntry const& entry, std::int32_t advance) {
+    if (entry.kind != IssueEntry::Kind::run) return;
+    ChunkRun const run = schedule.run_of(entry);
     if (!text.empty()) text += ' ';
-    text += is_forward ? 'F' : 'B';
-    text += std::to_string(step.microbatch);
+    text += facts_of(run.part).letter;
+    text += std::to_string(run.microbatch + advance);
     text += '.';
-    text += std::to_string(step.chunk);
-  }
+    text += std::to_string(run.chunk);
+  });
   return text;
 }
 
-int in_flight_chunks(StageSchedule const& stage) {
+int in_flight_chunks(PipelineSchedule const& schedule, std::size_t stage) {
   int in_flight = 0;
   int most = 0;
-  for (ScheduleStep const& step : stage.steps) {
-    if (step.kind == ScheduleStep::Kind::forward) most = std::max(most, ++in_flight);
-    if (step.kind == ScheduleStep::Kind::backward) --in_flight;
-  }
+  visit_entries(schedule.stages[stage], [&](IssueEntry const& entry, std::int32_t /*advance*/) {
+    if (entry.kind != IssueEntry::Kind::run) return;
+    in_flight += facts_of(schedule.run_of(entry).part).in_flight;
+    most = std::max(most, in_flight);
+  });
   return most;
 }
 

@@ -1,169 +1,27 @@
 #pragma once
 
-#include <algorithm>
-#include <cassert>
-#include <cstddef>
-#include <cstdint>
 #include <vector>
 
-#include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/stage_order.hpp"
 #include "libsim/plan/stage_writer.hpp"
 
 namespace stagecraft {
-
-/// Rows of messages: the activations, then the gradients, that cross each boundary between virtual
-/// stages. All messages of a row go from one stage to one other, in the order of the microbatches.
-int message_rows(ScheduleShape const& shape);
-
-/// Messages of an iteration: one a row and microbatch.
-int message_count(ScheduleShape const& shape);
 
 /// GPipe and 1F1B with blocking exchanges. Warm-up: receive, forward, send; steady: the forward's
 /// output goes out while the gradient comes in, then the backward's while the next input comes in;
 /// cool-down: receive, backward, send. GPipe has warm-up and cool-down only.
 /// Pre: one chunk.
 /// Source: Megatron-LM schedules.py, forward_backward_pipelining_without_interleaving.
-template <class Sink>
-void append_blocking_steps(StageWriter<Sink>& writer, VirtualOrder const& order, int warmup) {
-  for (int k = 0, times = 1; k < warmup; k += times) {
-    writer.begin_stretch();
-    writer.receive_input_of(order.forward(k));
-    writer.exchange();
-    writer.run(order.forward(k));
-    writer.send_output_of(order.forward(k));
-    writer.exchange();
-    times = writer.repeat(warmup - k);
-  }
-  int const steady = order.size() - warmup;
-  if (steady > 0) {
-    writer.receive_input_of(order.forward(warmup));
-    writer.exchange();
-  }
-  for (int k = 0, times = 1; k < steady; k += times) {
-    writer.begin_stretch();
-    writer.run(order.forward(warmup + k));
-    writer.send_output_of(order.forward(warmup + k));
-    writer.receive_input_of(order.backward(k));
-    writer.exchange();
-    writer.run(order.backward(k));
-    writer.send_output_of(order.backward(k));
-    if (k + 1 < steady) writer.receive_input_of(order.forward(warmup + k + 1));
-    writer.exchange();
-    times = writer.repeat(std::max(1, steady - 1 - k));  // the last is on its own
-  }
-  for (int k = steady, times = 1; k < order.size(); k += times) {
-    writer.begin_stretch();
-    writer.receive_input_of(order.backward(k));
-    writer.exchange();
-    writer.run(order.backward(k));
-    writer.send_output_of(order.backward(k));
-    writer.exchange();
-    times = writer.repeat(order.size() - k);
-  }
-}
-
-/// Receives what Megatron receives together with the sends after virtual forward or backward k
-/// (recv_tensor_from_previous_stage). The leading stage (0 forward, p-1 backward) runs p-1 virtual
-/// steps ahead of the trailing one, whose output wraps round to its next chunk.
-class InterleavedReceives {
- public:
-  InterleavedReceives(VirtualOrder const& order, ScheduleShape const& shape, int stage)
-      : order_{order}, lead_{shape.stages - 1}, last_chunk_{shape.chunks - 1}, stage_{stage} {}
-
-  template <class Sink>
-  void after_forward(StageWriter<Sink>& writer, int k) const {
-    if (stage_ != 0) {
-      if (k + 1 < order_.size()) writer.receive_input_of(order_.forward(k + 1));
-    } else if (k >= lead_) {
-      ChunkRun made = order_.forward(k - lead_);
-      if (made.chunk == last_chunk_) return;
-      ++made.chunk;
-      writer.receive_input_of(made);
-    }
-  }
-
-  /// For how many k on these receives are alike.
-  int alike_after_forward(int k) const {
-    return stage_ != 0 ? order_.alike(k + 1) : alike_behind(k);
-  }
-  int alike_after_backward(int k) const {
-    return stage_ != lead_ ? order_.alike(k + 1) : alike_behind(k);
-  }
-
-  template <class Sink>
-  void after_backward(StageWriter<Sink>& writer, int k) const {
-    if (stage_ != lead_) {
-      if (k + 1 < order_.size()) writer.receive_input_of(order_.backward(k + 1));
-    } else if (k >= lead_) {
-      ChunkRun made = order_.backward(k - lead_);
-      if (made.chunk == 0) return;
-      --made.chunk;
-      writer.receive_input_of(made);
-    }
-  }
-
- private:
-  int alike_behind(int k) const { return k < lead_ ? lead_ - k : order_.alike(k - lead_); }
-
-  VirtualOrder const& order_;
-  int lead_;
-  int last_chunk_;
-  int stage_;
-};
+void append_blocking_steps(StageWriter& writer, VirtualOrder const& order, int warmup);
 
 /// Interleaved 1F1B with blocking exchanges: in the steady phase one joint call after each forward
 /// and backward moves all four messages. Stage 0 receives at its forward k what stage p-1 made at
 /// its forward k-(p-1), earlier than it needs it; likewise stage p-1 for gradients.
 /// Source: Megatron-LM schedules.py, forward_backward_pipelining_with_interleaving, no overlap.
-template <class Sink>
-void append_interleaved_blocking_steps(StageWriter<Sink>& writer,
+void append_interleaved_blocking_steps(StageWriter& writer,
                                        VirtualOrder const& order,
                                        ScheduleShape const& shape,
-                                       int stage) {
-  InterleavedReceives const receive{order, shape, stage};
-  int const warmup = warmup_forwards(shape, stage);
-  int const steady = order.size() - warmup;
-
-  writer.receive_input_of(order.forward(0));
-  writer.exchange();
-  for (int k = 0, times = 1; k < warmup; k += times) {
-    writer.begin_stretch();
-    writer.run(order.forward(k));
-    writer.send_output_of(order.forward(k));
-    receive.after_forward(writer, k);
-    if (k + 1 == warmup && steady > 0) writer.receive_input_of(order.backward(0));
-    writer.exchange();
-    times = writer.repeat(
-        std::min({order.alike(k), receive.alike_after_forward(k), std::max(1, warmup - 1 - k)}));
-  }
-  for (int k = 0, times = 1; k < steady; k += times) {
-    int const forward = warmup + k;
-    writer.begin_stretch();
-    writer.run(order.forward(forward));
-    writer.run(order.backward(k));
-    writer.send_output_of(order.forward(forward));
-    writer.send_output_of(order.backward(k));
-    if (k + 1 < steady) receive.after_forward(writer, forward);
-    receive.after_backward(writer, k);
-    writer.exchange();
-    times = writer.repeat(
-        std::min({order.alike(forward), order.alike(k), receive.alike_after_forward(forward),
-                  receive.alike_after_backward(k), std::max(1, steady - 1 - k)}));
-  }
-  if (steady == 0) {
-    writer.receive_input_of(order.backward(0));
-    writer.exchange();
-  }
-  for (int k = steady, times = 1; k < order.size(); k += times) {
-    writer.begin_stretch();
-    writer.run(order.backward(k));
-    writer.send_output_of(order.backward(k));
-    receive.after_backward(writer, k);
-    writer.exchange();
-    times = writer.repeat(std::min(order.alike(k), receive.alike_after_backward(k)));
-  }
-}
+                                       int stage);
 
 /// Any schedule with overlapped transfers. After each computation one post sends its output and
 /// opens the receive of the computation after the next; before each computation one wait takes the
@@ -171,37 +29,7 @@ void append_interleaved_blocking_steps(StageWriter<Sink>& writer,
 /// and a send is waited for (its buffer released) one computation after its producer.
 ///
 /// Sends must be buffered: a send may be waited for before the other end has opened its receive.
-template <class Sink>
-void append_overlapped_steps(StageWriter<Sink>& writer, std::vector<ChunkRun> const& runs) {
-  assert(!runs.empty());
-  writer.receive_input_of(runs.front());
-  typename StageWriter<Sink>::Range earlier = writer.post();
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (i > 0) writer.send_output_of(runs[i - 1]);
-    if (i + 1 < runs.size()) writer.receive_input_of(runs[i + 1]);
-    auto const latest = writer.post();
-    writer.wait(earlier);
-    writer.run(runs[i]);
-    earlier = latest;
-  }
-  writer.send_output_of(runs.back());
-  auto const last = writer.post();
-  writer.wait({earlier.first, earlier.count + last.count});
-}
-
-/// Writes the whole issue order of a stage into the sink. Pre: the shape is legal, its group filled
-/// in; `order` is its order.
-template <class Sink>
-void write_stage(ScheduleShape const& shape, VirtualOrder const& order, int stage, Sink& sink) {
-  StageWriter<Sink> writer{shape, stage, sink};
-  int const warmup = warmup_forwards(shape, stage);
-  if (shape.p2p == P2p::overlapped) {
-    append_overlapped_steps(writer, stage_order(order, warmup));
-  } else if (shape.kind == ScheduleKind::interleaved) {
-    append_interleaved_blocking_steps(writer, order, shape, stage);
-  } else {
-    append_blocking_steps(writer, order, warmup);
-  }
-}
+/// Pre: `runs` is not empty.
+void append_overlapped_steps(StageWriter& writer, std::vector<ChunkRun> const& runs);
 
 }  // namespace stagecraft

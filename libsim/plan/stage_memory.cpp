@@ -12,20 +12,23 @@ CategoryBytes resident_memory(StagePlan const& stage) {
   return bytes;
 }
 
-EntryMemories::EntryMemories(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages)
-    : stage_{stage}, messages_{messages} {
+EntryMemories::EntryMemories(StagePlan const& stage,
+                             std::span<Transfer const> transfers,
+                             TaskMemories& tasks,
+                             MessageMoves& messages)
+    : transfers_{transfers}, messages_{messages} {
   of_tasks_.reserve(stage.tasks.size());
   for (Task const& task : stage.tasks) of_tasks_.push_back(&tasks.of(task));
 }
 
 MemoryMove const& EntryMemories::of(IssueEntry const& entry) {
   if (entry.kind == IssueEntry::Kind::run) return *of_tasks_[static_cast<std::size_t>(entry.task)];
-  if (entry.kind == IssueEntry::Kind::drain) return none_;
-  auto const transfers = std::span{stage_.transfers}.subspan(static_cast<std::size_t>(entry.first),
-                                                             static_cast<std::size_t>(entry.count));
-  return messages_.of(
-      entry.kind == IssueEntry::Kind::post ? MessageMoves::Kind::post : MessageMoves::Kind::wait,
-      transfers);
+  bool const moves_messages =
+      entry.kind == IssueEntry::Kind::post || entry.kind == IssueEntry::Kind::wait;
+  if (!moves_messages) return none_;
+  auto const transfers = transfers_.subspan(static_cast<std::size_t>(entry.first),
+                                            static_cast<std::size_t>(entry.count));
+  return messages_.of(entry.kind, transfers);
 }
 
 MemoryWalk::MemoryWalk(CategoryBytes const& resident)
@@ -44,21 +47,87 @@ void MemoryWalk::repeat_since(MemoryWalk const& then, int times) {
   in_flight_ += times * (in_flight_ - then.in_flight_);
 }
 
-StageMemory peak_memory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages) {
-  MemoryWalk walk{resident_memory(stage)};
-  EntryMemories entries{stage, tasks, messages};
-  for (std::size_t i = 0; i < stage.steps.size(); ++i) {
-    IssueEntry const& entry = stage.steps[i];
-    walk.move(entries.of(entry), static_cast<std::int32_t>(i));
-    if (entry.kind != IssueEntry::Kind::run) continue;
-    Task const& task = stage.tasks[static_cast<std::size_t>(entry.task)];
-    if (task.kind == Task::Kind::forward) {
-      walk.begin_chunk();
-    } else if (ends_backward(task)) {
-      walk.end_chunk();
+namespace {
+
+/// Replays a stage's program. Of what repeats, the first times and the last are replayed: memory
+/// changes by the same each time, so that the peak of them all is in one of these.
+class ProgramMemory {
+ public:
+  ProgramMemory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages)
+      : stage_{stage},
+        entries_{stage, stage.program.transfers, tasks, messages},
+        walk_{resident_memory(stage)} {}
+
+  StageMemory replay() {
+    StageProgram const& program = stage_.program;
+    auto const end = static_cast<std::int32_t>(program.entries.size());
+    if (program.steady_loop == StageProgram::none) {
+      replay(0, end);
+      return walk_.result();
+    }
+    std::int32_t const begin = program.loop_begin();
+    replay(0, begin);
+    State const before{walk_, entry_};
+    replay(begin, program.steady_loop);
+    repeat(program.steady_loop, before, program.entries[at(program.steady_loop)].times - 1);
+    replay(program.steady_loop + 1, end);
+    return walk_.result();
+  }
+
+ private:
+  struct State {
+    MemoryWalk walk;
+    std::int32_t entry;
+  };
+  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+  void replay(std::int32_t begin, std::int32_t end) {
+    for (std::int32_t i = begin; i < end; ++i) {
+      IssueEntry const& entry = stage_.program.entries[at(i)];
+      if (entry.kind != IssueEntry::Kind::repeat) {
+        take(entry);
+        continue;
+      }
+      State const before{walk_, entry_};
+      replay(i - entry.count, i);
+      repeat(i, before, entry.times - 2);
     }
   }
-  return walk.result();
+
+  /// The body of a repeat has been replayed, from `before` on, and is to be so many times more.
+  void repeat(std::int32_t index, State const& before, std::int32_t times) {
+    if (times <= 0) return;
+    std::int32_t const entries = entry_ - before.entry;
+    if (walk_.holds_as_much_as(before.walk)) {
+      entry_ += times * entries;
+      return;
+    }
+    walk_.repeat_since(before.walk, times - 1);
+    entry_ += (times - 1) * entries;
+    replay(index - stage_.program.entries[at(index)].count, index);
+  }
+
+  void take(IssueEntry const& entry) {
+    walk_.move(entries_.of(entry), entry_++);
+    if (entry.kind != IssueEntry::Kind::run) return;
+    Task const& task = stage_.tasks[at(entry.task)];
+    if (task.kind == Task::Kind::forward) {
+      walk_.begin_chunk();
+    } else if (ends_backward(task)) {
+      walk_.end_chunk();
+    }
+  }
+
+  StagePlan const& stage_;
+  EntryMemories entries_;
+  MemoryWalk walk_;
+  std::int32_t entry_ = 0;  ///< of the issue order
+};
+
+}  // namespace
+
+StageMemory peak_memory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages) {
+  return ProgramMemory{stage, tasks, messages}.replay();
 }
 
 StageMemory peak_memory(TrainingPlan const& plan, StagePlan const& stage) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "libsim/plan/task_memory.hpp"
@@ -14,7 +15,7 @@ namespace stagecraft {
 struct StageMemory {
   CategoryBytes at_peak;             ///< at the first instant where the sum is largest
   std::int64_t activation_peak = 0;  ///< largest activations + recomputed + communication
-  std::int32_t peak_entry = 0;       ///< entry of StagePlan::steps that makes the peak
+  std::int32_t peak_entry = 0;       ///< entry of the issue order that makes the peak
   std::int32_t peak_block = 0;       ///< MemoryProfile::peak_block and peak_op of that entry
   std::int32_t peak_op = -1;
   std::int32_t in_flight_chunks =
@@ -29,14 +30,18 @@ CategoryBytes resident_memory(StagePlan const& stage);
 class EntryMemories {
  public:
   /// All must outlive the object. Pre: `tasks` and `messages` are of the plan of `stage`.
-  EntryMemories(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages);
+  /// `transfers`: those of the entries, of the stage's program or of its issue order.
+  EntryMemories(StagePlan const& stage,
+                std::span<Transfer const> transfers,
+                TaskMemories& tasks,
+                MessageMoves& messages);
 
   /// Valid for as long as all of them. Pre: a post or wait has at most MessageMoves::most
   /// transfers.
   MemoryMove const& of(IssueEntry const& entry);
 
  private:
-  StagePlan const& stage_;
+  std::span<Transfer const> transfers_;
   MessageMoves& messages_;
   std::vector<MemoryMove const*> of_tasks_;
   MemoryMove none_{MemoryProfile{}};
@@ -73,6 +78,10 @@ class MemoryWalk {
   /// looked at. (What repeats changes memory steadily: its peak is in its first or in its last
   /// time.)
   void repeat_since(MemoryWalk const& then, int times);
+
+  bool holds_as_much_as(MemoryWalk const& other) const {
+    return now_ == other.now_ && in_flight_ == other.in_flight_;
+  }
 
   CategoryBytes const& now() const { return now_; }
   StageMemory const& result() const { return memory_; }

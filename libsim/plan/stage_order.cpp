@@ -3,32 +3,23 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "libsim/plan/schedule_rules.hpp"
+
 namespace stagecraft {
 
 int warmup_forwards(ScheduleShape const& shape, int stage) {
-  int const forwards = shape.microbatches * shape.chunks;
-  int const behind = shape.stages - stage - 1;
-  switch (shape.kind) {
-    case ScheduleKind::gpipe:
-      return forwards;
-    case ScheduleKind::one_f_one_b:
-      return std::min(behind, forwards);
-    case ScheduleKind::interleaved:
-      return std::min(2 * behind + (shape.chunks - 1) * shape.group, forwards);
-  }
-  return forwards;
+  return rules_of(shape.kind).warmup(shape, stage);
 }
 
 VirtualOrder::VirtualOrder(ScheduleShape const& shape)
-    : chunks_{shape.chunks},
-      group_{shape.kind == ScheduleKind::interleaved ? shape.group : shape.microbatches} {
+    : chunks_{shape.chunks}, group_{shape.group > 0 ? shape.group : shape.microbatches} {
   int const n = shape.microbatches;
   forwards_.reserve(static_cast<std::size_t>(n) * static_cast<std::size_t>(shape.chunks));
   for (int first = 0; first < n; first += group_) {
     int const last = std::min(first + group_, n);
     for (int chunk = 0; chunk < shape.chunks; ++chunk) {
       for (int microbatch = first; microbatch < last; ++microbatch) {
-        forwards_.push_back({ChunkRun::Kind::forward, microbatch, chunk});
+        forwards_.push_back({Part::forward, microbatch, chunk});
       }
     }
   }

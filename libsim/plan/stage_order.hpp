@@ -7,16 +7,6 @@
 
 namespace stagecraft {
 
-/// The forward or the backward of one microbatch through one chunk of a stage.
-struct ChunkRun {
-  enum class Kind : std::uint8_t { forward, backward };
-  Kind kind = Kind::forward;
-  std::int32_t microbatch = 0;
-  std::int32_t chunk = 0;
-
-  friend bool operator==(ChunkRun const&, ChunkRun const&) = default;
-};
-
 /// Forwards that a stage runs before it alternates: GPipe n; 1F1B min(p-r-1, n); interleaved
 /// min(2(p-r-1) + (m-1)G, nm), where G is the group. Pre: the shape is legal, its group filled in.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py, get_pp_rank_microbatches.
@@ -34,7 +24,7 @@ class VirtualOrder {
   ChunkRun forward(int k) const { return forwards_[static_cast<std::size_t>(k)]; }
   ChunkRun backward(int k) const {
     ChunkRun const& mirrored = forwards_[static_cast<std::size_t>(k)];
-    return {ChunkRun::Kind::backward, mirrored.microbatch, chunks_ - 1 - mirrored.chunk};
+    return {Part::backward, mirrored.microbatch, chunks_ - 1 - mirrored.chunk};
   }
   /// How many forwards from the k-th on, and so how many backwards, are of the same chunk; 1 behind
   /// the last.

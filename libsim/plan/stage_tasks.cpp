@@ -1,66 +1,157 @@
 #include "libsim/plan/stage_tasks.hpp"
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
+namespace {
 
-StageTasks::StageTasks(TrainingPlan const& plan, ScheduleShape const& shape, StagePlan& rank)
-    : plan_{plan},
-      rank_{rank},
-      microbatches_{static_cast<std::size_t>(shape.microbatches)},
-      chunks_{shape.chunks},
-      overlaps_reduction_{plan.config.parallel.overlap_gradients},
-      window_{store_window(shape, rank.stage)},
-      window_store_{policy_of(plan.config, rank.stage).store_microbatches.count} {
-  auto const chunks = static_cast<std::size_t>(chunks_);
-  if (window_store_ > 0) stored_.resize(chunks * microbatches_);
-  whole_.assign(4 * chunks, -1);
-  backwards_left_.assign(chunks, shape.microbatches);
-}
-
-void StageTasks::note_stored(ChunkRun const& run) {
-  stored_[place(run)] = forwards_++ % window_ < window_store_ ? 1 : 0;
-}
-
-void StageTasks::append_reduced_backward(ChunkRun const& run) {
-  for (GradientBucket const& bucket : gradient_buckets(plan_, program(run))) {
-    auto const blocks = plan_.chunks[static_cast<std::size_t>(bucket.chunk_program)].blocks.size();
-    bool const is_whole = static_cast<std::size_t>(bucket.block_count) == blocks;
-    std::int32_t const task = is_whole ? backward(run)
-                                       : append(Task::Kind::backward, bucket.chunk_program,
-                                                bucket.first_block, bucket.block_count);
-    rank_.steps.push_back(
-        {.kind = IssueEntry::Kind::run, .task = task, .microbatch = run.microbatch});
-    append_gradient_reduction(rank_, plan_, bucket);
+/// Gives the runs of a stage their tasks, in its issue order.
+class StageTasks {
+ public:
+  StageTasks(StagePlan& stage, TrainingPlan const& plan, PipelineSchedule const& schedule)
+      : stage_{stage},
+        plan_{plan},
+        schedule_{schedule},
+        window_{store_window(schedule.shape, stage.stage)},
+        stored_in_window_{policy_of(plan.config, stage.stage).store_microbatches.count},
+        whole_(2 * static_cast<std::size_t>(schedule.tasks()), none) {
+    if (stored_in_window_ > 0) {
+      is_stored_.resize(static_cast<std::size_t>(schedule.shape.chunks) *
+                        static_cast<std::size_t>(schedule.shape.microbatches));
+    }
   }
+
+  void append(StageProgram program) {
+    std::vector<std::size_t> const last = last_runs(program);
+    auto const first_entry = static_cast<std::int32_t>(stage_.program.entries.size());
+    stage_.program.entries.reserve(program.entries.size() + 32);  // what comes at both ends
+    for (std::size_t i = 0; i < program.entries.size(); ++i) {
+      IssueEntry& entry = program.entries[i];
+      if (entry.kind == IssueEntry::Kind::run) {
+        ChunkRun const run = schedule_.run_of(entry);
+        bool const is_last = last[static_cast<std::size_t>(entry.task)] == i;
+        if (is_last && run.part == Part::backward && plan_.config.parallel.overlap_gradients) {
+          append_reduced_backward(run);
+          continue;
+        }
+        entry.task = task_of(run);
+      }
+      stage_.program.entries.push_back(entry);
+    }
+    stage_.program.transfers = std::move(program.transfers);
+    // What is reduced stands behind the loop: nothing is inserted before it.
+    if (program.steady_loop != StageProgram::none) {
+      stage_.program.steady_loop = first_entry + program.steady_loop;
+    }
+  }
+
+ private:
+  static constexpr std::int32_t none = -1;
+
+  /// By task of the schedule: the last entry that runs it. The last backward of a chunk is never
+  /// repeated (StageWriter::repeat).
+  std::vector<std::size_t> last_runs(StageProgram const& program) const {
+    std::vector<std::size_t> last(static_cast<std::size_t>(schedule_.tasks()));
+    for (std::size_t i = 0; i < program.entries.size(); ++i) {
+      IssueEntry const& entry = program.entries[i];
+      if (entry.kind == IssueEntry::Kind::run) last[static_cast<std::size_t>(entry.task)] = i;
+    }
+    return last;
+  }
+
+  /// Whether the run's microbatch is among those whose activations are all stored.
+  bool is_stored(ChunkRun const& run) {
+    if (stored_in_window_ == 0) return false;
+    auto const place = static_cast<std::size_t>(run.chunk) *
+                           static_cast<std::size_t>(schedule_.shape.microbatches) +
+                       static_cast<std::size_t>(run.microbatch);
+    if (run.part == Part::forward) {
+      is_stored_[place] = forwards_++ % window_ < stored_in_window_ ? 1 : 0;
+    }
+    return is_stored_[place] != 0;
+  }
+
+  std::int32_t task_of(ChunkRun const& run) { return whole_task(run, is_stored(run)); }
+
+  std::int32_t whole_task(ChunkRun const& run, bool is_stored) {
+    auto const place = 2 * static_cast<std::size_t>(schedule_.task(run.part, run.chunk)) +
+                       static_cast<std::size_t>(is_stored);
+    if (whole_[place] == none) {
+      std::int32_t const program = program_of(run, is_stored);
+      auto const& blocks = plan_.chunks[static_cast<std::size_t>(program)].blocks;
+      whole_[place] = append_task(run, is_stored, 0, static_cast<std::int32_t>(blocks.size()));
+    }
+    return whole_[place];
+  }
+
+  std::int32_t program_of(ChunkRun const& run, bool is_stored) const {
+    StageChunk const& chunk = stage_.chunks[static_cast<std::size_t>(run.chunk)];
+    return is_stored ? chunk.stored_program : chunk.program;
+  }
+
+  std::int32_t append_task(ChunkRun const& run,
+                           bool is_stored,
+                           std::int32_t first_block,
+                           std::int32_t block_count) {
+    Task task;
+    task.kind = run.part == Part::forward ? Task::Kind::forward : Task::Kind::backward;
+    task.is_stored = is_stored;
+    task.chunk = run.chunk;
+    task.program = program_of(run, is_stored);
+    task.first_block = first_block;
+    task.block_count = block_count;
+    stage_.tasks.push_back(task);
+    return static_cast<std::int32_t>(stage_.tasks.size()) - 1;
+  }
+
+  /// Each bucket's blocks, then its reduction.
+  void append_reduced_backward(ChunkRun const& run) {
+    bool const stored = is_stored(run);
+    std::int32_t const program = program_of(run, stored);
+    for (GradientBucket const& bucket : gradient_buckets(plan_, program)) {
+      auto const blocks = plan_.chunks[static_cast<std::size_t>(program)].blocks.size();
+      bool const is_whole = static_cast<std::size_t>(bucket.block_count) == blocks;
+      std::int32_t const task =
+          is_whole ? whole_task(run, stored)
+                   : append_task(run, stored, bucket.first_block, bucket.block_count);
+      stage_.program.entries.push_back({.task = task, .microbatch = run.microbatch});
+      append_gradient_reduction(stage_, plan_, bucket);
+    }
+  }
+
+  StagePlan& stage_;
+  TrainingPlan const& plan_;
+  PipelineSchedule const& schedule_;
+  int window_;                           ///< store_window()
+  int stored_in_window_;                 ///< how many in a window are stored
+  int forwards_ = 0;                     ///< so far
+  std::vector<std::uint8_t> is_stored_;  ///< by chunk and microbatch; empty if none is
+  std::vector<std::int32_t> whole_;      ///< by task of the schedule, and whether it is stored
+};
+
+bool has_window(TrainingConfig const& config) {
+  return std::any_of(config.recompute.begin(), config.recompute.end(),
+                     [](auto const& policy) { return policy.store_microbatches.count > 0; });
 }
 
-std::int32_t StageTasks::program(ChunkRun const& run) const {
-  int const p = plan_.config.parallel.pipeline;
-  std::int32_t const index = run.chunk * p + rank_.stage;
-  return is_stored(run) ? p * chunks_ + index : index;
-}
+}  // namespace
 
-std::int32_t StageTasks::append_whole(ChunkRun const& run, Task::Kind kind) {
-  std::int32_t const index = program(run);
-  auto const& blocks = plan_.chunks[static_cast<std::size_t>(index)].blocks;
-  return append(kind, index, 0, static_cast<std::int32_t>(blocks.size()));
-}
-
-std::int32_t StageTasks::append(Task::Kind kind,
-                                std::int32_t program,
-                                std::int32_t first,
-                                std::int32_t count) {
-  Task made;
-  made.kind = kind;
-  made.chunk = plan_.chunks[static_cast<std::size_t>(program)].chunk;
-  made.program = program;
-  made.first_block = first;
-  made.block_count = count;
-  rank_.tasks.push_back(made);
-  return static_cast<std::int32_t>(rank_.tasks.size()) - 1;
+void append_microbatches(StagePlan& stage,
+                         TrainingPlan const& plan,
+                         PipelineSchedule const& schedule) {
+  StageTasks tasks{stage, plan, schedule};
+  StageProgram const& program = schedule.stages[static_cast<std::size_t>(stage.stage)];
+  if (!has_window(plan.config)) {
+    tasks.append(program);
+    return;
+  }
+  IssueOrder order = unroll(program);
+  tasks.append({.entries = std::move(order.entries), .transfers = std::move(order.transfers)});
 }
 
 }  // namespace stagecraft

@@ -1,23 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "libsim/plan/pipeline_schedule.hpp"
-#include "libsim/plan/stage_order.hpp"
+#include "libsim/plan/steady_loop.hpp"
 
 namespace stagecraft {
 
-/// Writes the issue order of one stage: computations, and the transfers between them.
+/// Writes the program of one stage: computations, the transfers between them, and what repeats.
 ///
 /// Transfers are collected by send_output_of() and receive_input_of(), which leave out what does
-/// not cross stages (the input of the model's first chunk, the output of its last), then issued
-/// together. Where it all goes is the sink's business, so that no schedule is laid out in one form
-/// and then copied into another.
-///
-/// A sink has run(ChunkRun const&); transfer(Transfer const&, int row), which appends to the
-/// stage's list (rows: message_rows()); post(std::int32_t first, std::int32_t count); and wait()
-/// likewise.
-template <class Sink>
+/// not cross stages (the input of the model's first chunk, the output of its last, and what the
+/// stage hands on to itself), then issued together.
 class StageWriter {
  public:
   /// Transfers [first, first + count) of the stage.
@@ -26,83 +21,46 @@ class StageWriter {
     std::int32_t count = 0;
   };
 
-  /// Pre: the shape is legal. The sink must outlive the writer.
-  StageWriter(ScheduleShape const& shape, int stage, Sink& sink)
-      : sink_{sink},
-        stages_{shape.stages},
-        microbatches_{shape.microbatches},
-        virtual_stages_{shape.stages * shape.chunks},
-        stage_{stage},
-        next_{stage + 1 < shape.stages ? stage + 1 : 0},
-        previous_{stage > 0 ? stage - 1 : shape.stages - 1} {}
+  /// Writes into `schedule.stages[stage]`, which is empty. Microbatches are those of `loop.shape`.
+  /// Both must outlive the writer.
+  StageWriter(PipelineSchedule& schedule, SteadyLoop const& loop, int stage);
 
-  void run(ChunkRun const& run) { sink_.run(run); }
+  void run(ChunkRun const& run);
+  void send_output_of(ChunkRun const& run);
+  void receive_input_of(ChunkRun const& run);
 
-  void send_output_of(ChunkRun const& run) {
-    int const here = virtual_stage(run);
-    if (run.kind == ChunkRun::Kind::forward) {
-      if (here + 1 < virtual_stages_) add(Transfer::End::send, run, here + 1);
-    } else if (here > 0) {
-      add(Transfer::End::send, run, here);
-    }
-  }
-
-  void receive_input_of(ChunkRun const& run) {
-    int const here = virtual_stage(run);
-    if (run.kind == ChunkRun::Kind::forward) {
-      if (here > 0) add(Transfer::End::receive, run, here);
-    } else if (here + 1 < virtual_stages_) {
-      add(Transfer::End::receive, run, here + 1);
-    }
-  }
-
-  /// Starts what was collected since the last post; no step if nothing was.
-  Range post() {
-    Range const range{posted_, added_ - posted_};
-    posted_ = added_;
-    if (range.count > 0) sink_.post(range.first, range.count);
-    return range;
-  }
-
-  /// No step if the range is empty.
-  void wait(Range range) {
-    if (range.count > 0) sink_.wait(range.first, range.count);
-  }
-
+  /// Starts what was collected since the last post; no entry if nothing was.
+  Range post();
+  /// No entry if the range is empty.
+  void wait(Range range);
   /// A blocking joint call.
   void exchange() { wait(post()); }
 
-  void begin_stretch() { sink_.begin_stretch(); }
-  int repeat(int times) { return sink_.repeat(times); }
+  /// What is written from here to repeat() may be repeated.
+  void begin_repeat();
+  /// Repeats it up to so many times in all, each time with the next microbatches, and returns how
+  /// often: not across the borders of the steady-state loop, and the last backward of a chunk is
+  /// written on its own, so that gradients can be reduced behind it.
+  int repeat(int times);
 
  private:
-  int virtual_stage(ChunkRun const& run) const { return run.chunk * stages_ + stage_; }
+  void add(Transfer::End end, ChunkRun const& run, int virtual_stage, int other);
+  void mark_border();
+  int backwards_to_border() const;
 
-  /// Adds one end of what crosses the boundary below virtual stage `upper` (1 to pm - 1).
-  void add(Transfer::End end, ChunkRun const& run, int upper) {
-    bool const is_forward = run.kind == ChunkRun::Kind::forward;
-    bool const goes_up = is_forward == (end == Transfer::End::send);
-    int const row = upper - 1 + (is_forward ? 0 : virtual_stages_ - 1);
-    sink_.transfer(
-        {.payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient,
-         .end = end,
-         .peer = goes_up ? next_ : previous_,
-         .microbatch = run.microbatch,
-         .chunk = run.chunk,
-         .message = row * microbatches_ + run.microbatch},
-        row);
-    ++added_;
-  }
-
-  Sink& sink_;
-  int stages_;
-  int microbatches_;
-  int virtual_stages_;
-  int stage_;
-  int next_;
-  int previous_;
-  std::int32_t added_ = 0;   ///< transfers so far
-  std::int32_t posted_ = 0;  ///< transfers before this one have been posted
+  PipelineSchedule& schedule_;
+  SteadyLoop const& loop_;
+  StageProgram& program_;
+  std::int32_t stage_;
+  std::int32_t loop_begins_after_;            ///< so many backwards
+  std::int32_t posted_ = 0;                   ///< transfers before this one have been posted
+  std::int32_t advance_ = 0;                  ///< of the microbatches behind the loop
+  std::int32_t backwards_ = 0;                ///< so far
+  std::vector<std::int32_t> backwards_left_;  ///< by chunk
+  std::int32_t last_chunk_ = 0;               ///< of the latest backward
+  std::int32_t loop_begin_ = StageProgram::none;
+  std::int32_t repeat_begin_ = 0;  ///< entry
+  std::int32_t backwards_before_repeat_ = 0;
 };
 
 }  // namespace stagecraft

@@ -19,7 +19,7 @@ Task& issue(StagePlan& rank, TrainingPlan const& plan, Op const& op) {
   step.task = static_cast<std::int32_t>(rank.tasks.size());
   step.microbatch = -1;
   rank.tasks.push_back(task);
-  rank.steps.push_back(step);
+  rank.program.entries.push_back(step);
   return rank.tasks.back();
 }
 
@@ -50,10 +50,8 @@ std::int64_t gradient_size(TrainingPlan const& plan) {
 template <typename Counted>
 std::int64_t elements_where(StagePlan const& rank, TrainingPlan const& plan, Counted counted) {
   std::int64_t sum = 0;
-  auto const stages = static_cast<std::size_t>(plan.config.parallel.pipeline);
-  auto const chunks = static_cast<std::size_t>(plan.config.parallel.interleave);
-  for (std::size_t i = static_cast<std::size_t>(rank.stage); i < stages * chunks; i += stages) {
-    for (std::int32_t const index : plan.chunks[i].blocks) {
+  for (StageChunk const& chunk : rank.chunks) {
+    for (std::int32_t const index : plan.chunks[static_cast<std::size_t>(chunk.program)].blocks) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(index)];
       for (Parameter const& parameter : block.parameters) {
         if (counted(parameter)) sum += block.tensor(parameter.weight).shape.elements();
@@ -126,7 +124,7 @@ void append_optimizer(StagePlan& rank, TrainingPlan const& plan) {
                    StepData::parameters, Bytes{rank.parameters * weight});
     gather.stream = Stream::data_parallel;
     issue(rank, plan, gather);
-    rank.steps.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
+    rank.program.entries.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
   }
 }
 
@@ -180,6 +178,9 @@ void append_gradient_reduction(StagePlan& rank,
   std::int64_t const bytes = bucket.parameters * gradient_size(plan);
   auto const on_bucket = [&](Op const& op) {
     Task& task = issue(rank, plan, op);
+    if (bucket.chunk_program != GradientBucket::all_chunks) {
+      task.chunk = plan.chunks[static_cast<std::size_t>(bucket.chunk_program)].chunk;
+    }
     task.program = bucket.chunk_program;
     task.first_block = bucket.first_block;
     task.block_count = bucket.block_count;
@@ -200,7 +201,7 @@ void append_end_of_step(StagePlan& rank, TrainingPlan const& plan) {
         rank, plan, {.chunk_program = GradientBucket::all_chunks, .parameters = rank.parameters});
   }
   if (plan.replicas() > 1) {
-    rank.steps.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
+    rank.program.entries.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
   }
   append_reductions_between_ranks(rank, plan);
   append_optimizer(rank, plan);

@@ -38,28 +38,18 @@ MemoryProfile TaskMemories::profile(Task const& task) const {
   return sum;
 }
 
-std::int16_t MessageMoves::make(Kind kind, Code const& code) {
-  std::vector<Transfer> transfers(static_cast<std::size_t>(code.count()));
-  std::size_t rest = code.value();
-  for (std::size_t i = transfers.size(); i-- > 0; rest /= 4) {
-    transfers[i].payload = static_cast<Transfer::Payload>(rest % 4 / 2);
-    transfers[i].end = static_cast<Transfer::End>(rest % 2);
-  }
+std::int16_t MessageMoves::make(IssueEntry::Kind kind, std::span<Transfer const> transfers) {
   MemoryProfile memory;
-  auto const add = [&](IssueEntry::Kind entry) {
-    for (Transfer const& transfer : transfers) {
-      for (MessageMove const& move : message_moves(plan_, entry, transfer)) {
-        std::int64_t const bytes = message_buffer_bytes(plan_, move.buffer).count();
-        if (move.allocates) {
-          memory.allocate(move.category(), bytes);
-        } else {
-          memory.release(move.category(), bytes);
-        }
+  for (Transfer const& transfer : transfers) {
+    for (MessageMove const& move : message_moves(plan_, kind, transfer)) {
+      std::int64_t const bytes = message_buffer_bytes(plan_, move.buffer).count();
+      if (move.allocates) {
+        memory.allocate(move.category(), bytes);
+      } else {
+        memory.release(move.category(), bytes);
       }
     }
-  };
-  if (kind != Kind::wait) add(IssueEntry::Kind::post);
-  if (kind != Kind::post) add(IssueEntry::Kind::wait);
+  }
   moves_.emplace_back(memory);
   return static_cast<std::int16_t>(moves_.size() - 1);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "libsim/model/memory_profile.hpp"
@@ -52,52 +53,32 @@ class TaskMemories {
 /// exchanges.
 class MessageMoves {
  public:
-  enum class Kind : std::uint8_t {
-    post,
-    wait,
-    exchange /**< a post, then the wait for the same */
-  };
   /// Most transfers of one entry of a schedule.
-  static constexpr int most = 4;
-
-  /// Payloads and ends of an entry's transfers, in order.
-  class Code {
-   public:
-    void add(Transfer::Payload payload, Transfer::End end) {
-      value_ = 4 * value_ + 2 * static_cast<std::size_t>(payload) + static_cast<std::size_t>(end);
-      ++count_;
-    }
-    std::size_t value() const { return value_; }
-    int count() const { return count_; }
-
-   private:
-    std::size_t value_ = 1;
-    int count_ = 0;
-  };
+  static constexpr std::size_t most = 4;
 
   explicit MessageMoves(TrainingPlan const& plan) : plan_{plan} { places_.fill(none); }
 
-  /// Valid for as long as this object. Pre: code.count() <= most.
-  MemoryMove const& of(Kind kind, Code const& code) {
-    auto& place = places_[code_limit * static_cast<std::size_t>(kind) + code.value()];
-    if (place == none) place = make(kind, code);
-    return moves_[static_cast<std::size_t>(place)];
-  }
-  /// Likewise. Pre: at most `most` transfers.
-  MemoryMove const& of(Kind kind, std::span<Transfer const> transfers) {
-    Code code;
-    for (Transfer const& transfer : transfers) code.add(transfer.payload, transfer.end);
-    return of(kind, code);
+  /// What a post of these transfers does, or a wait for them. Valid for as long as this object.
+  /// Pre: `kind` is post or wait. \throws std::logic_error  for more than `most` transfers.
+  MemoryMove const& of(IssueEntry::Kind kind, std::span<Transfer const> transfers) {
+    if (transfers.size() > most) throw std::logic_error{"an entry has too many transfers"};
+    std::size_t code = kind == IssueEntry::Kind::post ? 2 : 3;  // then payloads and ends, in order
+    for (Transfer const& transfer : transfers) {
+      code = 4 * code + 2 * static_cast<std::size_t>(transfer.payload) +
+             static_cast<std::size_t>(transfer.end);
+    }
+    if (places_[code] == none) places_[code] = make(kind, transfers);
+    return moves_[static_cast<std::size_t>(places_[code])];
   }
 
  private:
-  std::int16_t make(Kind kind, Code const& code);
+  std::int16_t make(IssueEntry::Kind kind, std::span<Transfer const> transfers);
 
   static constexpr std::int16_t none = -1;
-  static constexpr std::size_t code_limit = std::size_t{2} << 2 * most;
+  static constexpr std::size_t code_limit = std::size_t{4} << 2 * most;
   TrainingPlan const& plan_;
-  std::deque<MemoryMove> moves_;  ///< never moves what it holds
-  std::array<std::int16_t, 3 * code_limit> places_;
+  std::deque<MemoryMove> moves_;                 ///< never moves what it holds
+  std::array<std::int16_t, code_limit> places_;  ///< by code
 };
 
 }  // namespace stagecraft

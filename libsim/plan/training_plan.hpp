@@ -7,7 +7,9 @@
 #include "libsim/model/block_program.hpp"
 #include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/placement.hpp"
 #include "libsim/plan/plan_groups.hpp"
+#include "libsim/plan/stage_program.hpp"
 #include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {
@@ -26,15 +28,24 @@ struct ChunkProgram {
   bool has_head = false;             ///< it ends in the loss and sends no activation
 };
 
+/// The programs of a chunk of a stage.
+struct StageChunk {
+  static constexpr std::int32_t none = -1;
+  std::int32_t program = 0;  ///< into TrainingPlan::chunks
+  /// The program of microbatches whose activations are all stored; `none` if there is no window of
+  /// stored microbatches.
+  std::int32_t stored_program = none;
+};
+
 /// What a rank of one stage does in an iteration, in one issue order. All tensor and data ranks of
 /// a stage do the same.
 struct StagePlan {
   std::int32_t stage = 0;
-  std::vector<Task> tasks;          ///< everything it can be asked to do
-  std::vector<IssueEntry> steps;    ///< in issue order
-  std::vector<Transfer> transfers;  ///< messages that the steps post and wait for
-  std::vector<Op> step_ops;         ///< gradient reduction and optimizer
-  std::int64_t parameters = 0;      ///< trained elements held, padding and replicas included
+  std::vector<StageChunk> chunks;  ///< by chunk
+  std::vector<Task> tasks;         ///< everything it can be asked to do
+  StageProgram program;            ///< what it does, in issue order
+  std::vector<Op> step_ops;        ///< gradient reduction and optimizer
+  std::int64_t parameters = 0;     ///< trained elements held, padding and replicas included
   Bytes parameter_bytes;
   Bytes gradient_bytes;
   Bytes optimizer_bytes;  ///< of this rank's shard, where it is sharded
@@ -49,8 +60,11 @@ struct TrainingPlan {
   GroupRoles roles;
   std::vector<BlockProgram> blocks;  ///< distinct ones
   std::vector<ChunkProgram> chunks;
+  Placement placement;
   std::vector<StagePlan> stages;  ///< by stage
+  std::int32_t channels = 0;      ///< channel numbers of the transfers are in [0, channels)
   std::int32_t messages = 0;      ///< message numbers are in [0, messages)
+  std::int32_t most_queued = 0;   ///< messages of a channel that are sent and not yet received
 
   /// Ranks that hold the same parameters and sum their gradients.
   int replicas() const { return groups.members(roles.gradients); }
@@ -73,12 +87,9 @@ RecomputePolicy const& policy_of(TrainingConfig const& config, int stage);
 /// \throws std::invalid_argument  for an illegal schedule shape.
 TrainingPlan make_plan(TrainingConfig const& config);
 
-/// Gives a stage its tasks and its issue order. `order` is of `shape`, which is of the plan.
+/// Gives a stage its tasks and its program. `schedule` is of the plan.
 /// Pre: `stage` is fresh from make_programs().
-void lay_out_stage(TrainingPlan const& plan,
-                   ScheduleShape const& shape,
-                   VirtualOrder const& order,
-                   StagePlan& stage);
+void lay_out_stage(TrainingPlan const& plan, PipelineSchedule const& schedule, StagePlan& stage);
 
 /// The blocks of a forward or backward task (into TrainingPlan::blocks), in the order in which they
 /// run.

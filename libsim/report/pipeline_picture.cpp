@@ -97,7 +97,7 @@ void draw_cell(std::vector<Glyph>& row,
                Colour colour) {
   std::size_t const first = layout.column(span.start);
   std::size_t const last = layout.column(span.end);
-  bool const is_forward = span.run.kind == ChunkRun::Kind::forward;
+  bool const is_forward = span.run.part == Part::forward;
   auto const chunk = static_cast<std::size_t>(span.run.chunk);
 
   std::string const number = std::to_string(span.run.microbatch);
@@ -162,16 +162,16 @@ std::string legend(ScheduleTimeline const& played, Layout const& layout, Colour 
             text_of(played.in_units(played.timeline.makespan)) + ": a wider terminal shows more\n";
   }
   if (layout.loses_cells) text += "a computation shorter than a column may be missing\n";
-  auto const sample = [&](ChunkRun::Kind kind) {
+  auto const sample = [&](Part part) {
     std::vector<Glyph> cell(layout.has_chunks ? 3 : 2);
     Layout one = layout;
     one.columns = cell.size();
     one.columns_per_tick = 1;
-    ChunkSpan const span{{kind, 0, 0}, SimTime{0}, SimTime{static_cast<int>(cell.size())}};
+    ChunkSpan const span{{part, 0, 0}, SimTime{0}, SimTime{static_cast<int>(cell.size())}};
     draw_cell(cell, span, one, colour);
     return paint(cell, colour);
   };
-  text += sample(ChunkRun::Kind::forward) + " forward and " + sample(ChunkRun::Kind::backward) +
+  text += sample(Part::forward) + " forward and " + sample(Part::backward) +
           " backward of microbatch 0";
   if (layout.has_chunks) text += " in chunk 0 (b: chunk 1)";
   return text + ", " + idle_glyph + " idle\n";

@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "libsim/plan/schedule_rules.hpp"
 #include "libsim/plan/schedule_summary.hpp"
 
 namespace stagecraft {
@@ -16,12 +17,11 @@ std::string counted(int count, std::string const& one, std::string const& severa
 }
 
 std::string title(ScheduleShape const& shape) {
-  std::string text = shape.kind == ScheduleKind::gpipe         ? "GPipe"
-                     : shape.kind == ScheduleKind::one_f_one_b ? "1F1B"
-                                                               : "interleaved 1F1B";
+  ScheduleRules const& rules = rules_of(shape.kind);
+  std::string text{rules.title};
   text += ", " + counted(shape.stages, "stage", "stages") + ", " +
           counted(shape.microbatches, "microbatch", "microbatches");
-  if (shape.kind == ScheduleKind::interleaved) {
+  if (rules.takes_chunks) {
     text += ", " + counted(shape.chunks, "chunk", "chunks") + " per stage, groups of " +
             std::to_string(shape.group);
   }
@@ -29,8 +29,8 @@ std::string title(ScheduleShape const& shape) {
 }
 
 /// The order of a stage, cut between two computations if it is longer than `width`.
-std::string cut_order(StageSchedule const& stage, std::size_t width) {
-  std::string order = order_text(stage);
+std::string cut_order(PipelineSchedule const& schedule, std::size_t stage, std::size_t width) {
+  std::string order = order_text(schedule, stage);
   if (order.size() <= width) return order;
   std::size_t const end = order.rfind(' ', width - 4);
   return order.substr(0, end == std::string::npos ? 0 : end) + " ...";
@@ -49,7 +49,7 @@ std::string schedule_tables(PipelineSchedule const& schedule,
        << "rank  in flight        busy    transfer      bubble         end\n";
   for (std::size_t rank = 0; rank < schedule.stages.size(); ++rank) {
     RankTimeline const& line = played.timeline.ranks[rank];
-    text << std::setw(4) << rank << std::setw(11) << in_flight_chunks(schedule.stages[rank]);
+    text << std::setw(4) << rank << std::setw(11) << in_flight_chunks(schedule, rank);
     for (SimTime const time : {line.busy, line.transfer, line.bubble, line.end}) {
       text << std::setw(12) << played.in_units(time);
     }
@@ -58,7 +58,7 @@ std::string schedule_tables(PipelineSchedule const& schedule,
   text << "\nrank  order: forward (F) or backward (B) of microbatch.chunk\n";
   auto const room = static_cast<std::size_t>(std::max(width, 40) - 6);
   for (std::size_t rank = 0; rank < schedule.stages.size(); ++rank) {
-    text << std::setw(4) << rank << "  " << cut_order(schedule.stages[rank], room) << '\n';
+    text << std::setw(4) << rank << "  " << cut_order(schedule, rank, room) << '\n';
   }
   return text.str();
 }

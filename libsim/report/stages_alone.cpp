@@ -67,7 +67,7 @@ double composed_seconds(TrainingPlan const& plan, System const& system, StagesAl
     measured[stage] = measured_tasks(stages.plan.stages.at(static_cast<std::size_t>(stage)),
                                      trace.read(trace.ranks().front()));
   }
-  return to_seconds(compose_iteration(PricedPlan{plan, system}, measured));
+  return to_seconds(compose_iteration(CostedPlan{plan, system}, measured));
 }
 
 }  // namespace stagecraft

@@ -1,8 +1,8 @@
 #include "libsim/search/stage_facts.hpp"
 
 #include "libsim/cost/cost_model.hpp"
-#include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {

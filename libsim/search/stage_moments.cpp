@@ -2,11 +2,8 @@
 
 #include <algorithm>
 
-#include "libsim/engine/schedule_loop.hpp"
 #include "libsim/plan/message_buffers.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/stage_exchanges.hpp"
-#include "libsim/plan/stage_order.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 
 namespace stagecraft {
@@ -14,8 +11,8 @@ namespace {
 
 constexpr std::size_t in_messages = 4;
 
-constexpr std::size_t instant_of(ChunkRun::Kind kind, ChunkClass of) {
-  return (kind == ChunkRun::Kind::forward ? 0U : 2U) + (of == ChunkClass::special ? 1U : 0U);
+constexpr std::size_t instant_of(Part part, ChunkClass of) {
+  return (part == Part::forward ? 0U : 2U) + (of == ChunkClass::special ? 1U : 0U);
 }
 
 bool holds_no_more(Holding const& a, Holding const& b) {
@@ -36,97 +33,117 @@ void note(std::vector<Holding>& instants, Holding const& now) {
   instants.push_back(now);
 }
 
-/// Takes a stage's order, one lap in the place of all, and notes its moments.
-class MomentSink {
+/// Goes through a stage's program and notes its moments. The steady-state loop is gone through once
+/// if it leaves the stage holding what it held before.
+class MomentWalk {
  public:
-  MomentSink(TrainingPlan const& plan, ScheduleLoop const& loop, int stage)
+  MomentWalk(TrainingPlan const& plan, PipelineSchedule const& schedule, int stage)
       : plan_{plan},
-        loop_{loop},
+        schedule_{schedule},
+        program_{schedule.stages[static_cast<std::size_t>(stage)]},
         stage_{stage},
-        runs_{loop.shape.microbatches * loop.shape.chunks},
-        is_blocking_{loop.shape.p2p == P2p::blocking},
+        runs_{schedule.shape.microbatches * schedule.shape.chunks},
+        is_blocking_{schedule.shape.p2p == P2p::blocking},
         keeps_output_{!plan.config.memory.output_deallocation} {
-    moments_.window = store_window(loop.shape, stage);
+    moments_.window = store_window(schedule.shape, stage);
+  }
+
+  StageMoments walk() && {
+    auto const end = static_cast<std::int32_t>(program_.entries.size());
+    if (program_.steady_loop == StageProgram::none) {
+      take(0, end);
+    } else {
+      take(0, program_.loop_begin());
+      loop(program_.loop_begin(), program_.steady_loop);
+      take(program_.steady_loop + 1, end);
+    }
+    moments_.exchanges = exchanges_;
+    return std::move(moments_);
+  }
+
+ private:
+  void take(std::int32_t begin, std::int32_t end) {
+    auto const visit = [&](IssueEntry const& entry, std::int32_t /*advance*/) { take(entry); };
+    visit_entries(program_, begin, end, 0, visit);
+  }
+
+  void loop(std::int32_t begin, std::int32_t end) {
+    int const more = program_.entries[static_cast<std::size_t>(end)].times - 1;
+    Holding const held = now_;
+    ExchangeCounts const before = exchanges_;
+    int const forwards = forwards_;
+    int const backwards = backwards_;
+    take(begin, end);
+    if (!is_same(held, now_)) {
+      for (int time = 0; time < more; ++time) take(begin, end);
+      return;
+    }
+    auto const repeat = [more](auto& now, auto then) { now += more * (now - then); };
+    repeat(exchanges_.with_next, before.with_next);
+    repeat(exchanges_.with_previous, before.with_previous);
+    repeat(exchanges_.with_both, before.with_both);
+    repeat(forwards_, forwards);
+    repeat(backwards_, backwards);
+  }
+
+  void take(IssueEntry const& entry) {
+    switch (entry.kind) {
+      case IssueEntry::Kind::run:
+        run(schedule_.run_of(entry));
+        break;
+      case IssueEntry::Kind::wait:
+        if (is_blocking_ && forwards_ > 0 && backwards_ < runs_) count_exchange(entry);
+        move(entry);
+        break;
+      case IssueEntry::Kind::post:
+        move(entry);
+        break;
+      case IssueEntry::Kind::drain:
+      case IssueEntry::Kind::repeat:
+        break;
+    }
   }
 
   void run(ChunkRun const& run) {
-    bool const is_forward = run.kind == ChunkRun::Kind::forward;
+    bool const is_forward = run.part == Part::forward;
     ChunkClass const of = class_of(run.chunk);
     if (is_forward && forwards_ + 1 == moments_.window && backwards_ == 0) {
       moments_.warm = now_;
       moments_.after_warm = of;
     }
-    if (is_forward && loop_.has_loop()) mark_border();
-    note(moments_.instants[instant_of(run.kind, of)], now_);
+    note(moments_.instants[instant_of(run.part, of)], now_);
     int const change = is_forward ? 1 : -1;
     (of == ChunkClass::special ? now_.special : now_.regular) += change;
     ++(is_forward ? forwards_ : backwards_);
-    bool const has_head = stage_ + 1 == loop_.shape.stages && run.chunk + 1 == loop_.shape.chunks;
+    bool const has_head =
+        schedule_.placement.is_last(schedule_.placement.virtual_stage({stage_, run.chunk}));
     if (!is_forward && keeps_output_ && !has_head) --now_.wholes;
   }
 
-  void transfer(Transfer const& transfer, int /*row*/) { transfers_.push_back(transfer); }
-  void post(std::int32_t first, std::int32_t count) {
-    if (!is_blocking_) move(IssueEntry::Kind::post, first, count);
-  }
-  void wait(std::int32_t first, std::int32_t count) {
-    if (is_blocking_) {
-      move(IssueEntry::Kind::post, first, count);
-      if (forwards_ > 0 && backwards_ < runs_) count_exchange(first, count);
-    }
-    move(IssueEntry::Kind::wait, first, count);
-  }
-  void begin_stretch() {}
-  int repeat(int /*times*/) { return 1; }
-
-  bool laps_are_level() const { return laps_are_level_; }
-  StageMoments finish() && {
-    moments_.exchanges = all_;
-    auto const more = loop_.laps - 1;
-    moments_.exchanges.with_next += more * lap_.with_next;
-    moments_.exchanges.with_previous += more * lap_.with_previous;
-    moments_.exchanges.with_both += more * lap_.with_both;
-    return std::move(moments_);
-  }
-
- private:
   ChunkClass class_of(int chunk) const {
-    bool const is_first = stage_ == 0 && chunk == 0;
-    bool const is_last = stage_ + 1 == loop_.shape.stages && chunk + 1 == loop_.shape.chunks;
-    return is_first || is_last ? ChunkClass::special : ChunkClass::regular;
+    int const here = schedule_.placement.virtual_stage({stage_, chunk});
+    bool const is_end = schedule_.placement.is_first(here) || schedule_.placement.is_last(here);
+    return is_end ? ChunkClass::special : ChunkClass::regular;
   }
 
-  void mark_border() {
-    int const begin = loop_.backwards_before(stage_);
-    if (backwards_ == begin && !is_in_lap_) {
-      at_lap_begin_ = now_;
-      is_in_lap_ = true;
-    } else if (backwards_ == begin + loop_.lap_backwards && is_in_lap_ && !is_after_lap_) {
-      laps_are_level_ = is_same(now_, at_lap_begin_);
-      is_after_lap_ = true;
-    }
-  }
-
-  void count_exchange(std::int32_t first, std::int32_t count) {
+  void count_exchange(IssueEntry const& entry) {
     bool next = false;
     bool previous = false;
-    for (std::int32_t i = first; i < first + count; ++i) {
-      Transfer const& transfer = transfers_[static_cast<std::size_t>(i)];
+    for (std::int32_t i = entry.first; i < entry.first + entry.count; ++i) {
+      Transfer const& transfer = program_.transfers[static_cast<std::size_t>(i)];
       bool const is_up = (transfer.payload == Transfer::Payload::activation) ==
                          (transfer.end == Transfer::End::send);
       (is_up ? next : previous) = true;
     }
-    auto const add = [&](ExchangeCounts& counts) {
-      ++(next && previous ? counts.with_both : next ? counts.with_next : counts.with_previous);
-    };
-    add(all_);
-    if (is_in_lap_ && !is_after_lap_) add(lap_);
+    ++(next && previous ? exchanges_.with_both
+       : next           ? exchanges_.with_next
+                        : exchanges_.with_previous);
   }
 
-  void move(IssueEntry::Kind kind, std::int32_t first, std::int32_t count) {
-    for (std::int32_t i = first; i < first + count; ++i) {
+  void move(IssueEntry const& entry) {
+    for (std::int32_t i = entry.first; i < entry.first + entry.count; ++i) {
       for (MessageMove const& change :
-           message_moves(plan_, kind, transfers_[static_cast<std::size_t>(i)])) {
+           message_moves(plan_, entry.kind, program_.transfers[static_cast<std::size_t>(i)])) {
         (change.buffer == MessageBuffer::whole ? now_.wholes : now_.pieces) +=
             change.allocates ? 1 : -1;
         if (change.allocates) note(moments_.instants[in_messages], now_);
@@ -135,36 +152,18 @@ class MomentSink {
   }
 
   TrainingPlan const& plan_;
-  ScheduleLoop const& loop_;
-  int stage_;
+  PipelineSchedule const& schedule_;
+  StageProgram const& program_;
+  std::int32_t stage_;
   int runs_;
   bool is_blocking_;
   bool keeps_output_;
-  std::vector<Transfer> transfers_;
   StageMoments moments_;
   Holding now_;
-  Holding at_lap_begin_;
-  ExchangeCounts all_;
-  ExchangeCounts lap_;
+  ExchangeCounts exchanges_;
   int forwards_ = 0;
   int backwards_ = 0;
-  bool is_in_lap_ = false;  ///< or after it
-  bool is_after_lap_ = false;
-  bool laps_are_level_ = true;
 };
-
-/// Nothing where a lap does not stand for all.
-std::vector<StageMoments> moments_of(TrainingPlan const& plan, ScheduleLoop const& loop) {
-  std::vector<StageMoments> stages;
-  VirtualOrder const order{loop.shape};
-  for (int stage = 0; stage < loop.shape.stages; ++stage) {
-    MomentSink sink{plan, loop, stage};
-    write_stage(loop.shape, order, stage, sink);
-    if (!sink.laps_are_level()) return {};
-    stages.push_back(std::move(sink).finish());
-  }
-  return stages;
-}
 
 }  // namespace
 
@@ -185,9 +184,13 @@ std::int64_t StageMoments::peak(StageLoad const& load, MessageSizes const& sizes
 
 std::vector<StageMoments> make_stage_moments(TrainingConfig const& config) {
   TrainingPlan const plan = make_outline(config);
-  ScheduleShape const shape = checked_shape(schedule_shape(config));
-  std::vector<StageMoments> stages = moments_of(plan, find_loop(shape));
-  return stages.empty() ? moments_of(plan, {.shape = shape}) : stages;
+  PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
+  std::vector<StageMoments> stages;
+  stages.reserve(schedule.stages.size());
+  for (int stage = 0; stage < schedule.shape.stages; ++stage) {
+    stages.push_back(MomentWalk{plan, schedule, stage}.walk());
+  }
+  return stages;
 }
 
 std::shared_ptr<std::vector<StageMoments> const> StageMomentsCache::of(

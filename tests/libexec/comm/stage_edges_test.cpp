@@ -58,7 +58,7 @@ TEST_CASE("each neighbour has an edge for what it sends, and no round has a stag
 TEST_CASE("a plan that receives in another order than it sends is refused", "[comm]") {
   TrainingPlan plan = plan_of(2, ScheduleKind::one_f_one_b, P2p::blocking);
   std::vector<Transfer*> received;
-  for (Transfer& transfer : plan.stages[1].transfers) {
+  for (Transfer& transfer : plan.stages[1].program.transfers) {
     if (transfer.end == Transfer::End::receive) received.push_back(&transfer);
   }
   REQUIRE(received.size() >= 2);

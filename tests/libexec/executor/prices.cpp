@@ -5,7 +5,7 @@ namespace stagecraft {
 double collectives_in_a_row(TrainingPlan const& plan) {
   double count = 0;
   StagePlan const& rank = plan.stages.front();
-  for (IssueEntry const& step : rank.steps) {
+  for (IssueEntry const& step : unroll(rank.program).entries) {
     if (step.kind != IssueEntry::Kind::run) continue;
     Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
     if (task.kind == Task::Kind::step) {

@@ -31,13 +31,13 @@ SimTime composed(std::string const& rest,
     StagePlan const& plan = shorter.plan.stages[static_cast<std::size_t>(rank.stage)];
     measured[rank.stage] = measured_tasks(plan, rank);
   }
-  return compose_iteration(PricedPlan{whole.plan, whole.system}, measured);
+  return compose_iteration(CostedPlan{whole.plan, whole.system}, measured);
 }
 
 SimTime simulated(std::string const& rest, int microbatches) {
   SmallPlan const whole = make_small_plan(run_of(microbatches, rest));
   return simulate(whole.plan, whole.system).iteration -
-         PricedPlan{whole.plan, whole.system}.cost().iteration_overhead();
+         CostedPlan{whole.plan, whole.system}.cost().iteration_overhead();
 }
 
 TEST_CASE("an iteration composed from three stages of a shorter one is the simulated one",

@@ -24,65 +24,86 @@ inline RankGroups stage_groups(int stages) {
 
 /// A rank written down step by step.
 struct HandMadeRank {
-  std::vector<IssueEntry> steps;
+  StageProgram program;
   std::vector<Task> tasks;
   std::vector<SimTime> durations;
-  std::vector<Transfer> transfers;
   MessagePrice activation;
   MessagePrice gradient;
 
   HandMadeRank& run(int duration,
                     Stream stream = Stream::compute,
                     std::optional<GroupId> group = {}) {
-    steps.push_back(
+    program.entries.push_back(
         {.kind = IssueEntry::Kind::run, .task = static_cast<std::int32_t>(tasks.size())});
     tasks.push_back({.kind = Task::Kind::step, .stream = stream, .group = group});
     durations.emplace_back(duration);
     return *this;
   }
   HandMadeRank& drain() {
-    steps.push_back({.kind = IssueEntry::Kind::drain});
+    program.entries.push_back({.kind = IssueEntry::Kind::drain});
     return *this;
   }
   HandMadeRank& post(std::initializer_list<Transfer> together) {
-    steps.push_back({.kind = IssueEntry::Kind::post,
-                     .first = static_cast<std::int32_t>(transfers.size()),
-                     .count = static_cast<std::int32_t>(together.size())});
-    transfers.insert(transfers.end(), together);
+    program.entries.push_back({.kind = IssueEntry::Kind::post,
+                               .first = static_cast<std::int32_t>(program.transfers.size()),
+                               .count = static_cast<std::int32_t>(together.size())});
+    for (Transfer transfer : together) {
+      transfer.channel = transfer.message;  // one message per channel
+      program.transfers.push_back(transfer);
+    }
     return *this;
   }
   HandMadeRank& wait(int first, int count) {
-    steps.push_back({.kind = IssueEntry::Kind::wait, .first = first, .count = count});
+    program.entries.push_back({.kind = IssueEntry::Kind::wait, .first = first, .count = count});
     return *this;
   }
   /// A blocking joint call.
   HandMadeRank& exchange(std::initializer_list<Transfer> together) {
-    auto const first = static_cast<int>(transfers.size());
+    auto const first = static_cast<int>(program.transfers.size());
     return post(together).wait(first, static_cast<int>(together.size()));
   }
-  RankProgram program() const { return {steps, tasks, transfers, durations, activation, gradient}; }
+  PlayedStage played() const { return {&program, tasks, durations}; }
 };
 
 /// Message `message` as its sender sees it; likewise receive().
 inline Transfer send(Transfer::Payload payload, int to, int message) {
-  return {payload, Transfer::End::send, to, 0, 0, message};
+  return {payload, Transfer::End::send, to, 0, 0, message, message};
 }
 inline Transfer receive(Transfer::Payload payload, int from, int message) {
-  return {payload, Transfer::End::receive, from, 0, 0, message};
+  return {payload, Transfer::End::receive, from, 0, 0, message, message};
 }
+
+/// Hand-made ranks as the player takes them.
+struct HandMadeRun {
+  std::vector<PlayedStage> stages;
+  std::vector<MessagePrice> channels;
+  RankGroups groups;
+
+  explicit HandMadeRun(std::vector<HandMadeRank> const& ranks)
+      : groups{stage_groups(static_cast<int>(ranks.size()))} {
+    for (HandMadeRank const& rank : ranks) {
+      stages.push_back(rank.played());
+      for (Transfer const& transfer : rank.program.transfers) {
+        auto const channel = static_cast<std::size_t>(transfer.channel);
+        channels.resize(std::max(channels.size(), channel + 1));
+        if (transfer.end != Transfer::End::send) continue;
+        channels[channel] =
+            transfer.payload == Transfer::Payload::activation ? rank.activation : rank.gradient;
+      }
+    }
+  }
+  TimelineInput input(P2p p2p = P2p::blocking, int slowdown_millionths = 0) const {
+    constexpr int most_queued = 100;
+    return {stages, channels, most_queued, p2p, slowdown_millionths, &groups};
+  }
+};
 
 /// Plays hand-made ranks.
 inline Timeline play_ranks(std::vector<HandMadeRank> const& ranks,
                            P2p p2p = P2p::blocking,
                            int slowdown_millionths = 0) {
-  std::vector<RankProgram> programs;
-  int messages = 0;
-  for (HandMadeRank const& rank : ranks) {
-    programs.push_back(rank.program());
-    for (Transfer const& t : rank.transfers) messages = std::max(messages, t.message + 1);
-  }
-  RankGroups const groups = stage_groups(static_cast<int>(ranks.size()));
-  return play({programs, messages, p2p, slowdown_millionths, {}, &groups});
+  HandMadeRun const run{ranks};
+  return play(run.input(p2p, slowdown_millionths));
 }
 
 }  // namespace stagecraft

@@ -54,14 +54,14 @@ struct World {
 class RankWalk {
  public:
   RankWalk(World& world, StagePlan const& rank)
-      : world_{world}, rank_{rank}, heap_{resident(rank)} {}
+      : world_{world}, rank_{rank}, order_{unroll(rank.program)}, heap_{resident(rank)} {}
 
-  bool is_done() const { return step_ == rank_.steps.size(); }
+  bool is_done() const { return step_ == order_.entries.size(); }
 
   /// Goes as far as it can; returns whether it got anywhere.
   bool advance() {
     bool has_moved = false;
-    while (!is_done() && take(rank_.steps[step_])) {
+    while (!is_done() && take(order_.entries[step_])) {
       ++step_;
       has_moved = true;
     }
@@ -97,6 +97,7 @@ class RankWalk {
         clock_ = std::max(clock_, data_parallel_idle_);
         return true;
       case IssueEntry::Kind::run:
+      case IssueEntry::Kind::repeat:
         break;
     }
     Task const& task = rank_.tasks[static_cast<std::size_t>(step.task)];
@@ -110,7 +111,7 @@ class RankWalk {
   // ---- messages
 
   Transfer const& transfer(std::int32_t index) const {
-    return rank_.transfers[static_cast<std::size_t>(index)];
+    return order_.transfers[static_cast<std::size_t>(index)];
   }
   Message& message(Transfer const& transfer) const {
     return world_.messages[static_cast<std::size_t>(transfer.message)];
@@ -329,6 +330,7 @@ class RankWalk {
 
   World& world_;
   StagePlan const& rank_;
+  IssueOrder order_;
   BufferHeap heap_;
   WalkedRank walked_;
   std::size_t step_ = 0;

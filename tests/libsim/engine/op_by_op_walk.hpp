@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsim/model/category_bytes.hpp"
 #include "libsim/hardware/system.hpp"
+#include "libsim/model/category_bytes.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/units/units.hpp"
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "libsim/engine/timeline_walk.hpp"
+#include "libsim/engine/player.hpp"
 #include "tests/libsim/engine/hand_made_ranks.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
@@ -12,25 +12,22 @@ namespace {
 
 /// A rank of a schedule with prices of its own, gradient reduction behind its last tasks, and the
 /// group tasks at the end: everything that ties ranks together.
-HandMadeRank make_rank(StageSchedule const& stage, int chunks, int rank, int ranks) {
+HandMadeRank make_rank(PipelineSchedule const& schedule, int rank) {
+  auto const ranks = static_cast<int>(schedule.stages.size());
+  IssueOrder const order = unroll(schedule.stages[static_cast<std::size_t>(rank)]);
   HandMadeRank made;
-  made.transfers = stage.transfers;
+  made.program.transfers = order.transfers;
   made.activation = {SimTime{7 + rank}, SimTime{31 + 5 * rank}};
   made.gradient = {SimTime{11 - rank}, SimTime{29 + 3 * rank}};
-  for (int task = 0; task < 2 * chunks; ++task) {
+  for (int task = 0; task < schedule.tasks(); ++task) {
     made.tasks.push_back({});
     made.durations.emplace_back(100 + 17 * rank + 53 * task);
   }
-  for (ScheduleStep const& from : stage.steps) {
-    IssueEntry step{.microbatch = from.microbatch, .first = from.first, .count = from.count};
-    if (from.kind == ScheduleStep::Kind::forward) step.task = from.chunk;
-    if (from.kind == ScheduleStep::Kind::backward) step.task = chunks + from.chunk;
-    if (from.kind == ScheduleStep::Kind::post) step.kind = IssueEntry::Kind::post;
-    if (from.kind == ScheduleStep::Kind::wait) step.kind = IssueEntry::Kind::wait;
-    made.steps.push_back(step);
-    if (from.kind == ScheduleStep::Kind::backward && from.microbatch % 3 == 0) {
-      made.run(90, Stream::data_parallel);
-    }
+  for (IssueEntry const& entry : order.entries) {
+    made.program.entries.push_back(entry);
+    bool const is_backward =
+        entry.kind == IssueEntry::Kind::run && schedule.run_of(entry).part == Part::backward;
+    if (is_backward && entry.microbatch % 3 == 0) made.run(90, Stream::data_parallel);
   }
   made.drain();
   if (rank == 0 || rank + 1 == ranks) made.run(40 + rank, Stream::compute, end_stages);
@@ -39,19 +36,19 @@ HandMadeRank make_rank(StageSchedule const& stage, int chunks, int rank, int ran
 }
 
 /// Advances ranks in a random order, blocked ones included, until all are done.
-template <P2p mode>
+template <class Channels>
 std::vector<SimTime> ends_of_random_walk(TimelineInput const& input, std::mt19937& random) {
   SilentObserver observer;
-  TimelineWalk<mode, SilentObserver> walk{input, observer};
-  std::vector<int> left(input.ranks.size());
+  Player<Channels, SilentObserver> player{input, observer};
+  std::vector<int> left(input.stages.size());
   for (std::size_t rank = 0; rank < left.size(); ++rank) left[rank] = static_cast<int>(rank);
   while (!left.empty()) {
     auto const pick = random() % left.size();
-    if (walk.advance(left[pick])) left.erase(left.begin() + static_cast<std::ptrdiff_t>(pick));
+    if (player.advance(left[pick])) left.erase(left.begin() + static_cast<std::ptrdiff_t>(pick));
   }
   std::vector<SimTime> ends;
-  for (auto const& rank : walk.state().ranks) {
-    ends.push_back(std::max(rank.clock, rank.data_parallel_idle));
+  for (std::size_t rank = 0; rank < input.stages.size(); ++rank) {
+    ends.push_back(player.idle_from(static_cast<int>(rank)));
   }
   return ends;
 }
@@ -67,14 +64,9 @@ TEST_CASE("ranks end at the same times in whichever order they are taken up") {
                                      ScheduleShape{ScheduleKind::interleaved, 2, 7, 2, 5, p2p}}) {
     PipelineSchedule const schedule = make_pipeline_schedule(shape);
     std::vector<HandMadeRank> made;
-    for (int rank = 0; rank < shape.stages; ++rank) {
-      made.push_back(make_rank(schedule.stages[static_cast<std::size_t>(rank)], shape.chunks, rank,
-                               shape.stages));
-    }
-    std::vector<RankProgram> programs;
-    for (HandMadeRank const& rank : made) programs.push_back(rank.program());
-    RankGroups const groups = stage_groups(shape.stages);
-    TimelineInput const input{programs, schedule.messages, p2p, 150'000, {}, &groups};
+    for (int rank = 0; rank < shape.stages; ++rank) made.push_back(make_rank(schedule, rank));
+    HandMadeRun const run{made};
+    TimelineInput const input = run.input(p2p, 150'000);
 
     std::vector<SimTime> expected;
     for (RankTimeline const& rank : play(input).ranks) {
@@ -83,8 +75,8 @@ TEST_CASE("ranks end at the same times in whichever order they are taken up") {
     }
     for (int round = 0; round < 20; ++round) {
       REQUIRE((p2p == P2p::blocking
-                   ? ends_of_random_walk<P2p::blocking>(input, random)
-                   : ends_of_random_walk<P2p::overlapped>(input, random)) == expected);
+                   ? ends_of_random_walk<BlockingChannels>(input, random)
+                   : ends_of_random_walk<OverlappedChannels>(input, random)) == expected);
     }
   }
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "libsim/engine/timeline_walk.hpp"
+#include "libsim/engine/player.hpp"
 #include "tests/libsim/engine/hand_made_ranks.hpp"
 
 namespace stagecraft {
@@ -226,9 +226,9 @@ struct Listener : SilentObserver {
   SimTime waited_for{0};
   std::vector<std::pair<int, int>> messages;  ///< start and end
 
-  void ran(int, int, SimTime start, SimTime end) { ran_for += end - start; }
-  void waited(int, int, SimTime start, SimTime end) { waited_for += end - start; }
-  void transferred(int, int, SimTime start, SimTime end) {
+  void ran(int, RanEntry const&, SimTime start, SimTime end) { ran_for += end - start; }
+  void waited(int, std::int32_t, SimTime start, SimTime end) { waited_for += end - start; }
+  void transferred(int, std::int32_t, SimTime start, SimTime end) {
     messages.emplace_back(start.count(), end.count());
   }
 };
@@ -241,9 +241,9 @@ TEST_CASE("an observer hears of every run, every wait and every message once") {
   ranks[0].run(100).exchange({send(activation, 1, 0)});
   ranks[1].run(30).exchange({receive(activation, 0, 0)}).run(40, Stream::data_parallel).drain();
   P2p const p2p = GENERATE(P2p::blocking, P2p::overlapped);
-  std::vector<RankProgram> const programs{ranks[0].program(), ranks[1].program()};
+  HandMadeRun const run{ranks};
   Listener listener;
-  play({programs, 1, p2p, 0}, listener);
+  play(run.input(p2p), listener);
   REQUIRE(listener.ran_for == SimTime{100 + 30 + 40});
   // The sender waits 25 for arrival, or 20 until the buffer is free; the receiver 95; the drain 40.
   REQUIRE(listener.waited_for == SimTime{(p2p == P2p::blocking ? 25 : 20) + 95 + 40});

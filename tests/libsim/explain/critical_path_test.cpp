@@ -29,14 +29,14 @@ struct EvenPipeline {
   }
 };
 
-/// The iteration if every run of a rank's work took so much longer.
-SimTime slower_iteration(PricedPlan const& priced, std::size_t rank, std::size_t work, SimTime by) {
-  std::vector<RankProgram> programs = priced.programs();
-  std::vector<SimTime> durations(programs[rank].durations.begin(), programs[rank].durations.end());
-  durations[work] += by;
-  programs[rank].durations = durations;
-  TimelineInput input = priced.timeline();
-  input.ranks = programs;
+/// The iteration if every run of a rank's task took so much longer.
+SimTime slower_iteration(CostedPlan const& costed, std::size_t rank, std::size_t task, SimTime by) {
+  std::vector<PlayedStage> stages = costed.played();
+  std::vector<SimTime> durations(stages[rank].durations.begin(), stages[rank].durations.end());
+  durations[task] += by;
+  stages[rank].durations = durations;
+  TimelineInput input = costed.timeline();
+  input.stages = stages;
   return play(input).makespan;
 }
 
@@ -46,9 +46,9 @@ TEST_CASE("a critical path has no gap and its kinds sum to the iteration") {
   for (std::string const& run : small_runs()) {
     SmallPlan const small = make_small_plan(run);
     INFO(run);
-    PricedPlan const priced{small.plan, small.system};
-    RecordedTimes const times = record_times(priced);
-    CriticalPath const path = find_critical_path(priced, times);
+    CostedPlan const costed{small.plan, small.system};
+    RecordedTimes const times = record_times(costed);
+    CriticalPath const path = find_critical_path(costed, times);
     Simulation const simulation = simulate(small.plan, small.system);
     SimTime now{0};
     SimTime on_ranks{0};
@@ -65,7 +65,7 @@ TEST_CASE("a critical path has no gap and its kinds sum to the iteration") {
     REQUIRE(path.kinds[TimeKind::bubble] == SimTime{0});
     for (SimTime const time : path.by_rank) on_ranks += time;
     REQUIRE(on_ranks + path.kinds[TimeKind::pipeline_transfer] +
-                priced.cost().iteration_overhead() ==
+                costed.cost().iteration_overhead() ==
             simulation.iteration);
   }
 }
@@ -81,20 +81,21 @@ TEST_CASE("what is on a critical path makes the iteration longer each time it is
     INFO(small.text);
     small.system.calibration.network_slowdown.value = 0;
     small.system.calibration.overlap_slowdown.value = 0;
-    PricedPlan const priced{small.plan, small.system};
-    RecordedTimes const times = record_times(priced);
-    CriticalPath const path = find_critical_path(priced, times);
+    CostedPlan const costed{small.plan, small.system};
+    RecordedTimes const times = record_times(costed);
+    CriticalPath const path = find_critical_path(costed, times);
     std::map<std::pair<std::int32_t, std::int32_t>, int> runs_on_path;  // by rank and work
     for (PathPiece const& piece : path.pieces) {
       if (piece.what != PathPiece::What::task) continue;
       StagePlan const& rank = small.plan.stages[static_cast<std::size_t>(piece.rank)];
-      std::int32_t const work = rank.steps[static_cast<std::size_t>(piece.step)].task;
+      std::int32_t const work =
+          unroll(rank.program).entries[static_cast<std::size_t>(piece.step)].task;
       // A group lasts as long as its slowest member, which may be another.
       if (!rank.tasks[static_cast<std::size_t>(work)].group) ++runs_on_path[{piece.rank, work}];
     }
     REQUIRE_FALSE(runs_on_path.empty());
     for (auto const& [work, count] : runs_on_path) {
-      SimTime const slower = slower_iteration(priced, static_cast<std::size_t>(work.first),
+      SimTime const slower = slower_iteration(costed, static_cast<std::size_t>(work.first),
                                               static_cast<std::size_t>(work.second), by);
       REQUIRE(slower >= times.makespan + count * by);
     }
@@ -111,9 +112,9 @@ TEST_CASE("the critical path of 1F1B and GPipe is p - 1 + n forwards and as many
   EvenPipeline const run{kind, p2p, p, n};
   TrainingPlan const plan = make_plan(run.config);
   Simulation const simulation = simulate(plan, run.system);
-  PricedPlan const priced{plan, run.system};
-  RecordedTimes const times = record_times(priced);
-  CriticalPath const path = find_critical_path(priced, times);
+  CostedPlan const costed{plan, run.system};
+  RecordedTimes const times = record_times(costed);
+  CriticalPath const path = find_critical_path(costed, times);
   REQUIRE(busiest_stage(simulation) == static_cast<std::size_t>(p - 1));
   SimTime const forward = 2 * simulation.layer->forward;
   SimTime const backward = 2 * simulation.layer->backward;
@@ -122,7 +123,7 @@ TEST_CASE("the critical path of 1F1B and GPipe is p - 1 + n forwards and as many
   REQUIRE(path.kinds[TimeKind::recompute] == SimTime{0});
   REQUIRE(path.kinds[TimeKind::pipeline_transfer] == SimTime{0});
   // The busiest stage has n of each, and waits while the path is elsewhere.
-  KindTimes const busiest = kinds_of_busiest_stage(priced, times, simulation);
+  KindTimes const busiest = kinds_of_busiest_stage(costed, times, simulation);
   REQUIRE(busiest[TimeKind::forward] == n * forward);
   REQUIRE(busiest[TimeKind::backward] == n * backward);
   REQUIRE(busiest[TimeKind::bubble] >= (p - 1) * (forward + backward));
@@ -133,8 +134,8 @@ TEST_CASE("messages of a pipeline that only fills and drains are on its critical
   EvenPipeline run{ScheduleKind::one_f_one_b, P2p::blocking, 4, 1};
   run.system.node.p2p.value = {.latency = {5e-6}, .bandwidth = {1e9}, .table = {}, .ranks = 0};
   TrainingPlan const plan = make_plan(run.config);
-  PricedPlan const priced{plan, run.system};
-  CriticalPath const path = find_critical_path(priced, record_times(priced));
+  CostedPlan const costed{plan, run.system};
+  CriticalPath const path = find_critical_path(costed, record_times(costed));
   REQUIRE(path.messages == 6);
   // 5 us and 128 x 256 elements of 2 bytes at 1 GB/s.
   REQUIRE(path.kinds[TimeKind::pipeline_transfer] == 6 * SimTime{5'000'000 + 65'536'000});
@@ -144,9 +145,9 @@ TEST_CASE("the busiest stage's kinds are simulate's breakdown, with communicatio
   for (std::string const& run : small_runs()) {
     SmallPlan const small = make_small_plan(run);
     INFO(run);
-    PricedPlan const priced{small.plan, small.system};
+    CostedPlan const costed{small.plan, small.system};
     Simulation const simulation = simulate(small.plan, small.system);
-    KindTimes const kinds = kinds_of_busiest_stage(priced, record_times(priced), simulation);
+    KindTimes const kinds = kinds_of_busiest_stage(costed, record_times(costed), simulation);
     Breakdown const& breakdown = simulation.breakdown;
     REQUIRE(kinds.sum() == simulation.iteration);
     REQUIRE(kinds[TimeKind::bubble] == breakdown.bubble);
@@ -174,13 +175,13 @@ TEST_CASE("without overlap the collectives of a layer are waited for in full") {
   config.parallel.tensor = t;
   config.batch.global = 1;
   TrainingPlan const plan = make_plan(config);
-  PricedPlan const priced{plan, invented_system()};
+  CostedPlan const costed{plan, invented_system()};
   std::vector<Task> const& works = plan.stages[0].tasks;
   auto const first = static_cast<std::size_t>(
       std::find_if(works.begin(), works.end(),
                    [](Task const& task) { return task.kind == Task::Kind::forward; }) -
       works.begin());
-  KindTimes const forward = kinds_of_task(priced, 0, first, priced.tasks(0)[first].duration);
+  KindTimes const forward = kinds_of_task(costed, 0, first, costed.tasks(0)[first].duration);
   std::int64_t const all_reduce = s * h * 2 * 2 * (t - 1) / t * 10;  // ps at 100 GB/s
   REQUIRE(forward[TimeKind::tensor_parallel] == SimTime{layers * 2 * all_reduce});
 }

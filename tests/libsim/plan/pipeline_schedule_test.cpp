@@ -13,13 +13,18 @@ namespace stagecraft {
 namespace {
 
 /// One stage's transfers [first, first + count).
-std::vector<Transfer> transfers_of(StageSchedule const& stage, ScheduleStep const& step) {
+std::vector<Transfer> transfers_of(IssueOrder const& stage, IssueEntry const& step) {
   auto const begin = stage.transfers.begin() + step.first;
   return {begin, begin + step.count};
 }
 
-bool is_computation(ScheduleStep const& step) {
-  return step.kind == ScheduleStep::Kind::forward || step.kind == ScheduleStep::Kind::backward;
+bool is_computation(IssueEntry const& step) { return step.kind == IssueEntry::Kind::run; }
+
+/// The issue orders of all stages.
+std::vector<IssueOrder> orders_of(PipelineSchedule const& schedule) {
+  std::vector<IssueOrder> orders;
+  for (StageProgram const& program : schedule.stages) orders.push_back(unroll(program));
+  return orders;
 }
 
 /// Global place of a chunk in the model.
@@ -46,7 +51,7 @@ TEST_CASE("every message is sent once and received once, by neighbouring virtual
       };
       std::vector<Ends> ends(static_cast<std::size_t>(schedule.messages));
       for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
-        for (Transfer const& transfer : schedule.stages[stage].transfers) {
+        for (Transfer const& transfer : unroll(schedule.stages[stage]).transfers) {
           Ends& end = ends.at(static_cast<std::size_t>(transfer.message));
           if (transfer.end == Transfer::End::send) {
             ++end.sends;
@@ -88,26 +93,28 @@ TEST_CASE("a computation follows the wait for its input and precedes the post of
         std::map<Key, int> made;
         bool is_sound = true;
         int const last = shape.stages * shape.chunks - 1;
-        for (ScheduleStep const& step : schedule.stages[stage].steps) {
-          if (step.kind == ScheduleStep::Kind::wait) {
-            for (Transfer const& t : transfers_of(schedule.stages[stage], step)) {
+        IssueOrder const order = unroll(schedule.stages[stage]);
+        for (IssueEntry const& step : order.entries) {
+          if (step.kind == IssueEntry::Kind::wait) {
+            for (Transfer const& t : transfers_of(order, step)) {
               if (t.end == Transfer::End::receive) ++received[{t.payload, t.microbatch, t.chunk}];
             }
-          } else if (step.kind == ScheduleStep::Kind::post) {
-            for (Transfer const& t : transfers_of(schedule.stages[stage], step)) {
+          } else if (step.kind == IssueEntry::Kind::post) {
+            for (Transfer const& t : transfers_of(order, step)) {
               if (t.end == Transfer::End::send) {
                 is_sound = is_sound && made[{t.payload, t.microbatch, t.chunk}] == 1;
               }
             }
           } else {
-            bool const is_forward = step.kind == ScheduleStep::Kind::forward;
+            ChunkRun const run = schedule.run_of(step);
+            bool const is_forward = run.part == Part::forward;
             auto const payload =
                 is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
-            int const here = virtual_stage(shape, stage, step.chunk);
+            int const here = virtual_stage(shape, stage, run.chunk);
             bool const needs_input = is_forward ? here > 0 : here < last;
-            is_sound = is_sound &&
-                       received[{payload, step.microbatch, step.chunk}] == (needs_input ? 1 : 0);
-            ++made[{payload, step.microbatch, step.chunk}];
+            is_sound =
+                is_sound && received[{payload, run.microbatch, run.chunk}] == (needs_input ? 1 : 0);
+            ++made[{payload, run.microbatch, run.chunk}];
           }
         }
         REQUIRE(is_sound);
@@ -125,7 +132,8 @@ TEST_CASE("messages of one payload between two stages are received in the order 
       std::map<Channel, std::vector<int>> sent;
       std::map<Channel, std::vector<int>> received;
       for (int stage = 0; stage < shape.stages; ++stage) {
-        for (Transfer const& t : schedule.stages[static_cast<std::size_t>(stage)].transfers) {
+        for (Transfer const& t :
+             unroll(schedule.stages[static_cast<std::size_t>(stage)]).transfers) {
           if (t.end == Transfer::End::send) {
             sent[{stage, t.peer, t.payload}].push_back(t.message);
           } else {
@@ -141,14 +149,14 @@ TEST_CASE("messages of one payload between two stages are received in the order 
 TEST_CASE("with blocking p2p a post is directly followed by the wait for the same transfers") {
   for (ScheduleShape const& shape : all_shapes(P2p::blocking)) {
     PipelineSchedule const schedule = make_pipeline_schedule(shape);
-    for (StageSchedule const& stage : schedule.stages) {
+    for (IssueOrder const& stage : orders_of(schedule)) {
       std::int32_t posted = 0;
-      for (std::size_t i = 0; i < stage.steps.size(); ++i) {
-        ScheduleStep const& step = stage.steps[i];
+      for (std::size_t i = 0; i < stage.entries.size(); ++i) {
+        IssueEntry const& step = stage.entries[i];
         if (is_computation(step)) continue;
-        REQUIRE(step.kind == ScheduleStep::Kind::post);
-        ScheduleStep const& next = stage.steps.at(++i);
-        REQUIRE(next.kind == ScheduleStep::Kind::wait);
+        REQUIRE(step.kind == IssueEntry::Kind::post);
+        IssueEntry const& next = stage.entries.at(++i);
+        REQUIRE(next.kind == IssueEntry::Kind::wait);
         REQUIRE(next.first == step.first);
         REQUIRE(next.count == step.count);
         REQUIRE(step.first == posted);
@@ -163,17 +171,17 @@ TEST_CASE("with overlapped p2p one computation lies between a post and its wait"
   for (ScheduleShape const& shape : all_shapes(P2p::overlapped)) {
     CAPTURE(shape.stages, shape.microbatches, shape.chunks, shape.group);
     PipelineSchedule const schedule = make_pipeline_schedule(shape);
-    for (StageSchedule const& stage : schedule.stages) {
+    for (IssueOrder const& stage : orders_of(schedule)) {
       std::vector<int> posted(stage.transfers.size(), -1);  // computations before the post
       int const computations = 2 * shape.microbatches * shape.chunks;
       int done = 0;
       bool is_sound = true;
       std::size_t waited = 0;
-      for (ScheduleStep const& step : stage.steps) {
+      for (IssueEntry const& step : stage.entries) {
         if (is_computation(step)) ++done;
         for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
           int& at = posted[static_cast<std::size_t>(i)];
-          if (step.kind == ScheduleStep::Kind::post) {
+          if (step.kind == IssueEntry::Kind::post) {
             at = done;
           } else {
             // The first input has nothing to hide behind, nor has the last output.
@@ -195,13 +203,15 @@ TEST_CASE("a steady interleaved step exchanges its four messages in one call") {
   // joint call that also receives the inputs of virtual forward 10 and backward 2.
   PipelineSchedule const schedule =
       make_pipeline_schedule({ScheduleKind::interleaved, 4, 8, 2, 0, P2p::blocking});
-  StageSchedule const& stage = schedule.stages[1];
-  auto const backward = std::find_if(stage.steps.begin(), stage.steps.end(), [](auto const& step) {
-    return step.kind == ScheduleStep::Kind::backward && step.microbatch == 1 && step.chunk == 1;
-  });
-  REQUIRE((backward - 1)->kind == ScheduleStep::Kind::forward);
-  REQUIRE((backward - 1)->microbatch == 5);
-  REQUIRE((backward - 1)->chunk == 0);
+  IssueOrder const stage = unroll(schedule.stages[1]);
+  auto const runs = [&](IssueEntry const& entry, ChunkRun const& run) {
+    return is_computation(entry) && schedule.run_of(entry) == run;
+  };
+  auto const backward =
+      std::find_if(stage.entries.begin(), stage.entries.end(), [&](auto const& entry) {
+        return runs(entry, {Part::backward, 1, 1});
+      });
+  REQUIRE(runs(*(backward - 1), {Part::forward, 5, 0}));
   std::vector<Transfer> const exchange = transfers_of(stage, *(backward + 1));
   REQUIRE(exchange.size() == 4);
   auto const has = [&](Transfer::Payload payload, Transfer::End end, int peer, int microbatch,
@@ -228,7 +238,7 @@ TEST_CASE("the interleaved peak in flight is min(nm, 2(p-r-1) + (m-1)G + 1)") {
       int const expected =
           std::min(shape.microbatches * shape.chunks,
                    2 * (shape.stages - r - 1) + (shape.chunks - 1) * shape.group + 1);
-      REQUIRE(in_flight_chunks(schedule.stages[static_cast<std::size_t>(r)]) == expected);
+      REQUIRE(in_flight_chunks(schedule, static_cast<std::size_t>(r)) == expected);
     }
   }
 }
@@ -237,13 +247,14 @@ TEST_CASE("1F1B holds min(n, p - r) microbatches on stage r, GPipe all n") {
   for (ScheduleShape const& shape : plain_shapes(ScheduleKind::one_f_one_b, P2p::blocking)) {
     PipelineSchedule const schedule = make_pipeline_schedule(shape);
     for (int r = 0; r < shape.stages; ++r) {
-      REQUIRE(in_flight_chunks(schedule.stages[static_cast<std::size_t>(r)]) ==
+      REQUIRE(in_flight_chunks(schedule, static_cast<std::size_t>(r)) ==
               std::min(shape.microbatches, shape.stages - r));
     }
   }
   for (ScheduleShape const& shape : plain_shapes(ScheduleKind::gpipe, P2p::blocking)) {
-    for (StageSchedule const& stage : make_pipeline_schedule(shape).stages) {
-      REQUIRE(in_flight_chunks(stage) == shape.microbatches);
+    PipelineSchedule const schedule = make_pipeline_schedule(shape);
+    for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
+      REQUIRE(in_flight_chunks(schedule, stage) == shape.microbatches);
     }
   }
 }
@@ -253,7 +264,7 @@ TEST_CASE("stage 0 holds 1 + (p-1)/(pm) times the model's layers, where the pape
   auto const factor = [](int p, int n, int m, int group) {
     PipelineSchedule const schedule =
         make_pipeline_schedule({ScheduleKind::interleaved, p, n, m, group, P2p::blocking});
-    return static_cast<double>(in_flight_chunks(schedule.stages[0])) / (p * m);
+    return static_cast<double>(in_flight_chunks(schedule, 0)) / (p * m);
   };
   REQUIRE(factor(4, 8, 2, 0) == 1.375);                      // 1 + 3/8: G = p, n = 2p
   REQUIRE(factor(8, 64, 3, 0) == 1 + 7.0 / 24);              // the paper's 175B

@@ -19,10 +19,11 @@ StageMemory memory_of(TrainingPlan const& plan, std::size_t stage) {
 /// would: slower than the chunk summaries, and without them.
 class BufferCounter {
  public:
-  BufferCounter(TrainingPlan const& plan, StagePlan const& rank) : plan_{plan}, rank_{rank} {}
+  BufferCounter(TrainingPlan const& plan, StagePlan const& rank)
+      : plan_{plan}, rank_{rank}, order_{unroll(rank.program)} {}
 
   void run() {
-    for (IssueEntry const& step : rank_.steps) {
+    for (IssueEntry const& step : order_.entries) {
       if (step.kind == IssueEntry::Kind::run) run_task(step);
       if (step.kind == IssueEntry::Kind::post || step.kind == IssueEntry::Kind::wait)
         exchange(step);
@@ -67,7 +68,7 @@ class BufferCounter {
   void exchange(IssueEntry const& step) {
     std::int64_t const wire = plan_.scatters_messages() ? whole() / plan_.shape.tensor : whole();
     for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
-      Transfer const& transfer = rank_.transfers[static_cast<std::size_t>(i)];
+      Transfer const& transfer = order_.transfers[static_cast<std::size_t>(i)];
       bool const receives = transfer.end == Transfer::End::receive;
       bool const is_activation = transfer.payload == Transfer::Payload::activation;
       if (step.kind == IssueEntry::Kind::post) {
@@ -86,6 +87,7 @@ class BufferCounter {
 
   TrainingPlan const& plan_;
   StagePlan const& rank_;
+  IssueOrder order_;
   std::int64_t now_ = 0;
   std::int64_t peak_ = 0;
 };
@@ -128,9 +130,10 @@ TEST_CASE("an iteration releases everything it allocates, in every category", "[
       StagePlan const& rank = plan.stages[stage];
       TaskMemories tasks{plan};
       MessageMoves messages{plan};
-      EntryMemories entries{rank, tasks, messages};
+      IssueOrder const order = unroll(rank.program);
+      EntryMemories entries{rank, order.transfers, tasks, messages};
       CategoryBytes now = resident_memory(rank);
-      for (IssueEntry const& step : rank.steps) {
+      for (IssueEntry const& step : order.entries) {
         now += entries.of(step).profile.net;
         for (int c = 0; c < category_count; ++c) {
           CAPTURE(run.name, stage, c);
@@ -191,12 +194,13 @@ TEST_CASE("a scattered message arrives as 1/t and takes its whole size once gath
   config.schedule.scatter_gather = scatters;
   TrainingPlan const plan = make_plan(config);
   StagePlan const& rank = plan.stages[1];
-  auto const post = std::find_if(rank.steps.begin(), rank.steps.end(), [](IssueEntry const& step) {
-    return step.kind == IssueEntry::Kind::post;
-  });
+  IssueOrder const order = unroll(rank.program);
+  auto const post =
+      std::find_if(order.entries.begin(), order.entries.end(),
+                   [](IssueEntry const& entry) { return entry.kind == IssueEntry::Kind::post; });
   TaskMemories tasks{plan};
   MessageMoves messages{plan};
-  EntryMemories entries{rank, tasks, messages};
+  EntryMemories entries{rank, order.transfers, tasks, messages};
   auto const bytes = [&](IssueEntry const& step) { return entries.of(step).profile.net; };
   CategoryBytes after = bytes(*post);
   REQUIRE(after[Category::communication] == (scatters ? whole / 4 : 0));
@@ -271,7 +275,8 @@ TEST_CASE("the activations of figure 1 are table 2 times the layers in flight",
           paper_models[i],
           is_present ? RecomputeGranularity::selective : RecomputeGranularity::none, is_present);
       TrainingPlan const plan = make_plan(config);
-      BlockProgram const layer = build_layers(make_outline(config).shape, 1, config.recompute.front());
+      BlockProgram const layer =
+          build_layers(make_outline(config).shape, 1, config.recompute.front());
       std::int64_t const layers = memory_of(plan, 0).in_flight_chunks * plan.chunks.front().layers;
       double const gib = static_cast<double>(layers * saved_bytes(layer).count()) / 0x1p30;
       CAPTURE(paper_models[i].name, is_present);

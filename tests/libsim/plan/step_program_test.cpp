@@ -232,7 +232,7 @@ TEST_CASE("overlapped reduction sends the same bytes as one reduction at the end
   auto const sent = [](TrainingPlan const& plan, std::size_t stage) {
     std::int64_t bytes = 0;
     StagePlan const& rank = plan.stages[stage];
-    for (IssueEntry const& step : rank.steps) {
+    for (IssueEntry const& step : unroll(rank.program).entries) {
       if (step.kind != IssueEntry::Kind::run) continue;
       Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
       if (task.kind != Task::Kind::step) continue;
@@ -262,7 +262,7 @@ TEST_CASE("overlapped reduction begins only with the last microbatch of a chunk"
   TrainingPlan const plan = make_plan(large_first_stage());
   for (StagePlan const& rank : plan.stages) {
     int backwards = 0;
-    for (IssueEntry const& step : rank.steps) {
+    for (IssueEntry const& step : unroll(rank.program).entries) {
       if (step.kind != IssueEntry::Kind::run) continue;
       Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
       if (task.kind == Task::Kind::backward && task.first_block == 0) ++backwards;

@@ -131,7 +131,7 @@ std::string window_of(TrainingPlan const& plan, std::size_t stage) {
   StagePlan const& rank = plan.stages[stage];
   std::string window;
   std::map<std::pair<int, int>, int> program_of;
-  for (IssueEntry const& step : rank.steps) {
+  for (IssueEntry const& step : unroll(rank.program).entries) {
     if (step.kind != IssueEntry::Kind::run) continue;
     Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
     auto const key = std::pair{task.chunk, step.microbatch};
@@ -173,7 +173,7 @@ TEST_CASE("all microbatches run forward and backward once on every chunk", "[pla
   TrainingPlan const plan = make_plan(config);
   for (StagePlan const& rank : plan.stages) {
     std::map<std::tuple<Task::Kind, int, int>, int> runs;
-    for (IssueEntry const& step : rank.steps) {
+    for (IssueEntry const& step : unroll(rank.program).entries) {
       if (step.kind != IssueEntry::Kind::run) continue;
       Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
       if (task.kind == Task::Kind::step) continue;

@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
   RecordOptions options;
   options.command_line = "record_for_h5py";
   options.config = to_yaml(config);
-  record_to_file(argv[2], plan, config.system, options);
+  PlayedIteration const played{plan, config.system};
+  record_to_file(argv[2], played, config.system, options);
   options.detail = TraceDetail::op;
-  record_to_file(argv[3], plan, config.system, options);
+  record_to_file(argv[3], played, config.system, options);
 }

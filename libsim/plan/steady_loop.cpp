@@ -1,5 +1,6 @@
-#include "libsim/engine/schedule_loop.hpp"
+#include "libsim/plan/steady_loop.hpp"
 
+#include "libsim/plan/schedule_rules.hpp"
 #include "libsim/plan/stage_order.hpp"
 
 namespace stagecraft {
@@ -8,14 +9,14 @@ namespace stagecraft {
 /// blocking exchanges no message crosses them: in a joint call of interleaved 1F1B after its k-th
 /// steady pair, a stage meets the next stage's call after pair k + 1; in 1F1B two calls of the same
 /// k meet.
-int ScheduleLoop::backwards_before(int stage) const {
-  return shape.kind == ScheduleKind::interleaved ? stage + 1 : 1;
+int SteadyLoop::backwards_before(int stage) const {
+  return rules_of(shape.kind).takes_chunks ? stage + 1 : 1;
 }
 
-ScheduleLoop find_loop(ScheduleShape const& shape) {
-  ScheduleLoop const whole{.shape = shape};
-  if (shape.kind == ScheduleKind::gpipe) return whole;
-  int const group = shape.kind == ScheduleKind::interleaved ? shape.group : 1;
+SteadyLoop find_loop(ScheduleShape const& shape) {
+  SteadyLoop const whole{.shape = shape};
+  if (!rules_of(shape.kind).alternates) return whole;
+  int const group = rules_of(shape.kind).takes_chunks ? shape.group : 1;
   int const lap = group * shape.chunks;
   // What a lap touches, and the step after it, has to lie in whole groups: the last forward it
   // touches is number warmup + backwards_before + lap + 1, which is the same or fewer on later
@@ -24,7 +25,7 @@ ScheduleLoop find_loop(ScheduleShape const& shape) {
   int const groups = (needed + lap - 1) / lap;
   int const all_groups = shape.microbatches / group;
   if (groups >= all_groups) return whole;
-  ScheduleLoop loop{.shape = shape, .laps = all_groups - groups + 1, .lap_backwards = lap};
+  SteadyLoop loop{.shape = shape, .laps = all_groups - groups + 1, .lap_backwards = lap};
   loop.shape.microbatches -= (all_groups - groups) * group;
   return loop;
 }

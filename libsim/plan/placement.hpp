@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace stagecraft {
+
+/// A chunk of a stage.
+struct ChunkPlace {
+  std::int32_t stage = 0;
+  std::int32_t chunk = 0;
+
+  friend bool operator==(ChunkPlace const&, ChunkPlace const&) = default;
+};
+
+/// Which chunk of which stage holds each virtual stage. Virtual stages are the pieces of the model
+/// in the order in which a microbatch goes through them; a placement may hold several copies of the
+/// model, whose virtual stages follow each other.
+class Placement {
+ public:
+  Placement() : Placement{1, {{0, 0}}} {}
+  /// `places`: by virtual stage. Pre: every chunk of every stage is there once, and the copies
+  /// divide the virtual stages evenly.
+  Placement(int stages, std::vector<ChunkPlace> places, int copies = 1);
+
+  int stages() const { return stages_; }
+  int chunks() const { return chunks_; }  ///< of each stage
+  int virtual_stages() const { return static_cast<int>(places_.size()); }
+
+  ChunkPlace place(int virtual_stage) const {
+    return places_[static_cast<std::size_t>(virtual_stage)];
+  }
+  int virtual_stage(ChunkPlace const& place) const {
+    return virtual_stages_[static_cast<std::size_t>(place.chunk * stages_ + place.stage)];
+  }
+  /// Whether the virtual stage is the first, or the last, of its copy of the model.
+  bool is_first(int virtual_stage) const { return virtual_stage % per_copy_ == 0; }
+  bool is_last(int virtual_stage) const { return is_first(virtual_stage + 1); }
+
+ private:
+  int stages_;
+  int chunks_;
+  int per_copy_;
+  std::vector<ChunkPlace> places_;   ///< by virtual stage
+  std::vector<int> virtual_stages_;  ///< by chunk and stage
+};
+
+/// Virtual stages go round the stages: the first chunk of each stage, then the second of each, as
+/// Megatron-LM places them.
+Placement round_placement(int stages, int chunks);
+
+}  // namespace stagecraft

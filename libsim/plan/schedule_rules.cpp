@@ -1,0 +1,75 @@
+#include "libsim/plan/schedule_rules.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "libsim/plan/stage_exchanges.hpp"
+#include "libsim/plan/stage_order.hpp"
+
+namespace stagecraft {
+namespace {
+
+Placement round_of_chunks(ScheduleShape const& shape) {
+  return round_placement(shape.stages, shape.chunks);
+}
+
+int all_forwards(ScheduleShape const& shape, int /*stage*/) {
+  return shape.microbatches * shape.chunks;
+}
+
+int forwards_of_later_stages(ScheduleShape const& shape, int stage) {
+  return std::min(shape.stages - stage - 1, all_forwards(shape, stage));
+}
+
+int interleaved_warmup(ScheduleShape const& shape, int stage) {
+  int const behind = shape.stages - stage - 1;
+  return std::min(2 * behind + (shape.chunks - 1) * shape.group, all_forwards(shape, stage));
+}
+
+void write_plain(StageWriter& writer,
+                 VirtualOrder const& order,
+                 ScheduleShape const& shape,
+                 int stage) {
+  int const warmup = warmup_forwards(shape, stage);
+  if (shape.p2p == P2p::overlapped) {
+    append_overlapped_steps(writer, stage_order(order, warmup));
+  } else {
+    append_blocking_steps(writer, order, warmup);
+  }
+}
+
+void write_interleaved(StageWriter& writer,
+                       VirtualOrder const& order,
+                       ScheduleShape const& shape,
+                       int stage) {
+  if (shape.p2p == P2p::overlapped) {
+    append_overlapped_steps(writer, stage_order(order, warmup_forwards(shape, stage)));
+  } else {
+    append_interleaved_blocking_steps(writer, order, shape, stage);
+  }
+}
+
+/// By ScheduleKind.
+constexpr std::array<ScheduleRules, 3> all_rules{{
+    {.title = "GPipe", .placement = round_of_chunks, .warmup = all_forwards, .write = write_plain},
+    {.title = "1F1B",
+     .alternates = true,
+     .placement = round_of_chunks,
+     .warmup = forwards_of_later_stages,
+     .write = write_plain},
+    {.title = "interleaved 1F1B",
+     .takes_chunks = true,
+     .alternates = true,
+     .placement = round_of_chunks,
+     .warmup = interleaved_warmup,
+     .write = write_interleaved},
+}};
+
+}  // namespace
+
+ScheduleRules const& rules_of(ScheduleKind kind) {
+  return all_rules.at(static_cast<std::size_t>(kind));
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string_view>
+
+#include "libsim/plan/pipeline_schedule.hpp"
+
+namespace stagecraft {
+
+class StageWriter;
+class VirtualOrder;
+
+/// What tells one kind of schedule from another. A new kind is a row of the table.
+struct ScheduleRules {
+  std::string_view title;     ///< for people: "interleaved 1F1B"
+  bool takes_chunks = false;  ///< a stage may have several, and microbatches come in groups
+  /// Behind the warm-up every stage runs one forward and one backward in turn, so that there is a
+  /// steady-state loop (find_loop).
+  bool alternates = false;
+  Placement (*placement)(ScheduleShape const& shape) = nullptr;
+  /// Forwards that a stage runs before its first backward.
+  int (*warmup)(ScheduleShape const& shape, int stage) = nullptr;
+  /// Writes the program of a stage, with the microbatches of `shape`.
+  void (*write)(StageWriter& writer,
+                VirtualOrder const& order,
+                ScheduleShape const& shape,
+                int stage) = nullptr;
+};
+
+ScheduleRules const& rules_of(ScheduleKind kind);
+
+}  // namespace stagecraft
