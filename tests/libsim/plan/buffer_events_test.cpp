@@ -68,6 +68,7 @@ TEST_CASE("a buffer is allocated once, released once under its last name, and ke
     TrainingPlan const plan = make_plan(run.config);
     for (StagePlan const& stage : plan.stages) {
       CAPTURE(run.name, stage.stage);
+      IssueOrder const order = unroll(stage.program);
       BufferEvents events{plan, stage};
       NamedBuffers buffers;
       std::int32_t entries = -1;
@@ -75,7 +76,7 @@ TEST_CASE("a buffer is allocated once, released once under its last name, and ke
         REQUIRE(events.entry() == entries++);
         for (BufferEvent const& event : events.now()) buffers.take(event);
       }
-      REQUIRE(entries == static_cast<std::int32_t>(unroll(stage.program).entries.size()));
+      REQUIRE(entries == static_cast<std::int32_t>(order.entries.size()));
       for (auto const& [number, event] : buffers.all()) REQUIRE(event.change->is_resident());
     }
   }
@@ -85,6 +86,7 @@ TEST_CASE("the operands of an op have their buffers once its own are allocated",
   for (OddRun const& run : odd_runs()) {
     TrainingPlan const plan = make_plan(run.config);
     for (StagePlan const& stage : plan.stages) {
+      IssueOrder const order = unroll(stage.program);
       BufferEvents events{plan, stage};
       NamedBuffers buffers;
       std::set<std::pair<std::int32_t, Op const*>> seen;  // ops by task: once each is enough
@@ -96,8 +98,7 @@ TEST_CASE("the operands of an op have their buffers once its own are allocated",
           bool const is_last = i + 1 == now.size() || now[i + 1].change->op != change.op ||
                                now[i + 1].change->kind != Kind::allocate;
           if (change.op == nullptr || change.kind != Kind::allocate || !is_last) continue;
-          std::int32_t const task =
-              unroll(stage.program).entries[static_cast<std::size_t>(events.entry())].task;
+          std::int32_t const task = order.entries[static_cast<std::size_t>(events.entry())].task;
           if (!seen.insert({task, change.op}).second) continue;
           for (TensorList const& operands : {change.op->reads, change.op->writes}) {
             for (TensorId const tensor : operands) {
@@ -121,13 +122,13 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
   config.memory.output_deallocation = !is_kept;
   TrainingPlan const plan = make_plan(config);
   StagePlan const& stage = plan.stages[0];
+  IssueOrder const order = unroll(stage.program);
   BufferEvents events{plan, stage};
   std::map<std::int32_t, std::int64_t> sent;  // by microbatch
   while (events.next()) {
     for (BufferEvent const& event : events.now()) {
       if (event.change->name() != "message.activation") continue;
-      IssueEntry const& entry =
-          unroll(stage.program).entries[static_cast<std::size_t>(events.entry())];
+      IssueEntry const& entry = order.entries[static_cast<std::size_t>(events.entry())];
       if (event.change->kind == Kind::hand_over) {
         REQUIRE(entry.kind == IssueEntry::Kind::run);
         REQUIRE(stage.tasks[static_cast<std::size_t>(entry.task)].kind == Task::Kind::forward);
