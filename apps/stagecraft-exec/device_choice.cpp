@@ -32,12 +32,12 @@ ExecutionParts DeviceChoice::parts() const {
   ExecutionParts parts;
   parts.device = kind;
   if (kind == DeviceKind::cuda) {
-    parts.make_backend = [device = ordinal, measured = choices](RankShare const& share) {
-      return make_cuda_backend(share, device, measured);
+    parts.make_backend = [device = ordinal, measured = choices](KernelNeeds const& needs) {
+      return make_cuda_backend(needs, device, measured);
     };
   } else {
-    parts.make_backend = [options = cpu](RankShare const& share) {
-      return make_cpu_backend(share, options);
+    parts.make_backend = [options = cpu](KernelNeeds const& needs) {
+      return make_cpu_backend(needs, options);
     };
   }
   return parts;

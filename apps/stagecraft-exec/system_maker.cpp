@@ -50,9 +50,7 @@ void assume(Sourced<Value>& constant, std::string const& system) {
 }
 
 std::unique_ptr<Backend> backend_for(DeviceChoice const& device, Precision precision) {
-  RankShare share;
-  share.shape.model.precision = precision;
-  return device.parts().make_backend(share);
+  return device.parts().make_backend({.types = {activation_type(precision)}});
 }
 
 /// Other kernels are measured beside products that nobody times.

@@ -89,12 +89,10 @@ class Buffers {
 KernelCall call_of(Op const& op, Buffers& buffers) {
   KernelCall call;
   call.kind = op.kind;
-  call.gemm = op.gemm;
+  call.attributes = op.attributes;
   for (TensorId const id : op.reads) call.reads.push_back(buffers.operand(id));
   for (TensorId const id : op.writes) call.writes.push_back(buffers.operand(id));
-  call.draw.site = op.module == Module::core_attention     ? DropoutSite::attention
-                   : op.module == Module::attention_output ? DropoutSite::attention_output
-                                                           : DropoutSite::mlp_output;
+  if (auto const* const dropout = dropout_of(op.attributes)) call.draw.site = dropout->site;
   return call;
 }
 
@@ -129,7 +127,7 @@ int measure(std::vector<std::string> const& arguments) {
   int const threads = arguments.size() < 3 ? 2 : std::stoi(arguments[2]);
   BlockShape const shape{.model = layer_model(precision, attention), .micro = 4};
   BlockProgram const program = build_layers(shape, 1, {});
-  CpuKernels kernels{{.shape = shape}, {.threads = threads}};
+  CpuKernels kernels{{.types = {activation_type(shape.model.precision)}}, {.threads = threads}};
   Buffers buffers{program};
   std::vector<Row> rows;
   for (auto const* const pass : {&program.forward, &program.backward}) {

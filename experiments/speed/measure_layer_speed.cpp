@@ -51,7 +51,9 @@ class BareProducts {
       if (block.kind != BlockProgram::Kind::layers) continue;
       for (Pass const pass : {Pass::forward, Pass::backward}) {
         for (Op const& op : block.ops(pass)) {
-          if (op.kind == OpKind::gemm) products_.push_back(make(op.gemm));
+          if (auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes)) {
+            products_.push_back(make(gemm->shape));
+          }
         }
       }
     }
@@ -98,7 +100,7 @@ int serve(int threads) {
   CpuKernelOptions const options{.threads = threads};
   MeasuredLayer layer{
       config,
-      {.make_backend = [&](RankShare const& share) { return make_cpu_backend(share, options); },
+      {.make_backend = [&](KernelNeeds const& needs) { return make_cpu_backend(needs, options); },
        .prices = &prices},
       threads};
   BareProducts products{config};

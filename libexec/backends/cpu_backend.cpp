@@ -15,9 +15,8 @@ constexpr int poison_byte = 0xff;
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(RankShare const& share, CpuKernelOptions const& options)
-      : kernels_{share, options},
-        workspace_{CpuKernels::workspace(share.shape.model.precision, options.threads)} {}
+  CpuBackend(KernelNeeds const& needs, CpuKernelOptions const& options)
+      : kernels_{needs, options}, workspace_{CpuKernels::workspace(needs.types, options.threads)} {}
 
   void* allocate(std::size_t bytes) override { return ::operator new(bytes, alignment); }
   void deallocate(void* address, std::size_t /*bytes*/) noexcept override {
@@ -69,8 +68,9 @@ class CpuBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(RankShare const& share, CpuKernelOptions const& options) {
-  return std::make_unique<CpuBackend>(share, options);
+std::unique_ptr<Backend> make_cpu_backend(KernelNeeds const& needs,
+                                          CpuKernelOptions const& options) {
+  return std::make_unique<CpuBackend>(needs, options);
 }
 
 std::string cpu_description() {

@@ -17,7 +17,7 @@ std::shared_ptr<ProductChoices> make_product_choices() { return nullptr; }
 
 Bytes free_cuda_memory(int /*device*/) { throw DeviceError{obstacle}; }
 
-std::unique_ptr<Backend> make_cuda_backend(RankShare const& /*share*/,
+std::unique_ptr<Backend> make_cuda_backend(KernelNeeds const& /*needs*/,
                                            int /*device*/,
                                            std::shared_ptr<ProductChoices> const& /*choices*/) {
   throw DeviceError{obstacle};

@@ -41,6 +41,6 @@ Bytes free_cuda_memory(int device);
 /// backends that share them; null: cuBLASLt's own first choice is taken.
 /// \throws DeviceError  naming the obstacle, or the call that failed.
 std::unique_ptr<Backend> make_cuda_backend(
-    RankShare const& share, int device, std::shared_ptr<ProductChoices> const& choices = nullptr);
+    KernelNeeds const& needs, int device, std::shared_ptr<ProductChoices> const& choices = nullptr);
 
 }  // namespace stagecraft

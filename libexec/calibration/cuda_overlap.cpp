@@ -30,7 +30,7 @@ class Workload {
     Shape const shape{extent, extent};
     bytes_ = static_cast<std::size_t>(shape.elements() * element_size(type));
     call_.kind = OpKind::gemm;
-    call_.gemm = {.batch = 1, .m = extent, .n = extent, .k = extent};
+    call_.attributes = GemmAttributes{{.batch = 1, .m = extent, .n = extent, .k = extent}, type};
     for (Operand* const operand : {&operands_[0], &operands_[1], &operands_[2]}) {
       *operand = {.data = backend.allocate(bytes_), .type = type, .shape = shape, .strides = {}};
       RandomNumbers{type, 1}.write(backend, operand->data, bytes_);

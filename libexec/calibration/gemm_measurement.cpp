@@ -28,12 +28,12 @@ class OperandPool {
   KernelCall next(GemmShape const& gemm) {
     KernelCall call;
     call.kind = OpKind::gemm;
-    call.gemm = gemm;
     call.reads.push_back(gemm.transpose_a ? operands_.take(gemm.batch, gemm.k, gemm.m)
                                           : operands_.take(gemm.batch, gemm.m, gemm.k));
     call.reads.push_back(gemm.transpose_b ? operands_.take(gemm.batch, gemm.n, gemm.k)
                                           : operands_.take(gemm.batch, gemm.k, gemm.n));
     call.writes.push_back((gemm.accumulate ? sums_ : results_).take(gemm.batch, gemm.m, gemm.n));
+    call.attributes = GemmAttributes{gemm, call.writes[0].type};
     return call;
   }
 

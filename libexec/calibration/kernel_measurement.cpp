@@ -111,9 +111,7 @@ constexpr int runs = 3;
 double timing_overhead(ExecutionParts const& parts, Precision precision) {
   constexpr int samples = 50;
   constexpr std::size_t bytes = 16;
-  RankShare share;
-  share.shape.model.precision = precision;
-  auto const backend = parts.make_backend(share);
+  auto const backend = parts.make_backend({.types = {activation_type(precision)}});
   DeviceTimeline* const device = backend->timeline();
   if (device == nullptr) return 0;
   FlatRange const range{backend->allocate(bytes), gradient_type(precision), 1};

@@ -6,6 +6,7 @@
 #include "libexec/backends/random_numbers.hpp"
 #include "libexec/comm/solo_communicator.hpp"
 #include "libexec/executor/block_runner.hpp"
+#include "libexec/executor/kernel_needs.hpp"
 #include "libexec/executor/parameter_start.hpp"
 
 namespace stagecraft {
@@ -44,8 +45,7 @@ class MeasuredLayer::Rank {
       : plan_{make_plan(one_layer_per_stage(config))},
         place_{.pipeline = middle_stage},
         rank_{plan_.groups.at_stage(0, middle_stage)},
-        share_{.shape = plan_.shape},
-        backend_{parts.make_backend(share_)},
+        backend_{parts.make_backend(kernel_needs(plan_, place_.tensor))},
         allocator_{*backend_, backend_->workspace()},
         clock_{kernel_threads == 1},
         rank_clock_{clock_},
@@ -55,7 +55,6 @@ class MeasuredLayer::Rank {
                  .program = plan_.stages[middle_stage],
                  .rank = rank_,
                  .place = place_,
-                 .share = share_,
                  .backend = *backend_,
                  .allocator = allocator_,
                  .communicator = communicator_,
@@ -157,7 +156,6 @@ class MeasuredLayer::Rank {
   TrainingPlan plan_;
   RankPlace place_;
   int rank_;
-  RankShare share_;
   std::unique_ptr<Backend> backend_;
   CountingAllocator allocator_;
   VirtualClock clock_;

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "libexec/backends/number_codec.hpp"
-#include "libexec/kernels/dropout_site.hpp"
 
 namespace stagecraft {
 namespace {
@@ -238,16 +237,17 @@ KernelCall BlockRunner::call_of(BlockInstance const& instance, Op const& op) con
   KernelCall call;
   call.kind = op.kind;
   call.name = op.name;
-  call.gemm = op.gemm;
+  call.attributes = op.attributes;
   for (TensorId const id : op.reads) call.reads.push_back(operand(instance, id));
   for (TensorId const id : op.writes) call.writes.push_back(operand(instance, id));
+  DropoutAttributes const* const dropout = dropout_of(op.attributes);
   bool const is_embedding = op.module == Module::embedding;
   call.draw = {
       .seed = static_cast<std::uint32_t>(context_.plan.config.training.seed),
       .step = static_cast<std::uint32_t>(context_.state.step),
       .microbatch = static_cast<std::uint32_t>(context_.global_microbatch(instance.microbatch)),
       .layer = is_embedding ? 0 : static_cast<std::uint32_t>(instance.first_layer + op.layer),
-      .site = dropout_site(op.module)};
+      .site = dropout != nullptr ? dropout->site : DropoutSite::embedding};
   if (op.kind == OpKind::cross_entropy_backward) {
     // The mean over the tokens of a replica; replicas are averaged before their reduction.
     double const tokens =

@@ -61,7 +61,7 @@ struct ExecutionOptions {
 /// What an executor runs with; everything outlives the execution.
 struct ExecutionParts {
   /// The device of one rank.
-  std::function<std::unique_ptr<Backend>(RankShare const& share)> make_backend{};
+  std::function<std::unique_ptr<Backend>(KernelNeeds const& needs)> make_backend{};
   DeviceKind device = DeviceKind::cpu;  ///< that they are on
   TokenSource const* tokens = nullptr;
   CommunicationPrices const* prices = nullptr;  ///< needed by the virtual clock

@@ -36,7 +36,6 @@ struct RankContext {
   StagePlan const& program;  ///< of this rank's stage
   int rank = 0;
   RankPlace place;
-  RankShare share;
   Backend& backend;
   CountingAllocator& allocator;
   Communicator& communicator;

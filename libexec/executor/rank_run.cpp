@@ -7,6 +7,7 @@
 #include "libexec/comm/device_communication.hpp"
 #include "libexec/executor/data_error.hpp"
 #include "libexec/executor/exact_sum.hpp"
+#include "libexec/executor/kernel_needs.hpp"
 #include "libsim/host/file_error.hpp"
 
 namespace stagecraft {
@@ -61,9 +62,8 @@ class RankRun {
           Communicator& communicator,
           RankClock& clock)
       : place_{place_of(plan.groups, rank)},
-        share_{.shape = plan.shape, .tensor_rank = place_.tensor},
         options_{options},
-        backend_{parts.make_backend(share_)},
+        backend_{parts.make_backend(kernel_needs(plan, place_.tensor))},
         device_side_{
             make_device_communicator(communicator, plan.groups, *backend_, clock.is_virtual())},
         allocator_{
@@ -76,7 +76,6 @@ class RankRun {
                  .program = plan.stages[static_cast<std::size_t>(place_.pipeline)],
                  .rank = rank,
                  .place = place_,
-                 .share = share_,
                  .backend = *backend_,
                  .allocator = allocator_,
                  .communicator = device_side_ ? *device_side_ : communicator,
@@ -146,7 +145,6 @@ class RankRun {
   }
 
   RankPlace place_;
-  RankShare share_;
   ExecutionOptions const& options_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Communicator> device_side_;

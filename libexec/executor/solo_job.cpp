@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libexec/comm/solo_communicator.hpp"
+#include "libexec/executor/kernel_needs.hpp"
 #include "libexec/executor/rank_run.hpp"
 
 namespace stagecraft {
@@ -16,10 +17,10 @@ Execution execute_solo(TrainingPlan const& plan,
   VirtualClock clock{options.kernel_threads == 1};
   // The communicator works on the device too, so that it is there before the rank takes it over.
   std::unique_ptr<Backend> backend =
-      parts.make_backend({.shape = plan.shape, .tensor_rank = place_of(plan.groups, rank).tensor});
+      parts.make_backend(kernel_needs(plan, place_of(plan.groups, rank).tensor));
   SoloCommunicator communicator{plan, rank, *backend, clock};
   ExecutionParts own = parts;
-  own.make_backend = [&backend](RankShare const&) { return std::move(backend); };
+  own.make_backend = [&backend](KernelNeeds const&) { return std::move(backend); };
   ExecutionOptions alone = options;
   alone.is_virtual = true;
   alone.values_matter = false;

@@ -9,7 +9,7 @@ constexpr KernelTable make_table() {
   KernelTable table;
 #define STAGECRAFT_SET_cpu(kind) table.by_kind[static_cast<std::size_t>(OpKind::kind)] = kind;
 #define STAGECRAFT_SET_none(kind)
-#define STAGECRAFT_OP_KIND(kind, op_class, operands, cpu_kernel, cuda_kernel) \
+#define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) \
   STAGECRAFT_SET_##cpu_kernel(kind)
 #include "libsim/model/op_kinds.def"
 #undef STAGECRAFT_SET_cpu

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include "libexec/kernels/element.hpp"
@@ -17,10 +16,10 @@ std::int64_t expect_scores(KernelCall const& call, Operand const& x) {
   return x.shape[3];
 }
 
-/// What scores are multiplied by: 1 / sqrt(d).
+/// What scores are multiplied by.
 template <typename S>
-Compute<S> score_scale(ModelConfig const& model) {
-  return static_cast<Compute<S>>(1.0 / std::sqrt(static_cast<double>(model.head_dim)));
+Compute<S> score_scale(KernelCall const& call) {
+  return static_cast<Compute<S>>(attributes_of<SoftmaxAttributes>(call).scale);
 }
 
 }  // namespace stagecraft

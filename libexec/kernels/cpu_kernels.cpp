@@ -19,14 +19,18 @@ void CpuKernels::FreeAligned::operator()(std::byte* memory) const {
   ::operator delete(memory, alignment);
 }
 
-Bytes CpuKernels::workspace(Precision precision, int threads) {
-  std::int64_t const size = precision == Precision::fp64 ? 8 : 4;
-  std::int64_t const tiles = threads * tiles_a_worker * tile_elements * size;
-  bool const widens = precision == Precision::fp16 || precision == Precision::bf16;
-  return Bytes{widens ? std::max(tiles, widened_elements * size) : tiles};
+Bytes CpuKernels::workspace(std::span<ElementType const> types, int threads) {
+  Bytes most;
+  for (ElementType const type : types) {
+    std::int64_t const size = type == ElementType::f64 ? 8 : 4;
+    std::int64_t const tiles = threads * tiles_a_worker * tile_elements * size;
+    std::int64_t const widened = element_size(type) == 2 ? widened_elements * size : 0;
+    most = std::max(most, Bytes{std::max(tiles, widened)});
+  }
+  return most;
 }
 
-CpuKernels::CpuKernels(RankShare const& share, CpuKernelOptions const& options)
+CpuKernels::CpuKernels(KernelNeeds const& needs, CpuKernelOptions const& options)
     : table_{kernel_table(options.instructions)},
       pool_{std::make_unique<WorkerPool>(options.threads)} {
   if (table_ == nullptr) {
@@ -37,10 +41,9 @@ CpuKernels::CpuKernels(RankShare const& share, CpuKernelOptions const& options)
     require_threaded_openblas();
     set_openblas_threads(options.threads);
   }
-  auto const size =
-      static_cast<std::size_t>(workspace(share.shape.model.precision, options.threads).count());
+  auto const size = static_cast<std::size_t>(workspace(needs.types, options.threads).count());
   workspace_.reset(static_cast<std::byte*>(::operator new(size, alignment)));
-  context_ = {.share = share,
+  context_ = {.tensor_rank = needs.tensor_rank,
               .gemm = options.gemm,
               .pool = pool_.get(),
               .workspace = {workspace_.get(), size}};

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "libexec/kernels/kernel_call.hpp"
 #include "libexec/kernels/kernel_context.hpp"
@@ -33,7 +34,7 @@ class CpuKernels {
   /// \throws std::invalid_argument  for less than one thread, or instructions that the processor or
   /// the build does not have.
   /// \throws std::runtime_error  see require_threaded_openblas(); not for plain GEMMs.
-  CpuKernels(RankShare const& share, CpuKernelOptions const& options);
+  CpuKernels(KernelNeeds const& needs, CpuKernelOptions const& options);
 
   /// Runs one kernel to its end.
   /// \throws std::logic_error  naming the op kind, where operands do not fit together, or where the
@@ -43,8 +44,9 @@ class CpuKernels {
   /// The pool that kernels run on, for optimizer_kernels.hpp and rank_order_reduction.hpp.
   WorkerPool& pool() { return *pool_; }
 
-  /// What one object allocates for scratch space: independent of the model's sizes.
-  static Bytes workspace(Precision precision, int threads);
+  /// What one object allocates for scratch space: independent of the model's sizes. `types` as in
+  /// KernelNeeds.
+  static Bytes workspace(std::span<ElementType const> types, int threads);
 
  private:
   struct FreeAligned {

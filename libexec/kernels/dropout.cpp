@@ -17,14 +17,11 @@ void drop(KernelContext const& context,
           std::uint8_t const* given,
           std::uint8_t* stored) {
   Operand const& x = call.reads[0];
-  DropoutRows const rows = dropout_rows(context.share, call, x);
-  bool const of_attention = call.draw.site == DropoutSite::attention;
-  expect(call, given != nullptr || rows.causal == of_attention, "x is not of the draw's site");
+  DropoutRows const rows = dropout_rows(context.tensor_rank, call, x);
   expect_tensor(call, x, element_type<S>(), x.shape);
   expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
-  RowDropout<S> const dropped{rows, call.draw,
-                              DropoutRate<Compute<S>>{dropout_rate(context.model(), call.draw)},
-                              given, stored};
+  RowDropout<S> const dropped{
+      rows, call.draw, DropoutRate<Compute<S>>{dropout_attributes(call).rate}, given, stored};
   S const* const input = elements_of<S>(x);
   S* const output = elements_of<S>(call.writes[0]);
   for_row_ranges(*context.pool, rows.rows, rows.columns, [&](std::int64_t begin, std::int64_t end) {
@@ -42,16 +39,16 @@ template <typename S>
 void add_dropped(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   Operand const& x = call.reads[0];
-  DropoutRows const rows = dropout_rows(context.share, call, x);
+  DropoutRows const rows = dropout_rows(context.tensor_rank, call, x);
   std::int64_t const h = rows.columns;
   expect_tensor(call, x, element_type<S>(), x.shape);
   expect_tensor(call, call.reads[1], element_type<S>(), x.shape);
   expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
   bool const biased = call.reads.size() == 3;
   if (biased) expect_tensor(call, call.reads[2], element_type<S>(), {h});
-  bool const drops = context.model().dropout > 0;
+  bool const drops = dropout_attributes(call).rate > 0;
   std::uint8_t* const stored = dropout_mask(call, call.writes, 1, x.shape);
-  DropoutRate<C> const rate{context.model().dropout};
+  DropoutRate<C> const rate{dropout_attributes(call).rate};
   for_row_ranges(*context.pool, rows.rows, h, [&](std::int64_t begin, std::int64_t end) {
     std::uint8_t drawn[draw_room];
     for (std::int64_t row = begin; row < end; ++row) {

@@ -10,12 +10,6 @@
 /// Which elements of the whole model a rank's dropouts work on: masks are drawn by global element.
 namespace stagecraft {
 
-/// Global index of the first element of a rank's hidden states [local rows, b, h].
-inline std::uint64_t first_hidden_element(RankShare const& share) {
-  return static_cast<std::uint64_t>(share.first_row() * share.shape.micro *
-                                    share.shape.model.hidden);
-}
-
 /// Where a rank's attention probabilities [b, local heads, s, s] are among those of the model.
 struct ProbabilityPlace {
   std::int64_t model_heads = 0;  ///< of all ranks
@@ -31,8 +25,20 @@ struct ProbabilityPlace {
   }
 };
 
-inline ProbabilityPlace probability_place(RankShare const& share) {
-  return {share.shape.model.heads, share.first_head(), share.shape.model.sequence};
+/// Of `heads` local heads and s columns.
+inline ProbabilityPlace probability_place(DropoutAttributes const& dropout,
+                                          int tensor_rank,
+                                          std::int64_t heads,
+                                          std::int64_t sequence) {
+  std::int64_t const shard = dropout.shards > 1 ? tensor_rank : 0;
+  return {heads * dropout.shards, shard * heads, sequence};
+}
+
+/// The dropout of a call that has one.
+inline DropoutAttributes const& dropout_attributes(KernelCall const& call) {
+  DropoutAttributes const* const dropout = dropout_of(call.attributes);
+  if (dropout == nullptr) refuse(call.kind, "it has no dropout");
+  return *dropout;
 }
 
 /// How the elements of a dropout lie: rows of which only the first columns are alive.
@@ -57,22 +63,23 @@ struct DropoutRows {
   }
 };
 
-/// Expects x to be attention probabilities or hidden states of this rank.
-inline DropoutRows dropout_rows(RankShare const& share, KernelCall const& call, Operand const& x) {
-  BlockShape const& shape = share.shape;
-  bool const causal = x.shape.rank() == 4;
-  std::int64_t const s = shape.model.sequence;
-  Shape const expected = causal ? Shape{shape.micro, shape.heads(), s, s}
-                                : Shape{shape.local_sequence(), shape.micro, shape.model.hidden};
-  expect(call, x.shape == expected,
-         "x is neither this rank's attention probabilities nor its rows");
+/// Expects x to be attention probabilities [b, heads, s, s] or hidden states [rows, b, h] of this
+/// rank, as the site of the call's dropout has them.
+inline DropoutRows dropout_rows(int tensor_rank, KernelCall const& call, Operand const& x) {
+  DropoutAttributes const& dropout = dropout_attributes(call);
+  Shape const& shape = x.shape;
+  bool const causal = dropout.site == DropoutSite::attention;
+  expect(call, causal ? shape.rank() == 4 && shape[2] == shape[3] : shape.rank() == 3,
+         "x is neither attention probabilities nor rows, as its site has them");
   std::int64_t const columns = last_extent(x);
+  std::int64_t const heads = causal ? shape[1] : 1;
+  std::int64_t const shard = dropout.shards > 1 ? tensor_rank : 0;
   return {causal,
-          x.shape.elements() / columns,
+          shape.elements() / columns,
           columns,
-          first_hidden_element(share),
-          probability_place(share),
-          shape.heads()};
+          static_cast<std::uint64_t>(shard * shape.elements()),
+          probability_place(dropout, tensor_rank, heads, columns),
+          heads};
 }
 
 /// Rate and what follows from it.
@@ -84,11 +91,6 @@ struct DropoutRate {
   explicit DropoutRate(double rate)
       : threshold{keep_threshold(rate)}, scale{static_cast<C>(1.0 / (1.0 - rate))} {}
 };
-
-/// The rate of the dropout that a call draws for.
-inline double dropout_rate(ModelConfig const& model, RandomDraw const& draw) {
-  return draw.site == DropoutSite::attention ? attention_dropout(model) : model.dropout;
-}
 
 /// A mask operand, or null where it is drawn.
 inline std::uint8_t* dropout_mask(KernelCall const& call,

@@ -8,7 +8,7 @@
 namespace stagecraft::STAGECRAFT_ISA {
 /// 1 where a column may not be seen: above the diagonal.
 void make_causal_mask(KernelContext const& context, KernelCall const& call) {
-  std::int64_t const s = context.model().sequence;
+  std::int64_t const s = call.writes[0].shape[0];
   expect_tensor(call, call.writes[0], ElementType::u8, {s, s});
   auto* const mask = elements_of<std::uint8_t>(call.writes[0]);
   for_row_ranges(*context.pool, s, s, [&](std::int64_t begin, std::int64_t end) {
@@ -22,7 +22,7 @@ void make_causal_mask(KernelContext const& context, KernelCall const& call) {
 void embedding(KernelContext const& context, KernelCall const& call) {
   Operand const& table = call.reads[1];
   Operand const& rows = call.writes[0];
-  WordLookup const lookup = expect_lookup(context.share, call, call.reads[0], rows, table);
+  WordLookup const lookup = expect_lookup(context.tensor_rank, call, call.reads[0], rows, table);
   expect(call, rows.type == table.type, "rows and table differ in type");
   std::int64_t const h = rows.shape[2];
   with_storage_type(call.kind, table.type, [&](auto tag) {
@@ -46,7 +46,7 @@ void embedding(KernelContext const& context, KernelCall const& call) {
 void embedding_backward(KernelContext const& context, KernelCall const& call) {
   Operand const& dy = call.reads[0];
   Operand const& gradient = call.writes[0];
-  WordLookup const lookup = expect_lookup(context.share, call, call.reads[1], dy, gradient);
+  WordLookup const lookup = expect_lookup(context.tensor_rank, call, call.reads[1], dy, gradient);
   std::int64_t const h = dy.shape[2];
   with_storage_type(call.kind, dy.type, [&](auto tag) {
     using S = decltype(tag);
@@ -77,7 +77,7 @@ void slice(KernelContext const& context, KernelCall const& call) {
   expect_elements(call, whole, part.type, whole.shape.elements());
   expect_elements(call, part, part.type, count);
   std::int64_t const size = element_size(part.type);
-  std::int64_t const first = std::min(context.share.tensor_rank * count, whole.shape.elements());
+  std::int64_t const first = std::min(context.tensor_rank * count, whole.shape.elements());
   std::int64_t const copied = std::min(count, whole.shape.elements() - first);
   std::byte* const rest = std::copy_n(elements_of<std::byte>(whole) + first * size, copied * size,
                                       elements_of<std::byte>(part));

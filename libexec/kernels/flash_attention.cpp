@@ -49,7 +49,7 @@ void attend(KernelContext const& context,
   C* const v = scratch.take(tile_elements);
   C* const sums = scratch.take(tile_elements);
   C* const scores = scratch.take(flash.rows * flash.rows);
-  FlashDropout const dropout{context, call};
+  FlashDropout const dropout{context, call, flash};
   auto const keep_factor = static_cast<C>(dropout.factor());
   RunningSoftmax<C> softmax[64];
 

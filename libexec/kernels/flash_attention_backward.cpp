@@ -187,7 +187,7 @@ template <typename S>
 void flash_backward_of(KernelContext const& context, KernelCall const& call) {
   FlashBackwardOperands const operands = flash_backward_operands<S>(call);
   FlashShape const flash = flash_shape<S>(call, operands.sizes);
-  Operands const all{operands, flash, FlashDropout{context, call}};
+  Operands const all{operands, flash, FlashDropout{context, call, flash}};
   context.pool->run(flash.b * flash.kv_heads * flash.tiles(), [&](std::int64_t task, int worker) {
     differentiate_keys<S>(context, all, task, worker);
   });

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include "libexec/kernels/element.hpp"
@@ -15,7 +14,7 @@ inline constexpr std::int64_t most_cuda_flash_elements = 256;
 /// Sizes of a call.
 struct FlashSizes {
   std::int64_t s, b, heads, kv_heads, d;
-  double scale;  ///< 1 / sqrt(d)
+  double scale;  ///< of the scores
 };
 
 /// Expects q [s, b, heads, d] and k, v [s, b, kv heads, d].
@@ -27,7 +26,7 @@ FlashSizes flash_sizes(KernelCall const& call,
   Shape const& shape = q.shape;
   expect(call, shape.rank() == 4 && k.shape.rank() == 4, "q or k is not [s, b, heads, d]");
   FlashSizes const sizes{shape[0],   shape[1], shape[2],
-                         k.shape[2], shape[3], 1 / std::sqrt(static_cast<double>(shape[3]))};
+                         k.shape[2], shape[3], attributes_of<FlashAttributes>(call).scale};
   Shape const keys{sizes.s, sizes.b, sizes.kv_heads, sizes.d};
   expect_heads(call, q, element_type<S>(), shape);
   expect_heads(call, k, element_type<S>(), keys);

@@ -98,8 +98,11 @@ void store_rows(C const* tile,
 /// Dropout of the probabilities of one head, by counter.
 class FlashDropout {
  public:
-  FlashDropout(KernelContext const& context, KernelCall const& call)
-      : share_{&context.share}, draw_{call.draw}, rate_{attention_dropout(context.model())} {}
+  FlashDropout(KernelContext const& context, KernelCall const& call, FlashSizes const& sizes)
+      : place_{probability_place(
+            dropout_attributes(call), context.tensor_rank, sizes.heads, sizes.s)},
+        draw_{call.draw},
+        rate_{dropout_attributes(call).rate} {}
 
   bool drops() const { return rate_ > 0; }
   double factor() const { return 1 / (1 - rate_); }
@@ -110,13 +113,13 @@ class FlashDropout {
                            std::int64_t first,
                            std::int64_t n,
                            std::uint8_t* room) const {
-    std::uint64_t const element = probability_place(*share_).first_of(sequence, head, row) +
-                                  static_cast<std::uint64_t>(first);
+    std::uint64_t const element =
+        place_.first_of(sequence, head, row) + static_cast<std::uint64_t>(first);
     return draw_kept(draw_, keep_threshold(rate_), element, n, room);
   }
 
  private:
-  RankShare const* share_;
+  ProbabilityPlace place_;
   RandomDraw draw_;
   double rate_;
 };

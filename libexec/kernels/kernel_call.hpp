@@ -1,12 +1,11 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
+#include <vector>
 
-#include "libsim/model/block_program.hpp"
 #include "libsim/model/op.hpp"
 #include "libsim/model/tensor.hpp"
+#include "libsim/units/inline_list.hpp"
 
 namespace stagecraft {
 
@@ -25,35 +24,16 @@ struct Operand {
   }
 };
 
-/// At most eight operands, without allocation.
-class OperandList {
- public:
-  void push_back(Operand const& operand) { operands_[size_++] = operand; }
-  Operand const& operator[](std::size_t i) const { return operands_[i]; }
-  std::size_t size() const { return size_; }
+/// The operands of a call. One more than an op has: a product may take a bias along.
+using OperandList = InlineList<Operand, TensorList::capacity + 1>;
 
- private:
-  std::array<Operand, 8> operands_{};
-  std::size_t size_ = 0;
+/// What the kernels of a rank are made for; everything else stands in their calls.
+struct KernelNeeds {
+  /// The rank's place in its tensor group: which part of a split tensor it holds.
+  int tensor_rank = 0;
+  /// Types of the activations that they work on, which decide how much workspace they take.
+  std::vector<ElementType> types{};
 };
-
-/// Which part of the whole model a rank computes.
-struct RankShare {
-  BlockShape shape;     ///< sizes of a rank's share
-  int tensor_rank = 0;  ///< 0 to shape.tensor - 1
-
-  /// Of the sequence, the first row that this rank has where the sequence is split; else 0.
-  std::int64_t first_row() const {
-    return shape.sequence_parallel ? tensor_rank * shape.local_sequence() : 0;
-  }
-  /// Of the a attention heads, the first of this rank.
-  std::int64_t first_head() const { return tensor_rank * shape.heads(); }
-  /// Of the padded vocabulary, the first row of this rank.
-  std::int64_t first_word() const { return tensor_rank * shape.vocabulary(); }
-};
-
-/// The dropouts of a model; part of the counter that masks are drawn from.
-enum class DropoutSite : std::uint8_t { embedding, attention, attention_output, mlp_output };
 
 /// Where a kernel's random numbers come from. Two kernels with the same draw have the same masks,
 /// whatever the layout, the schedule, the recompute policy or the number of threads.
@@ -62,7 +42,7 @@ struct RandomDraw {
   std::uint32_t step = 0;        ///< iterations before this one
   std::uint32_t microbatch = 0;  ///< of the global batch: replica * microbatches a replica + k
   std::uint32_t layer = 0;       ///< of the whole model
-  DropoutSite site = DropoutSite::embedding;
+  DropoutSite site = DropoutSite::embedding;  ///< as the op's attributes name it
 };
 
 /// One launch of a kernel.
@@ -75,8 +55,8 @@ struct RandomDraw {
 /// Backend::adds_bias() says so.
 struct KernelCall {
   OpKind kind = OpKind::hold;
-  Name name;       ///< of the op, for profilers
-  GemmShape gemm;  ///< gemm and flash attention
+  Name name;  ///< of the op, for profilers
+  OpAttributes attributes;
   OperandList reads;
   OperandList writes;
   RandomDraw draw;

@@ -23,12 +23,10 @@ enum class GemmKind : std::uint8_t {
 
 /// What a kernel has besides its operands.
 struct KernelContext {
-  RankShare share;
+  int tensor_rank = 0;  ///< place in the tensor group
   GemmKind gemm = GemmKind::openblas;
   WorkerPool* pool = nullptr;
   std::span<std::byte> workspace;  ///< aligned to 64 bytes
-
-  ModelConfig const& model() const { return share.shape.model; }
 };
 
 using Kernel = void (*)(KernelContext const&, KernelCall const&);

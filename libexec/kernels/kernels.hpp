@@ -11,7 +11,7 @@ namespace stagecraft::STAGECRAFT_ISA {
 #define STAGECRAFT_DECLARE_cpu(kind) \
   void kind(KernelContext const& context, KernelCall const& call);
 #define STAGECRAFT_DECLARE_none(kind)
-#define STAGECRAFT_OP_KIND(kind, op_class, operands, cpu_kernel, cuda_kernel) \
+#define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) \
   STAGECRAFT_DECLARE_##cpu_kernel(kind)
 #include "libsim/model/op_kinds.def"
 #undef STAGECRAFT_DECLARE_cpu

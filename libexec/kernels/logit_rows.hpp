@@ -22,17 +22,14 @@ struct LogitRows {
   }
 };
 
-inline LogitRows expect_logits(RankShare const& share,
-                               KernelCall const& call,
-                               Operand const& logits) {
-  expect(call, logits.shape.rank() == 3 && logits.shape[2] == share.shape.vocabulary(),
-         "the logits are not [s, b, this rank's share of the vocabulary]");
+inline LogitRows expect_logits(int tensor_rank, KernelCall const& call, Operand const& logits) {
+  expect(call, logits.shape.rank() == 3, "the logits are not [s, b, words of this rank]");
   expect_tensor(call, logits, logits.type, logits.shape);
   LogitRows rows{.rows = logits.shape[0] * logits.shape[1],
                  .words = logits.shape[2],
-                 .first_word = share.first_word()};
-  rows.valid =
-      std::clamp<std::int64_t>(share.shape.model.vocabulary - rows.first_word, 0, rows.words);
+                 .first_word = tensor_rank * logits.shape[2]};
+  rows.valid = std::clamp<std::int64_t>(
+      attributes_of<VocabularyAttributes>(call).words - rows.first_word, 0, rows.words);
   return rows;
 }
 

@@ -15,7 +15,7 @@ namespace {
 template <typename C>
 void exponentials_of(KernelContext const& context, KernelCall const& call) {
   Operand const& logits = call.writes[0];
-  LogitRows const all = expect_logits(context.share, call, logits);
+  LogitRows const all = expect_logits(context.tensor_rank, call, logits);
   expect_tokens(call, call.reads[1], logits.type, logits);
   expect_tokens(call, call.reads[2], ElementType::i64, logits);
   expect_tokens(call, call.writes[1], logits.type, logits);
@@ -38,7 +38,7 @@ void exponentials_of(KernelContext const& context, KernelCall const& call) {
 template <typename C>
 void cross_entropy_of(KernelContext const& context, KernelCall const& call) {
   Operand const& softmax = call.writes[0];
-  LogitRows const all = expect_logits(context.share, call, softmax);
+  LogitRows const all = expect_logits(context.tensor_rank, call, softmax);
   expect_tokens(call, call.reads[1], softmax.type, softmax);
   expect_tokens(call, call.reads[2], softmax.type, softmax);
   expect_tokens(call, call.reads[3], ElementType::i64, softmax);
@@ -57,7 +57,7 @@ void cross_entropy_of(KernelContext const& context, KernelCall const& call) {
 template <typename C>
 void cross_entropy_backward_of(KernelContext const& context, KernelCall const& call) {
   Operand const& softmax = call.writes[0];
-  LogitRows const all = expect_logits(context.share, call, softmax);
+  LogitRows const all = expect_logits(context.tensor_rank, call, softmax);
   expect_tokens(call, call.reads[1], ElementType::i64, softmax);
   auto const* const labels = elements_of<std::int64_t>(call.reads[1]);
   auto const factor = static_cast<C>(call.loss_gradient);
@@ -109,7 +109,7 @@ void narrow_logits(KernelContext const& context, KernelCall const& call) {
 /// -infinity where all of this rank's columns are padding.
 void logits_maximum(KernelContext const& context, KernelCall const& call) {
   Operand const& logits = call.reads[0];
-  LogitRows const all = expect_logits(context.share, call, logits);
+  LogitRows const all = expect_logits(context.tensor_rank, call, logits);
   expect_tokens(call, call.writes[0], logits.type, logits);
   with_logit_type(call, logits.type, [&](auto tag) {
     using C = decltype(tag);

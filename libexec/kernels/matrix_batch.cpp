@@ -37,7 +37,7 @@ MatrixBatch matrices_of(KernelCall const& call,
 }
 
 MatrixProduct product_of(KernelCall const& call) {
-  GemmShape const& g = call.gemm;
+  GemmShape const& g = attributes_of<GemmAttributes>(call).shape;
   expect(call, g.batch > 0 && g.m > 0 && g.n > 0 && g.k > 0, "the product is empty");
   return {.shape = g,
           .a = matrices_of(call, call.reads[0], g.batch, g.transpose_a ? g.k : g.m,

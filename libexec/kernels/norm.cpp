@@ -32,16 +32,19 @@ template <typename S>
 void norm_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   Operand const& x = call.reads[0];
-  auto const moments = statistics_of<S>(context.model(), call, x, call.writes[1]);
+  auto const moments = statistics_of<S>(call, x, call.writes[1]);
   std::int64_t const n = moments.columns;
   expect_tensor(call, call.reads[1], element_type<S>(), {n});
-  if (subtracts_mean(context.model())) expect_tensor(call, call.reads[2], element_type<S>(), {n});
+  if (attributes_of<NormAttributes>(call).subtracts_mean())
+    expect_tensor(call, call.reads[2], element_type<S>(), {n});
   expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
   S const* const input = elements_of<S>(x);
   S const* const weight = elements_of<S>(call.reads[1]);
-  S const* const bias = subtracts_mean(context.model()) ? elements_of<S>(call.reads[2]) : nullptr;
+  S const* const bias = attributes_of<NormAttributes>(call).subtracts_mean()
+                            ? elements_of<S>(call.reads[2])
+                            : nullptr;
   S* const output = elements_of<S>(call.writes[0]);
-  auto const epsilon = static_cast<C>(context.model().norm_epsilon);
+  auto const epsilon = static_cast<C>(attributes_of<NormAttributes>(call).epsilon);
   for_row_ranges(*context.pool, moments.rows, n, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       S const* const values = input + row * n;
@@ -67,7 +70,7 @@ template <typename S>
 void norm_backward_of(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   Operand const& x = call.reads[1];
-  auto const moments = statistics_of<S>(context.model(), call, x, call.reads[2]);
+  auto const moments = statistics_of<S>(call, x, call.reads[2]);
   std::int64_t const n = moments.columns;
   expect_tensor(call, call.reads[0], element_type<S>(), x.shape);
   expect_tensor(call, call.reads[3], element_type<S>(), {n});
@@ -108,7 +111,7 @@ void norm_weight_gradient_of(KernelContext const& context, KernelCall const& cal
   using C = Compute<S>;
   constexpr std::int64_t block = 128;
   Operand const& x = call.reads[1];
-  auto const moments = statistics_of<S>(context.model(), call, x, call.reads[2]);
+  auto const moments = statistics_of<S>(call, x, call.reads[2]);
   std::int64_t const n = moments.columns;
   expect_tensor(call, call.reads[0], element_type<S>(), x.shape);
   for (std::size_t i = 0; i < call.writes.size(); ++i) {
@@ -117,7 +120,9 @@ void norm_weight_gradient_of(KernelContext const& context, KernelCall const& cal
   S const* const gradient = elements_of<S>(call.reads[0]);
   S const* const input = elements_of<S>(x);
   C* const d_weight = elements_of<C>(call.writes[0]);
-  C* const d_bias = subtracts_mean(context.model()) ? elements_of<C>(call.writes[1]) : nullptr;
+  C* const d_bias = attributes_of<NormAttributes>(call).subtracts_mean()
+                        ? elements_of<C>(call.writes[1])
+                        : nullptr;
   context.pool->run((n + block - 1) / block, [&](std::int64_t task, int) {
     std::int64_t const first = task * block;
     std::int64_t const width = std::min(block, n - first);
@@ -142,7 +147,7 @@ void norm_weight_gradient_of(KernelContext const& context, KernelCall const& cal
 }  // namespace
 
 void norm(KernelContext const& context, KernelCall const& call) {
-  std::size_t const weights = subtracts_mean(context.model()) ? 2 : 1;
+  std::size_t const weights = attributes_of<NormAttributes>(call).subtracts_mean() ? 2 : 1;
   expect(call, call.reads.size() == 1 + weights, "a weight or a bias is missing or superfluous");
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { norm_of<decltype(tag)>(context, call); });
@@ -154,7 +159,7 @@ void norm_backward(KernelContext const& context, KernelCall const& call) {
 }
 
 void norm_weight_gradient(KernelContext const& context, KernelCall const& call) {
-  std::size_t const weights = subtracts_mean(context.model()) ? 2 : 1;
+  std::size_t const weights = attributes_of<NormAttributes>(call).subtracts_mean() ? 2 : 1;
   expect(call, call.writes.size() == weights, "a gradient is missing or superfluous");
   with_storage_type(call.kind, call.reads[0].type,
                     [&](auto tag) { norm_weight_gradient_of<decltype(tag)>(context, call); });

@@ -8,8 +8,6 @@
 
 namespace stagecraft {
 
-inline bool subtracts_mean(ModelConfig const& model) { return model.norm == Norm::layernorm; }
-
 /// Rows and columns of x, and its statistics [2, rows] = mean, 1/std or [1, rows] = 1/rms.
 template <typename C>
 struct NormStatistics {
@@ -25,8 +23,7 @@ struct NormStatistics {
 
 /// Expects x with columns, and statistics that fit it.
 template <typename S>
-NormStatistics<Compute<S>> statistics_of(ModelConfig const& model,
-                                         KernelCall const& call,
+NormStatistics<Compute<S>> statistics_of(KernelCall const& call,
                                          Operand const& x,
                                          Operand const& statistics) {
   using C = Compute<S>;
@@ -34,7 +31,7 @@ NormStatistics<Compute<S>> statistics_of(ModelConfig const& model,
   std::int64_t const columns = last_extent(x);
   std::int64_t const rows = x.shape.elements() / columns;
   expect_tensor(call, x, element_type<S>(), x.shape);
-  bool const centred = subtracts_mean(model);
+  bool const centred = attributes_of<NormAttributes>(call).subtracts_mean();
   expect_tensor(call, statistics, element_type<C>(), {centred ? 2 : 1, rows});
   C* const values = elements_of<C>(statistics);
   return {rows, columns, centred ? values : nullptr, centred ? values + rows : values};

@@ -11,6 +11,8 @@ void refuse(OpKind kind, char const* why) {
 
 void expect_operands(KernelCall const& call) {
   OpKindTraits const& traits = traits_of(call.kind);
+  expect(call, call.attributes.index() == traits.attributes,
+         "its attributes are missing, or those of another kind");
   expect(call, call.reads.size() >= traits.least_reads && call.reads.size() <= traits.most_reads,
          "an operand is missing or superfluous among those read");
   expect(call,

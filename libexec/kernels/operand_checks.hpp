@@ -13,8 +13,9 @@ inline void expect(KernelCall const& call, bool holds, char const* otherwise) {
   if (!holds) refuse(call.kind, otherwise);
 }
 
-/// Expects as many operands as the kind's line in op_kinds.def names, the same ones read and
-/// written if it works in place. Checked once for every backend, before its kernel is called.
+/// Expects the attributes of the kind, and as many operands as the kind's line in op_kinds.def
+/// names, the same ones read and written if it works in place. Checked once for every backend,
+/// before its kernel is called.
 void expect_operands(KernelCall const& call);
 
 /// Expects an operand that is contiguous, of this type and shape.
@@ -41,6 +42,13 @@ bool is_contiguous(Operand const& operand);
 /// Extent of the last axis. Pre: rank above 0.
 inline std::int64_t last_extent(Operand const& operand) {
   return operand.shape[operand.shape.rank() - 1];
+}
+
+/// The attributes of a call. Pre: expect_operands() holds, and the kind has attributes of this
+/// type.
+template <typename Attributes>
+Attributes const& attributes_of(KernelCall const& call) {
+  return std::get<Attributes>(call.attributes);
 }
 
 template <typename S>

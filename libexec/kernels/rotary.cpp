@@ -54,7 +54,7 @@ void rotate(Operand const& from,
 void rotate_all(KernelContext const& context, KernelCall const& call, double direction) {
   expect_rotary(call);
   Shape const& q = call.reads[0].shape;
-  double const base = context.model().rotary_base;
+  double const base = attributes_of<RotaryAttributes>(call).base;
   std::int64_t const half = q[3] / 2;
   std::int64_t const row_cost = q.elements() / std::max<std::int64_t>(q[0], 1);
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {

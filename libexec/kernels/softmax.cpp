@@ -64,7 +64,7 @@ void causal_softmax_of(KernelContext const& context, KernelCall const& call) {
   expect_tensor(call, call.writes[0], element_type<S>(), scores.shape);
   S const* const x = elements_of<S>(scores);
   S* const y = elements_of<S>(call.writes[0]);
-  auto const scale = score_scale<S>(context.model());
+  auto const scale = score_scale<S>(call);
   for_score_rows(context, scores, s, [&](std::int64_t, std::int64_t n, std::int64_t place) {
     softmax_row(x + place, y + place, n, s, scale);
   });
@@ -77,7 +77,7 @@ void causal_softmax_backward_of(KernelContext const& context, KernelCall const& 
   expect_tensor(call, call.reads[1], element_type<S>(), gradient.shape);
   S* const d = elements_of<S>(gradient);
   S const* const y = elements_of<S>(call.reads[1]);
-  auto const scale = score_scale<S>(context.model());
+  auto const scale = score_scale<S>(call);
   for_score_rows(context, gradient, s, [&](std::int64_t, std::int64_t n, std::int64_t place) {
     softmax_backward_row(d + place, y + place, n, s, scale);
   });
@@ -88,8 +88,8 @@ RowDropout<S> dropout_of_probabilities(KernelContext const& context,
                                        KernelCall const& call,
                                        std::uint8_t const* given,
                                        std::uint8_t* stored) {
-  return {dropout_rows(context.share, call, call.reads[0]), call.draw,
-          DropoutRate<Compute<S>>{attention_dropout(context.model())}, given, stored};
+  return {dropout_rows(context.tensor_rank, call, call.reads[0]), call.draw,
+          DropoutRate<Compute<S>>{dropout_attributes(call).rate}, given, stored};
 }
 
 template <typename S>
@@ -101,7 +101,7 @@ void causal_softmax_dropout_of(KernelContext const& context, KernelCall const& c
       context, call, nullptr, dropout_mask(call, call.writes, 2, scores.shape));
   S* const x = elements_of<S>(scores);
   S* const y = elements_of<S>(call.writes[1]);
-  auto const scale = score_scale<S>(context.model());
+  auto const scale = score_scale<S>(call);
   for_score_rows(context, scores, s, [&](std::int64_t row, std::int64_t n, std::int64_t place) {
     softmax_row(x + place, x + place, n, s, scale);
     dropped(row, x + place, y + place);
@@ -117,7 +117,7 @@ void causal_softmax_dropout_backward_of(KernelContext const& context, KernelCall
       context, call, dropout_mask(call, call.reads, 2, gradient.shape), nullptr);
   S* const d = elements_of<S>(gradient);
   S const* const y = elements_of<S>(call.reads[1]);
-  auto const scale = score_scale<S>(context.model());
+  auto const scale = score_scale<S>(call);
   for_score_rows(context, gradient, s, [&](std::int64_t row, std::int64_t n, std::int64_t place) {
     dropped(row, d + place, d + place);
     softmax_backward_row(d + place, y + place, n, s, scale);

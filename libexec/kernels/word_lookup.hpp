@@ -20,7 +20,7 @@ struct WordLookup {
 };
 
 /// Expects tokens [s, b] beside rows [s, b, h] and a table [words, h].
-inline WordLookup expect_lookup(RankShare const& share,
+inline WordLookup expect_lookup(int tensor_rank,
                                 KernelCall const& call,
                                 Operand const& tokens,
                                 Operand const& rows,
@@ -29,7 +29,7 @@ inline WordLookup expect_lookup(RankShare const& share,
   expect_tensor(call, tokens, ElementType::i64, {rows.shape[0], rows.shape[1]});
   expect_tensor(call, rows, rows.type, rows.shape);
   expect_tensor(call, table, table.type, {table.shape[0], rows.shape[2]});
-  return {share.first_word(), table.shape[0]};
+  return {tensor_rank * table.shape[0], table.shape[0]};
 }
 
 }  // namespace stagecraft

@@ -19,15 +19,11 @@ BytesPerSecond streaming_rate(System const& system) {
 }  // namespace
 
 CostModel::CostModel(System const& system, TrainingPlan const& plan)
-    : system_{system}, plan_{plan} {
-  if (!system.accelerator.peak.value.contains(plan.config.model.precision)) {
-    throw std::invalid_argument("system '" + system.name +
-                                "' gives no peak for the precision of this model");
-  }
-}
+    : system_{system}, plan_{plan} {}
 
 SimTime CostModel::price(Op const& op) const {
-  switch (traits_of(op.kind).op_class) {
+  OpKindTraits const& traits = traits_of(op.kind);
+  switch (traits.op_class) {
     case OpClass::synchronisation:
       return SimTime{0};
     case OpClass::collective:
@@ -36,32 +32,63 @@ SimTime CostModel::price(Op const& op) const {
     case OpClass::step:
       break;
   }
-  Precision const precision = plan_.config.model.precision;
+  if (op.attributes.index() != traits.attributes) {
+    throw std::logic_error{to_string(op.name) + ": a " + std::string{traits.name} +
+                           " does not have the attributes that its cost depends on"};
+  }
   if (system_.measured) {
-    auto const time = measured_time(*system_.measured, op, precision);
+    auto const time = measured_time(*system_.measured, op);
     if (time) return to_sim_time(time->value);
   }
+  if (auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes)) {
+    return to_sim_time(product_seconds(op, *gemm).value);
+  }
+  if (std::holds_alternative<FlashAttributes>(op.attributes)) {
+    return to_sim_time(flash_seconds(op).value);
+  }
+  return to_sim_time(sweep_seconds(op).value);
+}
+
+Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) const {
+  GemmShape const& shape = gemm.shape;
+  std::int64_t const output = shape.batch * shape.m * shape.n * element_size(gemm.output);
+  Bytes const epilogue{shape.accumulate ? 2 * output : output};
+  return gemm_time(shape, op.traffic, epilogue, peak_of(op.type), system_);
+}
+
+Seconds CostModel::flash_seconds(Op const& op) const {
   Calibration const& constants = system_.calibration;
-  bool const is_flash_forward = op.kind == OpKind::flash_attention;
-  if (is_flash_forward || op.kind == OpKind::flash_attention_backward) {
-    double const efficiency = is_flash_forward ? constants.flash_forward_efficiency.value
-                                               : constants.flash_backward_efficiency.value;
-    double const peak = system_.accelerator.peak.value.at(precision).value;
-    double const compute = static_cast<double>(op.flops) / (peak * efficiency);
-    return to_sim_time(constants.kernel_launch.value.value +
-                       std::max(compute, (op.traffic / streaming_rate(system_)).value));
-  }
-  if (op.gemm.batch > 0) {
-    std::int64_t const element =
-        element_size(op.gemm.accumulate ? gradient_type(precision) : activation_type(precision));
-    std::int64_t const output = op.gemm.batch * op.gemm.m * op.gemm.n * element;
-    Bytes const epilogue{op.gemm.accumulate ? 2 * output : output};
-    return to_sim_time(gemm_time(op.gemm, op.traffic, epilogue, precision, system_).value);
-  }
+  auto const efficiency = [&] {
+    switch (op.kind) {
+      case OpKind::flash_attention:
+        return constants.flash_forward_efficiency.value;
+      case OpKind::flash_attention_backward:
+        return constants.flash_backward_efficiency.value;
+      default:
+        throw std::logic_error{std::string{name_of(op.kind)} + " has no efficiency"};
+    }
+  }();
+  double const compute = static_cast<double>(op.flops) / (peak_of(op.type).value * efficiency);
+  return Seconds{constants.kernel_launch.value.value +
+                 std::max(compute, (op.traffic / streaming_rate(system_)).value)};
+}
+
+Seconds CostModel::sweep_seconds(Op const& op) const {
+  Calibration const& constants = system_.calibration;
   double const efficiency =
       op.draws_random ? constants.dropout_efficiency.value : constants.stream_efficiency.value;
   BytesPerSecond const rate{system_.accelerator.bandwidth.value.value * efficiency};
-  return to_sim_time(constants.kernel_launch.value.value + (op.traffic / rate).value);
+  return Seconds{constants.kernel_launch.value.value + (op.traffic / rate).value};
+}
+
+FlopsPerSecond CostModel::peak_of(ElementType type) const {
+  auto const& peaks = system_.accelerator.peak.value;
+  auto const peak = peaks.find(precision_of(type));
+  if (peak == peaks.end()) {
+    throw std::invalid_argument("system '" + system_.name +
+                                "' gives no peak for the precision of this model");
+  }
+  return peak->second;
 }
 
 Seconds CostModel::collective_seconds(OpKind kind, GroupId group, Bytes payload) const {

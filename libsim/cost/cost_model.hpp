@@ -15,10 +15,12 @@ namespace stagecraft {
 class CostModel {
  public:
   /// Both must outlive the model; of the plan, the outline is enough (make_outline).
-  /// \throws std::invalid_argument when the system has no peak for the model's precision.
   CostModel(System const& system, TrainingPlan const& plan);
 
   /// Duration of an op alone on its rank. 0 for waits and holds.
+  /// \throws std::invalid_argument  if it multiplies matrices of a type for which the system gives
+  /// no peak.
+  /// \throws std::logic_error  if its cost is not defined.
   SimTime price(Op const& op) const;
 
   /// Price of the hidden state sent from one stage to another, with the gather at its receiver
@@ -36,6 +38,11 @@ class CostModel {
 
  private:
   Seconds collective_seconds(OpKind kind, GroupId group, Bytes payload) const;
+  Seconds product_seconds(Op const& op, GemmAttributes const& gemm) const;
+  Seconds flash_seconds(Op const& op) const;
+  /// Of a kernel that is as fast as its operands move.
+  Seconds sweep_seconds(Op const& op) const;
+  FlopsPerSecond peak_of(ElementType type) const;
   /// Whether the members of a level share a node, the first of them being the first of its node.
   bool is_in_one_node(LevelPlacement const& level) const;
 

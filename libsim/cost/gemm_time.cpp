@@ -19,11 +19,11 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b
 }  // namespace
 
 Seconds gemm_time(
-    GemmShape const& gemm, Bytes traffic, Bytes output, Precision precision, System const& system) {
+    GemmShape const& gemm, Bytes traffic, Bytes output, FlopsPerSecond peak, System const& system) {
   Calibration const& constants = system.calibration;
   auto const processors = static_cast<std::int64_t>(system.accelerator.multiprocessors.value);
-  double const peak = system.accelerator.peak.value.at(precision).value;
-  double const rate = peak / static_cast<double>(processors) * constants.gemm_efficiency.value;
+  double const rate =
+      peak.value / static_cast<double>(processors) * constants.gemm_efficiency.value;
   BytesPerSecond const stream{system.accelerator.bandwidth.value.value *
                               constants.stream_efficiency.value};
 

@@ -15,10 +15,10 @@ namespace stagecraft {
 /// rate.
 ///
 /// `traffic` is the op's device-memory traffic, `output` the part of it that the epilogue moves.
-/// Pre: the accelerator has a peak for `precision`.
+/// `peak` is the accelerator's for the type of the operands.
 /// Source: cost-model structure of CUTLASS's tile and wave quantisation (NVIDIA, "Matrix Multiplication
 /// Background User's Guide", 2023, sections 3 and 4).
 Seconds gemm_time(
-    GemmShape const& gemm, Bytes traffic, Bytes output, Precision precision, System const& system);
+    GemmShape const& gemm, Bytes traffic, Bytes output, FlopsPerSecond peak, System const& system);
 
 }  // namespace stagecraft

@@ -47,17 +47,16 @@ double rate_of(GemmGrid const& grid, GemmShape const& gemm) {
 
 }  // namespace
 
-std::optional<Seconds> measured_time(MeasuredDevice const& measured,
-                                     Op const& op,
-                                     Precision precision) {
-  if (op.kind == OpKind::gemm) {
+std::optional<Seconds> measured_time(MeasuredDevice const& measured, Op const& op) {
+  Precision const precision = precision_of(op.type);
+  if (auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes)) {
     auto const forms = measured.gemm.value.find(precision);
     if (forms == measured.gemm.value.end()) return std::nullopt;
-    GemmForm const form = form_of(op.gemm);
+    GemmForm const form = form_of(gemm->shape);
     auto grid = forms->second.find(form);
     if (grid == forms->second.end()) grid = forms->second.find(without_batch(form));
     if (grid == forms->second.end()) return std::nullopt;
-    return Seconds{static_cast<double>(op.gemm.flops()) / rate_of(grid->second, op.gemm)};
+    return Seconds{static_cast<double>(gemm->shape.flops()) / rate_of(grid->second, gemm->shape)};
   }
   auto const kinds = measured.kernels.value.find(precision);
   if (kinds == measured.kernels.value.end()) return std::nullopt;

@@ -43,7 +43,7 @@ void project_qkv(ProgramBuilder& builder, AttentionLayer& attention) {
     TensorId const k =
         builder.make({"core_attention", "rotated_k"}, builder.tensor(attention.k).shape);
     builder.add(OpKind::rotary, {"attention.qkv", "rotary"}, Phase::forward,
-                {attention.q, attention.k}, {q, k});
+                {attention.q, attention.k}, {q, k}, RotaryAttributes{shape.model.rotary_base});
     attention.q = q;
     attention.k = k;
   }
@@ -113,7 +113,8 @@ TensorId attention_backward(ProgramBuilder& builder,
   builder.begin(Pass::backward, Module::attention_input, layer);
   if (shape.model.positions == Positions::rotary) {
     builder.add(OpKind::rotary_backward, {"attention.qkv", "rotary_backward"},
-                Phase::input_gradient, {gradients.q, gradients.k}, {gradients.q, gradients.k});
+                Phase::input_gradient, {gradients.q, gradients.k}, {gradients.q, gradients.k},
+                RotaryAttributes{shape.model.rotary_base});
   }
   TensorId const d_qkv = builder.make(
       {"attention.qkv", "output_gradient"},

@@ -13,7 +13,7 @@ struct AttentionLayer {
   Linear qkv{.owner = "attention.qkv"};
   TensorId qkv_bias = no_tensor;
   Linear projection{.owner = "attention.projection"};
-  ResidualAdd residual{.owner = "attention.output"};
+  ResidualAdd residual{.owner = "attention.output", .site = DropoutSite::attention_output};
 
   TensorId input = no_tensor;  ///< normed hidden state
   TensorId q = no_tensor;      ///< as core attention reads it, after rotary positions

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "libsim/model/attention.hpp"
 
 namespace stagecraft {
@@ -43,6 +45,18 @@ bool drops_probabilities(ProgramBuilder const& builder) {
   return attention_dropout(builder.shape().model) > 0;
 }
 
+/// The dropout of probabilities: heads are split over the tensor group.
+DropoutAttributes probability_dropout(ProgramBuilder const& builder) {
+  BlockShape const& shape = builder.shape();
+  return {.site = DropoutSite::attention,
+          .rate = attention_dropout(shape.model),
+          .shards = shape.tensor};
+}
+
+double score_scale(ProgramBuilder const& builder) {
+  return 1.0 / std::sqrt(static_cast<double>(builder.shape().model.head_dim));
+}
+
 bool fuses_dropout(ProgramBuilder const& builder) {
   return drops_probabilities(builder) &&
          builder.shape().model.softmax_dropout == SoftmaxDropout::fused;
@@ -55,16 +69,17 @@ bool repeats_heads(Core const& core, BlockShape const& shape) {
 /// Softmax output and what dropout leaves of it, by a kernel each.
 void separate_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId scores) {
   attention.softmax_output = builder.make({owner, "softmax_output"}, builder.tensor(scores).shape);
-  Op& softmax = builder.add(OpKind::causal_softmax, {owner, "softmax"}, Phase::forward, {scores},
-                            {attention.softmax_output});
+  Op& softmax =
+      builder.add(OpKind::causal_softmax, {owner, "softmax"}, Phase::forward, {scores},
+                  {attention.softmax_output}, SoftmaxAttributes{score_scale(builder), {}});
   // The fused kernel reads only the lower triangle and writes the whole square.
   Bytes const square = builder.tensor(scores).bytes();
   softmax.traffic = Bytes{square.count() / 2 + square.count()};
   attention.dropout_output = attention.softmax_output;
   if (!drops_probabilities(builder)) return;
-  attention.dropout_output =
-      dropout_forward(builder, {owner, "dropout"}, {owner, "dropout_output"},
-                      {owner, "dropout_mask"}, attention.softmax_output, attention.dropout_mask);
+  attention.dropout_output = dropout_forward(
+      builder, probability_dropout(builder), {owner, "dropout"}, {owner, "dropout_output"},
+      {owner, "dropout_mask"}, attention.softmax_output, attention.dropout_mask);
 }
 
 /// The same by one kernel, the softmax in place: `scores` is softmax_output from here on.
@@ -76,7 +91,8 @@ void fused_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId 
     attention.dropout_mask = builder.make({owner, "dropout_mask"}, shape, ElementType::u8);
   }
   Op& op = builder.add(OpKind::causal_softmax_dropout, {owner, "softmax_dropout"}, Phase::forward,
-                       {scores}, {scores, attention.dropout_output, attention.dropout_mask});
+                       {scores}, {scores, attention.dropout_output, attention.dropout_mask},
+                       SoftmaxAttributes{score_scale(builder), probability_dropout(builder)});
   op.draws_random = true;
   // Reads only the lower triangle.
   op.traffic = Bytes{op.traffic.count() - builder.tensor(scores).bytes().count() / 2};
@@ -88,9 +104,11 @@ void softmax_gradient(ProgramBuilder& builder, AttentionLayer const& attention, 
   Op& op =
       fuses ? builder.add(OpKind::causal_softmax_dropout_backward,
                           {owner, "softmax_dropout_backward"}, Phase::input_gradient,
-                          {d_scores, attention.softmax_output, attention.dropout_mask}, {d_scores})
+                          {d_scores, attention.softmax_output, attention.dropout_mask}, {d_scores},
+                          SoftmaxAttributes{score_scale(builder), probability_dropout(builder)})
             : builder.add(OpKind::causal_softmax_backward, {owner, "softmax_backward"},
-                          Phase::input_gradient, {d_scores, attention.softmax_output}, {d_scores});
+                          Phase::input_gradient, {d_scores, attention.softmax_output}, {d_scores},
+                          SoftmaxAttributes{score_scale(builder), {}});
   op.draws_random = fuses && attention.dropout_mask == no_tensor;
   // Reads the lower triangles of its operands, writes the whole square.
   Bytes const square = builder.tensor(d_scores).bytes();
@@ -140,8 +158,8 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
     // Regenerated masks: only the softmax output was kept, its dropout is drawn again.
     TensorId no_mask = no_tensor;
     probabilities =
-        dropout_forward(builder, {owner, "dropout_again"}, {owner, "dropout_output_again"}, {},
-                        attention.softmax_output, no_mask);
+        dropout_forward(builder, probability_dropout(builder), {owner, "dropout_again"},
+                        {owner, "dropout_output_again"}, {}, attention.softmax_output, no_mask);
     builder.program().tensors.back().category = Category::recomputed;
     builder.program().backward.back().phase = Phase::input_gradient;
   }
@@ -156,8 +174,8 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
                probabilities, d_by_head, gradients.v);
   TensorId const d_scores =
       drops_probabilities(builder) && !fuses_dropout(builder)
-          ? dropout_backward(builder, {owner, "dropout_backward"}, {owner, "scores_gradient"},
-                             d_dropped, attention.dropout_mask)
+          ? dropout_backward(builder, probability_dropout(builder), {owner, "dropout_backward"},
+                             {owner, "scores_gradient"}, d_dropped, attention.dropout_mask)
           : d_dropped;
   softmax_gradient(builder, attention, d_scores);
   gradients.q = builder.make({owner, "q_gradient"}, core.by_head());
@@ -183,15 +201,20 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
   return gradients;
 }
 
+/// FLOPs of q k^T over the whole square.
+std::int64_t square_product(Core const& core) {
+  return GemmShape{.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d}.flops();
+}
+
 void flash_forward(ProgramBuilder& builder, AttentionLayer& attention) {
   Core const core{builder.shape()};
   attention.log_sum_exp = builder.make({owner, "log_sum_exp"}, {core.b, core.heads, core.s},
                                        gradient_type(builder.shape().model.precision));
   Op& op = builder.add(OpKind::flash_attention, {owner, "flash"}, Phase::forward,
                        {attention.q, attention.k, attention.v},
-                       {attention.context, attention.log_sum_exp});
-  op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
-  op.flops = op.gemm.flops();  // two GEMMs over half the square
+                       {attention.context, attention.log_sum_exp},
+                       FlashAttributes{score_scale(builder), probability_dropout(builder)});
+  op.flops = square_product(core);  // two GEMMs over half the square
   op.draws_random = drops_probabilities(builder);
 }
 
@@ -206,9 +229,9 @@ QkvGradients flash_backward(ProgramBuilder& builder,
   Op& op = builder.add(
       OpKind::flash_attention_backward, {owner, "flash_backward"}, Phase::input_gradient,
       {d_context, attention.q, attention.k, attention.v, attention.context, attention.log_sum_exp},
-      {gradients.q, gradients.k, gradients.v});
-  op.gemm = {.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d};
-  op.flops = op.gemm.flops() * 5 / 2;              // five GEMMs, the scores recomputed among them
+      {gradients.q, gradients.k, gradients.v},
+      FlashAttributes{score_scale(builder), probability_dropout(builder)});
+  op.flops = square_product(core) * 5 / 2;         // five GEMMs, the scores recomputed among them
   op.draws_random = drops_probabilities(builder);  // masks are always drawn again
   return gradients;
 }

@@ -98,6 +98,7 @@ TensorId loss_forward(ProgramBuilder& builder, TensorId logits, TensorId labels)
   BlockShape const& shape = builder.shape();
   ElementType const wide = gradient_type(shape.model.precision);
   Shape const row{shape.model.sequence, shape.micro};
+  VocabularyAttributes const vocabulary{shape.model.vocabulary};
   TensorId probabilities = logits;
   if (builder.type() != wide) {
     probabilities = builder.make({"loss", "softmax"}, builder.tensor(logits).shape, wide);
@@ -110,25 +111,27 @@ TensorId loss_forward(ProgramBuilder& builder, TensorId logits, TensorId labels)
   };
   TensorId const maximum = builder.make({"loss", "maximum"}, row, wide);
   builder.add(OpKind::logits_maximum, {"loss", "maximum"}, Phase::forward, {probabilities},
-              {maximum});
+              {maximum}, vocabulary);
   reduce({"loss", "all_reduce_maximum"}, maximum, Reduction::maximum);
   TensorId const sum = builder.make({"loss", "sum"}, row, wide);
   TensorId const predicted = builder.make({"loss", "predicted"}, row, wide);
-  Op& exponentials = builder.add(OpKind::exponentials, {"loss", "exponentials"}, Phase::forward,
-                                 {probabilities, maximum, labels}, {probabilities, sum, predicted});
+  Op& exponentials =
+      builder.add(OpKind::exponentials, {"loss", "exponentials"}, Phase::forward,
+                  {probabilities, maximum, labels}, {probabilities, sum, predicted}, vocabulary);
   // Subtract (read, write), exponential (read, write), sum (read).
   exponentials.traffic = 5 * builder.tensor(probabilities).bytes();
   reduce({"loss", "all_reduce_predicted"}, predicted, Reduction::sum);
   reduce({"loss", "all_reduce_sum"}, sum, Reduction::sum);
   TensorId const loss = builder.make({"loss", "loss"}, row, wide);
   builder.add(OpKind::cross_entropy, {"loss", "cross_entropy"}, Phase::forward,
-              {probabilities, sum, predicted, labels}, {probabilities, loss});
+              {probabilities, sum, predicted, labels}, {probabilities, loss}, vocabulary);
   return probabilities;
 }
 
 TensorId loss_backward(ProgramBuilder& builder, TensorId probabilities, TensorId labels) {
   builder.add(OpKind::cross_entropy_backward, {"loss", "cross_entropy_backward"},
-              Phase::input_gradient, {probabilities, labels}, {probabilities});
+              Phase::input_gradient, {probabilities, labels}, {probabilities},
+              VocabularyAttributes{builder.shape().model.vocabulary});
   if (builder.tensor(probabilities).type == builder.type()) return probabilities;
   TensorId const d_logits =
       builder.make({"head.logits", "output_gradient"}, builder.tensor(probabilities).shape);
@@ -167,7 +170,8 @@ void write_embedding(ProgramBuilder& builder) {
   TensorId const rows = look_up(builder, tokens, table, positions);
   TensorId mask = no_tensor;
   program.output = model.dropout > 0
-                       ? dropout_forward(builder, {"embedding", "dropout"}, {"embedding", "output"},
+                       ? dropout_forward(builder, hidden_dropout(shape, DropoutSite::embedding),
+                                         {"embedding", "dropout"}, {"embedding", "output"},
                                          {"embedding", "dropout_mask"}, rows, mask)
                        : rows;
 
@@ -175,8 +179,9 @@ void write_embedding(ProgramBuilder& builder) {
   program.grad_output = builder.make({"embedding", "output_gradient"}, local_hidden(shape));
   TensorId const d_rows =
       model.dropout > 0
-          ? dropout_backward(builder, {"embedding", "dropout_backward"},
-                             {"embedding", "rows_gradient"}, program.grad_output, mask)
+          ? dropout_backward(builder, hidden_dropout(shape, DropoutSite::embedding),
+                             {"embedding", "dropout_backward"}, {"embedding", "rows_gradient"},
+                             program.grad_output, mask)
           : program.grad_output;
   embedding_backward(builder, tokens, table, positions, d_rows);
 }

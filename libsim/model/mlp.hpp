@@ -14,7 +14,7 @@ struct MlpLayer {
   Linear up{.owner = "mlp.up"};
   TensorId up_bias = no_tensor;
   Linear down{.owner = "mlp.down"};
-  ResidualAdd residual{.owner = "mlp.output"};
+  ResidualAdd residual{.owner = "mlp.output", .site = DropoutSite::mlp_output};
 
   TensorId input = no_tensor;             ///< normed hidden state
   TensorId activation_input = no_tensor;  ///< before the bias, which the activation kernel adds

@@ -1,15 +1,16 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <string_view>
 
+#include "libsim/model/op_attributes.hpp"
 #include "libsim/model/op_kind.hpp"
 #include "libsim/model/tensor.hpp"
 #include "libsim/units/ids.hpp"
+#include "libsim/units/inline_list.hpp"
 
 namespace stagecraft {
 
@@ -53,7 +54,7 @@ std::string_view name_of(Module module);
 
 /// What a collective that runs once per iteration moves between ranks.
 enum class StepData : std::uint8_t {
-  gradients,            ///< those of the bucket that its Work names
+  gradients,            ///< those of the bucket that its task names
   parameters,           ///< all of the rank, of which each member has updated its shard
   partial_gradients,    ///< gradients of which every tensor rank has a summand
   kv_gradients,         ///< those of key and value rows that several tensor ranks hold
@@ -62,41 +63,17 @@ enum class StepData : std::uint8_t {
   squares_of_gradients  ///< the sum of their squares
 };
 
-/// A batched matrix product C[m, n] (+)= A[m, k] B[k, n], as the executor hands it to BLAS.
-struct GemmShape {
-  std::int64_t batch = 0;
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
-  bool transpose_a = false;  ///< A is stored [k, m]
-  bool transpose_b = false;  ///< B is stored [n, k]
-  bool accumulate = false;   ///< C is added to
-
-  constexpr std::int64_t flops() const { return 2 * batch * m * n * k; }
-};
-
-/// At most eight operands, without allocation.
-class TensorList {
+/// The operands of an op: at most eight.
+class TensorList : public InlineList<TensorId, 8> {
  public:
   constexpr TensorList() = default;
   constexpr TensorList(std::initializer_list<TensorId> ids) {
     for (TensorId const id : ids) push_back(id);
   }
-  /// Absent operands (no_tensor) are left out. Pre: fewer than eight so far.
+  /// Absent operands (no_tensor) are left out. \throws std::length_error  for a ninth.
   constexpr void push_back(TensorId id) {
-    if (id != no_tensor) ids_[size_++] = id;
+    if (id != no_tensor) InlineList::push_back(id);
   }
-  constexpr TensorId operator[](std::size_t i) const { return ids_[i]; }
-  constexpr TensorId& operator[](std::size_t i) { return ids_[i]; }
-  constexpr std::size_t size() const { return size_; }
-  constexpr TensorId const* begin() const { return ids_.data(); }
-  constexpr TensorId const* end() const { return ids_.data() + size_; }
-  constexpr TensorId* begin() { return ids_.data(); }
-  constexpr TensorId* end() { return ids_.data() + size_; }
-
- private:
-  std::array<TensorId, 8> ids_{};
-  std::size_t size_ = 0;
 };
 
 /// One kernel or collective of a block program.
@@ -115,7 +92,9 @@ struct Op {
   std::int32_t layer = 0;  ///< of the block, from 0
   TensorList reads;
   TensorList writes;
-  GemmShape gemm;                        ///< gemm only
+  OpAttributes attributes;
+  /// Of the activations that it works on or for: peaks and measured rates are chosen by it.
+  ElementType type = ElementType::f16;
   std::int64_t flops = 0;                ///< matrix-product work; element-wise work is not counted
   Bytes traffic;                         ///< bytes that the kernel moves to and from device memory
   Bytes payload;                         ///< collectives: size of the whole (unsharded) tensor

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "libsim/model/op_attributes.hpp"
+
 namespace stagecraft {
 
 /// What an op computes. op_kinds.def says of each kind what its operands are and who has a kernel.
 enum class OpKind : std::uint8_t {
-#define STAGECRAFT_OP_KIND(kind, op_class, operands, cpu_kernel, cuda_kernel) kind,
+#define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) kind,
 #include "libsim/model/op_kinds.def"
 };
 
@@ -28,6 +30,7 @@ struct OpKindTraits {
 
   std::string_view name;
   OpClass op_class = OpClass::compute;
+  std::size_t attributes = 0;  ///< index of the alternative in OpAttributes
   std::size_t least_reads = 0;
   std::size_t most_reads = 0;
   std::size_t least_writes = 0;
@@ -35,8 +38,11 @@ struct OpKindTraits {
   /// By operand written: the operand read that it is worked on in place of, or -1.
   std::array<std::int8_t, most_in_place> in_place{-1, -1, -1, -1};
 
-  constexpr OpKindTraits(std::string_view kind_name, OpClass of_class, std::string_view operands)
-      : name{kind_name}, op_class{of_class} {
+  constexpr OpKindTraits(std::string_view kind_name,
+                         OpClass of_class,
+                         std::size_t attributes_index,
+                         std::string_view operands)
+      : name{kind_name}, op_class{of_class}, attributes{attributes_index} {
     std::array<std::string_view, 8> read_roles{};
     bool is_written = false;
     while (!operands.empty()) {
@@ -66,8 +72,8 @@ struct OpKindTraits {
 };
 
 inline constexpr std::array op_kind_traits{
-#define STAGECRAFT_OP_KIND(kind, op_class, operands, cpu_kernel, cuda_kernel) \
-  OpKindTraits{#kind, OpClass::op_class, operands},
+#define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) \
+  OpKindTraits{#kind, OpClass::op_class, OpAttributes{attributes{}}.index(), operands},
 #include "libsim/model/op_kinds.def"
 };
 
@@ -75,7 +81,8 @@ inline constexpr std::size_t op_kind_count = op_kind_traits.size();
 
 /// Every kind, in the order of op_kinds.def.
 inline constexpr std::array<OpKind, op_kind_count> op_kinds{
-#define STAGECRAFT_OP_KIND(kind, op_class, operands, cpu_kernel, cuda_kernel) OpKind::kind,
+#define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) \
+  OpKind::kind,
 #include "libsim/model/op_kinds.def"
 };
 

@@ -6,6 +6,11 @@ namespace {
 bool has_dropout(ProgramBuilder const& builder) { return builder.shape().model.dropout > 0; }
 bool stores_masks(ProgramBuilder const& builder) { return stores_masks(builder.shape().model); }
 
+NormAttributes norm_attributes(ProgramBuilder const& builder) {
+  ModelConfig const& model = builder.shape().model;
+  return {.norm = model.norm, .epsilon = model.norm_epsilon};
+}
+
 }  // namespace
 
 NormLayer make_norm(ProgramBuilder& builder, std::string_view owner) {
@@ -31,7 +36,7 @@ TensorId norm_forward(ProgramBuilder& builder, NormLayer& norm, TensorId x, Name
                                  gradient_type(shape.model.precision));
   TensorId const result = builder.make(y, builder.tensor(x).shape);
   builder.add(OpKind::norm, {norm.owner, "forward"}, Phase::forward, {x, norm.weight, norm.bias},
-              {result, norm.statistics});
+              {result, norm.statistics}, norm_attributes(builder));
   return result;
 }
 
@@ -39,12 +44,18 @@ TensorId norm_backward(ProgramBuilder& builder, NormLayer const& norm, TensorId 
   TensorList gradients{builder.gradient_of(norm.weight)};
   if (norm.bias != no_tensor) gradients.push_back(builder.gradient_of(norm.bias));
   builder.add(OpKind::norm_weight_gradient, {norm.owner, "weight_gradient"}, Phase::weight_gradient,
-              {dy, norm.input, norm.statistics}, gradients);
+              {dy, norm.input, norm.statistics}, gradients, norm_attributes(builder));
   TensorId const dx =
       builder.make({norm.owner, "input_gradient"}, builder.tensor(norm.input).shape);
   builder.add(OpKind::norm_backward, {norm.owner, "input_gradient"}, Phase::input_gradient,
-              {dy, norm.input, norm.statistics, norm.weight}, {dx});
+              {dy, norm.input, norm.statistics, norm.weight}, {dx}, norm_attributes(builder));
   return dx;
+}
+
+DropoutAttributes hidden_dropout(BlockShape const& shape, DropoutSite site) {
+  return {.site = site,
+          .rate = shape.model.dropout,
+          .shards = shape.sequence_parallel ? shape.tensor : 1};
 }
 
 TensorId residual_forward(
@@ -55,35 +66,46 @@ TensorId residual_forward(
     add.mask = builder.make({add.owner, "dropout_mask"}, shape, ElementType::u8);
   }
   Op& op = builder.add(OpKind::bias_dropout_add, {add.owner, "dropout_add"}, Phase::forward,
-                       {x, residual, add.bias}, {result, add.mask});
+                       {x, residual, add.bias}, {result, add.mask},
+                       hidden_dropout(builder.shape(), add.site));
   op.draws_random = has_dropout(builder);
   return result;
 }
 
 TensorId residual_backward(ProgramBuilder& builder, ResidualAdd const& add, TensorId dy) {
   TensorId const dx = has_dropout(builder)
-                          ? dropout_backward(builder, {add.owner, "dropout_backward"},
+                          ? dropout_backward(builder, hidden_dropout(builder.shape(), add.site),
+                                             {add.owner, "dropout_backward"},
                                              {add.owner, "dropout_gradient"}, dy, add.mask)
                           : dy;
   bias_gradient(builder, add.owner, dx, add.bias);
   return dx;
 }
 
-TensorId dropout_forward(
-    ProgramBuilder& builder, Name op_name, Name y, Name mask_name, TensorId x, TensorId& mask) {
+TensorId dropout_forward(ProgramBuilder& builder,
+                         DropoutAttributes const& dropout,
+                         Name op_name,
+                         Name y,
+                         Name mask_name,
+                         TensorId x,
+                         TensorId& mask) {
   Shape const shape = builder.tensor(x).shape;  // a copy: make() moves the tensors
   TensorId const result = builder.make(y, shape);
   if (stores_masks(builder)) mask = builder.make(mask_name, shape, ElementType::u8);
-  Op& op = builder.add(OpKind::dropout, op_name, Phase::forward, {x}, {result, mask});
+  Op& op = builder.add(OpKind::dropout, op_name, Phase::forward, {x}, {result, mask}, dropout);
   op.draws_random = true;
   return result;
 }
 
-TensorId dropout_backward(
-    ProgramBuilder& builder, Name op_name, Name dx, TensorId dy, TensorId mask) {
+TensorId dropout_backward(ProgramBuilder& builder,
+                          DropoutAttributes const& dropout,
+                          Name op_name,
+                          Name dx,
+                          TensorId dy,
+                          TensorId mask) {
   TensorId const result = builder.make(dx, builder.tensor(dy).shape);
-  Op& op =
-      builder.add(OpKind::dropout_backward, op_name, Phase::input_gradient, {dy, mask}, {result});
+  Op& op = builder.add(OpKind::dropout_backward, op_name, Phase::input_gradient, {dy, mask},
+                       {result}, dropout);
   op.draws_random = mask == no_tensor;
   return result;
 }

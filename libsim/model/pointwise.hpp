@@ -26,6 +26,7 @@ TensorId norm_backward(ProgramBuilder& builder, NormLayer const& norm, TensorId 
 /// The end of a block half: y = residual + dropout(x + bias).
 struct ResidualAdd {
   std::string_view owner;
+  DropoutSite site = DropoutSite::attention_output;
   TensorId bias = no_tensor;
   TensorId mask = no_tensor;  ///< stored masks only
 };
@@ -36,11 +37,24 @@ TensorId residual_forward(
 /// The gradient of x (that of the residual is dy itself); accumulates the bias gradient.
 TensorId residual_backward(ProgramBuilder& builder, ResidualAdd const& add, TensorId dy);
 
+/// The dropout of hidden states [s or s/t, b, h] at a site.
+DropoutAttributes hidden_dropout(BlockShape const& shape, DropoutSite site);
+
 /// y = dropout(x), with the mask kept where masks are stored (else `mask` stays absent).
-TensorId dropout_forward(
-    ProgramBuilder& builder, Name op, Name y, Name mask_name, TensorId x, TensorId& mask);
+TensorId dropout_forward(ProgramBuilder& builder,
+                         DropoutAttributes const& dropout,
+                         Name op,
+                         Name y,
+                         Name mask_name,
+                         TensorId x,
+                         TensorId& mask);
 /// dx into a new buffer, from the mask or from regenerated random numbers.
-TensorId dropout_backward(ProgramBuilder& builder, Name op, Name dx, TensorId dy, TensorId mask);
+TensorId dropout_backward(ProgramBuilder& builder,
+                          DropoutAttributes const& dropout,
+                          Name op,
+                          Name dx,
+                          TensorId dy,
+                          TensorId mask);
 
 /// Column sums of dy into the gradient of `bias`; nothing where there is no bias.
 void bias_gradient(ProgramBuilder& builder, std::string_view owner, TensorId dy, TensorId bias);

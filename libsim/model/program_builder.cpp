@@ -61,7 +61,12 @@ TensorId ProgramBuilder::parameter(Name name, Shape shape, ParameterTraits trait
 // parameter() makes the two tensors side by side.
 TensorId ProgramBuilder::gradient_of(TensorId weight) const { return weight + 1; }
 
-Op& ProgramBuilder::add(OpKind kind, Name name, Phase phase, TensorList reads, TensorList writes) {
+Op& ProgramBuilder::add(OpKind kind,
+                        Name name,
+                        Phase phase,
+                        TensorList reads,
+                        TensorList writes,
+                        OpAttributes attributes) {
   Op& op = program_.ops(pass_).emplace_back();
   op.kind = kind;
   op.name = name;
@@ -70,6 +75,8 @@ Op& ProgramBuilder::add(OpKind kind, Name name, Phase phase, TensorList reads, T
   op.layer = layer_;
   op.reads = reads;
   op.writes = writes;
+  op.attributes = attributes;
+  op.type = type();
   for (TensorId const id : reads) op.traffic += tensor(id).bytes();
   for (TensorId const id : writes) op.traffic += tensor(id).bytes();
   return op;
@@ -77,9 +84,9 @@ Op& ProgramBuilder::add(OpKind kind, Name name, Phase phase, TensorList reads, T
 
 Op& ProgramBuilder::gemm(
     Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c) {
-  Op& op = add(OpKind::gemm, name, phase, {a, b}, {c});
+  Op& op = add(OpKind::gemm, name, phase, {a, b}, {c}, GemmAttributes{gemm, tensor(c).type});
+  op.type = tensor(a).type;
   if (gemm.accumulate) op.traffic += tensor(c).bytes();
-  op.gemm = gemm;
   op.flops = gemm.flops();
   return op;
 }

@@ -46,7 +46,12 @@ class ProgramBuilder {
   TensorId gradient_of(TensorId weight) const;
 
   /// Appends an op whose traffic is every operand read and written once.
-  Op& add(OpKind kind, Name name, Phase phase, TensorList reads, TensorList writes);
+  Op& add(OpKind kind,
+          Name name,
+          Phase phase,
+          TensorList reads,
+          TensorList writes,
+          OpAttributes attributes = {});
   /// Appends C (+)= A B; traffic is each matrix once, C twice where it accumulates.
   Op& gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
   /// Appends a collective over the tensor group, on its stream. `whole` is the unsharded tensor.

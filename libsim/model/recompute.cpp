@@ -64,20 +64,20 @@ std::vector<Op> clone_region(BlockProgram& block, TwinMap& twins, InRegion in_re
   return clones;
 }
 
-bool contains(TensorList const& ids, TensorId id) {
+bool contains(std::vector<TensorId> const& ids, TensorId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
 /// Tensors that the region hands on: the block's output, or what forward ops outside the region
 /// read.
 template <typename InRegion>
-TensorList region_outputs(BlockProgram const& block, InRegion in_region) {
+std::vector<TensorId> region_outputs(BlockProgram const& block, InRegion in_region) {
   std::vector<bool> is_read_outside(block.tensors.size());
   for (Op const& op : block.forward) {
     if (in_region(op)) continue;
     for (TensorId const id : op.reads) is_read_outside[static_cast<std::size_t>(id)] = true;
   }
-  TensorList outputs;
+  std::vector<TensorId> outputs;
   for (Op const& op : block.forward) {
     if (!in_region(op)) continue;
     for (TensorId const id : op.writes) {
@@ -91,7 +91,7 @@ TensorList region_outputs(BlockProgram const& block, InRegion in_region) {
 /// Gradients that the region's backward ops receive from outside: first written by ops that are not
 /// in the region, or handed in by the block after.
 template <typename InRegion>
-TensorList received_gradients(BlockProgram const& block, InRegion in_region) {
+std::vector<TensorId> received_gradients(BlockProgram const& block, InRegion in_region) {
   // By tensor: the first backward op that writes it.
   std::vector<Op const*> writers(block.tensors.size());
   for (Op const& op : block.backward) {
@@ -100,7 +100,7 @@ TensorList received_gradients(BlockProgram const& block, InRegion in_region) {
       if (writer == nullptr) writer = &op;
     }
   }
-  TensorList received;
+  std::vector<TensorId> received;
   for (Op const& op : block.backward) {
     if (!in_region(op)) continue;
     for (TensorId const id : op.reads) {
@@ -120,8 +120,8 @@ void checkpoint(BlockProgram& block, InRegion in_region, std::vector<Op> before,
   std::vector<Op>& backward = block.backward;
   auto const first = std::find_if(backward.begin(), backward.end(), in_region);
   if (first == backward.end()) return;
-  TensorList held = received_gradients(block, in_region);
-  TensorList const outputs = region_outputs(block, in_region);
+  std::vector<TensorId> held = received_gradients(block, in_region);
+  std::vector<TensorId> const outputs = region_outputs(block, in_region);
 
   std::vector<Op> const clones = clone_region(block, twins, in_region);
   before.insert(before.end(), clones.begin(), clones.end());
@@ -138,10 +138,15 @@ void checkpoint(BlockProgram& block, InRegion in_region, std::vector<Op> before,
   hold.phase = Phase::recompute;
   hold.module = first->module;
   hold.layer = first->layer;
-  hold.reads = held;
+  // As many ops as it takes to name them all.
+  std::vector<Op> holds;
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (i % TensorList::capacity == 0) holds.push_back(hold);
+    holds.back().reads.push_back(held[i]);
+  }
   auto const last = std::find_if(backward.rbegin(), backward.rend(), in_region);
   auto const position = std::distance(backward.begin(), first);
-  backward.insert(last.base(), hold);
+  backward.insert(last.base(), holds.begin(), holds.end());
   backward.insert(backward.begin() + position, before.begin(), before.end());
 }
 
@@ -184,6 +189,7 @@ std::vector<Op> shard_checkpoint(BlockProgram& block, BlockShape const& rank, Tw
   slice.kind = OpKind::slice;
   slice.name = {"checkpoint", "slice"};
   slice.phase = Phase::forward;
+  slice.type = shard.type;
   slice.reads = {x};
   slice.writes = {shard_id};
   slice.traffic = 2 * block.tensor(shard_id).bytes();

@@ -1,5 +1,7 @@
 #include "libsim/model/tensor.hpp"
 
+#include <stdexcept>
+
 namespace stagecraft {
 
 std::string_view name_of(ElementType type) {
@@ -58,6 +60,23 @@ ElementType activation_type(Precision precision) {
       return ElementType::f64;
   }
   return ElementType::f16;
+}
+
+Precision precision_of(ElementType type) {
+  switch (type) {
+    case ElementType::f16:
+      return Precision::fp16;
+    case ElementType::bf16:
+      return Precision::bf16;
+    case ElementType::f32:
+      return Precision::fp32;
+    case ElementType::f64:
+      return Precision::fp64;
+    case ElementType::u8:
+    case ElementType::i64:
+      break;
+  }
+  throw std::invalid_argument{"activations are not of type " + std::string{name_of(type)}};
 }
 
 ElementType gradient_type(Precision precision) {

@@ -1,12 +1,13 @@
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
 #include "libsim/model/model_config.hpp"
+#include "libsim/units/inline_list.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
@@ -47,24 +48,26 @@ inline constexpr int category_count = 7;
 std::string_view name_of(Category category);
 
 /// Extents of a tensor on one rank, outermost first; at most four.
+/// \throws std::length_error  for a fifth.
 class Shape {
  public:
   constexpr Shape() = default;
   constexpr Shape(std::initializer_list<std::int64_t> extents) {
-    for (std::int64_t const extent : extents) extents_[static_cast<std::size_t>(rank_++)] = extent;
+    for (std::int64_t const extent : extents) extents_.push_back(extent);
   }
-  constexpr int rank() const { return rank_; }
+  constexpr int rank() const { return static_cast<int>(extents_.size()); }
   constexpr std::int64_t operator[](int i) const { return extents_[static_cast<std::size_t>(i)]; }
   constexpr std::int64_t elements() const {
     std::int64_t product = 1;
-    for (int i = 0; i < rank_; ++i) product *= (*this)[i];
+    for (int i = 0; i < rank(); ++i) product *= (*this)[i];
     return product;
   }
-  friend constexpr bool operator==(Shape const&, Shape const&) = default;
+  friend constexpr bool operator==(Shape const& a, Shape const& b) {
+    return std::equal(a.extents_.begin(), a.extents_.end(), b.extents_.begin(), b.extents_.end());
+  }
 
  private:
-  std::array<std::int64_t, 4> extents_{};
-  int rank_ = 0;
+  InlineList<std::int64_t, 4> extents_;
 };
 
 /// Index of a tensor in its program.
@@ -108,6 +111,8 @@ struct Tensor {
 
 /// Element type of activations and parameters.
 ElementType activation_type(Precision precision);
+/// The precision whose activations are of this type. \throws std::invalid_argument  for integers.
+Precision precision_of(ElementType type);
 /// Element type of the gradients that weight-gradient kernels accumulate into: fp32 for 16-bit
 /// training.
 ElementType gradient_type(Precision precision);

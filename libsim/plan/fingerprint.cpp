@@ -71,17 +71,47 @@ void write(TextPieces& out, Tensor const& tensor) {
   out << "\n";
 }
 
+void write(TextPieces& /*out*/, NoAttributes const& /*none*/) {}
+
+void write(TextPieces& out, GemmAttributes const& gemm) {
+  GemmShape const& shape = gemm.shape;
+  out << " gemm " << shape.batch << "x" << shape.m << "x" << shape.n << "x" << shape.k
+      << (shape.transpose_a ? "T" : "N") << (shape.transpose_b ? "T" : "N")
+      << (shape.accumulate ? "+" : "=") << name_of(gemm.output);
+}
+
+void write(TextPieces& out, NormAttributes const& norm) {
+  out << " norm " << static_cast<int>(norm.norm) << " epsilon " << norm.epsilon;
+}
+
+void write(TextPieces& out, DropoutAttributes const& dropout) {
+  out << " dropout " << dropout.rate << " site " << static_cast<int>(dropout.site) << " shards "
+      << dropout.shards;
+}
+
+void write(TextPieces& out, SoftmaxAttributes const& softmax) {
+  out << " scale " << softmax.scale;
+  write(out, softmax.dropout);
+}
+
+void write(TextPieces& out, FlashAttributes const& flash) {
+  out << " scale " << flash.scale;
+  write(out, flash.dropout);
+}
+
+void write(TextPieces& out, RotaryAttributes const& rotary) { out << " rotary " << rotary.base; }
+
+void write(TextPieces& out, VocabularyAttributes const& vocabulary) {
+  out << " vocabulary " << vocabulary.words;
+}
+
 void write(TextPieces& out, Op const& op) {
   out << "op " << name_of(op.kind) << " " << to_string(op.name) << " " << name_of(op.phase) << " "
       << name_of(op.stream) << " layer " << op.layer << " reads";
   write(out, op.reads);
   out << " writes";
   write(out, op.writes);
-  if (op.gemm.batch > 0) {
-    out << " gemm " << op.gemm.batch << "x" << op.gemm.m << "x" << op.gemm.n << "x" << op.gemm.k
-        << (op.gemm.transpose_a ? "T" : "N") << (op.gemm.transpose_b ? "T" : "N")
-        << (op.gemm.accumulate ? "+" : "=");
-  }
+  std::visit([&](auto const& attributes) { write(out, attributes); }, op.attributes);
   if (op.group) out << " group " << op.group->value() << " payload " << op.payload.count();
   out << " waits " << op.waits_for << (op.asynchronous ? " asynchronous" : "")
       << (op.draws_random ? " random" : "") << "\n";
@@ -147,19 +177,11 @@ void write(TextPieces& out, RankGroups const& groups) {
 
 void write(TextPieces& out, TrainingPlan const& plan) {
   TrainingConfig const& config = plan.config;
-  // What the programs do not show: numbers that kernels take, and sizes the ops do not name.
+  // What the programs do not show.
   out << "stagecraft plan 3\n"
-      << "dropout " << config.model.dropout << " heads " << config.model.heads << " kv_heads "
-      << config.model.kv_heads << " head_dim " << config.model.head_dim << " vocabulary "
-      << config.model.vocabulary << " norm " << static_cast<int>(config.model.norm) << " "
-      << config.model.norm_epsilon << " rotary " << config.model.rotary_base << " p2p "
-      << static_cast<int>(config.schedule.p2p) << " scatter " << plan.scatters_messages()
+      << "p2p " << static_cast<int>(config.schedule.p2p) << " scatter " << plan.scatters_messages()
       << " deallocation " << config.memory.output_deallocation << " message "
-      << plan.message_bytes().count();
-  if (config.model.attention_dropout) {
-    out << " attention dropout " << *config.model.attention_dropout;
-  }
-  out << "\n";
+      << plan.message_bytes().count() << "\n";
   write(out, plan.groups);
   for (BlockProgram const& block : plan.blocks) write(out, block);
   for (ChunkProgram const& chunk : plan.chunks) write(out, chunk);

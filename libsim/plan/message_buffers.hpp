@@ -1,10 +1,9 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/units/inline_list.hpp"
 
 namespace stagecraft {
 
@@ -26,16 +25,7 @@ struct MessageMove {
 };
 
 /// At most two moves, in order.
-class MessageMoveList {
- public:
-  void push_back(MessageMove move) { moves_[size_++] = move; }
-  MessageMove const* begin() const { return moves_.data(); }
-  MessageMove const* end() const { return moves_.data() + size_; }
-
- private:
-  std::array<MessageMove, 2> moves_{};
-  std::size_t size_ = 0;
-};
+using MessageMoveList = InlineList<MessageMove, 2>;
 
 /// What the post of a transfer, or the wait for it, does to memory: receive buffers exist from
 /// their post on, sent tensors until the wait for their send (outputs that are not deallocated:

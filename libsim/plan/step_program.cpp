@@ -14,6 +14,7 @@ Task& issue(StagePlan& rank, TrainingPlan const& plan, Op const& op) {
   if (op.group && plan.groups.joins_stages(*op.group)) task.group = op.group;
   task.op = static_cast<std::int32_t>(rank.step_ops.size());
   rank.step_ops.push_back(op);
+  rank.step_ops.back().type = activation_type(plan.config.model.precision);
   IssueEntry step;
   step.kind = IssueEntry::Kind::run;
   step.task = static_cast<std::int32_t>(rank.tasks.size());

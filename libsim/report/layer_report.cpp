@@ -17,10 +17,11 @@ std::string shape_text(Shape const& shape) {
 }
 
 std::string shape_of(BlockProgram const& block, Op const& op) {
-  if (op.kind == OpKind::gemm) {
-    std::string const batch = op.gemm.batch > 1 ? std::to_string(op.gemm.batch) + " of " : "";
-    return batch + std::to_string(op.gemm.m) + " x " + std::to_string(op.gemm.n) + " x " +
-           std::to_string(op.gemm.k);
+  if (auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes)) {
+    GemmShape const& shape = gemm->shape;
+    std::string const batch = shape.batch > 1 ? std::to_string(shape.batch) + " of " : "";
+    return batch + std::to_string(shape.m) + " x " + std::to_string(shape.n) + " x " +
+           std::to_string(shape.k);
   }
   TensorList const& operands = op.writes.size() > 0 ? op.writes : op.reads;
   return operands.size() > 0 ? shape_text(block.tensor(operands[0]).shape) : "";

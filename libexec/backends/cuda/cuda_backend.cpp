@@ -34,11 +34,11 @@ Bytes memory_in_use() {
 
 class CudaBackend : public Backend {
  public:
-  CudaBackend(RankShare const& share, int device, std::shared_ptr<ProductChoices> choices)
+  CudaBackend(KernelNeeds const& needs, int device, std::shared_ptr<ProductChoices> choices)
       : streams_{device},
         before_{memory_in_use()},
         pool_{make_keeping_pool(device)},
-        kernels_{share, streams_.compute(), std::move(choices)} {}
+        kernels_{needs, streams_.compute(), std::move(choices)} {}
   /// Other ranks of the process may still read this one's tensors where a job has failed.
   ~CudaBackend() override { cudaDeviceSynchronize(); }
   CudaBackend(CudaBackend const&) = delete;
@@ -132,7 +132,7 @@ class CudaBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend(RankShare const& share,
+std::unique_ptr<Backend> make_cuda_backend(KernelNeeds const& needs,
                                            int device,
                                            std::shared_ptr<ProductChoices> const& choices) {
   CudaInventory const inventory = find_cuda_devices();
@@ -144,7 +144,7 @@ std::unique_ptr<Backend> make_cuda_backend(RankShare const& share,
   }
   std::string const& obstacle = inventory.devices[static_cast<std::size_t>(device)].obstacle;
   if (!obstacle.empty()) throw DeviceError{obstacle};
-  return std::make_unique<CudaBackend>(share, device, choices);
+  return std::make_unique<CudaBackend>(needs, device, choices);
 }
 
 }  // namespace stagecraft

@@ -183,14 +183,14 @@ void bias_gradient(CudaContext const& context, KernelCall const& call) {
 }
 
 void norm_weight_gradient(CudaContext const& context, KernelCall const& call) {
-  bool const centred = subtracts_mean(context.model());
+  bool const centred = attributes_of<NormAttributes>(call).subtracts_mean();
   std::size_t const weights = centred ? 2 : 1;
   expect(call, call.writes.size() == weights, "a gradient is missing or superfluous");
   Operand const& x = call.reads[1];
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
     using C = Compute<S>;
-    auto const moments = statistics_of<S>(context.model(), call, x, call.reads[2]);
+    auto const moments = statistics_of<S>(call, x, call.reads[2]);
     expect_tensor(call, call.reads[0], element_type<S>(), x.shape);
     for (std::size_t i = 0; i < weights; ++i) {
       expect_tensor(call, call.writes[i], element_type<C>(), {moments.columns});

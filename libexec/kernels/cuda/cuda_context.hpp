@@ -11,7 +11,7 @@ namespace stagecraft {
 
 /// What a CUDA kernel has besides its operands; KernelContext is that of a CPU.
 struct CudaContext {
-  RankShare share;
+  int tensor_rank = 0;  ///< place in the tensor group
   CUstream_st* stream = nullptr;
   std::byte* scratch = nullptr;  ///< device memory for partial results, scratch_bytes
   CublasLtGemm* gemm = nullptr;
@@ -19,7 +19,6 @@ struct CudaContext {
   /// Enough for every kernel, whatever its operands.
   static constexpr std::size_t scratch_bytes = std::size_t{4} << 20;
 
-  ModelConfig const& model() const { return share.shape.model; }
   template <typename T>
   T* scratch_of() const {
     return reinterpret_cast<T*>(scratch);

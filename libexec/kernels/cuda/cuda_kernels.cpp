@@ -20,7 +20,7 @@ constexpr std::array<CudaKernel, op_kind_count> make_table() {
   std::array<CudaKernel, op_kind_count> table{};
 #define STAGECRAFT_SET_cuda(kind) table[static_cast<std::size_t>(OpKind::kind)] = cuda_ops::kind;
 #define STAGECRAFT_SET_none(kind)
-#define STAGECRAFT_OP_KIND(kind, op_class, operands, cpu_kernel, cuda_kernel) \
+#define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) \
   STAGECRAFT_SET_##cuda_kernel(kind)
 #include "libsim/model/op_kinds.def"
 #undef STAGECRAFT_SET_cuda
@@ -39,16 +39,19 @@ struct CudaKernels::State {
   CublasLtGemm gemm;
   CudaContext context;
 
-  State(RankShare const& share, CUstream_st* stream, std::shared_ptr<ProductChoices> choices)
+  State(KernelNeeds const& needs, CUstream_st* stream, std::shared_ptr<ProductChoices> choices)
       : memory{make_cuda_memory(static_cast<std::size_t>(workspace().count()))},
         gemm{stream, std::move(choices), bytes_of(memory) + CudaContext::scratch_bytes},
-        context{.share = share, .stream = stream, .scratch = bytes_of(memory), .gemm = &gemm} {}
+        context{.tensor_rank = needs.tensor_rank,
+                .stream = stream,
+                .scratch = bytes_of(memory),
+                .gemm = &gemm} {}
 };
 
-CudaKernels::CudaKernels(RankShare const& share,
+CudaKernels::CudaKernels(KernelNeeds const& needs,
                          CUstream_st* stream,
                          std::shared_ptr<ProductChoices> choices)
-    : state_{std::make_unique<State>(share, stream, std::move(choices))} {}
+    : state_{std::make_unique<State>(needs, stream, std::move(choices))} {}
 
 CudaKernels::~CudaKernels() = default;
 

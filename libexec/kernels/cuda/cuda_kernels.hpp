@@ -25,7 +25,7 @@ class CudaKernels {
  public:
   /// `choices`: as CublasLtGemm takes them.
   /// \throws DeviceError  where the workspace does not fit, or cuBLASLt does not start.
-  CudaKernels(RankShare const& share,
+  CudaKernels(KernelNeeds const& needs,
               CUstream_st* stream,
               std::shared_ptr<ProductChoices> choices = nullptr);
   ~CudaKernels();

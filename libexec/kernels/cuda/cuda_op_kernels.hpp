@@ -12,7 +12,7 @@ namespace stagecraft::cuda_ops {
 
 #define STAGECRAFT_DECLARE_cuda(kind) void kind(CudaContext const& context, KernelCall const& call);
 #define STAGECRAFT_DECLARE_none(kind)
-#define STAGECRAFT_OP_KIND(kind, op_class, operands, cpu_kernel, cuda_kernel) \
+#define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) \
   STAGECRAFT_DECLARE_##cuda_kernel(kind)
 #include "libsim/model/op_kinds.def"
 #undef STAGECRAFT_DECLARE_cuda

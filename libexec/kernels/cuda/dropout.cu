@@ -51,9 +51,7 @@ void drop(CudaContext const& context,
   Operand const& x = call.reads[0];
   with_storage_type(call.kind, x.type, [&](auto tag) {
     using S = decltype(tag);
-    DropoutRows const rows = dropout_rows(context.share, call, x);
-    bool const of_attention = call.draw.site == DropoutSite::attention;
-    expect(call, is_given || rows.causal == of_attention, "x is not of the draw's site");
+    DropoutRows const rows = dropout_rows(context.tensor_rank, call, x);
     expect_tensor(call, x, element_type<S>(), x.shape);
     expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
     Dropout<S, is_given> const body{
@@ -61,7 +59,7 @@ void drop(CudaContext const& context,
         elements_of<S>(call.writes[0]),
         given,
         stored,
-        {rows, call.draw, DropoutRate<Compute<S>>{dropout_rate(context.model(), call.draw)}}};
+        {rows, call.draw, DropoutRate<Compute<S>>{dropout_attributes(call).rate}}};
     constexpr int width = pack_width<S>;
     launch_element_wise<width>(context.stream, extent_of(rows.rows, rows.columns),
                                can_pack(width, body.x, body.y, given, stored), body);
@@ -130,7 +128,7 @@ void bias_dropout_add(CudaContext const& context, KernelCall const& call) {
   expect(call, x.shape.rank() == 3, "x is not [s, b, h]");
   with_storage_type(call.kind, x.type, [&](auto tag) {
     using S = decltype(tag);
-    DropoutRows const rows = dropout_rows(context.share, call, x);
+    DropoutRows const rows = dropout_rows(context.tensor_rank, call, x);
     expect_tensor(call, x, element_type<S>(), x.shape);
     expect_tensor(call, call.reads[1], element_type<S>(), x.shape);
     expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
@@ -141,10 +139,10 @@ void bias_dropout_add(CudaContext const& context, KernelCall const& call) {
                              biased ? elements_of<S>(call.reads[2]) : nullptr,
                              elements_of<S>(call.writes[0]),
                              dropout_mask(call, call.writes, 1, x.shape),
-                             context.model().dropout > 0,
+                             dropout_attributes(call).rate > 0,
                              rows,
                              call.draw,
-                             DropoutRate<Compute<S>>{context.model().dropout}};
+                             DropoutRate<Compute<S>>{dropout_attributes(call).rate}};
     constexpr int width = pack_width<S>;
     launch_element_wise<width>(
         context.stream, extent_of(rows.rows, rows.columns),

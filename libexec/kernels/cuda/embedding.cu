@@ -132,7 +132,7 @@ struct SumWords {
 }  // namespace
 
 void make_causal_mask(CudaContext const& context, KernelCall const& call) {
-  std::int64_t const s = context.model().sequence;
+  std::int64_t const s = call.writes[0].shape[0];
   expect_tensor(call, call.writes[0], ElementType::u8, {s, s});
   CausalMask const body{elements_of<std::uint8_t>(call.writes[0])};
   launch_element_wise<access_bytes>(context.stream, extent_of(s, s),
@@ -142,7 +142,7 @@ void make_causal_mask(CudaContext const& context, KernelCall const& call) {
 void embedding(CudaContext const& context, KernelCall const& call) {
   Operand const& table = call.reads[1];
   Operand const& rows = call.writes[0];
-  WordLookup const lookup = expect_lookup(context.share, call, call.reads[0], rows, table);
+  WordLookup const lookup = expect_lookup(context.tensor_rank, call, call.reads[0], rows, table);
   expect(call, rows.type == table.type, "rows and table differ in type");
   with_storage_type(call.kind, table.type, [&](auto tag) {
     using S = decltype(tag);
@@ -158,7 +158,7 @@ void embedding(CudaContext const& context, KernelCall const& call) {
 void embedding_backward(CudaContext const& context, KernelCall const& call) {
   Operand const& dy = call.reads[0];
   Operand const& gradient = call.writes[0];
-  WordLookup const lookup = expect_lookup(context.share, call, call.reads[1], dy, gradient);
+  WordLookup const lookup = expect_lookup(context.tensor_rank, call, call.reads[1], dy, gradient);
   std::int64_t const h = dy.shape[2];
   with_storage_type(call.kind, dy.type, [&](auto tag) {
     using S = decltype(tag);
@@ -196,7 +196,7 @@ void slice(CudaContext const& context, KernelCall const& call) {
   expect_elements(call, whole, part.type, whole.shape.elements());
   expect_elements(call, part, part.type, count);
   std::int64_t const size = element_size(part.type);
-  std::int64_t const first = std::min(context.share.tensor_rank * count, whole.shape.elements());
+  std::int64_t const first = std::min(context.tensor_rank * count, whole.shape.elements());
   std::int64_t const copied = std::min(count, whole.shape.elements() - first);
   auto* const to = elements_of<std::byte>(part);
   if (copied > 0) {

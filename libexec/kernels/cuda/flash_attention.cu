@@ -168,7 +168,7 @@ void flash_attention(CudaContext const& context, KernelCall const& call) {
                                      .packed = heads_can_pack<S>(all.q, pack_width<S>) &&
                                                heads_can_pack<S>(all.k, pack_width<S>) &&
                                                heads_can_pack<S>(all.v, pack_width<S>),
-                                     .dropout = FlashDrops<Compute<S>>{context.share, call},
+                                     .dropout = FlashDrops<Compute<S>>{context, call, all.sizes},
                                      .tiles = tiles};
       std::int64_t const blocks = tiles * all.sizes.heads * all.sizes.b;
       if (blocks == 0) return;

@@ -219,7 +219,7 @@ void flash_attention_backward(CudaContext const& context, KernelCall const& call
                                       .dv = HeadsView<S>{all.dv},
                                       .log_sums = elements_of<Compute<S> const>(all.log_sums),
                                       .packed = can_pack_all(all.d_context, all.q, all.k, all.v),
-                                      .dropout = FlashDrops<Compute<S>>{context.share, call},
+                                      .dropout = FlashDrops<Compute<S>>{context, call, all.sizes},
                                       .tiles = tiles};
       if (tiles * all.sizes.b == 0) return;
       auto const run = [&](auto* kernel, std::int64_t heads) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "libexec/kernels/cuda/cuda_context.hpp"
 #include "libexec/kernels/cuda/draw_bits.cuh"
 #include "libexec/kernels/cuda/heads_packing.hpp"
 #include "libexec/kernels/cuda/launch.cuh"
@@ -126,11 +127,12 @@ struct FlashDrops {
   DropoutRate<C> rate;
   ProbabilityPlace place;
 
-  FlashDrops(RankShare const& share, KernelCall const& call)
-      : drops{attention_dropout(share.shape.model) > 0},
+  FlashDrops(CudaContext const& context, KernelCall const& call, FlashSizes const& sizes)
+      : drops{dropout_attributes(call).rate > 0},
         draw{call.draw},
-        rate{attention_dropout(share.shape.model)},
-        place{probability_place(share)} {}
+        rate{dropout_attributes(call).rate},
+        place{probability_place(
+            dropout_attributes(call), context.tensor_rank, sizes.heads, sizes.s)} {}
 
   /// Whether keys [key, key + count) of a query's row are kept: bit i for key + i.
   template <int count>

@@ -214,7 +214,7 @@ void narrow_logits(CudaContext const& context, KernelCall const& call) {
 
 void logits_maximum(CudaContext const& context, KernelCall const& call) {
   Operand const& logits = call.reads[0];
-  LogitRows const all = expect_logits(context.share, call, logits);
+  LogitRows const all = expect_logits(context.tensor_rank, call, logits);
   expect_tokens(call, call.writes[0], logits.type, logits);
   if (all.rows == 0) return;
   with_logit_type(call, logits.type, [&](auto tag) {
@@ -232,7 +232,7 @@ void exponentials(CudaContext const& context, KernelCall const& call) {
   Operand const& logits = call.writes[0];
   with_logit_type(call, logits.type, [&](auto tag) {
     using C = decltype(tag);
-    LogitRows const all = expect_logits(context.share, call, logits);
+    LogitRows const all = expect_logits(context.tensor_rank, call, logits);
     expect_tokens(call, call.reads[1], logits.type, logits);
     expect_tokens(call, call.reads[2], ElementType::i64, logits);
     expect_tokens(call, call.writes[1], logits.type, logits);
@@ -253,7 +253,7 @@ void cross_entropy(CudaContext const& context, KernelCall const& call) {
   Operand const& softmax = call.writes[0];
   with_logit_type(call, softmax.type, [&](auto tag) {
     using C = decltype(tag);
-    LogitRows const all = expect_logits(context.share, call, softmax);
+    LogitRows const all = expect_logits(context.tensor_rank, call, softmax);
     expect_tokens(call, call.reads[1], softmax.type, softmax);
     expect_tokens(call, call.reads[2], softmax.type, softmax);
     expect_tokens(call, call.reads[3], ElementType::i64, softmax);
@@ -270,7 +270,7 @@ void cross_entropy_backward(CudaContext const& context, KernelCall const& call) 
   Operand const& softmax = call.writes[0];
   with_logit_type(call, softmax.type, [&](auto tag) {
     using C = decltype(tag);
-    LogitRows const all = expect_logits(context.share, call, softmax);
+    LogitRows const all = expect_logits(context.tensor_rank, call, softmax);
     expect_tokens(call, call.reads[1], ElementType::i64, softmax);
     CrossEntropyBackward<C> const body{elements_of<C>(softmax),
                                        elements_of<std::int64_t>(call.reads[1]), all,

@@ -103,14 +103,14 @@ __global__ void __launch_bounds__(most_row_threads) norm_backward_rows(
 }  // namespace
 
 void norm(CudaContext const& context, KernelCall const& call) {
-  bool const centred = subtracts_mean(context.model());
+  bool const centred = attributes_of<NormAttributes>(call).subtracts_mean();
   std::size_t const weights = centred ? 2 : 1;
   expect(call, call.reads.size() == 1 + weights, "a weight or a bias is missing or superfluous");
   Operand const& x = call.reads[0];
   with_storage_type(call.kind, x.type, [&](auto tag) {
     using S = decltype(tag);
     using C = Compute<S>;
-    auto const moments = statistics_of<S>(context.model(), call, x, call.writes[1]);
+    auto const moments = statistics_of<S>(call, x, call.writes[1]);
     std::int64_t const n = moments.columns;
     expect_tensor(call, call.reads[1], element_type<S>(), {n});
     if (centred) expect_tensor(call, call.reads[2], element_type<S>(), {n});
@@ -124,7 +124,7 @@ void norm(CudaContext const& context, KernelCall const& call) {
     with_held_row<S>(call.kind, n, fits, [&](auto width, auto held) {
       RowLaunch const grid = row_launch(moments.rows, (n + held - 1) / held);
       launch(norm_rows<S, width, held>, grid.blocks, grid.threads, context.stream, input, weight,
-             bias, output, moments, static_cast<C>(context.model().norm_epsilon));
+             bias, output, moments, static_cast<C>(attributes_of<NormAttributes>(call).epsilon));
     });
   });
 }
@@ -133,7 +133,7 @@ void norm_backward(CudaContext const& context, KernelCall const& call) {
   Operand const& x = call.reads[1];
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
-    auto const moments = statistics_of<S>(context.model(), call, x, call.reads[2]);
+    auto const moments = statistics_of<S>(call, x, call.reads[2]);
     std::int64_t const n = moments.columns;
     expect_tensor(call, call.reads[0], element_type<S>(), x.shape);
     expect_tensor(call, call.reads[3], element_type<S>(), {n});

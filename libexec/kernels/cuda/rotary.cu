@@ -97,7 +97,7 @@ void rotate_all(CudaContext const& context, KernelCall const& call, double direc
     }
     auto const kernel = fits ? rotate<S, pack_width<S>> : rotate<S, 1>;
     launch(kernel, static_cast<unsigned>(shape[0]), threads, context.stream, turned(0), turned(1),
-           half, context.model().rotary_base, direction);
+           half, attributes_of<RotaryAttributes>(call).base, direction);
   });
 }
 

@@ -128,15 +128,15 @@ __global__ void __launch_bounds__(most_row_threads)
 
 /// Expects scores; what a launch is told of their rows.
 template <typename S>
-ScoreRows<S> score_rows(CudaContext const& context, KernelCall const& call, Operand const& scores) {
+ScoreRows<S> score_rows(KernelCall const& call, Operand const& scores) {
   std::int64_t const s = expect_scores<S>(call, scores);
-  return {scores.shape.elements() / s, s, score_scale<S>(context.model())};
+  return {scores.shape.elements() / s, s, score_scale<S>(call)};
 }
 
 template <typename S>
 RowDropout<S> dropout_of_probabilities(CudaContext const& context, KernelCall const& call) {
-  return {dropout_rows(context.share, call, call.reads[0]), call.draw,
-          DropoutRate<Compute<S>>{attention_dropout(context.model())}};
+  return {dropout_rows(context.tensor_rank, call, call.reads[0]), call.draw,
+          DropoutRate<Compute<S>>{dropout_attributes(call).rate}};
 }
 
 /// `fits`: rows start where packs can.
@@ -175,7 +175,7 @@ void causal_softmax(CudaContext const& context, KernelCall const& call) {
   Operand const& scores = call.reads[0];
   with_storage_type(call.kind, scores.type, [&](auto tag) {
     using S = decltype(tag);
-    auto const all = score_rows<S>(context, call, scores);
+    auto const all = score_rows<S>(call, scores);
     expect_tensor(call, call.writes[0], element_type<S>(), scores.shape);
     bool const fits =
         can_pack(pack_width<S>, elements_of<S>(scores), elements_of<S>(call.writes[0]));
@@ -187,7 +187,7 @@ void causal_softmax_backward(CudaContext const& context, KernelCall const& call)
   Operand const& gradient = call.writes[0];
   with_storage_type(call.kind, gradient.type, [&](auto tag) {
     using S = decltype(tag);
-    auto const all = score_rows<S>(context, call, gradient);
+    auto const all = score_rows<S>(call, gradient);
     expect_tensor(call, call.reads[1], element_type<S>(), gradient.shape);
     bool const fits =
         can_pack(pack_width<S>, elements_of<S>(gradient), elements_of<S>(call.reads[1]));
@@ -199,7 +199,7 @@ void causal_softmax_dropout(CudaContext const& context, KernelCall const& call) 
   Operand const& scores = call.reads[0];
   with_storage_type(call.kind, scores.type, [&](auto tag) {
     using S = decltype(tag);
-    auto const all = score_rows<S>(context, call, scores);
+    auto const all = score_rows<S>(call, scores);
     expect_tensor(call, call.writes[1], element_type<S>(), scores.shape);
     DroppedRows<S> const behind{dropout_of_probabilities<S>(context, call),
                                 elements_of<S>(call.writes[1]),
@@ -213,7 +213,7 @@ void causal_softmax_dropout_backward(CudaContext const& context, KernelCall cons
   Operand const& gradient = call.writes[0];
   with_storage_type(call.kind, gradient.type, [&](auto tag) {
     using S = decltype(tag);
-    auto const all = score_rows<S>(context, call, gradient);
+    auto const all = score_rows<S>(call, gradient);
     expect_tensor(call, call.reads[1], element_type<S>(), gradient.shape);
     DroppedRows<S> const behind{dropout_of_probabilities<S>(context, call), nullptr, nullptr,
                                 dropout_mask(call, call.reads, 2, gradient.shape)};

@@ -37,8 +37,10 @@ TEST_CASE("products between the measured shapes are interpolated, others take th
   auto const seconds = [&](std::int64_t m) {
     Op op;
     op.kind = OpKind::gemm;
-    op.gemm = {.batch = 3, .m = m, .n = 64, .k = 64, .transpose_b = true};
-    return measured_time(measured, op, Precision::fp32)->value;
+    op.type = ElementType::f32;
+    op.attributes = GemmAttributes{{.batch = 3, .m = m, .n = 64, .k = 64, .transpose_b = true},
+                                   ElementType::f32};
+    return measured_time(measured, op)->value;
   };
   double const flops_a_row = 3 * 2.0 * 64 * 64;
   REQUIRE(seconds(16) == Approx(16 * flops_a_row / 1e9));
@@ -48,13 +50,13 @@ TEST_CASE("products between the measured shapes are interpolated, others take th
   REQUIRE(seconds(1024) == Approx(1024 * flops_a_row / 4e9));
   Op other;
   other.kind = OpKind::gelu;
-  REQUIRE_FALSE(measured_time(measured, other, Precision::fp32).has_value());
+  REQUIRE_FALSE(measured_time(measured, other).has_value());
 }
 
 TEST_CASE("flash attention has a rate of arithmetic, no more than a core can have",
           "[calibration]") {
   ExecutionParts parts;
-  parts.make_backend = [](RankShare const& share) { return make_cpu_backend(share, {}); };
+  parts.make_backend = [](KernelNeeds const& needs) { return make_cpu_backend(needs, {}); };
   FlashRates const rates = measure_flash(parts, Precision::fp32);
   // Two fused multiply-adds of 16 lanes a cycle at 6 GHz.
   for (FlopsPerSecond const rate : {rates.forward, rates.backward}) {

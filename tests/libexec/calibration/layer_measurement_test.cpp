@@ -16,7 +16,7 @@ struct Policies {
 };
 
 ExecutionParts parts_with(CommunicationPrices const& prices) {
-  return {.make_backend = [](RankShare const& share) { return make_cpu_backend(share, {}); },
+  return {.make_backend = [](KernelNeeds const& needs) { return make_cpu_backend(needs, {}); },
           .prices = &prices};
 }
 

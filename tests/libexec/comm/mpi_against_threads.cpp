@@ -90,10 +90,11 @@ Outcome run_threads(TrainingConfig const& config, ExecutionOptions options) {
 Outcome run_processes(TrainingConfig const& config, ExecutionOptions options, MpiSession& session) {
   TrainingPlan const plan = make_plan(config);
   auto const tokens = synthetic_tokens(config.model.vocabulary, 7);  // as small_runs has them
-  ExecutionParts const parts{
-      .make_backend =
-          [](RankShare const& share) { return make_cpu_backend(share, {.gemm = GemmKind::plain}); },
-      .tokens = tokens.get()};
+  ExecutionParts const parts{.make_backend =
+                                 [](KernelNeeds const& needs) {
+                                   return make_cpu_backend(needs, {.gemm = GemmKind::plain});
+                                 },
+                             .tokens = tokens.get()};
   Words own;
   options.after_last = [&](RankContext const& context, RankExecutor& executor) {
     own = parameters_of(context, executor);

@@ -101,7 +101,7 @@ Outcome run_processes(TrainingConfig const& config, LaunchedProcess& session) {
   TrainingPlan const plan = make_plan(config);
   auto const tokens = synthetic_tokens(config.model.vocabulary, 7);  // as small_runs has them
   ExecutionParts const parts{
-      .make_backend = [](RankShare const& share) { return make_cuda_backend(share, 0); },
+      .make_backend = [](KernelNeeds const& needs) { return make_cuda_backend(needs, 0); },
       .device = DeviceKind::cuda,
       .tokens = tokens.get()};
   Outcome outcome;

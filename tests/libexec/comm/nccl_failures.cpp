@@ -51,7 +51,7 @@ void run(std::string const& what, std::chrono::seconds timeout, LaunchedProcess&
   TrainingPlan const plan = make_plan(config_for(what));
   auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 7);
   ExecutionParts const parts{
-      .make_backend = [](RankShare const& share) { return make_cuda_backend(share, 0); },
+      .make_backend = [](KernelNeeds const& needs) { return make_cuda_backend(needs, 0); },
       .device = DeviceKind::cuda,
       .tokens = tokens.get()};
   ExecutionOptions options{.steps = 2};

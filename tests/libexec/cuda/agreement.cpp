@@ -31,7 +31,9 @@ KernelCall call_at(DeviceCase const& what, std::vector<void*> const& addresses) 
     return all;
   };
   KernelCall call = make_call(what.kind, operands(what.reads), operands(what.writes));
-  call.gemm = what.gemm;
+  if (what.kind == OpKind::gemm) {
+    call.attributes = GemmAttributes{what.gemm, call.writes[0].type};
+  }
   call.draw = what.draw;
   call.loss_gradient = what.loss_gradient;
   return call;
@@ -39,9 +41,9 @@ KernelCall call_at(DeviceCase const& what, std::vector<void*> const& addresses) 
 
 }  // namespace
 
-Device::Device(RankShare const& share, std::shared_ptr<ProductChoices> choices) {
+Device::Device(RankShare const& share, std::shared_ptr<ProductChoices> choices) : share_{share} {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  kernels_ = std::make_unique<CudaKernels>(share, stream_, std::move(choices));
+  kernels_ = std::make_unique<CudaKernels>(needs_of(share), stream_, std::move(choices));
 }
 
 Device::~Device() {
@@ -80,7 +82,7 @@ bool Device::adds_bias(DeviceCase const& product) {
 std::vector<TestTensor> Device::run(DeviceCase const& what) {
   std::vector<TestTensor> results = what.tensors;
   std::vector<void*> const addresses = upload(results);
-  kernels_->run(call_at(what, addresses));
+  kernels_->run(with_attributes(share_, call_at(what, addresses)));
   for (std::size_t i = 0; i < results.size(); ++i) {
     download(results[i].operand().data, addresses[i], bytes_of(results[i]));
   }

@@ -56,6 +56,7 @@ class Device {
  private:
   std::vector<void*> upload(std::vector<TestTensor> const& tensors);
   struct Memory;
+  RankShare share_;
   CUstream_st* stream_ = nullptr;
   std::vector<void*> memory_;
   std::unique_ptr<CudaKernels> kernels_;

@@ -164,7 +164,7 @@ TEST_CASE("a device says what its pool took, which is no less than what was coun
 TEST_CASE("what a device has free is what nobody has taken", "[cuda]") {
   Bytes const before = free_cuda_memory(0);
   constexpr std::int64_t taken = std::int64_t{256} << 20;
-  auto const backend = make_cuda_backend(RankShare{}, 0);
+  auto const backend = make_cuda_backend(KernelNeeds{}, 0);
   void* const memory = backend->allocate(taken);
   std::byte byte{};
   backend->read(&byte, memory, 1);  // the allocation has happened

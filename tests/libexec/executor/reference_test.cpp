@@ -80,7 +80,7 @@ class LogitsObserver {
     std::int64_t const b = operand.shape[1];
     std::int64_t const words = operand.shape[2];
     std::int64_t const vocabulary = context.plan.config.model.vocabulary;
-    std::int64_t const first_word = context.share.first_word();
+    std::int64_t const first_word = context.place.tensor * words;
     std::int64_t const first_sequence = call.draw.microbatch * b;
     std::int64_t const valid = std::clamp<std::int64_t>(vocabulary - first_word, 0, words);
     std::scoped_lock const lock{mutex_};

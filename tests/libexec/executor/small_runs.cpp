@@ -119,10 +119,10 @@ Execution execute(TrainingConfig const& config, SmallRun const& run) {
   CpuKernelOptions const kernels{.gemm = run.gemm, .threads = run.threads};
   auto const choices = run.fastest_products ? make_product_choices() : nullptr;
   ExecutionParts const parts{.make_backend =
-                                 [&](RankShare const& share) {
+                                 [&](KernelNeeds const& needs) {
                                    return run.device == DeviceKind::cuda
-                                              ? make_cuda_backend(share, 0, choices)
-                                              : make_cpu_backend(share, kernels);
+                                              ? make_cuda_backend(needs, 0, choices)
+                                              : make_cpu_backend(needs, kernels);
                                  },
                              .device = run.device,
                              .tokens = run.tokens != nullptr ? run.tokens : synthetic.get(),

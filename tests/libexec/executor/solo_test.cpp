@@ -19,7 +19,7 @@ Execution execute_alone(TrainingPlan const& plan,
                         ExecutionOptions const& options = {}) {
   auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 7);
   ExecutionParts const parts{
-      .make_backend = [](RankShare const& share) { return make_cpu_backend(share, {}); },
+      .make_backend = [](KernelNeeds const& needs) { return make_cpu_backend(needs, {}); },
       .tokens = tokens.get(),
       .prices = &prices};
   return execute_solo(plan, rank, parts, options);

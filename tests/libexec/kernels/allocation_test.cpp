@@ -1,3 +1,4 @@
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -46,12 +47,19 @@ TEST_CASE("kernels allocate nothing while they run", "[kernels]") {
   }
 }
 
+Bytes workspace(ElementType type, int threads) {
+  return CpuKernels::workspace(std::array{type}, threads);
+}
+
 TEST_CASE("the workspace does not depend on the model, but on bits and threads", "[kernels]") {
   // 8 tiles of 64 x 256 elements a thread; 16 bits: at least blocks of 512 x 512, 512 x 1024 twice.
-  CHECK(CpuKernels::workspace(Precision::fp32, 1) == Bytes{8 * 64 * 256 * 4});
-  CHECK(CpuKernels::workspace(Precision::fp64, 3) == Bytes{3 * 8 * 64 * 256 * 8});
-  CHECK(CpuKernels::workspace(Precision::bf16, 1) == Bytes{(512 * 512 + 2 * 512 * 1024) * 4});
-  CHECK(CpuKernels::workspace(Precision::fp16, 64) == Bytes{64 * 8 * 64 * 256 * 4});
+  CHECK(workspace(ElementType::f32, 1) == Bytes{8 * 64 * 256 * 4});
+  CHECK(workspace(ElementType::f64, 3) == Bytes{3 * 8 * 64 * 256 * 8});
+  CHECK(workspace(ElementType::bf16, 1) == Bytes{(512 * 512 + 2 * 512 * 1024) * 4});
+  CHECK(workspace(ElementType::f16, 64) == Bytes{64 * 8 * 64 * 256 * 4});
+  // Of several types, what the most demanding one takes.
+  CHECK(CpuKernels::workspace(std::array{ElementType::f32, ElementType::f64}, 3) ==
+        Bytes{3 * 8 * 64 * 256 * 8});
 }
 
 }  // namespace

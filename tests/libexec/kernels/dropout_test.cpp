@@ -188,7 +188,7 @@ TEST_CASE("the share of elements dropped is the rate", "[kernels]") {
 
 TEST_CASE("what a dropout site does not have is refused by name", "[kernels]") {
   RankShare const rank = share(small_model(), 2, 0, true);
-  TestTensor const x = TestTensor::random(ElementType::f64, {10, 2, 24}, 1);  // not s/t rows
+  TestTensor const x = TestTensor::random(ElementType::f64, {10, 24}, 1);  // not [rows, b, h]
   REQUIRE_THROWS_WITH(drop(rank, x, some_draw(DropoutSite::embedding)),
                       Catch::StartsWith("dropout: "));
 }

@@ -45,7 +45,7 @@ std::vector<double> product(GemmShape const& g,
 
 KernelCall gemm_call(GemmShape const& shape, Operand const& a, Operand const& b, Operand const& c) {
   KernelCall call = make_call(OpKind::gemm, {a, b}, {c});
-  call.gemm = shape;
+  call.attributes = GemmAttributes{shape, c.type};
   return call;
 }
 

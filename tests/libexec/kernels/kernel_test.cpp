@@ -120,6 +120,35 @@ RankShare share(
       .tensor_rank = tensor_rank};
 }
 
+KernelNeeds needs_of(RankShare const& share) {
+  return {.tensor_rank = share.tensor_rank,
+          .types = {activation_type(share.shape.model.precision)}};
+}
+
+KernelCall with_attributes(RankShare const& share, KernelCall call) {
+  ModelConfig const& model = share.shape.model;
+  std::size_t const wanted = traits_of(call.kind).attributes;
+  bool const of_attention = call.draw.site == DropoutSite::attention ||
+                            (call.reads.size() > 0 && call.reads[0].shape.rank() == 4);
+  DropoutAttributes const dropout{
+      .site = of_attention ? DropoutSite::attention : call.draw.site,
+      .rate = of_attention ? attention_dropout(model) : model.dropout,
+      .shards = of_attention || share.shape.sequence_parallel ? share.shape.tensor : 1};
+  double const scale = 1 / std::sqrt(static_cast<double>(model.head_dim));
+  for (OpAttributes const& attributes : std::initializer_list<OpAttributes>{
+           NormAttributes{model.norm, model.norm_epsilon}, dropout,
+           SoftmaxAttributes{scale, dropout}, RotaryAttributes{model.rotary_base},
+           VocabularyAttributes{model.vocabulary}}) {
+    if (attributes.index() == wanted) call.attributes = attributes;
+  }
+  if (wanted == OpAttributes{FlashAttributes{}}.index()) {
+    // Tests of flash attention choose the size of a head by their operands.
+    Operand const& q = call.reads[call.reads.size() > 3 ? 1 : 0];
+    call.attributes = FlashAttributes{1 / std::sqrt(static_cast<double>(q.shape[3])), dropout};
+  }
+  return call;
+}
+
 KernelCall make_call(OpKind kind,
                      std::vector<Operand> const& reads,
                      std::vector<Operand> const& writes) {
@@ -131,7 +160,7 @@ KernelCall make_call(OpKind kind,
 }
 
 void run(RankShare const& share, KernelCall const& call, CpuKernelOptions const& options) {
-  CpuKernels{share, options}.run(call);
+  CpuKernels{needs_of(share), options}.run(with_attributes(share, call));
 }
 
 void run(RankShare const& share,
@@ -202,19 +231,6 @@ double dot(TestTensor const& a, TestTensor const& w) {
   double sum = 0;
   for (std::int64_t i = 0; i < a.size(); ++i) sum += a[i] * w[i];
   return sum;
-}
-
-Precision precision_of(ElementType type) {
-  switch (type) {
-    case ElementType::f16:
-      return Precision::fp16;
-    case ElementType::bf16:
-      return Precision::bf16;
-    case ElementType::f64:
-      return Precision::fp64;
-    default:
-      return Precision::fp32;
-  }
 }
 
 }  // namespace stagecraft::test

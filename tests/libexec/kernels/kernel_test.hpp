@@ -6,6 +6,7 @@
 
 #include "libexec/kernels/cpu_kernels.hpp"
 #include "libexec/kernels/kernel_call.hpp"
+#include "libsim/model/block_program.hpp"
 
 /// What tests of kernels are written with: tensors that are set and read as doubles whatever their
 /// type, and references in double.
@@ -43,6 +44,17 @@ class TestTensor {
 /// b 2, s 10, h 24, a 4, d 6, f 20, v 37 padded to multiples of 4t, dropout 0.25, masks stored.
 ModelConfig small_model(Precision precision = Precision::fp64);
 
+/// A model's share of one tensor rank, of which tests make attributes and the operands' sizes.
+struct RankShare {
+  BlockShape shape;
+  int tensor_rank = 0;
+
+  std::int64_t first_word() const { return tensor_rank * shape.vocabulary(); }
+};
+
+/// What kernels are told of a rank.
+KernelNeeds needs_of(RankShare const& share);
+
 RankShare whole(ModelConfig const& model, std::int64_t micro = 2);
 RankShare share(
     ModelConfig const& model, int tensor, int tensor_rank, bool sequence, std::int64_t micro = 2);
@@ -50,7 +62,9 @@ RankShare share(
 KernelCall make_call(OpKind kind,
                      std::vector<Operand> const& reads,
                      std::vector<Operand> const& writes);
-/// Runs one call on kernels of its own.
+/// The call with the attributes that an op of the model has; those of products are left alone.
+KernelCall with_attributes(RankShare const& share, KernelCall call);
+/// Runs one call, with the attributes of the model, on kernels of its own.
 void run(RankShare const& share, KernelCall const& call, CpuKernelOptions const& options = {});
 void run(RankShare const& share,
          OpKind kind,
@@ -77,6 +91,5 @@ double dot(TestTensor const& a, TestTensor const& w);
 
 inline constexpr ElementType float_types[] = {ElementType::f64, ElementType::f32, ElementType::bf16,
                                               ElementType::f16};
-Precision precision_of(ElementType type);
 
 }  // namespace stagecraft::test

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "libexec/kernels/dropout_site.hpp"
 #include "tests/libexec/kernels/allocation_count.hpp"
 
 namespace stagecraft::test {
@@ -24,7 +23,7 @@ LockstepRun::LockstepRun(BlockProgram const& program,
       tensors_.back().emplace_back(tensor.type, is_view ? Shape{0} : tensor.shape);
     }
     kernels_.push_back(
-        std::make_unique<CpuKernels>(RankShare{.shape = shape, .tensor_rank = rank}, options));
+        std::make_unique<CpuKernels>(needs_of({.shape = shape, .tensor_rank = rank}), options));
   }
   fill_inputs();
 }
@@ -130,10 +129,12 @@ void LockstepRun::run_op(Op const& op) {
   for (int rank = 0; rank < shape_.tensor; ++rank) {
     KernelCall call;
     call.kind = op.kind;
-    call.gemm = op.gemm;
+    call.attributes = op.attributes;
     for (TensorId const id : op.reads) call.reads.push_back(operand(rank, id));
     for (TensorId const id : op.writes) call.writes.push_back(operand(rank, id));
-    call.draw = some_draw(dropout_site(op.module));
+    DropoutAttributes const* const dropout = dropout_of(op.attributes);
+    DropoutSite const site = dropout != nullptr ? dropout->site : DropoutSite::embedding;
+    call.draw = some_draw(site);
     call.loss_gradient = 0.5;
     std::int64_t const before = allocation_count();
     kernels_[at(rank)]->run(call);

@@ -149,5 +149,28 @@ TEST_CASE("gradients of 16-bit and single norms are those in double, rounded", "
   for (std::size_t i = 0; i < got.size(); ++i) require_close(got[i], exact[i].values());
 }
 
+TEST_CASE("norms of two layers with different epsilons run on the same kernels", "[kernels]") {
+  CpuKernels kernels{{.types = {ElementType::f64}}, {}};
+  TestTensor const x{ElementType::f64, {1, 2}, {0.001, -0.001}};
+  TestTensor const weight{ElementType::f64, {2}, {1, 1}};
+  for (double const epsilon : {1e-5, 1e-6}) {
+    TestTensor const y{ElementType::f64, {1, 2}};
+    TestTensor const statistics{ElementType::f64, {1, 1}};
+    KernelCall call = make_call(OpKind::norm, {x.operand(), weight.operand()},
+                                {y.operand(), statistics.operand()});
+    call.attributes = NormAttributes{.norm = Norm::rmsnorm, .epsilon = epsilon};
+    kernels.run(call);
+    require_close(y, {0.001 / std::sqrt(1e-6 + epsilon), -0.001 / std::sqrt(1e-6 + epsilon)});
+  }
+}
+
+TEST_CASE("a call without the attributes of its kind is refused", "[kernels]") {
+  CpuKernels kernels{{.types = {ElementType::f64}}, {}};
+  TestTensor const x{ElementType::f64, {1, 2}, {1, 2}};
+  KernelCall const call =
+      make_call(OpKind::norm, {x.operand(), x.operand()}, {x.operand(), x.operand()});
+  REQUIRE_THROWS_WITH(kernels.run(call), Catch::StartsWith("norm: its attributes"));
+}
+
 }  // namespace
 }  // namespace stagecraft::test

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "libsim/cost/gemm_time.hpp"
 #include "libsim/model/blocks.hpp"
 #include "tests/libsim/invented_system.hpp"
 #include "tests/libsim/odd_runs.hpp"
@@ -33,6 +34,63 @@ TEST_CASE("an element-wise kernel takes its launch and its bytes", "[cost]") {
   REQUIRE(CostModel(system, plan).price(op) == to_sim_time(3e-6 + 100e-6));
   op.draws_random = true;  // at 0.7 of the bandwidth instead of 0.85
   REQUIRE(CostModel(system, plan).price(op) == to_sim_time(3e-6 + 85e6 / 0.7e12));
+}
+
+TEST_CASE("what has no cost of its own is refused, not priced as something else", "[cost]") {
+  TrainingPlan const plan = make_outline(modest_run(2, 1));
+  System system = lossy_system();
+  system.accelerator.peak.value.erase(Precision::bf16);
+  CostModel const cost{system, plan};
+  Op product = sweep(1000);
+  product.kind = OpKind::gemm;  // and no shape
+  REQUIRE_THROWS_AS(cost.price(product), std::logic_error);
+  Op unknown = sweep(1000);
+  unknown.kind = static_cast<OpKind>(op_kind_count);
+  REQUIRE_THROWS_AS(cost.price(unknown), std::out_of_range);
+  Op flash = sweep(1000);
+  flash.kind = OpKind::flash_attention;
+  flash.attributes = FlashAttributes{};
+  flash.type = ElementType::bf16;  // no peak for it
+  REQUIRE_THROWS_AS(cost.price(flash), std::invalid_argument);
+}
+
+TEST_CASE("a product is priced by its element types, whatever stands beside it in the plan",
+          "[cost]") {
+  // Half the peak: twice the arithmetic's time.
+  TrainingConfig const config = modest_run(1, 1);
+  System system = invented_system();
+  FlopsPerSecond const peak = system.accelerator.peak.value.at(Precision::fp16);
+  system.accelerator.peak.value[Precision::fp32] = {peak.value / 2};
+  BlockShape shape = block_shape(config);
+  TrainingPlan plan = make_plan(config);
+  plan.blocks = {build_layers(shape, 1, {})};
+  shape.model.precision = Precision::fp32;
+  shape.model.norm_epsilon = 1e-6;
+  shape.model.dropout = 0.3;
+  plan.blocks.push_back(build_layers(shape, 1, {}));
+  CostModel const cost{system, plan};
+  std::size_t products = 0;
+  for (std::size_t i = 0; i < plan.blocks[0].forward.size(); ++i) {
+    Op const& half = plan.blocks[0].forward[i];
+    Op const& single = plan.blocks[1].forward[i];
+    REQUIRE(half.kind == single.kind);
+    if (half.kind == OpKind::norm) {
+      REQUIRE(std::get<NormAttributes>(half.attributes).epsilon == 1e-5);
+      REQUIRE(std::get<NormAttributes>(single.attributes).epsilon == 1e-6);
+    }
+    if (DropoutAttributes const* const dropout = dropout_of(single.attributes);
+        dropout != nullptr && dropout->rate > 0) {
+      REQUIRE(dropout->rate == 0.3);
+    }
+    if (half.kind != OpKind::gemm) continue;
+    ++products;
+    GemmAttributes const& gemm = std::get<GemmAttributes>(single.attributes);
+    REQUIRE(gemm.output == ElementType::f32);
+    double const slow = gemm_time(gemm.shape, Bytes{0}, Bytes{0}, {peak.value / 2}, system).value;
+    REQUIRE(to_seconds(cost.price(single)) >= slow * (1 - 1e-9));
+    REQUIRE(cost.price(half) < cost.price(single));
+  }
+  REQUIRE(products == 6);
 }
 
 TEST_CASE("waits and holds take no time", "[cost]") {
@@ -90,9 +148,10 @@ TEST_CASE("a weight gradient reads and writes 4 bytes a parameter beside its ope
   for (Op const& op : layer.backward) {
     if (op.kind != OpKind::gemm || op.phase != Phase::weight_gradient) continue;
     ++products;
-    std::int64_t const parameters = op.gemm.m * op.gemm.n;
-    REQUIRE(op.gemm.accumulate);
-    REQUIRE(op.traffic.count() == 8 * parameters + 2 * op.gemm.k * (op.gemm.m + op.gemm.n));
+    GemmShape const& shape = std::get<GemmAttributes>(op.attributes).shape;
+    std::int64_t const parameters = shape.m * shape.n;
+    REQUIRE(shape.accumulate);
+    REQUIRE(op.traffic.count() == 8 * parameters + 2 * shape.k * (shape.m + shape.n));
   }
   REQUIRE(products == 4);
 }
@@ -246,7 +305,11 @@ TEST_CASE("a system without a peak for the precision is refused by name", "[cost
   System system = invented_system();
   system.accelerator.peak.value.erase(Precision::fp64);
   TrainingPlan const plan = make_outline(config);
-  REQUIRE_THROWS_WITH((CostModel{system, plan}), Catch::Contains("invented"));
+  Op product = sweep(1000);
+  product.kind = OpKind::gemm;
+  product.type = ElementType::f64;
+  product.attributes = GemmAttributes{{.batch = 1, .m = 1, .n = 1, .k = 1}, ElementType::f64};
+  REQUIRE_THROWS_WITH(CostModel(system, plan).price(product), Catch::Contains("invented"));
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace {
 double tile(std::int64_t k) { return 2.0 * 256 * 128 * static_cast<double>(k) / 25e12; }
 
 double seconds(GemmShape const& gemm, System const& system, Bytes traffic = {}, Bytes output = {}) {
-  return gemm_time(gemm, traffic, output, Precision::fp16, system).value;
+  return gemm_time(gemm, traffic, output, system.accelerator.peak.value.at(Precision::fp16), system)
+      .value;
 }
 
 TEST_CASE("eight large tiles on four processors take two waves", "[cost]") {

@@ -28,6 +28,7 @@ void require_contract(std::vector<Op> const& ops) {
   for (Op const& op : ops) {
     CAPTURE(name_of(op.kind), to_string(op.name));
     OpKindTraits const& traits = traits_of(op.kind);
+    if (traits.op_class == OpClass::compute) REQUIRE(op.attributes.index() == traits.attributes);
     REQUIRE(op.reads.size() >= traits.least_reads);
     REQUIRE(op.reads.size() <= traits.most_reads);
     REQUIRE(op.writes.size() >= traits.least_writes);
@@ -59,6 +60,14 @@ TEST_CASE("a kind's line says how many operands it has and which it works on in 
 
 TEST_CASE("a number that is not a kind has no traits", "[model]") {
   REQUIRE_THROWS_AS(traits_of(static_cast<OpKind>(op_kind_count)), std::out_of_range);
+}
+
+TEST_CASE("a list of fixed capacity says so when it is full", "[model]") {
+  TensorList list{1, 2, 3, 4, 5, 6, 7, 8};
+  list.push_back(no_tensor);
+  REQUIRE(list.size() == 8);
+  REQUIRE_THROWS_AS(list.push_back(9), std::length_error);
+  REQUIRE_THROWS_AS((Shape{1, 2, 3, 4, 5}), std::length_error);
 }
 
 TEST_CASE("each kind has a name of its own", "[model]") {

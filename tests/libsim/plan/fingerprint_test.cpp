@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
@@ -117,6 +118,21 @@ TEST_CASE("everything that changes what is computed changes the fingerprint", "[
     CAPTURE(change.name, other->second);
     REQUIRE(is_new);
   }
+}
+
+TEST_CASE("what one layer does otherwise than the others changes the fingerprint", "[plan]") {
+  TrainingPlan plan = make_plan(rich_run());
+  std::string const before = fingerprint(plan);
+  auto const layer = std::find_if(plan.blocks.begin(), plan.blocks.end(), [](auto const& block) {
+    return block.kind == BlockProgram::Kind::layers;
+  });
+  REQUIRE(layer != plan.blocks.end());
+  for (Op& op : layer->forward) {
+    if (op.kind != OpKind::norm) continue;
+    std::get<NormAttributes>(op.attributes).epsilon = 1e-6;
+    break;
+  }
+  REQUIRE(fingerprint(plan) != before);
 }
 
 TEST_CASE("the reserve, and settings without effect, leave the fingerprint alone", "[plan]") {

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "libsim/model/model_config.hpp"
+#include "libsim/model/tensor.hpp"
+
+/// What an op needs to know beside its operands. Kernels, cost and fingerprint read these instead
+/// of the model's configuration, so that layers with different attributes can stand in one plan.
+namespace stagecraft {
+
+/// A batched matrix product C[m, n] (+)= A[m, k] B[k, n], as the executor hands it to BLAS.
+struct GemmShape {
+  std::int64_t batch = 0;
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  bool transpose_a = false;  ///< A is stored [k, m]
+  bool transpose_b = false;  ///< B is stored [n, k]
+  bool accumulate = false;   ///< C is added to
+
+  constexpr std::int64_t flops() const { return 2 * batch * m * n * k; }
+};
+
+/// The dropouts of a model; part of the counter that masks are drawn from.
+enum class DropoutSite : std::uint8_t { embedding, attention, attention_output, mlp_output };
+
+/// An op whose operands say everything.
+struct NoAttributes {};
+
+struct GemmAttributes {
+  GemmShape shape;
+  ElementType output = ElementType::f16;  ///< of C
+};
+
+struct NormAttributes {
+  Norm norm = Norm::layernorm;
+  double epsilon = 1e-5;  ///< added to the variance, or to the mean square
+
+  bool subtracts_mean() const { return norm == Norm::layernorm; }
+};
+
+/// Masks are drawn by the index that an element has in the whole model's tensor.
+struct DropoutAttributes {
+  DropoutSite site = DropoutSite::embedding;
+  double rate = 0;  ///< 0 <= rate < 1
+  /// Tensor ranks that the tensor is split over, by rows of the sequence or by heads; 1 if each of
+  /// them holds it all.
+  int shards = 1;
+};
+
+struct SoftmaxAttributes {
+  double scale = 1;           ///< of the scores: 1 / sqrt(head_dim)
+  DropoutAttributes dropout;  ///< causal_softmax_dropout only
+};
+
+struct FlashAttributes {
+  double scale = 1;           ///< of the scores: 1 / sqrt(head_dim)
+  DropoutAttributes dropout;  ///< of the probabilities; masks are always drawn
+};
+
+struct RotaryAttributes {
+  double base = 10000;  ///< wavelengths from 2 pi to 2 pi times this
+};
+
+struct VocabularyAttributes {
+  std::int64_t words = 0;  ///< of the whole vocabulary, without padding
+};
+
+using OpAttributes = std::variant<NoAttributes,
+                                  GemmAttributes,
+                                  NormAttributes,
+                                  DropoutAttributes,
+                                  SoftmaxAttributes,
+                                  FlashAttributes,
+                                  RotaryAttributes,
+                                  VocabularyAttributes>;
+
+/// The dropout among an op's attributes, or null.
+inline DropoutAttributes const* dropout_of(OpAttributes const& attributes) {
+  if (auto const* const dropout = std::get_if<DropoutAttributes>(&attributes)) return dropout;
+  if (auto const* const softmax = std::get_if<SoftmaxAttributes>(&attributes)) {
+    return &softmax->dropout;
+  }
+  if (auto const* const flash = std::get_if<FlashAttributes>(&attributes)) return &flash->dropout;
+  return nullptr;
+}
+
+}  // namespace stagecraft
