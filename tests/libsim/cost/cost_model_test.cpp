@@ -61,7 +61,7 @@ TEST_CASE("a product is priced by its element types, whatever stands beside it i
   System system = invented_system();
   FlopsPerSecond const peak = system.accelerator.peak.value.at(Precision::fp16);
   system.accelerator.peak.value[Precision::fp32] = {peak.value / 2};
-  BlockShape shape = block_shape(config);
+  BlockShape shape = make_outline(config).shape;
   TrainingPlan plan = make_plan(config);
   plan.blocks = {build_layers(shape, 1, {})};
   shape.model.precision = Precision::fp32;
