@@ -17,7 +17,7 @@ namespace {
 using WholeTensors = std::map<std::string, std::vector<double>>;
 
 /// What a rank has of its flat order.
-struct Part {
+struct OwnedPart {
   FlatRange all;
   std::vector<ParameterStore::OwnedRun> runs;
 
@@ -32,7 +32,7 @@ struct Part {
 void collect(WholeTensors& whole,
              RankContext const& context,
              ParameterStore& store,
-             Part const& part) {
+             OwnedPart const& part) {
   FlatRange const& range = part.all;
   std::vector<std::byte> bytes(static_cast<std::size_t>(range.elements * element_size(range.type)));
   context.backend.read(bytes.data(), range.data, bytes.size());
@@ -134,14 +134,14 @@ std::vector<WholeTensor> gradients_of(TrainingConfig config, SmallRun run) {
   config.training.clip = 0;
   run.options.steps = 1;
   return collect_after(config, std::move(run), [](ParameterStore& store) {
-    return Part{store.gradients(), store.owned()};
+    return OwnedPart{store.gradients(), store.owned()};
   });
 }
 
 std::vector<WholeTensor> parameters_after(TrainingConfig const& config, int steps, SmallRun run) {
   run.options.steps = steps;
   return collect_after(config, std::move(run), [](ParameterStore& store) {
-    return Part{store.weights(), {{0, store.elements(), 0}}};
+    return OwnedPart{store.weights(), {{0, store.elements(), 0}}};
   });
 }
 
