@@ -20,17 +20,13 @@ TensorId load(ProgramBuilder& builder, OpKind kind, Name name) {
   return tokens;
 }
 
-TensorId word_embedding(ProgramBuilder& builder,
-                        Name name,
-                        std::int64_t published,
-                        HeadWeight weight) {
-  BlockShape const& shape = builder.shape();
-  return builder.parameter(
-      name, {shape.vocabulary(), shape.model.hidden},
-      {.published_elements = published,
-       .tied_embedding = shape.model.tied_embeddings,
-       .shared = weight == HeadWeight::shared,
-       .split = {.axis = ParameterSplit::Axis::rows, .valid_rows = shape.model.vocabulary}});
+/// One row per word of the padded vocabulary, cut over the tensor group.
+ParameterTraits word_rows(BlockShape const& shape) {
+  ParameterTraits traits =
+      cut_by_rows(shape.tensor, {{.rows = shape.vocabulary()}}, shape.model.hidden);
+  traits.whole_rows = shape.model.vocabulary;
+  traits.tied_embedding = shape.model.tied_embeddings;
+  return traits;
 }
 
 /// Bytes of the rows of a table of positions (or of its gradient) that no token of s reads.
@@ -154,12 +150,12 @@ void write_embedding(ProgramBuilder& builder) {
   BlockShape const& shape = builder.shape();
   ModelConfig const& model = shape.model;
   BlockProgram& program = builder.program();
-  TensorId const table = word_embedding(builder, {"embedding", "weight"},
-                                        model.vocabulary * model.hidden, HeadWeight::own);
+  TensorId const table = builder.parameter({"embedding", "weight"},
+                                           {shape.vocabulary(), model.hidden}, word_rows(shape));
+  Shape const places{position_rows(model), model.hidden};
   TensorId const positions =
       model.positions == Positions::learned
-          ? builder.parameter({"positions", "weight"}, {position_rows(model), model.hidden},
-                              {.published_elements = position_rows(model) * model.hidden})
+          ? builder.parameter({"positions", "weight"}, places, replicated(shape.tensor, places))
           : no_tensor;
 
   builder.begin(Pass::forward, Module::embedding, 0);
@@ -186,10 +182,12 @@ void write_head(ProgramBuilder& builder, HeadWeight weight) {
   ModelConfig const& model = shape.model;
   BlockProgram& program = builder.program();
   NormLayer norm = make_norm(builder, "final_norm");
+  ParameterTraits words = word_rows(shape);
+  words.is_counted = !model.tied_embeddings;
+  words.shared = weight == HeadWeight::shared;
   Linear const logits{.owner = "head.logits",
-                      .weight = word_embedding(
-                          builder, {"head.logits", "weight"},
-                          model.tied_embeddings ? 0 : model.vocabulary * model.hidden, weight)};
+                      .weight = builder.parameter({"head.logits", "weight"},
+                                                  {shape.vocabulary(), model.hidden}, words)};
 
   builder.begin(Pass::forward, Module::final_norm, 0);
   program.input = builder.make({"final_norm", "input"}, local_hidden(shape));

@@ -34,31 +34,26 @@ ActivationOps ops_of(Activation activation) {
 MlpLayer make_mlp(ProgramBuilder& builder) {
   BlockShape const& shape = builder.shape();
   ModelConfig const& model = shape.model;
-  std::int64_t const branches = is_gated(builder) ? 2 : 1;
-  ParameterSplit const split{.axis = ParameterSplit::Axis::rows,
-                             .segments = static_cast<int>(branches),
-                             .valid_rows = branches * model.ffn_hidden};
+  bool const gated = is_gated(builder);
+  std::int64_t const up_rows = (gated ? 2 : 1) * shape.ffn();
+  auto const up = [&](std::int64_t columns) {
+    RankRows const branch{.rows = shape.ffn()};
+    return gated ? cut_by_rows(shape.tensor, {branch, branch}, columns)
+                 : cut_by_rows(shape.tensor, {branch}, columns);
+  };
   MlpLayer mlp;
   if (has_own_norm(builder)) mlp.norm = make_norm(builder, "mlp_norm");
-  mlp.up.weight = builder.parameter(
-      {"mlp.up", "weight"}, {branches * shape.ffn(), model.hidden},
-      {.published_elements = branches * model.ffn_hidden * model.hidden, .split = split});
+  mlp.up.weight =
+      builder.parameter({"mlp.up", "weight"}, {up_rows, model.hidden}, up(model.hidden));
   if (model.biases) {
-    mlp.up_bias = builder.parameter({"mlp.up", "bias"}, {branches * shape.ffn()},
-                                    {.published_elements = branches * model.ffn_hidden,
-                                     .split = split,
-                                     .start = ParameterStart::zero});
+    ParameterTraits traits = up(1);
+    traits.start = ParameterStart::zero;
+    mlp.up_bias = builder.parameter({"mlp.up", "bias"}, {up_rows}, traits);
   }
-  mlp.down.weight = builder.parameter(
-      {"mlp.down", "weight"}, {model.hidden, shape.ffn()},
-      {.published_elements = model.hidden * model.ffn_hidden,
-       .split = {.axis = ParameterSplit::Axis::columns, .valid_rows = model.hidden},
-       .start = ParameterStart::normal_output});
+  mlp.down.weight = output_weight(builder, {"mlp.down", "weight"}, {model.hidden, shape.ffn()});
   if (model.biases) {
     mlp.residual.bias = builder.parameter({"mlp.down", "bias"}, {model.hidden},
-                                          {.published_elements = model.hidden,
-                                           .partial_gradient = shape.sequence_parallel,
-                                           .start = ParameterStart::zero});
+                                          replicated_vector(shape, model.hidden));
   }
   return mlp;
 }

@@ -15,7 +15,7 @@ BlockShape unsharded(ModelConfig const& model) {
 
 std::int64_t published(BlockProgram const& block) {
   std::int64_t sum = 0;
-  for (Parameter const& parameter : block.parameters) sum += parameter.published_elements;
+  for (Parameter const& parameter : block.parameters) sum += published_elements(parameter);
   return sum;
 }
 

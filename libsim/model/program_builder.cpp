@@ -1,6 +1,7 @@
 #include "libsim/model/program_builder.hpp"
 
 #include <cassert>
+#include <utility>
 
 namespace stagecraft {
 
@@ -47,14 +48,7 @@ TensorId ProgramBuilder::parameter(Name name, Shape shape, ParameterTraits trait
   TensorId const gradient =
       make(name, shape, gradient_type(shape_.model.precision), Category::gradients);
   program_.tensors.back().lifetime = Lifetime::job;
-  program_.parameters.push_back({.weight = weight,
-                                 .gradient = gradient,
-                                 .published_elements = traits.published_elements,
-                                 .partial_gradient = traits.partial_gradient,
-                                 .tied_embedding = traits.tied_embedding,
-                                 .split = traits.split,
-                                 .start = traits.start,
-                                 .shared = traits.shared});
+  program_.parameters.push_back({std::move(traits), weight, gradient});
   return weight;
 }
 

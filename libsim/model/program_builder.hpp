@@ -33,14 +33,6 @@ class ProgramBuilder {
   /// A strided window on `base`'s buffer.
   TensorId view(Name name, TensorId base, Shape shape, Shape strides, std::int64_t offset);
 
-  struct ParameterTraits {
-    std::int64_t published_elements = 0;
-    bool partial_gradient = false;
-    bool tied_embedding = false;
-    bool shared = false;
-    ParameterSplit split{};
-    ParameterStart start = ParameterStart::normal;
-  };
   /// A parameter and its gradient; the gradient's id is in program().parameters.
   TensorId parameter(Name name, Shape shape, ParameterTraits traits);
   TensorId gradient_of(TensorId weight) const;
