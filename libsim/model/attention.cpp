@@ -85,13 +85,13 @@ AttentionLayer make_attention(ProgramBuilder& builder) {
 
 TensorId attention_forward(
     ProgramBuilder& builder, AttentionLayer& attention, int layer, TensorId x, Name y) {
-  builder.begin(Pass::forward, Module::attention_norm, layer);
+  builder.begin(Pass::forward, "attention_norm", layer);
   attention.input = norm_forward(builder, attention.norm, x, {"attention.qkv", "input"});
-  builder.begin(Pass::forward, Module::attention_input, layer);
+  builder.begin(Pass::forward, "attention_input", layer);
   project_qkv(builder, attention);
-  builder.begin(Pass::forward, Module::core_attention, layer);
+  builder.begin(Pass::forward, "core_attention", layer);
   core_attention_forward(builder, attention);
-  builder.begin(Pass::forward, Module::attention_output, layer);
+  builder.begin(Pass::forward, "attention_output", layer);
   TensorId const projected = row_parallel_forward(builder, attention.projection, attention.context,
                                                   {"attention.projection", "output"});
   return residual_forward(builder, attention.residual, projected, x, y);
@@ -102,14 +102,14 @@ TensorId attention_backward(ProgramBuilder& builder,
                             int layer,
                             AttentionGradients const& received) {
   BlockShape const& shape = builder.shape();
-  builder.begin(Pass::backward, Module::attention_output, layer);
+  builder.begin(Pass::backward, "attention_output", layer);
   TensorId const d_projected = residual_backward(builder, attention.residual, received.dy);
   TensorId const d_context =
       row_parallel_backward(builder, attention.projection, attention.context, d_projected,
                             {"core_attention", "context_gradient"});
-  builder.begin(Pass::backward, Module::core_attention, layer);
+  builder.begin(Pass::backward, "core_attention", layer);
   QkvGradients const gradients = core_attention_backward(builder, attention, d_context);
-  builder.begin(Pass::backward, Module::attention_input, layer);
+  builder.begin(Pass::backward, "attention_input", layer);
   if (shape.model.positions == Positions::rotary) {
     builder.add(OpKind::rotary_backward, {"attention.qkv", "rotary_backward"},
                 Phase::input_gradient, {gradients.q, gradients.k}, {gradients.q, gradients.k});
@@ -121,7 +121,7 @@ TensorId attention_backward(ProgramBuilder& builder,
               Phase::input_gradient, {gradients.q, gradients.k, gradients.v}, {d_qkv});
   bias_gradient(builder, "attention.qkv", d_qkv, attention.qkv_bias);
   TensorId const d_input = column_parallel_backward(builder, attention.qkv, attention.input, d_qkv);
-  builder.begin(Pass::backward, Module::attention_norm, layer);
+  builder.begin(Pass::backward, "attention_norm", layer);
   if (received.normed != no_tensor) {
     builder.add(OpKind::add, {"attention_norm", "mlp_gradient"}, Phase::input_gradient,
                 {d_input, received.normed}, {d_input});

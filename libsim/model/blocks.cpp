@@ -38,7 +38,7 @@ BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy c
   program.layers = layers;
   program.policy = policy;
   Shape const hidden{shape.local_sequence(), shape.micro, shape.model.hidden};
-  builder.begin(Pass::forward, Module::attention_norm, 0);
+  builder.begin(Pass::forward, "attention_norm", 0);
   program.input = builder.make({"attention_norm", "input"}, hidden);
 
   struct Layer {
@@ -48,7 +48,7 @@ BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy c
   std::vector<Layer> stack;
   TensorId x = program.input;
   for (int i = 0; i < layers; ++i) {
-    builder.begin(Pass::forward, Module::attention_norm, i);
+    builder.begin(Pass::forward, "attention_norm", i);
     stack.push_back({make_attention(builder), make_mlp(builder)});
     Layer& layer = stack.back();
     bool const is_parallel = shape.model.residual != Residual::sequential;
@@ -62,7 +62,7 @@ BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy c
   }
   program.output = x;
 
-  builder.begin(Pass::backward, Module::mlp_output, layers - 1);
+  builder.begin(Pass::backward, "mlp_output", layers - 1);
   program.grad_output = builder.make({"block", "output_gradient"}, hidden);
   TensorId gradient = program.grad_output;
   for (int i = layers - 1; i >= 0; --i) {

@@ -137,12 +137,12 @@ TensorId loss_backward(ProgramBuilder& builder, TensorId probabilities, TensorId
 
 void write_inputs(ProgramBuilder& builder) {
   std::int64_t const s = builder.shape().model.sequence;
-  builder.begin(Pass::forward, Module::inputs, 0);
+  builder.begin(Pass::forward, "inputs", 0);
   TensorId const mask = builder.make({"inputs", "causal_mask"}, {s, s}, ElementType::u8);
   Op& make =
       builder.add(OpKind::make_causal_mask, {"inputs", "causal_mask"}, Phase::forward, {}, {mask});
   make.traffic = builder.tensor(mask).bytes();
-  builder.begin(Pass::backward, Module::inputs, 0);
+  builder.begin(Pass::backward, "inputs", 0);
   builder.add(OpKind::hold, {"inputs", "release"}, Phase::input_gradient, {mask}, {}).traffic = {};
 }
 
@@ -158,7 +158,7 @@ void write_embedding(ProgramBuilder& builder) {
           ? builder.parameter({"positions", "weight"}, places, replicated(shape.tensor, places))
           : no_tensor;
 
-  builder.begin(Pass::forward, Module::embedding, 0);
+  builder.begin(Pass::forward, "embedding", 0);
   TensorId const tokens = load(builder, OpKind::load_tokens, {"embedding", "tokens"});
   TensorId const rows = look_up(builder, tokens, table, positions);
   TensorId mask = no_tensor;
@@ -167,7 +167,7 @@ void write_embedding(ProgramBuilder& builder) {
                                          {"embedding", "dropout_mask"}, rows, mask)
                        : rows;
 
-  builder.begin(Pass::backward, Module::embedding, 0);
+  builder.begin(Pass::backward, "embedding", 0);
   program.grad_output = builder.make({"embedding", "output_gradient"}, local_hidden(shape));
   TensorId const d_rows =
       model.dropout > 0
@@ -189,19 +189,19 @@ void write_head(ProgramBuilder& builder, HeadWeight weight) {
                       .weight = builder.parameter({"head.logits", "weight"},
                                                   {shape.vocabulary(), model.hidden}, words)};
 
-  builder.begin(Pass::forward, Module::final_norm, 0);
+  builder.begin(Pass::forward, "final_norm", 0);
   program.input = builder.make({"final_norm", "input"}, local_hidden(shape));
   TensorId const normed = norm_forward(builder, norm, program.input, {"head.logits", "input"});
-  builder.begin(Pass::forward, Module::head, 0);
+  builder.begin(Pass::forward, "head", 0);
   TensorId const labels = load(builder, OpKind::load_labels, {"loss", "labels"});
   TensorId const result =
       column_parallel_forward(builder, logits, normed, {"head.logits", "output"});
   TensorId const probabilities = loss_forward(builder, result, labels);
 
-  builder.begin(Pass::backward, Module::head, 0);
+  builder.begin(Pass::backward, "head", 0);
   TensorId const d_logits = loss_backward(builder, probabilities, labels);
   TensorId const d_normed = column_parallel_backward(builder, logits, normed, d_logits);
-  builder.begin(Pass::backward, Module::final_norm, 0);
+  builder.begin(Pass::backward, "final_norm", 0);
   program.grad_input = norm_backward(builder, norm, d_normed);
 }
 

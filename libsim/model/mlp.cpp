@@ -61,10 +61,10 @@ MlpLayer make_mlp(ProgramBuilder& builder) {
 TensorId mlp_forward(
     ProgramBuilder& builder, MlpLayer& mlp, int layer, MlpInputs const& inputs, Name y) {
   BlockShape const& shape = builder.shape();
-  builder.begin(Pass::forward, Module::mlp_norm, layer);
+  builder.begin(Pass::forward, "mlp_norm", layer);
   mlp.input = has_own_norm(builder) ? norm_forward(builder, mlp.norm, inputs.x, {"mlp.up", "input"})
                                     : inputs.normed;
-  builder.begin(Pass::forward, Module::mlp, layer);
+  builder.begin(Pass::forward, "mlp", layer);
   mlp.activation_input =
       column_parallel_forward(builder, mlp.up, mlp.input, {"mlp.activation", "input"});
   mlp.activation_output =
@@ -73,14 +73,14 @@ TensorId mlp_forward(
               {mlp.activation_input, mlp.up_bias}, {mlp.activation_output});
   TensorId const down =
       row_parallel_forward(builder, mlp.down, mlp.activation_output, {"mlp.down", "output"});
-  builder.begin(Pass::forward, Module::mlp_output, layer);
+  builder.begin(Pass::forward, "mlp_output", layer);
   return residual_forward(builder, mlp.residual, down, inputs.residual, y);
 }
 
 TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, TensorId dy) {
-  builder.begin(Pass::backward, Module::mlp_output, layer);
+  builder.begin(Pass::backward, "mlp_output", layer);
   TensorId const d_down = residual_backward(builder, mlp.residual, dy);
-  builder.begin(Pass::backward, Module::mlp, layer);
+  builder.begin(Pass::backward, "mlp", layer);
   TensorId const d_activation = row_parallel_backward(
       builder, mlp.down, mlp.activation_output, d_down, {"mlp.activation", "output_gradient"});
   TensorId const d_up = builder.make({"mlp.activation", "input_gradient"},
@@ -95,7 +95,7 @@ TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, T
   bias_gradient(builder, "mlp.up", d_up, mlp.up_bias);
   TensorId const d_input = column_parallel_backward(builder, mlp.up, mlp.input, d_up);
   if (!has_own_norm(builder)) return d_input;
-  builder.begin(Pass::backward, Module::mlp_norm, layer);
+  builder.begin(Pass::backward, "mlp_norm", layer);
   TensorId const dx = norm_backward(builder, mlp.norm, d_input);
   builder.add(OpKind::add, {"mlp_norm", "residual_gradient"}, Phase::input_gradient, {dx, dy},
               {dx});

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "libsim/model/blocks.hpp"
 
@@ -20,7 +22,7 @@ std::int64_t published(BlockProgram const& block) {
 }
 
 bool is_core_attention_only(RecomputePolicy const& policy) {
-  return policy.modules == std::vector{RecomputeModule::core_attention};
+  return policy.modules == std::vector<std::string>{"core_attention"};
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ ProgramBuilder::ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape)
   program_.backward.reserve(96);
 }
 
-void ProgramBuilder::begin(Pass pass, Module module, int layer) {
+void ProgramBuilder::begin(Pass pass, std::string_view module, int layer) {
   pass_ = pass;
   module_ = module;
   layer_ = layer;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "libsim/model/block_program.hpp"
 
@@ -21,7 +22,7 @@ class ProgramBuilder {
   Tensor const& tensor(TensorId id) const { return program_.tensor(id); }
 
   /// Which pass, module and layer the ops that follow belong to.
-  void begin(Pass pass, Module module, int layer);
+  void begin(Pass pass, std::string_view module, int layer);
 
   /// A new microbatch tensor.
   TensorId make(Name name,
@@ -55,7 +56,7 @@ class ProgramBuilder {
   BlockShape shape_;
   BlockProgram program_;
   Pass pass_ = Pass::forward;
-  Module module_ = Module::inputs;
+  std::string_view module_;
   int layer_ = 0;
 };
 

@@ -28,7 +28,7 @@ Op sweep(OpKind kind, Name name, Bytes traffic) {
   op.kind = kind;
   op.name = name;
   op.phase = Phase::optimizer;
-  op.module = Module::step;
+  op.module = "step";
   op.traffic = traffic;
   return op;
 }

@@ -104,12 +104,11 @@ std::vector<NamedRun> layouts_of(TrainingConfig const& base) {
 }
 
 std::vector<NamedPolicy> all_policies() {
-  using enum RecomputeModule;
   RecomputePolicy const none;
   RecomputePolicy selective;
   selective.granularity = RecomputeGranularity::selective;
   RecomputePolicy modules = selective;
-  modules.modules = {mlp, core_attention, layernorm};
+  modules.modules = {"mlp", "core_attention", "layernorm"};
   RecomputePolicy full;
   full.granularity = RecomputeGranularity::full;
   RecomputePolicy pairs = full;

@@ -118,7 +118,7 @@ class RandomRuns {
     RecomputePolicy policy;
     policy.granularity = static_cast<RecomputeGranularity>(below(3));
     if (policy.granularity == RecomputeGranularity::selective && chance(2)) {
-      policy.modules.push_back(chance(2) ? RecomputeModule::mlp : RecomputeModule::layernorm);
+      policy.modules.push_back(chance(2) ? "mlp" : "layernorm");
     }
     if (policy.granularity == RecomputeGranularity::full) {
       policy.method = chance(2) ? RecomputeMethod::block : RecomputeMethod::uniform;
