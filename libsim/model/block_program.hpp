@@ -20,7 +20,8 @@ constexpr int kv_replicas(ModelConfig const& model, int tensor) {
   return model.kv_heads < tensor ? static_cast<int>(tensor / model.kv_heads) : 1;
 }
 
-/// One rank's share of a model, for one microbatch: the sizes that block programs are written in.
+/// One rank's share of a model, for one microbatch: the sizes and keys that a block program is
+/// written in. The blocks of a plan may have different ones.
 struct BlockShape {
   ModelConfig model;
   int tensor = 1;                  ///< t
@@ -40,6 +41,8 @@ struct BlockShape {
   std::int64_t local_sequence() const {
     return sequence_parallel ? model.sequence / tensor : model.sequence;
   }
+  /// The same with the keys of another layer kind.
+  BlockShape with(LayerConfig const& kind) const;
 };
 
 /// When a buffer of a block exists. Positions are op indices of a pass.

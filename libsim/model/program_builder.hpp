@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "libsim/model/block_program.hpp"
 
@@ -14,10 +15,14 @@ enum class Overlap : std::uint8_t { none, behind_compute };
 /// backward ops; recompute, waits and liveness are derived afterwards (finish_block).
 class ProgramBuilder {
  public:
+  /// A block that has no layers.
   ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape);
+  /// A block of layers in a row, by their shapes. Pre: there is one.
+  explicit ProgramBuilder(std::vector<BlockShape> layers);
 
-  BlockShape const& shape() const { return shape_; }
-  ElementType type() const { return activation_type(shape_.model.precision); }
+  /// Sizes and keys of the layer that is written.
+  BlockShape const& shape() const { return shapes_[static_cast<std::size_t>(layer_)]; }
+  ElementType type() const { return activation_type(shape().model.precision); }
   BlockProgram& program() { return program_; }
   Tensor const& tensor(TensorId id) const { return program_.tensor(id); }
 
@@ -53,7 +58,9 @@ class ProgramBuilder {
                  Overlap overlap);
 
  private:
-  BlockShape shape_;
+  void reserve();
+
+  std::vector<BlockShape> shapes_;  ///< by layer
   BlockProgram program_;
   Pass pass_ = Pass::forward;
   std::string_view module_;
