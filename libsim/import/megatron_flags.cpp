@@ -159,6 +159,7 @@ std::vector<std::string> megatron_gaps(TrainingConfig const& config) {
   ModelConfig const& model = config.model;
   ParallelLayout const& parallel = config.parallel;
   bool const is_interleaved = parallel.interleave > 1;
+  gap(!model.pattern.empty(), "model.pattern: the flags say layers of one kind");
   gap(model.activation == Activation::relu, "model.activation relu: the flags say GELU");
   gap(model.activation == Activation::geglu,
       "model.activation geglu: the flags say a gated quick GELU, which keeps and costs the same");

@@ -159,6 +159,11 @@ void write(TextPieces& out, TrainingPlan const& plan) {
   if (config.model.attention_dropout) {
     out << " attention dropout " << *config.model.attention_dropout;
   }
+  for (LayerRun const& run : config.model.pattern) {
+    out << " kind " << run.count << " dropout " << run.kind.dropout << " "
+        << attention_dropout(run.kind) << " norm " << static_cast<int>(run.kind.norm) << " "
+        << run.kind.norm_epsilon << " rotary " << run.kind.rotary_base;
+  }
   out << "\n";
   write(out, plan.groups);
   for (BlockProgram const& block : plan.blocks) write(out, block);
