@@ -112,6 +112,13 @@ class RandomRuns {
     model.causal_mask = chance(3) ? CausalMask::none : CausalMask::per_microbatch;
     model.attention = chance(3) ? Attention::flash : Attention::unfused;
     model.precision = chance(3) ? Precision::bf16 : Precision::fp16;
+    if (layers == 1 || !chance(4)) return;
+    LayerConfig other = model;
+    other.ffn_hidden *= 2;
+    other.activation = Activation::relu;
+    other.dropout = 0;
+    std::int64_t const first = 1 + below(static_cast<int>(layers) - 1);
+    model.pattern = {{other, first}, {model, layers - first}};
   }
 
   RecomputePolicy policy(TrainingConfig const& config) {
