@@ -61,10 +61,8 @@ std::vector<RecomputePolicy> policies() {
   using enum RecomputeGranularity;
   return {{.granularity = none},
           {.granularity = selective},
-          {.granularity = selective,
-           .modules = {RecomputeModule::core_attention, RecomputeModule::mlp}},
-          {.granularity = selective,
-           .modules = {RecomputeModule::core_attention, RecomputeModule::layernorm}},
+          {.granularity = selective, .modules = {"core_attention", "mlp"}},
+          {.granularity = selective, .modules = {"core_attention", "layernorm"}},
           {.granularity = full},
           {.granularity = full, .layers = 2},
           {.granularity = full, .method = RecomputeMethod::block}};

@@ -72,8 +72,7 @@ class ShareWriter {
 
  private:
   void add(PlacedParameter const& placed) {
-    ParameterWindow const window =
-        window_of(*placed.parameter, *placed.weight, context_.plan.shape, context_.place.tensor);
+    ParameterWindow const window = context_.window(placed);
     for (RowRange const& rows : window.rows) {
       if (rows.is_replica) continue;
       std::int64_t const begin = placed.offset + rows.local * window.columns;
@@ -265,8 +264,7 @@ void load_checkpoint(fs::path const& folder, RankContext const& context, RankExe
   }
   ParameterStore& store = executor.parameters();
   for (PlacedParameter const& placed : store.layout()) {
-    ParameterWindow const window =
-        window_of(*placed.parameter, *placed.weight, context.plan.shape, context.place.tensor);
+    ParameterWindow const window = context.window(placed);
     PartReader part{placed, window};
     for (auto const& [piece, share] : pieces[placed.name()]) {
       if (piece->whole_rows != window.whole_rows || piece->whole_columns != window.whole_columns) {

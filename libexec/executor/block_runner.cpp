@@ -241,7 +241,7 @@ KernelCall BlockRunner::call_of(BlockInstance const& instance, Op const& op) con
   for (TensorId const id : op.reads) call.reads.push_back(operand(instance, id));
   for (TensorId const id : op.writes) call.writes.push_back(operand(instance, id));
   DropoutAttributes const* const dropout = dropout_of(op.attributes);
-  bool const is_embedding = op.module == Module::embedding;
+  bool const is_embedding = op.module == "embedding";
   call.draw = {
       .seed = static_cast<std::uint32_t>(context_.plan.config.training.seed),
       .step = static_cast<std::uint32_t>(context_.state.step),

@@ -46,8 +46,7 @@ class NormalNumbers {
 std::vector<double> values_of(RankContext const& context, PlacedParameter const& placed) {
   TrainingConfig const& config = context.plan.config;
   std::vector<double> values(static_cast<std::size_t>(placed.elements()));
-  ParameterWindow const window =
-      window_of(*placed.parameter, *placed.weight, context.plan.shape, context.place.tensor);
+  ParameterWindow const window = context.window(placed);
   ParameterStart const start = placed.parameter->start;
   double deviation = config.training.init_std;
   if (start == ParameterStart::normal_output) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "libexec/backends/backend.hpp"
 #include "libexec/comm/communicator.hpp"
@@ -10,6 +11,7 @@
 #include "libexec/executor/token_source.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 #include "libexec/memory/counting_allocator.hpp"
+#include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -47,6 +49,12 @@ struct RankContext {
   OpObserver const* on_op = nullptr;            ///< where somebody watches
   bool values_matter = true;                    ///< else parameters start as any numbers
 
+  /// Which part of a parameter this rank holds.
+  ParameterWindow window(PlacedParameter const& placed) const {
+    return window_of(*placed.parameter, *placed.weight, [this](std::string_view axis) {
+      return axis == "tensor" ? place.tensor : axis == "data" ? place.data : place.pipeline;
+    });
+  }
   SimTime price_of(Op const& op) const {
     return prices == nullptr ? SimTime{0} : prices->collective(op);
   }

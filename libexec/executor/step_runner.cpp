@@ -92,10 +92,8 @@ void StepRunner::communicate(Op const& op, Task const& task) {
       gather_parameters(op);
       return;
     case StepData::partial_gradients:
-      reduce_partial_gradients(op);
-      return;
     case StepData::kv_gradients:
-      reduce_kv_gradients(op);
+      sum_replicated_rows(op);
       return;
     case StepData::embedding_gradient:
       reduce_tied_embedding(op);
@@ -178,26 +176,27 @@ void StepRunner::gather_parameters(Op const& op) {
   start(op, collectives);
 }
 
-void StepRunner::reduce_partial_gradients(Op const& op) {
+void StepRunner::sum_replicated_rows(Op const& op) {
   std::vector<Collective> collectives;
   for (PlacedParameter const& placed : parameters_.layout()) {
-    if (!placed.parameter->partial_gradient) continue;
-    collectives.push_back(in_place(parameters_.gradients().part(placed.offset, placed.elements())));
-  }
-  start(op, collectives);
-  finish_all();
-}
-
-void StepRunner::reduce_kv_gradients(Op const& op) {
-  BlockShape const& shape = context_.plan.shape;
-  std::int64_t const queries = shape.heads() * shape.model.head_dim;
-  std::vector<Collective> collectives;
-  for (PlacedParameter const& placed : parameters_.layout()) {
-    if (placed.parameter->split.kv_replicas == 1) continue;
     std::int64_t const columns = placed.elements() / placed.weight->shape[0];
-    std::int64_t const skipped = queries * columns;
-    collectives.push_back(in_place(
-        parameters_.gradients().part(placed.offset + skipped, placed.elements() - skipped)));
+    std::int64_t first = placed.offset;
+    std::int64_t end = first;
+    // Segments side by side are summed as one.
+    auto const sum = [&] {
+      if (end > first) {
+        collectives.push_back(in_place(parameters_.gradients().part(first, end - first)));
+      }
+    };
+    for (RowSegment const& segment : placed.parameter->segments) {
+      std::int64_t const elements = segment.rows * columns;
+      if (segment.gradient_sum != op.data) {
+        sum();
+        first = end + elements;
+      }
+      end += elements;
+    }
+    sum();
   }
   start(op, collectives);
   finish_all();
@@ -235,8 +234,7 @@ void StepRunner::add_squares(PlacedParameter const& placed) {
   // Both holders of a tied embedding have its whole gradient; the first stage's counts.
   bool const is_copy = placed.parameter->tied_embedding && context_.place.pipeline > 0;
   if (is_copy) return;
-  ParameterWindow const window =
-      window_of(*placed.parameter, *placed.weight, context_.plan.shape, context_.place.tensor);
+  ParameterWindow const window = context_.window(placed);
   for (RowRange const& rows : window.rows) {
     if (rows.is_replica) continue;
     for (auto const& run : parameters_.owned(placed.offset + rows.local * window.columns,

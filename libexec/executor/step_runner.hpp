@@ -36,8 +36,7 @@ class StepRunner {
   void finish_all();
   void reduce_over_replicas(Op const& op, Task const& task);
   void gather_parameters(Op const& op);
-  void reduce_partial_gradients(Op const& op);
-  void reduce_kv_gradients(Op const& op);
+  void sum_replicated_rows(Op const& op);
   void reduce_tied_embedding(Op const& op);
   void agree_on_infinity(Op const& op);
   void sum_norm(Op const& op);

@@ -70,6 +70,14 @@ class ConfigNode {
     return value;
   }
 
+  /// The text, if `is_name` holds for it.
+  template <typename Predicate>
+  std::optional<std::string> name(Predicate is_name, std::string accepted) const {
+    if (is_scalar() && is_name(scalar())) return std::string{scalar()};
+    report_once(std::move(accepted));
+    return std::nullopt;
+  }
+
   template <typename Quantity>
   std::optional<Quantity> quantity() const {
     auto const value = is_scalar() ? parse_quantity<Quantity>(scalar()) : std::nullopt;

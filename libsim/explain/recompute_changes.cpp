@@ -146,8 +146,8 @@ std::string policy_text(RecomputePolicy const& policy) {
   text += " recompute";
   if (policy.granularity == Granularity::selective) {
     std::string modules;
-    for (RecomputeModule const module : policy.modules) {
-      modules += (modules.empty() ? " (" : ", ") + std::string{word_of(module)};
+    for (std::string const& module : policy.modules) {
+      modules += (modules.empty() ? " (" : ", ") + module;
     }
     text += modules + ")";
   } else if (policy.method == RecomputeMethod::block) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "libsim/import/pipeline_layout.hpp"
+#include "libsim/model/recompute_regions.hpp"
 #include "libsim/plan/layer_split.hpp"
 
 namespace stagecraft {
@@ -119,11 +120,8 @@ void write_recompute(FlagLine& line, RecomputePolicy const& policy) {
     return;
   }
   std::string modules;
-  for (RecomputeModule const module : policy.modules) {
-    std::string_view const name = module == RecomputeModule::core_attention ? "core_attn"
-                                  : module == RecomputeModule::mlp          ? "mlp"
-                                                                            : "layernorm";
-    modules += (modules.empty() ? "" : " ") + std::string{name};
+  for (std::string const& name : policy.modules) {
+    modules += (modules.empty() ? "" : " ") + std::string{find_region(name)->megatron_name};
   }
   line.value("recompute-granularity", "selective").value("recompute-modules", modules);
 }
@@ -161,6 +159,7 @@ std::vector<std::string> megatron_gaps(TrainingConfig const& config) {
   ModelConfig const& model = config.model;
   ParallelLayout const& parallel = config.parallel;
   bool const is_interleaved = parallel.interleave > 1;
+  gap(!model.pattern.empty(), "model.pattern: the flags say layers of one kind");
   gap(model.activation == Activation::relu, "model.activation relu: the flags say GELU");
   gap(model.activation == Activation::geglu,
       "model.activation geglu: the flags say a gated quick GELU, which keeps and costs the same");

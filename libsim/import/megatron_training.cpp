@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "libsim/model/recompute_regions.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -39,23 +41,18 @@ void read_selective(MegatronArguments& arguments, RecomputePolicy& policy) {
   if (names.empty()) return;
   policy.modules.clear();
   for (std::string const& name : names) {
-    RecomputeModule module{};
-    if (name == "core_attn") {
-      module = RecomputeModule::core_attention;
-    } else if (name == "mlp") {
-      module = RecomputeModule::mlp;
-    } else if (name == "layernorm") {
-      module = RecomputeModule::layernorm;
-    } else {
-      arguments.refuse("recompute-modules", "core_attn, mlp, layernorm",
+    auto const regions = recompute_regions();
+    auto const region = std::find_if(
+        regions.begin(), regions.end(),
+        [&](RecomputeRegion const& candidate) { return candidate.megatron_name == name; });
+    if (region == regions.end()) {
+      arguments.refuse("recompute-modules", region_names(&RecomputeRegion::megatron_name),
                        "the recompute of the others");
-      continue;
+    } else {
+      policy.modules.emplace_back(region->name);
     }
-    bool const is_new =
-        std::find(policy.modules.begin(), policy.modules.end(), module) == policy.modules.end();
-    if (is_new) policy.modules.push_back(module);
   }
-  std::sort(policy.modules.begin(), policy.modules.end());
+  sort_regions(policy.modules);
   if (policy.modules.empty()) policy.granularity = RecomputeGranularity::none;
 }
 

@@ -12,6 +12,16 @@ struct QkvWidths {
         all{q + 2 * kv} {}
 };
 
+/// The rows of [q | k | v], each cut by heads. Ranks that hold the same key and value heads see
+/// different query heads of them.
+ParameterTraits qkv_rows(BlockShape const& shape, QkvWidths const& widths, std::int64_t columns) {
+  RankRows kv{.rows = widths.kv, .replicas = shape.kv_replicas()};
+  if (kv.replicas > 1) {
+    kv.gradient_sum = StepData::kv_gradients;
+  }
+  return cut_by_rows(shape.tensor, {{.rows = widths.q}, kv, kv}, columns);
+}
+
 /// A window of `count` heads starting at element `offset` of each token in `qkv`.
 TensorId heads_view(
     ProgramBuilder& builder, Name name, TensorId qkv, std::int64_t count, std::int64_t offset) {
@@ -55,44 +65,33 @@ AttentionLayer make_attention(ProgramBuilder& builder) {
   BlockShape const& shape = builder.shape();
   ModelConfig const& model = shape.model;
   QkvWidths const widths{shape};
-  std::int64_t const published_qkv = model.head_dim * (model.heads + 2 * model.kv_heads);
-  ParameterSplit const split{.axis = ParameterSplit::Axis::rows,
-                             .segments = 3,
-                             .kv_replicas = shape.kv_replicas(),
-                             .valid_rows = published_qkv};
   AttentionLayer attention;
   attention.norm = make_norm(builder, "attention_norm");
-  attention.qkv.weight =
-      builder.parameter({"attention.qkv", "weight"}, {widths.all, model.hidden},
-                        {.published_elements = published_qkv * model.hidden, .split = split});
+  attention.qkv.weight = builder.parameter({"attention.qkv", "weight"}, {widths.all, model.hidden},
+                                           qkv_rows(shape, widths, model.hidden));
   if (model.biases || model.qkv_bias) {
-    attention.qkv_bias = builder.parameter(
-        {"attention.qkv", "bias"}, {widths.all},
-        {.published_elements = published_qkv, .split = split, .start = ParameterStart::zero});
+    ParameterTraits traits = qkv_rows(shape, widths, 1);
+    traits.start = ParameterStart::zero;
+    attention.qkv_bias = builder.parameter({"attention.qkv", "bias"}, {widths.all}, traits);
   }
-  attention.projection.weight = builder.parameter(
-      {"attention.projection", "weight"}, {model.hidden, widths.q},
-      {.published_elements = model.hidden * model.heads * model.head_dim,
-       .split = {.axis = ParameterSplit::Axis::columns, .valid_rows = model.hidden},
-       .start = ParameterStart::normal_output});
+  attention.projection.weight =
+      output_weight(builder, {"attention.projection", "weight"}, {model.hidden, widths.q});
   if (model.biases) {
     attention.residual.bias = builder.parameter({"attention.projection", "bias"}, {model.hidden},
-                                                {.published_elements = model.hidden,
-                                                 .partial_gradient = shape.sequence_parallel,
-                                                 .start = ParameterStart::zero});
+                                                replicated_vector(shape, model.hidden));
   }
   return attention;
 }
 
 TensorId attention_forward(
     ProgramBuilder& builder, AttentionLayer& attention, int layer, TensorId x, Name y) {
-  builder.begin(Pass::forward, Module::attention_norm, layer);
+  builder.begin(Pass::forward, "attention_norm", layer);
   attention.input = norm_forward(builder, attention.norm, x, {"attention.qkv", "input"});
-  builder.begin(Pass::forward, Module::attention_input, layer);
+  builder.begin(Pass::forward, "attention_input", layer);
   project_qkv(builder, attention);
-  builder.begin(Pass::forward, Module::core_attention, layer);
+  builder.begin(Pass::forward, "core_attention", layer);
   core_attention_forward(builder, attention);
-  builder.begin(Pass::forward, Module::attention_output, layer);
+  builder.begin(Pass::forward, "attention_output", layer);
   TensorId const projected = row_parallel_forward(builder, attention.projection, attention.context,
                                                   {"attention.projection", "output"});
   return residual_forward(builder, attention.residual, projected, x, y);
@@ -103,14 +102,14 @@ TensorId attention_backward(ProgramBuilder& builder,
                             int layer,
                             AttentionGradients const& received) {
   BlockShape const& shape = builder.shape();
-  builder.begin(Pass::backward, Module::attention_output, layer);
+  builder.begin(Pass::backward, "attention_output", layer);
   TensorId const d_projected = residual_backward(builder, attention.residual, received.dy);
   TensorId const d_context =
       row_parallel_backward(builder, attention.projection, attention.context, d_projected,
                             {"core_attention", "context_gradient"});
-  builder.begin(Pass::backward, Module::core_attention, layer);
+  builder.begin(Pass::backward, "core_attention", layer);
   QkvGradients const gradients = core_attention_backward(builder, attention, d_context);
-  builder.begin(Pass::backward, Module::attention_input, layer);
+  builder.begin(Pass::backward, "attention_input", layer);
   if (shape.model.positions == Positions::rotary) {
     builder.add(OpKind::rotary_backward, {"attention.qkv", "rotary_backward"},
                 Phase::input_gradient, {gradients.q, gradients.k}, {gradients.q, gradients.k},
@@ -123,7 +122,7 @@ TensorId attention_backward(ProgramBuilder& builder,
               Phase::input_gradient, {gradients.q, gradients.k, gradients.v}, {d_qkv});
   bias_gradient(builder, "attention.qkv", d_qkv, attention.qkv_bias);
   TensorId const d_input = column_parallel_backward(builder, attention.qkv, attention.input, d_qkv);
-  builder.begin(Pass::backward, Module::attention_norm, layer);
+  builder.begin(Pass::backward, "attention_norm", layer);
   if (received.normed != no_tensor) {
     builder.add(OpKind::add, {"attention_norm", "mlp_gradient"}, Phase::input_gradient,
                 {d_input, received.normed}, {d_input});

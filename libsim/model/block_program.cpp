@@ -7,6 +7,13 @@ std::int64_t BlockShape::padded_vocabulary() const {
   return (model.vocabulary + multiple - 1) / multiple * multiple;
 }
 
+BlockShape BlockShape::with(LayerConfig const& kind) const {
+  BlockShape changed = *this;
+  static_cast<LayerConfig&>(changed.model) = kind;
+  changed.model.pattern.clear();
+  return changed;
+}
+
 Bytes saved_bytes(BlockProgram const& block) {
   Bytes sum;
   for (BufferLife const& life : block.lives) {

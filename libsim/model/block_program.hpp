@@ -6,6 +6,7 @@
 
 #include "libsim/model/model_config.hpp"
 #include "libsim/model/op.hpp"
+#include "libsim/model/parameter.hpp"
 #include "libsim/model/recompute_policy.hpp"
 #include "libsim/model/tensor.hpp"
 
@@ -19,7 +20,8 @@ constexpr int kv_replicas(ModelConfig const& model, int tensor) {
   return model.kv_heads < tensor ? static_cast<int>(tensor / model.kv_heads) : 1;
 }
 
-/// One rank's share of a model, for one microbatch: the sizes that block programs are written in.
+/// One rank's share of a model, for one microbatch: the sizes and keys that a block program is
+/// written in. The blocks of a plan may have different ones.
 struct BlockShape {
   ModelConfig model;
   int tensor = 1;                  ///< t
@@ -39,40 +41,8 @@ struct BlockShape {
   std::int64_t local_sequence() const {
     return sequence_parallel ? model.sequence / tensor : model.sequence;
   }
-};
-
-/// How a rank's part of a parameter follows from the whole model's tensor.
-struct ParameterSplit {
-  enum class Axis : std::uint8_t { none, rows, columns };
-  Axis axis = Axis::none;  ///< none: every tensor rank holds the whole
-  /// Row blocks that are split on their own and held one after another: 3 for [q | k | v], 2 for
-  /// SwiGLU's [gate | up].
-  int segments = 1;
-  int kv_replicas = 1;  ///< ranks that hold the same key and value rows, where t exceeds kv_heads
-  std::int64_t valid_rows = 0;  ///< of the whole tensor; further rows are padding and stay zero
-};
-
-/// What a parameter is before the first step.
-enum class ParameterStart : std::uint8_t {
-  normal,         ///< normal, mean 0, standard deviation init_std
-  normal_output,  ///< normal, init_std / sqrt(2L): what is added to the residual stream
-  zero,
-  one,
-};
-
-/// One trained tensor of a block.
-struct Parameter {
-  TensorId weight = no_tensor;
-  TensorId gradient = no_tensor;  ///< what weight-gradient kernels accumulate into
-  /// Elements of the whole model's tensor, without padding and copies: what published counts count.
-  std::int64_t published_elements = 0;
-  /// Its gradient is a partial sum on each tensor rank (norms and biases under sequence
-  /// parallelism).
-  bool partial_gradient = false;
-  bool tied_embedding = false;  ///< the word embedding that the head shares
-  ParameterSplit split;
-  ParameterStart start = ParameterStart::normal;
-  bool shared = false;  ///< a second use of a parameter that another block of the same rank owns
+  /// The same with the keys of another layer kind.
+  BlockShape with(LayerConfig const& kind) const;
 };
 
 /// When a buffer of a block exists. Positions are op indices of a pass.

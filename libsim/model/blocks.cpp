@@ -1,5 +1,6 @@
 #include "libsim/model/blocks.hpp"
 
+#include <utility>
 #include <vector>
 
 #include "libsim/model/attention.hpp"
@@ -18,6 +19,10 @@ BlockProgram finish(ProgramBuilder& builder, RecomputePolicy const& policy) {
   return block;
 }
 
+Shape hidden_state(BlockShape const& shape) {
+  return {shape.local_sequence(), shape.micro, shape.model.hidden};
+}
+
 }  // namespace
 
 BlockProgram build_inputs(BlockShape const& shape) {
@@ -33,12 +38,16 @@ BlockProgram build_embedding(BlockShape const& shape) {
 }
 
 BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy const& policy) {
-  ProgramBuilder builder{BlockProgram::Kind::layers, shape};
+  return build_layers(std::vector(static_cast<std::size_t>(layers), shape), policy);
+}
+
+BlockProgram build_layers(std::vector<BlockShape> shapes, RecomputePolicy const& policy) {
+  ProgramBuilder builder{std::move(shapes)};
   BlockProgram& program = builder.program();
-  program.layers = layers;
   program.policy = policy;
-  Shape const hidden{shape.local_sequence(), shape.micro, shape.model.hidden};
-  builder.begin(Pass::forward, Module::attention_norm, 0);
+  int const layers = program.layers;
+  Shape const hidden = hidden_state(builder.shape());
+  builder.begin(Pass::forward, "attention_norm", 0);
   program.input = builder.make({"attention_norm", "input"}, hidden);
 
   struct Layer {
@@ -48,10 +57,10 @@ BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy c
   std::vector<Layer> stack;
   TensorId x = program.input;
   for (int i = 0; i < layers; ++i) {
-    builder.begin(Pass::forward, Module::attention_norm, i);
+    builder.begin(Pass::forward, "attention_norm", i);
     stack.push_back({make_attention(builder), make_mlp(builder)});
     Layer& layer = stack.back();
-    bool const is_parallel = shape.model.residual != Residual::sequential;
+    bool const is_parallel = builder.shape().model.residual != Residual::sequential;
     TensorId const sum =
         attention_forward(builder, layer.attention, i, x,
                           is_parallel ? Name{"mlp.output", "residual"} : Name{"mlp_norm", "input"});
@@ -62,15 +71,16 @@ BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy c
   }
   program.output = x;
 
-  builder.begin(Pass::backward, Module::mlp_output, layers - 1);
+  builder.begin(Pass::backward, "mlp_output", layers - 1);
   program.grad_output = builder.make({"block", "output_gradient"}, hidden);
   TensorId gradient = program.grad_output;
   for (int i = layers - 1; i >= 0; --i) {
     Layer const& layer = stack[static_cast<std::size_t>(i)];
     TensorId const d_mlp = mlp_backward(builder, layer.mlp, i, gradient);
     AttentionGradients gradients{.dy = d_mlp, .elsewhere = d_mlp};
-    if (shape.model.residual == Residual::parallel) gradients.dy = gradient;
-    if (shape.model.residual == Residual::parallel_one_norm) {
+    Residual const residual = builder.shape().model.residual;
+    if (residual == Residual::parallel) gradients.dy = gradient;
+    if (residual == Residual::parallel_one_norm) {
       gradients = {.dy = gradient, .elsewhere = gradient, .normed = d_mlp};
     }
     gradient = attention_backward(builder, layer.attention, i, gradients);

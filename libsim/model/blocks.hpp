@@ -11,8 +11,11 @@ namespace stagecraft {
 /// The causal mask of a microbatch, held from its forward to the end of its backward.
 BlockProgram build_inputs(BlockShape const& shape);
 BlockProgram build_embedding(BlockShape const& shape);
-/// `layers` Transformer layers in a row under one policy: one layer, or a full-recompute group. A
-/// block method's stored layers are built with RecomputeGranularity::none.
+/// Transformer layers in a row under one policy: one layer, or a full-recompute group. A block
+/// method's stored layers are built with RecomputeGranularity::none. `layers` says of what shape
+/// each is; their hidden states are alike.
+BlockProgram build_layers(std::vector<BlockShape> layers, RecomputePolicy const& policy);
+/// The same for so many layers of one shape.
 BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy const& policy);
 BlockProgram build_head(BlockShape const& shape, HeadWeight weight);
 

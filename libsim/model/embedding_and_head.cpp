@@ -20,17 +20,13 @@ TensorId load(ProgramBuilder& builder, OpKind kind, Name name) {
   return tokens;
 }
 
-TensorId word_embedding(ProgramBuilder& builder,
-                        Name name,
-                        std::int64_t published,
-                        HeadWeight weight) {
-  BlockShape const& shape = builder.shape();
-  return builder.parameter(
-      name, {shape.vocabulary(), shape.model.hidden},
-      {.published_elements = published,
-       .tied_embedding = shape.model.tied_embeddings,
-       .shared = weight == HeadWeight::shared,
-       .split = {.axis = ParameterSplit::Axis::rows, .valid_rows = shape.model.vocabulary}});
+/// One row per word of the padded vocabulary, cut over the tensor group.
+ParameterTraits word_rows(BlockShape const& shape) {
+  ParameterTraits traits =
+      cut_by_rows(shape.tensor, {{.rows = shape.vocabulary()}}, shape.model.hidden);
+  traits.whole_rows = shape.model.vocabulary;
+  traits.tied_embedding = shape.model.tied_embeddings;
+  return traits;
 }
 
 /// Bytes of the rows of a table of positions (or of its gradient) that no token of s reads.
@@ -144,12 +140,12 @@ TensorId loss_backward(ProgramBuilder& builder, TensorId probabilities, TensorId
 
 void write_inputs(ProgramBuilder& builder) {
   std::int64_t const s = builder.shape().model.sequence;
-  builder.begin(Pass::forward, Module::inputs, 0);
+  builder.begin(Pass::forward, "inputs", 0);
   TensorId const mask = builder.make({"inputs", "causal_mask"}, {s, s}, ElementType::u8);
   Op& make =
       builder.add(OpKind::make_causal_mask, {"inputs", "causal_mask"}, Phase::forward, {}, {mask});
   make.traffic = builder.tensor(mask).bytes();
-  builder.begin(Pass::backward, Module::inputs, 0);
+  builder.begin(Pass::backward, "inputs", 0);
   builder.add(OpKind::hold, {"inputs", "release"}, Phase::input_gradient, {mask}, {}).traffic = {};
 }
 
@@ -157,15 +153,15 @@ void write_embedding(ProgramBuilder& builder) {
   BlockShape const& shape = builder.shape();
   ModelConfig const& model = shape.model;
   BlockProgram& program = builder.program();
-  TensorId const table = word_embedding(builder, {"embedding", "weight"},
-                                        model.vocabulary * model.hidden, HeadWeight::own);
+  TensorId const table = builder.parameter({"embedding", "weight"},
+                                           {shape.vocabulary(), model.hidden}, word_rows(shape));
+  Shape const places{position_rows(model), model.hidden};
   TensorId const positions =
       model.positions == Positions::learned
-          ? builder.parameter({"positions", "weight"}, {position_rows(model), model.hidden},
-                              {.published_elements = position_rows(model) * model.hidden})
+          ? builder.parameter({"positions", "weight"}, places, replicated(shape.tensor, places))
           : no_tensor;
 
-  builder.begin(Pass::forward, Module::embedding, 0);
+  builder.begin(Pass::forward, "embedding", 0);
   TensorId const tokens = load(builder, OpKind::load_tokens, {"embedding", "tokens"});
   TensorId const rows = look_up(builder, tokens, table, positions);
   TensorId mask = no_tensor;
@@ -175,7 +171,7 @@ void write_embedding(ProgramBuilder& builder) {
                                          {"embedding", "dropout_mask"}, rows, mask)
                        : rows;
 
-  builder.begin(Pass::backward, Module::embedding, 0);
+  builder.begin(Pass::backward, "embedding", 0);
   program.grad_output = builder.make({"embedding", "output_gradient"}, local_hidden(shape));
   TensorId const d_rows =
       model.dropout > 0
@@ -191,24 +187,26 @@ void write_head(ProgramBuilder& builder, HeadWeight weight) {
   ModelConfig const& model = shape.model;
   BlockProgram& program = builder.program();
   NormLayer norm = make_norm(builder, "final_norm");
+  ParameterTraits words = word_rows(shape);
+  words.is_counted = !model.tied_embeddings;
+  words.shared = weight == HeadWeight::shared;
   Linear const logits{.owner = "head.logits",
-                      .weight = word_embedding(
-                          builder, {"head.logits", "weight"},
-                          model.tied_embeddings ? 0 : model.vocabulary * model.hidden, weight)};
+                      .weight = builder.parameter({"head.logits", "weight"},
+                                                  {shape.vocabulary(), model.hidden}, words)};
 
-  builder.begin(Pass::forward, Module::final_norm, 0);
+  builder.begin(Pass::forward, "final_norm", 0);
   program.input = builder.make({"final_norm", "input"}, local_hidden(shape));
   TensorId const normed = norm_forward(builder, norm, program.input, {"head.logits", "input"});
-  builder.begin(Pass::forward, Module::head, 0);
+  builder.begin(Pass::forward, "head", 0);
   TensorId const labels = load(builder, OpKind::load_labels, {"loss", "labels"});
   TensorId const result =
       column_parallel_forward(builder, logits, normed, {"head.logits", "output"});
   TensorId const probabilities = loss_forward(builder, result, labels);
 
-  builder.begin(Pass::backward, Module::head, 0);
+  builder.begin(Pass::backward, "head", 0);
   TensorId const d_logits = loss_backward(builder, probabilities, labels);
   TensorId const d_normed = column_parallel_backward(builder, logits, normed, d_logits);
-  builder.begin(Pass::backward, Module::final_norm, 0);
+  builder.begin(Pass::backward, "final_norm", 0);
   program.grad_input = norm_backward(builder, norm, d_normed);
 }
 

@@ -84,6 +84,12 @@ void weight_gradient(ProgramBuilder& builder, Linear const& linear, TensorId dy,
 
 }  // namespace
 
+TensorId output_weight(ProgramBuilder& builder, Name name, Shape const& shape) {
+  ParameterTraits traits = cut_by_columns(builder.shape().tensor, shape);
+  traits.start = ParameterStart::normal_output;
+  return builder.parameter(name, shape, traits);
+}
+
 TensorId column_parallel_forward(ProgramBuilder& builder,
                                  Linear const& linear,
                                  TensorId x,

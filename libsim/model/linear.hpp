@@ -15,6 +15,10 @@ struct Linear {
   TensorId weight = no_tensor;
 };
 
+/// The weight of a linear layer that is split by columns and adds to the residual stream; `shape`
+/// is a rank's part.
+TensorId output_weight(ProgramBuilder& builder, Name name, Shape const& shape);
+
 /// y = x W^T with W split by rows.
 ///
 /// Reads   x [s, b, depth], or its shard [s/t, b, depth] with sequence parallelism, gathered first.

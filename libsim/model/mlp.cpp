@@ -34,31 +34,26 @@ ActivationOps ops_of(Activation activation) {
 MlpLayer make_mlp(ProgramBuilder& builder) {
   BlockShape const& shape = builder.shape();
   ModelConfig const& model = shape.model;
-  std::int64_t const branches = is_gated(builder) ? 2 : 1;
-  ParameterSplit const split{.axis = ParameterSplit::Axis::rows,
-                             .segments = static_cast<int>(branches),
-                             .valid_rows = branches * model.ffn_hidden};
+  bool const gated = is_gated(builder);
+  std::int64_t const up_rows = (gated ? 2 : 1) * shape.ffn();
+  auto const up = [&](std::int64_t columns) {
+    RankRows const branch{.rows = shape.ffn()};
+    return gated ? cut_by_rows(shape.tensor, {branch, branch}, columns)
+                 : cut_by_rows(shape.tensor, {branch}, columns);
+  };
   MlpLayer mlp;
   if (has_own_norm(builder)) mlp.norm = make_norm(builder, "mlp_norm");
-  mlp.up.weight = builder.parameter(
-      {"mlp.up", "weight"}, {branches * shape.ffn(), model.hidden},
-      {.published_elements = branches * model.ffn_hidden * model.hidden, .split = split});
+  mlp.up.weight =
+      builder.parameter({"mlp.up", "weight"}, {up_rows, model.hidden}, up(model.hidden));
   if (model.biases) {
-    mlp.up_bias = builder.parameter({"mlp.up", "bias"}, {branches * shape.ffn()},
-                                    {.published_elements = branches * model.ffn_hidden,
-                                     .split = split,
-                                     .start = ParameterStart::zero});
+    ParameterTraits traits = up(1);
+    traits.start = ParameterStart::zero;
+    mlp.up_bias = builder.parameter({"mlp.up", "bias"}, {up_rows}, traits);
   }
-  mlp.down.weight = builder.parameter(
-      {"mlp.down", "weight"}, {model.hidden, shape.ffn()},
-      {.published_elements = model.hidden * model.ffn_hidden,
-       .split = {.axis = ParameterSplit::Axis::columns, .valid_rows = model.hidden},
-       .start = ParameterStart::normal_output});
+  mlp.down.weight = output_weight(builder, {"mlp.down", "weight"}, {model.hidden, shape.ffn()});
   if (model.biases) {
     mlp.residual.bias = builder.parameter({"mlp.down", "bias"}, {model.hidden},
-                                          {.published_elements = model.hidden,
-                                           .partial_gradient = shape.sequence_parallel,
-                                           .start = ParameterStart::zero});
+                                          replicated_vector(shape, model.hidden));
   }
   return mlp;
 }
@@ -66,10 +61,10 @@ MlpLayer make_mlp(ProgramBuilder& builder) {
 TensorId mlp_forward(
     ProgramBuilder& builder, MlpLayer& mlp, int layer, MlpInputs const& inputs, Name y) {
   BlockShape const& shape = builder.shape();
-  builder.begin(Pass::forward, Module::mlp_norm, layer);
+  builder.begin(Pass::forward, "mlp_norm", layer);
   mlp.input = has_own_norm(builder) ? norm_forward(builder, mlp.norm, inputs.x, {"mlp.up", "input"})
                                     : inputs.normed;
-  builder.begin(Pass::forward, Module::mlp, layer);
+  builder.begin(Pass::forward, "mlp", layer);
   mlp.activation_input =
       column_parallel_forward(builder, mlp.up, mlp.input, {"mlp.activation", "input"});
   mlp.activation_output =
@@ -78,14 +73,14 @@ TensorId mlp_forward(
               {mlp.activation_input, mlp.up_bias}, {mlp.activation_output});
   TensorId const down =
       row_parallel_forward(builder, mlp.down, mlp.activation_output, {"mlp.down", "output"});
-  builder.begin(Pass::forward, Module::mlp_output, layer);
+  builder.begin(Pass::forward, "mlp_output", layer);
   return residual_forward(builder, mlp.residual, down, inputs.residual, y);
 }
 
 TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, TensorId dy) {
-  builder.begin(Pass::backward, Module::mlp_output, layer);
+  builder.begin(Pass::backward, "mlp_output", layer);
   TensorId const d_down = residual_backward(builder, mlp.residual, dy);
-  builder.begin(Pass::backward, Module::mlp, layer);
+  builder.begin(Pass::backward, "mlp", layer);
   TensorId const d_activation = row_parallel_backward(
       builder, mlp.down, mlp.activation_output, d_down, {"mlp.activation", "output_gradient"});
   TensorId const d_up = builder.make({"mlp.activation", "input_gradient"},
@@ -100,7 +95,7 @@ TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, T
   bias_gradient(builder, "mlp.up", d_up, mlp.up_bias);
   TensorId const d_input = column_parallel_backward(builder, mlp.up, mlp.input, d_up);
   if (!has_own_norm(builder)) return d_input;
-  builder.begin(Pass::backward, Module::mlp_norm, layer);
+  builder.begin(Pass::backward, "mlp_norm", layer);
   TensorId const dx = norm_backward(builder, mlp.norm, d_input);
   builder.add(OpKind::add, {"mlp_norm", "residual_gradient"}, Phase::input_gradient, {dx, dy},
               {dx});

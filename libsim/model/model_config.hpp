@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace stagecraft {
 
@@ -26,26 +27,13 @@ enum class SoftmaxDropout : std::uint8_t { separate, fused };
 enum class CausalMask : std::uint8_t { per_microbatch, none };
 enum class Precision : std::uint8_t { fp16, bf16, fp32, fp64 };
 
-/// What is trained: the shape of one decoder-only Transformer. Symbols are those of Korthikanti et
-/// al. 2022, table 1. Section `model` of a run file.
-struct ModelConfig {
-  std::int64_t layers = 0;                 ///< L
-  std::int64_t hidden = 0;                 ///< h
-  std::int64_t heads = 0;                  ///< a
-  std::int64_t kv_heads = 0;               ///< groups of grouped-query attention; default heads
-  std::int64_t head_dim = 0;               ///< elements a head; default h / a
-  std::int64_t sequence = 0;               ///< s
-  std::int64_t vocabulary = 0;             ///< v, unpadded
-  std::int64_t vocabulary_multiple = 128;  ///< padded to a multiple of this times t
-  std::int64_t ffn_hidden = 0;             ///< width of the MLP; default 4 h
+/// The keys of a model in which its layers may differ: a layer kind.
+struct LayerConfig {
+  std::int64_t ffn_hidden = 0;  ///< width of the MLP; default 4 h
   Activation activation = Activation::gelu;
   Norm norm = Norm::layernorm;
   double norm_epsilon = 1e-5;  ///< added to the variance, or to the mean square
-  Positions positions = Positions::learned;
-  /// Learned positions: rows of their table where those are not s (OPT has s + 2).
-  std::optional<std::int64_t> position_rows{};
   double rotary_base = 10000;  ///< rotary positions: wavelengths from 2 pi to 2 pi times this
-  bool tied_embeddings = true;
   Residual residual = Residual::sequential;
   double dropout = 0.1;                       ///< rate of all three dropouts, 0 <= rate < 1
   std::optional<double> attention_dropout{};  ///< of the attention core, where it is another
@@ -54,11 +42,53 @@ struct ModelConfig {
   Attention attention = Attention::unfused;
   SoftmaxDropout softmax_dropout = SoftmaxDropout::separate;
   DropoutMask dropout_mask = DropoutMask::stored;
+
+  friend bool operator==(LayerConfig const&, LayerConfig const&) = default;
+};
+
+/// Neighbouring layers of one kind.
+struct LayerRun {
+  LayerConfig kind;
+  std::int64_t count = 1;
+
+  friend bool operator==(LayerRun const&, LayerRun const&) = default;
+};
+
+/// What is trained: the shape of one decoder-only Transformer. Symbols are those of Korthikanti et
+/// al. 2022, table 1. Section `model` of a run file.
+///
+/// The keys of LayerConfig are those of embedding and head (dropout, norm), and of all layers that
+/// no pattern gives others.
+struct ModelConfig : LayerConfig {
+  std::int64_t layers = 0;                 ///< L
+  std::int64_t hidden = 0;                 ///< h
+  std::int64_t heads = 0;                  ///< a
+  std::int64_t kv_heads = 0;               ///< groups of grouped-query attention; default heads
+  std::int64_t head_dim = 0;               ///< elements a head; default h / a
+  std::int64_t sequence = 0;               ///< s
+  std::int64_t vocabulary = 0;             ///< v, unpadded
+  std::int64_t vocabulary_multiple = 128;  ///< padded to a multiple of this times t
+  Positions positions = Positions::learned;
+  /// Learned positions: rows of their table where those are not s (OPT has s + 2).
+  std::optional<std::int64_t> position_rows{};
+  bool tied_embeddings = true;
   CausalMask causal_mask = CausalMask::per_microbatch;
   Precision precision = Precision::fp16;
+  /// Kinds of the layers, from the first on; begins again where it ends before the last layer. If
+  /// there is none, all layers are of the model's own kind.
+  std::vector<LayerRun> pattern{};
 
   friend bool operator==(ModelConfig const&, ModelConfig const&) = default;
 };
+
+/// Layers of the pattern until it begins again. Pre: there is one.
+std::int64_t pattern_layers(ModelConfig const& model);
+
+/// The kind of a layer. Pre: 0 <= layer.
+LayerConfig const& layer_kind(ModelConfig const& model, std::int64_t layer);
+
+/// The kinds of all layers, with how many layers of the whole model each entry of the pattern is.
+std::vector<LayerRun> layer_runs(ModelConfig const& model);
 
 /// Rows of the table of learned positions.
 constexpr std::int64_t position_rows(ModelConfig const& model) {
@@ -66,12 +96,12 @@ constexpr std::int64_t position_rows(ModelConfig const& model) {
 }
 
 /// Dropout rate of the attention core.
-constexpr double attention_dropout(ModelConfig const& model) {
-  return model.attention_dropout.value_or(model.dropout);
+constexpr double attention_dropout(LayerConfig const& layer) {
+  return layer.attention_dropout.value_or(layer.dropout);
 }
 
-constexpr bool stores_masks(ModelConfig const& model) {
-  return model.dropout_mask == DropoutMask::stored;
+constexpr bool stores_masks(LayerConfig const& layer) {
+  return layer.dropout_mask == DropoutMask::stored;
 }
 
 constexpr bool is_gated(Activation activation) {

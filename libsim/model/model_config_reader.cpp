@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
@@ -10,11 +11,48 @@
 namespace stagecraft {
 namespace {
 
-/// The keys of section `model`, for reading and for writing. The bounds are far above any model of
-/// today; products of several dimensions are checked with the layout, in read_training_config().
+// The keys of section `model`, for reading and for writing. The bounds are far above any model of
+// today; products of several dimensions are checked with the layout, in read_training_config().
+
+constexpr std::int64_t most_layers = 100'000;
+
+template <typename Visitor, typename Layer>
+void visit_mlp_and_norms(Visitor& visitor, Layer& layer) {
+  visitor.integer("ffn_hidden", layer.ffn_hidden, {1, 1 << 26});
+  visitor.word("activation", layer.activation);
+  visitor.word("norm", layer.norm);
+  visitor.number("norm_epsilon", layer.norm_epsilon, {0, 1});
+}
+
+template <typename Visitor, typename Layer>
+void visit_rotary(Visitor& visitor, Layer& layer) {
+  visitor.number("rotary_base", layer.rotary_base, {1, 1e12});
+}
+
+template <typename Visitor, typename Layer>
+void visit_residual_and_attention(Visitor& visitor, Layer& layer) {
+  visitor.word("residual", layer.residual);
+  visitor.number("dropout", layer.dropout, {0, 1});
+  visitor.number("attention_dropout", layer.attention_dropout, {0, 1});
+  visitor.boolean("biases", layer.biases);
+  visitor.boolean("qkv_bias", layer.qkv_bias);
+  visitor.word("attention", layer.attention);
+  visitor.word("softmax_dropout", layer.softmax_dropout);
+  visitor.word("dropout_mask", layer.dropout_mask);
+}
+
+/// The keys of a layer kind.
+template <typename Visitor, typename Layer>
+void visit_layer_fields(Visitor& visitor, Layer& layer) {
+  visit_mlp_and_norms(visitor, layer);
+  visit_rotary(visitor, layer);
+  visit_residual_and_attention(visitor, layer);
+}
+
+/// All keys but the pattern, which may stand in place of the number of layers.
 template <typename Visitor, typename Model>
-void visit_fields(Visitor& visitor, Model& model) {
-  visitor.integer("layers", model.layers, {1, 100'000}, Need::required);
+void visit_fields(Visitor& visitor, Model& model, Need need_of_layers = Need::required) {
+  visitor.integer("layers", model.layers, {1, most_layers}, need_of_layers);
   visitor.integer("hidden", model.hidden, {1, 1 << 24}, Need::required);
   visitor.integer("heads", model.heads, {1, 1 << 20}, Need::required);
   visitor.integer("kv_heads", model.kv_heads, {1, 1 << 20});
@@ -22,22 +60,12 @@ void visit_fields(Visitor& visitor, Model& model) {
   visitor.integer("sequence", model.sequence, {1, 1 << 24}, Need::required);
   visitor.integer("vocabulary", model.vocabulary, {1, std::int64_t{1} << 31}, Need::required);
   visitor.integer("vocabulary_multiple", model.vocabulary_multiple, {1, 1 << 20});
-  visitor.integer("ffn_hidden", model.ffn_hidden, {1, 1 << 26});
-  visitor.word("activation", model.activation);
-  visitor.word("norm", model.norm);
-  visitor.number("norm_epsilon", model.norm_epsilon, {0, 1});
+  visit_mlp_and_norms(visitor, model);
   visitor.word("positions", model.positions);
-  visitor.number("rotary_base", model.rotary_base, {1, 1e12});
+  visit_rotary(visitor, model);
   visitor.integer("position_rows", model.position_rows, {1, 1 << 24});
   visitor.boolean("tied_embeddings", model.tied_embeddings);
-  visitor.word("residual", model.residual);
-  visitor.number("dropout", model.dropout, {0, 1});
-  visitor.number("attention_dropout", model.attention_dropout, {0, 1});
-  visitor.boolean("biases", model.biases);
-  visitor.boolean("qkv_bias", model.qkv_bias);
-  visitor.word("attention", model.attention);
-  visitor.word("softmax_dropout", model.softmax_dropout);
-  visitor.word("dropout_mask", model.dropout_mask);
+  visit_residual_and_attention(visitor, model);
   visitor.word("causal_mask", model.causal_mask);
   visitor.word("precision", model.precision);
 }
@@ -46,9 +74,27 @@ std::string with_value(ConfigNode const& node, std::int64_t value) {
   return node.key() + " (" + std::to_string(value) + ")";
 }
 
-/// Checks keys whose default or meaning depends on others, and empties those that say what is so
-/// without them: equal models have equal configurations.
-void settle_optional_keys(ModelConfig& model, ConfigNode const& section) {
+/// Checks keys of a layer kind whose default or meaning depends on others, and empties those that
+/// say what is so without them: equal models have equal configurations.
+void settle_layer(LayerConfig& layer, ConfigNode const& section) {
+  if (attention_dropout(layer) == layer.dropout) layer.attention_dropout.reset();
+  ConfigNode const fusion = section.child("softmax_dropout");
+  if (layer.softmax_dropout == SoftmaxDropout::fused && fusion.exists()) {
+    if (layer.attention == Attention::flash) {
+      fusion.warn("has no effect with attention flash");
+    } else if (attention_dropout(layer) == 0) {
+      fusion.warn("has no effect without a dropout of attention");
+    }
+  }
+  if (layer.qkv_bias && layer.biases && section.child("biases").is_sound()) {
+    ConfigNode const bias = section.child("qkv_bias");
+    if (bias.exists()) bias.warn("has no effect with biases true");
+    layer.qkv_bias = false;
+  }
+}
+
+/// The same for keys of the whole model.
+void settle_positions(ModelConfig& model, ConfigNode const& section) {
   ConfigNode const rows = section.child("position_rows");
   ConfigNode const sequence = section.child("sequence");
   if (rows.exists() && section.child("positions").is_sound()) {
@@ -59,19 +105,87 @@ void settle_optional_keys(ModelConfig& model, ConfigNode const& section) {
     }
   }
   if (position_rows(model) == model.sequence) model.position_rows.reset();
-  if (attention_dropout(model) == model.dropout) model.attention_dropout.reset();
-  ConfigNode const fusion = section.child("softmax_dropout");
-  if (model.softmax_dropout == SoftmaxDropout::fused && fusion.exists()) {
-    if (model.attention == Attention::flash) {
-      fusion.warn("has no effect with attention flash");
-    } else if (attention_dropout(model) == 0) {
-      fusion.warn("has no effect without a dropout of attention");
+}
+
+/// One entry of a pattern. Keys that the kind does not name are those of the model.
+LayerRun read_run(ConfigNode const& item, LayerConfig const& of_model) {
+  LayerRun run{.kind = of_model};
+  SectionReader reader{item};
+  ConfigNode const kind = reader.take("kind");
+  reader.integer("count", run.count, {1, most_layers});
+  reader.finish();
+  if (!kind.exists()) {
+    settle_layer(run.kind, kind);
+    return run;
+  }
+  SectionReader keys{kind};
+  visit_layer_fields(keys, run.kind);
+  keys.finish();
+  settle_layer(run.kind, kind);
+  return run;
+}
+
+/// Neighbours that are alike are one run.
+std::vector<LayerRun> read_pattern(ConfigNode const& node, LayerConfig const& of_model) {
+  std::vector<LayerRun> pattern;
+  if (!node.exists()) return pattern;
+  if (!node.is_sequence() || node.items().empty()) {
+    node.report("a list of maps with the keys kind and count");
+    return pattern;
+  }
+  for (ConfigNode const& item : node.items()) {
+    LayerRun const run = read_run(item, of_model);
+    if (!pattern.empty() && pattern.back().kind == run.kind) {
+      pattern.back().count += run.count;
+    } else {
+      pattern.push_back(run);
     }
   }
-  if (model.qkv_bias && model.biases && section.child("biases").is_sound()) {
-    section.child("qkv_bias").warn("has no effect with biases true");
-    model.qkv_bias = false;
+  return pattern;
+}
+
+/// How many layers there are, if a pattern says so, and whether it says anything that a model
+/// without it does not.
+void settle_pattern(ModelConfig& model, ConfigNode const& section) {
+  ConfigNode const layers = section.child("layers");
+  if (!section.child("pattern").is_sound() && !layers.exists()) {
+    section.diagnostics().mark_unsound(section.key_of("layers"));
   }
+  if (model.pattern.empty()) return;
+  std::int64_t const of_pattern = pattern_layers(model);
+  if (!layers.exists()) {
+    model.layers = of_pattern;
+    if (of_pattern > most_layers) {
+      section.child("pattern").report("a pattern of " + std::to_string(of_pattern) + " layers",
+                                      "at most " + std::to_string(most_layers));
+    }
+  } else if (layers.is_sound() && model.layers % of_pattern != 0) {
+    layers.report("a multiple of the layers of model.pattern (" + std::to_string(of_pattern) + ")");
+  }
+  LayerConfig const& own = model;
+  if (model.pattern.size() == 1 && model.pattern.front().kind == own) model.pattern.clear();
+}
+
+nlohmann::ordered_json layer_map(LayerConfig const& layer) {
+  LayerConfig settled = layer;
+  settled.attention_dropout = attention_dropout(layer);
+  SectionWriter writer;
+  visit_layer_fields(writer, settled);
+  return writer.map();
+}
+
+/// What read_pattern() reads: of each kind the keys that differ from the model's.
+nlohmann::ordered_json pattern_json(ModelConfig const& model) {
+  nlohmann::ordered_json const own = layer_map(model);
+  auto list = nlohmann::ordered_json::array();
+  for (LayerRun const& run : model.pattern) {
+    nlohmann::ordered_json kind = layer_map(run.kind);
+    for (auto const& [key, value] : own.items()) {
+      if (kind.at(key) == value) kind.erase(key);
+    }
+    list.push_back({{"kind", kind}, {"count", run.count}});
+  }
+  return list;
 }
 
 }  // namespace
@@ -79,7 +193,8 @@ void settle_optional_keys(ModelConfig& model, ConfigNode const& section) {
 ModelConfig read_model_config(ConfigNode const& section) {
   ModelConfig model;
   SectionReader reader{section};
-  visit_fields(reader, model);
+  visit_fields(reader, model, section.child("pattern").exists() ? Need::optional : Need::required);
+  ConfigNode const pattern = reader.take("pattern");
   reader.finish();
 
   ConfigNode const hidden = section.child("hidden");
@@ -103,7 +218,10 @@ ModelConfig read_model_config(ConfigNode const& section) {
       model.positions == Positions::rotary && model.head_dim % 2 != 0) {
     positions.report("learned, or an even " + with_value(head_dim, model.head_dim));
   }
-  settle_optional_keys(model, section);
+  model.pattern = read_pattern(pattern, model);
+  settle_positions(model, section);
+  settle_layer(model, section);
+  settle_pattern(model, section);
   return model;
 }
 
@@ -113,6 +231,7 @@ nlohmann::ordered_json to_json(ModelConfig const& model) {
   if (model.positions == Positions::learned) settled.position_rows = position_rows(model);
   SectionWriter writer;
   visit_fields(writer, settled);
+  if (!model.pattern.empty()) writer.put("pattern", pattern_json(model));
   return writer.map();
 }
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "libsim/model/blocks.hpp"
 
@@ -9,43 +11,55 @@ namespace {
 BlockShape unsharded(ModelConfig const& model) {
   BlockShape shape{.model = model};
   shape.model.vocabulary_multiple = 1;
-  shape.model.attention = Attention::unfused;
   return shape;
+}
+
+/// Of what `value` is of one layer, the sum over all layers of the model. Attention counts over the
+/// full square.
+std::int64_t sum_over_layers(BlockShape const& shape, std::int64_t (*value)(BlockProgram const&)) {
+  std::int64_t sum = 0;
+  for (LayerRun const& run : layer_runs(shape.model)) {
+    BlockShape layer = shape.with(run.kind);
+    layer.model.attention = Attention::unfused;
+    sum += run.count * value(build_layers(layer, 1, RecomputePolicy{}));
+  }
+  return sum;
 }
 
 std::int64_t published(BlockProgram const& block) {
   std::int64_t sum = 0;
-  for (Parameter const& parameter : block.parameters) sum += parameter.published_elements;
+  for (Parameter const& parameter : block.parameters) sum += published_elements(parameter);
   return sum;
 }
 
 bool is_core_attention_only(RecomputePolicy const& policy) {
-  return policy.modules == std::vector{RecomputeModule::core_attention};
+  return policy.modules == std::vector<std::string>{"core_attention"};
 }
 
 }  // namespace
 
 std::int64_t parameter_count(ModelConfig const& model) {
   BlockShape const shape = unsharded(model);
-  return published(build_embedding(shape)) + model.layers * published(build_layers(shape, 1, {})) +
-         published(build_head(shape, HeadWeight::own));
+  return published(build_embedding(shape)) + published(build_head(shape, HeadWeight::own)) +
+         sum_over_layers(shape, published);
 }
 
 std::int64_t model_flops_per_sequence(ModelConfig const& model) {
   BlockShape const shape = unsharded(model);
-  auto const all = [](Op const&) { return true; };
-  return model.layers * flops_of(build_layers(shape, 1, {}), all) +
-         flops_of(build_head(shape, HeadWeight::own), all);
+  auto const flops = [](BlockProgram const& block) {
+    return flops_of(block, [](Op const&) { return true; });
+  };
+  return flops(build_head(shape, HeadWeight::own)) + sum_over_layers(shape, flops);
 }
 
 bool has_paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {
   ModelConfig const& model = shape.model;
   bool const is_paper_model =
-      model.kv_heads == model.heads && model.heads * model.head_dim == model.hidden &&
-      model.ffn_hidden == 4 * model.hidden && model.activation == Activation::gelu &&
-      model.positions == Positions::learned && model.attention == Attention::unfused &&
-      model.residual == Residual::sequential && model.dropout > 0 && attention_dropout(model) > 0 &&
-      stores_masks(model) &&
+      model.pattern.empty() && model.kv_heads == model.heads &&
+      model.heads * model.head_dim == model.hidden && model.ffn_hidden == 4 * model.hidden &&
+      model.activation == Activation::gelu && model.positions == Positions::learned &&
+      model.attention == Attention::unfused && model.residual == Residual::sequential &&
+      model.dropout > 0 && attention_dropout(model) > 0 && stores_masks(model) &&
       (model.precision == Precision::fp16 || model.precision == Precision::bf16);
   bool const is_paper_policy =
       policy.granularity == RecomputeGranularity::none ||

@@ -88,12 +88,4 @@ struct Words<RecomputeMethod> {
       {{RecomputeMethod::uniform, "uniform"}, {RecomputeMethod::block, "block"}}};
 };
 
-template <>
-struct Words<RecomputeModule> {
-  static constexpr std::array<std::pair<RecomputeModule, std::string_view>, 3> all{
-      {{RecomputeModule::core_attention, "core_attention"},
-       {RecomputeModule::mlp, "mlp"},
-       {RecomputeModule::layernorm, "layernorm"}}};
-};
-
 }  // namespace stagecraft

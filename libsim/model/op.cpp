@@ -36,34 +36,4 @@ std::string_view name_of(Phase phase) {
   return "?";
 }
 
-std::string_view name_of(Module module) {
-  switch (module) {
-    case Module::inputs:
-      return "inputs";
-    case Module::embedding:
-      return "embedding";
-    case Module::attention_norm:
-      return "attention_norm";
-    case Module::attention_input:
-      return "attention_input";
-    case Module::core_attention:
-      return "core_attention";
-    case Module::attention_output:
-      return "attention_output";
-    case Module::mlp_norm:
-      return "mlp_norm";
-    case Module::mlp:
-      return "mlp";
-    case Module::mlp_output:
-      return "mlp_output";
-    case Module::final_norm:
-      return "final_norm";
-    case Module::head:
-      return "head";
-    case Module::step:
-      return "step";
-  }
-  return "?";
-}
-
 }  // namespace stagecraft

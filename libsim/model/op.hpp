@@ -34,24 +34,6 @@ enum class Phase : std::uint8_t {
 
 std::string_view name_of(Phase phase);
 
-/// Part of a block that an op belongs to; selective recompute is chosen by it.
-enum class Module : std::uint8_t {
-  inputs,
-  embedding,
-  attention_norm,
-  attention_input,
-  core_attention,
-  attention_output,
-  mlp_norm,
-  mlp,
-  mlp_output,
-  final_norm,
-  head,
-  step,
-};
-
-std::string_view name_of(Module module);
-
 /// What a collective that runs once per iteration moves between ranks.
 enum class StepData : std::uint8_t {
   gradients,            ///< those of the bucket that its task names
@@ -88,7 +70,7 @@ struct Op {
   Name name;  ///< e.g. attention.qkv.weight_gradient
   Phase phase = Phase::forward;
   Stream stream = Stream::compute;
-  Module module = Module::inputs;
+  std::string_view module;  ///< part of the block that it belongs to, of static storage
   std::int32_t layer = 0;  ///< of the block, from 0
   TensorList reads;
   TensorList writes;

@@ -13,12 +13,20 @@ NormAttributes norm_attributes(ProgramBuilder const& builder) {
 
 }  // namespace
 
+ParameterTraits replicated_vector(BlockShape const& shape, std::int64_t size) {
+  ParameterTraits traits = replicated(shape.tensor, {size});
+  if (shape.sequence_parallel) {
+    traits.segments.front().gradient_sum = StepData::partial_gradients;
+  }
+  traits.start = ParameterStart::zero;
+  return traits;
+}
+
 NormLayer make_norm(ProgramBuilder& builder, std::string_view owner) {
   BlockShape const& shape = builder.shape();
   NormLayer norm{.owner = owner};
-  ProgramBuilder::ParameterTraits traits{.published_elements = shape.model.hidden,
-                                         .partial_gradient = shape.sequence_parallel,
-                                         .start = ParameterStart::one};
+  ParameterTraits traits = replicated_vector(shape, shape.model.hidden);
+  traits.start = ParameterStart::one;
   norm.weight = builder.parameter({owner, "weight"}, {shape.model.hidden}, traits);
   if (shape.model.norm == Norm::layernorm) {
     traits.start = ParameterStart::zero;

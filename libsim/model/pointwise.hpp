@@ -15,6 +15,10 @@ struct NormLayer {
   TensorId statistics = no_tensor;  ///< fp32, a row: mean and 1/deviation, or 1/rms
 };
 
+/// A vector that all tensor ranks apply to their rows: to all rows, or with sequence parallelism to
+/// 1/t of them, so that its gradient is a sum over the ranks. It starts as zeros.
+ParameterTraits replicated_vector(BlockShape const& shape, std::int64_t size);
+
 /// Makes the parameters of a norm: [h], replicated; their gradients are partial under sequence
 /// parallelism.
 NormLayer make_norm(ProgramBuilder& builder, std::string_view owner);

@@ -1,17 +1,28 @@
 #include "libsim/model/program_builder.hpp"
 
 #include <cassert>
+#include <utility>
 
 namespace stagecraft {
 
-ProgramBuilder::ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape) : shape_{shape} {
+ProgramBuilder::ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape) : shapes_{shape} {
   program_.kind = kind;
+  reserve();
+}
+
+ProgramBuilder::ProgramBuilder(std::vector<BlockShape> layers) : shapes_{std::move(layers)} {
+  program_.kind = BlockProgram::Kind::layers;
+  program_.layers = static_cast<int>(shapes_.size());
+  reserve();
+}
+
+void ProgramBuilder::reserve() {
   program_.tensors.reserve(96);
   program_.forward.reserve(48);
   program_.backward.reserve(96);
 }
 
-void ProgramBuilder::begin(Pass pass, Module module, int layer) {
+void ProgramBuilder::begin(Pass pass, std::string_view module, int layer) {
   pass_ = pass;
   module_ = module;
   layer_ = layer;
@@ -45,16 +56,9 @@ TensorId ProgramBuilder::parameter(Name name, Shape shape, ParameterTraits trait
   TensorId const weight = make(name, shape, type(), Category::parameters);
   program_.tensors.back().lifetime = Lifetime::job;
   TensorId const gradient =
-      make(name, shape, gradient_type(shape_.model.precision), Category::gradients);
+      make(name, shape, gradient_type(this->shape().model.precision), Category::gradients);
   program_.tensors.back().lifetime = Lifetime::job;
-  program_.parameters.push_back({.weight = weight,
-                                 .gradient = gradient,
-                                 .published_elements = traits.published_elements,
-                                 .partial_gradient = traits.partial_gradient,
-                                 .tied_embedding = traits.tied_embedding,
-                                 .split = traits.split,
-                                 .start = traits.start,
-                                 .shared = traits.shared});
+  program_.parameters.push_back({std::move(traits), weight, gradient});
   return weight;
 }
 
@@ -98,10 +102,10 @@ Op* ProgramBuilder::collective(OpKind kind,
                                TensorId to,
                                TensorId whole,
                                Overlap overlap) {
-  if (shape_.tensor == 1) return nullptr;
+  if (shape().tensor == 1) return nullptr;
   Op& op = add(kind, name, phase, {from}, {to});
   op.stream = Stream::tensor_parallel;
-  op.group = shape_.tensor_group;
+  op.group = shape().tensor_group;
   op.payload = tensor(whole).bytes();
   op.asynchronous = overlap == Overlap::behind_compute;
   return &op;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "libsim/model/block_program.hpp"
 
@@ -13,15 +15,19 @@ enum class Overlap : std::uint8_t { none, behind_compute };
 /// backward ops; recompute, waits and liveness are derived afterwards (finish_block).
 class ProgramBuilder {
  public:
+  /// A block that has no layers.
   ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape);
+  /// A block of layers in a row, by their shapes. Pre: there is one.
+  explicit ProgramBuilder(std::vector<BlockShape> layers);
 
-  BlockShape const& shape() const { return shape_; }
-  ElementType type() const { return activation_type(shape_.model.precision); }
+  /// Sizes and keys of the layer that is written.
+  BlockShape const& shape() const { return shapes_[static_cast<std::size_t>(layer_)]; }
+  ElementType type() const { return activation_type(shape().model.precision); }
   BlockProgram& program() { return program_; }
   Tensor const& tensor(TensorId id) const { return program_.tensor(id); }
 
   /// Which pass, module and layer the ops that follow belong to.
-  void begin(Pass pass, Module module, int layer);
+  void begin(Pass pass, std::string_view module, int layer);
 
   /// A new microbatch tensor.
   TensorId make(Name name,
@@ -33,14 +39,6 @@ class ProgramBuilder {
   /// A strided window on `base`'s buffer.
   TensorId view(Name name, TensorId base, Shape shape, Shape strides, std::int64_t offset);
 
-  struct ParameterTraits {
-    std::int64_t published_elements = 0;
-    bool partial_gradient = false;
-    bool tied_embedding = false;
-    bool shared = false;
-    ParameterSplit split{};
-    ParameterStart start = ParameterStart::normal;
-  };
   /// A parameter and its gradient; the gradient's id is in program().parameters.
   TensorId parameter(Name name, Shape shape, ParameterTraits traits);
   TensorId gradient_of(TensorId weight) const;
@@ -65,10 +63,12 @@ class ProgramBuilder {
                  Overlap overlap);
 
  private:
-  BlockShape shape_;
+  void reserve();
+
+  std::vector<BlockShape> shapes_;  ///< by layer
   BlockProgram program_;
   Pass pass_ = Pass::forward;
-  Module module_ = Module::inputs;
+  std::string_view module_;
   int layer_ = 0;
 };
 

@@ -2,66 +2,83 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 #include <vector>
+
+#include "libsim/model/recompute_regions.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// Old tensor -> its rebuilt twin.
-class TwinMap {
+/// The ops of some modules, of one layer of the block or of all of them.
+struct Region {
+  std::span<std::string_view const> modules;
+  std::optional<int> layer;
+
+  bool operator()(Op const& op) const {
+    return (!layer || op.layer == *layer) && op.phase != Phase::recompute &&
+           std::find(modules.begin(), modules.end(), op.module) != modules.end();
+  }
+};
+
+/// Tensor -> its recomputed copy.
+class CopyMap {
  public:
-  explicit TwinMap(std::size_t tensors) : twin_(tensors, no_tensor) {}
+  explicit CopyMap(std::size_t tensors) : copy_(tensors, no_tensor) {}
   bool has(TensorId id) const {
     auto const i = static_cast<std::size_t>(id);
-    return i < twin_.size() && twin_[i] != no_tensor;
+    return i < copy_.size() && copy_[i] != no_tensor;
   }
-  TensorId of(TensorId id) const { return has(id) ? twin_[static_cast<std::size_t>(id)] : id; }
-  void set(TensorId id, TensorId twin) { twin_[static_cast<std::size_t>(id)] = twin; }
+  TensorId of(TensorId id) const { return has(id) ? copy_[static_cast<std::size_t>(id)] : id; }
+  void set(TensorId id, TensorId copy) { copy_[static_cast<std::size_t>(id)] = copy; }
   void apply(TensorList& ids) const {
     for (TensorId& id : ids) id = of(id);
   }
 
  private:
-  std::vector<TensorId> twin_;
+  std::vector<TensorId> copy_;
 };
 
-TensorId make_twin(BlockProgram& block, TwinMap const& twins, TensorId id) {
-  Tensor twin = block.tensor(id);
-  twin.rebuilt = true;
-  if (twin.category == Category::activations) twin.category = Category::recomputed;
+TensorId make_copy(BlockProgram& block, CopyMap const& copies, TensorId id) {
+  Tensor copy = block.tensor(id);
+  copy.rebuilt = true;
+  if (copy.category == Category::activations) copy.category = Category::recomputed;
   auto const made = static_cast<TensorId>(block.tensors.size());
-  twin.buffer = twin.buffer == id ? made : twins.of(twin.buffer);
-  block.tensors.push_back(twin);
+  copy.buffer = copy.buffer == id ? made : copies.of(copy.buffer);
+  block.tensors.push_back(copy);
   return made;
 }
 
-/// Clones forward ops for which `in_region` holds, with twins for every buffer they write.
-template <typename InRegion>
-std::vector<Op> clone_region(BlockProgram& block, TwinMap& twins, InRegion in_region) {
-  std::vector<Op> clones;
+/// Copies of the region's forward ops, with copies of every buffer that they write.
+std::vector<Op> copy_region(BlockProgram& block, CopyMap& copies, Region const& in_region) {
+  std::vector<Op> copied;
   for (Op const& op : block.forward) {
     if (!in_region(op)) continue;
-    Op clone = op;
-    clone.phase = Phase::recompute;
+    Op copy = op;
+    copy.phase = Phase::recompute;
     for (TensorId const id : op.writes) {
       TensorId const buffer = block.tensor(id).buffer;
-      if (!twins.has(buffer)) twins.set(buffer, make_twin(block, twins, buffer));
+      if (!copies.has(buffer)) copies.set(buffer, make_copy(block, copies, buffer));
     }
-    auto const twin_views = [&](TensorList const& ids) {
+    auto const copy_views = [&](TensorList const& ids) {
       for (TensorId const id : ids) {
         bool const is_view = block.tensor(id).buffer != id;
-        if (is_view && !twins.has(id) && twins.has(block.tensor(id).buffer)) {
-          twins.set(id, make_twin(block, twins, id));
+        if (is_view && !copies.has(id) && copies.has(block.tensor(id).buffer)) {
+          copies.set(id, make_copy(block, copies, id));
         }
       }
     };
-    twin_views(op.reads);
-    twin_views(op.writes);
-    twins.apply(clone.reads);
-    twins.apply(clone.writes);
-    clones.push_back(clone);
+    copy_views(op.reads);
+    copy_views(op.writes);
+    copies.apply(copy.reads);
+    copies.apply(copy.writes);
+    copied.push_back(copy);
   }
-  return clones;
+  return copied;
 }
 
 bool contains(std::vector<TensorId> const& ids, TensorId id) {
@@ -70,8 +87,7 @@ bool contains(std::vector<TensorId> const& ids, TensorId id) {
 
 /// Tensors that the region hands on: the block's output, or what forward ops outside the region
 /// read.
-template <typename InRegion>
-std::vector<TensorId> region_outputs(BlockProgram const& block, InRegion in_region) {
+std::vector<TensorId> region_outputs(BlockProgram const& block, Region const& in_region) {
   std::vector<bool> is_read_outside(block.tensors.size());
   for (Op const& op : block.forward) {
     if (in_region(op)) continue;
@@ -90,8 +106,7 @@ std::vector<TensorId> region_outputs(BlockProgram const& block, InRegion in_regi
 
 /// Gradients that the region's backward ops receive from outside: first written by ops that are not
 /// in the region, or handed in by the block after.
-template <typename InRegion>
-std::vector<TensorId> received_gradients(BlockProgram const& block, InRegion in_region) {
+std::vector<TensorId> received_gradients(BlockProgram const& block, Region const& in_region) {
   // By tensor: the first backward op that writes it.
   std::vector<Op const*> writers(block.tensors.size());
   for (Op const& op : block.backward) {
@@ -115,22 +130,24 @@ std::vector<TensorId> received_gradients(BlockProgram const& block, InRegion in_
   return received;
 }
 
-template <typename InRegion>
-void checkpoint(BlockProgram& block, InRegion in_region, std::vector<Op> before, TwinMap twins) {
+void checkpoint(BlockProgram& block,
+                Region const& in_region,
+                std::vector<Op> before,
+                CopyMap copies) {
   std::vector<Op>& backward = block.backward;
   auto const first = std::find_if(backward.begin(), backward.end(), in_region);
   if (first == backward.end()) return;
   std::vector<TensorId> held = received_gradients(block, in_region);
   std::vector<TensorId> const outputs = region_outputs(block, in_region);
 
-  std::vector<Op> const clones = clone_region(block, twins, in_region);
-  before.insert(before.end(), clones.begin(), clones.end());
+  std::vector<Op> const copied = copy_region(block, copies, in_region);
+  before.insert(before.end(), copied.begin(), copied.end());
   for (Op& op : backward) {
     if (!in_region(op)) continue;
-    twins.apply(op.reads);
-    twins.apply(op.writes);
+    copies.apply(op.reads);
+    copies.apply(op.writes);
   }
-  for (TensorId const id : outputs) held.push_back(twins.of(id));
+  for (TensorId const id : outputs) held.push_back(copies.of(id));
 
   Op hold;
   hold.kind = OpKind::hold;
@@ -150,25 +167,24 @@ void checkpoint(BlockProgram& block, InRegion in_region, std::vector<Op> before,
   backward.insert(backward.begin() + position, before.begin(), before.end());
 }
 
-/// Frees the outputs of the norms after forward has read them; backward computes them again.
-template <typename InRegion>
-void discard_outputs(BlockProgram& block, InRegion in_region) {
-  TwinMap twins{block.tensors.size()};
-  std::vector<Op> const clones = clone_region(block, twins, in_region);
-  auto const reads_twin = [&](Op const& op) {
+/// Frees what the ops hand on after forward has read it; backward computes it again.
+void discard_outputs(BlockProgram& block, Region const& in_region) {
+  CopyMap copies{block.tensors.size()};
+  std::vector<Op> const copied = copy_region(block, copies, in_region);
+  auto const reads_copy = [&](Op const& op) {
     return std::any_of(op.reads.begin(), op.reads.end(),
-                       [&](TensorId id) { return twins.of(id) != id; });
+                       [&](TensorId id) { return copies.of(id) != id; });
   };
   std::vector<Op>& backward = block.backward;
-  auto const first = std::find_if(backward.begin(), backward.end(), reads_twin);
+  auto const first = std::find_if(backward.begin(), backward.end(), reads_copy);
   if (first == backward.end()) return;
   auto const position = std::distance(backward.begin(), first);
-  for (Op& op : backward) twins.apply(op.reads);
-  backward.insert(backward.begin() + position, clones.begin(), clones.end());
+  for (Op& op : backward) copies.apply(op.reads);
+  backward.insert(backward.begin() + position, copied.begin(), copied.end());
 }
 
 /// Keeps only this rank's slice of the checkpointed input, and the op that gathers it again.
-std::vector<Op> shard_checkpoint(BlockProgram& block, BlockShape const& rank, TwinMap& twins) {
+std::vector<Op> shard_checkpoint(BlockProgram& block, BlockShape const& rank, CopyMap& copies) {
   TensorId const x = block.input;
   Tensor shard = block.tensor(x);
   auto const shard_id = static_cast<TensorId>(block.tensors.size());
@@ -183,13 +199,14 @@ std::vector<Op> shard_checkpoint(BlockProgram& block, BlockShape const& rank, Tw
   gathered.category = Category::recomputed;
   gathered.buffer = gathered_id;
   block.tensors.push_back(gathered);
-  twins.set(x, gathered_id);
+  copies.set(x, gathered_id);
 
   Op slice;
   slice.kind = OpKind::slice;
   slice.name = {"checkpoint", "slice"};
   slice.phase = Phase::forward;
   slice.type = shard.type;
+  slice.module = "checkpoint";
   slice.reads = {x};
   slice.writes = {shard_id};
   slice.traffic = 2 * block.tensor(shard_id).bytes();
@@ -199,6 +216,7 @@ std::vector<Op> shard_checkpoint(BlockProgram& block, BlockShape const& rank, Tw
   gather.kind = OpKind::all_gather;
   gather.name = {"checkpoint", "all_gather"};
   gather.phase = Phase::recompute;
+  gather.module = "checkpoint";
   gather.stream = Stream::tensor_parallel;
   gather.group = rank.tensor_group;
   gather.reads = {shard_id};
@@ -207,38 +225,61 @@ std::vector<Op> shard_checkpoint(BlockProgram& block, BlockShape const& rank, Tw
   return {gather};
 }
 
+std::vector<std::string_view> modules_of(BlockProgram const& block) {
+  std::vector<std::string_view> modules;
+  for (Op const& op : block.forward) {
+    if (std::find(modules.begin(), modules.end(), op.module) == modules.end()) {
+      modules.push_back(op.module);
+    }
+  }
+  return modules;
+}
+
+/// Checkpoints before discarded outputs, so that the ops that checkpoints add to the backward pass
+/// read what was discarded like all others; each of them from the last one to the first.
+std::vector<RecomputeRegion const*> chosen_regions(RecomputePolicy const& policy) {
+  std::vector<RecomputeRegion const*> regions;
+  for (std::string const& name : policy.modules) {
+    RecomputeRegion const* const region = find_region(name);
+    if (region == nullptr) {
+      throw std::invalid_argument{"recompute.modules: found '" + name +
+                                  "'; accepted: " + region_names()};
+    }
+    regions.push_back(region);
+  }
+  std::sort(regions.begin(), regions.end(), [](auto const* a, auto const* b) {
+    return a->kind != b->kind ? a->kind < b->kind : a > b;
+  });
+  return regions;
+}
+
+void recompute(BlockProgram& block, RecomputeRegion const& region, int layer) {
+  if (region.kind == RecomputeRegion::Kind::checkpoint) {
+    checkpoint(block, Region{region.modules, layer}, {}, CopyMap{block.tensors.size()});
+    return;
+  }
+  // Each module's outputs are made again where they are first read.
+  for (auto module = region.modules.rbegin(); module != region.modules.rend(); ++module) {
+    discard_outputs(block, Region{{&*module, 1}, layer});
+  }
+}
+
 }  // namespace
 
 void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, BlockShape const& shape) {
   if (block.kind != BlockProgram::Kind::layers) return;
   if (policy.granularity == RecomputeGranularity::full) {
-    TwinMap twins{block.tensors.size() + 2};
+    CopyMap copies{block.tensors.size() + 2};
     std::vector<Op> before;
-    if (policy.sharded_checkpoints) before = shard_checkpoint(block, shape, twins);
-    // All but the slice that makes the shard.
-    auto const in_region = [](Op const& op) { return op.kind != OpKind::slice; };
-    checkpoint(block, in_region, std::move(before), std::move(twins));
+    // Listed before a shard of the input is cut, which is not done again.
+    std::vector<std::string_view> const all = modules_of(block);
+    if (policy.sharded_checkpoints) before = shard_checkpoint(block, shape, copies);
+    checkpoint(block, Region{all, {}}, std::move(before), std::move(copies));
   }
   if (policy.granularity != RecomputeGranularity::selective) return;
-  auto const chosen = [&](RecomputeModule module) {
-    return std::find(policy.modules.begin(), policy.modules.end(), module) != policy.modules.end();
-  };
+  std::vector<RecomputeRegion const*> const regions = chosen_regions(policy);
   for (int layer = block.layers - 1; layer >= 0; --layer) {
-    auto const region = [layer](Module module) {
-      return [layer, module](Op const& op) {
-        return op.module == module && op.layer == layer && op.phase != Phase::recompute;
-      };
-    };
-    if (chosen(RecomputeModule::mlp)) {
-      checkpoint(block, region(Module::mlp), {}, TwinMap{block.tensors.size()});
-    }
-    if (chosen(RecomputeModule::core_attention)) {
-      checkpoint(block, region(Module::core_attention), {}, TwinMap{block.tensors.size()});
-    }
-    if (chosen(RecomputeModule::layernorm)) {
-      discard_outputs(block, region(Module::mlp_norm));
-      discard_outputs(block, region(Module::attention_norm));
-    }
+    for (RecomputeRegion const* region : regions) recompute(block, *region, layer);
   }
 }
 

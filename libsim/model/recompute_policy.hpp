@@ -1,16 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <string>
 #include <vector>
 
 namespace stagecraft {
 
 enum class RecomputeGranularity : std::uint8_t { none, selective, full };
 enum class RecomputeMethod : std::uint8_t { uniform, block };
-/// What selective recompute can discard, as in Megatron-LM's --recompute-modules. `layernorm`
-/// discards the output of both norms of a layer; the others are ordinary checkpoints.
-enum class RecomputeModule : std::uint8_t { core_attention, mlp, layernorm };
 
 /// For how many outstanding microbatches all activations are stored (Korthikanti et al. 2022,
 /// appendix C); the others follow the policy.
@@ -24,8 +21,8 @@ struct StoreMicrobatches {
 /// What a stage recomputes in its backward pass instead of storing it.
 struct RecomputePolicy {
   RecomputeGranularity granularity = RecomputeGranularity::none;
-  std::vector<RecomputeModule> modules{RecomputeModule::core_attention};  ///< selective only
-  RecomputeMethod method = RecomputeMethod::uniform;                      ///< full only
+  std::vector<std::string> modules{"core_attention"};  ///< selective only: of recompute_regions()
+  RecomputeMethod method = RecomputeMethod::uniform;   ///< full only
   /// Full only. uniform: layers a checkpoint group; block: how many layers of each chunk, from its
   /// first on, are checkpointed one by one.
   int layers = 1;

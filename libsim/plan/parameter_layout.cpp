@@ -7,65 +7,33 @@
 namespace stagecraft {
 namespace {
 
-/// Appends rows [local, local + count) that are rows [whole, ...) of a tensor with `valid` rows.
-void add_rows(ParameterWindow& window, RowRange range, std::int64_t valid) {
-  range.count = std::min(range.count, valid - range.whole);
-  if (range.count > 0) window.rows.push_back(range);
-}
-
-/// [q | k | v], each cut by heads; k and v are held by several ranks where t exceeds their number.
-void add_qkv_rows(ParameterWindow& window,
-                  ParameterSplit const& split,
-                  BlockShape const& shape,
-                  int tensor_rank) {
-  std::int64_t const d = shape.model.head_dim;
-  std::int64_t const q = shape.heads() * d;
-  std::int64_t const kv = shape.kv_heads() * d;
-  int const group = tensor_rank / split.kv_replicas;
-  bool const is_replica = tensor_rank % split.kv_replicas != 0;
-  std::int64_t const whole_q = shape.model.heads * d;
-  std::int64_t const whole_kv = shape.model.kv_heads * d;
-  std::int64_t const valid = split.valid_rows;
-  add_rows(window, {0, q, tensor_rank * q, false}, valid);
-  add_rows(window, {q, kv, whole_q + group * kv, is_replica}, valid);
-  add_rows(window, {q + kv, kv, whole_q + whole_kv + group * kv, is_replica}, valid);
+std::int64_t offset_of(std::vector<AxisShare> const& shares, AxisPosition const& position_on) {
+  std::int64_t offset = 0;
+  for (AxisShare const& share : shares) {
+    offset += position_on(share.axis) / share.replicas * share.stride;
+  }
+  return offset;
 }
 
 }  // namespace
 
 ParameterWindow window_of(Parameter const& parameter,
                           Tensor const& weight,
-                          BlockShape const& shape,
-                          int tensor_rank) {
-  ParameterSplit const& split = parameter.split;
-  std::int64_t const rows = weight.shape[0];
-  bool const has_columns = weight.shape.rank() > 1;
+                          AxisPosition const& position_on) {
   ParameterWindow window;
-  window.columns = has_columns ? weight.shape[1] : 1;
-  window.whole_columns = window.columns;
-  window.whole_rows = split.axis == ParameterSplit::Axis::none ? rows : split.valid_rows;
-  switch (split.axis) {
-    case ParameterSplit::Axis::none:
-      window.rows.push_back({0, rows, 0, tensor_rank > 0});
-      break;
-    case ParameterSplit::Axis::columns:
-      window.rows.push_back({0, rows, 0, false});
-      window.first_column = tensor_rank * window.columns;
-      window.whole_columns = shape.tensor * window.columns;
-      break;
-    case ParameterSplit::Axis::rows: {
-      constexpr int qkv_segments = 3;
-      if (split.segments == qkv_segments) {
-        add_qkv_rows(window, split, shape, tensor_rank);
-        break;
-      }
-      std::int64_t const part = rows / split.segments;
-      for (std::int64_t i = 0; i < split.segments; ++i) {
-        add_rows(window, {i * part, part, (i * shape.tensor + tensor_rank) * part, false},
-                 split.valid_rows);
-      }
-      break;
-    }
+  window.columns = weight.shape.rank() > 1 ? weight.shape[1] : 1;
+  window.first_column = offset_of(parameter.column_shares, position_on);
+  window.whole_rows = parameter.whole_rows;
+  window.whole_columns = parameter.whole_columns;
+  std::int64_t local = 0;
+  for (RowSegment const& segment : parameter.segments) {
+    std::int64_t const whole = segment.first + offset_of(segment.shares, position_on);
+    std::int64_t const count = std::min(segment.rows, parameter.whole_rows - whole);
+    bool const is_replica = std::any_of(
+        segment.shares.begin(), segment.shares.end(),
+        [&](AxisShare const& share) { return position_on(share.axis) % share.replicas != 0; });
+    if (count > 0) window.rows.push_back({local, count, whole, is_replica});
+    local += segment.rows;
   }
   return window;
 }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libsim/plan/training_plan.hpp"
@@ -13,7 +15,7 @@ struct RowRange {
   std::int64_t local = 0;  ///< first row on the rank
   std::int64_t count = 0;
   std::int64_t whole = 0;   ///< first row in the whole tensor
-  bool is_replica = false;  ///< another tensor rank of lower number holds the same rows
+  bool is_replica = false;  ///< another rank of lower number holds the same rows
 };
 
 /// Where a rank's part of a parameter lies in the whole, unpadded tensor.
@@ -25,11 +27,13 @@ struct ParameterWindow {
   std::int64_t whole_columns = 1;
 };
 
-/// The window of a tensor rank. Tensors with one axis have one column.
+/// The position of a rank on an axis of the rank grid, by the name of the axis.
+using AxisPosition = std::function<int(std::string_view axis)>;
+
+/// The window of the rank at these positions. Tensors with one axis have one column.
 ParameterWindow window_of(Parameter const& parameter,
                           Tensor const& weight,
-                          BlockShape const& shape,
-                          int tensor_rank);
+                          AxisPosition const& position_on);
 
 /// One parameter of a rank, in the rank's flat order.
 struct PlacedParameter {

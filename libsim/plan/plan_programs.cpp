@@ -17,29 +17,43 @@ class BlockCatalogue {
   explicit BlockCatalogue(TrainingPlan& plan) : plan_{plan} {}
 
   std::int32_t inputs() {
-    return find({BlockProgram::Kind::inputs, 0, {}, HeadWeight::own},
+    return find({BlockProgram::Kind::inputs, {}, {}, HeadWeight::own},
                 [&] { return build_inputs(plan_.shape); });
   }
   std::int32_t embedding() {
-    return find({BlockProgram::Kind::embedding, 0, {}, HeadWeight::own},
+    return find({BlockProgram::Kind::embedding, {}, {}, HeadWeight::own},
                 [&] { return build_embedding(plan_.shape); });
   }
-  std::int32_t layers(int count, RecomputePolicy const& policy) {
-    return find({BlockProgram::Kind::layers, count, policy, HeadWeight::own},
-                [&] { return build_layers(plan_.shape, count, policy); });
+  /// Layers of the model, from `first` on.
+  std::int32_t layers(std::int64_t first, int count, RecomputePolicy const& policy) {
+    ModelConfig const& model = plan_.config.model;
+    std::vector<LayerConfig const*> kinds;
+    kinds.reserve(static_cast<std::size_t>(count));
+    for (std::int64_t i = first; i < first + count; ++i) kinds.push_back(&layer_kind(model, i));
+    return find({BlockProgram::Kind::layers, kinds, policy, HeadWeight::own}, [&] {
+      std::vector<BlockShape> shapes;
+      for (LayerConfig const* kind : kinds) shapes.push_back(plan_.shape.with(*kind));
+      return build_layers(std::move(shapes), policy);
+    });
   }
   std::int32_t head(HeadWeight weight) {
-    return find({BlockProgram::Kind::head, 0, {}, weight},
+    return find({BlockProgram::Kind::head, {}, {}, weight},
                 [&] { return build_head(plan_.shape, weight); });
   }
 
  private:
   struct Key {
     BlockProgram::Kind kind;
-    int layers;
+    std::vector<LayerConfig const*> layers;
     RecomputePolicy policy;
     HeadWeight weight;
-    bool operator==(Key const&) const = default;
+
+    bool operator==(Key const& other) const {
+      return kind == other.kind && policy == other.policy && weight == other.weight &&
+             std::equal(
+                 layers.begin(), layers.end(), other.layers.begin(), other.layers.end(),
+                 [](LayerConfig const* a, LayerConfig const* b) { return a == b || *a == *b; });
+    }
   };
 
   template <typename Build>
@@ -58,23 +72,22 @@ class BlockCatalogue {
 };
 
 /// The layers of a chunk as blocks: full-recompute groups, or single layers.
-void append_layers(std::vector<std::int32_t>& blocks,
-                   BlockCatalogue& catalogue,
-                   std::int64_t layers,
-                   RecomputePolicy const& policy) {
+void append_layers(ChunkProgram& chunk, BlockCatalogue& catalogue, RecomputePolicy const& policy) {
   bool const is_full = policy.granularity == RecomputeGranularity::full;
+  std::int64_t const end = chunk.first_layer + chunk.layers;
   if (is_full && policy.method == RecomputeMethod::uniform) {
-    for (std::int64_t rest = layers; rest > 0; rest -= policy.layers) {
-      auto const group = static_cast<int>(std::min<std::int64_t>(rest, policy.layers));
-      blocks.push_back(catalogue.layers(group, policy));
+    for (std::int64_t first = chunk.first_layer; first < end; first += policy.layers) {
+      auto const group = static_cast<int>(std::min<std::int64_t>(end - first, policy.layers));
+      chunk.blocks.push_back(catalogue.layers(first, group, policy));
     }
     return;
   }
   RecomputePolicy single = policy;
   single.layers = 1;
-  for (std::int64_t i = 0; i < layers; ++i) {
-    bool const is_stored = is_full && i >= policy.layers;  // block method: only the first K layers
-    blocks.push_back(catalogue.layers(1, is_stored ? RecomputePolicy{} : single));
+  for (std::int64_t i = chunk.first_layer; i < end; ++i) {
+    // Block method: only the first K layers are checkpointed.
+    bool const is_stored = is_full && i - chunk.first_layer >= policy.layers;
+    chunk.blocks.push_back(catalogue.layers(i, 1, is_stored ? RecomputePolicy{} : single));
   }
 }
 
@@ -101,8 +114,7 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
     if (chunk.has_embedding) chunk.blocks.push_back(catalogue.embedding());
     RecomputePolicy policy = policy_of(config, chunk.stage);
     policy.store_microbatches = {};
-    append_layers(chunk.blocks, catalogue, chunk.layers,
-                  variant == Variant::policy ? policy : RecomputePolicy{});
+    append_layers(chunk, catalogue, variant == Variant::policy ? policy : RecomputePolicy{});
     if (chunk.has_head) {
       bool const shares = config.model.tied_embeddings && config.parallel.pipeline == 1;
       chunk.blocks.push_back(catalogue.head(shares ? HeadWeight::shared : HeadWeight::own));

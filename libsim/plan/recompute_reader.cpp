@@ -6,6 +6,7 @@
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/model/model_words.hpp"
+#include "libsim/model/recompute_regions.hpp"
 
 namespace stagecraft {
 namespace {
@@ -19,24 +20,23 @@ void refuse_unless(bool is_used, ConfigNode const& node, std::string_view owner)
   }
 }
 
-void read_modules(ConfigNode const& node, std::vector<RecomputeModule>& modules) {
+void read_modules(ConfigNode const& node, std::vector<std::string>& modules) {
   if (!node.exists()) return;
   if (!node.is_sequence() || node.items().empty()) {
-    node.report("a list of " + accepted_words<RecomputeModule>());
+    node.report("a list of " + region_names());
     return;
   }
   modules.clear();
   for (ConfigNode const& item : node.items()) {
-    auto const module = item.word<RecomputeModule>();
-    if (!module) continue;
-    if (std::find(modules.begin(), modules.end(), *module) != modules.end()) {
+    auto const name = item.name(find_region, region_names());
+    if (!name) continue;
+    if (std::find(modules.begin(), modules.end(), *name) != modules.end()) {
       item.report("each module once");
     } else {
-      modules.push_back(*module);
+      modules.push_back(*name);
     }
   }
-  std::sort(modules.begin(),
-            modules.end());  // the order means nothing, so equal sets compare equal
+  sort_regions(modules);
 }
 
 void read_window(ConfigNode const& node, StoreMicrobatches& window) {
@@ -84,9 +84,7 @@ nlohmann::ordered_json to_json(RecomputePolicy const& policy) {
   nlohmann::ordered_json map{{"granularity", word_of(policy.granularity)}};
   if (policy.granularity == Granularity::none) return map;
   if (policy.granularity == Granularity::selective) {
-    auto modules = nlohmann::ordered_json::array();
-    for (RecomputeModule const module : policy.modules) modules.push_back(word_of(module));
-    map["modules"] = modules;
+    map["modules"] = policy.modules;
   } else {
     map["method"] = word_of(policy.method);
     map["layers"] = policy.layers;

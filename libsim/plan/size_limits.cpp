@@ -1,5 +1,6 @@
 #include "libsim/plan/size_limits.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace stagecraft {
@@ -15,30 +16,35 @@ PlanSizes plan_sizes(TrainingConfig const& config) {
   double const attention_width = real(model.heads) * real(model.head_dim);
   double const row = real(model.vocabulary_multiple) * t;
   double const vocabulary = std::ceil(real(model.vocabulary) / row) * row;
-  double const layers = real(model.layers);
 
   PlanSizes sizes;
   sizes.ranks = t * stages * config.parallel.data;
   sizes.chunk_passes = stages * chunks * n;
 
   // 64 bytes an element stand for its copies in forward, backward and recompute at up to 8 bytes.
-  double const scores =
-      model.attention == Attention::unfused ? real(model.heads) * real(model.sequence) : 0.0;
-  double const width =
-      real(model.hidden) + 3 * attention_width + 2 * real(model.ffn_hidden) + scores;
-  double const activations = 64 * n * tokens * (layers * width + real(model.hidden) + vocabulary);
-  double const weights =
-      layers * real(model.hidden) * (4 * attention_width + 3 * real(model.ffn_hidden)) +
-      2 * vocabulary * real(model.hidden);
-  double const masks = n * real(model.sequence) * real(model.sequence);
-  sizes.bytes = activations + 24 * weights * t + masks;
-
+  double activations = real(model.hidden) + vocabulary;
+  double weights = 2 * vocabulary * real(model.hidden);
   // Forward, backward and one recomputation are four forward passes of 2 FLOPs a multiply-add.
-  double const layer = real(model.hidden) * (4 * attention_width + 3 * real(model.ffn_hidden)) +
-                       2 * attention_width * real(model.sequence);
+  double largest_layer = 0;
+  for (LayerRun const& run : layer_runs(model)) {
+    LayerConfig const& kind = run.kind;
+    double const scores =
+        kind.attention == Attention::unfused ? real(model.heads) * real(model.sequence) : 0.0;
+    activations += real(run.count) *
+                   (real(model.hidden) + 3 * attention_width + 2 * real(kind.ffn_hidden) + scores);
+    double const layer_weights =
+        real(model.hidden) * (4 * attention_width + 3 * real(kind.ffn_hidden));
+    weights += real(run.count) * layer_weights;
+    largest_layer =
+        std::max(largest_layer, layer_weights + 2 * attention_width * real(model.sequence));
+  }
+  double const masks = n * real(model.sequence) * real(model.sequence);
+  sizes.bytes = 64 * n * tokens * activations + 24 * weights * t + masks;
+
+  double const layers = real(model.layers);
   double const chunk_layers =
       config.layout.kind == LayerSplit::Kind::even ? layers / (stages * chunks) : layers;
-  sizes.flops = 8 * tokens * (chunk_layers * layer + vocabulary * real(model.hidden)) / t;
+  sizes.flops = 8 * tokens * (chunk_layers * largest_layer + vocabulary * real(model.hidden)) / t;
   return sizes;
 }
 

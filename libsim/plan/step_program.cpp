@@ -29,7 +29,7 @@ Op sweep(OpKind kind, Name name, Bytes traffic) {
   op.kind = kind;
   op.name = name;
   op.phase = Phase::optimizer;
-  op.module = Module::step;
+  op.module = "step";
   op.traffic = traffic;
   return op;
 }
@@ -47,15 +47,17 @@ std::int64_t gradient_size(TrainingPlan const& plan) {
   return element_size(gradient_type(plan.config.model.precision));
 }
 
-/// Elements of the rank's parameters for which `counted` holds.
-template <typename Counted>
-std::int64_t elements_where(StagePlan const& rank, TrainingPlan const& plan, Counted counted) {
+/// Elements of the rank's parameters whose gradients are summed over ranks that hold the same rows.
+std::int64_t summed_elements(StagePlan const& rank, TrainingPlan const& plan, StepData data) {
   std::int64_t sum = 0;
   for (StageChunk const& chunk : rank.chunks) {
     for (std::int32_t const index : plan.chunks[static_cast<std::size_t>(chunk.program)].blocks) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(index)];
       for (Parameter const& parameter : block.parameters) {
-        if (counted(parameter)) sum += block.tensor(parameter.weight).shape.elements();
+        Shape const& part = block.tensor(parameter.weight).shape;
+        for (RowSegment const& segment : parameter.segments) {
+          if (segment.gradient_sum == data) sum += segment.rows * (part.elements() / part[0]);
+        }
       }
     }
   }
@@ -72,17 +74,12 @@ void append_reductions_between_ranks(StagePlan& rank, TrainingPlan const& plan) 
     if (elements == 0) return;
     issue(rank, plan, collective(OpKind::all_reduce, name, group, data, Bytes{elements * g}));
   };
+  auto const of_replicas = [&](StepData data) { return summed_elements(rank, plan, data); };
   reduce({"step", "all_reduce_norm_gradients"}, plan.roles.tensor, StepData::partial_gradients,
-         elements_where(rank, plan,
-                        [](Parameter const& parameter) { return parameter.partial_gradient; }));
-  // Ranks that hold the same key and value heads see different query heads of them. Of a replicated
-  // [q | k | v], the rows of k and v are summed.
+         of_replicas(StepData::partial_gradients));
   if (plan.roles.kv_replicas) {
-    std::int64_t const replicated = elements_where(
-        rank, plan, [](Parameter const& parameter) { return parameter.split.kv_replicas > 1; });
-    std::int64_t const kv_rows = 2 * plan.shape.kv_heads();
     reduce({"step", "all_reduce_kv_gradients"}, *plan.roles.kv_replicas, StepData::kv_gradients,
-           replicated / (plan.shape.heads() + kv_rows) * kv_rows);
+           of_replicas(StepData::kv_gradients));
   }
   if (plan.roles.embedding && !plan.groups.stages(*plan.roles.embedding, rank.stage).empty()) {
     reduce({"step", "all_reduce_embedding_gradient"}, *plan.roles.embedding,

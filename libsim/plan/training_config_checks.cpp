@@ -34,8 +34,12 @@ class Checker : CombinationCheck {
       refuse(tensor, t,
              "a divisor or a multiple of model.kv_heads (" + to_text(model.kv_heads) + ")");
     }
-    if (sound({tensor, "model.hidden", "model.ffn_hidden"}) && model.ffn_hidden % t != 0) {
-      refuse(tensor, t, "a divisor of model.ffn_hidden (" + to_text(model.ffn_hidden) + ")");
+    if (sound({tensor, "model.hidden", "model.ffn_hidden", "model.pattern"})) {
+      for (LayerRun const& run : layer_runs(model)) {
+        if (run.kind.ffn_hidden % t == 0) continue;
+        refuse(tensor, t, "a divisor of model.ffn_hidden (" + to_text(run.kind.ffn_hidden) + ")");
+        break;
+      }
     }
     if (sound({tensor, "parallel.sequence", "model.sequence"}) && config_.parallel.sequence &&
         model.sequence % t != 0) {

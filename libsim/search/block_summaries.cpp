@@ -45,6 +45,7 @@ PieceSummary PieceSummary::repeated(std::int64_t times) const {
 
 BlockSummaries::BlockSummaries(SearchRequest const& request, ShapeChoice const& shape)
     : outline_{make_outline(config_of(request, shape))},
+      kinds_{outline_.config.model},
       cost_{request.system, outline_},
       has_inputs_{outline_.config.model.causal_mask == CausalMask::per_microbatch},
       inputs_{summarize(build_inputs(outline_.shape))},
@@ -61,39 +62,65 @@ PieceSummary BlockSummaries::summarize(BlockProgram const& block) const {
   return {pass(Pass::forward), pass(Pass::backward)};
 }
 
-PieceSummary const& BlockSummaries::group(int layers, RecomputeKind kind) {
-  auto const [place, is_new] = groups_.try_emplace({kind, layers});
+PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeKind recompute) {
+  auto const [place, is_new] =
+      groups_.try_emplace({recompute, std::vector(kinds.begin(), kinds.end())});
   if (is_new) {
-    place->second = summarize(build_layers(
-        outline_.shape, layers, policy_of(PolicyCode{kind, static_cast<std::int16_t>(layers)})));
+    std::vector<BlockShape> layers;
+    for (int const kind : kinds) layers.push_back(outline_.shape.with(kinds_[kind]));
+    PolicyCode const policy{recompute, static_cast<std::int16_t>(kinds.size())};
+    place->second = summarize(build_layers(std::move(layers), policy_of(policy)));
   }
   return place->second;
 }
 
-PieceSummary BlockSummaries::layers(std::int64_t count, PolicyCode policy) {
-  std::int64_t const size = policy.layers;
-  switch (policy.kind) {
-    case RecomputeKind::uniform: {
-      PieceSummary piece = group(policy.layers, policy.kind).repeated(count / size);
-      if (count % size != 0) piece += group(static_cast<int>(count % size), policy.kind);
-      return piece;
-    }
-    case RecomputeKind::block: {
-      std::int64_t const checkpointed = std::min(count, size);
-      PieceSummary piece = group(1, RecomputeKind::uniform).repeated(checkpointed);
-      return piece += group(1, RecomputeKind::none).repeated(count - checkpointed);
-    }
-    default:
-      return group(1, policy.kind).repeated(count);
+/// Continues with layers in groups of `size`, the last one smaller.
+void BlockSummaries::add_groups(PieceSummary& piece,
+                                std::span<int const> kinds,
+                                std::int64_t size,
+                                RecomputeKind recompute) {
+  auto const step = static_cast<std::size_t>(size);
+  while (!kinds.empty()) {
+    std::span<int const> const first = kinds.first(std::min(step, kinds.size()));
+    std::int64_t times = 0;
+    do {
+      kinds = kinds.subspan(first.size());
+      ++times;
+    } while (kinds.size() >= first.size() && std::ranges::equal(kinds.first(first.size()), first));
+    piece += group(first, recompute).repeated(times);
   }
 }
 
-PieceSummary BlockSummaries::chunk(std::int64_t count, PolicyCode policy, ChunkEnds ends) {
+PieceSummary BlockSummaries::layers(ChunkContent const& content, PolicyCode policy) {
+  std::span<int const> const kinds = kinds_.of_layers(content.first_layer, content.layers);
+  PieceSummary piece;
+  switch (policy.kind) {
+    case RecomputeKind::uniform:
+      add_groups(piece, kinds, policy.layers, policy.kind);
+      break;
+    case RecomputeKind::block: {
+      auto const checkpointed =
+          static_cast<std::size_t>(std::min<std::int64_t>(content.layers, policy.layers));
+      add_groups(piece, kinds.first(checkpointed), 1, RecomputeKind::uniform);
+      add_groups(piece, kinds.subspan(checkpointed), 1, RecomputeKind::none);
+      break;
+    }
+    default:
+      add_groups(piece, kinds, 1, policy.kind);
+  }
+  return piece;
+}
+
+PieceSummary BlockSummaries::chunk(ChunkContent const& content, PolicyCode policy) {
   PieceSummary piece;
   if (has_inputs_) piece += inputs_;
-  if (ends.embedding) piece += embedding_;
-  if (count > 0) piece += layers(count, policy);
-  if (ends.head) piece += ends.head_shares_weight ? shared_head_ : head_;
+  if (content.has_embedding) piece += embedding_;
+  piece += layers(content, policy);
+  if (content.has_head) {
+    // A lone chunk has both ends, and the head's weight only once.
+    bool const is_shared = content.has_embedding && outline_.config.model.tied_embeddings;
+    piece += is_shared ? shared_head_ : head_;
+  }
   return piece;
 }
 

@@ -2,9 +2,13 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/search/chunk_contents.hpp"
 #include "libsim/search/search_request.hpp"
 #include "libsim/search/search_space.hpp"
 
@@ -33,13 +37,6 @@ struct PieceSummary {
   std::int64_t picoseconds() const { return forward.picoseconds + backward.picoseconds; }
 };
 
-/// Which blocks stand at the ends of a chunk besides its layers.
-struct ChunkEnds {
-  bool embedding = false;
-  bool head = false;
-  bool head_shares_weight = false;
-};
-
 /// Builds and prices each block of one shape once.
 class BlockSummaries {
  public:
@@ -51,23 +48,30 @@ class BlockSummaries {
   BlockSummaries& operator=(BlockSummaries&&) = delete;
   ~BlockSummaries() = default;
 
-  /// A chunk of so many layers under a policy. Pre: the policy is none, selective, uniform or
-  /// block.
-  PieceSummary chunk(std::int64_t layers, PolicyCode policy, ChunkEnds ends);
+  LayerKinds const& kinds() const { return kinds_; }
+
+  /// A chunk under a policy. Pre: the policy is none, selective, uniform or block.
+  PieceSummary chunk(ChunkContent const& content, PolicyCode policy);
 
  private:
-  PieceSummary layers(std::int64_t count, PolicyCode policy);
-  PieceSummary const& group(int layers, RecomputeKind kind);
+  PieceSummary layers(ChunkContent const& content, PolicyCode policy);
+  void add_groups(PieceSummary& piece,
+                  std::span<int const> kinds,
+                  std::int64_t size,
+                  RecomputeKind recompute);
+  PieceSummary const& group(std::span<int const> kinds, RecomputeKind recompute);
   PieceSummary summarize(BlockProgram const& block) const;
 
   TrainingPlan outline_;
+  LayerKinds kinds_;
   CostModel cost_;
   bool has_inputs_;
   PieceSummary inputs_;
   PieceSummary embedding_;
   PieceSummary head_;
   PieceSummary shared_head_;
-  std::map<std::pair<RecomputeKind, int>, PieceSummary> groups_;
+  /// By the kinds of their layers.
+  std::map<std::pair<RecomputeKind, std::vector<int>>, PieceSummary> groups_;
 };
 
 }  // namespace stagecraft

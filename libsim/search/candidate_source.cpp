@@ -25,7 +25,7 @@ class PolicyRound {
               RecomputeChoices const& choices,
               std::vector<StageMoments> const& moments,
               MessageTimes const& messages,
-              RoleFacts const& facts,
+              std::vector<StageFacts> const& facts,
               std::int64_t room,
               Candidate const& made,
               Candidates& found)
@@ -52,9 +52,7 @@ class PolicyRound {
 
  private:
   bool is_wanted(RecomputeKind kind) const { return allows(request_.filter.recompute, kind); }
-  StageFacts const& facts(int stage) const {
-    return facts_[static_cast<std::size_t>(role_of(stage, choices_.stages()))];
-  }
+  StageFacts const& facts(int stage) const { return facts_[static_cast<std::size_t>(stage)]; }
   StageTimes& times(int stage) { return times_[static_cast<std::size_t>(stage)]; }
   std::int64_t excess(int stage, std::size_t policy) const {
     return facts(stage).resident + choices_.held(stage, policy) - room_;
@@ -149,7 +147,7 @@ class PolicyRound {
   RecomputeChoices const& choices_;
   std::vector<StageMoments> const& moments_;
   MessageTimes const& messages_;
-  RoleFacts const& facts_;
+  std::vector<StageFacts> const& facts_;
   std::int64_t room_;
   Candidate const& made_;
   Candidates& found_;
@@ -181,7 +179,7 @@ CandidateSource::CandidateSource(SearchRequest const& request)
       facts_{request} {}
 
 std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
-                                                RoleFacts const& facts) const {
+                                                std::vector<StageFacts> const& facts) const {
   if (request_.exhaustive) return 0;
   bool const fits = std::all_of(facts.begin(), facts.end(),
                                 [&](StageFacts const& stage) { return stage.resident <= room_; });
@@ -206,9 +204,9 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless) {
             !allows(request_.filter.distributed_optimizer, distributed)) {
           continue;
         }
-        RoleFacts const facts = facts_.of(arrangement, distributed);
+        auto const facts = facts_.of(arrangement, distributed);
         if (hopeless == Hopeless::counted) {
-          std::int64_t const dismissed = dismissed_at_once(arrangement, facts);
+          std::int64_t const dismissed = dismissed_at_once(arrangement, *facts);
           found.considered += dismissed;
           found.dismissed_by_memory += dismissed;
           if (dismissed > 0) continue;
@@ -216,16 +214,18 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless) {
         if (!choices) {
           TrainingConfig const config =
               make_config(request_, arrangement, {RecomputePolicy{}}, false);
-          if (!moments) moments = moments_.of(config);
+          ArrangedStages contents{blocks.kinds(), arrangement};
+          // Which chunks are equal depends on the shares only if not all layers are.
+          if (!moments || !blocks.kinds().are_alike()) moments = moments_.of(config, contents);
           messages.emplace(request_, arrangement);
-          choices.emplace(arrangement, blocks, *moments, message_sizes(config),
-                          config.model.tied_embeddings, microbatches(config));
+          choices.emplace(arrangement, std::move(contents), blocks, *moments, message_sizes(config),
+                          microbatches(config));
           found.arrangements.push_back(arrangement);
         }
         Candidate made;
         made.arrangement = static_cast<std::int32_t>(found.arrangements.size()) - 1;
         made.distributed_optimizer = distributed;
-        PolicyRound{request_, *choices, *moments, *messages, facts, room_, made, found}.run();
+        PolicyRound{request_, *choices, *moments, *messages, *facts, room_, made, found}.run();
       }
     }
   }

@@ -29,12 +29,13 @@ class CandidateSource {
 
  private:
   /// How many plans of an arrangement cannot fit whatever is recomputed; 0 where some might.
-  std::int64_t dismissed_at_once(Arrangement const& arrangement, RoleFacts const& facts) const;
+  std::int64_t dismissed_at_once(Arrangement const& arrangement,
+                                 std::vector<StageFacts> const& facts) const;
 
   SearchRequest const& request_;
   std::int64_t room_;
   StageMomentsCache moments_;
-  RoleFactsCache facts_;
+  StageFactsCache facts_;
 };
 
 /// The run that a candidate stands for; windows are still `auto`.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -17,12 +16,12 @@ namespace stagecraft {
 /// the memory, and for the time that stages compute.
 class RecomputeChoices {
  public:
-  /// The moments must outlive this object, and be those of the arrangement.
+  /// The moments must outlive this object, and be those of the arrangement's stages.
   RecomputeChoices(Arrangement const& arrangement,
+                   ArrangedStages contents,
                    BlockSummaries& blocks,
                    std::vector<StageMoments> const& moments,
                    MessageSizes const& sizes,
-                   bool tied_embeddings,
                    std::int64_t microbatches);
 
   /// Policies that all stages may have in common, none and selective first.
@@ -51,7 +50,11 @@ class RecomputeChoices {
 
  private:
   StageLoad const& load(int stage, std::size_t policy) const {
-    return loads_[static_cast<std::size_t>(role_of(stage, stages_))][policy];
+    return loads_[contents_.number_of(stage) * policies_.size() + policy];
+  }
+  /// Picoseconds of all chunks of a stage for one microbatch.
+  std::int64_t picoseconds(int stage, std::size_t policy) const {
+    return picoseconds_[contents_.number_of(stage) * policies_.size() + policy];
   }
   std::int64_t warm_bytes(int stage, std::size_t policy) const;
 
@@ -59,11 +62,13 @@ class RecomputeChoices {
   int chunks_;
   std::int64_t microbatches_;
   LayerShares shares_;
+  ArrangedStages contents_;
   std::vector<StageMoments> const& moments_;
   MessageSizes sizes_;
   std::vector<PolicyCode> policies_;
-  std::array<std::vector<StageLoad>, stage_roles> loads_;
-  std::vector<std::int64_t> held_;  ///< by stage and policy
+  std::vector<StageLoad> loads_;           ///< by distinct stage and policy
+  std::vector<std::int64_t> picoseconds_;  ///< likewise
+  std::vector<std::int64_t> held_;         ///< by stage and policy
 };
 
 }  // namespace stagecraft

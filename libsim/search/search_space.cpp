@@ -20,7 +20,7 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
 
 /// A run of the shape on one stage with one microbatch: what of a shape can be illegal shows there.
 TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shape) {
-  Arrangement const alone{shape, {}, {{request.base.model.layers, 0, 0}}};
+  Arrangement const alone{shape, {}, {request.base.model.layers, 0, 0}};
   TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, false);
   config.batch = {.global = shape.micro, .micro = shape.micro};
   return config;
@@ -37,7 +37,7 @@ void append_uneven(std::vector<LayerShares>& shares,
   std::int64_t const quarter_more = (5 * layers + 4 * p - 1) / (4 * p);
   std::int64_t const most = (quarter_more + v - 1) / v * v;
   auto const add = [&](std::int64_t first, std::int64_t middle, std::int64_t last) {
-    LayerShares const made{{first, middle, last}};
+    LayerShares const made{first, middle, last};
     if (first != last || (p > 2 && first != middle)) shares.push_back(made);
   };
   if (p == 2) {
@@ -59,8 +59,8 @@ void append_uneven(std::vector<LayerShares>& shares,
 }  // namespace
 
 std::int64_t largest_chunk(Arrangement const& arrangement) {
-  auto const& layers = arrangement.shares.layers;
-  return *std::max_element(layers, layers + stage_roles) / arrangement.schedule.interleave;
+  LayerShares const& shares = arrangement.shares;
+  return std::max({shares.first, shares.middle, shares.last}) / arrangement.schedule.interleave;
 }
 
 std::vector<ShapeChoice> shape_choices(SearchRequest const& request) {
@@ -126,7 +126,7 @@ std::vector<LayerShares> share_choices(SearchRequest const& request,
   std::int64_t const v = schedule.interleave;
   if (layers % (p * v) == 0) {
     std::int64_t const each = layers / p;
-    shares.push_back({{each, p > 2 ? each : 0, p > 1 ? each : 0}});
+    shares.push_back({each, p > 2 ? each : 0, p > 1 ? each : 0});
   }
   if (!request.filter.only_even && p > 1) append_uneven(shares, layers, p, v);
   return shares;
@@ -191,16 +191,14 @@ TrainingConfig make_config(SearchRequest const& request,
   config.recompute = std::move(recompute);
   config.memory.distributed_optimizer = distributed_optimizer;
   LayerShares const& shares = arrangement.shares;
-  std::int64_t const first = shares.of(StageRole::first);
-  std::int64_t const last = shares.of(StageRole::last);
   bool const is_even =
       schedule.pipeline == 1 ||
-      (first == last && (schedule.pipeline == 2 || first == shares.of(StageRole::middle)));
+      (shares.first == shares.last && (schedule.pipeline == 2 || shares.first == shares.middle));
   config.layout = LayerSplit{};
   if (!is_even) {
     config.layout.kind = LayerSplit::Kind::first_last;
-    config.layout.first = first;
-    config.layout.last = last;
+    config.layout.first = shares.first;
+    config.layout.last = shares.last;
   }
   return config;
 }

@@ -22,21 +22,20 @@ struct ScheduleChoice {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
 };
 
-/// Where a stage sits: only the first and the last differ from the others.
-enum class StageRole : std::uint8_t { first, middle, last };
-inline constexpr int stage_roles = 3;
-
-/// Role of a stage. A lone stage is both first and last, and called first.
-constexpr StageRole role_of(int stage, int stages) {
-  if (stage == 0) return StageRole::first;
-  return stage + 1 == stages ? StageRole::last : StageRole::middle;
-}
-
-/// Layers of a stage by its role, all chunks together.
+/// Layers of a stage, all chunks together: of the first stage, of each between, of the last. A lone
+/// stage is the first.
 struct LayerShares {
-  std::int64_t layers[stage_roles] = {};
+  std::int64_t first = 0;
+  std::int64_t middle = 0;
+  std::int64_t last = 0;
 
-  std::int64_t of(StageRole role) const { return layers[static_cast<std::size_t>(role)]; }
+  std::int64_t of(int stage, int stages) const {
+    if (stage == 0) return first;
+    return stage + 1 == stages ? last : middle;
+  }
+  std::int64_t sum(int stages) const {
+    return first + (stages > 2 ? (stages - 2) * middle : 0) + (stages > 1 ? last : 0);
+  }
   friend bool operator==(LayerShares const&, LayerShares const&) = default;
 };
 

@@ -3,8 +3,11 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <vector>
 
+#include "libsim/search/chunk_contents.hpp"
 #include "libsim/search/search_request.hpp"
 #include "libsim/search/search_space.hpp"
 
@@ -17,26 +20,27 @@ struct StageFacts {
   std::int64_t end = 0;       ///< picoseconds after the last, alone and without waiting
 };
 
-/// By role.
-using RoleFacts = std::array<StageFacts, stage_roles>;
-
-/// Facts of the stages of an arrangement, from the step programs that a plan has.
-RoleFacts make_role_facts(SearchRequest const& request,
-                          Arrangement const& arrangement,
-                          bool distributed_optimizer);
+/// Facts of the stages of an arrangement, by stage, from the step programs that a plan has.
+std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
+                                         LayerKinds const& kinds,
+                                         Arrangement const& arrangement,
+                                         bool distributed_optimizer);
 
 /// Keeps facts: schedules, microbatch sizes and policies share them. Threads may share it too.
-class RoleFactsCache {
+class StageFactsCache {
  public:
   /// `request` must outlive this object.
-  explicit RoleFactsCache(SearchRequest const& request) : request_{request} {}
-  RoleFacts of(Arrangement const& arrangement, bool distributed_optimizer);
+  explicit StageFactsCache(SearchRequest const& request)
+      : request_{request}, kinds_{request.base.model} {}
+  std::shared_ptr<std::vector<StageFacts> const> of(Arrangement const& arrangement,
+                                                    bool distributed_optimizer);
 
  private:
-  using Key = std::array<std::int64_t, 7>;
+  using Key = std::array<std::int64_t, 8>;
   SearchRequest const& request_;
+  LayerKinds kinds_;
   std::mutex mutex_;
-  std::map<Key, RoleFacts> known_;
+  std::map<Key, std::shared_ptr<std::vector<StageFacts> const>> known_;
 };
 
 }  // namespace stagecraft

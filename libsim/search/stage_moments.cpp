@@ -9,27 +9,12 @@
 namespace stagecraft {
 namespace {
 
-constexpr std::size_t in_messages = 4;
-
-constexpr std::size_t instant_of(Part part, ChunkClass of) {
-  return (part == Part::forward ? 0U : 2U) + (of == ChunkClass::special ? 1U : 0U);
-}
-
-bool holds_no_more(Holding const& a, Holding const& b) {
-  return a.regular <= b.regular && a.special <= b.special && a.wholes <= b.wholes &&
-         a.pieces <= b.pieces;
-}
-
-bool is_same(Holding const& a, Holding const& b) {
-  return holds_no_more(a, b) && holds_no_more(b, a);
-}
-
 /// Keeps the largest of what is noted.
 void note(std::vector<Holding>& instants, Holding const& now) {
   for (Holding const& other : instants) {
-    if (holds_no_more(now, other)) return;
+    if (now.holds_no_more(other)) return;
   }
-  std::erase_if(instants, [&](Holding const& other) { return holds_no_more(other, now); });
+  std::erase_if(instants, [&](Holding const& other) { return other.holds_no_more(now); });
   instants.push_back(now);
 }
 
@@ -37,14 +22,20 @@ void note(std::vector<Holding>& instants, Holding const& now) {
 /// if it leaves the stage holding what it held before.
 class MomentWalk {
  public:
-  MomentWalk(TrainingPlan const& plan, PipelineSchedule const& schedule, int stage)
+  MomentWalk(TrainingPlan const& plan,
+             PipelineSchedule const& schedule,
+             int stage,
+             StageContent const& content)
       : plan_{plan},
         schedule_{schedule},
         program_{schedule.stages[static_cast<std::size_t>(stage)]},
-        stage_{stage},
+        content_{content},
         runs_{schedule.shape.microbatches * schedule.shape.chunks},
         is_blocking_{schedule.shape.p2p == P2p::blocking},
-        keeps_output_{!plan.config.memory.output_deallocation} {
+        keeps_output_{!plan.config.memory.output_deallocation},
+        now_{content.distinct.size()} {
+    moments_.before_forward.resize(content.distinct.size());
+    moments_.before_backward.resize(content.distinct.size());
     moments_.window = store_window(schedule.shape, stage);
   }
 
@@ -74,7 +65,7 @@ class MomentWalk {
     int const forwards = forwards_;
     int const backwards = backwards_;
     take(begin, end);
-    if (!is_same(held, now_)) {
+    if (held != now_) {
       for (int time = 0; time < more; ++time) take(begin, end);
       return;
     }
@@ -106,24 +97,17 @@ class MomentWalk {
 
   void run(ChunkRun const& run) {
     bool const is_forward = run.part == Part::forward;
-    ChunkClass const of = class_of(run.chunk);
+    int const of = content_.of_chunk[static_cast<std::size_t>(run.chunk)];
     if (is_forward && forwards_ + 1 == moments_.window && backwards_ == 0) {
       moments_.warm = now_;
       moments_.after_warm = of;
     }
-    note(moments_.instants[instant_of(run.part, of)], now_);
-    int const change = is_forward ? 1 : -1;
-    (of == ChunkClass::special ? now_.special : now_.regular) += change;
+    auto& instants = is_forward ? moments_.before_forward : moments_.before_backward;
+    note(instants[static_cast<std::size_t>(of)], now_);
+    now_.chunks(of) += is_forward ? 1 : -1;
     ++(is_forward ? forwards_ : backwards_);
-    bool const has_head =
-        schedule_.placement.is_last(schedule_.placement.virtual_stage({stage_, run.chunk}));
-    if (!is_forward && keeps_output_ && !has_head) --now_.wholes;
-  }
-
-  ChunkClass class_of(int chunk) const {
-    int const here = schedule_.placement.virtual_stage({stage_, chunk});
-    bool const is_end = schedule_.placement.is_first(here) || schedule_.placement.is_last(here);
-    return is_end ? ChunkClass::special : ChunkClass::regular;
+    bool const has_head = content_.distinct[static_cast<std::size_t>(of)].has_head;
+    if (!is_forward && keeps_output_ && !has_head) --now_.whole_messages();
   }
 
   void count_exchange(IssueEntry const& entry) {
@@ -144,9 +128,10 @@ class MomentWalk {
     for (std::int32_t i = entry.first; i < entry.first + entry.count; ++i) {
       for (MessageMove const& change :
            message_moves(plan_, entry.kind, program_.transfers[static_cast<std::size_t>(i)])) {
-        (change.buffer == MessageBuffer::whole ? now_.wholes : now_.pieces) +=
-            change.allocates ? 1 : -1;
-        if (change.allocates) note(moments_.instants[in_messages], now_);
+        auto& buffers =
+            change.buffer == MessageBuffer::whole ? now_.whole_messages() : now_.message_pieces();
+        buffers += change.allocates ? 1 : -1;
+        if (change.allocates) note(moments_.in_messages, now_);
       }
     }
   }
@@ -154,7 +139,7 @@ class MomentWalk {
   TrainingPlan const& plan_;
   PipelineSchedule const& schedule_;
   StageProgram const& program_;
-  std::int32_t stage_;
+  StageContent const& content_;
   int runs_;
   bool is_blocking_;
   bool keeps_output_;
@@ -168,45 +153,49 @@ class MomentWalk {
 }  // namespace
 
 std::int64_t StageMoments::peak(StageLoad const& load, MessageSizes const& sizes) const {
-  std::array<std::int64_t, 5> const running{load.regular.forward.peak, load.special.forward.peak,
-                                            load.regular.backward.peak, load.special.backward.peak,
-                                            0};
   std::int64_t most = 0;
-  for (std::size_t kind = 0; kind < instants.size(); ++kind) {
-    for (Holding const& held : instants[kind]) {
-      most = std::max(most, running[kind] + held.regular * load.regular.forward.net +
-                                held.special * load.special.forward.net +
-                                held.wholes * sizes.whole + held.pieces * sizes.piece);
-    }
+  auto const look_at = [&](std::vector<Holding> const& instants, std::int64_t running) {
+    for (Holding const& held : instants) most = std::max(most, running + held.bytes(load, sizes));
+  };
+  for (std::size_t i = 0; i < load.size(); ++i) {
+    look_at(before_forward[i], load[i].forward.peak);
+    look_at(before_backward[i], load[i].backward.peak);
   }
+  look_at(in_messages, 0);
   return most;
 }
 
-std::vector<StageMoments> make_stage_moments(TrainingConfig const& config) {
+std::vector<StageMoments> make_stage_moments(TrainingConfig const& config,
+                                             ArrangedStages const& contents) {
   TrainingPlan const plan = make_outline(config);
   PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
   std::vector<StageMoments> stages;
   stages.reserve(schedule.stages.size());
   for (int stage = 0; stage < schedule.shape.stages; ++stage) {
-    stages.push_back(MomentWalk{plan, schedule, stage}.walk());
+    stages.push_back(MomentWalk{plan, schedule, stage, contents[stage]}.walk());
   }
   return stages;
 }
 
 std::shared_ptr<std::vector<StageMoments> const> StageMomentsCache::of(
-    TrainingConfig const& config) {
+    TrainingConfig const& config, ArrangedStages const& stages) {
   TrainingPlan const plan = make_outline(config);
-  Key const key{static_cast<int>(config.schedule.kind), config.parallel.pipeline,
-                config.parallel.interleave, static_cast<int>(microbatches(config)),
-                plan.scatters_messages() ? 1 : 0};
+  Key key{
+      {static_cast<int>(config.schedule.kind), config.parallel.pipeline, config.parallel.interleave,
+       static_cast<int>(microbatches(config)), plan.scatters_messages() ? 1 : 0},
+      {}};
+  for (int stage = 0; stage < stages.stages(); ++stage) {
+    StageContent const& content = stages[stage];
+    key.second.insert(key.second.end(), content.of_chunk.begin(), content.of_chunk.end());
+  }
   {
     std::lock_guard const lock{mutex_};
     auto const found = known_.find(key);
     if (found != known_.end()) return found->second;
   }
-  auto made = std::make_shared<std::vector<StageMoments> const>(make_stage_moments(config));
+  auto made = std::make_shared<std::vector<StageMoments> const>(make_stage_moments(config, stages));
   std::lock_guard const lock{mutex_};
-  return known_.try_emplace(key, std::move(made)).first->second;
+  return known_.try_emplace(std::move(key), std::move(made)).first->second;
 }
 
 }  // namespace stagecraft

@@ -1,43 +1,24 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "libsim/search/block_summaries.hpp"
+#include "libsim/search/chunk_contents.hpp"
 #include "libsim/search/search_request.hpp"
 #include "libsim/search/search_space.hpp"
 
 namespace stagecraft {
 
-/// A chunk of a stage by its ends: the first chunk of the first stage (embedding) and the last of
-/// the last (head) are special, all others of a stage are alike.
-enum class ChunkClass : std::uint8_t { regular, special };
-
-/// What a stage holds at an instant of its issue order, in numbers that no policy changes: how many
-/// chunks of either class are in flight, and message buffers, of the whole hidden state and of
-/// scattered pieces of it.
-struct Holding {
-  std::int32_t regular = 0;
-  std::int32_t special = 0;
-  std::int32_t wholes = 0;
-  std::int32_t pieces = 0;
-};
-
-/// What the ends of a stage's chunks compute and hold under one policy.
-struct StageLoad {
-  PieceSummary regular;
-  PieceSummary special;
-};
-
-/// Bytes of a message buffer.
-struct MessageSizes {
-  std::int64_t whole = 0;
-  std::int64_t piece = 0;
-};
+/// What a stage's distinct chunks (StageContent) compute and hold under one policy.
+using StageLoad = std::vector<PieceSummary>;
 
 /// Blocking exchanges of a stage between the beginning of its first forward and the end of its last
 /// backward, by the neighbours they involve.
@@ -47,36 +28,73 @@ struct ExchangeCounts {
   std::int64_t with_both = 0;
 };
 
+/// Bytes of a message buffer.
+struct MessageSizes {
+  std::int64_t whole = 0;
+  std::int64_t piece = 0;
+};
+
+/// What a stage holds at an instant of its issue order, in numbers that no policy changes.
+class Holding {
+ public:
+  Holding() = default;
+  explicit Holding(std::size_t distinct_chunks) : numbers_(distinct_chunks + 2) {}
+
+  /// Chunks in flight that are the stage's distinct chunk `i`.
+  std::int32_t& chunks(int i) { return numbers_[static_cast<std::size_t>(i) + 2]; }
+  std::int32_t& whole_messages() { return numbers_[0]; }
+  std::int32_t& message_pieces() { return numbers_[1]; }
+
+  std::int64_t bytes(StageLoad const& load, MessageSizes const& sizes) const {
+    std::int64_t sum = numbers_[0] * sizes.whole + numbers_[1] * sizes.piece;
+    for (std::size_t i = 0; i < load.size(); ++i) sum += numbers_[i + 2] * load[i].forward.net;
+    return sum;
+  }
+  /// Whether none of its numbers is more than the other's.
+  bool holds_no_more(Holding const& other) const {
+    return std::ranges::equal(numbers_, other.numbers_, std::less_equal<>{});
+  }
+  friend bool operator==(Holding const&, Holding const&) = default;
+
+ private:
+  std::vector<std::int32_t> numbers_;
+};
+
 /// The instants of a stage's issue order at which its memory can be fullest.
 ///
 /// Memory moves in issue order, by what chunks and messages do; all that a policy changes is what a
 /// chunk does. So the peak under any policy is the largest, over a handful of instants, of what is
 /// held then plus the peak of what runs then: exactly what the walk through all of the order finds.
 struct StageMoments {
-  /// Before a forward or backward of either class, and in the middle of exchanges: only those
-  /// instants that hold most, none of them more than another in every number.
-  std::array<std::vector<Holding>, 5> instants;
-  int window = 1;  ///< store_window(): most forwards outstanding
-  Holding warm;    ///< before the last forward of the first window, no backward having run
-  ChunkClass after_warm = ChunkClass::regular;  ///< class of that forward
+  /// Before a forward of each distinct chunk, before a backward of each, and in the middle of
+  /// exchanges: only those instants that hold most, none of them more than another in every number.
+  std::vector<std::vector<Holding>> before_forward;
+  std::vector<std::vector<Holding>> before_backward;
+  std::vector<Holding> in_messages;
+  int window = 1;      ///< store_window(): most forwards outstanding
+  Holding warm;        ///< before the last forward of the first window, no backward having run
+  int after_warm = 0;  ///< distinct chunk of that forward
   ExchangeCounts exchanges;
 
   /// Bytes beyond what the stage holds at the start of an iteration.
-  /// Pre: neither forward of `load` frees more than it keeps.
+  /// Pre: no forward of `load` frees more than it keeps.
   std::int64_t peak(StageLoad const& load, MessageSizes const& sizes) const;
 };
 
-/// The moments of all stages of a schedule.
-std::vector<StageMoments> make_stage_moments(TrainingConfig const& config);
+/// The moments of all stages of a schedule whose chunks are `stages`.
+std::vector<StageMoments> make_stage_moments(TrainingConfig const& config,
+                                             ArrangedStages const& stages);
 
 /// Keeps the moments of schedules: policies, layers and most shapes share them. Threads may share
 /// it too.
 class StageMomentsCache {
  public:
-  std::shared_ptr<std::vector<StageMoments> const> of(TrainingConfig const& config);
+  std::shared_ptr<std::vector<StageMoments> const> of(TrainingConfig const& config,
+                                                      ArrangedStages const& stages);
 
  private:
-  using Key = std::array<int, 5>;
+  /// The schedule, and which of a stage's chunks are equal, stage by stage.
+  using Key = std::pair<std::array<int, 5>, std::vector<int>>;
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<std::vector<StageMoments> const>> known_;
 };

@@ -86,8 +86,7 @@ inline std::vector<OddRun> odd_runs() {
   add("all modules", modest_run(2, 4), [](C& c) {
     c.parallel.sequence = true;
     c.recompute.front() = {.granularity = RecomputeGranularity::selective,
-                           .modules = {RecomputeModule::core_attention, RecomputeModule::mlp,
-                                       RecomputeModule::layernorm}};
+                           .modules = {"core_attention", "mlp", "layernorm"}};
   });
   add("sharded checkpoints", modest_run(4, 2), [](C& c) {
     c.recompute.front() = {

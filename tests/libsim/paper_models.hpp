@@ -15,14 +15,16 @@ inline ModelConfig gpt(std::int64_t layers,
                        std::int64_t heads,
                        std::int64_t sequence,
                        std::int64_t vocabulary) {
-  return {.layers = layers,
-          .hidden = hidden,
-          .heads = heads,
-          .kv_heads = heads,
-          .head_dim = hidden / heads,
-          .sequence = sequence,
-          .vocabulary = vocabulary,
-          .ffn_hidden = 4 * hidden};
+  ModelConfig model;
+  model.layers = layers;
+  model.hidden = hidden;
+  model.heads = heads;
+  model.kv_heads = heads;
+  model.head_dim = hidden / heads;
+  model.sequence = sequence;
+  model.vocabulary = vocabulary;
+  model.ffn_hidden = 4 * hidden;
+  return model;
 }
 
 /// A row of table 3 of Korthikanti et al. 2022 (t = 8, s = 2048, v = 51200, no data parallelism).

@@ -48,6 +48,17 @@ std::vector<Variant> model_variants() {
          config.model.qkv_bias = true;
        })},
       {"grouped heads", changed([](TrainingConfig& config) { config.model.kv_heads = 1; })},
+      {"wide layers and narrow ones", changed([](TrainingConfig& config) {
+         LayerConfig wide = config.model;
+         wide.ffn_hidden = 96;
+         wide.activation = Activation::swiglu;
+         LayerConfig narrow = config.model;
+         narrow.ffn_hidden = 32;
+         narrow.norm = Norm::rmsnorm;
+         narrow.biases = false;
+         narrow.attention = Attention::flash;
+         config.model.pattern = {{wide, 1}, {narrow, 1}};
+       })},
       {"outputs kept",
        changed([](TrainingConfig& config) { config.memory.output_deallocation = false; })}};
 }
@@ -104,12 +115,11 @@ std::vector<NamedRun> layouts_of(TrainingConfig const& base) {
 }
 
 std::vector<NamedPolicy> all_policies() {
-  using enum RecomputeModule;
   RecomputePolicy const none;
   RecomputePolicy selective;
   selective.granularity = RecomputeGranularity::selective;
   RecomputePolicy modules = selective;
-  modules.modules = {mlp, core_attention, layernorm};
+  modules.modules = {"mlp", "core_attention", "layernorm"};
   RecomputePolicy full;
   full.granularity = RecomputeGranularity::full;
   RecomputePolicy pairs = full;

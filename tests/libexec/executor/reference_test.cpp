@@ -45,8 +45,7 @@ std::string variant() {
 std::vector<double> part_of(std::vector<double> const& whole,
                             RankContext const& context,
                             PlacedParameter const& placed) {
-  ParameterWindow const window =
-      window_of(*placed.parameter, *placed.weight, context.plan.shape, context.place.tensor);
+  ParameterWindow const window = context.window(placed);
   // No REQUIRE here: ranks are threads, and Catch2 has one.
   if (whole.size() != static_cast<std::size_t>(window.whole_rows * window.whole_columns)) {
     throw std::logic_error{placed.name() + " has another size in the reference"};

@@ -38,8 +38,7 @@ void collect(WholeTensors& whole,
   context.backend.read(bytes.data(), range.data, bytes.size());
   std::vector<double> const values = decode(bytes, range.type);
   for (PlacedParameter const& placed : store.layout()) {
-    ParameterWindow const window =
-        window_of(*placed.parameter, *placed.weight, context.plan.shape, context.place.tensor);
+    ParameterWindow const window = context.window(placed);
     std::vector<double>& tensor = whole[placed.name()];
     tensor.resize(static_cast<std::size_t>(window.whole_rows * window.whole_columns));
     for (RowRange const& rows : window.rows) {

@@ -31,8 +31,19 @@ LockstepRun::LockstepRun(BlockProgram const& program,
 TestTensor& LockstepRun::tensor(int rank, TensorId id) { return tensors_[at(rank)][at(id)]; }
 
 std::int64_t LockstepRun::whole_elements(Parameter const& parameter) const {
-  std::int64_t const elements = program_->tensor(parameter.weight).shape.elements();
-  return parameter.split.axis == ParameterSplit::Axis::none ? elements : elements * shape_.tensor;
+  return padded_rows(parameter) * parameter.whole_columns;
+}
+
+std::int64_t LockstepRun::padded_rows(Parameter const& parameter) const {
+  std::int64_t rows = 0;
+  for (RowSegment const& segment : parameter.segments) {
+    std::int64_t last = segment.first;
+    for (AxisShare const& share : segment.shares) {
+      last += (shape_.tensor - 1) / share.replicas * share.stride;
+    }
+    rows = std::max(rows, last + segment.rows);
+  }
+  return rows;
 }
 
 std::int64_t LockstepRun::whole_element(Parameter const& parameter,
@@ -40,29 +51,16 @@ std::int64_t LockstepRun::whole_element(Parameter const& parameter,
                                         std::int64_t i) const {
   Shape const& local = program_->tensor(parameter.weight).shape;
   std::int64_t const columns = local.rank() == 2 ? local[1] : 1;
-  std::int64_t const row = i / columns;
-  std::int64_t const column = i % columns;
-  switch (parameter.split.axis) {
-    case ParameterSplit::Axis::none:
-      return i;
-    case ParameterSplit::Axis::columns:
-      return row * columns * shape_.tensor + rank * columns + column;
-    case ParameterSplit::Axis::rows:
-      break;
-  }
-  // Segments of rows, each split over the ranks: [q | k | v], or equal ones.
-  std::int64_t const d = shape_.model.head_dim;
-  std::vector<std::int64_t> segments(at(parameter.split.segments),
-                                     local[0] / parameter.split.segments);
-  if (parameter.split.segments == 3) {
-    segments = {shape_.heads() * d, shape_.kv_heads() * d, shape_.kv_heads() * d};
-  }
-  std::int64_t first = 0;
-  for (std::int64_t const rows : segments) {
-    if (row < first + rows) {
-      return (first * shape_.tensor + rank * rows + row - first) * columns + column;
+  std::int64_t row = i / columns;
+  std::int64_t column = i % columns;
+  for (AxisShare const& share : parameter.column_shares) column += rank * share.stride;
+  for (RowSegment const& segment : parameter.segments) {
+    if (row < segment.rows) {
+      row += segment.first;
+      for (AxisShare const& share : segment.shares) row += rank / share.replicas * share.stride;
+      return row * parameter.whole_columns + column;
     }
-    first += rows;
+    row -= segment.rows;
   }
   return -1;
 }
@@ -183,8 +181,9 @@ std::vector<double> LockstepRun::whole_hidden(TensorId id) const {
 std::vector<double> LockstepRun::whole_gradient(std::size_t index) const {
   Parameter const& parameter = program_->parameters[index];
   std::vector<double> whole(at(whole_elements(parameter)));
-  bool const replicated = parameter.split.axis == ParameterSplit::Axis::none;
-  int const shares = replicated && !parameter.partial_gradient ? 1 : shape_.tensor;
+  RowSegment const& segment = parameter.segments.front();
+  bool const replicated = !segment.shares.empty() && segment.shares.front().replicas > 1;
+  int const shares = replicated && !segment.gradient_sum ? 1 : shape_.tensor;
   for (int rank = 0; rank < shares; ++rank) {
     TestTensor const& share = tensors_[at(rank)][at(parameter.gradient)];
     for (std::int64_t i = 0; i < share.size(); ++i) {

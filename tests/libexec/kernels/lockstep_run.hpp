@@ -39,6 +39,7 @@ class LockstepRun {
   /// Element of the whole parameter that element i of a rank's share is.
   std::int64_t whole_element(Parameter const& parameter, int rank, std::int64_t i) const;
   std::int64_t whole_elements(Parameter const& parameter) const;
+  std::int64_t padded_rows(Parameter const& parameter) const;
   void fill_inputs();
   Operand operand(int rank, TensorId id);
   void run_op(Op const& op);

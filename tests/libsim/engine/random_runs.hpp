@@ -112,13 +112,20 @@ class RandomRuns {
     model.causal_mask = chance(3) ? CausalMask::none : CausalMask::per_microbatch;
     model.attention = chance(3) ? Attention::flash : Attention::unfused;
     model.precision = chance(3) ? Precision::bf16 : Precision::fp16;
+    if (layers == 1 || !chance(4)) return;
+    LayerConfig other = model;
+    other.ffn_hidden *= 2;
+    other.activation = Activation::relu;
+    other.dropout = 0;
+    std::int64_t const first = 1 + below(static_cast<int>(layers) - 1);
+    model.pattern = {{other, first}, {model, layers - first}};
   }
 
   RecomputePolicy policy(TrainingConfig const& config) {
     RecomputePolicy policy;
     policy.granularity = static_cast<RecomputeGranularity>(below(3));
     if (policy.granularity == RecomputeGranularity::selective && chance(2)) {
-      policy.modules.push_back(chance(2) ? RecomputeModule::mlp : RecomputeModule::layernorm);
+      policy.modules.push_back(chance(2) ? "mlp" : "layernorm");
     }
     if (policy.granularity == RecomputeGranularity::full) {
       policy.method = chance(2) ? RecomputeMethod::block : RecomputeMethod::uniform;

@@ -46,7 +46,7 @@ TEST_CASE("former names of flags mean what their present ones do", "[import]") {
   REQUIRE(policy("--activations-checkpoint-granularity selective").granularity == G::selective);
   REQUIRE(policy("--recompute-activations").granularity == G::selective);
   REQUIRE(policy("--recompute-granularity selective --recompute-modules mlp core_attn").modules ==
-          std::vector{RecomputeModule::core_attention, RecomputeModule::mlp});
+          std::vector<std::string>{"core_attention", "mlp"});
   REQUIRE(policy("--tensor-model-parallel-size 2 --recompute-granularity full --recompute-method "
                  "uniform --recompute-num-layers 1 --distribute-saved-activations")
               .sharded_checkpoints);

@@ -36,7 +36,11 @@ bool has_note(MegatronImport const& import, std::string const& part) {
 }
 
 ModelConfig gpt3(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t s) {
-  ModelConfig model{.layers = layers, .hidden = hidden, .heads = heads, .kv_heads = heads};
+  ModelConfig model;
+  model.layers = layers;
+  model.hidden = hidden;
+  model.heads = heads;
+  model.kv_heads = heads;
   model.head_dim = hidden / heads;
   model.sequence = s;
   model.vocabulary = 50257;

@@ -16,12 +16,12 @@ struct NamedBlock {
 
 /// Blocks of every kind and of many mixtures of model, policy and layout.
 inline std::vector<NamedBlock> blocks_of_many_kinds() {
-  using M = RecomputeModule;
   std::vector<RecomputePolicy> policies(1);
   for (auto const& modules :
-       {std::vector{M::core_attention}, std::vector{M::mlp}, std::vector{M::layernorm},
-        std::vector{M::core_attention, M::layernorm},
-        std::vector{M::core_attention, M::mlp, M::layernorm}}) {
+       {std::vector<std::string>{"core_attention"}, std::vector<std::string>{"mlp"},
+        std::vector<std::string>{"layernorm"},
+        std::vector<std::string>{"core_attention", "layernorm"},
+        std::vector<std::string>{"core_attention", "mlp", "layernorm"}}) {
     policies.push_back({.granularity = RecomputeGranularity::selective, .modules = modules});
   }
   policies.push_back({.granularity = RecomputeGranularity::full});

@@ -57,7 +57,7 @@ TEST_CASE("a layer on one of t ranks holds 1/t of its matrices and all of norms 
   std::int64_t held = 0, counted = 0;
   for (Parameter const& parameter : layer.parameters) {
     held += layer.tensor(parameter.weight).shape.elements();
-    counted += parameter.published_elements;
+    counted += published_elements(parameter);
     REQUIRE(layer.tensor(parameter.weight).shape == layer.tensor(parameter.gradient).shape);
   }
   REQUIRE(held == (12 * h * h + 7 * h) / t + 6 * h);
@@ -73,7 +73,9 @@ TEST_CASE("only norms and row-parallel biases have partial gradients, under sequ
       {.model = gpt(1, h, 8, 64, 1000), .tensor = 4, .sequence_parallel = sequence}, 1, {});
   std::int64_t partial = 0;
   for (Parameter const& parameter : layer.parameters) {
-    if (parameter.partial_gradient) partial += layer.tensor(parameter.weight).shape.elements();
+    for (RowSegment const& segment : parameter.segments) {
+      if (segment.gradient_sum) partial += layer.tensor(parameter.weight).shape.elements();
+    }
   }
   REQUIRE(partial == (sequence ? 6 * h : 0));
 }

@@ -71,8 +71,7 @@ TEST_CASE("a sharded checkpoint costs one all-gather a layer", "[model]") {
 }
 
 TEST_CASE("recomputing the MLP repeats its own two collectives", "[model]") {
-  RecomputePolicy const mlp{.granularity = RecomputeGranularity::selective,
-                            .modules = {RecomputeModule::mlp}};
+  RecomputePolicy const mlp{.granularity = RecomputeGranularity::selective, .modules = {"mlp"}};
   REQUIRE(collectives(layer_with(mlp, 4, false).backward) == Counts{{AR, 3}});
   REQUIRE(collectives(layer_with(mlp, 4, true).backward) == Counts{{AG, 5}, {RS, 3}});
 }

@@ -184,7 +184,7 @@ TEST_CASE("table 2 claims no architecture but the paper's", "[model][table2]") {
   SECTION("32 bits") { shape.model.precision = Precision::fp32; }
   SECTION("heads that do not fill the hidden state") { shape.model.head_dim = 32; }
   SECTION("recomputed MLPs") {
-    policy = {.granularity = RecomputeGranularity::selective, .modules = {RecomputeModule::mlp}};
+    policy = {.granularity = RecomputeGranularity::selective, .modules = {"mlp"}};
   }
   SECTION("groups of two layers") {
     policy = {.granularity = RecomputeGranularity::full, .layers = 2};

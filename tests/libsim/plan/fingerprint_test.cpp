@@ -80,7 +80,7 @@ std::vector<Change> changes_of_what_is_computed() {
       {"p2p", [](C& c) { c.schedule.p2p = P2p::overlapped; }},
       {"scatter_gather", [](C& c) { c.schedule.scatter_gather = false; }},
       {"no recompute", [](C& c) { c.recompute.front() = {}; }},
-      {"modules", [](C& c) { c.recompute.front().modules = {RecomputeModule::mlp}; }},
+      {"modules", [](C& c) { c.recompute.front().modules = {"mlp"}; }},
       {"full recompute",
        [](C& c) { c.recompute.front().granularity = RecomputeGranularity::full; }},
       {"groups of 2",

@@ -46,6 +46,40 @@ std::vector<std::int64_t> layers_of_chunks(TrainingPlan const& plan) {
   return layers;
 }
 
+/// Widths of the MLPs of a chunk's layers, as their products have them.
+std::vector<std::int64_t> mlp_widths(TrainingPlan const& plan, std::size_t chunk) {
+  std::vector<std::int64_t> widths;
+  for (std::int32_t const index : plan.chunks[chunk].blocks) {
+    for (Op const& op : plan.blocks[static_cast<std::size_t>(index)].forward) {
+      if (op.name == Name{"mlp.up", "forward"}) widths.push_back(op.gemm.n);
+    }
+  }
+  return widths;
+}
+
+TEST_CASE("each layer of a pattern is built of its own kind, also within a checkpoint group",
+          "[plan]") {
+  TrainingConfig config = small_run();
+  LayerConfig wide = config.model;
+  wide.ffn_hidden = 512;
+  LayerConfig narrow = config.model;
+  narrow.ffn_hidden = 128;
+  config.model.pattern = {{wide, 1}, {narrow, 3}};
+  std::vector<std::vector<std::int64_t>> const widths{
+      {512, 128, 128}, {128, 512, 128}, {128, 128, 512}, {128, 128, 128}};
+  for (int const group : {0, 2, 3}) {
+    if (group > 0) {
+      config.recompute.front() = {.granularity = RecomputeGranularity::full, .layers = group};
+    }
+    TrainingPlan const plan = make_plan(config);
+    for (std::size_t chunk = 0; chunk < 4; ++chunk)
+      REQUIRE(mlp_widths(plan, chunk) == widths[chunk]);
+    // An MLP of width f has 2hf + f + h parameters; the other model's are 4h = 256 wide.
+    REQUIRE(plan.stages[1].parameters - make_plan(small_run()).stages[1].parameters ==
+            (2 * 64 + 1) * (128 + 512 + 128 - 3 * 256));
+  }
+}
+
 TEST_CASE("chunk c of stage r holds the layers of virtual stage c p + r", "[plan]") {
   // Narayanan et al. 2021, section 2.2: 12 layers, 2 chunks on 2 stages, 3 layers each.
   TrainingConfig config = interleaved_run(2, 2);

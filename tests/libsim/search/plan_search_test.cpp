@@ -21,7 +21,7 @@ std::vector<std::string> texts(std::vector<FoundPlan> const& plans) {
 }  // namespace
 
 TEST_CASE("bounds dismiss nothing of the answer that an exhaustive search gives", "[search]") {
-  SearchRequest request = small_searches()[GENERATE(0, 1, 2, 3)];
+  SearchRequest request = small_searches()[GENERATE(0, 1, 2, 3, 4)];
   SearchResult const quick = search_plans(request);
   request.exhaustive = true;
   SearchResult const whole = search_plans(request);

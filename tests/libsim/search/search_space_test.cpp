@@ -30,10 +30,10 @@ TEST_CASE("a search goes through legal runs, each once", "[search]") {
 TEST_CASE("uneven ends hold no more layers than a stage between them", "[search]") {
   SearchRequest const request = small_search(10, 4, 4, 1);
   // 4 stages of 10 layers: 3 in the middle leave 4 for the ends, 4 leave 2; 5 are too many.
-  std::vector<LayerShares> const expected{{{1, 3, 3}}, {{2, 3, 2}}, {{3, 3, 1}},
-                                          {{0, 4, 2}}, {{1, 4, 1}}, {{2, 4, 0}}};
+  std::vector<LayerShares> const expected{{1, 3, 3}, {2, 3, 2}, {3, 3, 1},
+                                          {0, 4, 2}, {1, 4, 1}, {2, 4, 0}};
   REQUIRE(share_choices(request, {.pipeline = 4}) == expected);
-  REQUIRE(share_choices(request, {.pipeline = 1}) == std::vector<LayerShares>{{{10, 0, 0}}});
+  REQUIRE(share_choices(request, {.pipeline = 1}) == std::vector<LayerShares>{{10, 0, 0}});
 }
 
 }  // namespace stagecraft

@@ -28,7 +28,8 @@ inline SearchRequest small_search(std::int64_t layers,
 /// Searches that differ in model, machine and what is held fast.
 inline std::vector<SearchRequest> small_searches() {
   std::vector<SearchRequest> searches{small_search(6, 4, 8, 0.1), small_search(8, 8, 8, 0.05),
-                                      small_search(5, 6, 6, 0.08), small_search(12, 4, 4, 0.2)};
+                                      small_search(5, 6, 6, 0.08), small_search(12, 4, 4, 0.2),
+                                      small_search(8, 4, 8, 0.08)};
   searches[1].base.model.tied_embeddings = false;
   searches[1].base.model.attention = Attention::flash;
   searches[1].base.schedule.p2p = P2p::overlapped;
@@ -37,6 +38,14 @@ inline std::vector<SearchRequest> small_searches() {
   searches[2].base.model.causal_mask = CausalMask::none;
   searches[3].base.parallel.overlap_gradients = true;
   searches[3].system.calibration.p2p_synchronisation.value = {1e-4};
+  // Two wide layers first, then narrow ones with a kind of their own.
+  ModelConfig& mixed = searches[4].base.model;
+  LayerConfig wide = mixed;
+  wide.ffn_hidden = 2048;
+  LayerConfig narrow = mixed;
+  narrow.activation = Activation::swiglu;
+  narrow.ffn_hidden = 256;
+  mixed.pattern = {{wide, 2}, {narrow, 5}, {mixed, 1}};
   return searches;
 }
 

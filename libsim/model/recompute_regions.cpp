@@ -1,0 +1,39 @@
+#include "libsim/model/recompute_regions.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+
+std::span<RecomputeRegion const> recompute_regions() {
+  using enum RecomputeRegion::Kind;
+  static std::vector<RecomputeRegion> const regions{
+      {"core_attention", "core_attn", checkpoint, {"core_attention"}},
+      {"mlp", "mlp", checkpoint, {"mlp"}},
+      {"layernorm", "layernorm", discarded_outputs, {"attention_norm", "mlp_norm"}},
+  };
+  return regions;
+}
+
+RecomputeRegion const* find_region(std::string_view name) {
+  for (RecomputeRegion const& region : recompute_regions()) {
+    if (region.name == name) return &region;
+  }
+  return nullptr;
+}
+
+void sort_regions(std::vector<std::string>& names) {
+  std::sort(names.begin(), names.end(), [](std::string const& a, std::string const& b) {
+    return find_region(a) < find_region(b);
+  });
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+}
+
+std::string region_names(std::string_view RecomputeRegion::*name) {
+  std::string text;
+  for (RecomputeRegion const& region : recompute_regions()) {
+    text += (text.empty() ? "" : ", ") + std::string{region.*name};
+  }
+  return text;
+}
+
+}  // namespace stagecraft

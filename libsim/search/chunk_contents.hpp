@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "libsim/search/search_space.hpp"
+
+namespace stagecraft {
+
+/// The kinds of a model's layers as numbers: layers of one number have equal programs.
+class LayerKinds {
+ public:
+  /// `model` must outlive this object.
+  explicit LayerKinds(ModelConfig const& model);
+
+  /// Whether all layers are of one kind.
+  bool are_alike() const { return kinds_.size() == 1; }
+  std::span<int const> of_layers(std::int64_t first, std::int64_t count) const {
+    return std::span{numbers_}.subspan(static_cast<std::size_t>(first),
+                                       static_cast<std::size_t>(count));
+  }
+  LayerConfig const& operator[](int number) const {
+    return *kinds_[static_cast<std::size_t>(number)];
+  }
+
+ private:
+  std::vector<LayerConfig const*> kinds_;  ///< distinct ones
+  std::vector<int> numbers_;               ///< by layer
+};
+
+/// What a chunk computes: chunks with equal contents have equal programs under one policy.
+struct ChunkContent {
+  std::int64_t first_layer = 0;  ///< number in the model
+  std::int64_t layers = 0;
+  bool has_embedding = false;
+  bool has_head = false;
+};
+
+/// What a stage computes, its equal chunks once.
+struct StageContent {
+  std::vector<ChunkContent> distinct;
+  std::vector<int> of_chunk;  ///< into `distinct`, by chunk
+};
+
+/// The stages of an arrangement, equal ones once.
+class ArrangedStages {
+ public:
+  ArrangedStages(LayerKinds const& kinds, Arrangement const& arrangement);
+
+  int stages() const { return static_cast<int>(of_stage_.size()); }
+  /// Into distinct(); stages that are equal have the same number.
+  std::size_t number_of(int stage) const { return of_stage_[static_cast<std::size_t>(stage)]; }
+  StageContent const& operator[](int stage) const { return distinct_[number_of(stage)]; }
+  std::vector<StageContent> const& distinct() const { return distinct_; }
+
+ private:
+  std::vector<StageContent> distinct_;
+  std::vector<std::size_t> of_stage_;
+};
+
+}  // namespace stagecraft
