@@ -59,7 +59,8 @@ std::optional<ConditionValue> value_in(Setting const& setting, std::string const
 YamlNode const& default_run() {
   static YamlNode const tree = [] {
     Diagnostics diagnostics;
-    nlohmann::ordered_json json = to_json(TrainingConfig{});
+    TrainingConfig const defaults;
+    nlohmann::ordered_json json = to_json(defaults);
     // Keys that a model requires, and those whose defaults depend on them.
     for (char const* const key : {"layers", "hidden", "heads", "sequence", "vocabulary", "kv_heads",
                                   "head_dim", "ffn_hidden", "attention_dropout", "position_rows"}) {

@@ -292,6 +292,7 @@ TEST_CASE("flash attention is priced by its FLOPs, or its bytes where they take 
   system.calibration.kernel_launch.value = {3e-6};
   Op op;
   op.kind = OpKind::flash_attention;
+  op.attributes = FlashAttributes{};
   op.flops = 50'000'000'000;
   op.traffic = Bytes{1'000'000};
   REQUIRE(CostModel(system, plan).price(op) == to_sim_time(3e-6 + 1e-3));

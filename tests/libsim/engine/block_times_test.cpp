@@ -50,14 +50,11 @@ class HandMadePass {
  private:
   static TrainingConfig two_ranks() {
     TrainingConfig config;
-    config.model = {.layers = 1,
-                    .hidden = 2,
-                    .heads = 2,
-                    .kv_heads = 2,
-                    .head_dim = 1,
-                    .sequence = 2,
-                    .vocabulary = 2,
-                    .ffn_hidden = 2};
+    config.model.layers = 1;
+    config.model.hidden = config.model.ffn_hidden = 2;
+    config.model.heads = config.model.kv_heads = 2;
+    config.model.head_dim = 1;
+    config.model.sequence = config.model.vocabulary = 2;
     config.parallel.tensor = 2;
     return config;
   }

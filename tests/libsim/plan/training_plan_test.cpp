@@ -51,7 +51,8 @@ std::vector<std::int64_t> mlp_widths(TrainingPlan const& plan, std::size_t chunk
   std::vector<std::int64_t> widths;
   for (std::int32_t const index : plan.chunks[chunk].blocks) {
     for (Op const& op : plan.blocks[static_cast<std::size_t>(index)].forward) {
-      if (op.name == Name{"mlp.up", "forward"}) widths.push_back(op.gemm.n);
+      if (op.name == Name{"mlp.up", "forward"})
+        widths.push_back(std::get<GemmAttributes>(op.attributes).shape.n);
     }
   }
   return widths;
