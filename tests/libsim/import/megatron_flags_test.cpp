@@ -22,6 +22,7 @@ TrainingConfig as_megatron_has_it(TrainingConfig config) {
   ScheduleConfig& schedule = config.schedule;
   if (model.activation == Activation::relu) model.activation = Activation::gelu;
   if (model.precision == Precision::fp64) model.precision = Precision::fp32;
+  model.pattern.clear();
   model.residual = Residual::sequential;
   model.softmax_dropout = SoftmaxDropout::separate;
   model.dropout_mask = DropoutMask::stored;
