@@ -49,6 +49,7 @@ std::string parts_of(
 
 std::vector<std::string> names_of(std::vector<Command> const& commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (Command const& command : commands) names.push_back(command.name);
   return names;
 }
@@ -57,6 +58,7 @@ std::vector<std::string> names_of(std::vector<Command> const& commands) {
 /// there is none.
 std::string with_subcommands(std::vector<Command> const& commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (Command const& command : commands) {
     if (!command.subcommands.empty()) names.push_back(command.name);
   }
@@ -104,7 +106,7 @@ std::string bash_case(Command const& command, std::string const& path) {
 std::string zsh_value(Value const& value) {
   std::string message = value.name;
   for (char& c : message) c = c == ':' || c == '\'' || c == '|' ? ' ' : c;
-  std::string const text = ":" + message + ":";
+  std::string text = ":" + message + ":";
   switch (value.kind) {
     case Value::Kind::none:
     case Value::Kind::text:

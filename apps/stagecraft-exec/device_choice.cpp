@@ -71,7 +71,7 @@ std::vector<Option> device_options() {
 DeviceChoice choose_device(CommandLine const& line,
                            std::string const& cpu_only,
                            std::optional<int> local_rank) {
-  std::string const backend = line.value("backend");
+  std::string const& backend = line.value("backend");
   DeviceChoice choice;
   choice.ordinal = line.whole_number("device", 0, most_devices);
   choice.cpu.threads = line.whole_number("blas-threads", 1, most_threads);

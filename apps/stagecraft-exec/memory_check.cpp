@@ -33,9 +33,8 @@ void require_memory(TrainingPlan const& plan, DeviceChoice const& device, std::o
   if (!there) return;
   Bytes const needed = rank ? peak_of_rank(plan, *rank) : peak_of_all(plan);
   if (needed <= *there) return;
-  std::string const who =
-      rank ? "rank " + std::to_string(*rank) + " needs "
-           : "the " + std::to_string(plan.groups.ranks()) + " ranks need ";
+  std::string const who = rank ? "rank " + std::to_string(*rank) + " needs "
+                               : "the " + std::to_string(plan.groups.ranks()) + " ranks need ";
   std::string const alone = rank ? "" : "one rank alone (--ranks solo), or ";
   throw MemoryLimitError{who + readable_text(needed) + " at their peaks, and " +
                          (is_on_gpu ? "the GPU has " : "this machine has ") +

@@ -58,6 +58,7 @@ constexpr std::array attributes{
 void write_pieces(hid_t file, std::vector<CheckpointPiece> const& pieces) {
   H5Handle const group = create_group(file, "pieces");
   std::vector<std::string> names;
+  names.reserve(pieces.size());
   for (CheckpointPiece const& piece : pieces) names.push_back(piece.name);
   write_names(group.id(), "name", names);
   for (IntegerColumn const& column : columns) {

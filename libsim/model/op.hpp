@@ -71,7 +71,7 @@ struct Op {
   Phase phase = Phase::forward;
   Stream stream = Stream::compute;
   std::string_view module;  ///< part of the block that it belongs to, of static storage
-  std::int32_t layer = 0;  ///< of the block, from 0
+  std::int32_t layer = 0;   ///< of the block, from 0
   TensorList reads;
   TensorList writes;
   OpAttributes attributes;

@@ -72,8 +72,9 @@ struct OpKindTraits {
 };
 
 inline constexpr std::array op_kind_traits{
-#define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) \
-  OpKindTraits{#kind, OpClass::op_class, OpAttributes{attributes{}}.index(), operands},
+#define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel)      \
+  OpKindTraits{#kind, OpClass::op_class, OpAttributes{std::in_place_type<attributes>}.index(), \
+               operands},
 #include "libsim/model/op_kinds.def"
 };
 

@@ -114,7 +114,6 @@ class BufferEvents {
     return in_flight_[static_cast<std::size_t>(chunk) * microbatches_ +
                       static_cast<std::size_t>(microbatch)];
   }
-  void start();
   void run(Task const& task, CompiledTask const& compiled, std::int32_t microbatch);
   void exchange(IssueEntry::Kind kind, Transfer const& transfer);
   BufferChange const& message_change(Transfer const& transfer, MessageMove const& move) const;

@@ -11,8 +11,7 @@ Placement::Placement(int stages, std::vector<ChunkPlace> places, int copies)
       places_{std::move(places)},
       virtual_stages_(places_.size()) {
   for (int v = 0; v < virtual_stages(); ++v) {
-    ChunkPlace const at = place(v);
-    virtual_stages_[static_cast<std::size_t>(at.chunk * stages_ + at.stage)] = v;
+    virtual_stages_[index_of(place(v))] = v;
   }
 }
 

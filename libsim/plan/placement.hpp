@@ -31,14 +31,17 @@ class Placement {
   ChunkPlace place(int virtual_stage) const {
     return places_[static_cast<std::size_t>(virtual_stage)];
   }
-  int virtual_stage(ChunkPlace const& place) const {
-    return virtual_stages_[static_cast<std::size_t>(place.chunk * stages_ + place.stage)];
-  }
+  int virtual_stage(ChunkPlace const& place) const { return virtual_stages_[index_of(place)]; }
   /// Whether the virtual stage is the first, or the last, of its copy of the model.
   bool is_first(int virtual_stage) const { return virtual_stage % per_copy_ == 0; }
   bool is_last(int virtual_stage) const { return is_first(virtual_stage + 1); }
 
  private:
+  std::size_t index_of(ChunkPlace const& place) const {
+    return static_cast<std::size_t>(place.chunk) * static_cast<std::size_t>(stages_) +
+           static_cast<std::size_t>(place.stage);
+  }
+
   int stages_;
   int chunks_;
   int per_copy_;

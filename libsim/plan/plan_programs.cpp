@@ -32,6 +32,7 @@ class BlockCatalogue {
     for (std::int64_t i = first; i < first + count; ++i) kinds.push_back(&layer_kind(model, i));
     return find({BlockProgram::Kind::layers, kinds, policy, HeadWeight::own}, [&] {
       std::vector<BlockShape> shapes;
+      shapes.reserve(kinds.size());
       for (LayerConfig const* kind : kinds) shapes.push_back(plan_.shape.with(*kind));
       return build_layers(std::move(shapes), policy);
     });

@@ -22,6 +22,7 @@ std::vector<int> companions(AxisSelection const& selection, int position) {
     return takes_part ? selection.positions : std::vector<int>{};
   }
   std::vector<int> positions;
+  positions.reserve(static_cast<std::size_t>(selection.run));
   int const first = position / selection.run * selection.run;
   for (int i = 0; i < selection.run; ++i) positions.push_back(first + i);
   return positions;
@@ -104,6 +105,7 @@ GroupId RankGroups::add(RankGroup group) {
 
 std::vector<GroupId> RankGroups::ids() const {
   std::vector<GroupId> ids;
+  ids.reserve(static_cast<std::size_t>(size()));
   for (int i = 0; i < size(); ++i) ids.emplace_back(i);
   return ids;
 }

@@ -60,8 +60,8 @@ struct WordChain {
   std::uint8_t* has_previous;  ///< zeros before
 };
 
-/// One warp per token looks for the next token of its word. Reads n^2 / 2 tokens at most, from cache:
-/// 0.3 GB for 8192 tokens that are all different.
+/// One warp per token looks for the next token of its word. Reads n^2 / 2 tokens at most, from
+/// cache: 0.3 GB for 8192 tokens that are all different.
 __global__ void link_words(std::int64_t const* tokens, int count, WordChain chain) {
   int const token = static_cast<int>(blockIdx.x * blockDim.y + threadIdx.y);
   if (token >= count) return;
