@@ -31,6 +31,7 @@ struct Value {
   template <typename Enum>
   static Value word_of() {
     std::vector<std::string> words;
+    words.reserve(Words<Enum>::all.size());
     for (auto const& entry : Words<Enum>::all) words.emplace_back(entry.second);
     return word(std::move(words));
   }

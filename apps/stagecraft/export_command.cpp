@@ -51,6 +51,7 @@ constexpr std::array formats{
 
 std::vector<std::string> format_names() {
   std::vector<std::string> names;
+  names.reserve(formats.size());
   for (Format const& format : formats) names.emplace_back(format.name);
   return names;
 }

@@ -63,14 +63,14 @@ ScheduleShape read_shape(CommandLine const& line) {
   bool const is_interleaved = shape.kind == ScheduleKind::interleaved;
   shape.stages = needed_count(line, "pipeline");
   shape.microbatches = needed_count(line, "microbatches");
-  std::string const chunks = line.value("chunks");
+  std::string const& chunks = line.value("chunks");
   shape.chunks = line.whole_number("chunks", 1, any);
   if (shape.chunks > 1 && !is_interleaved) {
     throw CommandLineError{"--chunks (-m): found '" + chunks +
                            "'; accepted: 1, or --schedule interleaved"};
   }
   if (line.has("group")) {
-    std::string const group = line.value("group");
+    std::string const& group = line.value("group");
     shape.group = line.whole_number("group", 1, any);
     if (!is_interleaved) {
       throw CommandLineError{"--group: found '" + group +

@@ -1,5 +1,7 @@
 #include "libsim/model/model_config.hpp"
 
+#include <algorithm>
+
 namespace stagecraft {
 
 std::int64_t pattern_layers(ModelConfig const& model) {
@@ -19,7 +21,8 @@ LayerConfig const& layer_kind(ModelConfig const& model, std::int64_t layer) {
 std::vector<LayerRun> layer_runs(ModelConfig const& model) {
   if (model.pattern.empty()) return {{model, model.layers}};
   std::vector<LayerRun> runs = model.pattern;
-  for (LayerRun& run : runs) run.count *= model.layers / pattern_layers(model);
+  std::int64_t const times = model.layers / std::max<std::int64_t>(1, pattern_layers(model));
+  for (LayerRun& run : runs) run.count *= times;
   return runs;
 }
 

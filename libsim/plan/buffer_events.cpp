@@ -8,7 +8,7 @@
 namespace stagecraft {
 namespace {
 
-constexpr std::size_t message_kinds = 2 * 2 * 2;  // payloads, buffers, allocate or release
+constexpr std::size_t message_kinds = 8;  // payloads, buffers, allocate or release
 
 std::size_t index_of(Transfer::Payload payload) { return static_cast<std::size_t>(payload); }
 
