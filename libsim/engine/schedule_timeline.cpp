@@ -67,6 +67,7 @@ ScheduleTimeline play_schedule(PipelineSchedule const& schedule, ChunkCosts cons
 
   std::vector<Task> const tasks(static_cast<std::size_t>(schedule.tasks()));
   std::vector<SimTime> durations;
+  durations.reserve(tasks.size());
   for (int task = 0; task < schedule.tasks(); ++task) {
     durations.push_back(ticks(costs.of(schedule.run_of({.task = task}).part)));
   }
