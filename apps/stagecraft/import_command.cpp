@@ -119,7 +119,7 @@ MegatronOptions megatron_options(CommandLine const& line) {
 LaunchCommand launch_of(CommandLine const& line, std::vector<ShellWord> const& flags) {
   LaunchCommand launch = split_launch(flags);
   if (!line.has("script")) return launch;
-  std::string const file = line.value("script");
+  std::string const& file = line.value("script");
   Diagnostics diagnostics;
   LaunchCommand script = read_launch_script(read_text_file(file, "a launch script"), file,
                                             variables_of(line), diagnostics);
