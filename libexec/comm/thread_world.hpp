@@ -35,7 +35,7 @@ class ThreadWorld {
 
   RankGroups const& ranks_;
   JobHealth& health_;
-  /// By group and lowest rank.
+  /// Indexed by group and lowest rank.
   std::map<std::pair<GroupId, int>, std::unique_ptr<ThreadGroup>> groups_;
   std::vector<std::unique_ptr<ThreadMailboxes>> mailboxes_;  ///< by rank of the first stage
   HostTransport nothing_;                                    ///< that barriers move

@@ -70,7 +70,7 @@ class ExecutionRecorder {
   bool is_inside_ = false;  ///< a forward or backward of which only a summary is kept
   MemoryState last_;
   CategoryBytes before_;             ///< at the start of the task
-  std::optional<MemoryState> peak_;  ///< of the task, where it is above what was there before
+  std::optional<MemoryState> peak_;  ///< of the task, if it is above the peak before it
   std::int64_t highest_ = 0;         ///< without workspace
 };
 

@@ -5,9 +5,9 @@
 namespace stagecraft {
 
 /// Runs a plan with every rank of the job as a thread of this process.
-/// \throws MemoryLimitError  where a rank does not fit; names the rank.
-/// \throws DataError, OutputError  where a hook cannot read or write its files.
-/// \throws ExecutionError  where a rank fails otherwise.
+/// \throws MemoryLimitError  if a rank does not fit; names the rank.
+/// \throws DataError, OutputError  if a hook cannot read or write its files.
+/// \throws ExecutionError  if a rank fails otherwise.
 Execution execute_on_threads(TrainingPlan const& plan,
                              ExecutionParts const& parts,
                              ExecutionOptions const& options);

@@ -23,7 +23,7 @@ Bytes CpuKernels::workspace(std::span<ElementType const> types, int threads) {
   Bytes most;
   for (ElementType const type : types) {
     std::int64_t const size = type == ElementType::f64 ? 8 : 4;
-    std::int64_t const tiles = threads * tiles_a_worker * tile_elements * size;
+    std::int64_t const tiles = threads * tiles_per_worker * tile_elements * size;
     std::int64_t const widened = element_size(type) == 2 ? widened_elements * size : 0;
     most = std::max(most, Bytes{std::max(tiles, widened)});
   }

@@ -25,7 +25,7 @@ struct ProbabilityPlace {
   }
 };
 
-/// Of `heads` local heads and s columns.
+/// The place of a rank that has `heads` local heads and s columns.
 inline ProbabilityPlace probability_place(DropoutAttributes const& dropout,
                                           int tensor_rank,
                                           std::int64_t heads,

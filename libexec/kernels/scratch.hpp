@@ -12,7 +12,7 @@ namespace stagecraft {
 /// Elements of one tile of a worker, whatever the model.
 inline constexpr std::int64_t tile_elements = std::int64_t{64} * 256;
 /// Tiles that a worker needs at most (flash attention's backward).
-inline constexpr std::int64_t tiles_a_worker = 8;
+inline constexpr std::int64_t tiles_per_worker = 8;
 
 /// Sides of the float blocks that 16-bit matrices are multiplied in: C [m, n] += A [m, k] B [k, n].
 inline constexpr std::int64_t widened_m = 512;
@@ -27,9 +27,9 @@ class Scratch {
  public:
   Scratch(KernelContext const& context, int worker)
       : next_{reinterpret_cast<C*>(context.workspace.data()) +
-              worker * tiles_a_worker * tile_elements} {}
+              worker * tiles_per_worker * tile_elements} {}
 
-  /// Pre: all pieces together fit into tiles_a_worker * tile_elements.
+  /// Pre: all pieces together fit into tiles_per_worker * tile_elements.
   C* take(std::int64_t elements) {
     C* const piece = next_;
     next_ += elements;
