@@ -5,9 +5,7 @@
 
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/plan/plan_programs.hpp"
-#include "libsim/plan/stage_memory.hpp"
-#include "libsim/plan/stage_order.hpp"
-#include "libsim/plan/stage_tasks.hpp"
+#include "libsim/plan/window_memory.hpp"
 
 namespace stagecraft {
 bool has_automatic_window(TrainingConfig const& config) {
@@ -23,7 +21,7 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
   for (RecomputePolicy& policy : stored.recompute) {
     if (policy.store_microbatches.automatic) policy.store_microbatches = {.count = 1};
   }
-  TrainingPlan plan = make_programs(stored);
+  TrainingPlan const plan = make_programs(stored);
   CostModel const cost{system, plan};
   TaskMemories tasks{plan};
   MessageMoves messages{plan};
@@ -33,16 +31,11 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
   for (std::size_t r = 0; r < stages; ++r) {
     StoreMicrobatches& wanted = config.recompute[r].store_microbatches;
     if (!wanted.automatic) continue;
-    int const stage = static_cast<int>(r);
-    wanted = {.count = store_window(schedule.shape, stage)};
+    WindowMemory const memory{plan, schedule, plan.stages[r], tasks, messages};
     // From the top: storing one more can lower a peak that recomputation makes, so that a number
     // that does not fit says nothing of the larger ones.
-    for (; wanted.count > 0; --wanted.count) {
-      plan.config.recompute[r].store_microbatches = wanted;
-      StagePlan laid_out = plan.stages[r];
-      lay_out_stage(plan, schedule, laid_out);
-      if (peak_memory(laid_out, tasks, messages).at_peak.sum() <= limit) break;
-    }
+    wanted = {.count = memory.window()};
+    while (wanted.count > 0 && !memory.fits(wanted.count, limit)) --wanted.count;
   }
   bool const is_uniform =
       std::equal(config.recompute.begin() + 1, config.recompute.end(), config.recompute.begin());

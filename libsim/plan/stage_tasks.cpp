@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,13 +18,9 @@ class StageTasks {
       : stage_{stage},
         plan_{plan},
         schedule_{schedule},
-        window_{store_window(schedule.shape, stage.stage)},
         stored_in_window_{policy_of(plan.config, stage.stage).store_microbatches.count},
         whole_(2 * static_cast<std::size_t>(schedule.tasks()), none) {
-    if (stored_in_window_ > 0) {
-      is_stored_.resize(static_cast<std::size_t>(schedule.shape.chunks) *
-                        static_cast<std::size_t>(schedule.shape.microbatches));
-    }
+    if (stored_in_window_ > 0) places_.emplace(schedule.shape, stage.stage);
   }
 
   void append(StageProgram program) {
@@ -65,46 +62,18 @@ class StageTasks {
   }
 
   /// Whether the run's microbatch is among those whose activations are all stored.
-  bool is_stored(ChunkRun const& run) {
-    if (stored_in_window_ == 0) return false;
-    auto const place = static_cast<std::size_t>(run.chunk) *
-                           static_cast<std::size_t>(schedule_.shape.microbatches) +
-                       static_cast<std::size_t>(run.microbatch);
-    if (run.part == Part::forward) {
-      is_stored_[place] = forwards_++ % window_ < stored_in_window_ ? 1 : 0;
-    }
-    return is_stored_[place] != 0;
-  }
+  bool is_stored(ChunkRun const& run) { return places_ && places_->of(run) < stored_in_window_; }
 
-  std::int32_t task_of(ChunkRun const& run) { return whole_task(run, is_stored(run)); }
+  std::int32_t task_of(ChunkRun const& run) { return number_of_whole(run, is_stored(run)); }
 
-  std::int32_t whole_task(ChunkRun const& run, bool is_stored) {
+  std::int32_t number_of_whole(ChunkRun const& run, bool is_stored) {
     auto const place = 2 * static_cast<std::size_t>(schedule_.task(run.part, run.chunk)) +
                        static_cast<std::size_t>(is_stored);
-    if (whole_[place] == none) {
-      std::int32_t const program = program_of(run, is_stored);
-      auto const& blocks = plan_.chunks[static_cast<std::size_t>(program)].blocks;
-      whole_[place] = append_task(run, is_stored, 0, static_cast<std::int32_t>(blocks.size()));
-    }
+    if (whole_[place] == none) whole_[place] = append(whole_task(plan_, stage_, run, is_stored));
     return whole_[place];
   }
 
-  std::int32_t program_of(ChunkRun const& run, bool is_stored) const {
-    StageChunk const& chunk = stage_.chunks[static_cast<std::size_t>(run.chunk)];
-    return is_stored ? chunk.stored_program : chunk.program;
-  }
-
-  std::int32_t append_task(ChunkRun const& run,
-                           bool is_stored,
-                           std::int32_t first_block,
-                           std::int32_t block_count) {
-    Task task;
-    task.kind = run.part == Part::forward ? Task::Kind::forward : Task::Kind::backward;
-    task.is_stored = is_stored;
-    task.chunk = run.chunk;
-    task.program = program_of(run, is_stored);
-    task.first_block = first_block;
-    task.block_count = block_count;
+  std::int32_t append(Task const& task) {
     stage_.tasks.push_back(task);
     return static_cast<std::int32_t>(stage_.tasks.size()) - 1;
   }
@@ -112,13 +81,13 @@ class StageTasks {
   /// Each bucket's blocks, then its reduction.
   void append_reduced_backward(ChunkRun const& run) {
     bool const stored = is_stored(run);
-    std::int32_t const program = program_of(run, stored);
-    for (GradientBucket const& bucket : gradient_buckets(plan_, program)) {
-      auto const blocks = plan_.chunks[static_cast<std::size_t>(program)].blocks.size();
-      bool const is_whole = static_cast<std::size_t>(bucket.block_count) == blocks;
+    Task const whole = whole_task(plan_, stage_, run, stored);
+    for (GradientBucket const& bucket : gradient_buckets(plan_, whole.program)) {
+      Task piece = whole;
+      piece.first_block = bucket.first_block;
+      piece.block_count = bucket.block_count;
       std::int32_t const task =
-          is_whole ? whole_task(run, stored)
-                   : append_task(run, stored, bucket.first_block, bucket.block_count);
+          bucket.block_count == whole.block_count ? number_of_whole(run, stored) : append(piece);
       stage_.program.entries.push_back({.task = task, .microbatch = run.microbatch});
       append_gradient_reduction(stage_, plan_, bucket);
     }
@@ -127,11 +96,9 @@ class StageTasks {
   StagePlan& stage_;
   TrainingPlan const& plan_;
   PipelineSchedule const& schedule_;
-  int window_;                           ///< store_window()
-  int stored_in_window_;                 ///< how many in a window are stored
-  int forwards_ = 0;                     ///< so far
-  std::vector<std::uint8_t> is_stored_;  ///< by chunk and microbatch; empty if none is
-  std::vector<std::int32_t> whole_;      ///< by task of the schedule, and whether it is stored
+  int stored_in_window_;                ///< how many in a window are stored
+  std::optional<WindowPlaces> places_;  ///< if any is
+  std::vector<std::int32_t> whole_;     ///< by task of the schedule, and whether it is stored
 };
 
 bool has_window(TrainingConfig const& config) {
@@ -140,6 +107,26 @@ bool has_window(TrainingConfig const& config) {
 }
 
 }  // namespace
+
+WindowPlaces::WindowPlaces(ScheduleShape const& shape, int stage)
+    : window_{store_window(shape, stage)},
+      microbatches_{static_cast<std::size_t>(shape.microbatches)},
+      places_(static_cast<std::size_t>(shape.chunks) * microbatches_) {}
+
+Task whole_task(TrainingPlan const& plan,
+                StagePlan const& stage,
+                ChunkRun const& run,
+                bool is_stored) {
+  StageChunk const& chunk = stage.chunks[static_cast<std::size_t>(run.chunk)];
+  Task task;
+  task.kind = run.part == Part::forward ? Task::Kind::forward : Task::Kind::backward;
+  task.is_stored = is_stored;
+  task.chunk = run.chunk;
+  task.program = is_stored ? chunk.stored_program : chunk.program;
+  task.block_count =
+      static_cast<std::int32_t>(plan.chunks[static_cast<std::size_t>(task.program)].blocks.size());
+  return task;
+}
 
 void append_microbatches(StagePlan& stage,
                          TrainingPlan const& plan,

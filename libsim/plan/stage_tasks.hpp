@@ -1,6 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "libsim/plan/stage_order.hpp"
 #include "libsim/plan/training_plan.hpp"
@@ -12,6 +15,34 @@ namespace stagecraft {
 inline int store_window(ScheduleShape const& shape, int stage) {
   return std::min(warmup_forwards(shape, stage) + 1, shape.microbatches * shape.chunks);
 }
+
+/// Where the microbatches that a stage runs lie in its windows: forwards are counted in issue
+/// order, and the first `store_microbatches` of each window are stored.
+class WindowPlaces {
+ public:
+  /// Pre: `shape` is legal, its group filled in.
+  WindowPlaces(ScheduleShape const& shape, int stage);
+
+  /// The place of the run's forward in its window, from 0. Pre: runs are asked for in issue order.
+  int of(ChunkRun const& run) {
+    auto const number = static_cast<std::size_t>(run.chunk) * microbatches_ +
+                        static_cast<std::size_t>(run.microbatch);
+    if (run.part == Part::forward) places_[number] = forwards_++ % window_;
+    return places_[number];
+  }
+
+ private:
+  int window_;
+  std::size_t microbatches_;
+  int forwards_ = 0;                  ///< so far
+  std::vector<std::int32_t> places_;  ///< by chunk and microbatch
+};
+
+/// The task that runs all blocks of a chunk's program, or of the one that stores all activations.
+Task whole_task(TrainingPlan const& plan,
+                StagePlan const& stage,
+                ChunkRun const& run,
+                bool is_stored);
 
 /// Appends the microbatches of an iteration to a stage's program, as its schedule has them: gives
 /// each run the task of its chunk's program, and cuts the last backward of a chunk into pieces if
