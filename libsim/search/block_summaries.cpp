@@ -4,6 +4,7 @@
 
 #include "libsim/engine/block_times.hpp"
 #include "libsim/model/memory_profile.hpp"
+#include "libsim/plan/message_buffers.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -62,9 +63,19 @@ PieceSummary BlockSummaries::summarize(BlockProgram const& block) const {
   return {pass(Pass::forward), pass(Pass::backward)};
 }
 
+MessageSizes BlockSummaries::message_sizes() const {
+  return {message_buffer_bytes(outline_, MessageBuffer::whole).count(),
+          message_buffer_bytes(outline_, MessageBuffer::piece).count()};
+}
+
+bool BlockSummaries::GroupOrder::operator()(Group const& a, Group const& b) const {
+  if (a.recompute != b.recompute) return a.recompute < b.recompute;
+  if (a.kinds.size() != b.kinds.size()) return a.kinds.size() < b.kinds.size();
+  return std::ranges::lexicographical_compare(a.kinds, b.kinds);
+}
+
 PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeKind recompute) {
-  auto const [place, is_new] =
-      groups_.try_emplace({recompute, std::vector(kinds.begin(), kinds.end())});
+  auto const [place, is_new] = groups_.try_emplace({recompute, kinds});
   if (is_new) {
     std::vector<BlockShape> layers;
     for (int const kind : kinds) layers.push_back(outline_.shape.with(kinds_[kind]));
@@ -83,10 +94,16 @@ void BlockSummaries::add_groups(PieceSummary& piece,
   while (!kinds.empty()) {
     std::span<int const> const first = kinds.first(std::min(step, kinds.size()));
     std::int64_t times = 0;
-    do {
-      kinds = kinds.subspan(first.size());
-      ++times;
-    } while (kinds.size() >= first.size() && std::ranges::equal(kinds.first(first.size()), first));
+    if (kinds_.are_alike()) {
+      times = static_cast<std::int64_t>(kinds.size() / first.size());
+      kinds = kinds.last(kinds.size() % first.size());
+    } else {
+      do {
+        kinds = kinds.subspan(first.size());
+        ++times;
+      } while (kinds.size() >= first.size() &&
+               std::ranges::equal(kinds.first(first.size()), first));
+    }
     piece += group(first, recompute).repeated(times);
   }
 }

@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "libsim/cost/cost_model.hpp"
 #include "libsim/model/blocks.hpp"
@@ -37,6 +35,12 @@ struct PieceSummary {
   std::int64_t picoseconds() const { return forward.picoseconds + backward.picoseconds; }
 };
 
+/// Bytes of a message buffer.
+struct MessageSizes {
+  std::int64_t whole = 0;
+  std::int64_t piece = 0;
+};
+
 /// Builds and prices each block of one shape once.
 class BlockSummaries {
  public:
@@ -49,11 +53,22 @@ class BlockSummaries {
   ~BlockSummaries() = default;
 
   LayerKinds const& kinds() const { return kinds_; }
+  MessageSizes message_sizes() const;
 
   /// A chunk under a policy. Pre: the policy is none, selective, uniform or block.
   PieceSummary chunk(ChunkContent const& content, PolicyCode policy);
 
  private:
+  /// Layers that are recomputed together.
+  struct Group {
+    RecomputeKind recompute;
+    std::span<int const> kinds;  ///< of its layers; part of kinds_
+  };
+  /// Any total order: by size first, which seldom leaves kinds to be compared.
+  struct GroupOrder {
+    bool operator()(Group const& a, Group const& b) const;
+  };
+
   PieceSummary layers(ChunkContent const& content, PolicyCode policy);
   void add_groups(PieceSummary& piece,
                   std::span<int const> kinds,
@@ -70,8 +85,7 @@ class BlockSummaries {
   PieceSummary embedding_;
   PieceSummary head_;
   PieceSummary shared_head_;
-  /// By the kinds of their layers.
-  std::map<std::pair<RecomputeKind, std::vector<int>>, PieceSummary> groups_;
+  std::map<Group, PieceSummary, GroupOrder> groups_;
 };
 
 }  // namespace stagecraft

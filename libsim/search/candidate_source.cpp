@@ -5,18 +5,10 @@
 #include <limits>
 #include <optional>
 
-#include "libsim/plan/message_buffers.hpp"
-#include "libsim/plan/training_plan.hpp"
 #include "libsim/search/recompute_choice.hpp"
 
 namespace stagecraft {
 namespace {
-
-MessageSizes message_sizes(TrainingConfig const& config) {
-  TrainingPlan const plan = make_outline(config);
-  return {message_buffer_bytes(plan, MessageBuffer::whole).count(),
-          message_buffer_bytes(plan, MessageBuffer::piece).count()};
-}
 
 /// Goes through the policies of one arrangement and one kind of optimizer.
 class PolicyRound {
@@ -195,10 +187,10 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless) {
   BlockSummaries blocks{request_, shape};
   for (ScheduleChoice const& schedule : schedule_choices(request_, shape)) {
     std::shared_ptr<std::vector<StageMoments> const> moments;
+    std::optional<MessageTimes> messages;
     for (LayerShares const& shares : share_choices(request_, schedule)) {
       Arrangement const arrangement{shape, schedule, shares};
       std::optional<RecomputeChoices> choices;
-      std::optional<MessageTimes> messages;
       for (bool const distributed : {false, true}) {
         if ((distributed && schedule.data == 1) ||
             !allows(request_.filter.distributed_optimizer, distributed)) {
@@ -217,9 +209,9 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless) {
           ArrangedStages contents{blocks.kinds(), arrangement};
           // Which chunks are equal depends on the shares only if not all layers are.
           if (!moments || !blocks.kinds().are_alike()) moments = moments_.of(config, contents);
-          messages.emplace(request_, arrangement);
-          choices.emplace(arrangement, std::move(contents), blocks, *moments, message_sizes(config),
-                          microbatches(config));
+          if (!messages) messages.emplace(request_, arrangement);
+          choices.emplace(arrangement, std::move(contents), blocks, *moments,
+                          blocks.message_sizes(), microbatches(config));
           found.arrangements.push_back(arrangement);
         }
         Candidate made;

@@ -28,12 +28,6 @@ struct ExchangeCounts {
   std::int64_t with_both = 0;
 };
 
-/// Bytes of a message buffer.
-struct MessageSizes {
-  std::int64_t whole = 0;
-  std::int64_t piece = 0;
-};
-
 /// What a stage holds at an instant of its issue order, in numbers that no policy changes.
 class Holding {
  public:
