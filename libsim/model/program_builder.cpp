@@ -1,6 +1,7 @@
 #include "libsim/model/program_builder.hpp"
 
 #include <cassert>
+#include <cstddef>
 #include <utility>
 
 namespace stagecraft {
@@ -17,9 +18,10 @@ ProgramBuilder::ProgramBuilder(std::vector<BlockShape> layers) : shapes_{std::mo
 }
 
 void ProgramBuilder::reserve() {
-  program_.tensors.reserve(96);
-  program_.forward.reserve(48);
-  program_.backward.reserve(96);
+  std::size_t const layers = shapes_.size();
+  program_.tensors.reserve(96 * layers);
+  program_.forward.reserve(48 * layers);
+  program_.backward.reserve(96 * layers);
 }
 
 void ProgramBuilder::begin(Pass pass, std::string_view module, int layer) {

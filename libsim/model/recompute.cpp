@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libsim/model/recompute_regions.hpp"
@@ -14,16 +16,34 @@
 namespace stagecraft {
 namespace {
 
-/// The ops of some modules, of one layer of the block or of all of them.
+/// Which ops of a block belong to some modules.
 struct Region {
-  std::span<std::string_view const> modules;
-  std::optional<int> layer;
-
-  bool operator()(Op const& op) const {
-    return (!layer || op.layer == *layer) && op.phase != Phase::recompute &&
-           std::find(modules.begin(), modules.end(), op.module) != modules.end();
-  }
+  std::vector<bool> forward;  ///< by op of the pass
+  std::vector<bool> backward;
 };
+
+/// Of one layer of the block, or of all of them.
+Region region_of(BlockProgram const& block,
+                 std::span<std::string_view const> modules,
+                 std::optional<int> layer) {
+  // Ops of one module mostly follow each other.
+  std::string_view latest;
+  bool is_latest_in = false;
+  auto const is_in = [&](Op const& op) {
+    if ((layer && op.layer != *layer) || op.phase == Phase::recompute) return false;
+    if (op.module.data() != latest.data() || op.module.size() != latest.size()) {
+      latest = op.module;
+      is_latest_in = std::find(modules.begin(), modules.end(), latest) != modules.end();
+    }
+    return is_latest_in;
+  };
+  auto const mark = [&](std::vector<Op> const& ops) {
+    std::vector<bool> marks(ops.size());
+    for (std::size_t i = 0; i < ops.size(); ++i) marks[i] = is_in(ops[i]);
+    return marks;
+  };
+  return {mark(block.forward), mark(block.backward)};
+}
 
 /// Tensor -> its recomputed copy.
 class CopyMap {
@@ -54,11 +74,14 @@ TensorId make_copy(BlockProgram& block, CopyMap const& copies, TensorId id) {
 }
 
 /// Copies of the region's forward ops, with copies of every buffer that they write.
-std::vector<Op> copy_region(BlockProgram& block, CopyMap& copies, Region const& in_region) {
+std::vector<Op> copy_region(BlockProgram& block, CopyMap& copies, Region const& region) {
   std::vector<Op> copied;
-  for (Op const& op : block.forward) {
-    if (!in_region(op)) continue;
-    Op copy = op;
+  copied.reserve(
+      static_cast<std::size_t>(std::count(region.forward.begin(), region.forward.end(), true)));
+  for (std::size_t i = 0; i < block.forward.size(); ++i) {
+    if (!region.forward[i]) continue;
+    Op const& op = block.forward[i];
+    Op& copy = copied.emplace_back(op);
     copy.phase = Phase::recompute;
     for (TensorId const id : op.writes) {
       TensorId const buffer = block.tensor(id).buffer;
@@ -76,7 +99,6 @@ std::vector<Op> copy_region(BlockProgram& block, CopyMap& copies, Region const& 
     copy_views(op.writes);
     copies.apply(copy.reads);
     copies.apply(copy.writes);
-    copied.push_back(copy);
   }
   return copied;
 }
@@ -87,16 +109,18 @@ bool contains(std::vector<TensorId> const& ids, TensorId id) {
 
 /// Tensors that the region hands on: the block's output, or what forward ops outside the region
 /// read.
-std::vector<TensorId> region_outputs(BlockProgram const& block, Region const& in_region) {
+std::vector<TensorId> region_outputs(BlockProgram const& block, Region const& region) {
   std::vector<bool> is_read_outside(block.tensors.size());
-  for (Op const& op : block.forward) {
-    if (in_region(op)) continue;
-    for (TensorId const id : op.reads) is_read_outside[static_cast<std::size_t>(id)] = true;
+  for (std::size_t i = 0; i < block.forward.size(); ++i) {
+    if (region.forward[i]) continue;
+    for (TensorId const id : block.forward[i].reads) {
+      is_read_outside[static_cast<std::size_t>(id)] = true;
+    }
   }
   std::vector<TensorId> outputs;
-  for (Op const& op : block.forward) {
-    if (!in_region(op)) continue;
-    for (TensorId const id : op.writes) {
+  for (std::size_t i = 0; i < block.forward.size(); ++i) {
+    if (!region.forward[i]) continue;
+    for (TensorId const id : block.forward[i].writes) {
       bool const is_output = id == block.output || is_read_outside[static_cast<std::size_t>(id)];
       if (is_output && !contains(outputs, id)) outputs.push_back(id);
     }
@@ -106,46 +130,49 @@ std::vector<TensorId> region_outputs(BlockProgram const& block, Region const& in
 
 /// Gradients that the region's backward ops receive from outside: first written by ops that are not
 /// in the region, or handed in by the block after.
-std::vector<TensorId> received_gradients(BlockProgram const& block, Region const& in_region) {
+std::vector<TensorId> received_gradients(BlockProgram const& block, Region const& region) {
+  constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
   // By tensor: the first backward op that writes it.
-  std::vector<Op const*> writers(block.tensors.size());
-  for (Op const& op : block.backward) {
-    for (TensorId const id : op.writes) {
-      Op const*& writer = writers[static_cast<std::size_t>(id)];
-      if (writer == nullptr) writer = &op;
+  std::vector<std::size_t> writers(block.tensors.size(), none);
+  for (std::size_t i = 0; i < block.backward.size(); ++i) {
+    for (TensorId const id : block.backward[i].writes) {
+      std::size_t& writer = writers[static_cast<std::size_t>(id)];
+      if (writer == none) writer = i;
     }
   }
   std::vector<TensorId> received;
-  for (Op const& op : block.backward) {
-    if (!in_region(op)) continue;
-    for (TensorId const id : op.reads) {
+  for (std::size_t i = 0; i < block.backward.size(); ++i) {
+    if (!region.backward[i]) continue;
+    for (TensorId const id : block.backward[i].reads) {
       TensorId const buffer = block.tensor(id).buffer;
       if (block.tensor(buffer).lifetime == Lifetime::job || contains(received, buffer)) continue;
-      Op const* const writer = writers[static_cast<std::size_t>(buffer)];
-      bool const from_outside =
-          writer != nullptr && !in_region(*writer) && writer->phase != Phase::recompute;
+      std::size_t const writer = writers[static_cast<std::size_t>(buffer)];
+      bool const from_outside = writer != none && !region.backward[writer] &&
+                                block.backward[writer].phase != Phase::recompute;
       if (buffer == block.grad_output || from_outside) received.push_back(buffer);
     }
   }
   return received;
 }
 
+/// Runs the region again before its first backward op, after the ops of `before`.
 void checkpoint(BlockProgram& block,
-                Region const& in_region,
-                std::vector<Op> before,
+                Region const& region,
+                std::vector<Op> const& before,
                 CopyMap copies) {
   std::vector<Op>& backward = block.backward;
-  auto const first = std::find_if(backward.begin(), backward.end(), in_region);
-  if (first == backward.end()) return;
-  std::vector<TensorId> held = received_gradients(block, in_region);
-  std::vector<TensorId> const outputs = region_outputs(block, in_region);
+  std::vector<bool> const& marks = region.backward;
+  auto const first = std::find(marks.begin(), marks.end(), true) - marks.begin();
+  if (first == std::ssize(marks)) return;
+  auto const last = marks.rend() - std::find(marks.rbegin(), marks.rend(), true);  // one behind it
+  std::vector<TensorId> held = received_gradients(block, region);
+  std::vector<TensorId> const outputs = region_outputs(block, region);
 
-  std::vector<Op> const copied = copy_region(block, copies, in_region);
-  before.insert(before.end(), copied.begin(), copied.end());
-  for (Op& op : backward) {
-    if (!in_region(op)) continue;
-    copies.apply(op.reads);
-    copies.apply(op.writes);
+  std::vector<Op> const copied = copy_region(block, copies, region);
+  for (std::size_t i = 0; i < backward.size(); ++i) {
+    if (!marks[i]) continue;
+    copies.apply(backward[i].reads);
+    copies.apply(backward[i].writes);
   }
   for (TensorId const id : outputs) held.push_back(copies.of(id));
 
@@ -153,24 +180,30 @@ void checkpoint(BlockProgram& block,
   hold.kind = OpKind::hold;
   hold.name = {"checkpoint", "release"};
   hold.phase = Phase::recompute;
-  hold.module = first->module;
-  hold.layer = first->layer;
+  hold.module = backward[static_cast<std::size_t>(first)].module;
+  hold.layer = backward[static_cast<std::size_t>(first)].layer;
   // As many ops as it takes to name them all.
   std::vector<Op> holds;
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (i % TensorList::capacity == 0) holds.push_back(hold);
     holds.back().reads.push_back(held[i]);
   }
-  auto const last = std::find_if(backward.rbegin(), backward.rend(), in_region);
-  auto const position = std::distance(backward.begin(), first);
-  backward.insert(last.base(), holds.begin(), holds.end());
-  backward.insert(backward.begin() + position, before.begin(), before.end());
+  std::vector<Op> made;
+  made.reserve(backward.size() + before.size() + copied.size() + holds.size());
+  auto const append = [&made](auto begin, auto end) { made.insert(made.end(), begin, end); };
+  append(backward.begin(), backward.begin() + first);
+  append(before.begin(), before.end());
+  append(copied.begin(), copied.end());
+  append(backward.begin() + first, backward.begin() + last);
+  append(holds.begin(), holds.end());
+  append(backward.begin() + last, backward.end());
+  backward = std::move(made);
 }
 
 /// Frees what the ops hand on after forward has read it; backward computes it again.
-void discard_outputs(BlockProgram& block, Region const& in_region) {
+void discard_outputs(BlockProgram& block, Region const& region) {
   CopyMap copies{block.tensors.size()};
-  std::vector<Op> const copied = copy_region(block, copies, in_region);
+  std::vector<Op> const copied = copy_region(block, copies, region);
   auto const reads_copy = [&](Op const& op) {
     return std::any_of(op.reads.begin(), op.reads.end(),
                        [&](TensorId id) { return copies.of(id) != id; });
@@ -255,12 +288,12 @@ std::vector<RecomputeRegion const*> chosen_regions(RecomputePolicy const& policy
 
 void recompute(BlockProgram& block, RecomputeRegion const& region, int layer) {
   if (region.kind == RecomputeRegion::Kind::checkpoint) {
-    checkpoint(block, Region{region.modules, layer}, {}, CopyMap{block.tensors.size()});
+    checkpoint(block, region_of(block, region.modules, layer), {}, CopyMap{block.tensors.size()});
     return;
   }
   // Each module's outputs are made again where they are first read.
   for (auto module = region.modules.rbegin(); module != region.modules.rend(); ++module) {
-    discard_outputs(block, Region{{&*module, 1}, layer});
+    discard_outputs(block, region_of(block, {&*module, 1}, layer));
   }
 }
 
@@ -274,7 +307,7 @@ void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, BlockSh
     // Listed before a shard of the input is cut, which is not done again.
     std::vector<std::string_view> const all = modules_of(block);
     if (policy.sharded_checkpoints) before = shard_checkpoint(block, shape, copies);
-    checkpoint(block, Region{all, {}}, std::move(before), std::move(copies));
+    checkpoint(block, region_of(block, all, {}), before, std::move(copies));
   }
   if (policy.granularity != RecomputeGranularity::selective) return;
   std::vector<RecomputeRegion const*> const regions = chosen_regions(policy);

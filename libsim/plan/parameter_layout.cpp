@@ -60,21 +60,22 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
   for (StageChunk const& of_stage : rank.chunks) {
     std::int32_t const index = of_stage.program;
     ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(index)];
+    std::int64_t layer = chunk.first_layer;  // of the block
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];
       bool const has_layers = block.kind == BlockProgram::Kind::layers;
       for (Parameter const& parameter : block.parameters) {
         if (parameter.shared) continue;
         Tensor const& weight = block.tensor(parameter.weight);
-        placed.push_back(
-            {.chunk = index,
-             .block = static_cast<std::int32_t>(position),
-             .parameter = &parameter,
-             .weight = &weight,
-             .layer = has_layers ? first_layer_of(plan, chunk, position) + weight.layer : -1,
-             .offset = offset});
+        placed.push_back({.chunk = index,
+                          .block = static_cast<std::int32_t>(position),
+                          .parameter = &parameter,
+                          .weight = &weight,
+                          .layer = has_layers ? layer + weight.layer : -1,
+                          .offset = offset});
         offset += placed.back().elements();
       }
+      layer += block.layers;
     }
   }
   return placed;
