@@ -5,6 +5,8 @@
 #include <tuple>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/window_memory.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/plan/summed_events.hpp"
 
@@ -119,6 +121,31 @@ TEST_CASE(
       REQUIRE(memory[stage].at_peak == events.at_peak);
       REQUIRE(memory[stage].activation_peak == events.activation_peak);
       REQUIRE(memory[stage].peak_entry == events.peak_entry);
+    }
+  }
+}
+
+TEST_CASE("a limit fits a window memory exactly if it is no less than the peak of the plan",
+          "[memory]") {
+  for (OddRun const& run : odd_runs()) {
+    TrainingConfig config = run.config;
+    config.recompute.resize(static_cast<std::size_t>(config.parallel.pipeline),
+                            config.recompute.front());
+    for (RecomputePolicy& policy : config.recompute) policy.store_microbatches = {.count = 1};
+    TrainingPlan const plan = make_programs(config);
+    PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
+    TaskMemories tasks{plan};
+    MessageMoves messages{plan};
+    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+      WindowMemory const memory{plan, schedule, plan.stages[stage], tasks, messages};
+      for (int count = 1; count <= memory.window(); ++count) {
+        CAPTURE(run.name, stage, count);
+        config.recompute[stage].store_microbatches.count = count;
+        TrainingPlan const stored = make_plan(config);
+        std::int64_t const peak = summed_events(stored, stored.stages[stage]).at_peak.sum();
+        REQUIRE(memory.fits(count, peak));
+        REQUIRE_FALSE(memory.fits(count, peak - 1));
+      }
     }
   }
 }
