@@ -1,7 +1,9 @@
 #include "libsim/plan/plan_programs.hpp"
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
+#include <vector>
 
 #include "libsim/model/blocks.hpp"
 #include "libsim/plan/layer_split.hpp"
@@ -17,11 +19,11 @@ class BlockCatalogue {
   explicit BlockCatalogue(TrainingPlan& plan) : plan_{plan} {}
 
   std::int32_t inputs() {
-    return find({BlockProgram::Kind::inputs, {}, {}, HeadWeight::own},
+    return find({BlockProgram::Kind::inputs, {}, nullptr, HeadWeight::own},
                 [&] { return build_inputs(plan_.shape); });
   }
   std::int32_t embedding() {
-    return find({BlockProgram::Kind::embedding, {}, {}, HeadWeight::own},
+    return find({BlockProgram::Kind::embedding, {}, nullptr, HeadWeight::own},
                 [&] { return build_embedding(plan_.shape); });
   }
   /// Layers of the model, from `first` on.
@@ -30,7 +32,7 @@ class BlockCatalogue {
     std::vector<LayerConfig const*> kinds;
     kinds.reserve(static_cast<std::size_t>(count));
     for (std::int64_t i = first; i < first + count; ++i) kinds.push_back(&layer_kind(model, i));
-    return find({BlockProgram::Kind::layers, kinds, policy, HeadWeight::own}, [&] {
+    return find({BlockProgram::Kind::layers, kinds, &policy, HeadWeight::own}, [&] {
       std::vector<BlockShape> shapes;
       shapes.reserve(kinds.size());
       for (LayerConfig const* kind : kinds) shapes.push_back(plan_.shape.with(*kind));
@@ -38,38 +40,52 @@ class BlockCatalogue {
     });
   }
   std::int32_t head(HeadWeight weight) {
-    return find({BlockProgram::Kind::head, {}, {}, weight},
+    return find({BlockProgram::Kind::head, {}, nullptr, weight},
                 [&] { return build_head(plan_.shape, weight); });
   }
 
  private:
+  /// What a block is built from.
   struct Key {
     BlockProgram::Kind kind;
+    std::span<LayerConfig const* const> layers;
+    RecomputePolicy const* policy;  ///< layers only
+    HeadWeight weight;
+  };
+  /// The key of a block that has been built.
+  struct Known {
+    BlockProgram::Kind kind = BlockProgram::Kind::layers;
     std::vector<LayerConfig const*> layers;
     RecomputePolicy policy;
-    HeadWeight weight;
+    HeadWeight weight = HeadWeight::own;
 
-    bool operator==(Key const& other) const {
-      return kind == other.kind && policy == other.policy && weight == other.weight &&
+    bool is(Key const& key) const {
+      return kind == key.kind && weight == key.weight &&
+             (key.policy == nullptr || policy == *key.policy) &&
              std::equal(
-                 layers.begin(), layers.end(), other.layers.begin(), other.layers.end(),
+                 layers.begin(), layers.end(), key.layers.begin(), key.layers.end(),
                  [](LayerConfig const* a, LayerConfig const* b) { return a == b || *a == *b; });
     }
   };
 
   template <typename Build>
   std::int32_t find(Key const& key, Build build) {
-    auto const known = std::find(keys_.begin(), keys_.end(), key);
-    auto const index = static_cast<std::int32_t>(known - keys_.begin());
-    if (known == keys_.end()) {
-      keys_.push_back(key);
+    auto const known = std::find_if(known_.begin(), known_.end(),
+                                    [&](Known const& other) { return other.is(key); });
+    auto const index = static_cast<std::int32_t>(known - known_.begin());
+    if (known == known_.end()) {
+      Known& made = known_.emplace_back();
+      made.kind = key.kind;
+      made.layers.assign(key.layers.begin(), key.layers.end());
+      if (key.policy != nullptr) made.policy = *key.policy;
+      made.weight = key.weight;
       plan_.blocks.push_back(build());
     }
     return index;
   }
 
   TrainingPlan& plan_;
-  std::vector<Key> keys_;
+  std::vector<Known> known_;
 };
 
 /// The layers of a chunk as blocks: full-recompute groups, or single layers.
@@ -85,10 +101,11 @@ void append_layers(ChunkProgram& chunk, BlockCatalogue& catalogue, RecomputePoli
   }
   RecomputePolicy single = policy;
   single.layers = 1;
+  RecomputePolicy const stored;
   for (std::int64_t i = chunk.first_layer; i < end; ++i) {
     // Block method: only the first K layers are checkpointed.
     bool const is_stored = is_full && i - chunk.first_layer >= policy.layers;
-    chunk.blocks.push_back(catalogue.layers(i, 1, is_stored ? RecomputePolicy{} : single));
+    chunk.blocks.push_back(catalogue.layers(i, 1, is_stored ? stored : single));
   }
 }
 
@@ -126,6 +143,16 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
         static_cast<std::int32_t>(plan.chunks.size());
     plan.chunks.push_back(std::move(chunk));
   }
+}
+
+bool have_equal_chunks(TrainingPlan const& plan, StagePlan const& a, StagePlan const& b) {
+  auto const program = [&](StageChunk const& chunk) -> ChunkProgram const& {
+    return plan.chunks[static_cast<std::size_t>(chunk.program)];
+  };
+  return std::equal(a.chunks.begin(), a.chunks.end(), b.chunks.begin(), b.chunks.end(),
+                    [&](StageChunk const& x, StageChunk const& y) {
+                      return program(x).blocks == program(y).blocks;
+                    });
 }
 
 void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
@@ -173,7 +200,19 @@ TrainingPlan make_programs(TrainingConfig const& config) {
       std::any_of(config.recompute.begin(), config.recompute.end(),
                   [](auto const& policy) { return policy.store_microbatches.count > 0; });
   if (has_window) append_chunks(plan, catalogue, Variant::stored);
-  for (StagePlan& stage : plan.stages) count_parameters(plan, stage);
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    StagePlan& stage = plan.stages[i];
+    // Most stages are as the one before, so that only a few are counted.
+    if (i == 0 || !have_equal_chunks(plan, plan.stages[i - 1], stage)) {
+      count_parameters(plan, stage);
+      continue;
+    }
+    StagePlan const& same = plan.stages[i - 1];
+    stage.parameters = same.parameters;
+    stage.parameter_bytes = same.parameter_bytes;
+    stage.gradient_bytes = same.gradient_bytes;
+    stage.optimizer_bytes = same.optimizer_bytes;
+  }
   return plan;
 }
 
