@@ -15,6 +15,8 @@ Command explain_command();
 Command plan_command();
 /// The cross product of lists of values.
 Command sweep_command();
+/// Measured runs beside their predictions. Exit code 1 if no row can be predicted.
+Command validate_command();
 /// Tables and figures of the paper, predicted beside published.
 Command reproduce_command();
 /// One layer, op by op.

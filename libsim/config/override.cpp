@@ -85,6 +85,20 @@ void set_key(YamlNode& root,
   *node = std::move(value);
 }
 
+std::optional<YamlNode> parse_override_value(std::string_view text,
+                                             Place const& place,
+                                             std::string const& key,
+                                             Diagnostics& diagnostics) {
+  Diagnostics of_value;
+  auto value = parse_yaml(text, *place.origin, of_value);
+  for (Problem const& problem : of_value.problems()) {
+    // The positions count from the start of the value, which the user does not see as a file.
+    diagnostics.add({place, key, problem.found, problem.accepted});
+  }
+  if (value) set_place(*value, place);
+  return value;
+}
+
 void apply_override(YamlNode& root,
                     std::string_view override_text,
                     OverrideRules const& rules,
@@ -102,14 +116,9 @@ void apply_override(YamlNode& root,
     diagnostics.add({place, printable(key), "nothing", "a value after '='"});
     return;
   }
-  Diagnostics of_value;
-  auto value = parse_yaml(override_text.substr(equals + 1), *origin, of_value);
-  for (Problem const& problem : of_value.problems()) {
-    // The positions count from the start of the value, which the user does not see as a file.
-    diagnostics.add({place, printable(key), problem.found, problem.accepted});
-  }
+  auto value =
+      parse_override_value(override_text.substr(equals + 1), place, printable(key), diagnostics);
   if (!value) return;
-  set_place(*value, place);
   set_key(root, key, place, std::move(*value), rules, diagnostics);
 }
 

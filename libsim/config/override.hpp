@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,13 @@ void set_key(YamlNode& root,
              YamlNode value,
              OverrideRules const& rules,
              Diagnostics& diagnostics);
+
+/// Reads the value of an override of `key`, which is YAML; everything in it gets the place `place`.
+/// Returns nullopt if there is none; `diagnostics` then says why, at that place.
+std::optional<YamlNode> parse_override_value(std::string_view text,
+                                             Place const& place,
+                                             std::string const& key,
+                                             Diagnostics& diagnostics);
 
 /// Sets one key of a tree, as `--set KEY=VALUE` asks: KEY is dotted, VALUE is YAML. Both get the
 /// place `--set KEY=VALUE`.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,12 @@ class RunVariants {
  private:
   YamlNode base_;
 };
+
+/// The base that a command line names: a run file, which may lack keys that all variants set, or
+/// without a file an empty one, with overrides as load_run_config() takes them.
+/// \throws ConfigError  if a file or an override cannot be read.
+RunVariants load_run_variants(std::optional<std::filesystem::path> const& path,
+                              std::vector<std::string> const& overrides);
 
 /// Replaces a setting of `model` or `system` that names a file, relative to `folder`, by its
 /// content.

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "apps/program/command_line.hpp"
+#include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/progress_bar.hpp"
+#include "libsim/report/text_table.hpp"
+#include "libsim/run/run_variants.hpp"
+#include "libsim/validation/validation.hpp"
+#include "libsim/validation/validation_json.hpp"
+#include "libsim/validation/validation_text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int all_rows_failed = 1;
+
+std::vector<std::string> read_keys(CommandLine const& line) {
+  std::vector<std::string> keys;
+  for (std::string const& list : line.values_of("by")) {
+    std::istringstream words{list};
+    for (std::string word; std::getline(words, word, ',');) {
+      if (!word.empty() && std::find(keys.begin(), keys.end(), word) == keys.end()) {
+        keys.push_back(word);
+      }
+    }
+  }
+  return keys;
+}
+
+std::vector<DataFile> read_files(CommandLine const& line) {
+  if (line.arguments().empty()) {
+    throw CommandLineError{"DATA.csv: found 0 files; accepted: one or more data files"};
+  }
+  std::vector<DataFile> files;
+  std::vector<Problem> problems;  // those of all files
+  for (std::string const& path : line.arguments()) {
+    try {
+      files.emplace_back(std::filesystem::path{path});
+    } catch (ConfigError const& error) {
+      problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+    }
+  }
+  if (!problems.empty()) throw ConfigError{std::move(problems)};
+  return files;
+}
+
+void print_warnings(Validation const& validation) {
+  constexpr std::size_t most = 10;
+  std::size_t shown = 0;
+  for (auto const& [warning, rows] : validation.warnings) {
+    if (shown++ == most) break;
+    std::cerr << "warning: " << warning << " (" << rows << " of " << validation.rows.size()
+              << " rows)\n";
+  }
+  if (validation.warnings.size() > most) {
+    std::cerr << "warning: and " << validation.warnings.size() - most << " more of this kind\n";
+  }
+}
+
+int run_validate(CommandLine const& line) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<std::filesystem::path> base;
+  if (line.has("base")) base = line.value("base");
+  int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int const jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
+  RunVariants const runs = load_run_variants(base, line.values_of("set"));
+  std::vector<DataFile> const files = read_files(line);
+  std::size_t total = 0;
+  for (DataFile const& file : files) total += file.rows();
+
+  Clock::time_point const begin = Clock::now();
+  std::optional<ProgressBar> bar{std::in_place};
+  Validation const validation =
+      validate(files, runs, read_keys(line), jobs, [&](std::int64_t rows) {
+        auto const done = static_cast<double>(rows);
+        bar->show("predicting", done / static_cast<double>(total), done, "rows");
+      });
+  bar.reset();
+  double const seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+
+  print_warnings(validation);
+  if (line.has("json")) {
+    write_json(validation, std::cout);
+    std::cerr << problems_text(validation, 10);
+  } else {
+    std::cout << total << (total == 1 ? " row" : " rows") << " predicted in "
+              << decimals(seconds, 2) << " s (" << decimals(static_cast<double>(total) / seconds, 0)
+              << " a second)\n\n"
+              << validation_text(validation);
+  }
+  bool const has_failed =
+      std::none_of(validation.rows.begin(), validation.rows.end(),
+                   [](ValidatedRow const& row) { return row.problems.empty(); });
+  if (!has_failed) return 0;
+  ValidatedRow const& first = validation.rows.front();
+  std::cerr << "stagecraft validate: all rows have a problem; the first: "
+            << problem_line(first, first.problems.front()) << '\n';
+  return all_rows_failed;
+}
+
+}  // namespace
+
+Command validate_command() {
+  return {.name = "validate",
+          .summary = "measured runs beside their predictions: errors, ranking, fit",
+          .introduction = R"(usage: stagecraft validate DATA.csv... [--base RUN.yaml] [options]
+
+Predicts every row of one or several data files and compares it with what was measured: errors of
+the iteration's time, how well competing plans are ranked, and whether runs fit.
+
+DATA.csv has a header. A column is a key of a run file (parallel.tensor, recompute, system), whose
+cells are values as --set takes them (in quotes if they hold commas), or one of
+  id, group                   of a run; runs of one group compete (one model, one machine)
+  measured.iteration_seconds
+  measured.reserved_bytes, measured.allocated_bytes, measured.stage (of these bytes; else the fullest)
+  measured.fits               true or false
+  weight                      of the row in a fit; not used here
+An empty cell leaves the value of --base. Files are relative to the data file.
+
+error   predicted / measured - 1; mean, median and p90 are of its absolute value
+bias    the median of predicted / measured, minus 1; spread: the mean absolute deviation from it
+regret  the measured time of the run predicted fastest over the least measured one, minus 1; mean
+        and worst over the groups of at least 8 timed rows, as is Spearman's rank correlation
+A row that cannot be predicted is named, counted and left out. If that is all rows, the exit code
+is 1; a data file that is not CSV, or has other columns, ends with 2.
+)",
+          .examples =
+              R"(  stagecraft validate experiments/validation/table5.csv
+  stagecraft validate runs.csv --base configs/paper/175b-present.yaml --by parallel.tensor,batch.micro
+  stagecraft validate runs.csv --set system=configs/systems/dgx-h100.yaml --json
+)",
+          .options = {{.name = "base",
+                       .value = Value::file("RUN.yaml"),
+                       .description = "a run file with the values that no column sets"},
+                      {.name = "set",
+                       .value = Value::text("KEY=VALUE"),
+                       .may_repeat = true,
+                       .description = "override a key of the base; may be repeated"},
+                      {.name = "by",
+                       .value = Value::text("KEY,..."),
+                       .may_repeat = true,
+                       .description = "one line per value of each of these keys, or of group"},
+                      {.name = "jobs",
+                       .value = Value::text("J"),
+                       .description = "threads (default: all cores)"},
+                      {.name = "json", .description = "print one JSON document, with every row"}},
+          .argument = Value::file("DATA.csv"),
+          .run = run_validate};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,127 @@
+#include "libsim/validation/validation.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "libsim/engine/prediction.hpp"
+#include "libsim/engine/store_window.hpp"
+#include "libsim/hardware/provenance.hpp"
+#include "libsim/host/parallel_for.hpp"
+#include "libsim/validation/regime.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Predicts the run of a row; false if that fails, with the reason in `row`.
+bool add_prediction(RunConfig const& run, ValidatedRow& row) {
+  try {
+    Prediction const prediction =
+        predict(resolve_store_windows(run.training, run.system), run.system);
+    std::int64_t const reserve = run.training.memory.reserve.count();
+    std::int64_t const capacity = run.system.accelerator.memory.value.count();
+    std::int64_t fullest = 0;
+    for (StagePrediction const& stage : prediction.stages) {
+      fullest = std::max(fullest, stage.peak());
+    }
+    auto const stage = row.measured.stage;
+    row.predicted_seconds = to_seconds(prediction.iteration);
+    row.predicted_allocated_bytes =
+        stage ? prediction.stages[static_cast<std::size_t>(*stage)].peak() : fullest;
+    row.predicted_fits = fullest + reserve <= capacity;
+    return true;
+  } catch (std::exception const& error) {
+    row.problems.push_back({row.place, "",
+                            "a run that cannot be simulated (" + std::string{error.what()} + ")",
+                            "one that can"});
+    return false;
+  }
+}
+
+/// Adds the warnings of several threads up.
+class WarningCounts {
+ public:
+  void add(RunConfig const& run) {
+    auto const of_system = validation_warning(run.system);
+    if (run.warnings.empty() && !of_system) return;
+    std::lock_guard const lock{mutex_};
+    for (std::string const& warning : run.warnings) ++counts_[warning];
+    if (of_system) ++counts_[*of_system];
+  }
+  std::map<std::string, std::int64_t> take() { return std::move(counts_); }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::int64_t> counts_;
+};
+
+/// Checks `by` against the first row of a file that can be read; false if there is none.
+bool check_regimes(DataFile const& file,
+                   RunVariants const& base,
+                   std::vector<std::string> const& by) {
+  for (std::size_t i = 0; i < file.rows(); ++i) {
+    DataRow const row = file.row(i, base);
+    if (!row.run) continue;
+    require_regime_keys(row, by);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<double> ValidatedRow::time_ratio() const {
+  if (!predicted_seconds || !measured.iteration_seconds) return std::nullopt;
+  return *predicted_seconds / *measured.iteration_seconds;
+}
+
+std::string problem_line(ValidatedRow const& row, Problem const& problem) {
+  // Rows differ in what they set, and so also in the problems that they cause in other files.
+  bool const is_in_row =
+      problem.place.origin == row.place.origin && problem.place.line >= row.place.line;
+  return (is_in_row ? "" : to_string(row.place) + ": ") + to_string(problem);
+}
+
+Validation validate(std::vector<DataFile> const& files,
+                    RunVariants const& base,
+                    std::vector<std::string> const& by,
+                    int jobs,
+                    std::function<void(std::int64_t rows)> const& progress) {
+  struct Source {
+    DataFile const* file = nullptr;
+    std::size_t first = 0;  ///< of its rows in the result
+  };
+  std::vector<Source> sources;
+  std::size_t count = 0;
+  bool are_keys_checked = by.empty();
+  for (DataFile const& file : files) {
+    file.check(base);
+    are_keys_checked = are_keys_checked || check_regimes(file, base, by);
+    sources.push_back({&file, count});
+    count += file.rows();
+  }
+  Validation result{by, std::vector<ValidatedRow>(count), {}};
+  WarningCounts warnings;
+  std::mutex counting;
+  std::int64_t done = 0;
+  parallel_for(jobs, count, [&](std::size_t i) {
+    auto const source = std::find_if(sources.rbegin(), sources.rend(),
+                                     [&](Source const& s) { return s.first <= i; });
+    DataRow row = source->file->row(i - source->first, base);
+    ValidatedRow& validated = result.rows[i];
+    validated.place = std::move(row.place);
+    validated.measured = row.measured;
+    validated.problems = std::move(row.problems);
+    if (row.run && add_prediction(*row.run, validated)) {
+      validated.regimes = regime_values(row, by);
+      warnings.add(*row.run);
+    }
+    std::lock_guard const lock{counting};
+    progress(++done);
+  });
+  result.warnings = warnings.take();
+  return result;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,161 @@
+#include "libsim/validation/validation_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "libsim/report/text_table.hpp"
+#include "libsim/validation/ranking.hpp"
+#include "libsim/validation/validation_summary.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr char const* nothing = "-";
+
+std::string percent_text(double fraction) { return decimals(100 * fraction, 1); }
+
+std::string counted(std::int64_t count, std::string const& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+void add_line(std::string const& name, ValidationSummary const& summary, TextTable& table) {
+  std::vector<std::string> cells{name, std::to_string(summary.timed)};
+  auto const& time = summary.time;
+  for (double PredictionErrors::*const which :
+       {&PredictionErrors::mean, &PredictionErrors::median, &PredictionErrors::p90}) {
+    cells.push_back(time ? percent_text((*time).*which) : nothing);
+  }
+  cells.push_back(time ? signed_decimals(100 * time->bias, 1) : nothing);
+  cells.push_back(time ? percent_text(time->spread) : nothing);
+  auto const& ranking = summary.ranking;
+  cells.push_back(ranking ? percent_text(ranking->mean_regret) : nothing);
+  cells.push_back(ranking ? percent_text(ranking->largest_regret) : nothing);
+  cells.push_back(ranking && ranking->rank_correlation ? decimals(*ranking->rank_correlation, 3)
+                                                       : nothing);
+  table.add_row(std::move(cells));
+}
+
+std::string errors_table(ValidationSummary const& all, std::vector<Regime> const& regimes) {
+  TextTable table{{{"rows", Align::left},
+                   {"timed"},
+                   {"mean"},
+                   {"median"},
+                   {"p90"},
+                   {"bias"},
+                   {"spread"},
+                   {"regret"},
+                   {"worst"},
+                   {"Spearman"}}};
+  add_line("all", all, table);
+  std::string key;
+  for (Regime const& regime : regimes) {
+    if (regime.key != key) table.add_rule();
+    key = regime.key;
+    add_line(regime.key + "=" + regime.value, regime.summary, table);
+  }
+  return "errors of the iteration's time and regret, in %\n" + table.text();
+}
+
+/// A sentence for each of the other comparisons.
+std::string notes(ValidationSummary const& all) {
+  std::string text;
+  if (all.time && !all.ranking) {
+    text += "No group has " + std::to_string(fewest_ranked_runs) +
+            " timed rows: regret and Spearman say nothing.\n";
+  } else if (all.ranking) {
+    text += "In " + counted(all.ranking->groups, "group") + " of at least " +
+            std::to_string(fewest_ranked_runs) + " timed rows, the run predicted fastest takes " +
+            percent_text(all.ranking->mean_regret) + " % longer than the fastest one, " +
+            percent_text(all.ranking->largest_regret) + " % at most.\n";
+  }
+  if (auto const accuracy = all.fit_accuracy()) {
+    text += percent_text(*accuracy) + " % of " + counted(all.verdicts, "verdict") +
+            " of fit are right; " + std::to_string(all.wrong_fits) + " predicted to fit did not, " +
+            std::to_string(all.wrong_refusals) + " predicted not to fit did.\n";
+  }
+  if (auto const& bytes = all.allocated_bytes) {
+    text += "The error of allocated bytes is " + percent_text(bytes->median) +
+            " % in the median, " + percent_text(bytes->p90) + " % at p90.\n";
+  }
+  return text;
+}
+
+std::string worst_rows(Validation const& validation) {
+  constexpr std::size_t most = 5;
+  std::vector<ValidatedRow const*> rows;
+  for (ValidatedRow const& row : validation.rows) {
+    if (row.time_ratio()) rows.push_back(&row);
+  }
+  if (rows.empty()) return {};
+  auto const error = [](ValidatedRow const& row) { return std::abs(*row.time_ratio() - 1); };
+  std::size_t const count = std::min(most, rows.size());
+  std::partial_sort(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(count), rows.end(),
+                    [&](ValidatedRow const* a, ValidatedRow const* b) {
+                      return error(*a) != error(*b) ? error(*a) > error(*b) : a < b;
+                    });
+  rows.resize(count);
+  TextTable table{{{"place", Align::left},
+                   {"id", Align::left},
+                   {"group", Align::left},
+                   {"measured s"},
+                   {"predicted s"},
+                   {"error %"}}};
+  for (ValidatedRow const* const row : rows) {
+    table.add_row({to_string(row->place), printable(row->measured.id),
+                   printable(row->measured.group), decimals(*row->measured.iteration_seconds, 3),
+                   decimals(*row->predicted_seconds, 3),
+                   signed_decimals(100 * (*row->time_ratio() - 1), 1)});
+  }
+  return "largest errors\n" + table.text();
+}
+
+}  // namespace
+
+std::string problems_text(Validation const& validation, std::size_t most) {
+  struct Kind {
+    std::int64_t rows = 0;
+    std::size_t first = 0;  ///< row
+  };
+  std::map<std::pair<std::string, std::string>, Kind> kinds;  // by key and accepted
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i < validation.rows.size(); ++i) {
+    if (validation.rows[i].problems.empty()) continue;
+    ++rows;
+    Problem const& problem = validation.rows[i].problems.front();
+    Kind& kind = kinds[{problem.key, problem.accepted}];
+    if (kind.rows++ == 0) kind.first = i;
+  }
+  if (rows == 0) return {};
+  std::vector<Kind const*> sorted;
+  for (auto const& [name, kind] : kinds) sorted.push_back(&kind);
+  std::sort(sorted.begin(), sorted.end(), [](Kind const* a, Kind const* b) {
+    return a->rows != b->rows ? a->rows > b->rows : a->first < b->first;
+  });
+  std::string text = counted(rows, "row") + " left out because of a problem\n";
+  for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i) {
+    ValidatedRow const& first = validation.rows[sorted[i]->first];
+    text += "  " + problem_line(first, first.problems.front()) +
+            (sorted[i]->rows > 1 ? " (" + std::to_string(sorted[i]->rows) + " rows)" : "") + "\n";
+  }
+  if (sorted.size() > most) {
+    text += "  and " + counted(static_cast<std::int64_t>(sorted.size() - most), "other kind") +
+            "; --json has the problem of each row\n";
+  }
+  return text;
+}
+
+std::string validation_text(Validation const& validation) {
+  constexpr std::size_t most_problems = 10;
+  ValidationSummary const all = summarize(validation);
+  std::string text = errors_table(all, regimes_of(validation));
+  for (std::string const& part :
+       {notes(all), worst_rows(validation), problems_text(validation, most_problems)}) {
+    if (!part.empty()) text += "\n" + part;
+  }
+  return text;
+}
+
+}  // namespace stagecraft
