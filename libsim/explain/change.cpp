@@ -27,7 +27,7 @@ class ChangeList {
     }
   }
 
-  /// A factor of two from one kind of parallelism to another.
+  /// Moves a factor of two from one kind of parallelism to another.
   void add_exchanges() {
     ParallelLayout const& layout = config_.parallel;
     struct Kind {
@@ -70,7 +70,7 @@ class ChangeList {
       append_plain_schedule(plain);
       changes_.push_back(std::move(plain));
     }
-    // Without the even layout the checks say which of the two are legal.
+    // With an uneven layout, the configuration's checks decide which of the two are legal.
     std::int64_t const stage_layers = config_.model.layers / config_.parallel.pipeline;
     int fewer = now - 1;
     while (fewer > 1 && stage_layers % fewer != 0) --fewer;
@@ -127,8 +127,8 @@ class ChangeList {
   }
   bool is_interleaved() const { return config_.schedule.kind == ScheduleKind::interleaved; }
 
-  /// The section as a whole, whatever a file has of it. A group has a meaning only with
-  /// interleaving; 0: the default.
+  /// The whole section, so that it replaces whatever the file has. The group is written only with
+  /// interleaving, and if it is not the default (0).
   static std::string schedule_setting(ScheduleConfig const& schedule) {
     bool const has_group = schedule.kind == ScheduleKind::interleaved && schedule.group > 0;
     return "schedule={kind: " + std::string{word_of(schedule.kind)} +

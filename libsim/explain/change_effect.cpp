@@ -14,7 +14,7 @@
 namespace stagecraft {
 namespace {
 
-/// Key, found and accepted of each problem; their place is in a text that nobody has written.
+/// Key, found and accepted of each problem, without its place, which is not in a file of the user.
 std::string text_of(ConfigError const& error) {
   std::string text;
   for (Problem problem : error.problems()) {
@@ -24,7 +24,8 @@ std::string text_of(ConfigError const& error) {
   return text;
 }
 
-/// What the stages do: windows settled, a policy a stage, none where its window takes everything.
+/// The configuration with windows resolved and one policy per stage, which is `none` if the stage's
+/// window stores everything.
 TrainingConfig settled(RunConfig const& run) {
   TrainingConfig training = resolve_store_windows(run.training, run.system);
   auto const stages = static_cast<std::size_t>(training.parallel.pipeline);
@@ -39,7 +40,7 @@ TrainingConfig settled(RunConfig const& run) {
   return training;
 }
 
-/// A change and the run that it makes; nothing where it is not legal.
+/// A change and the changed run, which is absent if the change is not legal.
 struct Trial {
   ChangeEffect effect;
   std::optional<TrainingConfig> training;

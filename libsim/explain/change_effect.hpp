@@ -11,40 +11,40 @@
 
 namespace stagecraft {
 
-/// What simulate says of a run, in short.
+/// The main results of simulating a run.
 struct RunFigures {
   SimTime iteration{0};
-  std::int64_t peak = 0;  ///< of the fullest stage
+  std::int64_t peak = 0;  ///< of the fullest stage, bytes
   std::int32_t fullest_stage = 0;
-  std::int64_t room = 0;  ///< capacity less reserve and peak; negative: does not fit
+  std::int64_t room = 0;  ///< capacity less reserve and peak, bytes; negative if it does not fit
 
   bool fits() const { return room >= 0; }
 };
 
-/// A run with one change, simulated.
+/// A change and the results of the changed run.
 struct ChangeEffect {
   Change change;
-  std::optional<RunFigures> figures;  ///< absent where the change is not legal
-  std::string refusal;                ///< then: why, as the configuration's reader says it
-  bool is_same_run = false;           ///< the changed run is the run: nothing was changed
-  bool is_repetition = false;         ///< it is what an earlier change makes
+  std::optional<RunFigures> figures;  ///< absent if the change is not legal
+  std::string refusal;                ///< then: why, in the words of the configuration's reader
+  bool is_same_run = false;           ///< the changed run equals the run
+  bool is_repetition = false;         ///< the changed run equals that of an earlier change
 };
 
-/// What simulate says of a run file. `run`: as it was read, windows of stored microbatches
-/// (`store_microbatches: auto`) not yet settled.
+/// Simulates a run as it was read: `store_microbatches: auto` is not resolved yet.
 RunFigures figures_of(RunConfig const& run);
 
-/// Tries each change on the run and simulates what comes out, on `jobs` threads: each is read as
-/// `stagecraft simulate` with these --set would read it. Two runs are the same where their stages
-/// do the same: a window of stored microbatches that takes all of them is no recompute.
+/// Applies each change to the run and simulates the changed run, on `jobs` threads. Changes are
+/// read as `stagecraft simulate` reads the same --set options. Two runs are the same if their
+/// stages do the same: a window that stores all microbatches is the same as no recompute.
 std::vector<ChangeEffect> simulate_changes(RunConfig const& run,
                                            std::vector<Change> const& changes,
                                            int jobs);
 
-/// Those that change the run, each once; what is not legal stays.
+/// Removes changes that do not change the run and all but the first of equal ones. Changes that are
+/// not legal stay.
 std::vector<ChangeEffect> distinct_effects(std::vector<ChangeEffect> effects);
 
-/// Which single changes help most. Indices into the effects; absent where none helps.
+/// The single changes that help most, as indices into the effects; absent if none helps.
 struct BestChanges {
   std::optional<std::size_t> fastest;   ///< shortest iteration that fits, if it is shorter, or if
                                         ///< the run itself does not fit

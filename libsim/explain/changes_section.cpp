@@ -8,7 +8,7 @@
 namespace stagecraft {
 namespace {
 
-/// With a sign, unless it rounds to nothing.
+/// A number with its sign, unless it rounds to zero.
 std::string change_text(double value, int count) {
   std::string const nothing = decimals(0, count);
   std::string const text = signed_decimals(value, count);
@@ -29,7 +29,7 @@ bool has_effect(RunFigures const& run, ChangeEffect const& effect) {
          (effect.figures->peak != run.peak || effect.figures->iteration != run.iteration);
 }
 
-/// What a change does, in half a sentence.
+/// The effect of a change, as a part of a sentence.
 std::string effect_text(RunFigures const& run, ChangeEffect const& effect) {
   RunFigures const& changed = *effect.figures;
   ByteUnit const unit = unit_for(std::max(run.peak, changed.peak));
@@ -67,7 +67,7 @@ std::string refusals_text(Explanation const& explanation, ExplanationStyle const
   return text.empty() ? "" : "not legal here:\n" + text;
 }
 
-/// What the table's columns are given in.
+/// The units of the table's columns.
 struct Units {
   TimeUnit time;
   ByteUnit peak;

@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
 
-/// A rank's clocks, and where its messages were posted.
+/// A rank's clocks, and the entries that posted its messages.
 struct RankCourse {
-  /// Before each step, and after the last: of the compute stream; until when the data-parallel
-  /// stream is busy.
+  /// Before each entry, and after the last one: the clock of the compute stream, and the time until
+  /// which the data-parallel stream is busy.
   std::vector<SimTime> clock;
   std::vector<SimTime> data_parallel_idle;
-  std::vector<std::size_t> post_of;                      ///< by transfer: the step that posts it
-  std::map<GroupId, std::vector<std::size_t>> meetings;  ///< steps, in order
+  std::vector<std::size_t> post_of;                      ///< by transfer: the entry that posts it
+  std::map<GroupId, std::vector<std::size_t>> meetings;  ///< entries of group tasks, in order
 
   RankCourse(StagePlan const& plan, RankTimes const& times)
       : clock{SimTime{0}},
@@ -54,7 +54,7 @@ struct RankCourse {
   }
 };
 
-/// Walks an iteration backwards.
+/// Goes backwards through an iteration. A step is an entry of a rank's issue order.
 class BackwardWalk {
  public:
   BackwardWalk(CostedPlan const& costed, RecordedTimes const& times)
@@ -121,8 +121,8 @@ class BackwardWalk {
          .end = end});
   }
 
-  /// Goes on with a rank where its steps before `step` were over at `time_`, on one of its streams.
-  /// False where neither was over just then.
+  /// Continues with a rank at `step`, if on one of its streams the steps before were over at
+  /// `time_`. Returns false if they were not.
   bool go_to(std::size_t rank, std::size_t step) {
     bool const on_compute = courses_[rank].clock[step] == time_;
     if (!on_compute && courses_[rank].data_parallel_idle[step] != time_) return false;
@@ -140,7 +140,7 @@ class BackwardWalk {
     lose();
   }
 
-  /// The compute stream's clock stands at `time_` before step `step_`: what brought it there?
+  /// The compute stream's clock is at `time_` before step `step_`. Finds what it waited for.
   void take_step_back() {
     do {
       if (step_ == 0) lose();
@@ -159,7 +159,7 @@ class BackwardWalk {
     }
   }
 
-  /// The data-parallel stream has no work from `time_` on, before step `step_`.
+  /// The data-parallel stream is idle from `time_` on, before step `step_`.
   void leave_data_parallel_stream() {
     auto const ends_now = [&](std::size_t i) {
       IssueEntry const& step = order(rank_).entries[i];
@@ -177,7 +177,7 @@ class BackwardWalk {
     if (!go_to(rank_, step_)) lose();
   }
 
-  /// The task of a group ended at `time_`; it started when its last member had come.
+  /// The task of a group ended at `time_`; it started when its last member had arrived.
   void follow_group(GroupId group) {
     Interval const ran = times_.ranks[rank_].entries[step_];
     add_task(rank_, step_, ran.start, ran.end);
@@ -214,7 +214,7 @@ class BackwardWalk {
     lose();
   }
 
-  /// A message was over at `time_`, or has left its sender then.
+  /// A message was over, or had left its sender, at `time_`.
   void follow_to_post(MessageEnds const& ends) {
     SimTime const start = times_.ranks[ends.send.rank].transfers[ends.send.transfer].start;
     add_message(ends.send.rank, start);
@@ -228,7 +228,7 @@ class BackwardWalk {
     }
   }
 
-  /// Overlapped: `sent` started, at `time_`, when another message had left.
+  /// Overlapped: `sent` started at `time_`, when another message had left.
   void follow_send_stream(MessageEnds::End const& sent) {
     std::vector<Transfer> const& transfers = order(sent.rank).transfers;
     for (std::size_t i = sent.transfer; i-- > 0;) {
@@ -250,7 +250,8 @@ class BackwardWalk {
     time_ = start;
   }
 
-  /// Goes on with the rank that posted this at `time_`. False if it posted at another time.
+  /// Continues with the rank that posted this end at `time_`. Returns false if it posted it at
+  /// another time.
   bool go_to_post(MessageEnds::End const& end) {
     std::size_t const step = courses_[end.rank].post_of[end.transfer];
     if (courses_[end.rank].clock[step] != time_) return false;
@@ -266,7 +267,7 @@ class BackwardWalk {
   std::vector<RankCourse> courses_;
   std::vector<MessageEnds> messages_;
   CriticalPath path_;
-  // Where the walk is: steps of `rank_` before `step_` were over at `time_`, on one of its streams.
+  // The position: the steps of `rank_` before `step_` were over at `time_`, on one of its streams.
   std::size_t rank_ = 0;
   std::size_t step_ = 0;
   SimTime time_{0};

@@ -9,39 +9,39 @@
 
 namespace stagecraft {
 
-/// A piece of a critical path: something that had to be over before the next piece could start.
+/// A piece of a critical path: the next piece could not start before this one was over.
 struct PathPiece {
   enum class What : std::uint8_t {
-    task,      ///< of a rank, on either of its streams; a group's, as long as its slowest member's
+    task,      ///< a task of a rank, on either stream; for a group, that of its slowest member
     message,   ///< from `rank` to another
     overhead,  ///< what the system adds to each iteration
   };
   What what = What::task;
   std::int32_t rank = 0;
-  std::int32_t step = -1;  ///< task: of the rank's issue order
+  std::int32_t step = -1;  ///< task: entry of the rank's issue order
   SimTime start{0};
   SimTime end{0};
 };
 
-/// A chain of tasks and messages without a gap, from the start of an iteration to its end: to make
-/// any piece of it shorter is the only way to end earlier (while no other chain is as long).
+/// A chain of tasks and messages without a gap, from the start of an iteration to its end. The
+/// iteration becomes shorter only if a piece of it does (and no other chain is as long).
 struct CriticalPath {
-  std::vector<PathPiece> pieces;  ///< in order of time; none is empty; each starts where one ends
+  std::vector<PathPiece> pieces;  ///< in order of time; each starts when the one before ends
   KindTimes kinds;                ///< of the pieces; sums to Simulation::iteration
   // These sum to Simulation::iteration too.
   std::vector<SimTime> by_rank;  ///< tasks of each rank
   SimTime in_messages{0};
   SimTime overhead{0};
-  int messages = 0;  ///< how many
+  int messages = 0;  ///< number of messages
 };
 
-/// Walks back from the last event of an iteration, each time to what that event waited for:
-/// whatever its rank did before, the message that arrived, who posted it last, the stream that was
-/// still busy, or the last to join a group. Of several that it waited for equally, the rank's own
-/// task comes first, then the lowest rank. Times are exact, so that what bound an event is what
-/// ended when it began: recorded times tell all, and nothing is noted while the engine plays.
-/// `times`: record_times(costed).
-/// \throws std::logic_error  where nothing ended when something began.
+/// Goes back from the last event of an iteration, each time to what that event waited for: the
+/// task before it on the same rank, the message that arrived, the end that posted it last, the
+/// stream that was still busy, or the last rank to join a group. If several ended at the same time,
+/// the rank's own task comes first, then the lowest rank. Times are exact, so an event waited for
+/// whatever ended when it began, and the recorded times alone suffice.
+/// Pre: `times` is record_times(costed).
+/// \throws std::logic_error  if nothing ended when something began.
 CriticalPath find_critical_path(CostedPlan const& costed, RecordedTimes const& times);
 
 }  // namespace stagecraft

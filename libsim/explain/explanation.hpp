@@ -12,7 +12,11 @@
 
 namespace stagecraft {
 
-/// Why a run takes what it takes, and what would change that.
+/// Why a run takes the time and memory that it takes, and what each single change would do.
+///
+/// This folder finds the tensors that fill the fullest stage (peak_explanation.hpp), the chain of
+/// tasks that determines the iteration's time (critical_path.hpp), and the effect of each change
+/// (change_effect.hpp), and writes them as text or JSON.
 struct Explanation {
   TrainingPlan plan;
   Simulation simulation;
@@ -25,9 +29,9 @@ struct Explanation {
   std::vector<std::string> pointless;  ///< pointless_choices()
 };
 
-/// Explains a run. `run`: as it was read, `store_microbatches: auto` not yet settled; `jobs`:
-/// threads for the changes.
-/// \throws std::invalid_argument  when the system cannot price the plan.
+/// Explains a run as it was read: `store_microbatches: auto` is not resolved yet. Changes are
+/// simulated on `jobs` threads.
+/// \throws std::invalid_argument  if the system lacks a cost that the plan needs.
 Explanation explain(RunConfig const& run, int jobs);
 
 }  // namespace stagecraft

@@ -32,12 +32,13 @@ namespace stagecraft {
 ///      "best": {"fastest": 0, "smallest": 0, "cheapest": null},
 ///      "warnings": ["..."]}
 ///
-/// `free_bytes` is capacity less reserve and peak, negative where the run does not fit. `stay` is
-/// one of resident, kept, rebuilt, temporary, message. The bytes of `tensors` sum to `at_peak` by
-/// category, which is that of `simulate --json` for the stage; both `seconds` objects sum to
-/// `iteration_seconds`. Numbers of a change are what `simulate` with these --set gives; those of
-/// one that is not legal are null, and `refusal` says why. `best` has indices into `changes`, or
-/// null. `warnings` are the configuration reader's, then the choices that do not pay.
+/// `free_bytes` is capacity less reserve and peak, negative if the run does not fit. `stay` is one
+/// of resident, kept, rebuilt, temporary, message. The bytes of `tensors` sum to `at_peak` by
+/// category, as `simulate --json` has it for the stage; both `seconds` objects sum to
+/// `iteration_seconds`. The numbers of a change are those of `simulate` with the same --set
+/// options; those of a change that is not legal are null, and `refusal` says why. `best` has
+/// indices into `changes`, or null. `warnings` are those of the configuration's reader, then the
+/// choices that do not pay off.
 nlohmann::ordered_json to_json(Explanation const& explanation, RunConfig const& run);
 
 }  // namespace stagecraft

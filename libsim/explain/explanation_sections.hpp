@@ -10,14 +10,14 @@ namespace stagecraft {
 // The parts of explanation_text(), each with its heading. Sizes and times of a table are in the
 // unit of its largest.
 
-/// What the fullest stage holds at its peak, and why.
+/// What fills the fullest stage at its peak, and why.
 std::string memory_section(Explanation const& explanation, ExplanationStyle const& style);
 
-/// What the time of an iteration goes to: on the critical path, and on the busiest stage. Each
-/// column, and the sentence on where the path runs, sum to the iteration as it is shown.
+/// How the time of an iteration is spent on the critical path and on the busiest stage. Each
+/// column, and the sentence about the path's course, sum to the iteration as it is shown.
 std::string time_section(Explanation const& explanation, ExplanationStyle const& style);
 
-/// What each change does, and which help most.
+/// The effect of each change, and the changes that help most.
 std::string changes_section(Explanation const& explanation, ExplanationStyle const& style);
 
 /// "1 layer", "3 layers".

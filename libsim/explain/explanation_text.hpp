@@ -6,14 +6,14 @@
 
 namespace stagecraft {
 
-/// How much of an explanation to write.
+/// How wide and how detailed the text of an explanation is.
 struct ExplanationStyle {
-  int width = 100;  ///< columns; sentences are kept within it, and wide tables get more columns
-  bool shows_all = false;  ///< every tensor; changes that are not legal or do nothing, with reasons
+  int width = 100;         ///< characters per line; wider tables have more columns
+  bool shows_all = false;  ///< every tensor, and the changes that are not legal or have no effect
 };
 
-/// An explanation for a reader who has never seen a pipeline: what fills the fullest stage, what
-/// an iteration's time consists of, what each single change does, and which choices do not pay.
+/// The explanation as text for a reader who is new to pipelines: what fills the fullest stage, how
+/// an iteration's time is spent, what each single change does, and which choices do not pay off.
 std::string explanation_text(Explanation const& explanation,
                              RunConfig const& run,
                              ExplanationStyle const& style);

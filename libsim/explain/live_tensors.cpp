@@ -18,7 +18,7 @@ void follow(BufferEvent const& event, std::map<std::int64_t, LiveBuffer>& live) 
     buffer.maker = change.op;
     buffer.microbatch = event.microbatch;
   }
-  // A message that is sent keeps the layer that made it.
+  // A sent message keeps the layer of the tensor that it was made from.
   if (!change.is_message()) buffer.layer = change.layer_of_tensor();
   buffer.role = change;
 }

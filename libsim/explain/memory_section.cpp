@@ -13,7 +13,7 @@ constexpr int wide = 145;                 ///< columns from which tables say who
 constexpr int widest = 190;               ///< and who needs it
 constexpr int narrow = 90;                ///< columns below which they say less
 
-/// Of how many layers and microbatches. A backward that is under way has released some already.
+/// The number of layers and microbatches. A backward in progress has already released some buffers.
 std::string extent(TensorGroup const& group) {
   if (group.stay == Stay::resident) return "";
   bool const is_by_pass = group.passes > group.microbatches;

@@ -108,7 +108,7 @@ PeakEvent describe(LiveTensors const& live, SimTime time) {
   return peak;
 }
 
-/// What is there whatever happens.
+/// Appends what is never released.
 void append_resident(std::vector<TensorGroup>& groups, CategoryBytes const& bytes) {
   for (Category const category :
        {Category::parameters, Category::gradients, Category::optimizer, Category::workspace}) {

@@ -11,26 +11,26 @@ namespace stagecraft {
 
 /// Why a tensor exists at an event.
 enum class Stay : std::uint8_t {
-  resident,   ///< parameters, their gradients, optimizer state, workspace: always there
+  resident,   ///< parameters, their gradients, optimizer state, workspace: never released
   kept,       ///< made in a forward, needed in its backward
-  rebuilt,    ///< made again by recompute, for the backward that is running
-  temporary,  ///< gone when the pass that is running is over
+  rebuilt,    ///< recomputed for the current backward
+  temporary,  ///< released before the current pass ends
   message,    ///< received and not yet used, or made and not yet released by its send
 };
 
-/// Live tensors that are alike: one tensor of a layer (or of embedding or head), over layers and
-/// microbatches.
+/// Live tensors of one kind: one tensor of a layer (or of embedding or head), for all layers and
+/// microbatches that hold it.
 struct TensorGroup {
   std::string tensor;  ///< e.g. core_attention.softmax_output; a category if resident
   Stay stay = Stay::kept;
   Category category = Category::activations;
-  std::vector<std::string> made_by;  ///< ops, by bytes; "received" from another stage
+  std::vector<std::string> made_by;  ///< ops, most bytes first; "received": from another stage
   std::string needed_by;             ///< kept: the first op of the backward that uses it
   std::int64_t bytes = 0;
-  std::int64_t buffers = 0;       ///< how many there are
-  std::int64_t layers = 0;        ///< of how many layers; 0: of none
-  std::int64_t microbatches = 0;  ///< of how many microbatches
-  std::int64_t passes = 0;        ///< of how many (microbatch, chunk) pairs
+  std::int64_t buffers = 0;       ///< number of buffers
+  std::int64_t layers = 0;        ///< number of layers that have them; 0: outside of layers
+  std::int64_t microbatches = 0;  ///< number of microbatches that have them
+  std::int64_t passes = 0;        ///< number of (microbatch, chunk) pairs that have them
 };
 
 /// The event at which a stage's memory peaks.
@@ -43,15 +43,15 @@ struct PeakEvent {
   std::int32_t chunk = -1;
 };
 
-/// Why a stage is as full as it is. The groups' bytes sum to the stage's peak, category by
-/// category.
+/// What a stage's peak consists of. The groups' bytes sum to the peak, category by category.
 struct PeakExplanation {
   std::int32_t stage = 0;
   PeakEvent event;
   std::vector<TensorGroup> tensors;  ///< largest first
 };
 
-/// Explains a stage's peak, as simulate() gives it. \throws std::logic_error  where the two differ.
+/// Explains a stage's peak, as simulate() gives it.
+/// \throws std::logic_error  if the live tensors do not sum to that peak.
 PeakExplanation explain_peak(TrainingPlan const& plan,
                              Simulation const& simulation,
                              std::size_t stage);

@@ -12,14 +12,14 @@ constexpr double least_time_percent = 0.1;
 
 double percent(double part, double whole) { return 100 * part / whole; }
 
-/// Of a time that changes: how much, in percent of the run's.
+/// How much longer the changed run takes, in percent of the run's time.
 double percent_longer(RunFigures const& run, RunFigures const& changed) {
   return percent(to_seconds(changed.iteration - run.iteration), to_seconds(run.iteration));
 }
 
 std::string small_percent(double value) { return decimals(value, value < 0.095 ? 2 : 1) + " %"; }
 
-/// What is wrong with a choice, given the run without it; empty if nothing.
+/// What is wrong with a choice, given the run without it; empty if it pays off.
 std::string verdict(RunFigures const& run, ChangeEffect const& effect) {
   RunFigures const& without = *effect.figures;
   std::int64_t const saved = without.peak - run.peak;
@@ -59,7 +59,7 @@ std::string capitalized(std::string text) {
 std::vector<std::string> pointless_choices(RunConfig const& run,
                                            RunFigures const& figures,
                                            std::vector<ChangeEffect> const& effects) {
-  // Of several ways to take a choice back, the fastest that fits counts; others never count more.
+  // If several changes revert a choice, the fastest that fits counts.
   std::map<std::string, ChangeEffect const*> best_way_back;
   for (ChangeEffect const& effect : effects) {
     if (effect.change.undoes.empty() || !effect.figures) continue;

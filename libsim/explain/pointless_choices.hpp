@@ -8,11 +8,11 @@
 
 namespace stagecraft {
 
-/// Choices of a run that do not pay, a sentence each, decided by what their change back does:
-/// those without any effect; those that cost time and save less than 1 % of the peak; those that
-/// cost memory and gain less than 0.1 % of the time; those that cost at least 0.1 % of the time to
-/// save memory that is there anyway (a choice is judged by the fastest way back that fits); and a
-/// reserve below the default that alone lets the run fit.
+/// The choices of a run that do not pay off, one sentence per choice. A choice is judged by the
+/// change that reverts it; if there are several, by the fastest that fits. It does not pay off if
+/// it has no effect, if it costs time and saves less than 1 % of the peak, if it costs memory and
+/// gains less than 0.1 % of the time, or if it costs at least 0.1 % of the time to save memory that
+/// is not needed. A reserve below the default is reported if the run fits only because of it.
 std::vector<std::string> pointless_choices(RunConfig const& run,
                                            RunFigures const& figures,
                                            std::vector<ChangeEffect> const& effects);

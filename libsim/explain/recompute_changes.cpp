@@ -81,7 +81,7 @@ class RecomputeChanges {
     }
   }
 
-  /// What takes back one of several policies and leaves the others as they are.
+  /// Adds changes that revert one of several policies and leave the others.
   void add_partial_ways_back() {
     if (uses_.size() < 2) return;
     for (PolicyUse const& use : uses_) {
@@ -95,7 +95,7 @@ class RecomputeChanges {
   std::vector<Change> finish() && { return std::move(changes_); }
 
  private:
-  /// What a change that every stage gets takes back; only one that recomputes less does.
+  /// The choice that a change on every stage reverts; only a change to less recompute reverts one.
   std::string undone_by(std::string const& value) const {
     bool const is_all_full = std::all_of(
         by_stage_.begin(), by_stage_.end(),

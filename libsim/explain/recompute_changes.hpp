@@ -8,9 +8,9 @@
 
 namespace stagecraft {
 
-/// Changes of section `recompute`: one policy for all stages, each of those that an explanation
-/// tries; and where stages have several policies, less recompute on the stages of one of them.
-/// Policies that the run has already are among them.
+/// Changes of section `recompute`: each policy that an explanation tries, on all stages; and, if
+/// the stages have several policies, less recompute on the stages of one of them. The list includes
+/// policies that the run already has.
 std::vector<Change> recompute_changes(TrainingConfig const& config);
 
 /// A policy in words, e.g. "selective recompute (core_attention)".

@@ -6,7 +6,7 @@
 namespace stagecraft {
 namespace {
 
-/// Shares of a task, or of a pass, that go to waiting for collectives; only of layers.
+/// The shares of a task, or of a pass, that are spent waiting for collectives of layers.
 TimeShares exposed_communication(BlockProgram const& block, PassTimes const& times, Pass pass) {
   TimeShares exposed;
   if (block.kind == BlockProgram::Kind::embedding || block.kind == BlockProgram::Kind::head) {
@@ -91,7 +91,7 @@ KindTimes kinds_of_busiest_stage(CostedPlan const& costed,
     exposed += exposed_by_task[task];
     Interval const& ran = times.ranks[rank].entries[i];
     SimTime const slowed = ran.end - ran.start - costed.tasks(rank)[task].duration;
-    shares.backward -= slowed;  // where simulate() counts it
+    shares.backward -= slowed;  // simulate() counts it there
     shares.data_parallel += slowed;
   }
   KindTimes kinds = kinds_of(shares, exposed);

@@ -12,17 +12,17 @@
 
 namespace stagecraft {
 
-/// What time goes to.
+/// What time is spent on.
 enum class TimeKind : std::uint8_t {
   forward,             ///< computing layers forward
   backward,            ///< computing their gradients
-  recompute,           ///< computing forward once more
-  tensor_parallel,     ///< computation stands still for a collective among tensor ranks
+  recompute,           ///< computing forward a second time
+  tensor_parallel,     ///< waiting for a collective of tensor ranks
   head_and_embedding,  ///< both passes of embedding, head and loss, their collectives included
   pipeline_transfer,   ///< a message on its way
-  bubble,              ///< waiting for another stage; on a critical path nobody waits
-  data_parallel,       ///< reducing gradients, and what that slows down
-  optimizer,           ///< optimizer step and what an iteration costs once
+  bubble,              ///< waiting for another stage; there is none on a critical path
+  data_parallel,       ///< reducing gradients, and the computation that this slows down
+  optimizer,           ///< optimizer step, and the overhead per iteration
 };
 inline constexpr int time_kind_count = 9;
 
@@ -42,19 +42,20 @@ class KindTimes {
   std::array<SimTime, time_kind_count> times_{};
 };
 
-/// What a task of a rank spends `time` on, its duration or, where it was slowed down, more: by the
-/// shares that simulate() counts, with what the compute stream waits for collectives inside layers
-/// taken out of forward, backward and recompute, and what a reduction of gradients beside it costs
-/// counted as data parallel. Sums to `time`.
+/// What a task spends `time` on: its duration, or more if it was slowed down. The shares are those
+/// that simulate() counts, except that the time for which the compute stream waits for collectives
+/// of layers is not part of forward, backward and recompute, and that the slowdown by a concurrent
+/// reduction of gradients counts as data parallel. Sums to `time`.
 KindTimes kinds_of_task(CostedPlan const& costed, std::size_t rank, std::size_t task, SimTime time);
 
-/// Simulation::breakdown with the same taken out of the same; sums to Simulation::iteration.
-/// `times`: of the iteration.
+/// Simulation::breakdown with the same exceptions; sums to Simulation::iteration.
+/// Pre: `times` are those of the iteration.
 KindTimes kinds_of_busiest_stage(CostedPlan const& costed,
                                  RecordedTimes const& times,
                                  Simulation const& simulation);
 
-/// The stage that Simulation::breakdown is about: the lowest with most busy time.
+/// The stage that Simulation::breakdown describes: the one with most busy time; of equals the
+/// first.
 std::size_t busiest_stage(Simulation const& simulation);
 
 }  // namespace stagecraft

@@ -23,10 +23,10 @@ std::string_view description_of(TimeKind kind) {
   return texts[static_cast<std::size_t>(kind)];
 }
 
-/// The row of what the system adds to each iteration, which counts as TimeKind::optimizer.
+/// The row of the system's overhead per iteration, which counts as TimeKind::optimizer.
 constexpr char const* overhead_row = "what each iteration costs besides";
 
-/// Where the path runs, in parts that sum to the iteration.
+/// The course of the path, in parts that sum to the iteration.
 std::string course_text(CriticalPath const& path, TimeUnit const& unit) {
   auto const main = static_cast<std::size_t>(
       std::max_element(path.by_rank.begin(), path.by_rank.end()) - path.by_rank.begin());

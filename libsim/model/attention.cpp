@@ -12,8 +12,8 @@ struct QkvWidths {
         all{q + 2 * kv} {}
 };
 
-/// The rows of [q | k | v], each cut by heads. Ranks that hold the same key and value heads see
-/// different query heads of them.
+/// The rows of [q | k | v], each cut by heads. Ranks that hold the same key and value heads hold
+/// different query heads.
 ParameterTraits qkv_rows(BlockShape const& shape, QkvWidths const& widths, std::int64_t columns) {
   RankRows kv{.rows = widths.kv, .replicas = shape.kv_replicas()};
   if (kv.replicas > 1) {
@@ -22,7 +22,7 @@ ParameterTraits qkv_rows(BlockShape const& shape, QkvWidths const& widths, std::
   return cut_by_rows(shape.tensor, {{.rows = widths.q}, kv, kv}, columns);
 }
 
-/// A window of `count` heads starting at element `offset` of each token in `qkv`.
+/// A view of `count` heads, from element `offset` of each token in `qkv`.
 TensorId heads_view(
     ProgramBuilder& builder, Name name, TensorId qkv, std::int64_t count, std::int64_t offset) {
   BlockShape const& shape = builder.shape();
@@ -46,8 +46,7 @@ void project_qkv(ProgramBuilder& builder, AttentionLayer& attention) {
   attention.v =
       heads_view(builder, {"core_attention", "v"}, qkv, shape.kv_heads(), widths.q + widths.kv);
   if (shape.model.positions == Positions::rotary) {
-    // Megatron's rotary embedding makes new tensors; v stays a view, so the whole qkv buffer lives
-    // on.
+    // Megatron's rotary embedding makes new tensors. v stays a view, so the qkv buffer stays alive.
     TensorId const q =
         builder.make({"core_attention", "rotated_q"}, builder.tensor(attention.q).shape);
     TensorId const k =

@@ -7,7 +7,8 @@
 namespace stagecraft {
 
 /// Self-attention of one layer: QKV projection, core attention, output projection, dropout and
-/// residual add, with what forward keeps for backward. Heads are split over the tensor group.
+/// residual add, with the tensors that forward keeps for backward. Heads are split over the tensor
+/// group.
 struct AttentionLayer {
   NormLayer norm;
   Linear qkv{.owner = "attention.qkv"};
@@ -16,7 +17,7 @@ struct AttentionLayer {
   ResidualAdd residual{.owner = "attention.output", .site = DropoutSite::attention_output};
 
   TensorId input = no_tensor;  ///< normed hidden state
-  TensorId q = no_tensor;      ///< as core attention reads it, after rotary positions
+  TensorId q = no_tensor;      ///< after rotary positions
   TensorId k = no_tensor;
   TensorId v = no_tensor;
   TensorId k_full =
@@ -26,7 +27,7 @@ struct AttentionLayer {
   TensorId k_by_head = no_tensor;
   TensorId v_by_head = no_tensor;
   TensorId softmax_output = no_tensor;
-  TensorId dropout_output = no_tensor;  ///< softmax_output itself where there is no dropout
+  TensorId dropout_output = no_tensor;  ///< softmax_output itself if there is no dropout
   TensorId dropout_mask = no_tensor;
   TensorId log_sum_exp = no_tensor;  ///< flash attention only
   TensorId context = no_tensor;      ///< [s, b, h/t]
@@ -34,25 +35,24 @@ struct AttentionLayer {
 
 AttentionLayer make_attention(ProgramBuilder& builder);
 
-/// Forward of layer `layer`: the hidden state after the residual add, named `y`.
+/// Appends the forward of layer `layer`. Returns the hidden state after the residual add, named
+/// `y`.
 TensorId attention_forward(
     ProgramBuilder& builder, AttentionLayer& attention, int layer, TensorId x, Name y);
-/// Gradients that the backward of attention starts from: of its output; of x on every other path,
-/// the residual's included (dy itself in a sequential layer); and, with parallel_one_norm, of the
-/// normed input by the MLP.
+/// The gradients that the backward of attention starts from.
 struct AttentionGradients {
-  TensorId dy = no_tensor;
-  TensorId elsewhere = no_tensor;
-  TensorId normed = no_tensor;
+  TensorId dy = no_tensor;         ///< of its output
+  TensorId elsewhere = no_tensor;  ///< of x on all other paths; dy itself in a sequential layer
+  TensorId normed = no_tensor;     ///< parallel_one_norm: of the normed input, from the MLP
 };
 
-/// Backward: the gradient of x on all paths.
+/// Appends the backward. Returns the gradient of x over all paths.
 TensorId attention_backward(ProgramBuilder& builder,
                             AttentionLayer const& attention,
                             int layer,
                             AttentionGradients const& gradients);
 
-/// softmax(q k^T / sqrt(d)) v, causal.
+/// Appends softmax(q k^T / sqrt(d)) v with a causal mask.
 ///
 /// Reads   q [s, b, a/t, d], k and v [s, b, g/t, d].
 /// Writes  unfused: scores, softmax_output, dropout_output [b, a/t, s, s], dropout_mask likewise at one

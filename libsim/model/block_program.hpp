@@ -14,30 +14,31 @@ namespace stagecraft {
 
 enum class Pass : std::uint8_t { forward, backward };
 
-/// Tensor ranks that hold the same key and value heads, of which there are fewer than ranks;
-/// else 1.
+/// The number of tensor ranks that hold the same key and value heads: more than 1 if there are
+/// fewer such heads than tensor ranks.
 constexpr int kv_replicas(ModelConfig const& model, int tensor) {
   return model.kv_heads < tensor ? static_cast<int>(tensor / model.kv_heads) : 1;
 }
 
-/// One rank's share of a model, for one microbatch: the sizes and keys that a block program is
-/// written in. The blocks of a plan may have different ones.
+/// One rank's share of a model for one microbatch: the sizes and keys from which a block program is
+/// built. The blocks of a plan may have different shapes.
 struct BlockShape {
   ModelConfig model;
   int tensor = 1;                  ///< t
   bool sequence_parallel = false;  ///< norms, dropouts and residuals on s/t rows
   std::int64_t micro = 1;          ///< b
-  GroupId tensor_group{};          ///< whose collectives join the t ranks
+  GroupId tensor_group{};          ///< the group of the t ranks
 
   std::int64_t heads() const { return model.heads / tensor; }
-  /// Key and value heads of a rank; replicated where t exceeds their number.
+  /// Key and value heads per rank; they are replicated if t exceeds their number.
   std::int64_t kv_heads() const { return model.kv_heads < tensor ? 1 : model.kv_heads / tensor; }
   int kv_replicas() const { return stagecraft::kv_replicas(model, tensor); }
   std::int64_t ffn() const { return model.ffn_hidden / tensor; }
   /// v padded to a multiple of vocabulary_multiple * t.
   std::int64_t padded_vocabulary() const;
   std::int64_t vocabulary() const { return padded_vocabulary() / tensor; }
-  /// Rows of the sequence where it is split: s/t with sequence parallelism, else s.
+  /// Rows of the sequence outside of tensor-parallel regions: s/t with sequence parallelism, else
+  /// s.
   std::int64_t local_sequence() const {
     return sequence_parallel ? model.sequence / tensor : model.sequence;
   }
@@ -45,11 +46,11 @@ struct BlockShape {
   BlockShape with(LayerConfig const& kind) const;
 };
 
-/// When a buffer of a block exists. Positions are op indices of a pass.
+/// When a buffer of a block exists; made by derive_liveness(). Positions are op indices of a pass.
 ///
-/// A buffer is allocated just before the op at `allocate` and released right after the op at
-/// `release`. Rules: allocated at its first write; released after its last use, or after the wait
-/// for the last op of another stream that uses it. Made by derive_liveness, never written by hand.
+/// A buffer is allocated just before the op at `allocate`, its first write, and released right
+/// after the op at `release`: its last use, or the wait for the last op of another stream that uses
+/// it.
 struct BufferLife {
   static constexpr std::int32_t outside = -2;  ///< allocated or released by a neighbour
   TensorId buffer = no_tensor;
@@ -58,21 +59,25 @@ struct BufferLife {
   Pass release_pass = Pass::forward;
   std::int32_t release = 0;
 
-  /// Kept from forward to backward: what the paper calls an activation.
+  /// Whether it is kept from forward to backward: what the paper calls an activation.
   bool is_saved() const { return allocate_pass == Pass::forward && release_pass == Pass::backward; }
 };
 
 /// What one part of a model computes for one microbatch on one rank: the single description from
 /// which memory, FLOPs, time and kernels are derived.
 ///
-/// Blocks of a chunk run one after another, in model order forward and in reverse order backward; a
-/// block's output is the next block's input. Every block drains its tensor-parallel stream at the
-/// end of each pass.
+/// This folder builds it: modules (attention.hpp, mlp.hpp, ...) append ops to a ProgramBuilder,
+/// apply_recompute() copies what backward computes again, insert_waits() and derive_liveness() add
+/// the waits and the lives of buffers.
+///
+/// The blocks of a chunk run one after another, in model order forward and in reverse order
+/// backward; a block's output is the next block's input. Every block drains its tensor-parallel
+/// stream at the end of each pass.
 struct BlockProgram {
   enum class Kind : std::uint8_t { inputs, embedding, layers, head };
   Kind kind = Kind::layers;
   int layers = 0;  ///< Transformer layers in it: 0, 1, or the size of a full-recompute group
-  RecomputePolicy policy;  ///< of the layers
+  RecomputePolicy policy;  ///< recompute policy of the layers
   std::vector<Tensor> tensors;
   std::vector<Op> forward;
   std::vector<Op> backward;
@@ -81,18 +86,18 @@ struct BlockProgram {
   TensorId output = no_tensor;       ///< hidden state handed to the block after
   TensorId grad_output = no_tensor;  ///< gradient received from the block after
   TensorId grad_input = no_tensor;   ///< gradient handed to the block before
-  std::vector<BufferLife> lives;     ///< of all microbatch buffers, in order of allocation
+  std::vector<BufferLife> lives;     ///< lives of all microbatch buffers, in order of allocation
 
   Tensor const& tensor(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
   std::vector<Op> const& ops(Pass pass) const { return pass == Pass::forward ? forward : backward; }
   std::vector<Op>& ops(Pass pass) { return pass == Pass::forward ? forward : backward; }
 };
 
-/// Bytes that a block keeps from forward to backward: its input, if backward reads it, included;
-/// its output is the next block's input.
+/// Bytes that a block keeps from forward to backward. They include its input, if backward reads it,
+/// but not its output, which is the next block's input.
 Bytes saved_bytes(BlockProgram const& block);
 
-/// Matrix-product work of all ops for which `counted(op)` holds, both passes.
+/// FLOPs of the matrix products of both passes, over the ops for which `counted(op)` holds.
 template <typename Predicate>
 std::int64_t flops_of(BlockProgram const& block, Predicate counted) {
   std::int64_t sum = 0;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view owner = "core_attention";
 
-/// A tensor [s, b, heads, d] as GEMMs read it: a view [b, heads, s, d] of the same buffer.
+/// A view [b, heads, s, d] of a tensor [s, b, heads, d], as GEMMs read it.
 TensorId by_head(ProgramBuilder& builder, std::string_view part, TensorId tokens) {
   Tensor const tensor = builder.tensor(tokens);
   Shape const& extents = tensor.shape;
@@ -20,7 +20,8 @@ TensorId by_head(ProgramBuilder& builder, std::string_view part, TensorId tokens
                       {strides[1], strides[2], strides[0], strides[3]}, tensor.offset);
 }
 
-/// A tensor [b, heads, s, d] that a GEMM wrote, as every other op reads it: [s, b, heads, d].
+/// A view [s, b, heads, d] of a tensor [b, heads, s, d] that a GEMM wrote, as all other ops read
+/// it.
 TensorId by_token(ProgramBuilder& builder, std::string_view part, TensorId heads) {
   Shape const extents = builder.tensor(heads).shape;
   return builder.view(
@@ -45,7 +46,7 @@ bool drops_probabilities(ProgramBuilder const& builder) {
   return attention_dropout(builder.shape().model) > 0;
 }
 
-/// The dropout of probabilities: heads are split over the tensor group.
+/// The dropout of the probabilities; heads are split over the tensor group.
 DropoutAttributes probability_dropout(ProgramBuilder const& builder) {
   BlockShape const& shape = builder.shape();
   return {.site = DropoutSite::attention,
@@ -66,7 +67,7 @@ bool repeats_heads(Core const& core, BlockShape const& shape) {
   return shape.model.attention == Attention::unfused && core.heads != core.kv_heads;
 }
 
-/// Softmax output and what dropout leaves of it, by a kernel each.
+/// Appends softmax and dropout as two kernels.
 void separate_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId scores) {
   attention.softmax_output = builder.make({owner, "softmax_output"}, builder.tensor(scores).shape);
   Op& softmax =
@@ -82,7 +83,8 @@ void separate_softmax(ProgramBuilder& builder, AttentionLayer& attention, Tensor
       {owner, "dropout_mask"}, attention.softmax_output, attention.dropout_mask);
 }
 
-/// The same by one kernel, the softmax in place: `scores` is softmax_output from here on.
+/// Appends softmax and dropout as one kernel. The softmax is in place: `scores` becomes
+/// softmax_output.
 void fused_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId scores) {
   Shape const shape = builder.tensor(scores).shape;  // a copy: make() moves the tensors
   attention.softmax_output = scores;
@@ -98,7 +100,7 @@ void fused_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId 
   op.traffic = Bytes{op.traffic.count() - builder.tensor(scores).bytes().count() / 2};
 }
 
-/// Gradient of the scores, in place on that of the probabilities that multiply v.
+/// Appends the gradient of the scores, in place on that of the probabilities that multiply v.
 void softmax_gradient(ProgramBuilder& builder, AttentionLayer const& attention, TensorId d_scores) {
   bool const fuses = fuses_dropout(builder);
   Op& op =
@@ -150,12 +152,12 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
   Core const core{builder.shape()};
   std::int64_t const batch = core.b * core.heads;
   std::int64_t const row = core.b * core.heads * core.d;
-  // The batched GEMMs read the heads of d_context where they lie: no copy.
+  // The batched GEMMs read the heads of d_context by their strides, without a copy.
   TensorId const d_by_head = builder.view({owner, "context_gradient_by_head"}, d_context,
                                           core.by_head(), {core.heads * core.d, core.d, row, 1}, 0);
   TensorId probabilities = attention.dropout_output;
   if (drops_probabilities(builder) && attention.dropout_mask == no_tensor) {
-    // Regenerated masks: only the softmax output was kept, its dropout is drawn again.
+    // With regenerated masks only the softmax output was kept; its dropout is drawn again.
     TensorId no_mask = no_tensor;
     probabilities =
         dropout_forward(builder, probability_dropout(builder), {owner, "dropout_again"},

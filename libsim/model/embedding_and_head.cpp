@@ -36,7 +36,8 @@ Bytes unused_positions(ProgramBuilder const& builder, TensorId table) {
                element_size(tensor.type)};
 }
 
-/// Rows looked up, summed over the vocabulary shards, with positions added; [s or s/t, b, h].
+/// Returns the rows looked up, summed over the vocabulary shards, with positions added:
+/// [s or s/t, b, h].
 TensorId look_up(ProgramBuilder& builder, TensorId tokens, TensorId table, TensorId positions) {
   BlockShape const& shape = builder.shape();
   TensorId const rows = builder.make({"embedding", "rows"}, whole_hidden(shape));
@@ -89,7 +90,8 @@ void embedding_backward(
   }
 }
 
-/// Cross entropy over the vocabulary shards; the softmax in the logits' buffer.
+/// Appends the cross entropy over the vocabulary shards. Returns the softmax, in the logits'
+/// buffer.
 TensorId loss_forward(ProgramBuilder& builder, TensorId logits, TensorId labels) {
   BlockShape const& shape = builder.shape();
   ElementType const wide = gradient_type(shape.model.precision);

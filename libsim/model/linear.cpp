@@ -20,7 +20,7 @@ Shape local(ProgramBuilder const& builder, std::int64_t features) {
   return {builder.shape().local_sequence(), builder.shape().micro, features};
 }
 
-/// The whole tensor of which `shard` is this rank's part, gathered into a communication buffer.
+/// Gathers the whole tensor of which `shard` is this rank's part into a communication buffer.
 TensorId gather(ProgramBuilder& builder,
                 Name name,
                 Name op,

@@ -32,7 +32,7 @@ std::vector<Op> with_waits(BlockProgram const& block, std::vector<Op> const& ops
   std::vector<Op> result;
   result.reserve(ops.size() + 16);
   std::vector<Pending> pending;
-  // The stream runs in issue order: waiting for one op is waiting for all before it.
+  // The stream runs in issue order, so a wait for one op is a wait for all ops before it.
   auto const wait_for = [&](std::size_t last) {
     Op wait;
     wait.kind = OpKind::wait;
@@ -63,7 +63,8 @@ std::vector<Op> with_waits(BlockProgram const& block, std::vector<Op> const& ops
   return result;
 }
 
-/// Where the compute stream knows that the op at `position` is over: itself, or the wait for it.
+/// The position at which the compute stream knows that the op at `position` is over: that of the op
+/// itself, or of the wait for it.
 std::int32_t end_position(std::vector<Op> const& ops, std::int32_t position) {
   if (ops[static_cast<std::size_t>(position)].stream == Stream::compute) return position;
   for (auto i = static_cast<std::size_t>(position) + 1; i < ops.size(); ++i) {

@@ -86,7 +86,7 @@ TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, T
   TensorId const d_up = builder.make({"mlp.activation", "input_gradient"},
                                      builder.tensor(mlp.activation_input).shape);
   Activation const activation = builder.shape().model.activation;
-  // What ReLU lets pass shows in its output, which the next product keeps anyway.
+  // ReLU's gradient follows from its output, which the next product keeps anyway.
   TensorList const reads = activation == Activation::relu
                                ? TensorList{d_activation, mlp.activation_output}
                                : TensorList{d_activation, mlp.activation_input, mlp.up_bias};

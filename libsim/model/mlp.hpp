@@ -6,11 +6,11 @@
 
 namespace stagecraft {
 
-/// The MLP of one layer: h -> f, activation, f -> h, dropout and residual add, with what forward
-/// keeps for backward. f is split over the tensor group; a gated activation's first product is 2 f
-/// wide.
+/// The MLP of one layer: h -> f, activation, f -> h, dropout and residual add, with the tensors
+/// that forward keeps for backward. f is split over the tensor group; the first product of a gated
+/// activation is 2 f wide.
 struct MlpLayer {
-  NormLayer norm;  ///< not there with parallel_one_norm
+  NormLayer norm;  ///< absent with parallel_one_norm
   Linear up{.owner = "mlp.up"};
   TensorId up_bias = no_tensor;
   Linear down{.owner = "mlp.down"};
@@ -23,19 +23,18 @@ struct MlpLayer {
 
 MlpLayer make_mlp(ProgramBuilder& builder);
 
-/// What the MLP reads: `x` before its norm (with parallel_one_norm: `normed`, which the attention
-/// reads too), and `residual`, which its output is added to (x itself in a sequential layer).
 struct MlpInputs {
-  TensorId x = no_tensor;
-  TensorId normed = no_tensor;
-  TensorId residual = no_tensor;
+  TensorId x = no_tensor;         ///< before the norm
+  TensorId normed = no_tensor;    ///< parallel_one_norm, instead of x: what attention reads too
+  TensorId residual = no_tensor;  ///< its output is added to this; x itself in a sequential layer
 };
 
-/// Forward of layer `layer`: the hidden state after the residual add, named `y`.
+/// Appends the forward of layer `layer`. Returns the hidden state after the residual add, named
+/// `y`.
 TensorId mlp_forward(
     ProgramBuilder& builder, MlpLayer& mlp, int layer, MlpInputs const& inputs, Name y);
-/// Backward: the gradient of x, that of the residual path included; with parallel_one_norm the
-/// gradient of the normed input alone.
+/// Appends the backward. Returns the gradient of x, the residual path included; with
+/// parallel_one_norm, the gradient of the normed input alone.
 TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, TensorId dy);
 
 }  // namespace stagecraft

@@ -11,8 +11,8 @@
 namespace stagecraft {
 namespace {
 
-// The keys of section `model`, for reading and for writing. The bounds are far above any model of
-// today; products of several dimensions are checked with the layout, in read_training_config().
+// The keys of section `model`, for reading and for writing. The bounds are far above any real
+// model; products of several dimensions are checked with the layout, in read_training_config().
 
 constexpr std::int64_t most_layers = 100'000;
 
@@ -49,7 +49,7 @@ void visit_layer_fields(Visitor& visitor, Layer& layer) {
   visit_residual_and_attention(visitor, layer);
 }
 
-/// All keys but the pattern, which may stand in place of the number of layers.
+/// All keys except the pattern, which may replace the number of layers.
 template <typename Visitor, typename Model>
 void visit_fields(Visitor& visitor, Model& model, Need need_of_layers = Need::required) {
   visitor.integer("layers", model.layers, {1, most_layers}, need_of_layers);
@@ -74,8 +74,8 @@ std::string with_value(ConfigNode const& node, std::int64_t value) {
   return node.key() + " (" + std::to_string(value) + ")";
 }
 
-/// Checks keys of a layer kind whose default or meaning depends on others, and empties those that
-/// say what is so without them: equal models have equal configurations.
+/// Checks the keys of a layer kind whose default or meaning depends on other keys, and clears those
+/// that repeat a default, so that equal models have equal configurations.
 void settle_layer(LayerConfig& layer, ConfigNode const& section) {
   if (attention_dropout(layer) == layer.dropout) layer.attention_dropout.reset();
   ConfigNode const fusion = section.child("softmax_dropout");
@@ -125,7 +125,7 @@ LayerRun read_run(ConfigNode const& item, LayerConfig const& of_model) {
   return run;
 }
 
-/// Neighbours that are alike are one run.
+/// Equal neighbours are merged into one run.
 std::vector<LayerRun> read_pattern(ConfigNode const& node, LayerConfig const& of_model) {
   std::vector<LayerRun> pattern;
   if (!node.exists()) return pattern;
@@ -144,8 +144,8 @@ std::vector<LayerRun> read_pattern(ConfigNode const& node, LayerConfig const& of
   return pattern;
 }
 
-/// How many layers there are, if a pattern says so, and whether it says anything that a model
-/// without it does not.
+/// Derives the number of layers from the pattern, and clears a pattern that says nothing more than
+/// a model without one.
 void settle_pattern(ModelConfig& model, ConfigNode const& section) {
   ConfigNode const layers = section.child("layers");
   if (!section.child("pattern").is_sound() && !layers.exists()) {
@@ -174,7 +174,7 @@ nlohmann::ordered_json layer_map(LayerConfig const& layer) {
   return writer.map();
 }
 
-/// What read_pattern() reads: of each kind the keys that differ from the model's.
+/// The inverse of read_pattern(): for each kind, the keys that differ from the model's.
 nlohmann::ordered_json pattern_json(ModelConfig const& model) {
   nlohmann::ordered_json const own = layer_map(model);
   auto list = nlohmann::ordered_json::array();

@@ -7,12 +7,12 @@
 
 namespace stagecraft {
 
-/// Reads section `model`, fills in the defaults that depend on other keys and checks what the
-/// section can check alone. Problems go to the node's diagnostics; fields that could not be read
-/// keep 0 or their default.
+/// Reads section `model`, fills in the defaults that depend on other keys, and checks what can be
+/// checked without other sections. Problems go to the node's diagnostics; fields that could not be
+/// read keep 0 or their default.
 ModelConfig read_model_config(ConfigNode const& section);
 
-/// The section as read_model_config() reads it: every key, defaults included.
+/// The inverse of read_model_config(): every key, defaults included.
 nlohmann::ordered_json to_json(ModelConfig const& model);
 
 }  // namespace stagecraft

@@ -7,15 +7,14 @@
 namespace stagecraft {
 namespace {
 
-/// The whole model on one rank with nothing padded: what published counts describe.
+/// The whole model on one rank without padding, as published counts describe it.
 BlockShape unsharded(ModelConfig const& model) {
   BlockShape shape{.model = model};
   shape.model.vocabulary_multiple = 1;
   return shape;
 }
 
-/// Of what `value` is of one layer, the sum over all layers of the model. Attention counts over the
-/// full square.
+/// Sums `value` over all layers of the model, with attention over the full square.
 std::int64_t sum_over_layers(BlockShape const& shape, std::int64_t (*value)(BlockProgram const&)) {
   std::int64_t sum = 0;
   for (LayerRun const& run : layer_runs(shape.model)) {

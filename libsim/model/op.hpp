@@ -14,7 +14,7 @@
 
 namespace stagecraft {
 
-/// Where work runs on a rank. Work on one stream runs in issue order; streams run side by side.
+/// The stream that an op runs on. Ops on one stream run in issue order; streams run concurrently.
 enum class Stream : std::uint8_t { compute, tensor_parallel, data_parallel, send, receive };
 
 std::string_view name_of(Stream stream);
@@ -37,12 +37,12 @@ std::string_view name_of(Phase phase);
 /// What a collective that runs once per iteration moves between ranks.
 enum class StepData : std::uint8_t {
   gradients,            ///< those of the bucket that its task names
-  parameters,           ///< all of the rank, of which each member has updated its shard
+  parameters,           ///< all of the rank; each member of the group has updated its shard
   partial_gradients,    ///< gradients of which every tensor rank has a summand
-  kv_gradients,         ///< those of key and value rows that several tensor ranks hold
-  embedding_gradient,   ///< that of the tied embedding
+  kv_gradients,         ///< of the key and value rows that several tensor ranks hold
+  embedding_gradient,   ///< of the tied embedding
   found_infinity,       ///< whether a gradient is infinite
-  squares_of_gradients  ///< the sum of their squares
+  squares_of_gradients  ///< the sum of the gradients' squares
 };
 
 /// The operands of an op: at most eight.
@@ -61,30 +61,29 @@ class TensorList : public InlineList<TensorId, 8> {
 /// One kernel or collective of a block program.
 ///
 /// Issue order is the order of a pass's list. An op on the compute stream starts when the one
-/// before it is done. A collective starts once all compute issued before it is done, in order on
-/// its own stream; the compute stream meets it again at an explicit wait. Operands of rank four are
-/// views or tensors that a GEMM reads as [batch, heads, rows, columns] by their strides; every
-/// other op sees [sequence, batch, heads, head_dim].
+/// before it is done. A collective runs in order on its own stream and starts once all compute
+/// issued before it is done; the compute stream waits for it at an explicit wait. A GEMM reads
+/// operands of rank four as [batch, heads, rows, columns], by their strides; every other op reads
+/// them as [sequence, batch, heads, head_dim].
 struct Op {
   OpKind kind = OpKind::hold;
   Name name;  ///< e.g. attention.qkv.weight_gradient
   Phase phase = Phase::forward;
   Stream stream = Stream::compute;
-  std::string_view module;  ///< part of the block that it belongs to, of static storage
-  std::int32_t layer = 0;   ///< of the block, from 0
+  std::string_view module;  ///< the part of the block that it belongs to; a literal
+  std::int32_t layer = 0;   ///< layer of the block, from 0
   TensorList reads;
   TensorList writes;
   OpAttributes attributes;
-  /// Of the activations that it works on or for: peaks and measured rates are chosen by it.
+  /// The type of the activations that it works on or for; peaks and measured rates depend on it.
   ElementType type = ElementType::f16;
-  std::int64_t flops = 0;                ///< matrix-product work; element-wise work is not counted
+  std::int64_t flops = 0;                ///< of matrix products; element-wise work is not counted
   Bytes traffic;                         ///< bytes that the kernel moves to and from device memory
-  Bytes payload;                         ///< collectives: size of the whole (unsharded) tensor
-  std::optional<GroupId> group;          ///< collectives only: of the plan's groups
+  Bytes payload;                         ///< collectives only: size of the unsharded tensor
+  std::optional<GroupId> group;          ///< collectives only: one of the plan's groups
   Reduction reduction = Reduction::sum;  ///< all_reduce and reduce_scatter only
   std::optional<StepData> data;          ///< collectives of phases data_parallel and optimizer only
-  bool asynchronous =
-      false;  ///< collectives: waited for where its result is used, not where it is issued
+  bool asynchronous = false;  ///< collectives only: the wait precedes the first use of the result
   bool draws_random = false;  ///< generates random numbers, which slows an element-wise kernel down
   std::int32_t waits_for = -1;  ///< wait only: index, in the same pass, of the op waited for
 };

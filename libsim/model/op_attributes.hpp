@@ -6,8 +6,8 @@
 #include "libsim/model/model_config.hpp"
 #include "libsim/model/tensor.hpp"
 
-/// What an op needs to know beside its operands. Kernels, cost and fingerprint read these instead
-/// of the model's configuration, so that layers with different attributes can stand in one plan.
+/// What an op needs to know besides its operands. Kernels, cost model and fingerprint read these
+/// instead of the model's configuration, so that layers of one plan can differ in them.
 namespace stagecraft {
 
 /// A batched matrix product C[m, n] (+)= A[m, k] B[k, n], as the executor hands it to BLAS.
@@ -18,15 +18,15 @@ struct GemmShape {
   std::int64_t k = 0;
   bool transpose_a = false;  ///< A is stored [k, m]
   bool transpose_b = false;  ///< B is stored [n, k]
-  bool accumulate = false;   ///< C is added to
+  bool accumulate = false;   ///< the product is added to C
 
   constexpr std::int64_t flops() const { return 2 * batch * m * n * k; }
 };
 
-/// The dropouts of a model; part of the counter that masks are drawn from.
+/// The dropouts of a model. The site is part of the counter that masks are drawn from.
 enum class DropoutSite : std::uint8_t { embedding, attention, attention_output, mlp_output };
 
-/// An op whose operands say everything.
+/// An op that is described by its operands alone.
 struct NoAttributes {};
 
 struct GemmAttributes {
@@ -41,12 +41,13 @@ struct NormAttributes {
   bool subtracts_mean() const { return norm == Norm::layernorm; }
 };
 
-/// Masks are drawn by the index that an element has in the whole model's tensor.
+/// A mask depends on an element's index in the whole model's tensor, so every layout draws the
+/// same.
 struct DropoutAttributes {
   DropoutSite site = DropoutSite::embedding;
   double rate = 0;  ///< 0 <= rate < 1
-  /// Tensor ranks that the tensor is split over, by rows of the sequence or by heads; 1 if each of
-  /// them holds it all.
+  /// The number of tensor ranks that the tensor is split over, by rows of the sequence or by heads;
+  /// 1 if each rank holds all of it.
   int shards = 1;
 };
 
@@ -57,7 +58,7 @@ struct SoftmaxAttributes {
 
 struct FlashAttributes {
   double scale = 1;           ///< of the scores: 1 / sqrt(head_dim)
-  DropoutAttributes dropout;  ///< of the probabilities; masks are always drawn
+  DropoutAttributes dropout;  ///< of the probabilities; masks are drawn, never stored
 };
 
 struct RotaryAttributes {
@@ -65,7 +66,7 @@ struct RotaryAttributes {
 };
 
 struct VocabularyAttributes {
-  std::int64_t words = 0;  ///< of the whole vocabulary, without padding
+  std::int64_t words = 0;  ///< size of the whole vocabulary, without padding
 };
 
 using OpAttributes = std::variant<NoAttributes,

@@ -9,13 +9,14 @@
 
 namespace stagecraft {
 
-/// What an op computes. op_kinds.def says of each kind what its operands are and who has a kernel.
+/// What an op computes. op_kinds.def lists the operands of each kind and the devices that have a
+/// kernel for it.
 enum class OpKind : std::uint8_t {
 #define STAGECRAFT_OP_KIND(kind, op_class, attributes, operands, cpu_kernel, cuda_kernel) kind,
 #include "libsim/model/op_kinds.def"
 };
 
-/// What kind of work an op is: how it is scheduled, and who runs it.
+/// The class of an op decides how it is scheduled, and who runs it.
 enum class OpClass : std::uint8_t {
   compute,          ///< a kernel on the compute stream
   collective,       ///< a transfer among the ranks of a group
@@ -35,7 +36,7 @@ struct OpKindTraits {
   std::size_t most_reads = 0;
   std::size_t least_writes = 0;
   std::size_t most_writes = 0;
-  /// By operand written: the operand read that it is worked on in place of, or -1.
+  /// For each operand written, the operand read that it shares a buffer with; -1: none.
   std::array<std::int8_t, most_in_place> in_place{-1, -1, -1, -1};
 
   constexpr OpKindTraits(std::string_view kind_name,
@@ -87,7 +88,7 @@ inline constexpr std::array<OpKind, op_kind_count> op_kinds{
 #include "libsim/model/op_kinds.def"
 };
 
-/// \throws std::out_of_range  for a number that is not a kind.
+/// \throws std::out_of_range  if `kind` is not one of op_kinds.def.
 constexpr OpKindTraits const& traits_of(OpKind kind) {
   return op_kind_traits.at(static_cast<std::size_t>(kind));
 }

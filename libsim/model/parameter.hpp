@@ -10,44 +10,44 @@
 
 namespace stagecraft {
 
-/// How the part of a whole tensor that a rank holds depends on the rank's position on one axis of a
-/// rank grid: `replicas` neighbouring ranks hold the same part, and the part of the next ones
-/// begins `stride` rows (or columns) of the whole tensor later.
+/// How a rank's part of a whole tensor depends on the rank's position on one axis of a rank grid:
+/// `replicas` neighbouring ranks hold the same part, and the part of the next ranks begins `stride`
+/// rows (or columns) later in the whole tensor.
 struct AxisShare {
-  std::string_view axis = "tensor";  ///< of static storage
+  std::string_view axis = "tensor";  ///< a literal
   std::int64_t stride = 0;
   int replicas = 1;
 };
 
-/// Rows that lie together on a rank and in the whole tensor, e.g. the queries of [q | k | v]. A
+/// Rows that are contiguous on a rank and in the whole tensor, e.g. the queries of [q | k | v]. A
 /// rank's first row in the whole tensor is `first` plus what its positions on the axes of `shares`
-/// add. Positions on all other axes make no difference.
+/// add; positions on other axes do not matter.
 struct RowSegment {
   std::int64_t rows = 0;  ///< on each rank, padding included
   std::int64_t first = 0;
   std::vector<AxisShare> shares{};
-  /// Which collective sums the gradient over the ranks that hold the same rows, if each of them has
-  /// computed only a part of it.
+  /// The collective that sums the gradient over the ranks that hold the same rows, if each of them
+  /// has computed only a part of the sum.
   std::optional<StepData> gradient_sum{};
 };
 
-/// What a parameter is before the first step.
+/// The value of a parameter before the first step.
 enum class ParameterStart : std::uint8_t {
   normal,         ///< normal, mean 0, standard deviation init_std
-  normal_output,  ///< normal, init_std / sqrt(2L): what is added to the residual stream
+  normal_output,  ///< normal, init_std / sqrt(2L): for what is added to the residual stream
   zero,
   one,
 };
 
-/// What is to be said about a parameter besides its name and its shape on a rank.
+/// The properties of a parameter besides its name and its shape on a rank.
 struct ParameterTraits {
-  std::int64_t whole_rows = 0;  ///< of the unpadded tensor; further rows are zero and stay zero
+  std::int64_t whole_rows = 0;  ///< of the unpadded tensor; padding rows are zero and stay zero
   std::int64_t whole_columns = 1;
   std::vector<RowSegment> segments{};      ///< all rows of a rank, in order
   std::vector<AxisShare> column_shares{};  ///< none: every rank has all columns
   ParameterStart start = ParameterStart::normal;
   bool tied_embedding = false;  ///< the word embedding that the head shares
-  bool is_counted = true;       ///< in published counts, which count a tied embedding once
+  bool is_counted = true;       ///< included in published counts, which count tied embeddings once
   bool shared = false;  ///< a second use of a parameter that another block of the same rank owns
 };
 
@@ -62,24 +62,24 @@ constexpr std::int64_t published_elements(ParameterTraits const& parameter) {
   return parameter.is_counted ? parameter.whole_rows * parameter.whole_columns : 0;
 }
 
-/// A tensor that every tensor rank holds whole.
+/// A tensor that every tensor rank holds in full.
 ParameterTraits replicated(int tensor_ranks,
                            Shape const& shape,
                            std::optional<StepData> gradient_sum = {});
 
-/// Rows that a tensor rank holds of one segment.
+/// The rows of one segment that a tensor rank holds.
 struct RankRows {
   std::int64_t rows = 0;
   int replicas = 1;  ///< neighbouring tensor ranks that hold the same rows
   std::optional<StepData> gradient_sum{};
 };
 
-/// A tensor whose segments lie one behind the other, each cut by rows over the tensor ranks.
+/// A tensor of consecutive segments, each of which is cut by rows over the tensor ranks.
 ParameterTraits cut_by_rows(int tensor_ranks,
                             std::initializer_list<RankRows> segments,
                             std::int64_t columns = 1);
 
-/// A tensor that is cut by columns over the tensor ranks; `shape` is a rank's part.
+/// A tensor that is cut by columns over the tensor ranks; `shape` is that of a rank's part.
 ParameterTraits cut_by_columns(int tensor_ranks, Shape const& shape);
 
 }  // namespace stagecraft

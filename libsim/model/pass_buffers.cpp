@@ -6,7 +6,7 @@ namespace stagecraft {
 
 PassBuffers::PassBuffers(BlockProgram const& block, Pass pass)
     : begin_(2 * block.ops(pass).size() + 1) {
-  // Sorted by counting: first how many moves each place has, then where its moves begin.
+  // A counting sort: first the number of moves at each place, then where its moves begin.
   auto const visit = [&](auto take) {
     for (BufferLife const& life : block.lives) {
       if (life.allocate_pass == pass && life.allocate >= 0) take(life.buffer, life.allocate, true);

@@ -9,7 +9,7 @@
 
 namespace stagecraft {
 
-/// A buffer of a block that comes or goes with an op of a pass.
+/// A buffer of a block that is allocated or released at an op of a pass.
 struct BufferMove {
   TensorId buffer = no_tensor;
   std::int32_t op = 0;  ///< its position in the pass
@@ -19,15 +19,16 @@ struct BufferMove {
   std::int64_t bytes = 0;
 };
 
-/// The buffers that come and go in a pass of a block, in issue order: the one reading of its
-/// BufferLife entries. Buffers that a neighbour allocates or releases are left to the neighbour.
+/// The allocations and releases in a pass of a block, in issue order. Everything that follows
+/// memory reads BufferLife entries through this class. It leaves out what a neighbouring block
+/// allocates or releases.
 class PassBuffers {
  public:
   PassBuffers(BlockProgram const& block, Pass pass);
 
   std::span<BufferMove const> all() const& { return moves_; }
-  std::span<BufferMove const> all() const&& = delete;  // would outlive what it spans
-  /// What is allocated for the op at `position`; what is released after it.
+  std::span<BufferMove const> all() const&& = delete;  // the span would dangle
+  /// The allocations before the op at `position`, and the releases after it.
   std::span<BufferMove const> before(std::size_t position) const { return range(2 * position); }
   std::span<BufferMove const> after(std::size_t position) const { return range(2 * position + 1); }
 

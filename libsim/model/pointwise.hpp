@@ -12,22 +12,23 @@ struct NormLayer {
   TensorId weight = no_tensor;
   TensorId bias = no_tensor;  ///< layer-norm only
   TensorId input = no_tensor;
-  TensorId statistics = no_tensor;  ///< fp32, a row: mean and 1/deviation, or 1/rms
+  TensorId statistics = no_tensor;  ///< fp32, per row: mean and 1/deviation, or 1/rms
 };
 
-/// A vector that all tensor ranks apply to their rows: to all rows, or with sequence parallelism to
-/// 1/t of them, so that its gradient is a sum over the ranks. It starts as zeros.
+/// A vector that every tensor rank holds and applies to its rows: to all rows, or with sequence
+/// parallelism to 1/t of them, so that its gradient is a sum over the ranks. It starts as zeros.
 ParameterTraits replicated_vector(BlockShape const& shape, std::int64_t size);
 
-/// Makes the parameters of a norm: [h], replicated; their gradients are partial under sequence
-/// parallelism.
+/// Makes the parameters of a norm: [h], replicated. With sequence parallelism each rank has only a
+/// part of their gradients' sum.
 NormLayer make_norm(ProgramBuilder& builder, std::string_view owner);
-/// y = norm(x); `y` names the result. Keeps x and the statistics.
+/// Appends y = norm(x) and returns y. Keeps x and the statistics.
 TensorId norm_forward(ProgramBuilder& builder, NormLayer& norm, TensorId x, Name y);
-/// dx; the parameters' gradients are a kernel of their own, as in apex's fused layer norm.
+/// Appends the backward and returns dx. The parameters' gradients are a kernel of their own, as in
+/// apex's fused layer norm.
 TensorId norm_backward(ProgramBuilder& builder, NormLayer const& norm, TensorId dy);
 
-/// The end of a block half: y = residual + dropout(x + bias).
+/// The end of attention and of the MLP: y = residual + dropout(x + bias).
 struct ResidualAdd {
   std::string_view owner;
   DropoutSite site = DropoutSite::attention_output;
@@ -35,16 +36,17 @@ struct ResidualAdd {
   TensorId mask = no_tensor;  ///< stored masks only
 };
 
-/// y; keeps the mask (one byte an element) where masks are stored.
+/// Appends the forward and returns y. Keeps the mask (one byte per element) if masks are stored.
 TensorId residual_forward(
     ProgramBuilder& builder, ResidualAdd& add, TensorId x, TensorId residual, Name y);
-/// The gradient of x (that of the residual is dy itself); accumulates the bias gradient.
+/// Appends the backward and returns the gradient of x (that of the residual is dy itself).
+/// Accumulates the bias gradient.
 TensorId residual_backward(ProgramBuilder& builder, ResidualAdd const& add, TensorId dy);
 
 /// The dropout of hidden states [s or s/t, b, h] at a site.
 DropoutAttributes hidden_dropout(BlockShape const& shape, DropoutSite site);
 
-/// y = dropout(x), with the mask kept where masks are stored (else `mask` stays absent).
+/// Appends y = dropout(x) and returns y. Sets `mask` if masks are stored.
 TensorId dropout_forward(ProgramBuilder& builder,
                          DropoutAttributes const& dropout,
                          Name op,
@@ -52,7 +54,7 @@ TensorId dropout_forward(ProgramBuilder& builder,
                          Name mask_name,
                          TensorId x,
                          TensorId& mask);
-/// dx into a new buffer, from the mask or from regenerated random numbers.
+/// Appends dx, in a new buffer, from the mask or from regenerated random numbers, and returns it.
 TensorId dropout_backward(ProgramBuilder& builder,
                           DropoutAttributes const& dropout,
                           Name op,
@@ -60,7 +62,7 @@ TensorId dropout_backward(ProgramBuilder& builder,
                           TensorId dy,
                           TensorId mask);
 
-/// Column sums of dy into the gradient of `bias`; nothing where there is no bias.
+/// Appends the column sums of dy to the gradient of `bias`; does nothing if there is no bias.
 void bias_gradient(ProgramBuilder& builder, std::string_view owner, TensorId dy, TensorId bias);
 
 }  // namespace stagecraft

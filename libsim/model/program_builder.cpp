@@ -64,7 +64,7 @@ TensorId ProgramBuilder::parameter(Name name, Shape shape, ParameterTraits trait
   return weight;
 }
 
-// parameter() makes the two tensors side by side.
+// parameter() makes the two tensors one after the other.
 TensorId ProgramBuilder::gradient_of(TensorId weight) const { return weight + 1; }
 
 Op& ProgramBuilder::add(OpKind kind,

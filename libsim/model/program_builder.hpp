@@ -8,7 +8,7 @@
 
 namespace stagecraft {
 
-/// Whether the compute stream goes on while a collective runs.
+/// Whether the compute stream continues while a collective runs.
 enum class Overlap : std::uint8_t { none, behind_compute };
 
 /// Writes the ops of one block. Modules append their forward ops, then, in reverse order, their
@@ -17,43 +17,43 @@ class ProgramBuilder {
  public:
   /// A block that has no layers.
   ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape);
-  /// A block of layers in a row, by their shapes. Pre: there is one.
+  /// A block of consecutive layers with these shapes. Pre: there is at least one.
   explicit ProgramBuilder(std::vector<BlockShape> layers);
 
-  /// Sizes and keys of the layer that is written.
+  /// The sizes and keys of the current layer.
   BlockShape const& shape() const { return shapes_[static_cast<std::size_t>(layer_)]; }
   ElementType type() const { return activation_type(shape().model.precision); }
   BlockProgram& program() { return program_; }
   Tensor const& tensor(TensorId id) const { return program_.tensor(id); }
 
-  /// Which pass, module and layer the ops that follow belong to.
+  /// Sets the pass, module and layer of the ops that follow.
   void begin(Pass pass, std::string_view module, int layer);
 
-  /// A new microbatch tensor.
+  /// Makes a new microbatch tensor.
   TensorId make(Name name,
                 Shape shape,
                 ElementType type,
                 Category category = Category::activations);
-  /// A new microbatch tensor of activation type.
+  /// The same, of activation type.
   TensorId make(Name name, Shape shape) { return make(name, shape, type()); }
-  /// A strided window on `base`'s buffer.
+  /// Makes a strided view of `base`'s buffer. Strides and offset are in elements.
   TensorId view(Name name, TensorId base, Shape shape, Shape strides, std::int64_t offset);
 
-  /// A parameter and its gradient; the gradient's id is in program().parameters.
+  /// Makes a parameter and its gradient, and returns the parameter.
   TensorId parameter(Name name, Shape shape, ParameterTraits traits);
   TensorId gradient_of(TensorId weight) const;
 
-  /// Appends an op whose traffic is every operand read and written once.
+  /// Appends an op; its traffic is that of reading and writing each operand once.
   Op& add(OpKind kind,
           Name name,
           Phase phase,
           TensorList reads,
           TensorList writes,
           OpAttributes attributes = {});
-  /// Appends C (+)= A B; traffic is each matrix once, C twice where it accumulates.
+  /// Appends C (+)= A B; its traffic is each matrix once, and C twice if it accumulates.
   Op& gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
-  /// Appends a collective over the tensor group, on its stream. `whole` is the unsharded tensor.
-  /// Nothing is appended, and nothing comes back, where t = 1.
+  /// Appends a collective over the tensor group, on the group's stream. `whole` is the unsharded
+  /// tensor. If t = 1, appends nothing and returns null.
   Op* collective(OpKind kind,
                  Name name,
                  Phase phase,

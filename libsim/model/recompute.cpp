@@ -73,7 +73,7 @@ TensorId make_copy(BlockProgram& block, CopyMap const& copies, TensorId id) {
   return made;
 }
 
-/// Copies of the region's forward ops, with copies of every buffer that they write.
+/// Copies the region's forward ops, and every buffer that they write.
 std::vector<Op> copy_region(BlockProgram& block, CopyMap& copies, Region const& region) {
   std::vector<Op> copied;
   copied.reserve(
@@ -107,8 +107,7 @@ bool contains(std::vector<TensorId> const& ids, TensorId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-/// Tensors that the region hands on: the block's output, or what forward ops outside the region
-/// read.
+/// The tensors of the region that others read: forward ops outside of it, or the next block.
 std::vector<TensorId> region_outputs(BlockProgram const& block, Region const& region) {
   std::vector<bool> is_read_outside(block.tensors.size());
   for (std::size_t i = 0; i < block.forward.size(); ++i) {
@@ -128,8 +127,8 @@ std::vector<TensorId> region_outputs(BlockProgram const& block, Region const& re
   return outputs;
 }
 
-/// Gradients that the region's backward ops receive from outside: first written by ops that are not
-/// in the region, or handed in by the block after.
+/// The gradients that the region's backward ops receive from outside: first written by ops that are
+/// not in the region, or by the block after.
 std::vector<TensorId> received_gradients(BlockProgram const& block, Region const& region) {
   constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
   // By tensor: the first backward op that writes it.
@@ -182,7 +181,7 @@ void checkpoint(BlockProgram& block,
   hold.phase = Phase::recompute;
   hold.module = backward[static_cast<std::size_t>(first)].module;
   hold.layer = backward[static_cast<std::size_t>(first)].layer;
-  // As many ops as it takes to name them all.
+  // As many ops as are needed to name all of them.
   std::vector<Op> holds;
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (i % TensorList::capacity == 0) holds.push_back(hold);
@@ -200,7 +199,7 @@ void checkpoint(BlockProgram& block,
   backward = std::move(made);
 }
 
-/// Frees what the ops hand on after forward has read it; backward computes it again.
+/// Releases the ops' outputs after forward has read them; backward computes them again.
 void discard_outputs(BlockProgram& block, Region const& region) {
   CopyMap copies{block.tensors.size()};
   std::vector<Op> const copied = copy_region(block, copies, region);
@@ -216,14 +215,14 @@ void discard_outputs(BlockProgram& block, Region const& region) {
   backward.insert(backward.begin() + position, copied.begin(), copied.end());
 }
 
-/// Keeps only this rank's slice of the checkpointed input, and the op that gathers it again.
+/// Keeps only this rank's slice of the checkpointed input. Returns the ops that gather it again.
 std::vector<Op> shard_checkpoint(BlockProgram& block, BlockShape const& rank, CopyMap& copies) {
   TensorId const x = block.input;
   Tensor shard = block.tensor(x);
   auto const shard_id = static_cast<TensorId>(block.tensors.size());
   shard.name = {"checkpoint", "input_shard"};
   shard.buffer = shard_id;
-  // A flat piece, the last one padded: the elements need not be a multiple of t.
+  // A flat piece; the last one is padded, as the elements need not be a multiple of t.
   shard.shape = {(shard.shape.elements() + rank.tensor - 1) / rank.tensor};
   block.tensors.push_back(shard);
   Tensor gathered = block.tensor(x);
@@ -268,8 +267,8 @@ std::vector<std::string_view> modules_of(BlockProgram const& block) {
   return modules;
 }
 
-/// Checkpoints before discarded outputs, so that the ops that checkpoints add to the backward pass
-/// read what was discarded like all others; each of them from the last one to the first.
+/// Checkpoints come before discarded outputs, so that the ops that they add to the backward pass
+/// read what was discarded as all others do. Each kind runs from the last region to the first.
 std::vector<RecomputeRegion const*> chosen_regions(RecomputePolicy const& policy) {
   std::vector<RecomputeRegion const*> regions;
   for (std::string const& name : policy.modules) {
@@ -291,7 +290,7 @@ void recompute(BlockProgram& block, RecomputeRegion const& region, int layer) {
     checkpoint(block, region_of(block, region.modules, layer), {}, CopyMap{block.tensors.size()});
     return;
   }
-  // Each module's outputs are made again where they are first read.
+  // Each module's outputs are recomputed just before they are first read.
   for (auto module = region.modules.rbegin(); module != region.modules.rend(); ++module) {
     discard_outputs(block, region_of(block, {&*module, 1}, layer));
   }
@@ -304,7 +303,7 @@ void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, BlockSh
   if (policy.granularity == RecomputeGranularity::full) {
     CopyMap copies{block.tensors.size() + 2};
     std::vector<Op> before;
-    // Listed before a shard of the input is cut, which is not done again.
+    // Listed before the input is sharded, because the slice is not recomputed.
     std::vector<std::string_view> const all = modules_of(block);
     if (policy.sharded_checkpoints) before = shard_checkpoint(block, shape, copies);
     checkpoint(block, region_of(block, all, {}), before, std::move(copies));

@@ -9,7 +9,7 @@ namespace stagecraft {
 enum class RecomputeGranularity : std::uint8_t { none, selective, full };
 enum class RecomputeMethod : std::uint8_t { uniform, block };
 
-/// For how many outstanding microbatches all activations are stored (Korthikanti et al. 2022,
+/// For how many microbatches in flight all activations are stored (Korthikanti et al. 2022,
 /// appendix C); the others follow the policy.
 struct StoreMicrobatches {
   bool automatic = false;  ///< as many as fit
@@ -21,12 +21,12 @@ struct StoreMicrobatches {
 /// What a stage recomputes in its backward pass instead of storing it.
 struct RecomputePolicy {
   RecomputeGranularity granularity = RecomputeGranularity::none;
-  std::vector<std::string> modules{"core_attention"};  ///< selective only: of recompute_regions()
+  std::vector<std::string> modules{"core_attention"};  ///< selective only: names of regions
   RecomputeMethod method = RecomputeMethod::uniform;   ///< full only
-  /// Full only. uniform: layers a checkpoint group; block: how many layers of each chunk, from its
-  /// first on, are checkpointed one by one.
+  /// Full only. uniform: layers per checkpoint group; block: how many layers of each chunk, from
+  /// its first on, are checkpointed one by one.
   int layers = 1;
-  /// Full without sequence parallelism: keep 1/t of a checkpoint, gather it again.
+  /// Full without sequence parallelism: each rank keeps 1/t of a checkpoint; backward gathers it.
   bool sharded_checkpoints = false;
   StoreMicrobatches store_microbatches{};
 

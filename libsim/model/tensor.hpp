@@ -33,13 +33,13 @@ constexpr std::int64_t element_size(ElementType type) {
 
 std::string_view name_of(ElementType type);
 
-/// What a buffer is accounted as, from its allocation on.
+/// What a buffer is accounted as from its allocation on.
 enum class Category : std::uint8_t {
   parameters,
-  gradients,      ///< of parameters; gradients of activations count as activations
+  gradients,      ///< gradients of parameters; those of activations count as activations
   optimizer,      ///< fp32 master copies and Adam moments
-  activations,    ///< what forward makes, gradients of it, and temporaries
-  recomputed,     ///< activations rebuilt in the backward pass
+  activations,    ///< results of forward, their gradients, and temporaries
+  recomputed,     ///< activations recomputed in the backward pass
   communication,  ///< buffers that exist only to be sent, received or gathered
   workspace,      ///< scratch space of kernels, declared by the backend
 };
@@ -47,8 +47,8 @@ inline constexpr int category_count = 7;
 
 std::string_view name_of(Category category);
 
-/// Extents of a tensor on one rank, outermost first; at most four.
-/// \throws std::length_error  for a fifth.
+/// The extents of a tensor on one rank, outermost first; at most four.
+/// \throws std::length_error  if there are more.
 class Shape {
  public:
   constexpr Shape() = default;
@@ -74,9 +74,9 @@ class Shape {
 using TensorId = std::int32_t;
 inline constexpr TensorId no_tensor = -1;
 
-/// Who keeps a tensor's buffer alive.
+/// How long a tensor's buffer lives.
 enum class Lifetime : std::uint8_t {
-  microbatch,  ///< made and released by the passes of one microbatch; liveness decides where
+  microbatch,  ///< allocated and released in the passes of one microbatch, as liveness derives
   job,         ///< parameters and their gradients
 };
 
@@ -88,36 +88,37 @@ struct Name {
   friend constexpr bool operator==(Name const&, Name const&) = default;
 };
 
-/// "owner.part", or "owner" where there is no part.
+/// "owner.part", or "owner" if there is no part.
 std::string to_string(Name const& name);
 
-/// A tensor of an op program: what it is, not where it is. Liveness decides when its buffer exists.
+/// A tensor of an op program: what it is, not where it is. Liveness derives when its buffer exists.
 struct Tensor {
   Name name;  ///< e.g. core_attention.softmax_output; with `layer` and `rebuilt` unique in its
               ///< program
   std::int32_t layer = 0;  ///< layer of the block that it belongs to, from 0
-  bool rebuilt = false;    ///< made by a recompute op
+  bool rebuilt = false;    ///< whether it is a recomputed copy
   ElementType type = ElementType::f16;
   Category category = Category::activations;
   Lifetime lifetime = Lifetime::microbatch;
   Shape shape;
   /// The tensor whose buffer this one reads and writes: itself, unless it is a view.
   TensorId buffer = no_tensor;
-  Shape strides;            ///< views only: in elements, one an extent
-  std::int64_t offset = 0;  ///< views only: of the first element, in elements of the buffer
+  Shape strides;            ///< views only: in elements, one per extent
+  std::int64_t offset = 0;  ///< views only: elements of the buffer before the first one
 
   constexpr Bytes bytes() const { return Bytes{shape.elements() * element_size(type)}; }
 };
 
 /// Element type of activations and parameters.
 ElementType activation_type(Precision precision);
-/// The precision whose activations are of this type. \throws std::invalid_argument  for integers.
+/// The precision whose activations are of this type.
+/// \throws std::invalid_argument  if it is an integer type.
 Precision precision_of(ElementType type);
 /// Element type of the gradients that weight-gradient kernels accumulate into: fp32 for 16-bit
 /// training.
 ElementType gradient_type(Precision precision);
-/// Optimizer bytes a parameter: fp32 master copy and two Adam moments (16-bit: 4 + 8), moments only
-/// (fp32: 8, fp64: 16).
+/// Bytes of optimizer state per parameter: fp32 master copy and two Adam moments (16-bit: 4 + 8),
+/// or the moments alone (fp32: 8, fp64: 16).
 Bytes optimizer_bytes_per_parameter(Precision precision);
 
 }  // namespace stagecraft

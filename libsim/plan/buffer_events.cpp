@@ -32,7 +32,7 @@ std::string BufferChange::name() const {
 class BufferEvents::TaskCompiler {
  public:
   TaskCompiler(TrainingPlan const& plan, std::vector<Task> const& tasks) : plan_{plan} {
-    // Backward releases what forward allocates, so that forward comes first.
+    // Forward tasks come first, because backward tasks refer to the buffers that they allocate.
     for (Task const& task : tasks) {
       if (task.kind == Task::Kind::forward) forward_of(task.program);
     }

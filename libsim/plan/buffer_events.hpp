@@ -12,39 +12,40 @@
 
 namespace stagecraft {
 
-/// What happens to a buffer, told once for all microbatches. Pointers lead into the plan.
+/// What happens to a buffer, described once for all microbatches. Pointers lead into the plan.
 struct BufferChange {
   enum class Kind : std::uint8_t {
     allocate,
-    /// A neighbour takes the buffer over: the next block as its own tensor, or a message.
+    /// The next owner takes the buffer over: the next block, as its own tensor, or a message.
     hand_over,
     release,
   };
   Kind kind = Kind::allocate;
-  Category category = Category::activations;                  ///< as which the bytes are counted
+  Category category = Category::activations;                  ///< that the bytes count as
   Transfer::Payload payload = Transfer::Payload::activation;  ///< messages only
-  TensorId tensor = no_tensor;                                ///< of `block`
-  std::int32_t chunk = -1;                                    ///< of the stage; -1: resident
+  TensorId tensor = no_tensor;                                ///< in `block`
+  std::int32_t chunk = -1;                                    ///< chunk of the stage; -1: resident
   std::int64_t bytes = 0;
-  BlockProgram const* block = nullptr;  ///< whose tensor it is; null: a message, or resident
-  Op const* op = nullptr;  ///< before which it is allocated or after which it is released, if any
-  std::int64_t first_layer = -1;  ///< number in the model of the block's first; -1: has none
+  BlockProgram const* block = nullptr;  ///< that owns the tensor; null: a message, or resident
+  Op const* op = nullptr;  ///< the op before which it is allocated or after which it is released
+  std::int64_t first_layer = -1;  ///< the block's first layer in the model; -1: it has none
 
-  /// Parameters, gradients and optimizer state: there before the first entry, and never released.
+  /// Whether it is of parameters, gradients or optimizer state, which exist before the first entry
+  /// and are never released.
   bool is_resident() const { return chunk < 0; }
   bool is_message() const { return block == nullptr && !is_resident(); }
-  /// Numbers in the model of the layers that tensor and op belong to; -1 outside of layers.
+  /// The layer of the model that the tensor, or the op, belongs to; -1 outside of layers.
   std::int64_t layer_of_tensor() const;
   std::int64_t layer_of_op() const;
   /// E.g. core_attention.softmax_output, message.gradient, optimizer.
   std::string name() const;
 };
 
-/// One thing that happens to one buffer.
+/// A change of one buffer, of one microbatch.
 struct BufferEvent {
   BufferChange const* change = nullptr;  ///< never null
-  std::int64_t buffer = 0;       ///< number of the buffer, from 0 in the order of allocation
-  std::int32_t microbatch = -1;  ///< -1: resident
+  std::int64_t buffer = 0;               ///< buffers are numbered from 0 in the order of allocation
+  std::int32_t microbatch = -1;          ///< -1: resident
 };
 
 /// The life of all buffers of one stage through an iteration, in its issue order: the only account
@@ -68,26 +69,28 @@ class BufferEvents {
   BufferEvents& operator=(BufferEvents&&) = delete;
   ~BufferEvents() = default;
 
-  /// Goes on to the resident buffers first, then to one entry of the issue order after another.
-  /// Returns false at the end.
+  /// Advances: first to the resident buffers, then from entry to entry of the issue order. Returns
+  /// false at the end.
   bool next();
-  /// The entry that next() went to, of the issue order; -1: before the first.
+  /// The current entry of the issue order; -1 for the resident buffers.
   std::int32_t entry() const { return entry_; }
-  /// Its events. Valid until next() is called; what they point at lives as long as this object.
+  /// The events of the current entry. The span is valid until next() is called; what the events
+  /// point at lives as long as this object.
   std::span<BufferEvent const> now() const { return now_; }
 
  private:
-  /// Which buffer a task's event is of: a number that some other event has left, plus an offset.
+  /// The buffer that an event of a task concerns: a number that another event has recorded, plus an
+  /// offset.
   struct Reference {
     enum class From : std::uint8_t {
       task,        ///< the first buffer that this run of the task allocates
-      forward,     ///< the first that the forward of the same chunk and microbatch has allocated
-      activation,  ///< what the chunk has received, or has been handed, for its forward
-      gradient,    ///< what it has received for its backward, or its backward's last piece has left
-      output,      ///< what its forward has sent
+      forward,     ///< the first that the forward of the same chunk and microbatch allocated
+      activation,  ///< the input of the chunk's forward, received or handed over
+      gradient,    ///< the input of its backward, received or left by the task before
+      output,      ///< the output that its forward has sent
     };
     From from = From::task;
-    std::int32_t offset = 0;  ///< forward, task: how many buffers were allocated before
+    std::int32_t offset = 0;  ///< forward, task: buffers allocated before this one
   };
   struct TaskEvent {
     BufferChange change;
@@ -97,12 +100,12 @@ class BufferEvents {
   struct CompiledTask {
     std::vector<TaskEvent> events;
     std::int32_t allocations = 0;
-    Reference passed;           ///< what its last block leaves for what comes after
-    bool sends_output = false;  ///< the task is the last of its pass, and its chunk has a neighbour
+    Reference passed;           ///< what its last block leaves to the next task
+    bool sends_output = false;  ///< the task ends its pass, and the chunk has a neighbour
   };
-  /// The tensors' buffers of each block of a chunk, by position and tensor.
+  /// The buffers of a chunk's tensors, by position of the block and by tensor.
   using ChunkReferences = std::vector<std::vector<Reference>>;
-  /// The buffers that a microbatch's pass through a chunk has to find again.
+  /// The buffers that later tasks of a microbatch in a chunk refer to.
   struct InFlight {
     std::int64_t forward = 0;
     std::array<std::int64_t, 2> received{};  ///< by payload
@@ -122,7 +125,7 @@ class BufferEvents {
   StagePlan const& stage_;
   IssueOrder order_;
   std::size_t microbatches_;
-  std::vector<CompiledTask> compiled_;     ///< by task of the stage
+  std::vector<CompiledTask> compiled_;     ///< by index into StagePlan::tasks
   std::vector<BufferChange> resident_;     ///< at most one per category
   std::vector<BufferChange> of_messages_;  ///< by chunk, payload, buffer, and whether it allocates
   std::vector<InFlight> in_flight_;        ///< by chunk and microbatch

@@ -10,8 +10,8 @@
 
 namespace stagecraft {
 
-/// A configuration under check, with the run file that it was read from: what the checks of
-/// combinations share.
+/// A configuration and the run file that it was read from. Checks of values that constrain each
+/// other derive from it.
 class CombinationCheck {
  public:
   /// Both must outlive the check.
@@ -19,10 +19,11 @@ class CombinationCheck {
       : config_{config}, root_{root} {}
 
  protected:
-  /// Whether all these dotted keys were read well.
+  /// Whether all these dotted keys were read without a problem.
   bool sound(std::initializer_list<std::string_view> keys) const;
 
-  /// Reports the value of a dotted key; `value` is what holds where the file leaves it out.
+  /// Reports the value of a dotted key. `value` is the default, which the message quotes if the
+  /// file leaves the key out.
   void refuse(std::string_view key, std::string_view value, std::string accepted) const;
   void refuse(std::string_view key, std::int64_t value, std::string accepted) const;
 

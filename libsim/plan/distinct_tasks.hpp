@@ -10,11 +10,11 @@
 
 namespace stagecraft {
 
-/// By chunk program of the plan: the first one with the same blocks.
+/// For each chunk program of the plan, the first one with the same blocks.
 std::vector<std::int32_t> first_with_same_blocks(TrainingPlan const& plan);
 
-/// Keeps one value per distinct task of a plan. Most stages run the same chunks, so that the value
-/// of a whole chunk's pass is made once for all of them.
+/// Keeps one value per distinct task of a plan. Most stages run the same chunks, so the value of a
+/// pass through a whole chunk is computed once for all of them.
 template <class Value>
 class DistinctTasks {
  public:
@@ -22,7 +22,8 @@ class DistinctTasks {
   explicit DistinctTasks(TrainingPlan const& plan)
       : plan_{plan}, same_as_{first_with_same_blocks(plan)}, whole_(plan.chunks.size()) {}
 
-  /// The task's value; make() gives it unless it is known. Valid for as long as this object.
+  /// Returns the value of a task and calls make() if it is not known yet. The reference is valid as
+  /// long as this object.
   template <class Make>
   Value const& of(Task const& task, Make make) {
     if (task.kind == Task::Kind::step) return made_.emplace_back(make());
@@ -37,7 +38,7 @@ class DistinctTasks {
 
  private:
   TrainingPlan const& plan_;
-  std::deque<Value> made_;                          ///< never moves what it holds
+  std::deque<Value> made_;                          ///< a deque, so that references stay valid
   std::vector<std::int32_t> same_as_;               ///< first_with_same_blocks()
   std::vector<std::array<Value const*, 2>> whole_;  ///< by chunk program and pass
 };

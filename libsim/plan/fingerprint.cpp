@@ -11,8 +11,9 @@
 namespace stagecraft {
 namespace {
 
-/// Text handed on in pieces. A plan's text has megabytes and most of it is numbers, which an
-/// ostream writes ten times as slowly; a piece stays in the cache until it is hashed.
+/// Formats text and passes it on in pieces of a size that stays in the cache until it is hashed.
+/// The text of a plan takes megabytes, most of them numbers, for which an ostream takes ten times
+/// as long.
 class TextPieces {
  public:
   using Take = std::function<void(std::string_view)>;
@@ -177,7 +178,7 @@ void write(TextPieces& out, RankGroups const& groups) {
 
 void write(TextPieces& out, TrainingPlan const& plan) {
   TrainingConfig const& config = plan.config;
-  // What the programs do not show.
+  // What the programs do not contain.
   out << "stagecraft plan 3\n"
       << "p2p " << static_cast<int>(config.schedule.p2p) << " scatter " << plan.scatters_messages()
       << " deallocation " << config.memory.output_deallocation << " message "

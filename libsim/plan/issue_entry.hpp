@@ -7,34 +7,33 @@
 
 namespace stagecraft {
 
-/// A distinct thing that a rank does, described once and issued many times; engines index their
-/// durations and memory profiles by its position in StagePlan::tasks.
+/// A unit of a stage's work, described once and issued many times. Durations and memory profiles
+/// are indexed by its position in StagePlan::tasks.
 struct Task {
   enum class Kind : std::uint8_t { forward, backward, step };
   Kind kind = Kind::forward;
   Stream stream = Stream::compute;
-  /// If stages take part together: in which group. The work starts when the last has arrived. Ranks
-  /// of one stage behave alike, so that groups of them have no entry here.
+  /// The group, if several stages take part: the task starts when the last of them has arrived.
+  /// Ranks of one stage behave alike, so groups within a stage are not named here.
   std::optional<GroupId> group;
-  bool is_stored = false;  ///< forward, backward: by the program that stores all activations
+  bool is_stored = false;  ///< forward, backward: runs the program that stores all activations
   std::int32_t chunk = 0;  ///< forward, backward: chunk of the stage
-  /// forward, backward: index into TrainingPlan::chunks. Gradient reductions: whose gradients, or
-  /// GradientBucket::all_chunks.
+  /// Index into TrainingPlan::chunks of what runs forward or backward, or of the chunk whose
+  /// gradients are reduced (GradientBucket::all_chunks: of all).
   std::int32_t program = 0;
   std::int32_t first_block = 0;  ///< with program: blocks [first_block, first_block + block_count)
   std::int32_t block_count = 0;
-  std::int32_t op = 0;  ///< step: index into the rank's step program
+  std::int32_t op = 0;  ///< step: index into the stage's step program
 };
 
-/// Whether a chunk's backward of a microbatch is over with this task: it ends at the first block.
+/// Whether the task ends the backward of a microbatch in a chunk: backward ends at the first block.
 constexpr bool ends_backward(Task const& task) {
   return task.kind == Task::Kind::backward && task.first_block == 0;
 }
 
-/// One message between two virtual stages that follow each other (Placement), as one of its two
-/// ends sees it: an activation goes to the next virtual stage, a gradient to the one before.
-/// Messages of one channel go from one stage to one other, and both ends exchange them in the same
-/// order.
+/// One message between two consecutive virtual stages (Placement), as one of its two ends sees it:
+/// an activation goes to the next virtual stage, a gradient to the one before. The messages of a
+/// channel go from one stage to one other stage, and both ends exchange them in the same order.
 struct Transfer {
   enum class Payload : std::uint8_t { activation, gradient };
   enum class End : std::uint8_t { send, receive };
@@ -52,16 +51,16 @@ struct Transfer {
 /// One entry of a stage's issue order.
 struct IssueEntry {
   enum class Kind : std::uint8_t {
-    run,  ///< issue tasks[task] on its stream; the compute stream goes on once its own task is over
-    post,    ///< start transfers [first, first + count) of the stage together
+    run,     ///< issues tasks[task] on its stream; a task of the compute stream blocks that stream
+    post,    ///< starts transfers [first, first + count) of the stage together
     wait,    ///< the compute stream waits until transfers [first, first + count) are over
     drain,   ///< the compute stream waits until the data-parallel stream is idle
     repeat,  ///< the `count` entries before it run `times` times in all; see StageProgram
   };
   Kind kind = Kind::run;
   std::int32_t task = 0;
-  /// run: of the replica; -1 if it does not apply. repeat: by how much the microbatches of what is
-  /// repeated advance each time.
+  /// run: the microbatch, numbered within the replica; -1 if it does not apply. repeat: the number
+  /// by which the microbatches of the repeated entries advance each time.
   std::int32_t microbatch = 0;
   std::int32_t first = 0;
   std::int32_t count = 0;

@@ -4,8 +4,8 @@
 
 namespace stagecraft {
 
-/// What one message between two stages costs: it arrives latency + occupancy after it starts, and
-/// holds its sender's stream for the occupancy (LogGP: L + o, and G per byte).
+/// The cost of one message between two stages. It arrives latency + occupancy after it starts, and
+/// occupies its sender's stream for the occupancy (LogGP: L + o, and G per byte).
 /// Source: Alexandrov et al. 1995, LogGP, SPAA '95.
 struct MessagePrice {
   SimTime latency{0};

@@ -19,32 +19,33 @@ struct ScheduleShape {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   int stages = 1;        ///< p
   int microbatches = 1;  ///< n, of one replica in one iteration
-  int chunks = 1;        ///< m of the paper: chunks a stage; 1 unless interleaved
-  int group = 0;         ///< interleaved: microbatches a group; 0 means p
+  int chunks = 1;        ///< m of the paper: chunks per stage; 1 unless interleaved
+  int group = 0;         ///< interleaved: microbatches per group; 0 means p
   P2p p2p = P2p::blocking;
 
   friend bool operator==(ScheduleShape const&, ScheduleShape const&) = default;
 };
 
-/// A shape, or costs, that no schedule has. The message names what was found and what is accepted.
+/// A shape, or costs, that no schedule can have. The message says what was found and what is
+/// accepted.
 class ScheduleError : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
 };
 
-/// What is computed of a chunk for a microbatch at a time.
+/// The parts of a microbatch's work in a chunk; the schedule places each on its own.
 enum class Part : std::uint8_t { forward, backward };
 
-/// What a schedule has to know of a part.
+/// What a schedule has to know about a part.
 struct PartFacts {
   char letter;  ///< in texts and pictures
-  /// The message that it takes and makes, if it does; activations go to the next virtual stage,
+  /// What the part receives and sends, if it does. Activations go to the next virtual stage,
   /// gradients to the one before.
   std::optional<Transfer::Payload> message;
   int in_flight;  ///< 1: the chunk holds activations from here on; -1: until here
 };
 
-/// By part.
+/// Indexed by Part.
 inline constexpr PartFacts part_facts[] = {
     {'F', Transfer::Payload::activation, 1},
     {'B', Transfer::Payload::gradient, -1},
@@ -64,14 +65,14 @@ struct ChunkRun {
   friend bool operator==(ChunkRun const&, ChunkRun const&) = default;
 };
 
-/// The schedule of every stage, with its messages. Its tasks are the parts of a stage's chunks.
+/// The programs of all stages, with their messages. A task is one part of one chunk (see task()).
 struct PipelineSchedule {
   ScheduleShape shape;  ///< as asked for, with the group filled in
   Placement placement;
   std::vector<StageProgram> stages;
   int channels = 0;  ///< channel numbers are in [0, channels)
   int messages = 0;  ///< message numbers are in [0, messages)
-  /// Most messages of a channel that are sent and not yet received.
+  /// The largest number of messages of a channel that are sent and not yet received.
   int most_queued = 0;
 
   /// The task of a part of a chunk, the same on every stage.
@@ -86,46 +87,47 @@ struct PipelineSchedule {
   }
 };
 
-/// Most forward computations (p * n * m) in a schedule: beyond it the steps alone take gigabytes.
+/// The limit on the forward computations (p * n * m) of a schedule: beyond it the issue entries
+/// alone take gigabytes.
 inline constexpr std::int64_t max_scheduled_forwards = 16'000'000;
 
-/// Whether the interleaved schedule takes `microbatches` in groups of `group` on so many stages:
-/// stages <= group <= microbatches, and the last group is full or of at least `stages`.
+/// Whether the interleaved schedule can run the microbatches in groups of `group`: stages <= group
+/// <= microbatches, and the last group is full or has at least `stages` microbatches.
 /// Source: microbatch_group_size_per_vp_stage of Megatron-LM, core/pipeline_parallel/schedules.py.
 constexpr bool is_group(std::int64_t group, std::int64_t microbatches, std::int64_t stages) {
   return group >= stages && group <= microbatches &&
          (microbatches % group == 0 || microbatches % group >= stages);
 }
 
-/// The groups that it takes, the smallest first: `8, 12, 16, ...`.
+/// The accepted group sizes as text, the smallest first: `8, 12, 16, ...`.
 /// Pre: 1 <= stages <= microbatches.
 std::string accepted_groups(std::int64_t microbatches, std::int64_t stages);
 
 /// The shape with its group filled in.
-/// \throws ScheduleError  when no schedule has it. Accepted: p, n, m from 1; interleaved: p >= 2,
+/// \throws ScheduleError  if no schedule has it. Accepted: p, n, m from 1; interleaved: p >= 2,
 ///         p <= group <= n, and n mod group 0 or >= p; others: m = 1 and no group.
 ScheduleShape checked_shape(ScheduleShape shape);
 
-/// Which stage holds which virtual stage.
+/// The stage and chunk of each virtual stage.
 Placement placement_of(ScheduleShape const& shape);
 
 /// Lays out GPipe (backward in the order of the forward), 1F1B or interleaved 1F1B, as Megatron-LM
 /// issues them.
 ///
 /// Blocking p2p follows Megatron's joint calls (forward and backward messages of a steady step in
-/// one exchange); GPipe, which Megatron lacks, exchanges like 1F1B with every forward in the
+/// one exchange). GPipe, which Megatron lacks, exchanges as 1F1B does if every forward is in the
 /// warm-up. Overlapped p2p sends right after the producer, receives one computation ahead of the
-/// consumer and relies on buffered sends: see append_overlapped_steps() in stage_exchanges.hpp.
-/// Interleaved with one chunk is the interleaved schedule at m = 1, with its 2(p-r-1) warm-up
-/// forwards; Megatron's command line turns that case into plain 1F1B.
+/// consumer and relies on buffered sends; see append_overlapped_steps() in stage_exchanges.hpp.
+/// An interleaved schedule with one chunk keeps its 2(p-r-1) warm-up forwards; Megatron's command
+/// line turns that case into plain 1F1B.
 /// \throws ScheduleError  if checked_shape() does.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py; Narayanan et al. 2021,
 /// arXiv:2104.04473, section 2.2; Huang et al. 2019, arXiv:1811.06965 (GPipe).
 PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape);
 
 struct SteadyLoop;
-/// The same with a loop of the caller's choice, or none. Pre: the shape is legal, its group filled
-/// in, and the loop is of it.
+/// The same with a given steady-state loop, or without one. Pre: the shape is legal, its group is
+/// filled in, and the loop belongs to it.
 PipelineSchedule lay_out(ScheduleShape const& shape, SteadyLoop const& loop);
 
 }  // namespace stagecraft

@@ -14,14 +14,14 @@ struct ChunkPlace {
   friend bool operator==(ChunkPlace const&, ChunkPlace const&) = default;
 };
 
-/// Which chunk of which stage holds each virtual stage. Virtual stages are the pieces of the model
-/// in the order in which a microbatch goes through them; a placement may hold several copies of the
+/// The chunk and stage of each virtual stage. The virtual stages are the parts of the model in the
+/// order in which a microbatch passes through them. A placement may hold several copies of the
 /// model, whose virtual stages follow each other.
 class Placement {
  public:
   Placement() : Placement{1, {{0, 0}}} {}
-  /// `places`: by virtual stage. Pre: every chunk of every stage is there once, and the copies
-  /// divide the virtual stages evenly.
+  /// `places` is indexed by virtual stage. Pre: every chunk of every stage occurs once, and the
+  /// number of copies divides the number of virtual stages.
   Placement(int stages, std::vector<ChunkPlace> places, int copies = 1);
 
   int stages() const { return stages_; }
@@ -49,8 +49,8 @@ class Placement {
   std::vector<int> virtual_stages_;  ///< by chunk and stage
 };
 
-/// Virtual stages go round the stages: the first chunk of each stage, then the second of each, as
-/// Megatron-LM places them.
+/// Round-robin, as Megatron-LM places virtual stages: the first chunk of each stage, then the
+/// second chunk of each, and so on.
 Placement round_placement(int stages, int chunks);
 
 }  // namespace stagecraft

@@ -41,8 +41,7 @@ PlanGroups make_groups(TrainingConfig const& config) {
   if (int const last = config.parallel.pipeline - 1; config.model.tied_embeddings && last > 0) {
     roles.embedding = add("embedding group", {{positions_of_axis(stages.axis, {0, last})}});
   }
-  // What these sum are scalars, of which only latencies count: first inside the nodes, then between
-  // them.
+  // These groups sum scalars, which cost latencies only: first inside the nodes, then between them.
   roles.model = add("model group", {{tensor}, {stages}});
   roles.job = add("job", {{tensor}, {data, stages}});
   return made;

@@ -7,11 +7,11 @@
 
 namespace stagecraft {
 
-/// For what the ranks of a plan communicate, and in which of its groups. Whoever issues a
-/// collective names its group by one of these; what the group is made of, only RankGroups knows.
+/// The purposes for which ranks communicate, and the group of each. A collective names its group
+/// by one of these; only RankGroups knows which ranks are in it.
 struct GroupRoles {
   GroupId tensor{};                    ///< the t ranks that share each layer
-  GroupId gradients{};                 ///< the replicas of a rank's parameters
+  GroupId gradients{};                 ///< the ranks that hold the same parameters
   GroupId model{};                     ///< all stages and tensor ranks of a replica
   GroupId job{};                       ///< every rank
   std::optional<GroupId> kv_replicas;  ///< the t / g tensor ranks with the same key and value heads
@@ -28,7 +28,7 @@ struct PlanGroups {
 /// The groups of a run. Ranks are numbered tensor fastest, then data, then pipeline.
 PlanGroups make_groups(TrainingConfig const& config);
 
-/// Where a rank of the job stands on the axes that its share of the work depends on.
+/// A rank's position on the axes that its share of the work depends on.
 struct RankPlace {
   int tensor = 0;    ///< 0 to t - 1
   int data = 0;      ///< replica, 0 to d - 1

@@ -109,7 +109,7 @@ void append_layers(ChunkProgram& chunk, BlockCatalogue& catalogue, RecomputePoli
   }
 }
 
-/// By the policy of the stage, or, of a microbatch that a window stores, without recompute.
+/// Recompute follows the policy of the stage; a microbatch that a window stores has none.
 enum class Variant : std::uint8_t { policy, stored };
 
 void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant variant) {

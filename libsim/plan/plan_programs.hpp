@@ -8,8 +8,8 @@ namespace stagecraft {
 /// The schedule that a configuration asks for.
 ScheduleShape schedule_shape(TrainingConfig const& config);
 
-/// A plan without its issue orders: blocks, chunks, and what each rank holds. Works, steps and
-/// transfers are still empty.
+/// A plan without its issue orders: it has blocks, chunks and what each stage holds. Tasks,
+/// programs and transfers are still empty.
 TrainingPlan make_programs(TrainingConfig const& config);
 
 }  // namespace stagecraft

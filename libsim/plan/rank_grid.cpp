@@ -16,7 +16,7 @@ RankGrid::RankGrid(IdVector<AxisId, GridAxis> axes) : axes_{std::move(axes)} {
     if (axis->size < 1) refuse("has size " + std::to_string(axis->size) + "; accepted: 1 or more");
     bool const is_known = std::any_of(
         axes_.begin(), axis, [&](GridAxis const& other) { return other.name == axis->name; });
-    if (is_known) refuse("is there twice");
+    if (is_known) refuse("occurs twice");
     strides_.push_back(ranks_);
     ranks_ *= axis->size;
   }

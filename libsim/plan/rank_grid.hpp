@@ -15,7 +15,7 @@ struct GridAxis {
   friend bool operator==(GridAxis const&, GridAxis const&) = default;
 };
 
-/// The axis along which ranks hold different stages. Every grid has it, as its slowest axis.
+/// The axis along which ranks belong to different stages. Every grid has it, as its slowest axis.
 inline constexpr std::string_view pipeline_axis = "pipeline";
 
 /// How the ranks of a job are numbered: by their positions on named axes, the first axis fastest.
@@ -36,11 +36,11 @@ class RankGrid {
   AxisId pipeline() const { return AxisId{static_cast<int>(axes_.size()) - 1}; }
 
   int size(AxisId axis) const { return axes_[axis].size; }
-  /// How far two ranks are apart in number that are neighbours on an axis.
+  /// The difference between the numbers of two ranks that are neighbours on an axis.
   int stride(AxisId axis) const { return strides_[axis]; }
   /// Pre: 0 <= rank < ranks().
   int position(int rank, AxisId axis) const { return rank / stride(axis) % size(axis); }
-  /// The rank that is at `position` of an axis and elsewhere at the positions of `rank`.
+  /// The rank at `position` of an axis that agrees with `rank` on all other axes.
   int moved(int rank, AxisId axis, int position) const {
     return rank + (position - this->position(rank, axis)) * stride(axis);
   }

@@ -32,7 +32,7 @@ int count(AxisSelection const& selection) {
   return selection.positions.empty() ? selection.run : static_cast<int>(selection.positions.size());
 }
 
-/// From the first position to the last of those that communicate.
+/// The distance from the first to the last position that communicates.
 int extent(AxisSelection const& selection) {
   return selection.positions.empty() ? selection.run - 1
                                      : selection.positions.back() - selection.positions.front();
@@ -72,7 +72,8 @@ RankGroups::RankGroups(RankGrid grid) { grids_.push_back(std::move(grid)); }
 GridId RankGroups::add_grid(RankGrid grid) {
   bool const is_same_job = grid.ranks() == ranks() && grid.size(grid.pipeline()) == stages();
   if (!is_same_job) {
-    throw std::invalid_argument{"grid of ranks: another one of this job has other stages"};
+    throw std::invalid_argument{
+        "grid of ranks: it places a rank on another stage than the first grid"};
   }
   return grids_.push_back(std::move(grid));
 }

@@ -13,7 +13,7 @@ namespace {
 
 using Granularity = RecomputeGranularity;
 
-/// A key that the granularity gives no meaning must not be ignored in silence.
+/// Reports a key that has no meaning for the granularity, which must not be ignored silently.
 void refuse_unless(bool is_used, ConfigNode const& node, std::string_view owner) {
   if (node.exists() && !is_used) {
     node.report_key(node.found(), "this key only with granularity " + std::string{owner});

@@ -50,7 +50,7 @@ void write_interleaved(StageWriter& writer,
   }
 }
 
-/// By ScheduleKind.
+/// Indexed by ScheduleKind.
 constexpr std::array<ScheduleRules, 3> all_rules{{
     {.title = "GPipe", .placement = round_of_chunks, .warmup = all_forwards, .write = write_plain},
     {.title = "1F1B",

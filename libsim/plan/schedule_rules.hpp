@@ -9,17 +9,17 @@ namespace stagecraft {
 class StageWriter;
 class VirtualOrder;
 
-/// What tells one kind of schedule from another. A new kind is a row of the table.
+/// The properties of a kind of schedule. A new kind is a row of the table in schedule_rules.cpp.
 struct ScheduleRules {
   std::string_view title;     ///< for people: "interleaved 1F1B"
-  bool takes_chunks = false;  ///< a stage may have several, and microbatches come in groups
-  /// Behind the warm-up every stage runs one forward and one backward in turn, so that there is a
-  /// steady-state loop (find_loop).
+  bool takes_chunks = false;  ///< a stage may have several chunks; microbatches come in groups
+  /// After the warm-up every stage alternates between one forward and one backward, so that there
+  /// is a steady-state loop (find_loop).
   bool alternates = false;
   Placement (*placement)(ScheduleShape const& shape) = nullptr;
   /// Forwards that a stage runs before its first backward.
   int (*warmup)(ScheduleShape const& shape, int stage) = nullptr;
-  /// Writes the program of a stage, with the microbatches of `shape`.
+  /// Writes the program of a stage for the microbatches of `shape`.
   void (*write)(StageWriter& writer,
                 VirtualOrder const& order,
                 ScheduleShape const& shape,

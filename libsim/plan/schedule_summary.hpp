@@ -7,12 +7,12 @@
 
 namespace stagecraft {
 
-/// The computations of a stage as text: "F0.0 F1.0 B0.0", a part of
-/// <microbatch>.<chunk>, in issue order.
+/// The computations of a stage in issue order as text, each as <part><microbatch>.<chunk>: "F0.0
+/// F1.0 B0.0".
 std::string order_text(PipelineSchedule const& schedule, std::size_t stage);
 
-/// Most chunks in flight on a stage: forwards done minus backwards done, right after a forward.
-/// Each holds its activations.
+/// The largest number of chunk passes in flight on a stage: forwards minus backwards, right after a
+/// forward. Each holds its activations.
 int in_flight_chunks(PipelineSchedule const& schedule, std::size_t stage);
 
 }  // namespace stagecraft

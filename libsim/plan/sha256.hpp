@@ -8,13 +8,13 @@ struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
 
 namespace stagecraft {
 
-/// A SHA-256 digest that is fed piece by piece.
+/// Computes a SHA-256 digest of text that is added piece by piece.
 class Sha256 {
  public:
-  /// \throws std::runtime_error  where the library cannot compute one; likewise below.
+  /// \throws std::runtime_error  if OpenSSL fails; likewise the functions below.
   Sha256();
   void add(std::string_view piece);
-  /// 64 hexadecimal digits. Nothing can be added afterwards.
+  /// The digest as 64 hexadecimal digits. Nothing can be added afterwards.
   std::string hexadecimal();
 
  private:

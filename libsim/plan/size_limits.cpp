@@ -21,10 +21,10 @@ PlanSizes plan_sizes(TrainingConfig const& config) {
   sizes.ranks = t * stages * config.parallel.data;
   sizes.chunk_passes = stages * chunks * n;
 
-  // 64 bytes an element stand for its copies in forward, backward and recompute at up to 8 bytes.
+  // 64 bytes per element cover its copies in forward, backward and recompute at up to 8 bytes each.
   double activations = real(model.hidden) + vocabulary;
   double weights = 2 * vocabulary * real(model.hidden);
-  // Forward, backward and one recomputation are four forward passes of 2 FLOPs a multiply-add.
+  // Forward, backward and one recomputation are four forward passes of 2 FLOPs per multiply-add.
   double largest_layer = 0;
   for (LayerRun const& run : layer_runs(model)) {
     LayerConfig const& kind = run.kind;

@@ -4,18 +4,17 @@
 
 namespace stagecraft {
 
-/// Upper estimates of the largest whole numbers that a plan of this configuration leads to. In
-/// floating point, so that they cannot overflow themselves; what computes with integers relies on
-/// the limits.
+/// Upper estimates of the largest integers that occur in a plan of this configuration. They are
+/// floating-point numbers, so that they cannot overflow themselves.
 struct PlanSizes {
   double ranks = 0;         ///< tensor * pipeline * data
   double chunk_passes = 0;  ///< forward passes of all stages and chunks over all microbatches
   double bytes = 0;         ///< parameters, optimizer state and all activations of one replica
-  double flops = 0;         ///< of one chunk of one rank, forward, backward and recompute
+  double flops = 0;         ///< one chunk on one rank: forward, backward and recompute
 };
 
-/// Every count of bytes or FLOPs stays below 2^62, so that sums of two stay within 63 bits; ranks
-/// and passes stay below what a plan can hold in memory.
+/// The limits that integer arithmetic on plans relies on. Counts of bytes and FLOPs stay below
+/// 2^62, so that the sum of two fits 63 bits; ranks and passes stay below what fits in memory.
 inline constexpr PlanSizes plan_limits{
     .ranks = 1 << 24, .chunk_passes = 1 << 24, .bytes = 0x1p62, .flops = 0x1p62};
 

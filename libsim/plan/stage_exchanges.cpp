@@ -7,9 +7,9 @@
 namespace stagecraft {
 namespace {
 
-/// Receives what Megatron receives together with the sends after virtual forward or backward k
-/// (recv_tensor_from_previous_stage). The leading stage (0 forward, p-1 backward) runs p-1 virtual
-/// steps ahead of the trailing one, whose output wraps round to its next chunk.
+/// Adds the receives that Megatron combines with the sends after virtual forward or backward k
+/// (recv_tensor_from_previous_stage). The leading stage (0 in forward, p-1 in backward) is p-1
+/// computations ahead of the trailing stage, whose output goes to its next chunk.
 class InterleavedReceives {
  public:
   InterleavedReceives(VirtualOrder const& order, ScheduleShape const& shape, int stage)
@@ -26,7 +26,7 @@ class InterleavedReceives {
     }
   }
 
-  /// For how many k on these receives are alike.
+  /// For how many consecutive k, from this one on, the receives are of the same chunk.
   int alike_after_forward(int k) const {
     return stage_ != 0 ? order_.alike(k + 1) : alike_behind(k);
   }

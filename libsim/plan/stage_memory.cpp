@@ -49,8 +49,8 @@ void MemoryWalk::repeat_since(MemoryWalk const& then, int times) {
 
 namespace {
 
-/// Replays a stage's program. Of what repeats, the first times and the last are replayed: memory
-/// changes by the same each time, so that the peak of them all is in one of these.
+/// Replays a stage's program. Of a loop it replays the first repetition and the last: memory
+/// changes by the same amounts each time, so the peak is in one of these.
 class ProgramMemory {
  public:
   ProgramMemory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages)
@@ -94,7 +94,7 @@ class ProgramMemory {
     }
   }
 
-  /// The body of a repeat has been replayed, from `before` on, and is to be so many times more.
+  /// Repeats a body that has been replayed once, from `before` on, `times` more times.
   void repeat(std::int32_t index, State const& before, std::int32_t times) {
     if (times <= 0) return;
     std::int32_t const entries = entry_ - before.entry;

@@ -10,34 +10,35 @@
 
 namespace stagecraft {
 
-/// Memory of one stage over an iteration, per rank, without workspace. It moves in issue order, so
-/// that it depends on no cost.
+/// Memory of one rank of a stage over an iteration, without workspace, in bytes. It follows the
+/// issue order, so it does not depend on any cost.
 struct StageMemory {
-  CategoryBytes at_peak;             ///< at the first instant where the sum is largest
+  CategoryBytes at_peak;             ///< at the first instant at which the sum is largest
   std::int64_t activation_peak = 0;  ///< largest activations + recomputed + communication
-  std::int32_t peak_entry = 0;       ///< entry of the issue order that makes the peak
+  std::int32_t peak_entry = 0;       ///< entry of the issue order that reaches the peak
   std::int32_t peak_block = 0;       ///< MemoryProfile::peak_block and peak_op of that entry
   std::int32_t peak_op = -1;
   std::int32_t in_flight_chunks =
       0;  ///< most (microbatch, chunk) pairs between forward and backward
 };
 
-/// What a stage holds at the start of an iteration: parameters, gradients, optimizer state.
+/// Memory of a rank at the start of an iteration: parameters, gradients and optimizer state.
 CategoryBytes resident_memory(StagePlan const& stage);
 
-/// What the entries of a stage's issue order do to memory: the sums of what BufferEvents tells one
-/// by one, made once per kind of entry.
+/// What the entries of a stage's issue order do to memory: the sums of the events that BufferEvents
+/// reports one by one, computed once per kind of entry.
 class EntryMemories {
  public:
-  /// All must outlive the object. Pre: `tasks` and `messages` are of the plan of `stage`.
-  /// `transfers`: those of the entries, of the stage's program or of its issue order.
+  /// All must outlive the object. `transfers` are those of the stage's program or of its issue
+  /// order, whichever the entries come from. Pre: `tasks` and `messages` are of the plan of
+  /// `stage`.
   EntryMemories(StagePlan const& stage,
                 std::span<Transfer const> transfers,
                 TaskMemories& tasks,
                 MessageMoves& messages);
 
-  /// Valid for as long as all of them. Pre: a post or wait has at most MessageMoves::most
-  /// transfers.
+  /// The reference is valid as long as `tasks` and `messages` are. Pre: a post or wait has at most
+  /// MessageMoves::most transfers.
   MemoryMove const& of(IssueEntry const& entry);
 
  private:
@@ -47,12 +48,12 @@ class EntryMemories {
   MemoryMove none_{MemoryProfile{}};
 };
 
-/// Follows what a stage holds through its issue order.
+/// Follows the memory of a stage through its issue order.
 class MemoryWalk {
  public:
   explicit MemoryWalk(CategoryBytes const& resident);
 
-  /// Entry `entry` of the stage moves memory so.
+  /// Applies what entry `entry` of the stage does to memory.
   void move(MemoryMove const& move, std::int32_t entry) {
     MemoryProfile const& profile = move.profile;
     if (sum_ + profile.peak > peak_) {
@@ -74,9 +75,9 @@ class MemoryWalk {
   }
   void end_chunk() { --in_flight_; }
 
-  /// What happened since the walk was as `then` happens `times` more times, of which nothing is
-  /// looked at. (What repeats changes memory steadily: its peak is in its first or in its last
-  /// time.)
+  /// Applies the sum of all moves since `then`, an earlier state of this object, `times` more
+  /// times, without looking for a peak. (Each repetition changes memory by the same amounts, so the
+  /// peak is in the first or in the last.)
   void repeat_since(MemoryWalk const& then, int times);
 
   bool holds_as_much_as(MemoryWalk const& other) const {
@@ -95,7 +96,7 @@ class MemoryWalk {
   std::int32_t in_flight_ = 0;
 };
 
-/// The memory of one stage; with sums that further stages share; of all stages.
+/// The memory of one stage; the same with sums that several stages share; of all stages.
 StageMemory peak_memory(TrainingPlan const& plan, StagePlan const& stage);
 StageMemory peak_memory(StagePlan const& stage, TaskMemories& tasks, MessageMoves& messages);
 std::vector<StageMemory> peak_memory(TrainingPlan const& plan);

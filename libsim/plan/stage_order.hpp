@@ -12,9 +12,10 @@ namespace stagecraft {
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py, get_pp_rank_microbatches.
 int warmup_forwards(ScheduleShape const& shape, int stage);
 
-/// The k-th forwards and backwards of a stage, the same on every stage: groups of G microbatches
-/// (the last may be shorter), each group run through the chunks one after the other, the backward
-/// from the last chunk to the first. With one chunk this is the order of the microbatches.
+/// Says which chunk and microbatch the k-th forward, and the k-th backward, of a stage is; it is
+/// the same on every stage. Groups of G microbatches (the last may be shorter) go through the
+/// chunks one after the other, backward from the last chunk to the first. With one chunk this is
+/// the order of the microbatches.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py, get_schedule_table.
 class VirtualOrder {
  public:
@@ -26,8 +27,8 @@ class VirtualOrder {
     ChunkRun const& mirrored = forwards_[static_cast<std::size_t>(k)];
     return {Part::backward, mirrored.microbatch, chunks_ - 1 - mirrored.chunk};
   }
-  /// How many forwards from the k-th on, and so how many backwards, are of the same chunk; 1 behind
-  /// the last.
+  /// The number of consecutive forwards, from the k-th on, that are of the same chunk; the same
+  /// number of backwards are. 1 after the last.
   int alike(int k) const;
 
  private:
@@ -36,8 +37,8 @@ class VirtualOrder {
   std::vector<ChunkRun> forwards_;
 };
 
-/// What a stage computes, in order: the warm-up forwards, then forward and backward in turn, then
-/// the backwards that are left.
+/// The computations of a stage in order: the warm-up forwards, then alternating forwards and
+/// backwards, then the remaining backwards.
 std::vector<ChunkRun> stage_order(VirtualOrder const& order, int warmup);
 
 }  // namespace stagecraft

@@ -8,17 +8,16 @@
 
 namespace stagecraft {
 
-/// What one stage does in an iteration, in issue order, with what it does again and again written
-/// down once.
+/// What one stage does in an iteration, in issue order; entries that repeat are stored once.
 ///
 /// A blocking exchange is a post directly followed by the wait for the same transfers. Every
-/// transfer is posted once and waited for once, and waits come in the order of the posts; a
-/// transfer's microbatch and message are those of the first time that its post runs, and of a wait
-/// only the channels and ends count.
+/// transfer is posted once and waited for once, and waits come in the order of the posts. A
+/// transfer has the microbatch and message of the first time that its post runs; for a wait only
+/// channels and ends count.
 ///
-/// A repeat stands behind the entries that it repeats. One repeat may be the steady-state loop: all
-/// stages of a schedule that have one run it equally often. Its body may hold other repeats, theirs
-/// none.
+/// A repeat follows the entries that it repeats. One repeat may be the steady-state loop, which all
+/// stages of a schedule that have one run equally often. Its body may contain repeats; their bodies
+/// may not.
 struct StageProgram {
   static constexpr std::int32_t none = -1;
   std::vector<IssueEntry> entries;
@@ -31,7 +30,7 @@ struct StageProgram {
   }
 };
 
-/// A stage's issue order, every entry and transfer of the iteration written down.
+/// A stage's issue order with every entry and transfer of the iteration.
 struct IssueOrder {
   std::vector<IssueEntry> entries;  ///< none of kind repeat
   std::vector<Transfer> transfers;
@@ -40,8 +39,8 @@ struct IssueOrder {
 /// The issue order that a program stands for.
 IssueOrder unroll(StageProgram const& program);
 
-/// Calls `visit(entry, advance)` for entries [begin, end) and what they repeat, in issue order;
-/// `advance` is to be added to the microbatches.
+/// Calls `visit(entry, advance)` for entries [begin, end) and their repetitions, in issue order.
+/// `advance` is to be added to the entry's microbatch.
 template <class Visit>
 void visit_entries(StageProgram const& program,
                    std::int32_t begin,

@@ -11,7 +11,7 @@
 namespace stagecraft {
 namespace {
 
-/// Gives the runs of a stage their tasks, in its issue order.
+/// Gives the runs of a stage their tasks, in issue order.
 class StageTasks {
  public:
   StageTasks(StagePlan& stage, TrainingPlan const& plan, PipelineSchedule const& schedule)
@@ -26,7 +26,7 @@ class StageTasks {
   void append(StageProgram program) {
     std::vector<std::size_t> const last = last_runs(program);
     auto const first_entry = static_cast<std::int32_t>(stage_.program.entries.size());
-    stage_.program.entries.reserve(program.entries.size() + 32);  // what comes at both ends
+    stage_.program.entries.reserve(program.entries.size() + 32);  // plus reductions and the step
     for (std::size_t i = 0; i < program.entries.size(); ++i) {
       IssueEntry& entry = program.entries[i];
       if (entry.kind == IssueEntry::Kind::run) {
@@ -41,7 +41,7 @@ class StageTasks {
       stage_.program.entries.push_back(entry);
     }
     stage_.program.transfers = std::move(program.transfers);
-    // What is reduced stands behind the loop: nothing is inserted before it.
+    // Reductions come after the loop, so that no entry is inserted before it.
     if (program.steady_loop != StageProgram::none) {
       stage_.program.steady_loop = first_entry + program.steady_loop;
     }
@@ -50,8 +50,8 @@ class StageTasks {
  private:
   static constexpr std::int32_t none = -1;
 
-  /// By task of the schedule: the last entry that runs it. The last backward of a chunk is never
-  /// repeated (StageWriter::repeat).
+  /// For each task of the schedule, the last entry that runs it. The last backward of a chunk is
+  /// never repeated (StageWriter::repeat).
   std::vector<std::size_t> last_runs(StageProgram const& program) const {
     std::vector<std::size_t> last(static_cast<std::size_t>(schedule_.tasks()));
     for (std::size_t i = 0; i < program.entries.size(); ++i) {
@@ -78,7 +78,7 @@ class StageTasks {
     return static_cast<std::int32_t>(stage_.tasks.size()) - 1;
   }
 
-  /// Each bucket's blocks, then its reduction.
+  /// Appends the blocks of each bucket, followed by its reduction.
   void append_reduced_backward(ChunkRun const& run) {
     bool const stored = is_stored(run);
     Task const whole = whole_task(plan_, stage_, run, stored);

@@ -10,8 +10,8 @@
 
 namespace stagecraft {
 
-/// The window of the paper's appendix C: most forwards that a stage has outstanding, the warm-up's
-/// and one more. Pre: `shape` is legal, its group filled in.
+/// The window of the paper's appendix C: the largest number of forwards in flight on a stage, which
+/// is one more than in the warm-up. Pre: `shape` is legal, its group filled in.
 inline int store_window(ScheduleShape const& shape, int stage) {
   return std::min(warmup_forwards(shape, stage) + 1, shape.microbatches * shape.chunks);
 }
@@ -44,14 +44,13 @@ Task whole_task(TrainingPlan const& plan,
                 ChunkRun const& run,
                 bool is_stored);
 
-/// Appends the microbatches of an iteration to a stage's program, as its schedule has them: gives
-/// each run the task of its chunk's program, and cuts the last backward of a chunk into pieces if
-/// gradients are reduced between them. A task is appended to StagePlan::tasks when it is first
-/// used.
+/// Appends the schedule's microbatches to a stage's program. Each run gets the task of its chunk's
+/// program; the last backward of a chunk is cut into pieces if gradients are reduced between them.
+/// A task is appended to StagePlan::tasks when it is first used.
 ///
-/// A window of stored microbatches has a period of its own on every stage: the stages of such a
-/// plan are written down without repeats.
-/// Pre: the plan's chunks and blocks are set, and the stage's chunks.
+/// A window of stored microbatches has a different period on every stage, so a plan with one is
+/// laid out without repeats.
+/// Pre: the plan's chunks and blocks, and the stage's chunks, are set.
 void append_microbatches(StagePlan& stage,
                          TrainingPlan const& plan,
                          PipelineSchedule const& schedule);

@@ -48,7 +48,7 @@ void StageWriter::add(Transfer::End end, ChunkRun const& run, int virtual_stage,
   ChunkPlace const peer = schedule_.placement.place(other);
   if (peer.stage == stage_) return;
   Transfer::Payload const payload = *facts_of(run.part).message;
-  // A channel for the activations, and one for the gradients, across each boundary.
+  // Each boundary has one channel for activations and one for gradients.
   int const boundary = std::min(virtual_stage, other);
   int const channel = payload == Transfer::Payload::activation
                           ? boundary
@@ -121,7 +121,7 @@ void StageWriter::mark_border() {
                                 .count = here - loop_begin_,
                                 .times = loop_.laps});
     advance_ = (loop_.laps - 1) * loop_.microbatches();
-    repeat_begin_ = here + 1;  // a border comes before the first entry of what repeats
+    repeat_begin_ = here + 1;  // the border comes before the first entry that repeats
   }
 }
 

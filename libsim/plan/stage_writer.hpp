@@ -8,11 +8,11 @@
 
 namespace stagecraft {
 
-/// Writes the program of one stage: computations, the transfers between them, and what repeats.
+/// Writes the program of one stage: computations, the transfers between them, and repeats.
 ///
-/// Transfers are collected by send_output_of() and receive_input_of(), which leave out what does
-/// not cross stages (the input of the model's first chunk, the output of its last, and what the
-/// stage hands on to itself), then issued together.
+/// send_output_of() and receive_input_of() collect transfers, which post() starts together. They
+/// leave out what does not cross stages: the input of the model's first chunk, the output of its
+/// last, and what the stage passes to itself.
 class StageWriter {
  public:
   /// Transfers [first, first + count) of the stage.
@@ -21,26 +21,27 @@ class StageWriter {
     std::int32_t count = 0;
   };
 
-  /// Writes into `schedule.stages[stage]`, which is empty. Microbatches are those of `loop.shape`.
-  /// Both must outlive the writer.
+  /// Writes the microbatches of `loop.shape` into `schedule.stages[stage]`. Both arguments must
+  /// outlive the writer. Pre: that stage is empty.
   StageWriter(PipelineSchedule& schedule, SteadyLoop const& loop, int stage);
 
   void run(ChunkRun const& run);
   void send_output_of(ChunkRun const& run);
   void receive_input_of(ChunkRun const& run);
 
-  /// Starts what was collected since the last post; no entry if nothing was.
+  /// Starts the transfers collected since the last post. Writes no entry if there are none.
   Range post();
-  /// No entry if the range is empty.
+  /// Writes no entry if the range is empty.
   void wait(Range range);
-  /// A blocking joint call.
+  /// Writes a blocking joint call.
   void exchange() { wait(post()); }
 
-  /// What is written from here to repeat() may be repeated.
+  /// Marks the first entry that repeat() may repeat.
   void begin_repeat();
-  /// Repeats it up to so many times in all, each time with the next microbatches, and returns how
-  /// often: not across the borders of the steady-state loop, and the last backward of a chunk is
-  /// written on its own, so that gradients can be reduced behind it.
+  /// Repeats the entries since begin_repeat(), each time with the next microbatches, and returns
+  /// how often they run: at most `times`. Repetitions do not cross the borders of the steady-state
+  /// loop, and the last backward of a chunk is left out, so that its gradients can be reduced after
+  /// it.
   int repeat(int times);
 
  private:
@@ -52,14 +53,14 @@ class StageWriter {
   SteadyLoop const& loop_;
   StageProgram& program_;
   std::int32_t stage_;
-  std::int32_t loop_begins_after_;            ///< so many backwards
+  std::int32_t loop_begins_after_;            ///< number of backwards before the loop
   std::int32_t posted_ = 0;                   ///< transfers before this one have been posted
-  std::int32_t advance_ = 0;                  ///< of the microbatches behind the loop
-  std::int32_t backwards_ = 0;                ///< so far
+  std::int32_t advance_ = 0;                  ///< added to the microbatches after the loop
+  std::int32_t backwards_ = 0;                ///< written so far
   std::vector<std::int32_t> backwards_left_;  ///< by chunk
-  std::int32_t last_chunk_ = 0;               ///< of the latest backward
+  std::int32_t last_chunk_ = 0;               ///< chunk of the latest backward
   std::int32_t loop_begin_ = StageProgram::none;
-  std::int32_t repeat_begin_ = 0;  ///< entry
+  std::int32_t repeat_begin_ = 0;  ///< first entry that may repeat
   std::int32_t backwards_before_repeat_ = 0;
 };
 

@@ -5,10 +5,10 @@
 
 namespace stagecraft {
 
-/// Where laps begin is free as far as the stages' orders go. These places are such that with
-/// blocking exchanges no message crosses them: in a joint call of interleaved 1F1B after its k-th
-/// steady pair, a stage meets the next stage's call after pair k + 1; in 1F1B two calls of the same
-/// k meet.
+/// The stages' orders alone would allow a lap to begin anywhere. It begins here so that, with
+/// blocking exchanges, no message crosses the beginning: the joint call of interleaved 1F1B after a
+/// stage's k-th steady pair matches the next stage's call after pair k + 1; in 1F1B, calls of the
+/// same k match.
 int SteadyLoop::backwards_before(int stage) const {
   return rules_of(shape.kind).takes_chunks ? stage + 1 : 1;
 }
@@ -18,9 +18,8 @@ SteadyLoop find_loop(ScheduleShape const& shape) {
   if (!rules_of(shape.kind).alternates) return whole;
   int const group = rules_of(shape.kind).takes_chunks ? shape.group : 1;
   int const lap = group * shape.chunks;
-  // What a lap touches, and the step after it, has to lie in whole groups: the last forward it
-  // touches is number warmup + backwards_before + lap + 1, which is the same or fewer on later
-  // stages.
+  // A lap and the computation after it must lie in whole groups. The last forward they contain is
+  // number warmup + backwards_before + lap + 1, which does not grow with the stage.
   int const needed = warmup_forwards(shape, 0) + whole.backwards_before(0) + lap + 1;
   int const groups = (needed + lap - 1) / lap;
   int const all_groups = shape.microbatches / group;

@@ -14,12 +14,12 @@
 
 namespace stagecraft {
 
-/// A memory profile as a replay of thousands of entries needs it, with its sums. What is read at
-/// every entry comes first, in one cache line.
+/// A memory profile with its sums, in bytes. The members that a replay reads at every entry come
+/// first, in one cache line.
 struct MemoryMove {
   std::int64_t net_sum = 0;
   std::int64_t net_activation_sum = 0;
-  bool is_level = true;  ///< net is zero in every category, as in an exchange of equals
+  bool is_level = true;  ///< net is zero in every category, as in an exchange of equal messages
   MemoryProfile profile;
 
   explicit MemoryMove(MemoryProfile const& of)
@@ -29,14 +29,14 @@ struct MemoryMove {
         profile{of} {}
 };
 
-/// What the tasks of a plan do to memory: the sums of their buffer events (buffer_events.hpp), made
-/// from those of their blocks, once per distinct task.
+/// What the tasks of a plan do to memory: the sums of their buffer events (buffer_events.hpp),
+/// computed from those of their blocks, once per distinct task.
 class TaskMemories {
  public:
   /// `plan` must outlive the object.
   explicit TaskMemories(TrainingPlan const& plan);
 
-  /// Valid for as long as this object.
+  /// The reference is valid as long as this object.
   MemoryMove const& of(Task const& task);
 
  private:
@@ -48,18 +48,18 @@ class TaskMemories {
   MemoryMove none_{MemoryProfile{}};
 };
 
-/// What posts of messages, and waits for them, do to memory: the sums of their buffer events, made
-/// once per kind. Messages differ only in payload and end, so that a few sums serve thousands of
-/// exchanges.
+/// What posts of messages, and waits for them, do to memory: the sums of their buffer events.
+/// Messages differ only in payload and end, so a few sums serve thousands of exchanges.
 class MessageMoves {
  public:
-  /// Most transfers of one entry of a schedule.
+  /// The largest number of transfers in one entry of a schedule.
   static constexpr std::size_t most = 4;
 
   explicit MessageMoves(TrainingPlan const& plan) : plan_{plan} { places_.fill(none); }
 
-  /// What a post of these transfers does, or a wait for them. Valid for as long as this object.
-  /// Pre: `kind` is post or wait. \throws std::logic_error  for more than `most` transfers.
+  /// What a post of these transfers does, or a wait for them. The reference is valid as long as
+  /// this object. Pre: `kind` is post or wait.
+  /// \throws std::logic_error  if there are more than `most` transfers.
   MemoryMove const& of(IssueEntry::Kind kind, std::span<Transfer const> transfers) {
     if (transfers.size() > most) throw std::logic_error{"an entry has too many transfers"};
     std::size_t code = kind == IssueEntry::Kind::post ? 2 : 3;  // then payloads and ends, in order
@@ -77,7 +77,7 @@ class MessageMoves {
   static constexpr std::int16_t none = -1;
   static constexpr std::size_t code_limit = std::size_t{4} << 2 * most;
   TrainingPlan const& plan_;
-  std::deque<MemoryMove> moves_;                 ///< never moves what it holds
+  std::deque<MemoryMove> moves_;                 ///< a deque, so that references stay valid
   std::array<std::int16_t, code_limit> places_;  ///< by code
 };
 

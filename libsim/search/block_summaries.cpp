@@ -85,7 +85,7 @@ PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeK
   return place->second;
 }
 
-/// Continues with layers in groups of `size`, the last one smaller.
+/// Appends layers in groups of `size`; the last group may be smaller.
 void BlockSummaries::add_groups(PieceSummary& piece,
                                 std::span<int const> kinds,
                                 std::int64_t size,
@@ -134,7 +134,7 @@ PieceSummary BlockSummaries::chunk(ChunkContent const& content, PolicyCode polic
   if (content.has_embedding) piece += embedding_;
   piece += layers(content, policy);
   if (content.has_head) {
-    // A lone chunk has both ends, and the head's weight only once.
+    // If one chunk has both ends, the tied weight exists only once.
     bool const is_shared = content.has_embedding && outline_.config.model.tied_embeddings;
     piece += is_shared ? shared_head_ : head_;
   }

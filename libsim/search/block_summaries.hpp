@@ -12,24 +12,24 @@
 
 namespace stagecraft {
 
-/// Time and memory of a pass through some blocks: what a TaskProfile holds, without categories.
+/// Time and memory of a pass through some blocks: a TaskProfile without categories.
 struct PassSummary {
   std::int64_t picoseconds = 0;
-  std::int64_t net = 0;   ///< bytes more at its end than at its start
+  std::int64_t net = 0;   ///< bytes at its end minus bytes at its start
   std::int64_t peak = 0;  ///< most bytes above its start
 
   /// Continues with `next`.
   PassSummary& operator+=(PassSummary const& next);
-  /// The same `times` times in a row.
+  /// The sum of `times` such passes, one after the other.
   PassSummary repeated(std::int64_t times) const;
 };
 
-/// A run of blocks, both passes.
+/// Both passes through consecutive blocks.
 struct PieceSummary {
   PassSummary forward;
   PassSummary backward;
 
-  /// Followed, in model order, by `next`.
+  /// Appends `next`, which follows in model order.
   PieceSummary& operator+=(PieceSummary const& next);
   PieceSummary repeated(std::int64_t times) const;
   std::int64_t picoseconds() const { return forward.picoseconds + backward.picoseconds; }
@@ -41,7 +41,7 @@ struct MessageSizes {
   std::int64_t piece = 0;
 };
 
-/// Builds and prices each block of one shape once.
+/// Builds each block of one shape once, and finds its time and memory.
 class BlockSummaries {
  public:
   /// `request` must outlive this object.
@@ -55,7 +55,8 @@ class BlockSummaries {
   LayerKinds const& kinds() const { return kinds_; }
   MessageSizes message_sizes() const;
 
-  /// A chunk under a policy. Pre: the policy is none, selective, uniform or block.
+  /// Time and memory of a chunk under a policy. Pre: the policy is none, selective, uniform or
+  /// block.
   PieceSummary chunk(ChunkContent const& content, PolicyCode policy);
 
  private:

@@ -10,33 +10,33 @@ namespace stagecraft {
 
 /// A plan that may be worth simulating.
 struct Candidate {
-  double bound = 0;       ///< no iteration of it is faster, picoseconds
-  std::int64_t peak = 0;  ///< of its fullest stage, bytes; windows: no less than this
+  double bound = 0;       ///< lower bound of its iteration, picoseconds
+  std::int64_t peak = 0;  ///< peak of its fullest stage, bytes; for windows a lower bound
   std::int32_t arrangement = 0;
-  std::int32_t stages = -1;  ///< per_stage: entry of Candidates::stage_policies
+  std::int32_t stages = -1;  ///< per_stage: index into Candidates::stage_policies
   PolicyCode policy;
   bool distributed_optimizer = false;
 };
 
-/// What came closest to fitting where nothing does.
+/// The plan that comes closest to fitting if none fits.
 struct NearMiss {
   Arrangement arrangement;
   PolicyCode policy;
   bool distributed_optimizer = false;
-  int stage = 0;            ///< its fullest
+  int stage = 0;            ///< its fullest stage
   std::int64_t excess = 0;  ///< bytes beyond capacity less reserve
 };
 
-/// All plans of a part of the space, in its order, less those that cannot fit.
+/// The plans of a part of the search space that may fit, in the order of the space.
 struct Candidates {
   std::vector<Arrangement> arrangements;
   std::vector<Candidate> plans;
   std::vector<std::vector<PolicyCode>> stage_policies;
   std::int64_t considered = 0;
   std::int64_t dismissed_by_memory = 0;
-  std::optional<NearMiss> closest;  ///< of the dismissed
+  std::optional<NearMiss> closest;  ///< of the dismissed plans
 
-  /// Appends those of the next part.
+  /// Appends the plans of the next part.
   void append(Candidates&& next);
 };
 

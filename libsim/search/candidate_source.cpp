@@ -10,7 +10,7 @@
 namespace stagecraft {
 namespace {
 
-/// Goes through the policies of one arrangement and one kind of optimizer.
+/// Enumerates the policies of one arrangement and one kind of optimizer.
 class PolicyRound {
  public:
   PolicyRound(SearchRequest const& request,
@@ -60,7 +60,7 @@ class PolicyRound {
     made.bound = iteration_bound(times_, moments_, messages_);
     made.peak = most_excess + request_.system.accelerator.memory.value.count() -
                 request_.base.memory.reserve.count();
-    // The reader of a run refuses it: its times could not be counted.
+    // Its times would overflow, and the reader of a run refuses it.
     if (made.bound > longest_) return;
     ++found_.considered;
     found_.plans.push_back(made);
@@ -105,7 +105,7 @@ class PolicyRound {
       times(stage) = choices_.times(stage, *policy, facts(stage));
       codes.push_back(choices_.policies()[*policy]);
     }
-    if (is_uniform) return;  // has been added
+    if (is_uniform) return;  // it is already among the plans
     Candidate made = made_;
     made.policy = {RecomputeKind::per_stage, 0};
     made.stages = static_cast<std::int32_t>(found_.stage_policies.size());
@@ -207,7 +207,7 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless) {
           TrainingConfig const config =
               make_config(request_, arrangement, {RecomputePolicy{}}, false);
           ArrangedStages contents{blocks.kinds(), arrangement};
-          // Which chunks are equal depends on the shares only if not all layers are.
+          // If all layers are alike, the same chunks are equal for all shares.
           if (!moments || !blocks.kinds().are_alike()) moments = moments_.of(config, contents);
           if (!messages) messages.emplace(request_, arrangement);
           choices.emplace(arrangement, std::move(contents), blocks, *moments,

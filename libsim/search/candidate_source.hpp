@@ -9,26 +9,26 @@
 
 namespace stagecraft {
 
-/// Goes through the plans of a search and gives each its bounds. Threads may share it.
+/// Enumerates the plans of a search and gives each its bounds. Threads may share it.
 class CandidateSource {
  public:
   /// `request` must outlive this object.
   explicit CandidateSource(SearchRequest const& request);
 
-  /// How plans are treated that cannot fit because of what a stage holds all the time.
+  /// What to do with plans that cannot fit because of what a stage holds throughout the iteration.
   enum class Hopeless : std::uint8_t { counted, looked_at };
 
-  /// All plans with one shape, in order; those that cannot fit are only counted, unless the search
-  /// is exhaustive. Those whose parameters, gradients and optimizer state alone are too large take
-  /// no part in Candidates::closest, unless asked for. Two entries are never the same plan, but
-  /// that a window may come to store nothing.
+  /// Returns all plans with one shape, in order. Those that cannot fit are only counted, unless the
+  /// search is exhaustive. Those whose parameters, gradients and optimizer state alone are too
+  /// large are candidates for Candidates::closest only with `looked_at`. No two entries are the
+  /// same plan, except that a window may turn out to store nothing.
   Candidates of(ShapeChoice const& shape, Hopeless hopeless = Hopeless::counted);
 
   /// Bytes that a stage may hold: the system's capacity less reserve and workspace.
   std::int64_t room() const { return room_; }
 
  private:
-  /// How many plans of an arrangement cannot fit whatever is recomputed; 0 where some might.
+  /// The number of plans of an arrangement if none can fit whatever is recomputed; 0 if some may.
   std::int64_t dismissed_at_once(Arrangement const& arrangement,
                                  std::vector<StageFacts> const& facts) const;
 

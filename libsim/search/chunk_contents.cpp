@@ -21,7 +21,7 @@ bool are_equal(LayerKinds const& kinds, StageContent const& a, StageContent cons
              [&](ChunkContent const& x, ChunkContent const& y) { return are_equal(kinds, x, y); });
 }
 
-/// Where an equal one is, appended if there is none.
+/// Returns the index of an equal content; appends it if there is none.
 template <typename Content>
 std::size_t place_of(LayerKinds const& kinds,
                      std::vector<Content>& distinct,

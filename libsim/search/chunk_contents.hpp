@@ -30,7 +30,7 @@ class LayerKinds {
   std::vector<int> numbers_;               ///< by layer
 };
 
-/// What a chunk computes: chunks with equal contents have equal programs under one policy.
+/// What a chunk computes. Chunks with equal contents have equal programs under the same policy.
 struct ChunkContent {
   std::int64_t first_layer = 0;  ///< number in the model
   std::int64_t layers = 0;
@@ -38,19 +38,19 @@ struct ChunkContent {
   bool has_head = false;
 };
 
-/// What a stage computes, its equal chunks once.
+/// What a stage computes; equal chunks are stored once.
 struct StageContent {
   std::vector<ChunkContent> distinct;
   std::vector<int> of_chunk;  ///< into `distinct`, by chunk
 };
 
-/// The stages of an arrangement, equal ones once.
+/// The stages of an arrangement; equal stages are stored once.
 class ArrangedStages {
  public:
   ArrangedStages(LayerKinds const& kinds, Arrangement const& arrangement);
 
   int stages() const { return static_cast<int>(of_stage_.size()); }
-  /// Into distinct(); stages that are equal have the same number.
+  /// Index of a stage into distinct(); equal stages have the same index.
   std::size_t number_of(int stage) const { return of_stage_[static_cast<std::size_t>(stage)]; }
   StageContent const& operator[](int stage) const { return distinct_[number_of(stage)]; }
   std::vector<StageContent> const& distinct() const { return distinct_; }

@@ -16,19 +16,19 @@ namespace {
 struct Outcome {
   SimTime iteration{0};
   std::int64_t peak = 0;
-  std::size_t plan = 0;  ///< of Candidates::plans
+  std::size_t plan = 0;  ///< index into Candidates::plans
 
   friend auto operator<=>(Outcome const&, Outcome const&) = default;
 };
 
-/// What simulating a candidate gave.
+/// The result of simulating a candidate.
 struct Trial {
   Outcome outcome;
   bool fits = false;
-  bool is_double = false;  ///< a window that stores nothing is the plan beside it
+  bool is_double = false;  ///< a window that stores nothing is the same plan as one without window
 };
 
-/// The outcomes so far, as far as they can belong to the answer.
+/// The outcomes so far that may belong to the answer.
 class Standings {
  public:
   explicit Standings(int top) : top_{static_cast<std::size_t>(top)} {}
@@ -43,7 +43,7 @@ class Standings {
     front_.insert(front_.erase(after, end), outcome);
   }
 
-  /// Whether a plan of which only this is known could belong to the answer.
+  /// Whether a plan that has not been simulated may belong to the answer.
   bool may_belong(Candidate const& plan) const {
     if (best_.size() < top_ || plan.bound <= picoseconds(best_.back())) return true;
     if (plan.bound > front_reach * picoseconds(best_.front())) return false;
@@ -52,7 +52,7 @@ class Standings {
         [&](Outcome const& outcome) { return picoseconds(outcome) <= plan.bound; });
     return slower == front_.begin() || std::prev(slower)->peak > plan.peak;
   }
-  /// Bounds above this cannot.
+  /// A plan with a larger bound cannot belong to the answer.
   double last_bound() const {
     if (best_.size() < top_) return std::numeric_limits<double>::infinity();
     return std::max(picoseconds(best_.back()), front_reach * picoseconds(best_.front()));
@@ -76,7 +76,7 @@ class Standings {
 
   std::size_t top_;
   std::vector<Outcome> best_;
-  std::vector<Outcome> front_;  ///< by ascending time, and so by descending peak
+  std::vector<Outcome> front_;  ///< by ascending time, hence by descending peak
 };
 
 class Search {
@@ -115,7 +115,7 @@ class Search {
     }
   }
 
-  /// Of all plans, those that were dismissed at once included.
+  /// The closest of all plans, those dismissed at once included.
   std::optional<NearMiss> closest() {
     std::vector<ShapeChoice> const shapes = shape_choices(request_);
     std::vector<std::optional<NearMiss>> misses(shapes.size());

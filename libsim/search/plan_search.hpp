@@ -15,34 +15,37 @@ struct FoundPlan {
   TrainingConfig config;
   Simulation simulation;
 
-  /// Of its fullest stage.
+  /// Peak of its fullest stage, bytes.
   std::int64_t peak() const;
 };
 
-/// How a plan search came out.
+/// The result of a plan search.
 struct SearchResult {
-  std::int64_t considered = 0;  ///< plans, no two alike
+  std::int64_t considered = 0;  ///< number of distinct plans
   std::int64_t simulated = 0;
   std::int64_t dismissed_by_memory = 0;
   std::int64_t dismissed_by_bound = 0;
-  /// The fastest plans that fit, up to K; of equally fast ones the one that holds less first, then
-  /// the earlier one of the search space.
+  /// The K fastest plans that fit. Equally fast plans are ordered by peak, then by the order of the
+  /// search space.
   std::vector<FoundPlan> best;
-  /// The plans than which no other is both faster and holds less, fastest first, up to
-  /// `front_reach` times the time of the best.
+  /// The Pareto front of time and peak memory, fastest first, up to `front_reach` times the time of
+  /// the best plan.
   std::vector<FoundPlan> front;
-  std::optional<NearMiss> closest;  ///< where nothing fits
+  std::optional<NearMiss> closest;  ///< if nothing fits
 };
 
-/// How much slower than the best a plan of the front may be.
+/// The largest iteration time of a plan of the front, relative to the best plan's.
 inline constexpr double front_reach = 1.5;
 
 /// Searches for the plans with the shortest iteration among those that fit in memory.
 ///
-/// A plan is dismissed without simulation only if its memory cannot fit (known exactly), or if its
-/// lower bound of time is above the K-th best and a simulated plan is faster than that bound and
-/// holds no more. Plans are taken up by ascending bound, in batches whose size does not depend on
-/// `jobs`; so neither do result and counts.
+/// A plan is dismissed without simulation only if its memory cannot fit (which is known exactly),
+/// or if its lower bound of time is above the K-th best and a simulated plan is faster than that
+/// bound and holds no more. Plans are simulated by ascending bound, in batches whose size does not
+/// depend on `jobs`, so the result and the counts do not depend on it either.
+///
+/// This folder enumerates the space (search_space.hpp), finds each plan's memory and lower bound
+/// from its blocks (candidate_source.hpp), and simulates the plans that may belong to the answer.
 /// Pre: the base configuration and the system were checked by their readers.
 SearchResult search_plans(SearchRequest const& request);
 

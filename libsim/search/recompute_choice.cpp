@@ -26,7 +26,7 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
       StageLoad& made = loads_.emplace_back();
       for (ChunkContent const& chunk : stage.distinct) {
         made.push_back(blocks.chunk(chunk, policy));
-        // What StageMoments::peak() leaves out counts on it.
+        // The argument of StageMoments::peak() depends on this.
         if (made.back().forward.net < 0) {
           throw std::logic_error{"a chunk's forward frees more than it keeps"};
         }
@@ -69,11 +69,11 @@ StageTimes RecomputeChoices::window_times(int stage,
                                           std::size_t policy,
                                           int stored,
                                           StageFacts const& facts) const {
-  StageTimes least = times(stage, 0, facts);  // as if everything were stored
+  StageTimes least = times(stage, 0, facts);  // those of a stage that stores everything
   std::int64_t const window = moments_[static_cast<std::size_t>(stage)].window;
   std::int64_t const runs = microbatches_ * chunks_;
   std::int64_t const kept = runs / window * stored + std::min<std::int64_t>(runs % window, stored);
-  // Of the chunks, those with the least recompute may be the ones that are not stored.
+  // The chunks that are not stored may be those with the least recompute.
   std::int64_t recompute = std::numeric_limits<std::int64_t>::max();
   for (std::size_t i = 0; i < load(stage, policy).size(); ++i) {
     recompute =
@@ -90,13 +90,13 @@ std::int64_t RecomputeChoices::warm_bytes(int stage, std::size_t policy) const {
 int RecomputeChoices::most_stored(int stage, std::size_t policy, std::int64_t room) const {
   StageMoments const& moments = moments_[static_cast<std::size_t>(stage)];
   StageLoad const& of = load(stage, policy);
-  // That a stored chunk keeps, at least.
+  // The least bytes that a stored chunk keeps in addition.
   std::int64_t more = std::numeric_limits<std::int64_t>::max();
   for (std::size_t i = 0; i < of.size(); ++i) {
     more = std::min(more, load(stage, 0)[i].forward.net - of[i].forward.net);
   }
   if (more <= 0) return moments.window;
-  // Of the first window's forwards, all are outstanding but the last, which is about to run; it is
+  // All forwards of the first window are in flight except the last, which is about to run; it is
   // stored only if the whole window is.
   std::int64_t const next = of[static_cast<std::size_t>(moments.after_warm)].forward.peak;
   std::int64_t const left = room - warm_bytes(stage, policy) - next;

@@ -12,11 +12,11 @@
 
 namespace stagecraft {
 
-/// Memory and times of an arrangement's stages under each policy: exactly what simulation gives for
-/// the memory, and for the time that stages compute.
+/// Memory and times of an arrangement's stages under each policy. Memory and the time that stages
+/// compute are exactly those of a simulation.
 class RecomputeChoices {
  public:
-  /// The moments must outlive this object, and be those of the arrangement's stages.
+  /// `moments` are those of the arrangement's stages, and must outlive this object.
   RecomputeChoices(Arrangement const& arrangement,
                    ArrangedStages contents,
                    BlockSummaries& blocks,
@@ -24,35 +24,34 @@ class RecomputeChoices {
                    MessageSizes const& sizes,
                    std::int64_t microbatches);
 
-  /// Policies that all stages may have in common, none and selective first.
+  /// The policies that all stages may have in common, none and selective first.
   std::vector<PolicyCode> const& policies() const { return policies_; }
   int stages() const { return stages_; }
 
-  /// Bytes that a stage holds at most under a policy, less what it holds all the time.
+  /// A stage's peak under a policy, in bytes above what it holds throughout the iteration.
   std::int64_t held(int stage, std::size_t policy) const {
     return held_[static_cast<std::size_t>(stage) * policies_.size() + policy];
   }
-  /// The recompute advisor: the policy that adds least to a stage's time of those with which the
-  /// stage holds at most `room` bytes, policies like all others; the earliest of equals. Nothing
-  /// where none fits.
+  /// The recompute advisor: of the policies with which the stage holds at most `room` bytes, the
+  /// one that adds the least time; of equal ones the first. Returns nullopt if none fits.
   std::optional<std::size_t> least_recompute(int stage, std::int64_t room) const;
 
-  /// Times of a stage under a policy.
+  /// The times of a stage under a policy.
   StageTimes times(int stage, std::size_t policy, StageFacts const& facts) const;
-  /// Times of a stage that stores `stored` microbatches of each window, under a policy else.
+  /// The times of a stage that stores `stored` microbatches of each window and follows a policy for
+  /// the others.
   StageTimes window_times(int stage, std::size_t policy, int stored, StageFacts const& facts) const;
 
-  /// No more microbatches of a stage's window than this can be stored in `room` bytes; 0 where
-  /// nothing can be said to fit.
+  /// An upper bound of the microbatches of a stage's window that can be stored in `room` bytes.
   int most_stored(int stage, std::size_t policy, std::int64_t room) const;
-  /// Bytes that a stage with a window holds at some time at least, whatever is stored.
+  /// A lower bound, in bytes, of the peak of a stage with a window, whatever is stored.
   std::int64_t least_held_with_window(int stage, std::size_t policy) const;
 
  private:
   StageLoad const& load(int stage, std::size_t policy) const {
     return loads_[contents_.number_of(stage) * policies_.size() + policy];
   }
-  /// Picoseconds of all chunks of a stage for one microbatch.
+  /// The time of all chunks of a stage for one microbatch, picoseconds.
   std::int64_t picoseconds(int stage, std::size_t policy) const {
     return picoseconds_[contents_.number_of(stage) * policies_.size() + policy];
   }

@@ -18,7 +18,7 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
   return found;
 }
 
-/// A run of the shape on one stage with one microbatch: what of a shape can be illegal shows there.
+/// A run of the shape on one stage with one microbatch, which shows whether the shape is legal.
 TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shape) {
   Arrangement const alone{shape, {}, {request.base.model.layers, 0, 0}};
   TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, false);
@@ -28,7 +28,7 @@ TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shap
 
 bool is_legal(TrainingConfig const& config) { return problems_of(config).empty(); }
 
-/// Uneven shares: for each size of a middle stage that leaves the ends no more than that.
+/// Appends uneven shares: for each size of a middle stage, those that leave the ends no more.
 void append_uneven(std::vector<LayerShares>& shares,
                    std::int64_t layers,
                    std::int64_t p,

@@ -7,14 +7,14 @@
 
 namespace stagecraft {
 
-/// What a rank's blocks are written in: one microbatch's share of a layer.
+/// The choices that determine the programs of a rank's blocks.
 struct ShapeChoice {
   int tensor = 1;
   bool sequence = false;
   std::int64_t micro = 1;
 };
 
-/// The rest of the ranks, and the schedule they run.
+/// How the other axes divide the ranks, and the schedule that they run.
 struct ScheduleChoice {
   int pipeline = 1;
   int data = 1;
@@ -22,8 +22,8 @@ struct ScheduleChoice {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
 };
 
-/// Layers of a stage, all chunks together: of the first stage, of each between, of the last. A lone
-/// stage is the first.
+/// The layers per stage, all chunks together: of the first stage, of each stage in the middle, of
+/// the last. A single stage counts as the first.
 struct LayerShares {
   std::int64_t first = 0;
   std::int64_t middle = 0;
@@ -39,7 +39,7 @@ struct LayerShares {
   friend bool operator==(LayerShares const&, LayerShares const&) = default;
 };
 
-/// Everything about a plan but recompute and the optimizer's sharding.
+/// A plan except for recompute and the sharding of the optimizer.
 struct Arrangement {
   ShapeChoice shape;
   ScheduleChoice schedule;
@@ -49,28 +49,30 @@ struct Arrangement {
 /// Layers of the largest chunk.
 std::int64_t largest_chunk(Arrangement const& arrangement);
 
-/// The space, in its one order (ties are broken by it): tensor ascending, then sequence parallelism
-/// (off, on), microbatch size ascending, all as far as the model allows.
+/// The shapes of the space that the model allows, in its order, which also breaks ties: tensor
+/// ascending, then sequence parallelism (off, on), then microbatch size ascending.
 std::vector<ShapeChoice> shape_choices(SearchRequest const& request);
 
-/// For one shape: pipeline ascending, then 1F1B, GPipe (from two stages on), and interleaved by
-/// ascending chunks a stage, in groups of p microbatches. Sizes that no run may have are left out.
+/// The schedules for one shape: pipeline ascending, then 1F1B, GPipe (from two stages on), and
+/// interleaved by ascending chunks per stage, in groups of p microbatches. Sizes that no run may
+/// have are left out.
 std::vector<ScheduleChoice> schedule_choices(SearchRequest const& request,
                                              ShapeChoice const& shape);
 
-/// For one schedule: even where possible, then uneven first and last stages. These hold at most as
-/// many layers as a stage between them (they hold embedding and head besides), and that at most a
-/// quarter more than an even share, rounded up to whole chunks; so do two stages alone. Chunks of a
-/// stage are equal, and only without interleaving may an end have no layer.
+/// The layer shares for one schedule: even if possible, then uneven first and last stages. Those
+/// hold at most as many layers as a middle stage, since they also hold embedding and head. A middle
+/// stage (or one of two stages) holds at most a quarter more than an even share, rounded up to
+/// whole chunks. All chunks of a stage are equal; a first or last stage without layers is possible
+/// only without interleaving.
 std::vector<LayerShares> share_choices(SearchRequest const& request,
                                        ScheduleChoice const& schedule);
 
-/// Whether there is any: a shape with a schedule and shares.
+/// Whether the space has any plan: a shape with a schedule and shares.
 bool has_plans(SearchRequest const& request);
 
-/// Policies that are the same on all stages whose largest chunk has so many layers: none,
+/// The policies that all stages may share if the largest chunk has `chunk_layers` layers: none,
 /// selective, full in groups of N layers (divisors of a chunk), full of the first K < chunk layers.
-/// Not filtered: other policies are put together from them.
+/// The filter is not applied, because the other families are composed of these policies.
 std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers);
 
 /// The policy that a code stands for. Pre: not per_stage.
@@ -82,7 +84,7 @@ TrainingConfig make_config(SearchRequest const& request,
                            std::vector<RecomputePolicy> recompute,
                            bool distributed_optimizer);
 
-/// Whether the filter lets a value through.
+/// Whether a filter accepts a value.
 template <typename Value>
 bool allows(std::vector<Value> const& values, Value const& value) {
   if (values.empty()) return true;

@@ -22,8 +22,8 @@ std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
                                          LayerKinds const& kinds,
                                          Arrangement const& arrangement,
                                          bool distributed_optimizer) {
-  // Parameters do not depend on how a stage's layers are cut into chunks, nor on microbatches, as
-  // long as all layers are alike.
+  // If all layers are alike, parameters depend neither on how a stage's layers are cut into chunks
+  // nor on microbatches.
   Arrangement plain = arrangement;
   if (kinds.are_alike()) {
     plain.schedule.interleave = 1;

@@ -13,20 +13,20 @@
 
 namespace stagecraft {
 
-/// What a stage holds and does around its microbatches.
+/// What a stage holds and does apart from its microbatches.
 struct StageFacts {
   std::int64_t resident = 0;  ///< bytes of parameters, gradients and optimizer state
   std::int64_t begin = 0;     ///< picoseconds before the first microbatch
-  std::int64_t end = 0;       ///< picoseconds after the last, alone and without waiting
+  std::int64_t end = 0;       ///< picoseconds after the last, without waiting for other stages
 };
 
-/// Facts of the stages of an arrangement, by stage, from the step programs that a plan has.
+/// The facts of an arrangement's stages, by stage, from the step programs that its plan has.
 std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
                                          LayerKinds const& kinds,
                                          Arrangement const& arrangement,
                                          bool distributed_optimizer);
 
-/// Keeps facts: schedules, microbatch sizes and policies share them. Threads may share it too.
+/// Keeps facts that schedules, microbatch sizes and policies share. Threads may share it too.
 class StageFactsCache {
  public:
   /// `request` must outlive this object.

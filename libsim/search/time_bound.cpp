@@ -8,7 +8,7 @@
 namespace stagecraft {
 namespace {
 
-/// Least time that a stage's exchanges take between its first forward and its last backward.
+/// The least time that a stage's exchanges take between its first forward and its last backward.
 double exchange_time(int stage,
                      int stages,
                      ExchangeCounts const& counts,
@@ -46,7 +46,7 @@ double iteration_bound(std::span<StageTimes const> stages,
                        MessageTimes const& messages) {
   constexpr double safety = 1 - 1e-12;
   auto const p = static_cast<int>(stages.size());
-  double reached = 0;   // the first microbatch has come to the stage
+  double reached = 0;   // when the first microbatch reaches the stage
   double returned = 0;  // from the end of the stage's last backward to that of the first stage's
   double bound = 0;
   for (int stage = 0; stage < p; ++stage) {

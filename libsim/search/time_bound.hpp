@@ -10,7 +10,7 @@
 
 namespace stagecraft {
 
-/// Picoseconds of a stage that no schedule can save.
+/// Times of a stage, in picoseconds, that no schedule can shorten.
 struct StageTimes {
   double first_forward = 0;  ///< shortest forward of its first chunk
   double last_backward = 0;  ///< shortest backward of its first chunk
@@ -19,12 +19,13 @@ struct StageTimes {
   double end = 0;            ///< after the last
 };
 
-/// Least time from the post of a message to its arrival, by boundary between stages.
+/// The least time from the post of a message to its arrival, for each boundary between stages,
+/// picoseconds.
 class MessageTimes {
  public:
   MessageTimes(SearchRequest const& request, Arrangement const& arrangement);
 
-  /// From stage r to stage r + 1 (the last: to the first); from r to r - 1 likewise.
+  /// From stage r to stage r + 1 (from the last to the first).
   double activation(int stage) const { return activation_[static_cast<std::size_t>(stage)]; }
   double gradient(int stage) const { return gradient_[static_cast<std::size_t>(stage)]; }
   bool are_blocking() const { return are_blocking_; }
@@ -34,19 +35,19 @@ class MessageTimes {
   std::vector<double> activation_;
   std::vector<double> gradient_;
   bool are_blocking_;
-  double overhead_;  ///< of an iteration
+  double overhead_;  ///< per iteration
 };
 
-/// Picoseconds that no iteration with these stages is faster than.
+/// A lower bound of the iteration with these stages, picoseconds.
 ///
-/// For each stage: the first microbatch comes through all stages before it; then the stage runs all
-/// its forwards and backwards, and takes part in its exchanges, each of which lasts at least as
-/// long as a message of it (a blocking message starts when both ends have posted it, so after this
-/// one); after its last backward, which is of its first chunk, that microbatch's gradient goes back
-/// through all stages before it. Then the stage's own step, or the first stage's, is still to come.
+/// For each stage: the first microbatch passes through all stages before it; then the stage runs
+/// all its forwards and backwards, and takes part in its exchanges, each of which lasts at least as
+/// long as one of its messages (a blocking message starts when both ends have posted it); after its
+/// last backward, which is of its first chunk, that microbatch's gradient goes back through all
+/// stages before it; then the optimizer step of the stage, or of the first stage, follows.
 /// Each of these is a chain of tasks and messages that wait for one another, so that waiting, and
-/// slowing down beside a gradient reduction, only add to it.
-/// Less a part in 10^12, for the rounding of the sum.
+/// slowing down during a gradient reduction, can only lengthen it.
+/// The bound is reduced by one part in 10^12 for the rounding of the sum.
 double iteration_bound(std::span<StageTimes const> stages,
                        std::span<StageMoments const> moments,
                        MessageTimes const& messages);

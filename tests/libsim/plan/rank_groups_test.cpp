@@ -42,7 +42,7 @@ TEST_CASE("ranks are numbered with the first axis fastest", "[plan]") {
 TEST_CASE("a grid whose axes are not told apart is refused", "[plan]") {
   using Catch::Contains;
   REQUIRE_THROWS_WITH(grid_of({{"tensor", 2}, {"tensor", 2}, {pipeline_axis, 1}}),
-                      Contains("axis 'tensor' is there twice"));
+                      Contains("axis 'tensor' occurs twice"));
   REQUIRE_THROWS_WITH(grid_of({{"tensor", 0}, {pipeline_axis, 1}}),
                       Contains("accepted: 1 or more"));
   REQUIRE_THROWS_WITH(grid_of({{pipeline_axis, 2}, {"tensor", 2}}), Contains("last axis"));
