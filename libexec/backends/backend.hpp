@@ -16,22 +16,25 @@ class CudaStreams;
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
-/// What a device itself says of its memory, beside the bytes that are counted.
+/// The memory use that a device itself reports, in addition to the bytes that are counted.
 struct DeviceMemoryUse {
-  Bytes before;     ///< in use before the rank took any: contexts, other ranks and programs
-  Bytes pool_peak;  ///< most that the pool of its tensors took, in granules and with gaps
-  Bytes after;      ///< in use when it was asked, by whoever
+  Bytes before;     ///< in use before the rank allocated: contexts, other ranks and programs
+  Bytes pool_peak;  ///< high-water mark of the tensors' pool, with rounding and gaps
+  Bytes after;      ///< in use at the time of the call, by all programs
 };
 
-/// Memory and kernels of one rank's device. Used by the rank's thread only; kernels run on the
-/// compute stream, in issue order, and may run behind the host.
+/// Memory and kernels of one rank's device. Only the rank's thread uses it. Kernels run on the
+/// compute stream, in issue order, possibly asynchronously to the host.
+///
+/// This folder has one implementation per device: cpu_backend.hpp and cuda_backend.hpp. A build
+/// without CUDA compiles cuda_absent.cpp instead, whose functions throw.
 class Backend : public DeviceMemory {
  public:
   virtual void run(KernelCall const& call) = 0;
 
-  /// Whether run() of a product with a bias as third operand is faster here than the product and
-  /// the bias_add behind it, and is to take the place of both. May measure, at the first call for a
-  /// shape; a later call for the same shape has the same answer.
+  /// Whether run() of a product with a bias as third operand is faster on this device than the
+  /// product followed by bias_add, so that it replaces both. May measure at the first call for a
+  /// shape; later calls for the same shape return the same answer.
   virtual bool adds_bias(KernelCall const& /*product*/) { return false; }
 
   // What happens once an iteration, on flat ranges.
@@ -49,23 +52,23 @@ class Backend : public DeviceMemory {
                     FlatRange const& gradient) = 0;
   virtual void narrow(FlatRange const& from, FlatRange const& to) = 0;
 
-  /// Within the device, on the compute stream. The two may not overlap.
+  /// Copies within the device, on the compute stream. The two must not overlap.
   virtual void copy(void* target, void const* source, std::size_t bytes) = 0;
 
-  // Between host and device; wait for the compute stream.
+  // Copies between host and device, which wait for the compute stream.
   virtual void write(void* device, void const* host, std::size_t bytes) = 0;
   virtual void read(void* host, void const* device, std::size_t bytes) = 0;
 
-  /// Scratch memory that the kernels of a rank use at most: the category `workspace`.
+  /// The most scratch memory that the kernels of a rank use: the category `workspace`.
   virtual Bytes workspace() const = 0;
 
-  /// Absent where a device does not say. Waits for nothing.
+  /// Returns nullopt if the device does not report it. Does not wait.
   virtual std::optional<DeviceMemoryUse> memory_use() const { return std::nullopt; }
 
-  /// Where kernels run behind the host: when they ran. Null where they are over when their call
-  /// returns.
+  /// The times of kernels that run asynchronously to the host. Null if kernels are over when their
+  /// call returns.
   virtual DeviceTimeline* timeline() { return nullptr; }
-  /// What communicators between CUDA devices work with; null on other devices.
+  /// The streams for communicators between CUDA devices; null on other devices.
   virtual CudaStreams* cuda_streams() { return nullptr; }
 };
 

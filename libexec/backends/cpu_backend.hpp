@@ -8,11 +8,12 @@
 
 namespace stagecraft {
 
-/// The CPU kernels on this machine's memory. Kernels are over when their call returns.
+/// Makes a backend of CPU kernels on this machine's memory. Kernels are over when their call
+/// returns.
 std::unique_ptr<Backend> make_cpu_backend(KernelNeeds const& needs,
                                           CpuKernelOptions const& options);
 
-/// Name of this machine's processor and number of its threads, as traces give the device.
+/// The name and number of threads of this machine's processor, as traces name the device.
 std::string cpu_description();
 
 }  // namespace stagecraft

@@ -1,7 +1,7 @@
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/kernels/cuda/device_error.hpp"
 
-// What a build without CUDA has instead of it.
+// Replaces the CUDA sources in a build without CUDA.
 
 namespace stagecraft {
 namespace {

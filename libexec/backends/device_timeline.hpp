@@ -6,24 +6,24 @@
 
 namespace stagecraft {
 
-/// When work of a rank ran on a device that works behind its host: places in its streams are marked
-/// as work is issued, and asked for their times once it is over.
+/// The times of a rank's work on a device that runs asynchronously to its host. Places in its
+/// streams are marked as work is issued; their times are read when the work is over.
 ///
-/// Used by the rank's thread only.
+/// Only the rank's thread uses it.
 class DeviceTimeline {
  public:
   using Mark = std::int64_t;
 
   virtual ~DeviceTimeline() = default;
 
-  /// Waits until all streams are idle, forgets the marks, and counts time from now on. Marks that
-  /// nobody will ask for cost nothing: without `keeps_marks`, all of them are time 0.
+  /// Waits until all streams are idle, discards the marks, and restarts time at 0. Without
+  /// `keeps_marks`, marks have no cost and all of them are time 0.
   virtual void restart(bool keeps_marks) = 0;
-  /// The place in the compute stream that was issued last.
+  /// Marks the end of the compute stream.
   virtual Mark mark() = 0;
   /// Waits until all streams are idle.
   virtual void synchronize() = 0;
-  /// Since the restart. Pre: synchronized since the mark was made.
+  /// The time of a mark since the restart. Pre: synchronized since the mark was made.
   virtual SimTime time_of(Mark mark) const = 0;
 };
 

@@ -8,10 +8,10 @@
 
 namespace stagecraft {
 
-/// Numbers as a tensor of an element type stores them, rounded to nearest, ties to even; to 16 bits
-/// by way of fp32, as master copies are narrowed.
+/// Encodes numbers as a tensor of an element type stores them, rounded to nearest, ties to even; to
+/// 16 bits through fp32, as master copies are narrowed.
 std::vector<std::byte> encode(std::span<double const> numbers, ElementType type);
-/// The other way; exact.
+/// The inverse, which is exact.
 std::vector<double> decode(std::span<std::byte const> bytes, ElementType type);
 
 }  // namespace stagecraft

@@ -9,7 +9,7 @@ namespace stagecraft {
 namespace {
 
 constexpr std::size_t drawn = std::size_t{1} << 16;
-constexpr std::uint32_t stream = 0x50105010U;  ///< apart from parameters, masks and data
+constexpr std::uint32_t stream = 0x50105010U;  ///< differs from parameters, masks and data
 
 }  // namespace
 

@@ -9,13 +9,13 @@
 
 namespace stagecraft {
 
-/// Uniform random numbers in [-1/2, 1/2) times a scale, by counter; what is measured is never
-/// measured on zeros, which make devices faster than a model does.
+/// Uniform random numbers in [-1/2, 1/2) times a scale, from a counter, as operands for
+/// measurements: on zeros, devices are faster than in a model.
 class RandomNumbers {
  public:
   RandomNumbers(ElementType type, std::uint32_t seed, double scale = 1);
 
-  /// Fills memory of the device; what is longer than 65,536 numbers repeats them.
+  /// Fills memory of the device. The numbers repeat after 65,536.
   void write(Backend& backend, void* device, std::size_t bytes) const;
 
  private:

@@ -9,19 +9,19 @@
 
 namespace stagecraft {
 
-/// A collective whose members' tensors are all in one memory, in the order of members: computes the
-/// result of each, straight from and into their tensors.
+/// Runs a collective whose members' tensors are all in one memory, directly from and into their
+/// tensors. `calls` are in the order of members.
 ///
-/// `reduce(sources, target, elements)` sums up, or takes the maximum of, the members' sources in
-/// their order; `copy(target, source, elements)` copies, to another place. Both know the reduction
-/// and the element type, which are those of every call.
+/// `reduce(sources, target, elements)` computes the sum, or the maximum, of the members' sources in
+/// their order; `copy(target, source, elements)` copies between tensors that do not overlap. Both
+/// know the reduction and the element type, which are the same in all calls.
 template <typename Reduce, typename Copy>
 void run_in_memory(std::vector<Collective> const& calls, Reduce const& reduce, Copy const& copy) {
   Collective const& first = calls.front();
   auto const copy_to = [&](void* target, void const* source, std::int64_t elements) {
     if (target != source && elements > 0) copy(target, source, elements);
   };
-  // Elements [begin, end) of the whole.
+  // Reduces elements [begin, end) of the whole tensor.
   auto const reduce_part = [&](std::int64_t begin, std::int64_t end, void* target) {
     std::vector<void const*> sources;
     sources.reserve(calls.size());

@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-/// The library that carries messages has failed, or is not there. The message has its own words.
+/// MPI or NCCL has failed, or is not part of this build. The message quotes the library.
 class CommunicationError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

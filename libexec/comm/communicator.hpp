@@ -16,8 +16,9 @@ struct CUstream_st;  ///< what a cudaStream_t points to
 
 namespace stagecraft {
 
-/// From when to when something ran, since the start of the iteration. On a device that works behind
-/// its host: the marks of a DeviceTimeline, counted, which become times when the iteration is over.
+/// When something began and ended, since the start of the iteration. On a device that works
+/// asynchronously to its host these are numbers of marks of a DeviceTimeline, which become times
+/// when the iteration is over.
 struct TimeSpan {
   SimTime start{0};
   SimTime end{0};
@@ -25,17 +26,17 @@ struct TimeSpan {
 
 /// CUDA: one rank's part in a collective or a message. Events are valid for the iteration.
 struct CudaCall {
-  CUstream_st* stream = nullptr;  ///< of this rank, for this kind of communication
-  CUevent_st* ready = nullptr;  ///< recorded: the rank's tensors may be read and written from here
-  CUevent_st* begun = nullptr;  ///< to be recorded when the transfer starts
-  CUevent_st* done = nullptr;   ///< to be recorded when this rank's tensors are its own again
+  CUstream_st* stream = nullptr;  ///< this rank's stream for this kind of communication
+  CUevent_st* ready = nullptr;    ///< recorded: after it the rank's tensors may be read and written
+  CUevent_st* begun = nullptr;    ///< to be recorded when the transfer starts
+  CUevent_st* done = nullptr;     ///< to be recorded when the rank may use its tensors again
 };
 
 /// One collective, as one member of its group issues it. Members issue the collectives of a group
 /// in the same order.
 struct Collective {
   OpKind kind = OpKind::all_reduce;  ///< one of the collectives
-  GroupId group{};                   ///< of the plan's groups
+  GroupId group{};                   ///< one of the plan's groups
   Reduction reduction = Reduction::sum;
   ElementType type = ElementType::f32;
   void const* source = nullptr;  ///< all_gather: this member's piece; else the whole tensor
@@ -46,9 +47,9 @@ struct Collective {
   std::int64_t piece = 0;
   std::int64_t origin = 0;
   SimTime issued{0};            ///< when this member is ready for it
-  SimTime price{0};             ///< how long it takes, where time is priced and not measured
-  Name op{};                    ///< what the plan calls it, for messages; empty between iterations
-  bool in_host_memory = false;  ///< source and target are the host's, whatever the device
+  SimTime price{0};             ///< virtual clock: its duration
+  Name op{};                    ///< the op's name in the plan, for errors; empty between iterations
+  bool in_host_memory = false;  ///< source and target are in host memory, whatever the device
   CudaCall cuda{};              ///< filled in by communicators between CUDA devices
 
   std::int64_t piece_begin(std::int64_t member) const {
@@ -61,50 +62,54 @@ struct Message {
   Transfer::End end = Transfer::End::send;
   std::int32_t number = 0;  ///< Transfer::message
   int peer = 0;             ///< rank at the other end
-  void* data = nullptr;     ///< stays valid until the wait
+  void* data = nullptr;     ///< valid until the wait
   std::size_t bytes = 0;
   SimTime posted{0};     ///< when this end was ready
-  SimTime latency{0};    ///< where time is priced: the message arrives latency + occupancy after it
-  SimTime occupancy{0};  ///< starts, and holds its sender's stream for the occupancy
-  Name payload{};        ///< what it carries, for messages
+  SimTime latency{0};    ///< virtual clock: it arrives latency + occupancy after it starts
+  SimTime occupancy{0};  ///< virtual clock: it occupies its sender's stream for so long
+  Name payload{};        ///< what it carries, for errors
   std::int64_t microbatch = -1;
   CudaCall cuda{};  ///< filled in by communicators between CUDA devices
 };
 
-/// Another rank of the job has failed, so that this one cannot go on either.
+/// Another rank of the job has failed, so this rank cannot continue.
 class PeerFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// One rank's way to the others. Used by the rank's thread only.
+/// A rank's communication with the other ranks of its job. Only the rank's thread uses it.
 ///
-/// Semantics are NCCL's: collectives of one group run in issue order; messages are grouped by their
-/// posts; everything posted or started is finished by exactly one wait. Tensors are reduced in rank
-/// order, 16-bit ones in fp32 and rounded once.
+/// This folder has four implementations: ranks as threads of one process (ThreadWorld, the
+/// reference), as processes over MPI (MpiWorld) or NCCL (make_nccl_world), and one rank alone
+/// (SoloCommunicator).
+///
+/// The semantics are NCCL's: the collectives of a group run in issue order, messages are grouped by
+/// their posts, and everything that is posted or started is finished by exactly one wait. Tensors
+/// are reduced in rank order, 16-bit ones in fp32 with one rounding at the end; NCCL does neither.
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  /// Collectives of a group that are under way are told apart by their number.
+  /// Identifies a collective in flight among those of its group.
   using Ticket = std::int64_t;
   virtual Ticket start(Collective const& collective) = 0;
-  /// Waits until this member's part is done; says when it ran.
+  /// Waits until this member's part is done. Returns when it ran.
   /// \throws PeerFailure
   virtual TimeSpan finish(GroupId group, Ticket ticket) = 0;
 
   virtual void post(Message const& message) = 0;
-  /// Waits until a message has arrived, or may be overwritten by its sender.
+  /// Waits until a message has arrived; for a send, until the sender may overwrite the tensor.
   /// \throws PeerFailure
   virtual TimeSpan wait(Message const& message) = 0;
 
-  /// Waits for all ranks of the job. Not part of any plan: between steps.
+  /// Waits for all ranks of the job. It is called between iterations and is not part of the plan.
   /// \throws PeerFailure
   virtual void barrier() = 0;
 
-  /// Called by a rank that cannot go on, while its tensors are still there. Where the other ranks
-  /// are processes it ends them all, this one included; where they are threads they find out by
-  /// themselves, and this returns once none of them uses the tensors of this rank any more.
+  /// Called by a rank that cannot continue, while its tensors still exist. If ranks are processes,
+  /// ends all of them, this one included. If they are threads, makes their calls throw PeerFailure,
+  /// and returns when none of them uses this rank's tensors.
   virtual void fail(std::exception_ptr const& error) = 0;
 };
 

@@ -11,7 +11,8 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// What a process says before its tensor; members of a group say the same.
+/// The description of the collective that a process sends before its tensor; it is the same for all
+/// members of a group.
 using Introduction = std::array<std::int64_t, 5>;
 
 Introduction introduction_of(Collective const& collective, std::vector<int> const& members) {
@@ -31,7 +32,7 @@ void reduce_in_host_memory(Collective const& collective,
                            std::vector<int> const& members,
                            AllGatherNumbers const& all_gather) {
   if (collective.kind != OpKind::all_reduce) {
-    throw std::logic_error{"only all-reduces are made of numbers that the host has"};
+    throw std::logic_error{"host memory supports no collective but all_reduce"};
   }
   Introduction const introduction = introduction_of(collective, members);
   auto const bytes = static_cast<std::size_t>(collective.elements * element_size(collective.type));

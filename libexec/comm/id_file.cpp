@@ -33,8 +33,8 @@ void IdFile::share(std::span<std::byte> bytes, std::chrono::seconds timeout) {
   }
 }
 
-/// The file appears whole or not at all, and only if there is none: to make a link is atomic also
-/// on a network's file system.
+/// The file appears as a whole, and only if none exists: creating a link is atomic on network file
+/// systems, too.
 void IdFile::write(std::span<std::byte const> bytes) {
   std::error_code error;
   fs::create_directories(path_.parent_path(), error);

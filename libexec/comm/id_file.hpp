@@ -7,8 +7,8 @@
 
 namespace stagecraft {
 
-/// A file in a folder that all machines of a job share, by which rank 0 hands its bytes to the
-/// other ranks. Rank 0 removes it when all of them have come.
+/// A file in a folder that all machines of a job share, through which rank 0 passes bytes to the
+/// other ranks. Rank 0 removes it when the object is destroyed.
 class IdFile {
  public:
   IdFile(std::filesystem::path path, int rank);
@@ -18,9 +18,9 @@ class IdFile {
   IdFile& operator=(IdFile const&) = delete;
   IdFile& operator=(IdFile&&) = delete;
 
-  /// Writes the bytes on rank 0; elsewhere waits for the file and reads them.
-  /// \throws CommunicationError  if rank 0 cannot write the file or finds one, which is another
-  /// job's or left by one that was killed; elsewhere, if it does not appear in time.
+  /// On rank 0 writes the bytes; on other ranks waits for the file and reads them.
+  /// \throws CommunicationError  on rank 0 if the file cannot be written or exists (another job has
+  ///         it, or one that was killed left it); on other ranks if it does not appear in time.
   void share(std::span<std::byte> bytes, std::chrono::seconds timeout);
 
  private:

@@ -7,8 +7,8 @@
 
 namespace stagecraft {
 
-/// Whether all ranks of a job in this process are still at work. Whoever waits for another rank
-/// looks here, so that a rank that fails ends all of them.
+/// Whether a rank of a job whose ranks are threads of this process has failed. A rank that waits
+/// for another one checks it, so that one failure ends all ranks.
 class JobHealth {
  public:
   struct Failure {
@@ -16,7 +16,7 @@ class JobHealth {
     std::string reason;
   };
 
-  /// The first failure is kept: what follows from it is not of interest.
+  /// Keeps the first failure only; the others follow from it.
   void fail(int rank, std::string reason) {
     std::scoped_lock const lock{mutex_};
     if (!failure_) failure_ = Failure{rank, std::move(reason)};

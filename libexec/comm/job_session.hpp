@@ -15,29 +15,29 @@ namespace stagecraft {
 class JobClock;
 struct TrainingPlan;
 
-/// What a process that fails says and ends with.
+/// The error report of a process: its text and exit code.
 struct ErrorReport {
   int exit_code = 1;
-  std::string reason;  ///< whole lines, as they are printed
+  std::string reason;  ///< complete lines, printed as they are
 };
 
-/// The processes of a job, of which this is one, from its start to its end.
+/// This process as a member of its job, from the job's start to its end.
 class JobSession {
  public:
-  /// Turns an error into its report; called by fail() only.
+  /// Makes the report of an error. Only fail() calls it.
   using Describe = std::function<ErrorReport(std::exception_ptr const&)>;
 
   virtual ~JobSession() = default;
 
   virtual int rank() const = 0;
-  virtual int size() const = 0;  ///< processes of the job
+  virtual int size() const = 0;  ///< number of processes
 
   /// Reports the error on standard error and ends this process, and with it the job. Any thread may
   /// call it.
   [[noreturn]] virtual void fail(std::exception_ptr const& error) = 0;
 };
 
-/// The groups of a plan's job, each rank a process: this process's way to the others.
+/// The groups of a plan's job in which each rank is a process, as this process sees them.
 class ProcessWorld {
  public:
   using Numbers = std::vector<std::int64_t>;
@@ -45,18 +45,19 @@ class ProcessWorld {
   virtual ~ProcessWorld() = default;
   virtual Communicator& communicator() = 0;
 
-  /// Returns what each process has, by rank, on rank 0, and nothing elsewhere. Called by all.
+  /// On rank 0 returns the numbers of all processes, by rank; elsewhere returns an empty list. All
+  /// processes call it.
   /// \throws CommunicationError
   virtual std::vector<Numbers> gather(Numbers const& numbers) = 0;
 
-  /// What to add to this process's steady clock to have that of rank 0; exactly 0 on its machine,
-  /// else within half of a message's way there and back. Called by all.
+  /// The offset from this process's steady clock to rank 0's: exactly 0 on its machine, otherwise
+  /// with an error of at most half a round trip. All processes call it.
   /// \throws CommunicationError
   virtual std::chrono::nanoseconds clock_offset() = 0;
 };
 
-/// Called by all processes; plan and clock outlive the world. The clocks of all processes are taken
-/// to show the same time.
+/// Makes the world of a plan. All processes call it; plan and clock must outlive the world. It
+/// assumes that the clocks of all processes show the same time.
 using MakeProcessWorld =
     std::function<std::unique_ptr<ProcessWorld>(TrainingPlan const& plan, JobClock const& clock)>;
 

@@ -7,7 +7,7 @@
 
 namespace stagecraft {
 
-/// One process of a job that a launcher has started and watches: torchrun, mpirun or srun end the
+/// One process of a job that a launcher started. The launcher (torchrun, mpirun, srun) ends the
 /// other processes when one exits with an error or is killed.
 class LaunchedProcess final : public JobSession {
  public:
@@ -17,8 +17,8 @@ class LaunchedProcess final : public JobSession {
   int size() const override { return place_.size; }
   ProcessPlace const& place() const { return place_; }
 
-  /// Rank 0 reports at once, the others a second later: what is wrong for all of them, as a
-  /// configuration is, is then said by rank 0 alone, because its end ends the others.
+  /// Rank 0 reports at once, the others a second later. So an error of all ranks, such as one in
+  /// the configuration, is reported by rank 0 alone, because its end ends the others.
   [[noreturn]] void fail(std::exception_ptr const& error) override;
 
  private:

@@ -7,26 +7,26 @@
 
 namespace stagecraft {
 
-/// Moves the tensors of ranks that are threads of one process. Who calls has made sure that
-/// nobody else touches them meanwhile.
+/// Moves the tensors of ranks that are threads of one process. The caller ensures that nothing else
+/// reads or writes them meanwhile.
 class LocalTransport {
  public:
   virtual ~LocalTransport() = default;
 
-  /// A collective that all members of a group have issued, in the order of members: computes the
-  /// result of each, straight from and into their tensors.
-  /// \throws std::logic_error  where the members disagree about it.
+  /// Runs a collective that all members of a group have issued, directly from and into their
+  /// tensors. `calls` are in the order of members.
+  /// \throws std::logic_error  if the members disagree.
   virtual void run(std::vector<Collective> const& calls) = 0;
 
-  /// A message whose two ends are posted.
+  /// Copies a message whose two ends are posted.
   virtual void copy(Message const& sent, Message const& received) = 0;
 
-  /// Takes a message from its sender before its receiver has posted. `sent` then points to what is
-  /// returned, which must live until it is copied.
+  /// Buffers a message whose receiver has not posted yet. `sent` then points to the returned
+  /// buffer, which must live until the message is copied.
   virtual std::shared_ptr<void> keep(Message& sent) = 0;
 };
 
-/// Between tensors in the host's memory: everything is done when a call returns.
+/// The transport between tensors in host memory. Its calls return when everything is done.
 class HostTransport final : public LocalTransport {
  public:
   void run(std::vector<Collective> const& calls) override;
@@ -34,8 +34,8 @@ class HostTransport final : public LocalTransport {
   std::shared_ptr<void> keep(Message& sent) override;
 };
 
-/// \throws std::logic_error  unless all calls mean the same collective: a program that lets two
-/// ranks disagree must not sum their tensors.
+/// Checks that the members of a group agree before their tensors are reduced.
+/// \throws std::logic_error  unless all calls are of the same collective.
 void require_alike(std::vector<Collective> const& calls);
 
 }  // namespace stagecraft

@@ -2,7 +2,7 @@
 #include "libexec/comm/mpi_session.hpp"
 #include "libexec/comm/mpi_world.hpp"
 
-// What a build without MPI has instead of it.
+// Replaces the MPI sources in a build without MPI.
 
 namespace stagecraft {
 namespace {

@@ -4,8 +4,8 @@
 
 namespace stagecraft {
 
-/// \throws CommunicationError  with MPI's own words, and with the function that called. (A
-/// std::source_location would do the same, but not for clang 14.)
+/// \throws CommunicationError  with MPI's own text and the name of the calling function. (clang 14
+/// lacks std::source_location.)
 void check(int status, char const* caller = __builtin_FUNCTION());
 
 }  // namespace stagecraft

@@ -8,9 +8,9 @@
 namespace stagecraft {
 namespace {
 
-/// On MPI_COMM_WORLD, which carries nothing else.
+/// On MPI_COMM_WORLD, which has no other messages.
 constexpr int failure_tag = 1;
-/// A reason may list what was live; more of it is cut off.
+/// A report may list live tensors; it is cut off at this length.
 constexpr std::size_t most_bytes = std::size_t{64} << 10;
 
 void end_job(int exit_code, std::string const& reason) {
@@ -58,7 +58,7 @@ MpiFailureReport::MpiFailureReport(int rank, int exit_code, std::string const& r
 MpiOperation::Progress MpiFailureReport::advance() {
   if (rank_ == 0 || std::chrono::steady_clock::now() > patience_) end_job(exit_code_, reason_);
   if (is_sent_) {
-    int is_done = 0;  // carries a long text on
+    int is_done = 0;  // MPI sends long texts only inside of its calls
     if (request_ != MPI_REQUEST_NULL) MPI_Test(&request_, &is_done, MPI_STATUS_IGNORE);
     return Progress::none;
   }

@@ -11,11 +11,11 @@
 
 namespace stagecraft {
 
-/// On rank 0: waits for a process that fails, says why, and ends the job.
+/// On rank 0: waits for the error report of another process, prints it and ends the job.
 class MpiFailureListener final : public MpiOperation {
  public:
   MpiFailureListener();
-  /// Before MPI_Finalize.
+  /// Pre: MPI_Finalize has not been called.
   ~MpiFailureListener() override;
   MpiFailureListener(MpiFailureListener const&) = delete;
   MpiFailureListener(MpiFailureListener&&) = delete;
@@ -29,12 +29,13 @@ class MpiFailureListener final : public MpiOperation {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-/// A process that fails: rank 0 says why and ends the job. Any other tells rank 0, and ends the job
-/// itself where rank 0 does not within two seconds (it may wait inside MPI, or be gone).
+/// The error report of this process. Rank 0 prints it and ends the job. Other ranks send it to rank
+/// 0, and end the job themselves if rank 0 does not within two seconds: it may be blocked inside
+/// MPI, or have died.
 class MpiFailureReport final : public MpiOperation {
  public:
   MpiFailureReport(int rank, int exit_code, std::string const& reason);
-  /// Returns `none` until the process has ended.
+  /// Always returns `none`; the process ends first.
   Progress advance() override;
   std::string description() const override { return "the end of all processes"; }
 

@@ -12,28 +12,29 @@
 
 namespace stagecraft {
 
-/// One group of a plan as this process, a member of it, has it.
+/// A group of the plan as one of its members, this process, has it.
 struct MpiGroup {
   MPI_Comm comm = MPI_COMM_NULL;
   int size = 1;
-  int member = 0;                   ///< this process, in rank order
-  std::vector<int> ranks;           ///< of the members, in their order
-  Communicator::Ticket issued = 0;  ///< the rank's thread
-  Communicator::Ticket turn = 0;    ///< the thread that owns MPI; collectives run one by one
-  /// Where pieces of other members wait to be reduced. Like the buffers of a network card it is no
-  /// part of any plan; its size does not depend on the tensors.
+  int member = 0;                   ///< index of this process in `ranks`
+  std::vector<int> ranks;           ///< of the members, ascending
+  Communicator::Ticket issued = 0;  ///< collectives issued; used by the rank's thread
+  Communicator::Ticket turn = 0;    ///< the one that may run; used by the thread that owns MPI
+  /// Holds pieces of other members until they are reduced. It is not part of the plan, just as the
+  /// buffers of a network card are not; its size does not depend on the tensors.
   std::vector<std::byte> staging;
 };
 
 /// One collective of this process.
 ///
-/// It runs in rounds, each on a part that fits into the staging buffer. Of each part every member
-/// owns a piece: it receives the piece from all others, reduces in rank order with the code of the
-/// threads communicator, so with the same bits, and where all are to have the result, sends it to
-/// all. Every member also says what it takes part in, so that two that disagree find out.
+/// It runs in rounds, each on a part of the tensor that fits into the staging buffer. Every member
+/// owns a piece of that part: it receives the piece from all others, reduces it in rank order with
+/// the code of the threads communicator, hence to the same bits, and sends the result to all if all
+/// need it. Every member also sends a description of its collective, so that disagreements are
+/// found.
 class MpiCollective final : public MpiOperation {
  public:
-  /// Of the staging buffer; more members share it in smaller pieces.
+  /// The size of the staging buffer. With more members, pieces are smaller.
   static constexpr std::int64_t staging_bytes = 1 << 20;
 
   MpiCollective(MpiGroup& group,
@@ -44,7 +45,7 @@ class MpiCollective final : public MpiOperation {
   std::string description() const override;
 
  private:
-  /// What a member says about the collective.
+  /// A member's description of the collective.
   struct Call {
     Collective collective;
     Communicator::Ticket ticket = 0;
@@ -58,16 +59,16 @@ class MpiCollective final : public MpiOperation {
   enum class Stage : std::uint8_t { waits_for_turn, scatters, gathers, agrees };
 
   void introduce();
-  /// Whether all members have said what they do. \throws std::logic_error  where they disagree
+  /// Whether the descriptions of all members have arrived. \throws std::logic_error  if they differ
   bool has_met();
   /// The piece that member `i` owns of the part of this round.
   Range piece(int i) const;
-  /// Where this member's result is.
+  /// The address of this member's result.
   std::byte* result() const;
   void scatter();
   void reduce();
   void gather();
-  /// Starts the next round, or ends; on the way out of the round before.
+  /// Starts the next round, or ends if there is none.
   void begin_round();
   bool all_have_arrived();
   void receive(std::byte* data, std::int64_t elements, int from);
@@ -77,7 +78,7 @@ class MpiCollective final : public MpiOperation {
   Communicator::Ticket ticket_;
   Collective call_;
   JobClock const& clock_;
-  std::int64_t most_ = 1;  ///< elements of a piece in a round
+  std::int64_t most_ = 1;  ///< largest number of elements of a piece
   std::int64_t rounds_ = 0;
   std::int64_t round_ = 0;
   Stage stage_ = Stage::waits_for_turn;

@@ -38,7 +38,7 @@ MpiOperation::Progress MpiMessage::advance() {
       throw std::logic_error{"the ends of a message disagree about its size"};
     }
   }
-  // Nobody waits for a buffered send to leave, so that the clock may be set meanwhile.
+  // Nothing waits for a buffered send to leave, so the clock may have been reset meanwhile.
   if (is_receive || is_synchronous_) time_.end = std::max(message_.posted, clock_.now());
   return Progress::done;
 }

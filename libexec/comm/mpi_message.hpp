@@ -11,17 +11,17 @@
 
 namespace stagecraft {
 
-/// One end of a message. Its number is its tag: an iteration uses it once, and iterations are apart
-/// by barriers.
+/// One end of a message. Its number is its tag: an iteration uses each number once, and barriers
+/// separate iterations.
 ///
-/// A send that is not buffered is synchronous: it ends when its receiver has posted, as blocking
-/// p2p means it. A buffered one is copied when it is posted, since a message that is under way
-/// cannot be taken out of its sender's tensor any more; the copy goes when the message has left.
+/// An unbuffered send is synchronous: it ends when its receiver has posted, as blocking p2p
+/// requires. A buffered send is copied when it is posted, because MPI reads the sent tensor until
+/// the message has left; then the copy is released.
 class MpiMessage final : public MpiOperation {
  public:
   enum class Send : std::uint8_t { synchronous, buffered };
 
-  /// \throws CommunicationError  where MPI cannot count its bytes.
+  /// \throws CommunicationError  if MPI cannot count its bytes.
   MpiMessage(MPI_Comm comm, Message const& message, Send send, JobClock const& clock);
   Progress advance() override;
   std::string description() const override;

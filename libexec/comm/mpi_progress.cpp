@@ -17,13 +17,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Looks in a row that find nothing before the thread sleeps between two: waiting for a message of
-/// a rank that has a core to itself takes less.
+/// The number of consecutive polls without progress after which the thread sleeps between polls. A
+/// message from a rank with a core of its own arrives sooner.
 constexpr int eager_looks = 50;
 constexpr std::chrono::microseconds pause = 50us;
-/// While no operation is under way, the thread still looks for failures of others and for signals.
+/// While no operation is in flight, the thread still polls for failures of others and for signals.
 constexpr std::chrono::milliseconds idle_pause = 20ms;
-/// More than MpiFailureReport waits for rank 0.
+/// Longer than MpiFailureReport waits for rank 0.
 constexpr std::chrono::seconds last_patience = 5s;
 
 /// Set by SIGTERM.
@@ -112,7 +112,7 @@ void MpiProgress::run(std::function<void()> const& work) {
 void MpiProgress::fail(int exit_code, std::string const& reason) {
   add(std::make_shared<MpiFailureReport>(rank_, exit_code, reason));
   std::this_thread::sleep_for(last_patience);
-  // The thread that owns MPI waits inside MPI for somebody; whoever started us notices this.
+  // The thread that owns MPI is blocked inside MPI; the launcher notices that this process ends.
   std::fputs(reason.c_str(), stderr);
   std::_Exit(exit_code);
 }
@@ -133,7 +133,7 @@ void MpiProgress::own_mpi() {
   changed_.notify_all();
   loop();
   if (is_abandoned_) {
-    // Whoever started the job ends the other processes when this one goes without MPI_Finalize.
+    // The launcher ends the other processes when this one ends without MPI_Finalize.
     static_cast<void>(listener_.release());
     return;
   }

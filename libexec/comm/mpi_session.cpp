@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Sends any count of numbers; MPI counts with int.
+/// The largest number of numbers in one message, because MPI counts with int.
 constexpr std::int64_t most_numbers = 1 << 26;
 
 void send_numbers(int to, std::vector<std::int64_t> const& numbers) {
@@ -48,7 +48,7 @@ bool is_with_first() {
   return own == first;
 }
 
-/// Rank 0 tells the time to whoever asks.
+/// Rank 0 answers the questions for its time.
 void tell_time(int to) {
   for (int i = 0; i < time_questions; ++i) {
     check(MPI_Recv(nullptr, 0, MPI_BYTE, to, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));

@@ -10,13 +10,13 @@ namespace stagecraft {
 
 class MpiProgress;
 
-/// MPI in this process, from its start to its end; one a process, as MPI has it. A process that
-/// dies is noticed by whoever started the job (mpirun, srun).
+/// MPI in this process, from MPI_Init to MPI_Finalize; at most one per process. The launcher
+/// (mpirun, srun) notices when a process dies.
 ///
-/// A program that was built without MPI has it too, and refuses to make one.
+/// In a build without MPI the constructor throws.
 class MpiSession final : public JobSession {
  public:
-  /// \throws CommunicationError  without MPI, and what MPI says when it cannot start.
+  /// \throws CommunicationError  if the program was built without MPI, or if MPI cannot start.
   explicit MpiSession(Describe describe);
   ~MpiSession() override;
   MpiSession(MpiSession const&) = delete;
@@ -28,10 +28,10 @@ class MpiSession final : public JobSession {
   int size() const override;
   [[noreturn]] void fail(std::exception_ptr const& error) override;
   using Numbers = ProcessWorld::Numbers;
-  /// As those of ProcessWorld.
+  /// As in ProcessWorld.
   std::vector<Numbers> gather(Numbers const& numbers);
   std::chrono::nanoseconds clock_offset();
-  /// Gives rank 0's bytes to all. Called by all. \throws CommunicationError
+  /// Sends rank 0's bytes to all. All processes call it. \throws CommunicationError
   void broadcast(std::span<std::byte> bytes);
 
   /// For communicators.

@@ -27,7 +27,7 @@ class MpiWorld::RankCommunicator : public Communicator {
     });
   }
 
-  /// Collective, as MPI_Comm_free is.
+  /// All processes call it, because MPI_Comm_free is collective.
   void close() {
     progress_.run([&] {
       for (auto& [id, group] : groups_) check(MPI_Comm_free(&group.comm));
@@ -64,7 +64,7 @@ class MpiWorld::RankCommunicator : public Communicator {
   }
 
   void barrier() override {
-    // Every member of a collective hears of all others, also where there is nothing to reduce.
+    // The members of a collective exchange descriptions, even if there is nothing to reduce.
     finish(job_, start({.group = job_}));
   }
 
@@ -104,7 +104,7 @@ class MpiWorld::RankCommunicator : public Communicator {
   MpiMessage::Send send_;
   MPI_Comm messages_ = MPI_COMM_NULL;
   std::map<GroupId, MpiGroup> groups_;
-  /// Under way: collectives by group and ticket, messages by end and number.
+  /// Operations in flight: collectives by group and ticket, messages by end and number.
   std::map<std::pair<GroupId, Ticket>, std::shared_ptr<MpiOperation>> collectives_;
   std::map<std::pair<Transfer::End, std::int32_t>, std::shared_ptr<MpiOperation>> posted_;
 };

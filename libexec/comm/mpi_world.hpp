@@ -9,17 +9,15 @@
 
 namespace stagecraft {
 
-/// The groups of a plan's job, each rank a process: this process's way to the others.
-///
-/// A process that dies ends the job through whoever started it (mpirun, srun); one that throws ends
-/// it by Communicator::fail().
+/// A ProcessWorld over MPI. If a process dies, the launcher (mpirun, srun) ends the job; one that
+/// throws ends it by Communicator::fail().
 class MpiWorld final : public ProcessWorld {
  public:
-  /// Called by all processes. Plan, session and clock must outlive the world; the clocks of all
-  /// processes are taken to show the same time. Pre: the plan has as many ranks as the session.
+  /// All processes call it. Plan, session and clock must outlive the world, which assumes that the
+  /// clocks of all processes show the same time. Pre: the plan has as many ranks as the session.
   /// \throws CommunicationError
   MpiWorld(TrainingPlan const& plan, MpiSession& session, JobClock const& clock);
-  /// Waits until what was sent has left.
+  /// Waits until all sent messages have left.
   ~MpiWorld() override;
   MpiWorld(MpiWorld const&) = delete;
   MpiWorld(MpiWorld&&) = delete;

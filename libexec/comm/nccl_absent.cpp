@@ -1,7 +1,7 @@
 #include "libexec/comm/communication_error.hpp"
 #include "libexec/comm/cuda/nccl_world.hpp"
 
-// What a build without NCCL has instead of it.
+// Replaces the NCCL sources in a build without NCCL.
 
 namespace stagecraft {
 namespace {

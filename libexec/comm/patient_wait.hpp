@@ -9,8 +9,8 @@
 
 namespace stagecraft {
 
-/// Waits until `is_done()`, or throws when the job has failed meanwhile.
-/// Pre: the lock is held.
+/// Waits until `is_done()`. Pre: the lock is held.
+/// \throws PeerFailure  if the job fails meanwhile.
 template <typename Done>
 void wait_patiently(std::condition_variable& changed,
                     std::unique_lock<std::mutex>& lock,

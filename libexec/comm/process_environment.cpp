@@ -11,12 +11,11 @@ namespace {
 
 constexpr int most_processes = 1 << 20;
 constexpr int most_port = 65535;
-/// The range of ports of jobs that were given none: below the ports that Linux gives to
-/// whoever asks for any (32768 and up).
+/// The range of default ports: below Linux's ephemeral ports (32768 and up).
 constexpr int first_port = 20000;
 constexpr int port_count = 10000;
 
-/// The variables of one kind of launcher; null where it has none.
+/// The variables of one kind of launcher; null if it has none.
 struct Launcher {
   char const* name;
   char const* rank;
@@ -41,7 +40,7 @@ constexpr char const* accepted_rendezvous =
     "MASTER_ADDR and MASTER_PORT, --master HOST:PORT, --rendezvous mpi, or --rendezvous DIR with a "
     "folder that all machines share";
 
-/// A whole number from `least` to `most`.
+/// Parses a whole number from `least` to `most`.
 int number(std::string const& name, std::string const& text, int least, int most) {
   int value = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -51,7 +50,7 @@ int number(std::string const& name, std::string const& text, int least, int most
                                 std::to_string(least) + " to " + std::to_string(most)};
 }
 
-/// Reads who the process is.
+/// Reads the position of the process from flags and environment.
 class PlaceReader {
  public:
   PlaceReader(ProcessFlags const& flags, EnvironmentLookup const& environment)
@@ -111,7 +110,7 @@ class PlaceReader {
         std::string{"found no place of this process in a job; accepted: "} + accepted_places};
   }
 
-  /// PMIx tells the size to those only who link it; under Slurm the environment has it too.
+  /// PMIx gives the size only to programs that link it; under Slurm the environment has it, too.
   void read_size_elsewhere(Launcher const& launcher, std::string const& rank) {
     auto const size = environment_(slurm.size);
     if (!size) {
@@ -145,7 +144,7 @@ class PlaceReader {
     for (char const* name :
          {"TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"}) {
       auto const value = environment_(name);
-      // torchrun calls every job "none" that was given no name.
+      // torchrun names a job "none" if the user gives no name.
       if (!value || *value == "none") continue;
       place_.job = *value;
       auto const step = environment_("SLURM_STEP_ID");
@@ -171,7 +170,7 @@ class PlaceReader {
     auto const port = environment_("MASTER_PORT");
     if (host && port) {
       int const given = number("MASTER_PORT", *port, 1, most_port - 1);
-      // torchrun itself listens there for its own processes.
+      // torchrun's agent itself listens there.
       bool const is_taken = environment_("TORCHELASTIC_USE_AGENT_STORE") == "True";
       place_.address = address_of(*host, is_taken ? given + 1 : given);
       return;
@@ -184,7 +183,7 @@ class PlaceReader {
     if (place_.size > 1) guess_address();
   }
 
-  /// HOST:PORT, as NCCL reads it: an address of IPv6 has brackets.
+  /// HOST:PORT as NCCL reads it: an IPv6 address is in brackets.
   static std::string address_of(std::string const& host, int port) {
     bool const is_ipv6 = host.find(':') != std::string::npos && !host.starts_with('[');
     return (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
@@ -200,7 +199,7 @@ class PlaceReader {
                                 number("--master", flags_.master->substr(colon + 1), 1, most_port));
   }
 
-  /// Rank 0 is on Slurm's first machine, or on this one if all processes are.
+  /// Assumes that rank 0 is on Slurm's first machine, or on this machine if all processes are.
   void guess_address() {
     if (place_.job.empty()) refuse_rendezvous();
     if (environment_("OMPI_COMM_WORLD_LOCAL_SIZE") == std::to_string(place_.size)) {
@@ -224,7 +223,7 @@ class PlaceReader {
                                   ", but not where rank 0 is; accepted: " + accepted_rendezvous};
   }
 
-  /// The same in all processes of a job, another in most other jobs (FNV-1a).
+  /// A port that is the same in all processes of a job and differs in most other jobs (FNV-1a).
   int port_of_job() const {
     std::uint32_t hash = 2166136261U;
     for (char const letter : place_.job) {

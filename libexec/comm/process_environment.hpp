@@ -8,32 +8,32 @@
 
 namespace stagecraft {
 
-/// What whoever started the process says of it is missing, or contradicts itself. The message says
-/// in one line what was found and what is accepted.
+/// The description of this process by its launcher is missing or contradictory. The message says in
+/// one line what was found and what is accepted.
 class ProcessEnvironmentError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// One process of a job that something like torchrun, mpirun or srun has started.
+/// This process's position in a job that torchrun, mpirun, srun or a script started.
 struct ProcessPlace {
   int rank = 0;
-  int size = 1;                     ///< processes of the job
+  int size = 1;                     ///< number of processes
   std::optional<int> local_rank{};  ///< among the processes of its machine
-  std::string launcher{};           ///< who says so
-  /// Tells this job from others on its machines; empty if nobody gave it a name.
+  std::string launcher{};           ///< the source of this information
+  /// Distinguishes the job from others on its machines; empty if it has no name.
   std::string job{};
 
-  /// How the processes find rank 0: through a folder that all of them share, or else at an address,
+  /// Where the processes find rank 0: in a folder that all of them share, or at an address,
   /// HOST:PORT. A job of one process needs neither.
   std::filesystem::path folder{};
   std::string address{};
 };
 
-/// A file for this job alone in its shared folder.
+/// The path of this job's own file in the shared folder.
 std::filesystem::path file_of_job(ProcessPlace const& place);
 
-/// What the command line says of it; wins over everything else.
+/// The flags of the command line, which take precedence over the environment.
 struct ProcessFlags {
   std::optional<std::string> rank{};
   std::optional<std::string> size{};        ///< --world-size
@@ -42,14 +42,14 @@ struct ProcessFlags {
   std::optional<std::string> rendezvous{};  ///< --rendezvous DIR
 };
 
-/// Looks up an environment variable; returns nothing if it is not set, or empty.
+/// Looks up an environment variable. Returns nullopt if it is not set, or empty.
 using EnvironmentLookup = std::function<std::optional<std::string>(std::string const& name)>;
 std::optional<std::string> from_environment(std::string const& name);
 
-/// Flags, torchrun, Open MPI, PMIx or PMI, Slurm, in this order: whoever is nearer to the process
-/// wins, since torchrun and mpirun are themselves started by Slurm. Rank 0 is where flags,
-/// NCCL_COMM_ID, or MASTER_ADDR and MASTER_PORT say; else on Slurm's first machine, or on this one
-/// if it has all processes.
+/// Finds this process's position from flags, torchrun, Open MPI, PMIx or PMI, or Slurm. The first
+/// of these that is present decides: torchrun and mpirun may themselves be started by Slurm. Flags,
+/// NCCL_COMM_ID, or MASTER_ADDR and MASTER_PORT give the address of rank 0; otherwise it is on
+/// Slurm's first machine, or on this machine if all processes are.
 ///
 /// Sources: torchrun, pytorch.org/docs/stable/elastic/run.html; Open MPI 4.1, mpirun(1);
 /// PMIx_Init(3); MPICH's Hydra; Slurm, srun(1), OUTPUT ENVIRONMENT VARIABLES.

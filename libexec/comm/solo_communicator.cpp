@@ -10,7 +10,7 @@
 namespace stagecraft {
 namespace {
 
-/// Whether an address is one of the whole tensor's.
+/// Whether an address is inside the whole tensor.
 bool is_inside(void const* address, Collective const& collective) {
   std::byte const* const begin = static_cast<std::byte const*>(collective.target);
   std::byte const* const end = element_at(collective.target, collective.elements, collective.type);

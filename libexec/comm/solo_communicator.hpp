@@ -11,17 +11,17 @@
 
 namespace stagecraft {
 
-/// One rank of a plan without the others: its shard computes for real, and communication takes its
-/// price.
+/// The communicator of one rank that runs without the others: the rank computes, and communication
+/// takes its modelled duration.
 ///
-/// A collective does to this rank's tensors what it can do alone: all_reduce leaves the rank's own
-/// summand, all_gather puts the rank's own piece into every place (where the whole is already
-/// there, around the piece, the others' stay as they are), reduce_scatter takes the rank's piece of
-/// its own summand. A received message is random numbers. So everything is finite and of the right
-/// shape, and no loss or gradient is that of the model.
+/// A collective does to the rank's tensors what it can do alone: all_reduce leaves the rank's own
+/// summand; all_gather copies the rank's piece to the place of every piece (if the source is part
+/// of the target, the other pieces stay as they are); reduce_scatter takes the rank's piece of its
+/// own summand. A received message is random numbers. So all values are finite and shapes are
+/// right, but losses and gradients are not those of the model.
 ///
 /// Peers are always ready: a message starts when this rank posts it, a collective when this rank
-/// and the group's stream are.
+/// and the group's stream are ready.
 class SoloCommunicator final : public Communicator {
  public:
   /// The backend and the clock, whose time is virtual, must outlive it.
@@ -34,15 +34,15 @@ class SoloCommunicator final : public Communicator {
   void barrier() override {}
   void fail(std::exception_ptr const& /*error*/) override {}
 
-  /// Whether tensors are touched at all, for who times what else happens: without it, what a
-  /// collective or message leaves in them is what was there.
+  /// Sets whether collectives and messages change tensors at all; a caller that only times the rest
+  /// of a run turns it off.
   void moves_tensors(bool moves) { moves_tensors_ = moves; }
 
  private:
   struct Group {
-    std::int64_t member = 0;  ///< this rank's number in it
+    std::int64_t member = 0;  ///< this rank's index in the group
     std::int64_t size = 1;
-    SimTime idle{0};  ///< the group's stream is busy until here, in this iteration
+    SimTime idle{0};  ///< until when the group's stream is busy in this iteration
     std::int64_t iteration = 0;
   };
   void compute(Collective const& collective, Group const& group);

@@ -15,7 +15,7 @@ StageEdge edge_of(Transfer const& transfer, int stage) {
           .to = is_send ? transfer.peer : stage};
 }
 
-/// Calls `visit(stage, transfer)` for all transfers of the plan, those of a stage as it posts them.
+/// Calls `visit(stage, transfer)` for all transfers of the plan, for each stage in posting order.
 template <typename Visit>
 void visit_posts(TrainingPlan const& plan, Visit visit) {
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {

@@ -10,9 +10,9 @@ namespace stagecraft {
 
 /// A one-way connection between two stages, for one kind of message.
 ///
-/// Where messages have no tags and calls of one connection run in order (NCCL's do), kinds and
-/// directions that must not wait for each other need connections of their own: between two stages
-/// of an interleaved pipeline activations and gradients go both ways.
+/// If messages have no tags and the calls of one connection run in order, as in NCCL, each kind and
+/// direction needs its own connection so that none waits for another: between two stages of an
+/// interleaved pipeline both activations and gradients go both ways.
 struct StageEdge {
   Transfer::Payload payload = Transfer::Payload::activation;
   int from = 0;  ///< stages
@@ -21,13 +21,14 @@ struct StageEdge {
   friend auto operator<=>(StageEdge const&, StageEdge const&) = default;
 };
 
-/// All edges of a plan, in rounds: in one round no stage has two of them, so that all ranks can
-/// make them by one split of the job.
+/// All edges of a plan, in rounds. No stage has two edges of the same round, so one split of the
+/// job's communicator makes all edges of a round.
 std::vector<std::vector<StageEdge>> edge_rounds(TrainingPlan const& plan);
 
 /// The edge of each message, by its number.
 std::vector<StageEdge> message_edges(TrainingPlan const& plan);
 
+/// Checks a precondition of stages that communicate over edges.
 /// \throws std::logic_error  unless both ends of each edge post its messages in the same order.
 void require_message_order(TrainingPlan const& plan);
 

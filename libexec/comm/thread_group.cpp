@@ -21,7 +21,7 @@ Communicator::Ticket ThreadGroup::start(std::size_t member, Collective const& co
   Meeting& meeting = meetings_[place];
   meeting.calls[member] = collective;
   if (++meeting.arrived < next_.size()) return ticket;
-  // The tensors of a rank that has failed may be gone.
+  // The tensors of a rank that has failed may have been released.
   if (health_.has_failed()) throw PeerFailure{"another rank has failed"};
   compute_unlocked(meeting, lock);
   if (iteration_ != clock_.iteration()) idle_ = SimTime{0};
@@ -54,7 +54,7 @@ void ThreadGroup::compute_unlocked(Meeting const& meeting, std::unique_lock<std:
   lock.unlock();
   std::exception_ptr error;
   try {
-    // Nobody else touches the meeting now: all have arrived, and none leaves before it is done.
+    // No other member uses the meeting: all have arrived, and none leaves before it is done.
     transport_.run(meeting.calls);
   } catch (...) {
     error = std::current_exception();

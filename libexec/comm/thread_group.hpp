@@ -13,22 +13,22 @@
 
 namespace stagecraft {
 
-/// When something of a job happens. Communicators of one process ask it where time is measured.
+/// The clock of a job, from which communicators take times if they are measured.
 class JobClock {
  public:
   virtual ~JobClock() = default;
-  /// Whether communication takes its price instead of the time it was measured to take.
+  /// Whether communication takes its modelled duration instead of the measured one.
   virtual bool is_virtual() const = 0;
   /// Time since the start of the iteration. Pre: not virtual.
   virtual SimTime now() const = 0;
-  /// Number of the iteration: times start from 0 in each.
+  /// The number of the iteration. In each, times start at 0.
   virtual std::int64_t iteration() const = 0;
 };
 
-/// Ranks of one process that take part in collectives together, each on a thread of its own.
+/// A group of ranks that are threads of one process.
 ///
-/// Nobody waits in start(): whoever comes last has the transport compute the result for all,
-/// straight from and into their tensors, so that no copy exists that a plan does not know of.
+/// start() does not wait. The member that arrives last lets the transport compute the result for
+/// all, directly from and into their tensors, so that there is no copy that the plan lacks.
 class ThreadGroup {
  public:
   /// Transport, clock and health must outlive the group.
@@ -40,8 +40,8 @@ class ThreadGroup {
   Communicator::Ticket start(std::size_t member, Collective const& collective);
   TimeSpan finish(std::size_t member, Communicator::Ticket ticket);
 
-  /// Returns once nobody reads or writes the tensors of the members any more.
-  /// Pre: the job has failed, so that no other result will be computed.
+  /// Waits until no thread reads or writes the members' tensors.
+  /// Pre: the job has failed, so that no further result will be computed.
   void wait_until_quiet();
 
  private:
@@ -61,9 +61,9 @@ class ThreadGroup {
   std::condition_variable changed_;
   bool is_computing_ = false;
   std::vector<Communicator::Ticket> next_;  ///< by member
-  std::deque<Meeting> meetings_;            ///< never moves what it holds
+  std::deque<Meeting> meetings_;            ///< a deque, so that references stay valid
   Communicator::Ticket first_ = 0;          ///< number of meetings_.front()
-  SimTime idle_{0};  ///< virtual: the group's stream is busy until here, in this iteration
+  SimTime idle_{0};  ///< virtual clock: until when the group's stream is busy in this iteration
   std::int64_t iteration_ = 0;
 };
 

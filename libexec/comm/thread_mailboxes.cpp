@@ -57,8 +57,8 @@ TimeSpan ThreadMailboxes::time_of(Box const& box, Transfer::End end) const {
   bool const is_send = end == Transfer::End::send;
   SimTime const posted = is_send ? box.send.posted : box.receive.posted;
   if (!clock_.is_virtual()) return {posted, std::max(posted, box.copied)};
-  // As the timeline of the simulator has it: a blocking message starts when both ends have posted
-  // it, an overlapped one when its sender has.
+  // As in the simulator, a blocking message starts when both ends have posted it, an overlapped one
+  // when its sender has.
   Message const& sent = box.send;
   if (!buffers_sends_) {
     SimTime const start = std::max(sent.posted, box.receive.posted);

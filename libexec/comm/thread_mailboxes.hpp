@@ -15,12 +15,12 @@
 namespace stagecraft {
 
 /// The messages of one pipeline (the stages of one tensor rank and replica) within a process. Each
-/// message number has a box; an iteration uses it once.
+/// message number has a box, which an iteration uses once.
 ///
-/// A message is copied straight from the sender's into the receiver's tensor by the end that comes
-/// second. Where sends are buffered (overlapped p2p) and the sender waits before the receiver has
-/// posted, the message is kept in the box until then: the one buffer that a plan does not know of,
-/// like those of a network card.
+/// The end that arrives second copies a message directly from the sender's into the receiver's
+/// tensor. If sends are buffered (overlapped p2p) and the sender waits before the receiver has
+/// posted, the box keeps a copy until then. This buffer is not part of the plan, just as those of a
+/// network card are not.
 class ThreadMailboxes {
  public:
   ThreadMailboxes(std::size_t messages,
@@ -32,8 +32,8 @@ class ThreadMailboxes {
   void post(Message const& message);
   TimeSpan wait(Message const& message);
 
-  /// Returns once nobody copies from or into the tensors of the ranks any more.
-  /// Pre: the job has failed, so that nothing else will be copied.
+  /// Waits until no thread copies from or into the ranks' tensors.
+  /// Pre: the job has failed, so that nothing further will be copied.
   void wait_until_quiet() { std::scoped_lock const lock{mutex_}; }
 
  private:
@@ -44,8 +44,8 @@ class ThreadMailboxes {
     bool is_open = false;
     bool is_copied = false;
     SimTime copied{0};           ///< wall clock
-    std::shared_ptr<void> kept;  ///< of a buffered send
-    int waits = 0;               ///< ends that are done with it
+    std::shared_ptr<void> kept;  ///< the copy of a buffered send
+    int waits = 0;               ///< number of ends that have waited for it
   };
   void copy_if_both(Box& box);
   TimeSpan time_of(Box const& box, Transfer::End end) const;

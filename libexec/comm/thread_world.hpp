@@ -16,7 +16,7 @@ namespace stagecraft {
 /// All ranks of a plan's job as threads of this process: their groups and mailboxes.
 class ThreadWorld {
  public:
-  /// Everything must outlive the world.
+  /// All arguments must outlive the world.
   ThreadWorld(TrainingPlan const& plan,
               LocalTransport& transport,
               JobClock const& clock,
@@ -27,7 +27,7 @@ class ThreadWorld {
   ThreadWorld& operator=(ThreadWorld const&) = delete;
   ThreadWorld& operator=(ThreadWorld&&) = delete;
 
-  /// The way of one rank to the others; the world must outlive it.
+  /// Makes the communicator of a rank; the world must outlive it.
   std::unique_ptr<Communicator> communicator(int rank);
 
  private:
@@ -38,7 +38,7 @@ class ThreadWorld {
   /// Indexed by group and lowest rank.
   std::map<std::pair<GroupId, int>, std::unique_ptr<ThreadGroup>> groups_;
   std::vector<std::unique_ptr<ThreadMailboxes>> mailboxes_;  ///< by rank of the first stage
-  HostTransport nothing_;                                    ///< that barriers move
+  HostTransport nothing_;                                    ///< for barriers, which move no data
   ThreadGroup everyone_;
 };
 

@@ -11,10 +11,10 @@
 namespace stagecraft {
 namespace {
 
-/// Host memory is used in pieces, whatever the sizes of the model.
+/// The number of elements that host memory holds at a time, independent of the model's sizes.
 constexpr std::int64_t piece_elements = 1024;
 
-/// Whether op i is a product to which the op behind it adds a bias.
+/// Whether op i is a product to which the next op adds a bias.
 bool is_product_with_bias(std::vector<Op> const& ops, std::size_t i) {
   return ops[i].kind == OpKind::gemm && i + 1 < ops.size() && ops[i + 1].kind == OpKind::bias_add &&
          ops[i + 1].reads[0] == ops[i].writes[0];
@@ -52,7 +52,7 @@ void BlockRunner::run(BlockInstance& instance, Pass pass) {
   auto const index = static_cast<std::size_t>(&block - context_.plan.blocks.data());
   PassBuffers const& buffers = buffers_[index].of(pass);
   std::vector<Op> const& ops = block.ops(pass);
-  bool has_bias = false;  // op i, from the product before it
+  bool has_bias = false;  // whether the product before op i has already added it
   for (std::size_t i = 0; i < ops.size(); ++i) {
     for (BufferMove const& move : buffers.before(i)) {
       allocate(instance, ops[i], move.buffer);
@@ -249,7 +249,7 @@ KernelCall BlockRunner::call_of(BlockInstance const& instance, Op const& op) con
       .layer = is_embedding ? 0 : static_cast<std::uint32_t>(instance.first_layer + op.layer),
       .site = dropout != nullptr ? dropout->site : DropoutSite::embedding};
   if (op.kind == OpKind::cross_entropy_backward) {
-    // The mean over the tokens of a replica; replicas are averaged before their reduction.
+    // This is the mean over the tokens of a replica; replicas are averaged before their reduction.
     double const tokens =
         static_cast<double>(context_.plan.config.model.sequence * context_.plan.config.batch.micro *
                             microbatches(context_.plan.config));

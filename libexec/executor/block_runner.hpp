@@ -11,17 +11,17 @@
 
 namespace stagecraft {
 
-/// One microbatch in one block between its forward and the end of its backward.
+/// One microbatch in one block, from its forward to the end of its backward.
 struct BlockInstance {
   std::int32_t chunk_program = 0;
-  std::size_t position = 0;  ///< of the block in the chunk
+  std::size_t position = 0;  ///< position of the block in the chunk
   std::int64_t microbatch = 0;
-  std::int64_t chunk = 0;        ///< of the stage
-  std::int64_t first_layer = 0;  ///< of the model
-  std::vector<Buffer> buffers;   ///< by tensor; those that do not exist now are empty
+  std::int64_t chunk = 0;        ///< chunk of the stage
+  std::int64_t first_layer = 0;  ///< the block's first layer in the model
+  std::vector<Buffer> buffers;   ///< by tensor; empty while they do not exist
 };
 
-/// Runs the ops of blocks, with their buffers coming and going as the plan says.
+/// Runs the ops of blocks, and allocates and releases their buffers as the plan says.
 class BlockRunner {
  public:
   BlockRunner(RankContext const& context, ParameterStore const& parameters);
@@ -29,15 +29,15 @@ class BlockRunner {
   BlockInstance make_instance(std::int32_t chunk_program,
                               std::size_t position,
                               std::int64_t microbatch) const;
-  /// Pre: what the pass receives from its neighbours is in the instance's buffers.
+  /// Runs a pass of a block. Pre: the tensors that the pass receives are in the instance's buffers.
   void run(BlockInstance& instance, Pass pass);
 
   BlockProgram const& block_of(BlockInstance const& instance) const;
-  /// Sum of the losses of the tokens of each microbatch that this rank has seen the loss of.
+  /// For each microbatch whose loss this rank has computed, the sum of its tokens' losses.
   std::map<std::int64_t, double>& losses() { return losses_; }
 
  private:
-  /// A collective that no wait has met yet.
+  /// A collective that the compute stream has not waited for yet.
   struct Pending {
     std::int32_t position = 0;
     GroupId group{};
@@ -49,10 +49,10 @@ class BlockRunner {
   void run(BlockInstance& instance, Op const& op, std::int32_t position);
   void launch(BlockInstance const& instance, Op const& op);
   void launch(BlockInstance const& instance, Op const& op, KernelCall const& call);
-  /// Runs the product `op`, with the bias that `bias_add` adds behind it where the backend's
-  /// product is to add it; whether it did.
+  /// Runs the product `op` together with the following `bias_add`, if the backend is faster so.
+  /// Returns whether it did.
   bool launch_with_bias(BlockInstance const& instance, Op const& op, Op const& bias_add);
-  /// For an op that has nothing to do.
+  /// Records an op that has nothing to do.
   void record_now(BlockInstance const& instance, Op const& op);
   void start_collective(BlockInstance const& instance, Op const& op, std::int32_t position);
   void wait(BlockInstance const& instance, Op const& op);

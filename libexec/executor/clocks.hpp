@@ -35,11 +35,11 @@ class WallClock : public JobClock {
   std::int64_t iteration_ = 0;
 };
 
-/// Each rank has its own time; the machine is lent to one of them after the other.
+/// Each rank has its own time; only one rank at a time computes on the machine.
 class VirtualClock : public JobClock {
  public:
-  /// Kernels that use one thread are timed by what their thread computed: whatever else the machine
-  /// does leaves no trace. Others take the real time.
+  /// Kernels that use one thread are timed by the CPU time of their thread, so that other load on
+  /// the machine has no effect. Others are timed by real time.
   explicit VirtualClock(bool kernels_use_one_thread) : by_thread_{kernels_use_one_thread} {}
 
   SimTime stopwatch() const {
@@ -56,7 +56,7 @@ class VirtualClock : public JobClock {
   std::int64_t iteration() const override { return iteration_; }
   bool is_virtual() const override { return true; }
   SimTime now() const override { return SimTime{0}; }
-  /// Held by whoever computes.
+  /// The rank that computes holds it.
   std::mutex& machine() { return machine_; }
 
  private:
@@ -65,8 +65,8 @@ class VirtualClock : public JobClock {
   std::mutex machine_;
 };
 
-/// What communication costs where time is virtual. The program that executes fills it from a cost
-/// model, which an executor knows nothing of.
+/// The durations of communication for the virtual clock. The program implements it with a cost
+/// model, which the executor does not depend on.
 class CommunicationPrices {
  public:
   virtual ~CommunicationPrices() = default;
@@ -74,25 +74,26 @@ class CommunicationPrices {
   virtual MessagePrice message(int from_stage, int to_stage) const = 0;
 };
 
-/// Communication takes no time: where only kernels are of interest.
+/// Communication that takes no time, for measurements of kernels alone.
 class FreeCommunication : public CommunicationPrices {
  public:
   SimTime collective(Op const& /*op*/) const override { return SimTime{0}; }
   MessagePrice message(int /*from_stage*/, int /*to_stage*/) const override { return {}; }
 };
 
-/// Time as one rank sees it.
+/// The time of one rank.
 class RankClock {
  public:
   explicit RankClock(WallClock& wall) : wall_{&wall} {}
   explicit RankClock(VirtualClock& virtual_clock) : virtual_{&virtual_clock} {}
 
-  /// Kernels run behind the host from now on. Where time is virtual, the device measures them; else
-  /// times are counted in its marks (TimeSpan) until the iteration is over.
+  /// Uses the timeline of a device whose kernels run asynchronously to the host. With a virtual
+  /// clock, the device measures computations; otherwise spans are its marks (TimeSpan) until the
+  /// iteration is over.
   void follow(DeviceTimeline& device) { device_ = &device; }
 
   bool is_virtual() const { return virtual_ != nullptr; }
-  /// Starts an iteration. `keeps_times`: whether anybody will look at spans of real time.
+  /// Starts an iteration. `keeps_times`: whether spans of real time will be read.
   void restart(bool keeps_times) {
     own_ = SimTime{0};
     computed_ = SimTime{0};
@@ -102,21 +103,21 @@ class RankClock {
     if (is_virtual()) return own_;
     return device_ == nullptr ? wall_->now() : SimTime{device_->mark()};
   }
-  /// Since the start of the iteration, when all that was issued is done.
+  /// The time from the start of the iteration until everything that was issued is done.
   SimTime elapsed() const {
     if (is_virtual()) return own_;
     if (device_ != nullptr) device_->synchronize();
     return wall_->now();
   }
-  /// The rank's compute stream goes on no earlier than `time`.
+  /// Makes the rank's compute stream wait until `time`.
   void wait_until(SimTime time) { own_ = std::max(own_, time); }
 
-  /// Virtual: what computations took since the start of the iteration.
+  /// Virtual clock: the time that computations took since the start of the iteration.
   SimTime computed() const { return computed_; }
-  /// Virtual: whether computations are timed. Else a device has them queued, one behind the other.
+  /// Virtual clock: sets whether computations are timed one by one, or a device may queue them.
   void times_computations(bool times) { times_computations_ = times; }
 
-  /// Runs what takes none of the rank's time; where time is virtual, alone on the machine.
+  /// Runs work that takes none of the rank's time; with a virtual clock, alone on the machine.
   template <typename Work>
   auto aside(Work const& work) {
     if (!is_virtual()) return work();
@@ -124,8 +125,8 @@ class RankClock {
     return work();
   }
 
-  /// Runs a computation and says when it ran. Virtual: alone on the machine, for as long as it
-  /// really took.
+  /// Runs a computation and returns when it ran. With a virtual clock it runs alone on the machine
+  /// and takes the time that it really took.
   template <typename Computation>
   TimeSpan run(Computation compute) {
     if (!is_virtual()) {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int digit_bits = 32;
 constexpr std::uint64_t digit_mask = 0xffffffffU;
-constexpr int lowest_exponent = -1074;  ///< of the last bit of the smallest double
+constexpr int lowest_exponent = -1074;  ///< exponent of the smallest double's last bit
 constexpr int mantissa_bits = 53;
 
 }  // namespace
@@ -23,7 +23,7 @@ void ExactSum::add(double value) {
   double const fraction = std::frexp(std::abs(value), &exponent);
   auto const mantissa = static_cast<std::uint64_t>(std::ldexp(fraction, mantissa_bits));
   int const shift = exponent - mantissa_bits - lowest_exponent;
-  // Below the smallest normal number frexp's exponent leaves zeros that fall off here.
+  // Below the smallest normal number the mantissa ends in zeros, which the shift removes.
   std::uint64_t const bits = shift >= 0 ? mantissa : mantissa >> -shift;
   int const within = shift >= 0 ? shift % digit_bits : 0;
   auto const first = static_cast<std::size_t>(shift >= 0 ? shift / digit_bits : 0);
@@ -37,7 +37,7 @@ void ExactSum::add(double value) {
 
 double ExactSum::value() const {
   if (words_[digits] != 0) return std::numeric_limits<double>::quiet_NaN();
-  // Carries go up, so that all digits but the highest are in [0, 2^32).
+  // Propagates carries, so that all digits but the highest are in [0, 2^32).
   std::array<std::int64_t, digits> carried{};
   std::int64_t carry = 0;
   for (std::size_t i = 0; i < digits; ++i) {

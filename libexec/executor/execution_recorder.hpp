@@ -13,21 +13,21 @@
 
 namespace stagecraft {
 
-/// Where in the model and the iteration an op runs; -1 where it does not apply.
+/// The layer, microbatch and chunk of an op; -1 if it does not apply.
 struct OpPlace {
   std::int64_t layer = -1;
   std::int64_t microbatch = -1;
   std::int64_t chunk = -1;
 };
 
-/// Takes down what one rank does in an iteration, as the simulator's trace has it.
+/// Records what one rank does in an iteration, in the form of the simulator's trace.
 class ExecutionRecorder {
  public:
-  /// At chunk detail a forward or backward is one row, of whose memory only the peak and the end
-  /// are kept.
+  /// At chunk detail a forward or backward is one row; of its memory only the peak and the end are
+  /// recorded.
   ExecutionRecorder(TraceVocabulary const& vocabulary, int rank, int stage, TraceDetail detail);
 
-  /// Starts an iteration; what was taken down before is forgotten.
+  /// Starts an iteration and discards what was recorded before.
   void restart(CategoryBytes const& memory);
 
   /// The ops between the two are those of one forward or backward.
@@ -37,13 +37,13 @@ class ExecutionRecorder {
                 OpPlace const& place,
                 TimeSpan const& time);
 
-  /// Appends a row; returns its number, so that its time can be set later. A row that this detail
-  /// leaves out has a number too.
+  /// Appends a row and returns its number, so that its time can be set later. A row that this
+  /// detail leaves out has a number, too.
   std::size_t add(Op const& op, OpPlace const& place, TimeSpan const& time);
   std::size_t add(Transfer const& transfer, Bytes bytes, TimeSpan const& time);
   void set_time(std::size_t row, TimeSpan const& time);
   void add_memory(SimTime time, CategoryBytes const& bytes);
-  /// Replaces all times, which are marks of this device, by what the device says of them.
+  /// Replaces all times, which are marks of this device, with the times of those marks.
   /// Pre: the device is idle.
   void resolve(DeviceTimeline const& device);
 
@@ -67,11 +67,11 @@ class ExecutionRecorder {
   TraceVocabulary const& vocabulary_;
   TraceDetail detail_;
   RankTrace trace_;
-  bool is_inside_ = false;  ///< a forward or backward of which only a summary is kept
+  bool is_inside_ = false;  ///< inside a forward or backward of which only a summary is recorded
   MemoryState last_;
   CategoryBytes before_;             ///< at the start of the task
-  std::optional<MemoryState> peak_;  ///< of the task, if it is above the peak before it
-  std::int64_t highest_ = 0;         ///< without workspace
+  std::optional<MemoryState> peak_;  ///< of the task, if it is above all peaks before
+  std::int64_t highest_ = 0;         ///< highest sum so far, without workspace
 };
 
 }  // namespace stagecraft

@@ -15,37 +15,37 @@
 
 namespace stagecraft {
 
-/// One iteration as all ranks saw it.
+/// The results of one iteration, which are the same on all ranks.
 struct StepReport {
-  std::int64_t step = 0;     ///< from 0, since the first start of the training
-  double loss = 0;           ///< nats a token, mean of the global batch
+  std::int64_t step = 0;     ///< from 0, counted from the first start of the training
+  double loss = 0;           ///< nats per token, mean over the global batch
   double gradient_norm = 0;  ///< of all gradients, before clipping
   double seconds = 0;        ///< of the slowest rank
-  bool was_skipped = false;  ///< a gradient was infinite: no parameter was changed
+  bool was_skipped = false;  ///< a gradient was infinite, so no parameter was changed
 };
 
-/// What one rank allocated at most.
+/// The peak memory of one rank.
 struct RankReport {
   int rank = 0;
   int stage = 0;
-  CategoryBytes at_peak;  ///< at the first instant where the sum was largest, workspace added
+  CategoryBytes at_peak;  ///< at the first instant of the largest sum, workspace added
   std::int64_t activation_peak = 0;
-  std::optional<DeviceMemoryUse> device{};  ///< after the last iteration; where a device says
+  std::optional<DeviceMemoryUse> device{};  ///< after the last iteration, if the device reports it
 };
 
 struct Execution {
   std::vector<StepReport> steps;
   std::vector<RankReport> ranks;  ///< by rank
-  std::vector<RankTrace> traces;  ///< of the last iteration, by rank; where asked for
+  std::vector<RankTrace> traces;  ///< of the last iteration, by rank; empty unless asked for
 };
 
 struct ExecutionOptions {
   int steps = 1;
-  bool values_matter = true;            ///< else parameters start as any numbers, which is quicker
+  bool values_matter = true;            ///< false: parameters start as any numbers, which is faster
   bool is_virtual = false;              ///< the virtual clock instead of the wall clock
-  int kernel_threads = 1;               ///< of each rank, as its backend has them
-  std::optional<Bytes> memory_limit{};  ///< of each rank
-  bool traces = false;                  ///< of the last iteration
+  int kernel_threads = 1;               ///< per rank, as its backend has them
+  std::optional<Bytes> memory_limit{};  ///< per rank
+  bool traces = false;                  ///< whether the last iteration is traced
   TraceDetail detail = TraceDetail::op;
   int reporting_rank = 0;
   /// Called by the reporting rank's thread after each iteration.
@@ -58,16 +58,16 @@ struct ExecutionOptions {
   OpObserver on_op{};
 };
 
-/// What an executor runs with; everything outlives the execution.
+/// What an executor runs with. Everything must outlive the execution.
 struct ExecutionParts {
-  /// The device of one rank.
+  /// Makes the device of one rank.
   std::function<std::unique_ptr<Backend>(KernelNeeds const& needs)> make_backend{};
-  DeviceKind device = DeviceKind::cpu;  ///< that they are on
+  DeviceKind device = DeviceKind::cpu;  ///< of the backends
   TokenSource const* tokens = nullptr;
   CommunicationPrices const* prices = nullptr;  ///< needed by the virtual clock
 };
 
-/// A rank has failed, and with it the run. The message names rank, place and reason.
+/// A rank has failed, and with it the run. The message says which rank, where and why.
 class ExecutionError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -5,7 +5,7 @@
 
 namespace stagecraft {
 
-/// What the kernels of a rank of a plan are made for. `tensor_rank`: its place in the tensor group.
+/// The needs of a plan's kernels. `tensor_rank` is the rank's index in its tensor group.
 KernelNeeds kernel_needs(TrainingPlan const& plan, int tensor_rank);
 
 }  // namespace stagecraft

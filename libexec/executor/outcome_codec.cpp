@@ -6,7 +6,7 @@
 namespace stagecraft {
 namespace {
 
-/// Takes numbers in their order.
+/// Reads numbers one after another.
 class Numbers {
  public:
   explicit Numbers(std::vector<std::int64_t> const& all) : all_{all} {}

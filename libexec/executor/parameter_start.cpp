@@ -11,7 +11,7 @@
 namespace stagecraft {
 namespace {
 
-constexpr std::uint32_t stream = 0x1417a115U;  ///< apart from masks and data
+constexpr std::uint32_t stream = 0x1417a115U;  ///< differs from masks and data
 
 /// FNV-1a. Source: Fowler, Noll, Vo; draft-eastlake-fnv.
 std::uint32_t hash_of(std::string_view text) {
@@ -86,7 +86,7 @@ void start_parameters(RankContext const& context, ParameterStore& store) {
 }
 
 void fill_parameters(RankContext const& context, ParameterStore& store) {
-  // Uniform numbers of this width have the deviation that parameters start with.
+  // Uniform numbers of this width have the standard deviation that parameters start with.
   double const width = 2 * std::sqrt(3.0) * context.plan.config.training.init_std;
   auto const fill = [&](FlatRange const& range) {
     RandomNumbers{range.type, stream, width}.write(context.backend, range.data, range.bytes());

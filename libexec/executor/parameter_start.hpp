@@ -4,12 +4,12 @@
 
 namespace stagecraft {
 
-/// Gives the parameters of a rank their first values, by counter from the name of the whole tensor
-/// and the index in it: the same for every layout. Padding rows are zero.
+/// Sets the initial values of a rank's parameters. They are random numbers from a counter of the
+/// whole tensor's name and the index in it, so every layout has the same. Padding rows are zero.
 void start_parameters(RankContext const& context, ParameterStore& store);
 
-/// Gives them small random numbers that mean nothing, in a fraction of the time: for ranks that run
-/// alone, and whatever is only timed.
+/// Sets them to arbitrary small random numbers, in a fraction of the time, for runs that are only
+/// timed.
 void fill_parameters(RankContext const& context, ParameterStore& store);
 
 }  // namespace stagecraft

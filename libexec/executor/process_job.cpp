@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Starts the clocks of all processes at rank 0's now.
+/// Starts the clocks of all processes at rank 0's current time.
 class ClockStart {
  public:
   ClockStart(int rank, ProcessWorld& world, GroupId job, WallClock& clock)
@@ -20,7 +20,7 @@ class ClockStart {
 
   void restart(Communicator& communicator) {
     nanoseconds const now = std::chrono::steady_clock::now().time_since_epoch();
-    std::int64_t start = is_first_ ? now.count() : 0;  // the others add nothing to it
+    std::int64_t start = is_first_ ? now.count() : 0;  // the sum over all ranks is rank 0's time
     auto const ticket = communicator.start({.group = job_,
                                             .type = ElementType::i64,
                                             .source = &start,

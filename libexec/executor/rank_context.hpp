@@ -16,10 +16,10 @@
 
 namespace stagecraft {
 
-/// What changes from step to step besides parameters and moments; the same on all ranks.
+/// The state that changes with each step, besides parameters and moments; the same on all ranks.
 struct TrainingState {
-  std::int64_t step = 0;     ///< iterations run
-  std::int64_t updates = 0;  ///< those that changed the parameters
+  std::int64_t step = 0;     ///< number of iterations run
+  std::int64_t updates = 0;  ///< number of iterations that changed the parameters
   double loss_scale = 1;
   std::int64_t steps_since_overflow = 0;  ///< or since the loss scale was doubled
 
@@ -28,14 +28,14 @@ struct TrainingState {
 
 struct RankContext;
 
-/// Sees an op of a pass that a kernel has just run, while its operands still exist; contents are
-/// read through the rank's backend. Called by each rank's own thread.
+/// Observes an op of a pass after its kernel, while its operands exist; their contents can be read
+/// through the rank's backend. Called by each rank's own thread.
 using OpObserver = std::function<void(RankContext const&, Op const&, KernelCall const&)>;
 
-/// What the parts of one rank's executor work with. Everything outlives them.
+/// What the parts of one rank's executor share. Everything outlives them.
 struct RankContext {
   TrainingPlan const& plan;
-  StagePlan const& program;  ///< of this rank's stage
+  StagePlan const& program;  ///< that of this rank's stage
   int rank = 0;
   RankPlace place;
   Backend& backend;
@@ -44,12 +44,12 @@ struct RankContext {
   RankClock& clock;
   TokenSource const& tokens;
   TrainingState& state;
-  CommunicationPrices const* prices = nullptr;  ///< where time is virtual
-  ExecutionRecorder* recorder = nullptr;        ///< where this iteration is traced
-  OpObserver const* on_op = nullptr;            ///< where somebody watches
-  bool values_matter = true;                    ///< else parameters start as any numbers
+  CommunicationPrices const* prices = nullptr;  ///< null if time is measured
+  ExecutionRecorder* recorder = nullptr;        ///< null if this iteration is not traced
+  OpObserver const* on_op = nullptr;            ///< null if there is no observer
+  bool values_matter = true;                    ///< false: parameters start as any numbers
 
-  /// Which part of a parameter this rank holds.
+  /// The part of a parameter that this rank holds.
   ParameterWindow window(PlacedParameter const& placed) const {
     return window_of(*placed.parameter, *placed.weight, [this](std::string_view axis) {
       return axis == "tensor" ? place.tensor : axis == "data" ? place.data : place.pipeline;
@@ -61,7 +61,7 @@ struct RankContext {
   std::size_t record(Op const& op, OpPlace const& op_place, TimeSpan const& time) const {
     return recorder == nullptr ? 0 : recorder->add(op, op_place, time);
   }
-  /// Number in the global batch of a microbatch of this rank's replica.
+  /// The number in the global batch of a microbatch of this rank's replica.
   std::int64_t global_microbatch(std::int64_t microbatch) const {
     return place.data * microbatches(plan.config) + microbatch;
   }

@@ -183,7 +183,7 @@ void RankExecutor::wait(Transfer const& transfer, std::size_t row) {
   inbox_[key] = std::move(whole);
 }
 
-/// The price of a scattered message includes this gather.
+/// The modelled duration of a scattered message includes this gather.
 void RankExecutor::gather_message(Buffer const& piece, Buffer const& whole) {
   ElementType const type = activation_type(context_.plan.config.model.precision);
   auto const elements = [&](Buffer const& buffer) {

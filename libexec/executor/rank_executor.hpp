@@ -14,30 +14,34 @@
 
 namespace stagecraft {
 
-/// Runs the issue order of one rank, an iteration at a time.
+/// Runs the issue order of one rank, one iteration per call.
+///
+/// This folder executes a plan: a job (thread_job.hpp, process_job.hpp, solo_job.hpp) starts the
+/// ranks, run_rank() runs one of them to its end, RankExecutor runs the issue entries of an
+/// iteration, BlockRunner the ops of a block.
 class RankExecutor {
  public:
-  /// Allocates parameters and optimizer state; parameters get their first values.
+  /// Allocates parameters and optimizer state, and sets the parameters' initial values.
   explicit RankExecutor(RankContext const& context);
 
-  /// One iteration. \throws MemoryLimitError, PeerFailure
+  /// Runs one iteration. \throws MemoryLimitError, PeerFailure
   void run_iteration();
 
-  /// Sum of the losses of all tokens by microbatch of this replica; empty but on the last stage.
+  /// The sum of all tokens' losses, by microbatch of this replica; empty except on the last stage.
   std::map<std::int64_t, double> const& losses() { return blocks_.losses(); }
   double gradient_norm() const { return steps_.gradient_norm(); }
   bool was_skipped() const { return steps_.was_skipped(); }
   ParameterStore& parameters() { return parameters_; }
-  /// What runs now, for the message of an error: "backward of microbatch 3, chunk 0".
+  /// The current task, for error messages: "backward of microbatch 3, chunk 0".
   std::string position() const;
 
  private:
   /// The passes of one microbatch through one chunk program.
   struct ChunkInstance {
     std::vector<BlockInstance> blocks;
-    Buffer gradient;  ///< between two parts of a backward
+    Buffer gradient;  ///< between two pieces of a backward
   };
-  /// A tensor on its way into or out of a chunk.
+  /// Identifies the input or output of a chunk that a message carries.
   struct MessageKey {
     Transfer::Payload payload;
     std::int64_t microbatch;
@@ -63,7 +67,7 @@ class RankExecutor {
   std::map<std::pair<std::int32_t, std::int64_t>, ChunkInstance> instances_;
   std::map<MessageKey, Buffer> inbox_;        ///< received, or being received
   std::map<MessageKey, Buffer> outbox_;       ///< to be sent, being sent, or sent and kept
-  std::map<std::int32_t, std::size_t> rows_;  ///< of the trace, by transfer under way
+  std::map<std::int32_t, std::size_t> rows_;  ///< rows of the trace, by transfer in flight
   std::array<SimTime, 2> sending_until_{};    ///< by payload; buffered sends leave one by one
   IssueEntry const* current_ = nullptr;
 };

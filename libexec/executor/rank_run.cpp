@@ -17,7 +17,7 @@ TimeSpan meet(Communicator& communicator, Collective const& collective) {
   return communicator.finish(collective.group, communicator.start(collective));
 }
 
-/// Mean loss of the global batch. Each microbatch counts once: on one tensor rank.
+/// The mean loss of the global batch. Only one tensor rank counts a microbatch.
 double mean_loss(RankContext const& context, RankExecutor& executor) {
   ExactSum sum;
   if (context.place.tensor == 0) {
@@ -52,7 +52,7 @@ TrainingState first_state(TrainingConfig const& config) {
   return state;
 }
 
-/// Everything a rank owns, in the order in which it is made; it goes in the other.
+/// Everything that a rank owns, in order of construction.
 class RankRun {
  public:
   RankRun(TrainingPlan const& plan,
@@ -156,7 +156,7 @@ class RankRun {
   RankExecutor executor_;
 };
 
-/// The current exception, with the rank and what it was doing where that is not known yet.
+/// The current exception; if it does not name the rank and its position, with these added.
 std::exception_ptr with_place(std::string const& who, std::string const& position) {
   try {
     throw;

@@ -7,17 +7,17 @@
 
 namespace stagecraft {
 
-/// What one rank leaves behind.
+/// The results of one rank.
 struct RankOutcome {
   std::vector<StepReport> steps;
   RankReport report;
   RankTrace trace;
 };
 
-/// Runs all iterations of one rank; the whole of what a rank's thread or process does.
+/// Runs all iterations of one rank: everything that a rank's thread or process does.
 ///
-/// `restart` is called by every rank between two barriers, to start the job's clock. What ends the
-/// rank goes to Communicator::fail() before its tensors go.
+/// Every rank calls `restart` between two barriers, to start the job's clock. An error goes to
+/// Communicator::fail() before the rank's tensors are released.
 /// \throws MemoryLimitError, ExecutionError  naming the rank; PeerFailure
 RankOutcome run_rank(TrainingPlan const& plan,
                      int rank,

@@ -15,7 +15,7 @@ Execution execute_solo(TrainingPlan const& plan,
                        ExecutionOptions const& options) {
   if (parts.prices == nullptr) throw std::invalid_argument{"a rank alone needs prices"};
   VirtualClock clock{options.kernel_threads == 1};
-  // The communicator works on the device too, so that it is there before the rank takes it over.
+  // The communicator needs the device, too, so it is made before the rank takes it over.
   std::unique_ptr<Backend> backend =
       parts.make_backend(kernel_needs(plan, place_of(plan.groups, rank).tensor));
   SoloCommunicator communicator{plan, rank, *backend, clock};

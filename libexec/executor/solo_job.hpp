@@ -4,14 +4,15 @@
 
 namespace stagecraft {
 
-/// Runs one rank of a plan alone: its shard for real, communication charged by the parts' prices;
-/// see SoloCommunicator. The rank counts the same bytes as among its peers, and its trace has the
-/// times of its kernels; loss and gradient norm mean nothing, and an iteration has no bubbles but
-/// those of communication.
+/// Runs one rank of a plan alone: it computes its shard, and communication takes the durations that
+/// `parts` gives; see SoloCommunicator. The rank counts the same bytes as among its peers, and its
+/// trace has the times of its kernels. Loss and gradient norm are meaningless, and an iteration has
+/// no bubbles except for communication.
 ///
-/// Time is virtual, whatever `options` say. The result has this one rank.
+/// Time is virtual, whatever `options` say. The result has this rank alone.
 /// Pre: 0 <= rank < world_size(plan.config.parallel).
-/// \throws std::invalid_argument  without prices; and what execute_on_threads() throws.
+/// \throws std::invalid_argument  if `parts` has no durations of communication; and what
+///         execute_on_threads() throws.
 Execution execute_solo(TrainingPlan const& plan,
                        int rank,
                        ExecutionParts const& parts,

@@ -41,11 +41,11 @@ Execution execute_on_threads(TrainingPlan const& plan,
       };
       outcomes[i] = run_rank(plan, rank, parts, options, *communicator, rank_clock, restart);
     } catch (PeerFailure const&) {
-      // Whoever failed has said why.
+      // The rank that failed has reported why.
     } catch (std::exception const& error) {
       std::scoped_lock const lock{first_mutex};
       if (!first_error) first_error = std::current_exception();
-      health.fail(rank, error.what());  // also where it failed before it could say so
+      health.fail(rank, error.what());  // also if it failed before it could report it
     }
   };
   {

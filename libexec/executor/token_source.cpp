@@ -32,7 +32,7 @@ class SyntheticTokens : public TokenSource {
   }
 
  private:
-  static constexpr std::uint32_t stream = 0xda7a0000U;  ///< apart from masks and parameters
+  static constexpr std::uint32_t stream = 0xda7a0000U;  ///< differs from masks and parameters
   std::uint64_t vocabulary_;
   std::uint32_t seed_;
 };
@@ -80,7 +80,10 @@ std::unique_ptr<TokenSource> file_tokens(std::filesystem::path const& path,
     throw DataError{found + " (" + std::strerror(errno) + "); accepted: a file that can be read"};
   }
   std::vector<unsigned char> bytes{std::istreambuf_iterator<char>{file}, {}};
-  if (file.bad()) throw DataError{found + ", which broke off; accepted: a file that can be read"};
+  if (file.bad()) {
+    throw DataError{found +
+                    ", which could not be read to its end; accepted: a file that can be read"};
+  }
   if (static_cast<std::int64_t>(bytes.size()) <= sequence) {
     throw DataError{found + " of " + std::to_string(bytes.size()) +
                     " bytes; accepted: more than model.sequence (" + std::to_string(sequence) +

@@ -7,23 +7,23 @@
 
 namespace stagecraft {
 
-/// What a model is trained on: sequences of token ids, numbered from 0. A sequence has one token
-/// more than the model's length, because labels are the tokens that follow. Thread-safe.
+/// The training data: sequences of token ids, numbered from 0. A sequence has one token more than
+/// the model's sequence length, because a label is the next token. Thread-safe.
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  /// Tokens [first, first + tokens.size()) of a sequence.
+  /// Reads tokens [first, first + tokens.size()) of a sequence.
   virtual void read(std::int64_t number,
                     std::int64_t first,
                     std::span<std::int64_t> tokens) const = 0;
 };
 
-/// Uniformly random tokens below `vocabulary`, by counter: the same for every layout.
+/// Uniformly random tokens below `vocabulary`, from a counter, so every layout has the same.
 std::unique_ptr<TokenSource> synthetic_tokens(std::int64_t vocabulary, std::uint32_t seed);
 
-/// The bytes of a file, each a token: sequence n begins at byte n * `sequence`, from the start
-/// again behind the end.
-/// \throws DataError  when it cannot be read, is shorter than a sequence, or `vocabulary` is below
+/// The bytes of a file as tokens. Sequence n begins at byte n * `sequence`; after the end of the
+/// file it continues at the start.
+/// \throws DataError  if it cannot be read, is shorter than a sequence, or if `vocabulary` is below
 ///         256.
 std::unique_ptr<TokenSource> file_tokens(std::filesystem::path const& path,
                                          std::int64_t vocabulary,

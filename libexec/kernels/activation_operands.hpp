@@ -8,7 +8,7 @@
 #include "libexec/kernels/host_device.hpp"
 #include "libexec/kernels/operand_checks.hpp"
 
-/// Activations as types, and what their kernels ask of their operands.
+/// Activations as types, and the operand checks of their kernels.
 namespace stagecraft {
 
 /// An activation: its value and its slope.
@@ -32,11 +32,11 @@ struct Silu {
     return silu_derivative(x);
   }
 };
-/// The slope is told from the value: relu_backward reads y.
+/// The slope follows from the value, so relu_backward reads y.
 struct Relu {
   template <typename C>
   STAGECRAFT_HOST_DEVICE static C value(C x) {
-    return x > C{0} ? x : x * C{0};  // keeps what is no number
+    return x > C{0} ? x : x * C{0};  // keeps NaN
   }
   template <typename C>
   STAGECRAFT_HOST_DEVICE static C slope_at_value(C y) {
@@ -44,7 +44,7 @@ struct Relu {
   }
 };
 
-/// The bias, operand `index` where there is one, of `columns` elements; else null.
+/// The bias of `columns` elements, operand `index`; null if there is none.
 template <typename S>
 S const* optional_bias(KernelCall const& call, std::size_t index, std::int64_t columns) {
   if (call.reads.size() <= index) return nullptr;
@@ -52,7 +52,7 @@ S const* optional_bias(KernelCall const& call, std::size_t index, std::int64_t c
   return elements_of<S>(call.reads[index]);
 }
 
-/// Expects x [..., branches f] and y [..., f]; gives f.
+/// Expects x [..., branches f] and y [..., f]. Returns f.
 template <typename S>
 std::int64_t expect_activation(KernelCall const& call,
                                Operand const& x,

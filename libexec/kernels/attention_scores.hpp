@@ -7,7 +7,7 @@
 
 namespace stagecraft {
 
-/// Expects scores [b, heads, s, s]; gives s.
+/// Expects scores [b, heads, s, s]. Returns s.
 template <typename S>
 std::int64_t expect_scores(KernelCall const& call, Operand const& x) {
   expect(call, x.shape.rank() == 4 && x.shape[2] == x.shape[3] && x.shape[3] > 0,
@@ -16,7 +16,7 @@ std::int64_t expect_scores(KernelCall const& call, Operand const& x) {
   return x.shape[3];
 }
 
-/// What scores are multiplied by.
+/// The factor on the scores.
 template <typename S>
 Compute<S> score_scale(KernelCall const& call) {
   return static_cast<Compute<S>>(attributes_of<SoftmaxAttributes>(call).scale);

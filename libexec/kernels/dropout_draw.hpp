@@ -6,29 +6,29 @@
 
 #include "libexec/kernels/philox.hpp"
 
-/// Masks of dropout, drawn in runs of consecutive global elements.
+/// Dropout masks, drawn for runs of consecutive global elements.
 namespace stagecraft {
 
-/// Elements of a run.
+/// The largest number of elements of a run.
 inline constexpr std::int64_t draw_chunk = 256;
-/// What a run writes at most: blocks of four, in eights.
+/// The most that a run writes: whole groups of eight blocks of four.
 inline constexpr std::int64_t draw_room = draw_chunk + 32;
 
-/// Draws whether each of `count` elements from global index `first` on is kept: 1 or 0.
-/// Pre: 0 < count <= draw_chunk. `kept` has room for draw_room elements; the wanted ones start
-/// at the returned place in it, for runs need not start at a whole block of four.
+/// Draws whether each of `count` elements from global index `first` on is kept: 1 or 0. Returns
+/// their address in `kept`, which need not be its start, because runs need not start at a block of
+/// four. Pre: 0 < count <= draw_chunk; `kept` has room for draw_room elements.
 inline std::uint8_t const* draw_kept(RandomDraw const& draw,
                                      std::uint32_t threshold,
                                      std::uint64_t first,
                                      std::int64_t count,
                                      std::uint8_t* kept) {
-  // Blocks in flight at once, as arrays, so that each round of Philox is vector code.
+  // Several blocks at a time, as arrays, so that each round of Philox becomes vector code.
   constexpr std::uint32_t width = 64;
   std::uint64_t const first_block = first >> 2;
   std::uint64_t const last_block = (first + static_cast<std::uint64_t>(count) - 1) >> 2;
   auto const blocks = static_cast<std::uint32_t>(last_block - first_block + 1);
   for (std::uint32_t begin = 0; begin < blocks; begin += width) {
-    // In eights: a whole vector, so that what is left over needs no loop of its own.
+    // A multiple of eight, which is a whole vector, so that no remainder loop is needed.
     std::uint32_t const n = (std::min(width, blocks - begin) + 7) / 8 * 8;
     std::uint32_t x0[width];
     std::uint32_t x1[width];

@@ -7,10 +7,10 @@
 #include "libexec/kernels/operand_checks.hpp"
 #include "libexec/kernels/philox.hpp"
 
-/// Which elements of the whole model a rank's dropouts work on: masks are drawn by global element.
+/// The global indices of the elements that a rank's dropouts work on, from which masks are drawn.
 namespace stagecraft {
 
-/// Where a rank's attention probabilities [b, local heads, s, s] are among those of the model.
+/// The position of a rank's attention probabilities [b, local heads, s, s] among the model's.
 struct ProbabilityPlace {
   std::int64_t model_heads = 0;  ///< of all ranks
   std::int64_t first_head = 0;   ///< of this one
@@ -25,7 +25,7 @@ struct ProbabilityPlace {
   }
 };
 
-/// The place of a rank that has `heads` local heads and s columns.
+/// The position of a rank that has `heads` local heads and s columns.
 inline ProbabilityPlace probability_place(DropoutAttributes const& dropout,
                                           int tensor_rank,
                                           std::int64_t heads,
@@ -41,11 +41,11 @@ inline DropoutAttributes const& dropout_attributes(KernelCall const& call) {
   return *dropout;
 }
 
-/// How the elements of a dropout lie: rows of which only the first columns are alive.
+/// The layout of a dropout's elements: rows of which only the first columns are drawn.
 ///
 /// Above the diagonal of attention probabilities nothing is drawn: mask and result are 0 there.
 struct DropoutRows {
-  bool causal = false;  ///< attention probabilities [b, heads, s, s], else hidden states [., h]
+  bool causal = false;  ///< attention probabilities [b, heads, s, s], not hidden states [., h]
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::uint64_t first_hidden = 0;
@@ -64,7 +64,7 @@ struct DropoutRows {
 };
 
 /// Expects x to be attention probabilities [b, heads, s, s] or hidden states [rows, b, h] of this
-/// rank, as the site of the call's dropout has them.
+/// rank, depending on the dropout's site.
 inline DropoutRows dropout_rows(int tensor_rank, KernelCall const& call, Operand const& x) {
   DropoutAttributes const& dropout = dropout_attributes(call);
   Shape const& shape = x.shape;
@@ -82,17 +82,17 @@ inline DropoutRows dropout_rows(int tensor_rank, KernelCall const& call, Operand
           heads};
 }
 
-/// Rate and what follows from it.
+/// A dropout rate and the constants derived from it.
 template <typename C>
 struct DropoutRate {
   std::uint32_t threshold = 0;
-  C scale{1};  ///< of what is kept
+  C scale{1};  ///< factor on kept elements
 
   explicit DropoutRate(double rate)
       : threshold{keep_threshold(rate)}, scale{static_cast<C>(1.0 / (1.0 - rate))} {}
 };
 
-/// A mask operand, or null where it is drawn.
+/// A mask operand; null if masks are drawn.
 inline std::uint8_t* dropout_mask(KernelCall const& call,
                                   OperandList const& list,
                                   std::size_t index,

@@ -13,8 +13,8 @@
 #include <cuda_fp16.h>
 #endif
 
-/// Storage types of elements, and what they are computed on in. All conversions are free of
-/// branches, so that loops over them become vector code. On a device they are single instructions,
+/// Storage types of elements, and the types in which they are computed on. Conversions have no
+/// branches, so that loops over them become vector code. On a device they are single instructions
 /// with the same results.
 namespace stagecraft {
 
@@ -43,8 +43,8 @@ STAGECRAFT_HOST_DEVICE inline float widen(Float16 x) {
 #else
   std::uint32_t const sign = static_cast<std::uint32_t>(x.bits & 0x8000U) << 16;
   std::uint32_t const magnitude = x.bits & 0x7FFFU;
-  // Subnormal: an integer times 2^-24. Else the exponent's bias grows from 15 to 127, and that of
-  // infinity and NaN once more, from 143 to 255.
+  // A subnormal is an integer times 2^-24. Otherwise the exponent's bias grows from 15 to 127; for
+  // infinity and NaN the exponent then grows from 143 to 255.
   float const subnormal = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24F;
   std::uint32_t const special = magnitude >= 0x7C00U ? 112U << 23 : 0U;
   std::uint32_t const normal = (magnitude << 13) + (112U << 23) + special;
@@ -53,7 +53,7 @@ STAGECRAFT_HOST_DEVICE inline float widen(Float16 x) {
 #endif
 }
 
-/// The nearest bfloat16, ties to even; a NaN stays one.
+/// The nearest bfloat16, ties to even. A NaN stays a NaN.
 STAGECRAFT_HOST_DEVICE inline BFloat16 to_bfloat16(float x) {
 #ifdef __CUDA_ARCH__
   return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
@@ -66,7 +66,7 @@ STAGECRAFT_HOST_DEVICE inline BFloat16 to_bfloat16(float x) {
 #endif
 }
 
-/// The nearest half, ties to even; beyond 65520 infinity, a NaN stays one.
+/// The nearest half, ties to even; infinity from 65520 on. A NaN stays a NaN.
 STAGECRAFT_HOST_DEVICE inline Float16 to_float16(float x) {
 #ifdef __CUDA_ARCH__
   return {__half_as_ushort(__float2half_rn(x))};
@@ -74,7 +74,7 @@ STAGECRAFT_HOST_DEVICE inline Float16 to_float16(float x) {
   auto const bits = std::bit_cast<std::uint32_t>(x);
   std::uint32_t const sign = bits >> 16 & 0x8000U;
   std::uint32_t const magnitude = bits & 0x7FFFFFFFU;
-  // Below 2^-14: next to 1/2 a float's last place is 2^-24, a half's smallest step, so that the
+  // Below 2^-14: near 1/2 a float's last place is 2^-24, the smallest step of a half, so the
   // addition does the rounding.
   std::uint32_t const subnormal =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3F000000U;
@@ -87,8 +87,8 @@ STAGECRAFT_HOST_DEVICE inline Float16 to_float16(float x) {
 #endif
 }
 
-/// What elements stored as S are computed on in: double for double, else float. Also the type of
-/// statistics, accumulated gradients and losses (gradient_type()).
+/// The type in which elements stored as S are computed on: double for double, otherwise float. It
+/// is also the type of statistics, accumulated gradients and losses (gradient_type()).
 template <typename S>
 using Compute = std::conditional_t<std::is_same_v<S, double>, double, float>;
 
@@ -116,7 +116,7 @@ constexpr ElementType element_type() {
   return ElementType::f64;
 }
 
-/// Calls `body(S{})` for the storage type S that `type` names.
+/// Calls `body(S{})` for the storage type S of `type`.
 /// \throws std::logic_error  naming `kind`, if elements of `type` are not numbers to compute on.
 template <typename Body>
 void with_storage_type(OpKind kind, ElementType type, Body const& body) {

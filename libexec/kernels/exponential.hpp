@@ -8,11 +8,11 @@
 
 namespace stagecraft {
 
-/// e^x in double: the library's.
+/// e^x in double, from the standard library.
 STAGECRAFT_HOST_DEVICE inline double exponential(double x) { return ::exp(x); }
 
-/// e^x in float, without a branch, so that loops over it become vector code; within 2 units in the
-/// last place. Overflows to infinity, underflows gradually to 0, keeps NaN.
+/// e^x in float, without branches, so that loops over it become vector code; the error is at most 2
+/// units in the last place. Overflows to infinity, underflows gradually to 0, keeps NaN.
 ///
 /// Source: reduction to |r| <= ln(2)/2 by a two-part ln(2) and the polynomial of Cephes (Moshier),
 /// single/expf.c.
@@ -20,10 +20,10 @@ STAGECRAFT_HOST_DEVICE inline float exponential(float x) {
 #ifdef __CUDA_ARCH__
   return ::expf(x);
 #else
-  // Beyond these limits the result is 0 or infinity anyhow; a NaN fails both comparisons and stays.
+  // Beyond these limits the result is 0 or infinity anyway; a NaN fails both comparisons and stays.
   float const low = x < -104.F ? -104.F : x;
   float const limited = low > 89.F ? 89.F : low;
-  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits of the sum.
+  // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits of the sum.
   float const magic = 12582912.F;
   float const shifted = limited * 1.44269504088896341F + magic;
   float const n = shifted - magic;

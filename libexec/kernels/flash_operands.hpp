@@ -5,10 +5,10 @@
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/operand_checks.hpp"
 
-/// What kernels of flash attention ask of their operands.
+/// The operand checks of the flash-attention kernels.
 namespace stagecraft {
 
-/// Elements of a head that CUDA kernels hold at most.
+/// The largest head, in elements, that the CUDA kernels support.
 inline constexpr std::int64_t most_cuda_flash_elements = 256;
 
 /// Sizes of a call.

@@ -11,11 +11,11 @@
 #include "libexec/kernels/scratch.hpp"
 #include "libexec/kernels/tile_product.hpp"
 
-/// What forward and backward of flash attention share: sizes, and loading of tiles.
+/// What the forward and the backward of flash attention share: sizes, and loading of tiles.
 namespace stagecraft {
 
-/// Rows of a tile of queries, or of keys: 64 where heads are of up to 256 elements, less for larger
-/// ones; 0 where not even the smallest tile fits into the workspace.
+/// Rows of a tile of queries, or of keys: 64 for heads of up to 256 elements, fewer for larger
+/// ones, 0 if not even the smallest tile fits into the workspace.
 constexpr std::int64_t flash_tile_rows(std::int64_t head_dim) {
   for (std::int64_t rows = 64; rows >= 16; rows /= 2) {
     if (rows * ((head_dim + 15) / 16 * 16) <= tile_elements) return rows;
@@ -25,7 +25,7 @@ constexpr std::int64_t flash_tile_rows(std::int64_t head_dim) {
 
 /// Sizes of a call, and of its tiles.
 struct FlashShape : FlashSizes {
-  std::int64_t rows;   ///< of a tile
+  std::int64_t rows;   ///< per tile
   std::int64_t width;  ///< d padded to the lanes
 
   std::int64_t tiles() const { return (s + rows - 1) / rows; }
@@ -49,7 +49,7 @@ struct HeadRows {
   S* row(std::int64_t position) const { return view.head(position, sequence, head); }
 };
 
-/// tile[i * width + e] = factor x row; columns from d on are zero.
+/// tile[i * width + e] = factor * (element e of row i); columns from d on are zero.
 template <typename S, typename C>
 void load_rows(HeadRows<S> const& from,
                std::int64_t first,
@@ -65,7 +65,7 @@ void load_rows(HeadRows<S> const& from,
   }
 }
 
-/// tile[e * rows + i] = row i's element e; columns from `count` on are zero.
+/// tile[e * rows + i] = element e of row i; columns from `count` on are zero.
 template <typename S, typename C>
 void load_transposed(HeadRows<S> const& from,
                      std::int64_t first,
@@ -95,7 +95,7 @@ void store_rows(C const* tile,
   }
 }
 
-/// Dropout of the probabilities of one head, by counter.
+/// The dropout of one head's probabilities, drawn from a counter.
 class FlashDropout {
  public:
   FlashDropout(KernelContext const& context, KernelCall const& call, FlashSizes const& sizes)

@@ -49,7 +49,8 @@ STAGECRAFT_HOST_DEVICE inline T silu_derivative(T x) {
   return gate * (T{1} + x * (T{1} - gate));
 }
 
-/// Angle a position turns the pair (i, i + head_dim/2) of a head by: base^(-2 i / head_dim).
+/// The angle per position by which the pair (i, i + head_dim/2) of a head is rotated:
+/// base^(-2 i / head_dim).
 /// Source: Su et al. 2021, arXiv:2104.09864, with the pairs of GPT-NeoX.
 STAGECRAFT_HOST_DEVICE inline double rotary_frequency(double base,
                                                       std::int64_t pair,

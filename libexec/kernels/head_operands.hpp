@@ -5,11 +5,11 @@
 
 #include "libexec/kernels/operand_checks.hpp"
 
-/// What kernels on views of heads [s, b, heads, d] ask of their operands.
+/// The operand checks of kernels on views of heads [s, b, heads, d].
 namespace stagecraft {
 
-/// Expects two tensors of few heads and two of the same shape but more; gives how many query heads
-/// read each key and value head.
+/// Expects two tensors of key and value heads, and two of the same shape but with more heads.
+/// Returns the number of query heads per key and value head.
 inline std::int64_t expect_groups(KernelCall const& call,
                                   OperandList const& few,
                                   OperandList const& many) {
@@ -27,8 +27,8 @@ inline std::int64_t expect_groups(KernelCall const& call,
   return full[2] / group[2];
 }
 
-/// Expects views whose heads, one view after another, are the columns of the tensor written;
-/// gives their number: the sum of heads * d.
+/// Expects views whose heads, one view after another, are the columns of the tensor written.
+/// Returns the number of columns, the sum of heads * d.
 inline std::int64_t expect_joined(KernelCall const& call, ElementType type) {
   Operand const& joined = call.writes[0];
   Shape const& first = call.reads[0].shape;
@@ -43,7 +43,7 @@ inline std::int64_t expect_joined(KernelCall const& call, ElementType type) {
   return width;
 }
 
-/// Expects q and k, read and written, of heads that are turned in pairs.
+/// Expects q and k, read and written, with heads of an even number of elements.
 inline void expect_rotary(KernelCall const& call) {
   for (std::size_t i = 0; i < 2; ++i) {
     Shape const& shape = call.reads[i].shape;

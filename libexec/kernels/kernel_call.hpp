@@ -9,12 +9,12 @@
 
 namespace stagecraft {
 
-/// A tensor as a kernel sees it: where its first element lies, and how.
+/// A tensor as a kernel sees it: the address of its first element, its type and its layout.
 struct Operand {
   void* data = nullptr;
   ElementType type = ElementType::f32;
   Shape shape;
-  Shape strides;  ///< in elements; of rank 0 where the tensor is contiguous
+  Shape strides;  ///< in elements; of rank 0 if the tensor is contiguous
 
   std::int64_t stride(int axis) const {
     if (strides.rank() > 0) return strides[axis];
@@ -24,38 +24,37 @@ struct Operand {
   }
 };
 
-/// The operands of a call. One more than an op has: a product may take a bias along.
+/// The operands of a call. There is one more than an op has, because a product may add a bias.
 using OperandList = InlineList<Operand, TensorList::capacity + 1>;
 
-/// What the kernels of a rank are made for; everything else stands in their calls.
+/// What the kernels of a rank depend on besides their calls.
 struct KernelNeeds {
-  /// The rank's place in its tensor group: which part of a split tensor it holds.
+  /// The rank's index in its tensor group, which determines its part of a split tensor.
   int tensor_rank = 0;
-  /// Types of the activations that they work on, which decide how much workspace they take.
+  /// The types of the activations that they work on, which determine the size of the workspace.
   std::vector<ElementType> types{};
 };
 
-/// Where a kernel's random numbers come from. Two kernels with the same draw have the same masks,
-/// whatever the layout, the schedule, the recompute policy or the number of threads.
+/// The counter and key of a kernel's random numbers. Two kernels with the same draw have the same
+/// masks, whatever the layout, schedule, recompute policy and number of threads.
 struct RandomDraw {
   std::uint32_t seed = 0;
-  std::uint32_t step = 0;        ///< iterations before this one
-  std::uint32_t microbatch = 0;  ///< of the global batch: replica * microbatches a replica + k
+  std::uint32_t step = 0;        ///< number of iterations before this one
+  std::uint32_t microbatch = 0;  ///< in the global batch: replica * microbatches per replica + k
   std::uint32_t layer = 0;       ///< of the whole model
-  DropoutSite site = DropoutSite::embedding;  ///< as the op's attributes name it
+  DropoutSite site = DropoutSite::embedding;  ///< of the op's attributes
 };
 
 /// One launch of a kernel.
 ///
-/// Element types: 16-bit tensors are computed on in float; f32 and f64 in their own type. What
-/// accumulates (gradients of parameters), statistics, log-sum-exp and the loss are f32, in f64
-/// models f64.
+/// Element types: 16-bit tensors are computed on in float; f32 and f64 in their own type. Gradients
+/// of parameters, statistics, log-sum-exp and the loss are f32, in f64 models f64.
 ///
-/// A product takes a bias [n] as a third operand, which it adds to every row of C, where
-/// Backend::adds_bias() says so.
+/// If Backend::adds_bias() returned true, a product has a bias [n] as third operand, which it adds
+/// to every row of C.
 struct KernelCall {
   OpKind kind = OpKind::hold;
-  Name name;  ///< of the op, for profilers
+  Name name;  ///< the op's name, for profilers
   OpAttributes attributes;
   OperandList reads;
   OperandList writes;

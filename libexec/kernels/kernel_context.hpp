@@ -7,23 +7,23 @@
 #include "libexec/kernels/kernel_call.hpp"
 #include "libsim/host/worker_pool.hpp"
 
-/// The name that the kernels of one instruction set are compiled under; given by CMakeLists.txt.
+/// The namespace of the kernels of one instruction set, which CMakeLists.txt defines.
 #ifndef STAGECRAFT_ISA
 #define STAGECRAFT_ISA isa_baseline
 #endif
 
 namespace stagecraft {
 
-/// What multiplies matrices.
+/// The implementation of matrix products.
 enum class GemmKind : std::uint8_t {
   openblas,
-  plain,  ///< own loops; each element is summed over k in ascending order, so that its bits do not
-          ///< depend on how m and n are split over ranks
+  plain,  ///< loops of this library, which sum each element over k in ascending order, so that its
+          ///< bits do not depend on how m and n are split over ranks
 };
 
-/// What a kernel has besides its operands.
+/// What a CPU kernel uses besides its operands.
 struct KernelContext {
-  int tensor_rank = 0;  ///< place in the tensor group
+  int tensor_rank = 0;  ///< index in the tensor group
   GemmKind gemm = GemmKind::openblas;
   WorkerPool* pool = nullptr;
   std::span<std::byte> workspace;  ///< aligned to 64 bytes

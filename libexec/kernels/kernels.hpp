@@ -3,7 +3,7 @@
 #include "libexec/kernels/kernel_context.hpp"
 
 /// The CPU kernel of each op kind for which op_kinds.def names one: a function of the same name.
-/// Each is compiled once for every instruction set (CMakeLists.txt), hence the namespace.
+/// Kernels are compiled once per instruction set (CMakeLists.txt), each time in another namespace.
 ///
 /// \throws std::logic_error  naming the op kind, if operands do not fit together.
 namespace stagecraft::STAGECRAFT_ISA {

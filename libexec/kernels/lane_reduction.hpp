@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-/// Reductions in a fixed order: 16 lanes, then a tree over them. The order depends on nothing but
+/// Reductions in a fixed order: over 16 lanes, then over a tree of them. The order depends only on
 /// the number of terms, and the lanes become vector code.
 namespace stagecraft {
 
@@ -23,7 +23,7 @@ T lane_sum(std::int64_t n, Term const& term) {
   return lane[0];
 }
 
-/// The largest of `start` and all terms; a NaN among the terms is passed over.
+/// The largest of `start` and all terms. NaNs among the terms are ignored.
 template <typename T, typename Term>
 T lane_maximum(std::int64_t n, T start, Term const& term) {
   T lane[reduction_lanes];

@@ -11,11 +11,11 @@ namespace stagecraft {
 /// Logits [s, b, words] on one rank.
 struct LogitRows {
   std::int64_t rows = 0;
-  std::int64_t words = 0;  ///< of this rank, padding included
+  std::int64_t words = 0;  ///< columns on this rank, padding included
   std::int64_t valid = 0;  ///< columns before the padding
   std::int64_t first_word = 0;
 
-  /// Column of a label, or -1 where another rank has it.
+  /// The column of a label, or -1 if another rank has it.
   STAGECRAFT_HOST_DEVICE std::int64_t column_of(std::int64_t label) const {
     std::int64_t const column = label - first_word;
     return column >= 0 && column < valid ? column : -1;
@@ -33,7 +33,7 @@ inline LogitRows expect_logits(int tensor_rank, KernelCall const& call, Operand 
   return rows;
 }
 
-/// Expects one value a token.
+/// Expects one value per token.
 inline void expect_tokens(KernelCall const& call,
                           Operand const& operand,
                           ElementType type,
@@ -41,7 +41,7 @@ inline void expect_tokens(KernelCall const& call,
   expect_tensor(call, operand, type, {logits.shape[0], logits.shape[1]});
 }
 
-/// Calls `body(C{})` for the type that logits are worked on in, float or double.
+/// Calls `body(C{})` for the type in which logits are computed on, float or double.
 template <typename Body>
 void with_logit_type(KernelCall const& call, ElementType type, Body const& body) {
   if (type == ElementType::f32) return body(float{});

@@ -6,12 +6,12 @@
 
 namespace stagecraft {
 
-/// The matrices of a GEMM operand: one of a tensor of rank 2 or 3 ([s, b, k] is [s b, k]), or
-/// batch x heads of a view [batch, heads, rows, columns]. Rows are contiguous.
+/// The matrices of a GEMM operand: one matrix for a tensor of rank 2 or 3 ([s, b, k] is [s b, k]),
+/// batch x heads matrices for a view [batch, heads, rows, columns]. Rows are contiguous.
 struct MatrixBatch {
   std::byte* data = nullptr;
   ElementType type = ElementType::f32;
-  std::int64_t count = 1;  ///< matrices
+  std::int64_t count = 1;  ///< number of matrices
   std::int64_t heads = 1;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -19,7 +19,7 @@ struct MatrixBatch {
   std::int64_t head_stride = 0;
   std::int64_t row_stride = 0;
 
-  /// First element of matrix `index`.
+  /// The first element of matrix `index`.
   template <typename S>
   S* matrix(std::int64_t index) const {
     return reinterpret_cast<S*>(data) + index / heads * batch_stride + index % heads * head_stride;
@@ -33,14 +33,14 @@ MatrixBatch matrices_of(KernelCall const& call,
                         std::int64_t rows,
                         std::int64_t columns);
 
-/// C (+)= A B, each operand as the call has it.
+/// C (+)= A B with the operands of a call.
 struct MatrixProduct {
   GemmShape shape;
   MatrixBatch a, b, c;
 };
 
-/// Expects the first two operands of a gemm and its result; their types, and whether there is a
-/// bias, are the kernel's to check.
+/// Expects the first two operands of a gemm and its result to fit together. The kernel itself
+/// checks their types and the bias.
 MatrixProduct product_of(KernelCall const& call);
 
 }  // namespace stagecraft

@@ -21,7 +21,7 @@ struct NormStatistics {
   }
 };
 
-/// Expects x with columns, and statistics that fit it.
+/// Expects x with at least one column, and statistics that fit it.
 template <typename S>
 NormStatistics<Compute<S>> statistics_of(KernelCall const& call,
                                          Operand const& x,

@@ -4,17 +4,18 @@
 
 namespace stagecraft {
 
-/// Of the OpenBLAS that is loaded: `OpenBLAS 0.3.21`.
+/// The version of the OpenBLAS that is loaded: `OpenBLAS 0.3.21`.
 std::string openblas_version();
 
-/// \throws std::runtime_error  unless the OpenBLAS that is loaded is a threaded build: the serial
-/// one computes wrong products when several threads call it at once, as the threads of ranks do.
+/// \throws std::runtime_error  unless the OpenBLAS that is loaded is a threaded build. The serial
+///         one computes wrong products if several threads call it at once, as the ranks' threads
+///         do.
 void require_threaded_openblas();
 
-/// Threads that OpenBLAS multiplies matrices with; of the whole process.
+/// Sets the number of threads of OpenBLAS for the whole process.
 void set_openblas_threads(int threads);
 
-/// Sets OpenBLAS's threads to one for a scope, where the callers are the threads.
+/// Sets the number of OpenBLAS's threads to one for a scope in which its callers are threads.
 class SingleThreadedOpenBlas {
  public:
   SingleThreadedOpenBlas();

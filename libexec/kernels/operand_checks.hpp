@@ -2,7 +2,7 @@
 
 #include "libexec/kernels/kernel_call.hpp"
 
-/// What kernels ask of their operands before they run: a few comparisons a call.
+/// The checks of operands before a kernel runs: a few comparisons per call.
 namespace stagecraft {
 
 /// \throws std::logic_error  "<kind>: <why>".
@@ -13,18 +13,18 @@ inline void expect(KernelCall const& call, bool holds, char const* otherwise) {
   if (!holds) refuse(call.kind, otherwise);
 }
 
-/// Expects the attributes of the kind, and as many operands as the kind's line in op_kinds.def
-/// names, the same ones read and written if it works in place. Checked once for every backend,
-/// before its kernel is called.
+/// Expects the attributes of the kind, the operands that its line in op_kinds.def names, and the
+/// same operand read and written if it is updated in place. Every backend calls it before its
+/// kernel.
 void expect_operands(KernelCall const& call);
 
-/// Expects an operand that is contiguous, of this type and shape.
+/// Expects a contiguous operand of this type and shape.
 void expect_tensor(KernelCall const& call,
                    Operand const& operand,
                    ElementType type,
                    Shape const& shape);
 
-/// Expects an operand of this type with as many elements, contiguous.
+/// Expects a contiguous operand of this type with this number of elements.
 void expect_elements(KernelCall const& call,
                      Operand const& operand,
                      ElementType type,
@@ -36,10 +36,10 @@ void expect_heads(KernelCall const& call,
                   ElementType type,
                   Shape const& shape);
 
-/// Whether elements lie one after another.
+/// Whether the elements are adjacent in memory.
 bool is_contiguous(Operand const& operand);
 
-/// Extent of the last axis. Pre: rank above 0.
+/// The extent of the last axis. Pre: the rank is above 0.
 inline std::int64_t last_extent(Operand const& operand) {
   return operand.shape[operand.shape.rank() - 1];
 }

@@ -8,7 +8,7 @@
 
 namespace stagecraft {
 
-/// Four words: the counter that goes into Philox4x32, and the random numbers that come out.
+/// Four words: the counter of Philox4x32, or the random numbers that it becomes.
 struct PhiloxBlock {
   std::uint32_t word[4];
 };
@@ -40,15 +40,15 @@ STAGECRAFT_HOST_DEVICE inline std::uint32_t site_word(RandomDraw const& draw) {
   return draw.layer << 8 | static_cast<std::uint32_t>(draw.site);
 }
 
-/// Four words of a draw: those of the global elements 4 block to 4 block + 3.
+/// The four words of a draw for the global elements 4 block to 4 block + 3.
 STAGECRAFT_HOST_DEVICE inline PhiloxBlock draw_block(RandomDraw const& draw, std::uint64_t block) {
   return philox({{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
                   draw.microbatch, site_word(draw)}},
                 draw.seed, draw.step);
 }
 
-/// An element is kept when its word is at least this: floor(rate * 2^32). Pre: 0 <= rate < 1, so
-/// that it fits into 32 bits.
+/// An element is kept if its word is at least this: floor(rate * 2^32). Pre: 0 <= rate < 1, so that
+/// it fits into 32 bits.
 STAGECRAFT_HOST_DEVICE inline std::uint32_t keep_threshold(double rate) {
   return static_cast<std::uint32_t>(::floor(rate * 4294967296.0));
 }

@@ -9,12 +9,13 @@
 
 namespace stagecraft {
 
-/// destination[i] = sum, or maximum, of source[i] over the sources in their order (that of ranks).
+/// destination[i] = sum, or maximum, of source[i] over the sources in their order, that of the
+/// ranks.
 ///
 /// 16-bit elements are summed in float and rounded once. The destination may be one of the sources,
-/// but may not overlap one otherwise. At least one source.
+/// but must not overlap one otherwise.
 ///
-/// \throws std::logic_error  for a type that is no floating-point type, or without sources.
+/// \throws std::logic_error  if the type is not a floating-point type, or if there is no source.
 void reduce_in_rank_order(WorkerPool& pool,
                           Reduction reduction,
                           ElementType type,

@@ -9,17 +9,17 @@
 
 namespace stagecraft {
 
-/// One dropout, a row at a time, on a CPU.
+/// A dropout on a CPU, row by row.
 template <typename S>
 struct RowDropout {
   DropoutRows rows;
   RandomDraw draw;
   DropoutRate<Compute<S>> rate;
-  std::uint8_t const* given;  ///< the mask of all rows, or null: drawn
-  std::uint8_t* stored;       ///< where a mask that is drawn goes, or null
+  std::uint8_t const* given;  ///< the mask of all rows; null: it is drawn
+  std::uint8_t* stored;       ///< where to store a drawn mask; null: nowhere
 
-  /// y = mask x / (1 - rate) over row `row`, which starts at x and at y (the same for a dropout in
-  /// place); zeros, in y and in the stored mask, behind its last column that is alive.
+  /// y = mask x / (1 - rate) over row `row`, which starts at x and at y (equal for a dropout in
+  /// place). y and the stored mask are zero after the row's last column that is drawn.
   void operator()(std::int64_t row, S const* x, S* y) const {
     std::uint8_t drawn[draw_room];
     std::int64_t const alive = rows.alive(row);

@@ -7,11 +7,11 @@
 
 namespace stagecraft {
 
-/// Calls body(begin, end) for ranges that together are [0, rows), several at once if there is
-/// enough to do. `row_cost`: elements per row.
+/// Calls body(begin, end) for ranges that together are [0, rows), concurrently if there is enough
+/// work. `row_cost`: elements per row.
 template <typename Body>
 void for_row_ranges(WorkerPool& pool, std::int64_t rows, std::int64_t row_cost, Body const& body) {
-  // 16 Ki elements take some 10 us, about what it takes to wake a thread.
+  // 16 Ki elements take about 10 us, as long as waking a thread.
   constexpr std::int64_t elements_per_task = 16384;
   std::int64_t const cost = std::max<std::int64_t>(row_cost, 1);
   std::int64_t const rows_per_task = std::max<std::int64_t>(elements_per_task / cost, 1);

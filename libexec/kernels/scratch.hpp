@@ -6,12 +6,12 @@
 
 #include "libexec/kernels/kernel_context.hpp"
 
-/// How kernels use the workspace: constant in size, cut anew by each call.
+/// How kernels use the workspace, whose size is constant and which each call divides anew.
 namespace stagecraft {
 
-/// Elements of one tile of a worker, whatever the model.
+/// Elements of one tile of a worker, independent of the model.
 inline constexpr std::int64_t tile_elements = std::int64_t{64} * 256;
-/// Tiles that a worker needs at most (flash attention's backward).
+/// The most tiles that a worker needs (in the backward of flash attention).
 inline constexpr std::int64_t tiles_per_worker = 8;
 
 /// Sides of the float blocks that 16-bit matrices are multiplied in: C [m, n] += A [m, k] B [k, n].
@@ -21,7 +21,7 @@ inline constexpr std::int64_t widened_k = 512;
 inline constexpr std::int64_t widened_elements =
     widened_m * widened_k + widened_k * widened_n + widened_m * widened_n;
 
-/// Hands out pieces of a worker's part of the workspace, one after another.
+/// Allocates pieces of a worker's part of the workspace, one after another.
 template <typename C>
 class Scratch {
  public:

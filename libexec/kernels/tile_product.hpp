@@ -5,8 +5,8 @@
 
 namespace stagecraft {
 
-/// What products are computed in: vectors of the processor's size, as many at a time as make 64
-/// bytes. (GCC takes larger vectors too, but moves them through memory.)
+/// The vectors of products: of the processor's size, as many at a time as make 64 bytes. (GCC
+/// accepts larger vectors, but moves them through memory.)
 template <typename C>
 struct Lanes {
 #if defined(__AVX512F__)
@@ -22,13 +22,13 @@ struct Lanes {
       __attribute__((vector_size(bytes)));  // NOLINT(modernize-use-using): GCC's syntax
 };
 
-/// The smallest multiple of the lanes that is not below n.
+/// n rounded up to a multiple of the number of lanes.
 template <typename C>
 constexpr std::int64_t padded(std::int64_t n) {
   return (n + Lanes<C>::count - 1) / Lanes<C>::count * Lanes<C>::count;
 }
 
-/// Element (i, k) of A lies at data[i * row + k * column], so a transposed A costs nothing.
+/// Element (i, k) of A is data[i * row + k * column], so a transposed A has no extra cost.
 template <typename C>
 struct LeftTile {
   C const* data;
@@ -61,7 +61,7 @@ inline void add_product_rows(LeftTile<C> a,
   }
 }
 
-/// C [m, n] += A [m, depth] B [depth, n], each element in ascending order of k.
+/// C [m, n] += A [m, depth] B [depth, n]; each element is summed in ascending order of k.
 /// Pre: n is a multiple of the lanes; B and C are stored by rows.
 template <typename C>
 void add_product(LeftTile<C> a,

@@ -12,14 +12,14 @@ struct WordLookup {
   std::int64_t first_word = 0;
   std::int64_t words = 0;
 
-  /// Row that holds a token, or -1 where another rank has it.
+  /// The row that holds a token, or -1 if another rank has it.
   STAGECRAFT_HOST_DEVICE std::int64_t row_of(std::int64_t token) const {
     std::int64_t const row = token - first_word;
     return row >= 0 && row < words ? row : -1;
   }
 };
 
-/// Expects tokens [s, b] beside rows [s, b, h] and a table [words, h].
+/// Expects tokens [s, b], rows [s, b, h] and a table [words, h].
 inline WordLookup expect_lookup(int tensor_rank,
                                 KernelCall const& call,
                                 Operand const& tokens,

@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// MemAvailable, which is given in units of 1024 bytes.
+/// MemAvailable, whose unit is 1024 bytes.
 std::optional<Bytes> free_memory(fs::path const& meminfo) {
   std::ifstream file{meminfo};
   std::string key;
@@ -20,7 +20,7 @@ std::optional<Bytes> free_memory(fs::path const& meminfo) {
   return std::nullopt;
 }
 
-/// A limit in bytes; nothing where the file is missing or says `max`.
+/// Reads a limit in bytes. Returns nullopt if the file is missing or says `max`.
 std::optional<Bytes> limit_in(fs::path const& file) {
   std::int64_t bytes = 0;
   if (std::ifstream stream{file}; stream >> bytes) return Bytes{bytes};
@@ -31,7 +31,7 @@ void lower(std::optional<Bytes>& least, std::optional<Bytes> bytes) {
   if (bytes && (!least || *bytes < *least)) least = bytes;
 }
 
-/// The lowest limit of a group and those above it. `mount`: of the hierarchy.
+/// The lowest limit of a group and its ancestors. `mount` is the root of the hierarchy.
 std::optional<Bytes> group_limit(fs::path const& mount, fs::path group, char const* file) {
   std::optional<Bytes> least;
   while (true) {

@@ -16,7 +16,7 @@
 
 namespace stagecraft {
 
-/// Where buffers come from: the memory of one device.
+/// The memory of one device, from which buffers are allocated.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -27,11 +27,11 @@ class DeviceMemory {
   virtual void poison(void* address, std::size_t bytes) noexcept = 0;
 };
 
-/// What a buffer is for, as errors and lists of live tensors name it.
+/// The purpose of a buffer, as errors and lists of live tensors name it.
 struct BufferLabel {
   Name name;
-  std::int64_t layer = -1;       ///< of the whole model; -1 where it does not apply
-  std::int64_t microbatch = -1;  ///< of the replica; -1 where it does not apply
+  std::int64_t layer = -1;       ///< of the whole model; -1 if it does not apply
+  std::int64_t microbatch = -1;  ///< of the replica; -1 if it does not apply
 };
 
 /// "layers.3.mlp.up.input of microbatch 2".
@@ -73,23 +73,23 @@ class Buffer {
   std::uint64_t number_ = 0;
 };
 
-/// A plan does not fit. The message says at which allocation, and what was live.
+/// A plan does not fit in memory. The message names the allocation and the live buffers.
 class MemoryLimitError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Counts the bytes that one rank allocates, by category, from the shapes and element types that it
-/// is asked for: it knows nothing of any plan.
+/// Counts the bytes that one rank allocates, by category. It knows only the requested shapes and
+/// element types, not the plan, so that its counts are independent of the simulator's.
 ///
 /// Not thread-safe: a rank allocates and releases from its own thread, in issue order.
 class CountingAllocator {
  public:
-  /// Called after each change with what is allocated then.
+  /// Called after each change with the bytes that are allocated.
   using Observer = std::function<void(CategoryBytes const&)>;
   static constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
 
-  /// Everything allocated together, `declared_workspace` included, may take `limit` bytes.
+  /// All allocations together, `declared_workspace` included, may take `limit` bytes.
   explicit CountingAllocator(DeviceMemory& memory,
                              Bytes declared_workspace = Bytes{0},
                              std::int64_t limit = no_limit);
@@ -99,27 +99,27 @@ class CountingAllocator {
   CountingAllocator& operator=(CountingAllocator const&) = delete;
   CountingAllocator& operator=(CountingAllocator&&) = delete;
 
-  /// \throws MemoryLimitError  when it exceeds the limit, or the device has no more.
+  /// \throws MemoryLimitError  if it exceeds the limit, or the device has no more memory.
   Buffer allocate(BufferLabel const& label,
                   Category category,
                   ElementType type,
                   Shape const& shape);
 
   CategoryBytes const& now() const { return now_; }
-  /// What was allocated at the first instant where the sum was largest, workspace added.
+  /// The allocated bytes at the first instant of the largest sum, workspace added.
   CategoryBytes at_peak() const;
   std::int64_t peak_bytes() const { return at_peak().sum(); }
-  /// Largest activations + recomputed + communication.
+  /// The largest sum of activations, recomputed and communication.
   std::int64_t activation_peak() const { return activation_peak_; }
   void observe(Observer observer) { observer_ = std::move(observer); }
 
-  /// Live buffers, the largest first, one a line.
+  /// The live buffers, the largest first, one per line.
   std::string live_buffers(std::size_t most) const;
 
  private:
   friend class Buffer;
   void release(Buffer const& buffer) noexcept;
-  /// What is live, as an error ends.
+  /// The live buffers as the end of an error message.
   std::string live_text() const;
 
   struct Live {

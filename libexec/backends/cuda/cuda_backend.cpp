@@ -13,7 +13,7 @@ namespace {
 
 constexpr int poison_byte = 0xff;
 
-/// Shows an op in the timeline of a profiler; costs nothing without one.
+/// Shows an op in the timeline of a profiler. Has no cost without one.
 class ProfilerRange {
  public:
   explicit ProfilerRange(std::string const& name) { nvtxRangePushA(name.c_str()); }
@@ -24,7 +24,7 @@ class ProfilerRange {
   ProfilerRange& operator=(ProfilerRange&&) = delete;
 };
 
-/// Of the current device.
+/// Memory in use on the current device.
 Bytes memory_in_use() {
   std::size_t free = 0;
   std::size_t total = 0;
@@ -39,7 +39,8 @@ class CudaBackend : public Backend {
         before_{memory_in_use()},
         pool_{make_keeping_pool(device)},
         kernels_{needs, streams_.compute(), std::move(choices)} {}
-  /// Other ranks of the process may still read this one's tensors where a job has failed.
+  /// Waits, because other ranks of the process may still read this rank's tensors if the job
+  /// failed.
   ~CudaBackend() override { cudaDeviceSynchronize(); }
   CudaBackend(CudaBackend const&) = delete;
   CudaBackend(CudaBackend&&) = delete;

@@ -7,7 +7,7 @@
 namespace stagecraft {
 namespace {
 
-/// What the kernels are compiled for (libexec/cuda.cmake).
+/// The lowest compute capability that the kernels are compiled for (libexec/cuda.cmake).
 constexpr int least_major = 8;
 
 /// 13000 is "13.0".
@@ -15,7 +15,7 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// cuBLASLt counts major * 10000 + minor * 100 + patch.
+/// cuBLASLt's number is major * 10000 + minor * 100 + patch.
 std::string cublas_version_text(std::size_t version) {
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
@@ -30,7 +30,7 @@ std::string versions_text() {
          ", cuBLASLt " + cublas_version_text(cublasLtGetVersion());
 }
 
-/// Why there are no devices.
+/// The reason why there are no devices.
 std::string obstacle_of(cudaError_t status) {
   if (status == cudaSuccess) return "the driver shows no device";
   int driver = 0;
@@ -63,7 +63,7 @@ CudaDevice device_number(int ordinal) {
 
 CudaInventory find_cuda_devices() {
   CudaInventory inventory;
-  int count = 0;  // left as it is where there is no driver
+  int count = 0;  // stays 0 if there is no driver
   cudaError_t const status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
     inventory.obstacle = obstacle_of(status);

@@ -10,7 +10,7 @@ CudaStreams::CudaStreams(int device) {
   check(cudaSetDevice(device), "cudaSetDevice");
   auto const [lowest, highest] = stream_priorities();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
-    // Communication first: it needs few multiprocessors, and others wait for it.
+    // Communication has priority: it needs few multiprocessors, and other ranks wait for it.
     streams_[i] = make_stream(i == index(Stream::compute) ? lowest : highest);
   }
   zero_ = make_event();
@@ -41,8 +41,8 @@ DeviceTimeline::Mark CudaStreams::mark_of(cudaEvent_t event) {
 
 DeviceTimeline::Mark CudaStreams::mark() {
   if (!keeps_marks_) return 0;
-  // Where nothing was issued since, the place is the same; but marks of other streams' events may
-  // have come in between.
+  // If nothing was issued since the last mark, its place is the same, even if events of other
+  // streams were marked in between.
   if (!compute_moved_) return compute_mark_;
   compute_mark_ = mark_of(compute_event());
   compute_moved_ = false;
@@ -53,7 +53,7 @@ void CudaStreams::synchronize() {
   for (CudaStream const& stream : streams_) {
     check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
   }
-  // What is issued next starts later than where the stream has been since.
+  // The next kernel starts later than the place that was marked last.
   compute_moved_ = true;
 }
 
@@ -72,7 +72,7 @@ SimTime CudaStreams::time_of(Mark mark) const {
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, zero_.get(), marks_.at(static_cast<std::size_t>(mark))),
         "cudaEventElapsedTime");
-  // Streams of other ranks may have been at work before this rank's time 0.
+  // Streams of other ranks may have started before this rank's time 0.
   return std::max(SimTime{0}, SimTime{std::llround(static_cast<double>(milliseconds) * 1e9)});
 }
 

@@ -10,8 +10,8 @@
 
 namespace stagecraft {
 
-/// The streams of one rank on its device, and the events that order and time them. Streams meet at
-/// events only; the host waits for none of them but where it reads.
+/// The streams of one rank on its device, and the events that order and time them. Streams are
+/// ordered by events only; the host waits only when it reads.
 class CudaStreams final : public DeviceTimeline {
  public:
   /// Makes `device` the calling thread's. \throws DeviceError
@@ -19,14 +19,14 @@ class CudaStreams final : public DeviceTimeline {
 
   cudaStream_t stream(Stream which) const { return streams_[index(which)].get(); }
   cudaStream_t compute() const { return stream(Stream::compute); }
-  /// To be called with each launch on the compute stream, so that the next mark is a new place.
+  /// Must be called for each launch on the compute stream, so that the next mark is a new place.
   void note_compute() { compute_moved_ = true; }
 
-  /// An event of this iteration, not recorded yet; valid until the next restart().
+  /// An event that is not recorded yet. It is valid until the next restart().
   cudaEvent_t event();
-  /// An event that the compute stream reaches when all that was issued to it is done.
+  /// Records an event on the compute stream, after everything that was issued to it.
   cudaEvent_t compute_event();
-  /// The compute stream goes on no earlier than the event.
+  /// Makes the compute stream wait for the event.
   void compute_waits(cudaEvent_t event);
   /// The mark of an event that is, or will be, recorded.
   Mark mark_of(cudaEvent_t event);
@@ -45,8 +45,8 @@ class CudaStreams final : public DeviceTimeline {
   std::size_t used_events_ = 0;
   std::vector<cudaEvent_t> marks_;
   bool keeps_marks_ = false;
-  Mark compute_mark_ = 0;       ///< where the compute stream was marked last
-  bool compute_moved_ = false;  ///< since then
+  Mark compute_mark_ = 0;       ///< the last mark of the compute stream
+  bool compute_moved_ = false;  ///< whether a kernel was launched since
 };
 
 }  // namespace stagecraft

@@ -9,14 +9,14 @@
 
 namespace stagecraft {
 
-/// The device's side of a communicator: what is communicated is ordered against the rank's compute
-/// stream by events, and the host does not wait for it.
+/// Orders the calls of another communicator against the rank's compute stream by events. The host
+/// does not wait for them.
 ///
-/// Where time is measured, spans are marks of the rank's timeline; where it is priced, they are
-/// those of the communicator inside.
+/// If time is measured, spans are marks of the rank's timeline; with a virtual clock they are those
+/// of the communicator inside.
 class CudaCommunicator final : public Communicator {
  public:
-  /// Everything must outlive it. `inside` records the events of each CudaCall.
+  /// All arguments must outlive the object. `inside` records the events of each CudaCall.
   CudaCommunicator(Communicator& inside,
                    RankGroups const& groups,
                    CudaStreams& streams,
@@ -32,14 +32,14 @@ class CudaCommunicator final : public Communicator {
 
  private:
   CudaCall call_on(Stream stream);
-  /// Makes the compute stream wait for a call that `inside` says took `time`.
+  /// Makes the compute stream wait for a call, for which `inside` returned `time`.
   TimeSpan settle(CudaCall const& call, TimeSpan const& time);
 
   Communicator& inside_;
   RankGroups const& groups_;
   CudaStreams& streams_;
   bool is_virtual_;
-  /// Under way. Those of host memory have no stream.
+  /// Collectives in flight. Those in host memory have no stream.
   std::map<std::pair<GroupId, Ticket>, CudaCall> collectives_;
   std::map<std::pair<Transfer::End, std::int32_t>, CudaCall> messages_;
 };

@@ -51,7 +51,7 @@ void CudaTransport::enqueue(CUstream_st* stream, Enqueue const& body) {
 void CudaTransport::run(std::vector<Collective> const& calls) {
   if (calls.front().in_host_memory) return host_.run(calls);
   require_alike(calls);
-  // On a stream of the first member: those of one group then run in order.
+  // The stream is the first member's, so that the collectives of a group run in order.
   cudaStream_t const stream = calls.front().cuda.stream;
   enqueue(stream, [&] {
     for (Collective const& call : calls) wait_for(call.cuda, stream);
@@ -85,7 +85,7 @@ std::shared_ptr<void> CudaTransport::keep(Message& sent) {
     record(sent.cuda.done, stream);
   });
   sent.data = kept;
-  // The sender's part is over: the copy that follows is the stream's and the receiver's matter.
+  // The sender's part is over; the copy that follows concerns only the stream and the receiver.
   sent.cuda.begun = nullptr;
   sent.cuda.done = nullptr;
   return {kept, [stream](void* memory) { cudaFreeAsync(memory, stream); }};

@@ -6,15 +6,15 @@
 
 namespace stagecraft {
 
-/// Between ranks that are threads of one process with one device: kernels that read the tensors of
-/// all members in rank order, and copies within the device. Nothing waits on the host; calls are
-/// ordered by the events of each rank's CudaCall.
+/// The transport between ranks that are threads of one process and share a CUDA device: kernels
+/// that read the tensors of all members in rank order, and copies within the device. The host waits
+/// for nothing; calls are ordered by the events of each rank's CudaCall.
 ///
 /// Collectives in host memory are left to HostTransport.
 class CudaTransport final : public LocalTransport {
  public:
-  /// `machine`: where time is virtual, what whoever computes holds; transfers then run alone too,
-  /// and are over when a call returns. Else null.
+  /// `machine`: with a virtual clock, the mutex that a rank holds while it computes. Transfers then
+  /// hold it too, and are over when a call returns. Otherwise null.
   explicit CudaTransport(std::mutex* machine) : machine_{machine} {}
 
   void run(std::vector<Collective> const& calls) override;

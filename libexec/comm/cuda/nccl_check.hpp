@@ -8,8 +8,8 @@
 
 namespace stagecraft {
 
-/// \throws CommunicationError  unless the call has succeeded or, of a communicator that does not
-/// block, is under way; with NCCL's own words.
+/// \throws CommunicationError  with NCCL's own text, unless the call has succeeded or is in progress
+/// (on a nonblocking communicator).
 inline void check(ncclResult_t status, char const* call) {
   if (status == ncclSuccess || status == ncclInProgress) return;
   char const* const last = ncclGetLastError(nullptr);

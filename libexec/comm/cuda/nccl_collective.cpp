@@ -25,7 +25,7 @@ ncclDataType_t type_of(ElementType type) {
   throw std::logic_error{"no element type"};
 }
 
-/// A collective, and where its pieces are.
+/// A collective and the addresses of its pieces.
 struct Call {
   NcclComm& comm;
   int member;

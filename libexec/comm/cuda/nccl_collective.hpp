@@ -5,13 +5,13 @@
 
 namespace stagecraft {
 
-/// Enqueues a collective of the communicator's ranks on the stream of its CudaCall. `member`: this
-/// rank in the communicator, of `members`.
+/// Enqueues a collective on the stream of its CudaCall. `member` is this rank's index in the
+/// communicator, which has `members` ranks.
 ///
-/// NCCL gathers and scatters equal pieces; others, of which the last may be short or empty, are a
-/// broadcast or a reduction for each piece, made as one call.
+/// NCCL gathers and scatters pieces of equal size. If the last piece is shorter or empty, the
+/// collective becomes one group call with a broadcast or a reduction per piece.
 /// \throws CommunicationError
-/// \throws std::logic_error  for what is no collective, or has a type that is never reduced.
+/// \throws std::logic_error  if the op is not a collective, or has a type that is never reduced.
 void enqueue_collective(NcclComm& comm, int member, int members, Collective const& collective);
 
 }  // namespace stagecraft

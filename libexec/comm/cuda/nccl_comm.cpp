@@ -8,14 +8,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Looks in a row before the thread sleeps between two: most calls are under way at once.
+/// The number of polls before the thread sleeps between polls; most calls are enqueued at once.
 constexpr int eager_looks = 1000;
 constexpr auto pause = 100us;
 
 ncclConfig_t nonblocking() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  // Communicators that share resources run one after the other.
+  // Communicators that share resources would run one after the other.
   config.splitShare = 0;
   return config;
 }
@@ -49,7 +49,7 @@ std::optional<NcclComm> NcclComm::split(std::optional<int> color, int key) {
   splitting_ = std::make_unique<ncclComm_t>(nullptr);
   check(ncclCommSplit(comm_, color.value_or(NCCL_SPLIT_NOCOLOR), key, splitting_.get(), &config),
         "ncclCommSplit");
-  // The new one is there when the old one is done (github.com/NVIDIA/nccl/issues/1472).
+  // The new one is ready when the old one is (github.com/NVIDIA/nccl/issues/1472).
   wait("ncclCommSplit");
   ncclComm_t const made = *std::exchange(splitting_, nullptr);
   if (made == nullptr) return std::nullopt;

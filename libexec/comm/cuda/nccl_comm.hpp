@@ -10,19 +10,18 @@
 
 namespace stagecraft {
 
-/// One of NCCL's communicators, made so that its calls do not block: a peer that never comes is
-/// noticed by the time that a call takes.
+/// A nonblocking NCCL communicator, so that a peer that never arrives is noticed by a timeout.
 class NcclComm {
  public:
   using Duration = std::chrono::seconds;
 
-  /// Called by all of `size` ranks. \throws CommunicationError
+  /// All `size` ranks call it. \throws CommunicationError
   NcclComm(ncclUniqueId const& id, int size, int rank, Duration timeout);
-  /// Called by all ranks of the communicator. `color`: who belongs together; nothing for a rank
-  /// that does not take part, which gets nothing. `key`: orders the ranks of the new one.
+  /// All ranks of the communicator call it. Ranks with the same `color` form a new one, ordered by
+  /// `key`; a rank without color gets nullopt.
   /// \throws CommunicationError
   std::optional<NcclComm> split(std::optional<int> color, int key);
-  /// Aborts what still runs, unless it has been closed.
+  /// Aborts the calls that still run, unless the communicator has been closed.
   ~NcclComm();
   NcclComm(NcclComm const&) = delete;
   NcclComm(NcclComm&& other) noexcept;
@@ -31,7 +30,7 @@ class NcclComm {
 
   ncclComm_t get() const { return comm_; }
 
-  /// Makes calls as one, and returns when all of them are on their streams.
+  /// Groups calls into one, and returns when all of them are enqueued on their streams.
   /// \throws CommunicationError
   template <typename Calls>
   void group(char const* what, Calls calls) {
@@ -46,13 +45,13 @@ class NcclComm {
     wait(what);
   }
 
-  /// Waits until what was called last is on its stream. \throws CommunicationError
+  /// Waits until the last call is enqueued on its stream. \throws CommunicationError
   void wait(char const* what) const;
-  /// What went wrong since, if anything.
+  /// The asynchronous error that NCCL has reported since, if any.
   std::optional<ncclResult_t> error() const;
 
-  /// Flushes; all ranks do. After begin_close() of all communicators, so that none waits for a rank
-  /// that waits in another.
+  /// Starts to flush; all ranks call it. begin_close() is called for all communicators before any
+  /// is closed, so that none waits for a rank that waits in another.
   void begin_close();
   void close();
 
@@ -60,8 +59,8 @@ class NcclComm {
   NcclComm(ncclComm_t comm, Duration timeout) : comm_{comm}, timeout_{timeout} {}
 
   ncclComm_t comm_ = nullptr;
-  /// What a split is to make: NCCL's thread writes there, also when a split fails or is aborted, so
-  /// it is no variable of a function that may be left before.
+  /// The result of a split. It is a member because NCCL's thread writes it even if the split fails
+  /// or is aborted, when a local variable might not exist any more.
   std::unique_ptr<ncclComm_t> splitting_;
   Duration timeout_;
 };

@@ -10,10 +10,10 @@
 namespace stagecraft {
 namespace {
 
-/// What one exchange holds on a device, of all ranks together.
+/// The largest count of numbers, of all ranks together, that one exchange holds on a device.
 constexpr std::size_t most_numbers = 1 << 16;
 
-/// The same for all processes that share a steady clock: Linux names each start of a machine.
+/// The same for all processes that share a steady clock: Linux's id of the current boot.
 std::int64_t machine_number() {
   std::ifstream file{"/proc/sys/kernel/random/boot_id"};
   std::string name;
@@ -43,7 +43,7 @@ std::chrono::nanoseconds NcclNumbers::clock_offset() {
   bool const is_near = exchange_equal({&machine, 1}, 1).front() == machine;
   auto const offset = offset_of_clock([this] {
     std::int64_t const nothing = 0;
-    exchange_equal({&nothing, 1}, 1);  // all have asked, so rank 0 looks at its clock after that
+    exchange_equal({&nothing, 1}, 1);  // rank 0 reads its clock after all have asked
     std::int64_t const now = nanoseconds_now();
     return exchange_equal({&now, 1}, 1).front();
   });

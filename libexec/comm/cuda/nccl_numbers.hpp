@@ -10,29 +10,31 @@
 
 namespace stagecraft {
 
-/// Numbers in the host's memory that all ranks of a communicator exchange, by way of the devices.
-/// All of them make the same calls in the same order, and the host waits for the other ranks as
-/// long as it takes. The device is the calling thread's.
+/// Exchanges numbers in host memory between all ranks of a communicator, through their devices. All
+/// ranks make the same calls in the same order; the host waits for the other ranks without a
+/// timeout. The device is the calling thread's.
 class NcclNumbers {
  public:
   using Numbers = std::vector<std::int64_t>;
 
-  /// The communicator outlives it; `pool` is where buffers on the device come from. `rank` of
-  /// `size`: this one in the communicator.
+  /// The communicator must outlive the object. Buffers on the device come from `pool`. `rank` is
+  /// this rank's index in the communicator, which has `size` ranks.
   NcclNumbers(NcclComm& comm, int rank, int size, cudaMemPool_t pool);
 
-  /// Returns what each rank has, by rank, of any lengths. \throws CommunicationError, DeviceError
+  /// Returns the numbers of all ranks, by rank; lengths may differ.
+  /// \throws CommunicationError, DeviceError
   std::vector<Numbers> all_gather(Numbers const& own);
-  /// The same on rank 0; nothing elsewhere, so that large numbers are not kept by all.
+  /// The same on rank 0; elsewhere returns an empty list, so that not every rank stores all
+  /// numbers.
   std::vector<Numbers> gather(Numbers const& own);
 
   /// As ProcessWorld::clock_offset().
   std::chrono::nanoseconds clock_offset();
 
  private:
-  /// \returns what each rank has, if it `keeps` it
+  /// Returns the numbers of all ranks if this rank `keeps` them.
   std::vector<Numbers> exchange(Numbers const& own, bool keeps);
-  /// Each rank's `count` numbers, one rank's behind the other's; `own` may have fewer.
+  /// Returns `count` numbers of each rank, concatenated by rank; `own` may have fewer.
   Numbers exchange_equal(std::span<std::int64_t const> own, std::size_t count);
 
   NcclComm& comm_;

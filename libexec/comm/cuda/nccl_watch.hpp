@@ -16,13 +16,14 @@
 
 namespace stagecraft {
 
-/// A communicator, and its calls that have not ended. The device is the calling thread's.
+/// A communicator and its calls in flight. The device is the calling thread's.
 class NcclLane {
  public:
   NcclLane(std::string name, NcclComm comm) : name_{std::move(name)}, comm_{std::move(comm)} {}
 
   NcclComm& comm() { return comm_; }
-  /// Makes calls on a stream that `what` names, and remembers them until the stream is past them.
+  /// Makes calls on a stream and records them, described by `what`, until the stream has passed
+  /// them.
   template <typename Calls>
   void issue(cudaStream_t stream, char const* what, Calls const& calls) {
     Call call = begin_call(stream, what);
@@ -30,9 +31,8 @@ class NcclLane {
     end_call(std::move(call), stream);
   }
 
-  /// Why it does not go on, if so: a call that its stream came to has not ended within the timeout.
-  /// A call that still waits for others of its rank has its time before it. Called by the watching
-  /// thread.
+  /// Returns a description of the call that has been running for longer than the timeout, if there
+  /// is one. A call that its stream has not reached does not count. Called by the watching thread.
   std::optional<std::string> obstacle(std::chrono::seconds timeout);
 
  private:
@@ -40,7 +40,7 @@ class NcclLane {
     char const* what = nullptr;
     CudaEvent begun;
     CudaEvent ended;
-    std::optional<std::chrono::steady_clock::time_point> seen{};  ///< when it was first seen begun
+    std::optional<std::chrono::steady_clock::time_point> seen{};  ///< first seen running
   };
 
   Call begin_call(cudaStream_t stream, char const* what);
@@ -49,17 +49,17 @@ class NcclLane {
   std::string name_;
   NcclComm comm_;
   std::mutex mutex_;
-  std::deque<Call> under_way_;  ///< as they were issued
-  std::vector<Call> over_;      ///< their events are used again
+  std::deque<Call> under_way_;  ///< in issue order
+  std::vector<Call> over_;      ///< finished calls, whose events are reused
 };
 
-/// A thread that looks whether communicators go on, since a kernel that waits for a dead peer waits
-/// for ever.
+/// A thread that checks whether communicators make progress, because a kernel that waits for a dead
+/// peer never ends.
 class NcclWatch {
  public:
   using Fail = std::function<void(std::exception_ptr const& error)>;
 
-  /// The lanes outlive it. `fail` does not return.
+  /// The lanes must outlive the object. `fail` does not return.
   NcclWatch(std::vector<NcclLane*> lanes, int device, std::chrono::seconds timeout, Fail fail);
   ~NcclWatch();
   NcclWatch(NcclWatch const&) = delete;

@@ -23,11 +23,11 @@
 namespace stagecraft {
 namespace {
 
-/// An error of NCCL mostly follows from what another rank says within this time: a second after
-/// it failed.
+/// An error of NCCL usually follows from a failure of another rank, which reports it within this
+/// time (LaunchedProcess::fail() waits one second).
 constexpr std::chrono::seconds grace{2};
 
-/// One process's place in a group of more than one rank.
+/// This process's membership in a group of more than one rank.
 struct Group {
   std::vector<int> members;
   int member = 0;
@@ -61,7 +61,7 @@ ncclUniqueId make_id() {
   return id;
 }
 
-/// A communicator of all ranks of the job.
+/// Connects all ranks of the job.
 NcclComm connect_job(int rank,
                      int size,
                      NcclRendezvous const& rendezvous,
@@ -69,7 +69,7 @@ NcclComm connect_job(int rank,
   constexpr int replaces = 1;
   bool const has_address = !rendezvous.address.empty();
   if (has_address) setenv("NCCL_COMM_ID", rendezvous.address.c_str(), replaces);
-  // With an address every rank makes the same id.
+  // With an address, every rank makes the same id.
   ncclUniqueId id = rank == 0 || has_address ? make_id() : ncclUniqueId{};
   std::span<std::byte> const bytes = std::as_writable_bytes(std::span{&id, 1});
   IdFile file{rendezvous.file, rank};
@@ -95,17 +95,17 @@ class NcclRank final : public ProcessWorld, public Communicator {
     try {
       connect_ranks();
     } catch (...) {
-      // Before communicators are aborted, which may wait for the other ranks
+      // This comes before communicators are aborted, which may wait for the other ranks
       // (github.com/NVIDIA/nccl/issues/863).
       NcclRank::fail(std::current_exception());
-      throw;  // never reached, which GCC does not see of a virtual function
+      throw;  // not reached; GCC does not know that the virtual function never returns
     }
   }
 
   ~NcclRank() override {
     bool const is_failing = std::uncaught_exceptions() > 0;
     watch_.reset();
-    if (is_failing) return;  // communicators are aborted
+    if (is_failing) return;  // the destructors abort the communicators
     try {
       for (NcclLane& lane : lanes_) lane.comm().begin_close();
       for (NcclLane& lane : lanes_) lane.comm().close();
@@ -140,7 +140,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
     check(cudaEventRecord(call.done, call.stream), "cudaEventRecord");
     return next_ticket_++;
   }
-  /// Streams wait, the host does not.
+  /// Does nothing: streams wait, the host does not.
   TimeSpan finish(GroupId /*group*/, Ticket /*ticket*/) override { return {}; }
 
   void post(Message const& message) override {
@@ -187,7 +187,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
                                          [this](std::exception_ptr const& error) { fail(error); });
   }
 
-  /// Called by all ranks, in the same order.
+  /// All ranks call it in the same order.
   void make_group(NcclComm& job, GroupId id) {
     auto own = plan_.groups.membership(id, session_.rank());
     NcclLane* lane = nullptr;
@@ -226,8 +226,8 @@ class NcclRank final : public ProcessWorld, public Communicator {
     connect(edge, is_sender);
   }
 
-  /// NCCL connects two ranks at their first message, and the host waits for the other meanwhile:
-  /// here it is known that the other comes.
+  /// Sends a first message, because NCCL connects two ranks at their first message and makes the
+  /// host wait for the other rank, which is certain to arrive here.
   void connect(EdgeEnd const& edge, bool is_sender) {
     void* const byte = allocate(1, edge.stream.get());
     is_sender ? send(byte, 1, edge) : receive(byte, 1, edge);
@@ -245,7 +245,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
     check(cudaEventRecord(call.begun, stream), "cudaEventRecord");
   }
 
-  /// Of an edge, the sender is rank 0 and the receiver rank 1.
+  /// In an edge's communicator the sender is rank 0 and the receiver is rank 1.
   static void send(void const* data, std::size_t bytes, EdgeEnd const& edge) {
     NcclComm& comm = edge.lane->comm();
     edge.lane->issue(edge.stream.get(), "a message", [&] {
@@ -263,7 +263,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
     });
   }
 
-  /// The sender's tensor is its own again when it has been copied.
+  /// Copies the tensor first, so that the sender may use it again.
   void send_copy(Message const& message, EdgeEnd const& edge) {
     cudaStream_t const stream = edge.stream.get();
     void* const kept = allocate(message.bytes, stream);
@@ -274,7 +274,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
     check(cudaFreeAsync(kept, stream), "cudaFreeAsync");
   }
 
-  /// A collective of one rank.
+  /// A collective of one rank is a copy.
   static void copy_own(Collective const& collective) {
     auto const bytes =
         static_cast<std::size_t>(collective.elements * element_size(collective.type));
@@ -301,7 +301,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
 }  // namespace
 
 void prepare_nccl() {
-  constexpr int keeps = 0;  // what the user has set
+  constexpr int keeps = 0;  // setenv() keeps what the user has set
   setenv("CUDA_MODULE_LOADING", "EAGER", keeps);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", keeps);
 }

@@ -9,33 +9,34 @@
 
 namespace stagecraft {
 
-/// Sets what NCCL needs in this process's environment where the user has not: kernels are loaded
-/// when CUDA starts, since to load one may mean to wait for all that run, and NCCL's wait for other
-/// ranks; and streams do not share queues. Called before anything calls CUDA.
-/// \throws CommunicationError  where this build has no NCCL.
+/// Sets the environment variables that NCCL needs, unless the user has set them. Kernels are loaded
+/// when CUDA starts, because loading one may wait for all running kernels, and those of NCCL wait
+/// for other ranks; and streams do not share queues. Must be called before anything calls CUDA.
+/// \throws CommunicationError  if the program was built without NCCL.
 void prepare_nccl();
 
 struct NcclOptions {
   int device = 0;                     ///< of this process
-  std::chrono::seconds timeout{600};  ///< of the start, and of any collective or message
+  std::chrono::seconds timeout{600};  ///< of the start, and of each collective or message
   NcclRendezvous rendezvous{};
 };
 
-/// The groups of a plan's job, each rank a process with a GPU of its own: the `inside` of a
-/// CudaCommunicator. Called by all processes; plan and session must outlive the world.
+/// Makes a ProcessWorld over NCCL in which each rank is a process with its own GPU; its
+/// communicator is the `inside` of a CudaCommunicator. All processes call it; plan and session must
+/// outlive it.
 ///
-/// A communicator for the job, one split off it for each group of more than one rank, and one for
-/// each one-way connection of neighbouring stages, activations and gradients apart (StageEdge),
-/// with a stream of its own, so that nothing that must progress waits behind something that waits.
-/// Overlapped sends are copied when they are posted, as by all communicators; numbers that the host
-/// has go over the job's communicator.
+/// There is one NCCL communicator for the job, one split off it for each group of more than one
+/// rank, and one, with its own stream, for each one-way connection of neighbouring stages
+/// (StageEdge, separate for activations and gradients), so that no call waits behind an unrelated
+/// one. Overlapped sends are copied when they are posted, as in all communicators; numbers in host
+/// memory go over the job's communicator.
 ///
-/// NCCL sums in the order of its rings and trees, not of ranks, and 16-bit tensors in their own
-/// type: unlike with other communicators, results differ by rounding between layouts.
+/// NCCL sums in the order of its rings and trees, not in rank order, and sums 16-bit tensors in
+/// their own type. So, unlike with the other communicators, results of layouts differ by rounding.
 ///
-/// What goes wrong at the start, a dead peer, an error that NCCL reports later, or what takes
-/// longer than the timeout ends the run through JobSession::fail(); nothing is thrown. Errors of
-/// NCCL are held back for a moment, because a rank that fails says better why.
+/// Errors at the start, a dead peer, errors that NCCL reports later, and calls that exceed the
+/// timeout end the run through JobSession::fail(); nothing is thrown. Errors of NCCL are delayed a
+/// little, because the rank that caused them reports a better reason.
 /// Pre: the plan has as many ranks as the session. The device is the calling thread's from then on.
 std::unique_ptr<ProcessWorld> make_nccl_world(TrainingPlan const& plan,
                                               JobSession& session,

@@ -9,12 +9,12 @@
 
 namespace stagecraft {
 
-/// Times ways to compute one product, each into a result of its own, so that the true one is
-/// written once only. Takes device memory of the size of C while it lives, in the stream's order:
-/// other streams, on which work of other ranks may wait, are not waited for.
+/// Times algorithms for one product, each into a temporary result, so that the true result is
+/// written only once. While it lives, it holds device memory of the size of C, which it allocates
+/// in stream order, so as not to wait for other streams, whose work may wait for other ranks.
 class AlgorithmTimer {
  public:
-  /// \throws DeviceError  where C does not fit a second time.
+  /// \throws DeviceError  if a second C does not fit in memory.
   AlgorithmTimer(cudaStream_t stream, StridedProduct const& product);
   ~AlgorithmTimer();
   AlgorithmTimer(AlgorithmTimer const&) = delete;
@@ -22,11 +22,11 @@ class AlgorithmTimer {
   AlgorithmTimer& operator=(AlgorithmTimer const&) = delete;
   AlgorithmTimer& operator=(AlgorithmTimer&&) = delete;
 
-  /// Median of a few launches after one to warm up; nothing where the launch refuses. Where the
-  /// first takes longer than `worth`, its time alone.
+  /// The median time of a few launches after one that warms up; nullopt if that one fails. If the
+  /// first timed launch takes longer than `worth`, returns its time.
   std::optional<float> milliseconds(std::function<cublasStatus_t(void* c)> const& launch,
                                     float worth = std::numeric_limits<float>::infinity());
-  /// Of all launches that were timed.
+  /// The sum of the times of all timed launches.
   float total_milliseconds() const;
 
  private:

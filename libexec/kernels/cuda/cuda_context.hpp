@@ -9,14 +9,14 @@ struct CUstream_st;  ///< what a cudaStream_t points to
 
 namespace stagecraft {
 
-/// What a CUDA kernel has besides its operands; KernelContext is that of a CPU.
+/// What a CUDA kernel uses besides its operands, as KernelContext is for the CPU.
 struct CudaContext {
-  int tensor_rank = 0;  ///< place in the tensor group
+  int tensor_rank = 0;  ///< index in the tensor group
   CUstream_st* stream = nullptr;
   std::byte* scratch = nullptr;  ///< device memory for partial results, scratch_bytes
   CublasLtGemm* gemm = nullptr;
 
-  /// Enough for every kernel, whatever its operands.
+  /// Enough for every kernel, independent of its operands.
   static constexpr std::size_t scratch_bytes = std::size_t{4} << 20;
 
   template <typename T>

@@ -10,7 +10,7 @@
 
 #include "libexec/kernels/cuda/cuda_check.hpp"
 
-/// Owners of what the CUDA runtime hands out.
+/// Owners of CUDA runtime objects.
 namespace stagecraft {
 
 struct DestroyStream {
@@ -31,14 +31,15 @@ using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEve
 using CudaMemory = std::unique_ptr<void, FreeDevice>;
 using CudaPool = std::unique_ptr<std::remove_pointer_t<cudaMemPool_t>, DestroyPool>;
 
-/// Of the calling thread's device. \throws DeviceError
+/// Allocates memory of the calling thread's device. \throws DeviceError
 inline CudaMemory make_cuda_memory(std::size_t bytes) {
   void* memory = nullptr;
   check(cudaMalloc(&memory, bytes), "cudaMalloc");
   return CudaMemory{memory};
 }
 
-/// A stream that does not meet the legacy default stream; `priority` as of cudaStreamCreate*.
+/// Makes a stream that does not synchronize with the legacy default stream. `priority` is that of
+/// cudaStreamCreateWithPriority().
 /// \throws DeviceError
 inline CudaStream make_stream(int priority) {
   cudaStream_t stream = nullptr;
@@ -47,12 +48,12 @@ inline CudaStream make_stream(int priority) {
   return CudaStream{stream};
 }
 
-/// As make_stream() takes them: numbers that grow downwards.
+/// Priorities for make_stream(); smaller numbers are higher priorities.
 struct StreamPriorities {
   int lowest = 0;
   int highest = 0;
 };
-/// Of the calling thread's device. \throws DeviceError
+/// The priorities of the calling thread's device. \throws DeviceError
 inline StreamPriorities stream_priorities() {
   StreamPriorities range;
   check(cudaDeviceGetStreamPriorityRange(&range.lowest, &range.highest),
@@ -60,15 +61,15 @@ inline StreamPriorities stream_priorities() {
   return range;
 }
 
-/// An event that knows when it was reached. \throws DeviceError
+/// Makes an event that records its time. \throws DeviceError
 inline CudaEvent make_event() {
   cudaEvent_t event = nullptr;
   check(cudaEventCreate(&event), "cudaEventCreate");
   return CudaEvent{event};
 }
 
-/// Memory of a device that is given back in the order of a stream, and kept for what is allocated
-/// next. \throws DeviceError
+/// Makes a pool of device memory that is released in stream order and kept for later allocations.
+/// \throws DeviceError
 inline CudaPool make_keeping_pool(int device) {
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;

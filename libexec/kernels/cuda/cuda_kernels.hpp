@@ -11,20 +11,19 @@ struct CUstream_st;  ///< what a cudaStream_t points to
 
 namespace stagecraft {
 
-/// The CUDA kernels of one rank: what CpuKernels is on a CPU, with the same operands, formulas and
+/// The CUDA kernels of one rank, as CpuKernels is for the CPU, with the same operands, formulas and
 /// random numbers. Kernels are launched on one stream and run in issue order; calls return before
-/// they are over, unless they give a result.
+/// kernels are over, unless they return a result.
 ///
-/// Results depend on nothing but the operands: no kernel adds with atomics, and a GEMM's algorithm
-/// is chosen once for each shape, so that a recompute has the bits of what it recomputes. Kernels
-/// that hold a row (norms, softmax) take up to 32768 columns. Flash attention takes
-/// heads of up to 256 elements.
+/// Results depend only on the operands: no kernel adds with atomics, and a GEMM's algorithm is
+/// chosen once per shape, so that recomputed copies have the same bits. Kernels that hold a row
+/// (norms, softmax) support up to 32768 columns, flash attention heads of up to 256 elements.
 ///
 /// One thread at a time may call; the device that was current at construction must be current.
 class CudaKernels {
  public:
-  /// `choices`: as CublasLtGemm takes them.
-  /// \throws DeviceError  where the workspace does not fit, or cuBLASLt does not start.
+  /// `choices` as in CublasLtGemm.
+  /// \throws DeviceError  if the workspace does not fit, or if cuBLASLt does not start.
   CudaKernels(KernelNeeds const& needs,
               CUstream_st* stream,
               std::shared_ptr<ProductChoices> choices = nullptr);
@@ -35,13 +34,13 @@ class CudaKernels {
   CudaKernels& operator=(CudaKernels&&) = delete;
 
   /// Launches one kernel.
-  /// \throws std::logic_error  naming the op kind, where operands do not fit together, or where the
-  /// kind has no kernel.
-  /// \throws DeviceError  where a launch fails.
+  /// \throws std::logic_error  naming the op kind, if operands do not fit together, or if the kind
+  ///         has no kernel.
+  /// \throws DeviceError  if a launch fails.
   void run(KernelCall const& call);
 
-  /// Whether a gemm with a bias as third operand is faster than the gemm and bias_add in turn. Only
-  /// where algorithms are measured, at the first call for a shape.
+  /// Whether a gemm with a bias as third operand is faster than the gemm followed by bias_add.
+  /// Measured at the first call for a shape; false if algorithms are not measured.
   bool adds_bias(KernelCall const& product);
 
   // What happens once an iteration; see optimizer_kernels.hpp.

@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-/// A device, or a library that works on it, refused a call. The message names call and reason.
+/// A call of a device's library failed. The message names the call and the reason.
 class DeviceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

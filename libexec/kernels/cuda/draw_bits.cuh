@@ -9,7 +9,7 @@
 namespace stagecraft {
 
 /// Whether each of `width` elements from global index `first` on is kept: bit i for element i.
-/// One block of Philox gives four elements; one block more where `first` is inside of a block.
+/// One block of Philox gives four elements; one more block is drawn if `first` is inside a block.
 template <int width>
 __device__ inline std::uint32_t draw_bits(RandomDraw const& draw,
                                           std::uint32_t threshold,

@@ -6,11 +6,11 @@
 #include "libexec/kernels/cuda/launch.cuh"
 #include "libexec/kernels/cuda/pack.cuh"
 
-/// The driver of all kernels that make each element from a few others, bound by memory.
+/// The driver of element-wise kernels, which are bound by memory.
 namespace stagecraft {
 
-/// Elements of a kernel: rows x columns of a tensor, or a flat range cut into rows, the last of
-/// which may be short.
+/// The elements of a kernel: rows x columns of a tensor, or a flat range cut into rows, the last of
+/// which may be shorter.
 struct Extent {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -26,7 +26,7 @@ inline Extent flat_extent(std::int64_t elements) {
   return {(elements + row - 1) / row, row, elements};
 }
 
-/// First of the elements that a thread works on at a time.
+/// The position of the first element of a thread's access.
 struct ElementPlace {
   std::int64_t row = 0;
   std::int64_t column = 0;
@@ -34,20 +34,20 @@ struct ElementPlace {
 };
 
 inline constexpr int element_wise_threads = 256;
-/// Blocks that a multiprocessor holds at least: at most 80 registers a thread, so that enough loads
-/// are under way beside those that compute.
+/// The least number of blocks per multiprocessor. It limits a thread to 80 registers, so that
+/// enough loads are in flight during computation.
 inline constexpr int element_wise_blocks = 3;
 
-/// Body says what happens to `width` consecutive columns:
+/// `Body` processes `width` consecutive columns:
 ///
 ///     static constexpr int in_flight;  // accesses of a thread before the first is used
 ///     template <int width> struct Loaded;
 ///     template <int width> __device__ Loaded<width> load(ElementPlace at) const;
 ///     template <int width> __device__ void finish(ElementPlace at, Loaded<width> const& in) const;
 ///
-/// A thread loads all it works on, then finishes it, so that `in_flight` loads are under way at
-/// once: of one column in rows that follow each other, so that what is read by column (a bias) is
-/// read once. An operand may be written where it is read.
+/// A thread loads all its elements before it finishes them, so that `in_flight` loads are in flight
+/// at once. They are of the same columns in consecutive rows, so that operands that depend on the
+/// column only (a bias) are read once. An operand may be updated in place.
 template <int width, typename Body>
 __global__ void __launch_bounds__(element_wise_threads, element_wise_blocks)
     element_wise(Body const body, Extent const extent, unsigned const column_tiles) {
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(element_wise_threads, element_wise_blocks)
 
 template <int width, typename Body>
 void launch_tiles(cudaStream_t stream, Extent const& extent, Body const& body) {
-  // Whole warps across a row, as even as tiles allow; short rows several to a block.
+  // Whole warps across a row, as evenly as tiles allow; several short rows per block.
   std::int64_t const packs = (extent.columns + width - 1) / width;
   std::int64_t const column_tiles = (packs + element_wise_threads - 1) / element_wise_threads;
   std::int64_t across = (packs + column_tiles - 1) / column_tiles;
@@ -95,8 +95,9 @@ void launch_tiles(cudaStream_t stream, Extent const& extent, Body const& body) {
          static_cast<unsigned>(column_tiles));
 }
 
-/// Launches `body` over `extent`, `width` columns a thread and access where `fits` says that every
-/// operand can be read so (can_pack(), strides) and the columns come in as many; else one.
+/// Launches `body` over `extent`, with `width` columns per access if `fits` says that every operand
+/// allows it (can_pack(), strides) and the number of columns is a multiple of it, otherwise with
+/// one.
 template <int width, typename Body>
 void launch_element_wise(cudaStream_t stream, Extent const& extent, bool fits, Body const& body) {
   if (extent.elements == 0) return;

@@ -13,11 +13,11 @@
 #include "libexec/kernels/flash_operands.hpp"
 #include "libexec/kernels/heads_view.hpp"
 
-/// What forward and backward of flash attention on a device share.
+/// What the forward and the backward of flash attention on a device share.
 namespace stagecraft {
 
-/// Tiles in shared memory of heads of up to `depth` elements: rows of depth and an access more,
-/// which puts the rows of a fragment into different banks.
+/// Tiles in shared memory for heads of up to `depth` elements. Rows have one access more than
+/// depth, which puts the rows of a fragment into different banks.
 template <typename S, int depth>
 struct FlashTile {
   static constexpr int row_bytes = depth * static_cast<int>(sizeof(S));
@@ -25,13 +25,13 @@ struct FlashTile {
   /// Rows of a block, 16 for each warp.
   static constexpr int rows = row_bytes <= 512 ? 64 : row_bytes <= 1024 ? 32 : 16;
   static constexpr int threads = rows / 16 * warp_threads;
-  /// Keys that forward has at a time.
+  /// The keys that forward processes at a time.
   static constexpr int keys = row_bytes <= 256 ? 64 : row_bytes <= 512 ? 32 : 16;
-  /// Rows that backward holds against a block's own at a time.
+  /// The rows of the other operand that backward processes at a time.
   static constexpr int others = row_bytes <= 256 ? 32 : 16;
 
-  /// How far loops over fragments are unrolled: wholly, which keeps fragments in registers (but for
-  /// dk and dv of heads of more than 128 elements, which are too many).
+  /// How far loops over fragments are unrolled: completely, which keeps fragments in registers
+  /// (except dk and dv of heads of more than 128 elements, which do not fit).
   static constexpr int flat = is_narrow<S> ? 64 : 1;
 
   static constexpr std::size_t bytes(int tile_rows) {
@@ -39,10 +39,10 @@ struct FlashTile {
   }
 };
 
-/// Calls body(depth), an integral constant. Types that have no tensor cores here are there to be
-/// checked against, and have two kernels; that of fp64 for large heads needs 132 KB of shared
-/// memory, which compute capability 8.6 and 8.9 do not have.
-/// \throws std::logic_error  for heads of more elements than any kernel holds.
+/// Calls body(depth) with an integral constant. Types that do not use tensor cores serve as a
+/// reference and have two kernels; the one of fp64 for large heads needs 132 KB of shared memory,
+/// which compute capabilities 8.6 and 8.9 do not have.
+/// \throws std::logic_error  if heads have more elements than any kernel supports.
 template <typename S, typename Body>
 void with_flash_depth(OpKind kind, std::int64_t d, Body const& body) {
   if (d <= 64) return body(std::integral_constant<int, 64>{});
@@ -66,7 +66,7 @@ struct FlashHead {
 };
 
 /// Copies positions [first, first + count) of a head into a tile, by all threads of the block.
-/// Zeros stand beyond the head's elements, up to a multiple of 16, and beyond position s.
+/// The tile is zero after the head's elements, up to a multiple of 16, and after position s.
 /// \param packed  whether rows can be read in packs
 template <typename S>
 __device__ void load_tile(FlashHead<S const> const& head,
@@ -101,7 +101,7 @@ __device__ void load_tile(FlashHead<S const> const& head,
 }
 
 /// Writes this lane's columns of one of its two rows of sums [16, 8 x tiles], times `factor`, to a
-/// head of d elements. half: 0 for row `group`, 1 for the row 8 below.
+/// head of d elements. `half`: 0 for row `group`, 1 for row `group` + 8.
 template <typename S, int tiles>
 __device__ void store_half(S* row,
                            std::int64_t d,
@@ -119,7 +119,7 @@ __device__ void store_half(S* row,
   }
 }
 
-/// Dropout of probabilities, by counter.
+/// The dropout of probabilities, drawn from a counter.
 template <typename C>
 struct FlashDrops {
   bool drops;
@@ -146,7 +146,7 @@ struct FlashDrops {
   }
 };
 
-/// What a block works on: a tile of rows of one head of one sequence.
+/// The task of a block: a tile of rows of one head of one sequence.
 struct FlashTask {
   std::int64_t tile, head, sequence;
 

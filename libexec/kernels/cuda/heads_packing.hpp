@@ -6,8 +6,8 @@
 
 namespace stagecraft {
 
-/// Whether each head of a view [s, b, heads, d] is a whole number of accesses of `width` elements,
-/// each aligned to itself.
+/// Whether each head of a view [s, b, heads, d] consists of whole, aligned accesses of `width`
+/// elements.
 template <typename S>
 bool heads_can_pack(Operand const& heads, int width) {
   auto const address = reinterpret_cast<std::uintptr_t>(heads.data);

@@ -8,8 +8,8 @@
 
 namespace stagecraft {
 
-/// Shared memory that a launch gives each of its blocks. A <cuda_runtime.h> for another compiler
-/// than CUDA's, which cannot place such an array, defines DYNAMIC_SHARED_MEMORY as where it begins.
+/// The dynamic shared memory of a block. A <cuda_runtime.h> for a compiler other than nvcc, which
+/// cannot declare such an array, defines DYNAMIC_SHARED_MEMORY as its address.
 template <typename T>
 __device__ T* dynamic_shared() {
 #ifdef DYNAMIC_SHARED_MEMORY
@@ -20,10 +20,10 @@ __device__ T* dynamic_shared() {
 #endif
 }
 
-/// Launches a kernel over `blocks` blocks of `threads` threads each, with `shared_bytes` of dynamic
-/// shared memory each, which may be more than the 48 KiB that every kernel may have. Arguments are
+/// Launches a kernel over `blocks` blocks of `threads` threads, with `shared_bytes` of dynamic
+/// shared memory per block, which may be more than the default limit of 48 KiB. Arguments are
 /// converted to the kernel's parameters.
-/// \throws DeviceError  also where the device has less shared memory.
+/// \throws DeviceError  if the launch fails, or if the device has less shared memory.
 template <typename... Parameters, typename... Arguments>
 void launch_with_shared(void (*kernel)(Parameters...),
                         dim3 blocks,

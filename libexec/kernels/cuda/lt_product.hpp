@@ -11,13 +11,13 @@
 
 namespace stagecraft {
 
-/// Matrices of one operand at equal distances.
+/// The matrices of one operand, at equal distances.
 struct StridedMatrices {
   void* data = nullptr;
-  std::int64_t stride = 0;  ///< in elements, from one matrix to the next
+  std::int64_t stride = 0;  ///< elements from one matrix to the next
 };
 
-/// A product that cuBLASLt takes in one call: the shape, with its own number of matrices.
+/// A product that cuBLASLt can compute in one call.
 struct StridedProduct {
   GemmShape shape;
   ElementType type = ElementType::f32;    ///< of A and B
@@ -27,28 +27,28 @@ struct StridedProduct {
   void const* bias = nullptr;               ///< [n], of C's type, added to every row of C; or null
 };
 
-/// Everything that the choice of an algorithm may depend on; equal keys have equal algorithms.
+/// Everything that the choice of an algorithm may depend on.
 using ProductKey = std::array<std::int64_t, 18>;
 ProductKey key_of(StridedProduct const& product);
 
-/// "[a, b] [b, c] ..." in words.
+/// The shapes and types of a product as text, for errors.
 std::string describe(StridedProduct const& product);
 
-/// What cuBLASLt is told of a product, made once for each key.
+/// cuBLASLt's description of a product, made once per key.
 ///
-/// cuBLASLt works on columns. A row-major matrix is the column-major one of its transpose, so that
-/// C^T = op(B)^T op(A)^T is computed, B first, without a copy.
+/// cuBLASLt is column-major. A row-major matrix is its transpose in column-major order, so
+/// C^T = op(B)^T op(A)^T is computed, with B first and without a copy.
 class LtDescription {
  public:
   explicit LtDescription(StridedProduct const& product);
 
-  /// Of what the heuristic returns within `workspace` bytes, best first.
+  /// The heuristic's algorithms that need at most `workspace` bytes, best first.
   std::span<cublasLtMatmulHeuristicResult_t const> find_algorithms(
       cublasLtHandle_t handle,
       std::size_t workspace,
       std::span<cublasLtMatmulHeuristicResult_t> room) const;
 
-  /// Launches the product, into `c`.
+  /// Launches the product with its result in `c`.
   cublasStatus_t launch(cublasLtHandle_t handle,
                         StridedProduct const& product,
                         void* c,

@@ -8,14 +8,14 @@
 
 namespace stagecraft {
 
-/// What one thread reads or writes in one access.
+/// The bytes that one thread reads or writes in one access.
 inline constexpr int access_bytes = 16;
 
 /// Elements of S in one access.
 template <typename S>
 inline constexpr int pack_width = access_bytes / static_cast<int>(sizeof(S));
 
-/// `width` elements one after another, read and written in one access (16 bytes each at most).
+/// `width` adjacent elements, which are read and written in accesses of at most 16 bytes.
 template <typename S, int width>
 struct alignas(sizeof(S) * width) Pack {
   S value[width];
@@ -30,7 +30,7 @@ __device__ inline Pack<S, width> load_pack(S const* from) {
   return *reinterpret_cast<Pack<S, width> const*>(from);
 }
 
-/// Zeros where `from` is null.
+/// Returns zeros if `from` is null.
 template <int width, typename S>
 __device__ inline Pack<S, width> load_pack_or_zeros(S const* from, std::int64_t place) {
   if (from != nullptr) return load_pack<width>(from + place);
@@ -45,7 +45,7 @@ __device__ inline void store_pack(S* to, Pack<S, width> const& pack) {
   *reinterpret_cast<Pack<S, width>*>(to) = pack;
 }
 
-/// Whether packs of `width` can start at these addresses; null fits.
+/// Whether packs of `width` can start at these addresses; null is allowed.
 template <typename... S>
 bool can_pack(int width, S const*... addresses) {
   return (... && (reinterpret_cast<std::uintptr_t>(addresses) %

@@ -4,13 +4,12 @@
 
 namespace stagecraft {
 
-/// What was measured to be the fastest way to each shape of product, for all CublasLtGemm of a
-/// process on one device that are given it; threads may share it. Each shape is timed once: up to
-/// 100 of cuBLASLt's algorithms, in the order of its heuristic, as long as a quarter of a second
-/// lasts.
+/// The fastest measured algorithm for each shape of product, shared by the CublasLtGemm objects of
+/// a process on one device. Thread-safe. Each shape is timed once: up to 100 of cuBLASLt's
+/// algorithms, in the order of its heuristic, for at most a quarter of a second.
 struct ProductChoices;
 
-/// Nothing measured yet. Null where a build has no CUDA.
+/// Makes an empty object. Returns null in a build without CUDA.
 std::shared_ptr<ProductChoices> make_product_choices();
 
 }  // namespace stagecraft

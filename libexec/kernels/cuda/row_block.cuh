@@ -9,15 +9,16 @@
 #include "libexec/kernels/cuda/pack.cuh"
 #include "libexec/kernels/operand_checks.hpp"
 
-/// Rows that a group of threads works on: threadIdx.x within a row, threadIdx.y among the rows of a
-/// block. Rows of one warp lie several to a block, and need no barrier; others have a block each.
+/// Kernels in which a group of threads works on a row: threadIdx.x is the position in the row,
+/// threadIdx.y the row of the block. A block has several rows if one warp works on each, which
+/// needs no barrier; otherwise it has one row.
 namespace stagecraft {
 
 inline constexpr int warp_threads = 32;
 inline constexpr int most_row_threads = 512;
 
-/// Combines one value of each thread of a row with `combine`, in an order that depends on nothing
-/// but their number; every thread gets the result.
+/// Combines one value per thread of a row with `combine`, in an order that depends only on the
+/// number of threads. Every thread gets the result.
 template <typename C, typename Combine>
 __device__ C combine_row(C value, Combine const& combine) {
 #pragma unroll
@@ -26,7 +27,7 @@ __device__ C combine_row(C value, Combine const& combine) {
   }
   if (blockDim.x == warp_threads) return value;
   __shared__ C of_warp[most_row_threads / warp_threads];
-  __syncthreads();  // the values of the reduction before have been read
+  __syncthreads();  // the values of the previous reduction have been read
   if (threadIdx.x % warp_threads == 0) of_warp[threadIdx.x / warp_threads] = value;
   __syncthreads();
   C all = of_warp[0];
@@ -41,7 +42,7 @@ __device__ C row_sum(C value) {
   return combine_row(value, [](C a, C b) { return a + b; });
 }
 
-/// Passes over what is no number.
+/// Ignores NaNs.
 __device__ inline float larger(float a, float b) { return ::fmaxf(a, b); }
 __device__ inline double larger(double a, double b) { return ::fmax(a, b); }
 
@@ -50,13 +51,13 @@ __device__ C row_maximum(C value) {
   return combine_row(value, [](C a, C b) { return larger(a, b); });
 }
 
-/// The row of this thread; at or beyond `rows` there is nothing to do (for whole warps).
+/// The row of this thread. Whole warps have nothing to do if it is not below `rows`.
 __device__ inline std::int64_t this_row() {
   return std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
 }
 
-/// Calls body(k, column) for access k of this thread, of `width` columns from `column` on, up to
-/// column n. `accesses` of them reach the row's end.
+/// Calls body(k, column) for each access k of this thread, which has `width` columns from `column`
+/// on, up to column n. `accesses` accesses reach the row's end.
 template <int width, int accesses, typename Body>
 __device__ void for_accesses(std::int64_t n, Body const& body) {
 #pragma unroll
@@ -66,7 +67,7 @@ __device__ void for_accesses(std::int64_t n, Body const& body) {
   }
 }
 
-/// How rows that are held in registers are shared out.
+/// The launch configuration of kernels that hold rows in registers.
 struct RowLaunch {
   dim3 blocks;
   dim3 threads;
@@ -79,9 +80,10 @@ inline RowLaunch row_launch(std::int64_t rows, std::int64_t row_threads) {
           dim3{static_cast<unsigned>(across), static_cast<unsigned>(down)}};
 }
 
-/// Calls body(width, held), two integral constants: the columns of one access and the elements that
-/// each thread keeps in registers, so that a row is read once; `fits`: as for the element-wise.
-/// \throws std::logic_error  for rows of more than 32768 columns.
+/// Calls body(width, held) with two integral constants: the columns of one access, and the elements
+/// that each thread keeps in registers, so that a row is read once. `fits` is as for element-wise
+/// kernels.
+/// \throws std::logic_error  if rows have more than 32768 columns.
 template <typename S, typename Body>
 void with_held_row(OpKind kind, std::int64_t columns, bool fits, Body const& body) {
   if (columns > 64 * most_row_threads)

@@ -26,29 +26,29 @@ __device__ inline Pack<std::uint8_t, width> mask_of_bits(std::uint32_t bits) {
   return mask;
 }
 
-/// One dropout, an access of a row at a time, on a device.
+/// A dropout on a device, one access of a row at a time.
 template <typename S>
 struct RowDropout {
   DropoutRows rows;
   RandomDraw draw;
   DropoutRate<Compute<S>> rate;
 
-  /// Which of `width` columns of a row from `column` on are kept, by counter; none that is not
-  /// alive.
+  /// Which of `width` columns of a row from `column` on are kept, drawn from the counter; 0 for
+  /// columns that are not drawn.
   template <int width>
   __device__ std::uint32_t drawn(std::int64_t row, std::int64_t column) const {
     if (column >= rows.alive(row)) return 0;
     std::uint64_t const first = rows.first_element(row) + static_cast<std::uint64_t>(column);
     return alive<width>(row, column, draw_bits<width>(draw, rate.threshold, first));
   }
-  /// The same of a mask.
+  /// The same, read from a mask.
   template <int width>
   __device__ std::uint32_t given(std::int64_t row,
                                  std::int64_t column,
                                  Pack<std::uint8_t, width> const& mask) const {
     return alive<width>(row, column, bits_of_mask(mask));
   }
-  /// x / (1 - rate) where it is kept, else 0.
+  /// x / (1 - rate) if it is kept, otherwise 0.
   template <int width>
   __device__ Pack<S, width> apply(Pack<S, width> const& x, std::uint32_t bits) const {
     Pack<S, width> y;

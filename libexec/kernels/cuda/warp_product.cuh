@@ -9,36 +9,38 @@
 #include "libexec/kernels/cuda/row_block.cuh"
 #include "libexec/kernels/element.hpp"
 
-/// Products of small matrices by the threads of a warp: on tensor cores where elements have 16
-/// bits, else as sums of products in the elements' own type. A fragment is what one thread holds.
+/// Products of small matrices by the threads of a warp: on tensor cores if elements have 16 bits,
+/// otherwise as sums of products in the elements' own type. A fragment is one thread's part.
 /// Source: PTX ISA 8.0, "Matrix Fragments for mma.m16n8k16 with floating point type".
 namespace stagecraft {
 
-/// The place of a thread in fragments.
+/// A thread's position in fragments.
 struct WarpLane {
   int group = static_cast<int>(threadIdx.x) % warp_threads / 4;
   int pair = static_cast<int>(threadIdx.x) % 4 * 2;
 };
 
-/// Of a matrix [16, 16]: row `group`, columns pair and pair + 1; row group + 8; both 8 columns on.
+/// The fragment of a left matrix [16, 16]: row `group`, columns pair and pair + 1; the same of row
+/// group + 8; the same of both rows 8 columns later.
 template <typename S>
 struct LeftFragment {
   S value[8];
 };
 
-/// Of a matrix [16, 8]: rows pair and pair + 1 of column `group`; both 8 rows on.
+/// The fragment of a right matrix [16, 8]: rows pair and pair + 1 of column `group`; the same 8
+/// rows later.
 template <typename S>
 struct RightFragment {
   S value[4];
 };
 
-/// Of a matrix [16, 8]: row `group`, columns pair and pair + 1; row group + 8.
+/// The fragment of sums [16, 8]: row `group`, columns pair and pair + 1; the same of row group + 8.
 template <typename C>
 struct SumFragment {
   C value[4];
 };
 
-/// Two elements that lie one after another, at an even place.
+/// Two adjacent elements at an even index.
 template <typename S>
 __device__ inline void load_two(S const* from, S* to) {
   Pack<S, 2> const two = load_pack<2>(from);
@@ -89,7 +91,7 @@ __device__ RightFragment<S> right_of_columns(S const* tile, int stride, int row,
   RightFragment<S> right;
 #ifdef __CUDA_ARCH__
   if constexpr (is_narrow<S>) {
-    // Lanes 0 to 15 name the 16 rows, of 16 bytes each.
+    // Lanes 0 to 15 give the addresses of the 16 rows, of 16 bytes each.
     S const* const from = tile + (row + static_cast<int>(threadIdx.x) % 16) * stride + column;
     auto const address = static_cast<std::uint32_t>(__cvta_generic_to_shared(from));
     std::uint32_t upper = 0;
@@ -112,7 +114,7 @@ __device__ RightFragment<S> right_of_columns(S const* tile, int stride, int row,
   return right;
 }
 
-/// Two neighbouring sums [16, 8] as the left matrix of a product.
+/// Converts two neighbouring sums [16, 8] to the left matrix of a product.
 template <typename S, typename C>
 __device__ LeftFragment<S> left_of(SumFragment<C> const& first, SumFragment<C> const& second) {
   LeftFragment<S> left;
@@ -146,7 +148,7 @@ __device__ void add_product(SumFragment<Compute<S>>& sums,
   }
 #undef STAGECRAFT_MULTIPLY
 #endif
-  // Row `group` lies with the four lanes of this group, column pair with those of group `pair`.
+  // The four lanes of this group hold row `group`; those of group `pair` hold column pair.
   using C = Compute<S>;
   WarpLane const lane;
   auto const from = [](S value, int source) {

@@ -146,7 +146,7 @@ TEST_CASE("experts are numbered over the same ranks by a grid of their own", "[p
   REQUIRE(members(groups, experts, 33) == Ranks{32, 33, 34, 35, 36, 37, 38, 39});
   REQUIRE(members(groups, replicas, 33) == Ranks{25, 33, 41});
   REQUIRE_THROWS_WITH(groups.add_grid(grid_of({{"expert", 24}, {pipeline_axis, 4}})),
-                      Catch::Contains("other stages"));
+                      Catch::Contains("another stage"));
 }
 
 TEST_CASE("a group that does not fit its grid is refused", "[plan]") {
