@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libsim/config/words.hpp"
+#include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
 
@@ -31,8 +31,8 @@ struct Value {
   template <typename Enum>
   static Value word_of() {
     std::vector<std::string> words;
-    words.reserve(Words<Enum>::all.size());
-    for (auto const& entry : Words<Enum>::all) words.emplace_back(entry.second);
+    words.reserve(EnumNames<Enum>::all.size());
+    for (auto const& entry : EnumNames<Enum>::all) words.emplace_back(entry.second);
     return word(std::move(words));
   }
   /// A file of any kind, if the name has no extension.

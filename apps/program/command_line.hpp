@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/program/command.hpp"
-#include "libsim/config/words.hpp"
+#include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
 
@@ -45,7 +45,7 @@ class CommandLine {
   /// The value of an option whose words are the names of an enumeration. Pre: has(option)
   template <typename Enum>
   Enum word(std::string_view option) const {
-    return *parse_word<Enum>(value(option));
+    return *value_named<Enum>(value(option));
   }
   /// The option's value as a whole number in [least, most]. Pre: has(option)
   /// \throws CommandLineError

@@ -9,7 +9,7 @@
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/host/output_file.hpp"
-#include "libsim/model/model_words.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/run/run_config.hpp"
 
 namespace stagecraft {
@@ -19,7 +19,7 @@ namespace {
 std::vector<Precision> read_precisions(CommandLine const& line) {
   std::vector<Precision> precisions;
   for (std::string const& word : line.values_of("precision")) {
-    precisions.push_back(*parse_word<Precision>(word));
+    precisions.push_back(*value_named<Precision>(word));
   }
   if (precisions.empty()) precisions.push_back(Precision::fp32);
   return precisions;

@@ -17,7 +17,7 @@
 #include "libexec/calibration/overlap_measurement.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/program_version.hpp"
-#include "libsim/model/model_words.hpp"
+#include "libsim/model/model_names.hpp"
 
 namespace stagecraft {
 namespace {
@@ -118,7 +118,7 @@ void SystemMaker::start(DeviceChoice const& device) {
 }
 
 void SystemMaker::measure(Precision precision) {
-  std::cerr << word_of(precision) << ": matrix products\n";
+  std::cerr << name_of(precision) << ": matrix products\n";
   auto const backend = backend_for(device_, precision);
   auto forms = measure_gemm(*backend, precision, measurement_scale(device_.kind),
                             VirtualClock{device_.cpu.threads == 1});
@@ -127,7 +127,7 @@ void SystemMaker::measure(Precision precision) {
     for (FlopsPerSecond const rate : grid.rates) best = std::max(best, rate.value);
   }
   system_.measured->gemm.value[precision] = std::move(forms);
-  std::cerr << word_of(precision) << ": other kernels\n";
+  std::cerr << name_of(precision) << ": other kernels\n";
   system_.measured->kernels.value[precision] =
       measure_kernels(with_first_products(device_).parts(), precision);
   Bytes& workspace = system_.calibration.workspace.value;
@@ -148,9 +148,9 @@ void SystemMaker::measure_flash_efficiency(Precision precision) {
   auto const peak = system_.accelerator.peak.value.find(precision);
   bool const is_narrow = element_size(activation_type(precision)) == 2;
   if (has_flash_efficiency_ || !is_narrow || peak == system_.accelerator.peak.value.end()) return;
-  std::cerr << word_of(precision) << ": flash attention\n";
+  std::cerr << name_of(precision) << ": flash attention\n";
   FlashRates const rates = measure_flash(with_first_products(device_).parts(), precision);
-  std::string const source = "of the peak in " + std::string{word_of(precision)} + "; " + source_;
+  std::string const source = "of the peak in " + std::string{name_of(precision)} + "; " + source_;
   set(system_.calibration.flash_forward_efficiency, rates.forward.value / peak->second.value,
       source);
   set(system_.calibration.flash_backward_efficiency, rates.backward.value / peak->second.value,

@@ -13,7 +13,7 @@
 #include "libsim/import/launch_script.hpp"
 #include "libsim/import/megatron_import.hpp"
 #include "libsim/import/text_file.hpp"
-#include "libsim/model/model_words.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 #include "libsim/run/run_config.hpp"
 

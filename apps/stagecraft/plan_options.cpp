@@ -12,9 +12,9 @@
 #include "apps/program/output_paths.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/hardware/provenance.hpp"
-#include "libsim/plan/training_words.hpp"
+#include "libsim/plan/training_names.hpp"
 #include "libsim/run/run_config.hpp"
-#include "libsim/search/search_words.hpp"
+#include "libsim/search/search_names.hpp"
 
 namespace stagecraft {
 
@@ -61,8 +61,8 @@ void read_switch(std::string const& text, std::string const& list, std::vector<b
 template <typename Enum>
 void read_words(std::string const& text, std::string const& list, std::vector<Enum>& to) {
   for (std::string const& word : words_of(list)) {
-    auto const value = parse_word<Enum>(word);
-    if (!value) refuse_filter(text, accepted_words<Enum>());
+    auto const value = value_named<Enum>(word);
+    if (!value) refuse_filter(text, accepted_names<Enum>());
     to.push_back(*value);
   }
 }

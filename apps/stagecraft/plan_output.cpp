@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "libsim/import/megatron_flags.hpp"
-#include "libsim/model/model_words.hpp"
-#include "libsim/plan/training_words.hpp"
+#include "libsim/model/model_names.hpp"
+#include "libsim/plan/training_names.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
 
@@ -35,7 +35,7 @@ std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options) {
 }
 
 std::string text_of(RecomputePolicy const& policy) {
-  std::string text{word_of(policy.granularity)};
+  std::string text{name_of(policy.granularity)};
   if (policy.granularity == RecomputeGranularity::full) {
     if (policy.method == RecomputeMethod::block) {
       text += " first " + std::to_string(policy.layers);
@@ -108,7 +108,7 @@ std::string plan_table(std::vector<FoundPlan> const& plans, PlanOptions const& o
                                    std::to_string(parallel.interleave),
                                    std::to_string(parallel.data),
                                    std::to_string(plan.config.batch.micro),
-                                   std::string{word_of(plan.config.schedule.kind)},
+                                   std::string{name_of(plan.config.schedule.kind)},
                                    layout_text(plan.config),
                                    plan.config.memory.distributed_optimizer ? "sharded" : "whole"};
     if (auto const days = days_of(plan, options)) cells.push_back(decimals(*days, 2));
@@ -201,7 +201,7 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
          std::to_string(config.parallel.pipeline) + " x " +
          std::to_string(config.parallel.interleave) + ", data " +
          std::to_string(config.parallel.data) + ", microbatch " +
-         std::to_string(config.batch.micro) + ", " + std::string{word_of(config.schedule.kind)} +
+         std::to_string(config.batch.micro) + ", " + std::string{name_of(config.schedule.kind)} +
          ", recompute " + recompute_text(config) + ", optimizer state " +
          (miss.distributed_optimizer ? "sharded" : "not sharded");
 }

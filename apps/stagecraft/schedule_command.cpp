@@ -8,7 +8,7 @@
 #include "libsim/engine/schedule_timeline.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/schedule_summary.hpp"
-#include "libsim/plan/training_words.hpp"
+#include "libsim/plan/training_names.hpp"
 #include "libsim/report/pipeline_picture.hpp"
 #include "libsim/report/schedule_tables.hpp"
 
@@ -24,7 +24,7 @@ constexpr char const* microbatches_option = "--microbatches (-n)";
 
 template <class Enum>
 Enum choice(CommandLine const& line, char const* option) {
-  line.needed(option, accepted_words<Enum>());
+  line.needed(option, accepted_names<Enum>());
   return line.word<Enum>(option);
 }
 

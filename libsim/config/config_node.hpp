@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/config/words.hpp"
 #include "libsim/config/yaml_tree.hpp"
+#include "libsim/units/enum_names.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -65,8 +65,8 @@ class ConfigNode {
 
   template <typename Enum>
   std::optional<Enum> word() const {
-    auto const value = is_scalar() ? parse_word<Enum>(scalar()) : std::nullopt;
-    if (!value) report_once(accepted_words<Enum>());
+    auto const value = is_scalar() ? value_named<Enum>(scalar()) : std::nullopt;
+    if (!value) report_once(accepted_names<Enum>());
     return value;
   }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "libsim/config/section_reader.hpp"
-#include "libsim/config/words.hpp"
+#include "libsim/units/enum_names.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
@@ -44,7 +44,7 @@ class SectionWriter {
 
   template <typename Enum>
   void word(std::string_view key, Enum field, Need = Need::optional) {
-    put(key, word_of(field));
+    put(key, name_of(field));
   }
   template <typename Quantity>
   void quantity(std::string_view key, Quantity field, Need = Need::optional) {

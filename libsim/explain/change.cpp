@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "libsim/explain/recompute_changes.hpp"
-#include "libsim/model/model_words.hpp"
-#include "libsim/plan/training_words.hpp"
+#include "libsim/model/model_names.hpp"
+#include "libsim/plan/training_names.hpp"
 
 namespace stagecraft {
 namespace {
@@ -131,9 +131,9 @@ class ChangeList {
   /// interleaving, and if it is not the default (0).
   static std::string schedule_setting(ScheduleConfig const& schedule) {
     bool const has_group = schedule.kind == ScheduleKind::interleaved && schedule.group > 0;
-    return "schedule={kind: " + std::string{word_of(schedule.kind)} +
+    return "schedule={kind: " + std::string{name_of(schedule.kind)} +
            (has_group ? ", group: " + to_text(schedule.group) : "") +
-           ", p2p: " + std::string{word_of(schedule.p2p)} +
+           ", p2p: " + std::string{name_of(schedule.p2p)} +
            ", scatter_gather: " + (schedule.scatter_gather ? "true" : "false") + "}";
   }
 
@@ -181,7 +181,7 @@ class ChangeList {
                 std::string const& other_text) {
     bool const is_usual = now == usual;
     changes_.push_back({.what = is_usual ? other_text : usual_text,
-                        .set = {key + "=" + std::string{word_of(is_usual ? other : usual)}},
+                        .set = {key + "=" + std::string{name_of(is_usual ? other : usual)}},
                         .undoes = is_usual ? "" : other_text});
   }
 

@@ -12,22 +12,6 @@ using Json = nlohmann::ordered_json;
 Json number_or_null(std::int64_t number) { return number < 0 ? Json(nullptr) : Json(number); }
 Json text_or_null(std::string const& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-std::string_view name_of(Stay stay) {
-  switch (stay) {
-    case Stay::resident:
-      return "resident";
-    case Stay::kept:
-      return "kept";
-    case Stay::rebuilt:
-      return "rebuilt";
-    case Stay::temporary:
-      return "temporary";
-    case Stay::message:
-      return "message";
-  }
-  return "";
-}
-
 Json tensor_json(TensorGroup const& group) {
   return {{"tensor", group.tensor},
           {"category", name_of(group.category)},

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
 
@@ -16,6 +20,17 @@ enum class Stay : std::uint8_t {
   rebuilt,    ///< recomputed for the current backward
   temporary,  ///< released before the current pass ends
   message,    ///< received and not yet used, or made and not yet released by its send
+};
+
+/// The names in JSON.
+template <>
+struct EnumNames<Stay> {
+  static constexpr std::array<std::pair<Stay, std::string_view>, 5> all{
+      {{Stay::resident, "resident"},
+       {Stay::kept, "kept"},
+       {Stay::rebuilt, "rebuilt"},
+       {Stay::temporary, "temporary"},
+       {Stay::message, "message"}}};
 };
 
 /// Live tensors of one kind: one tensor of a layer (or of embedding or head), for all layers and

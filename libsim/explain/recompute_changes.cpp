@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "libsim/model/model_words.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/plan/recompute_reader.hpp"
-#include "libsim/plan/training_words.hpp"
+#include "libsim/plan/training_names.hpp"
 
 namespace stagecraft {
 namespace {
@@ -141,7 +141,7 @@ std::vector<Change> recompute_changes(TrainingConfig const& config) {
 }
 
 std::string policy_text(RecomputePolicy const& policy) {
-  std::string text{word_of(policy.granularity)};
+  std::string text{name_of(policy.granularity)};
   if (policy.granularity == Granularity::none) return "no recompute";
   text += " recompute";
   if (policy.granularity == Granularity::selective) {

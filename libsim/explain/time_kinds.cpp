@@ -48,13 +48,6 @@ KindTimes kinds_of(TimeShares const& shares, TimeShares const& exposed) {
 
 }  // namespace
 
-std::string_view name_of(TimeKind kind) {
-  constexpr std::array<std::string_view, time_kind_count> names{
-      "forward",           "backward", "recompute",     "tensor_parallel", "head_and_embedding",
-      "pipeline_transfer", "bubble",   "data_parallel", "optimizer"};
-  return names[static_cast<std::size_t>(kind)];
-}
-
 SimTime KindTimes::sum() const { return std::accumulate(times_.begin(), times_.end(), SimTime{0}); }
 
 KindTimes& KindTimes::operator+=(KindTimes const& other) {

@@ -8,6 +8,7 @@
 #include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/recorded_times.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/units/enum_names.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
@@ -26,8 +27,20 @@ enum class TimeKind : std::uint8_t {
 };
 inline constexpr int time_kind_count = 9;
 
-/// Identifier, as in JSON: "forward", "tensor_parallel", ...
-std::string_view name_of(TimeKind kind);
+/// The names in JSON.
+template <>
+struct EnumNames<TimeKind> {
+  static constexpr std::array<std::pair<TimeKind, std::string_view>, 9> all{
+      {{TimeKind::forward, "forward"},
+       {TimeKind::backward, "backward"},
+       {TimeKind::recompute, "recompute"},
+       {TimeKind::tensor_parallel, "tensor_parallel"},
+       {TimeKind::head_and_embedding, "head_and_embedding"},
+       {TimeKind::pipeline_transfer, "pipeline_transfer"},
+       {TimeKind::bubble, "bubble"},
+       {TimeKind::data_parallel, "data_parallel"},
+       {TimeKind::optimizer, "optimizer"}}};
+};
 
 /// Times by kind.
 class KindTimes {

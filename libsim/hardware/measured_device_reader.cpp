@@ -3,13 +3,13 @@
 #include <string>
 
 #include "libsim/config/section_reader.hpp"
-#include "libsim/model/model_words.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
 template <>
-struct Words<GemmForm> {
+struct EnumNames<GemmForm> {
   static constexpr std::array<std::pair<GemmForm, std::string_view>, 6> all{
       {{GemmForm::nt, "nt"},
        {GemmForm::nn, "nn"},
@@ -29,7 +29,7 @@ constexpr double longest_latency = 1e5;  ///< in seconds
 template <typename Below, typename Read>
 void read_precisions(ConfigNode const& node, std::map<Precision, Below>& map, Read read) {
   SectionReader reader{node};
-  for (auto const& [precision, word] : Words<Precision>::all) {
+  for (auto const& [precision, word] : EnumNames<Precision>::all) {
     ConfigNode const below = reader.take(word);
     if (below.exists()) read(below, map[precision]);
   }
@@ -107,7 +107,7 @@ void read_value(ConfigNode const& node,
                 std::map<Precision, std::map<GemmForm, GemmGrid>>& measured) {
   read_precisions(node, measured, [](ConfigNode const& below, std::map<GemmForm, GemmGrid>& forms) {
     SectionReader reader{below};
-    for (auto const& [form, word] : Words<GemmForm>::all) {
+    for (auto const& [form, word] : EnumNames<GemmForm>::all) {
       ConfigNode const grid = reader.take(word);
       if (grid.exists()) read_grid(grid, forms[form]);
     }
@@ -130,9 +130,9 @@ void read_value(ConfigNode const& node,
 Json value_json(std::map<Precision, std::map<GemmForm, GemmGrid>> const& measured) {
   Json map = Json::object();
   for (auto const& [precision, forms] : measured) {
-    Json& below = map[std::string{word_of(precision)}] = Json::object();
+    Json& below = map[std::string{name_of(precision)}] = Json::object();
     for (auto const& [form, grid] : forms) {
-      below[std::string{word_of(form)}] = {
+      below[std::string{name_of(form)}] = {
           {"m", grid.m}, {"n", grid.n}, {"k", grid.k}, {"rates", texts(grid.rates)}};
     }
   }
@@ -142,7 +142,7 @@ Json value_json(std::map<Precision, std::map<GemmForm, GemmGrid>> const& measure
 Json value_json(std::map<Precision, std::map<OpKind, KernelCost>> const& measured) {
   Json map = Json::object();
   for (auto const& [precision, kinds] : measured) {
-    Json& below = map[std::string{word_of(precision)}] = Json::object();
+    Json& below = map[std::string{name_of(precision)}] = Json::object();
     for (auto const& [kind, cost] : kinds) {
       below[std::string{name_of(kind)}] = {{"latency", exact_text(cost.latency)},
                                            {"bandwidth", exact_text(cost.bandwidth)}};

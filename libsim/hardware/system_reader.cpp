@@ -6,7 +6,7 @@
 #include "libsim/config/section_writer.hpp"
 #include "libsim/hardware/measured_device_reader.hpp"
 #include "libsim/hardware/system_fields.hpp"
-#include "libsim/model/model_words.hpp"
+#include "libsim/model/model_names.hpp"
 
 namespace stagecraft {
 namespace {
@@ -43,13 +43,13 @@ void read_value(ConfigNode const& node, FlopsPerSecond& value) { read_rate(node,
 
 void read_value(ConfigNode const& node, std::map<Precision, FlopsPerSecond>& peaks) {
   SectionReader reader{node};
-  for (auto const& [precision, word] : Words<Precision>::all) {
+  for (auto const& [precision, word] : EnumNames<Precision>::all) {
     ConfigNode const peak = reader.take(word);
     if (peak.exists()) read_value(peak, peaks[precision]);
   }
   reader.finish();
   if (peaks.empty() && node.is_sound()) {
-    node.report("a map from precision (" + accepted_words<Precision>() + ") to arithmetic rate");
+    node.report("a map from precision (" + accepted_names<Precision>() + ") to arithmetic rate");
   }
 }
 
@@ -155,7 +155,7 @@ nlohmann::ordered_json value_json(Quantity value) {
 nlohmann::ordered_json value_json(std::map<Precision, FlopsPerSecond> const& peaks) {
   auto map = nlohmann::ordered_json::object();
   for (auto const& [precision, peak] : peaks)
-    map[std::string{word_of(precision)}] = exact_text(peak);
+    map[std::string{name_of(precision)}] = exact_text(peak);
   return map;
 }
 

@@ -10,7 +10,7 @@
 #include "libsim/import/text_file.hpp"
 #include "libsim/model/blocks.hpp"
 #include "libsim/model/model_config_reader.hpp"
-#include "libsim/model/model_words.hpp"
+#include "libsim/model/model_names.hpp"
 
 namespace stagecraft {
 namespace {
@@ -176,8 +176,8 @@ HuggingfaceImport parse_huggingface(std::string_view text,
   result.notes = keys.finish();
   diagnostics.throw_if_any();
   result.notes.push_back("not in any config.json: attention " +
-                         std::string{word_of(model.attention)} + " (--attention), causal_mask " +
-                         std::string{word_of(model.causal_mask)} +
+                         std::string{name_of(model.attention)} + " (--attention), causal_mask " +
+                         std::string{name_of(model.causal_mask)} +
                          ", dropout_mask stored, vocabulary_multiple 128");
   result.model = settle(model, origin, diagnostics);
   diagnostics.throw_if_any();

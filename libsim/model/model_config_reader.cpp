@@ -6,7 +6,7 @@
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
-#include "libsim/model/model_words.hpp"
+#include "libsim/model/model_names.hpp"
 
 namespace stagecraft {
 namespace {

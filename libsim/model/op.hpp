@@ -1,14 +1,17 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "libsim/model/op_attributes.hpp"
 #include "libsim/model/op_kind.hpp"
 #include "libsim/model/tensor.hpp"
+#include "libsim/units/enum_names.hpp"
 #include "libsim/units/ids.hpp"
 #include "libsim/units/inline_list.hpp"
 
@@ -17,7 +20,15 @@ namespace stagecraft {
 /// The stream that an op runs on. Ops on one stream run in issue order; streams run concurrently.
 enum class Stream : std::uint8_t { compute, tensor_parallel, data_parallel, send, receive };
 
-std::string_view name_of(Stream stream);
+template <>
+struct EnumNames<Stream> {
+  static constexpr std::array<std::pair<Stream, std::string_view>, 5> all{
+      {{Stream::compute, "compute"},
+       {Stream::tensor_parallel, "tensor_parallel"},
+       {Stream::data_parallel, "data_parallel"},
+       {Stream::send, "send"},
+       {Stream::receive, "receive"}}};
+};
 
 /// What a reducing collective computes.
 enum class Reduction : std::uint8_t { sum, maximum };
@@ -32,7 +43,16 @@ enum class Phase : std::uint8_t {
   optimizer,      ///< everything else that happens once per iteration
 };
 
-std::string_view name_of(Phase phase);
+template <>
+struct EnumNames<Phase> {
+  static constexpr std::array<std::pair<Phase, std::string_view>, 6> all{
+      {{Phase::forward, "forward"},
+       {Phase::recompute, "recompute"},
+       {Phase::input_gradient, "input_gradient"},
+       {Phase::weight_gradient, "weight_gradient"},
+       {Phase::data_parallel, "data_parallel"},
+       {Phase::optimizer, "optimizer"}}};
+};
 
 /// What a collective that runs once per iteration moves between ranks.
 enum class StepData : std::uint8_t {

@@ -4,44 +4,6 @@
 
 namespace stagecraft {
 
-std::string_view name_of(ElementType type) {
-  switch (type) {
-    case ElementType::f16:
-      return "f16";
-    case ElementType::bf16:
-      return "bf16";
-    case ElementType::f32:
-      return "f32";
-    case ElementType::f64:
-      return "f64";
-    case ElementType::u8:
-      return "u8";
-    case ElementType::i64:
-      return "i64";
-  }
-  return "?";
-}
-
-std::string_view name_of(Category category) {
-  switch (category) {
-    case Category::parameters:
-      return "parameters";
-    case Category::gradients:
-      return "gradients";
-    case Category::optimizer:
-      return "optimizer";
-    case Category::activations:
-      return "activations";
-    case Category::recomputed:
-      return "recomputed";
-    case Category::communication:
-      return "communication";
-    case Category::workspace:
-      return "workspace";
-  }
-  return "?";
-}
-
 std::string to_string(Name const& name) {
   std::string text{name.owner};
   if (!name.part.empty()) text.append(".").append(name.part);

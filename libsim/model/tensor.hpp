@@ -1,12 +1,16 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "libsim/model/model_config.hpp"
+#include "libsim/units/enum_names.hpp"
 #include "libsim/units/inline_list.hpp"
 #include "libsim/units/units.hpp"
 
@@ -14,7 +18,7 @@ namespace stagecraft {
 
 enum class ElementType : std::uint8_t { f16, bf16, f32, f64, u8, i64 };
 
-/// Bytes of one element.
+/// Bytes of one element. \throws std::out_of_range  if `type` is not one of the enumeration.
 constexpr std::int64_t element_size(ElementType type) {
   switch (type) {
     case ElementType::f16:
@@ -28,10 +32,19 @@ constexpr std::int64_t element_size(ElementType type) {
     case ElementType::i64:
       return 8;
   }
-  return 0;
+  throw std::out_of_range{"an element type has no size"};
 }
 
-std::string_view name_of(ElementType type);
+template <>
+struct EnumNames<ElementType> {
+  static constexpr std::array<std::pair<ElementType, std::string_view>, 6> all{
+      {{ElementType::f16, "f16"},
+       {ElementType::bf16, "bf16"},
+       {ElementType::f32, "f32"},
+       {ElementType::f64, "f64"},
+       {ElementType::u8, "u8"},
+       {ElementType::i64, "i64"}}};
+};
 
 /// What a buffer is accounted as from its allocation on.
 enum class Category : std::uint8_t {
@@ -45,7 +58,17 @@ enum class Category : std::uint8_t {
 };
 inline constexpr int category_count = 7;
 
-std::string_view name_of(Category category);
+template <>
+struct EnumNames<Category> {
+  static constexpr std::array<std::pair<Category, std::string_view>, 7> all{
+      {{Category::parameters, "parameters"},
+       {Category::gradients, "gradients"},
+       {Category::optimizer, "optimizer"},
+       {Category::activations, "activations"},
+       {Category::recomputed, "recomputed"},
+       {Category::communication, "communication"},
+       {Category::workspace, "workspace"}}};
+};
 
 /// The extents of a tensor on one rank, outermost first; at most four.
 /// \throws std::length_error  if there are more.

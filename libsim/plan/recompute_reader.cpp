@@ -5,7 +5,7 @@
 #include <string>
 
 #include "libsim/config/section_reader.hpp"
-#include "libsim/model/model_words.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/model/recompute_regions.hpp"
 
 namespace stagecraft {
@@ -57,7 +57,7 @@ RecomputePolicy read_policy(ConfigNode const& node) {
     return policy;
   }
   if (!node.is_map()) {
-    node.report(accepted_words<Granularity>() + ", or a map with the key granularity");
+    node.report(accepted_names<Granularity>() + ", or a map with the key granularity");
     return policy;
   }
   SectionReader reader{node};
@@ -81,12 +81,12 @@ RecomputePolicy read_policy(ConfigNode const& node) {
 }
 
 nlohmann::ordered_json to_json(RecomputePolicy const& policy) {
-  nlohmann::ordered_json map{{"granularity", word_of(policy.granularity)}};
+  nlohmann::ordered_json map{{"granularity", name_of(policy.granularity)}};
   if (policy.granularity == Granularity::none) return map;
   if (policy.granularity == Granularity::selective) {
     map["modules"] = policy.modules;
   } else {
-    map["method"] = word_of(policy.method);
+    map["method"] = name_of(policy.method);
     map["layers"] = policy.layers;
     map["sharded_checkpoints"] = policy.sharded_checkpoints;
   }

@@ -11,7 +11,7 @@
 #include "libsim/plan/layout_checks.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/size_limits.hpp"
-#include "libsim/plan/training_words.hpp"
+#include "libsim/plan/training_names.hpp"
 
 namespace stagecraft {
 namespace {
@@ -63,7 +63,7 @@ class Checker : CombinationCheck {
     std::string_view const kind = root_.child("schedule").is_map() ? "schedule.kind" : "schedule";
     bool const is_interleaved = config_.schedule.kind == ScheduleKind::interleaved;
     if (sound({kind, "parallel.interleave"}) && m > 1 && !is_interleaved) {
-      refuse(kind, word_of(config_.schedule.kind),
+      refuse(kind, name_of(config_.schedule.kind),
              "interleaved, as parallel.interleave is " + to_text(m));
     }
     if (!sound({kind, "parallel.pipeline"}) || !is_interleaved) return;

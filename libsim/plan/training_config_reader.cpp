@@ -8,7 +8,7 @@
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/plan/recompute_reader.hpp"
 #include "libsim/plan/training_config_checks.hpp"
-#include "libsim/plan/training_words.hpp"
+#include "libsim/plan/training_names.hpp"
 
 namespace stagecraft {
 namespace {
@@ -73,7 +73,7 @@ ScheduleConfig read_schedule(ConfigNode const& section) {
     return schedule;
   }
   if (!section.is_map()) {
-    section.report(accepted_words<ScheduleKind>() + ", or a map with the key kind");
+    section.report(accepted_names<ScheduleKind>() + ", or a map with the key kind");
     return schedule;
   }
   SectionReader reader{section};

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "libsim/model/model_words.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/plan/size_limits.hpp"
 
 namespace stagecraft {
@@ -58,10 +58,10 @@ void check_precision(RunConfig const& config, ConfigNode const& root) {
   if (!precision.is_sound() || !peak.is_sound() || peaks.count(wanted) > 0) return;
   std::string accepted;
   for (auto const& entry : peaks) {
-    accepted += (accepted.empty() ? "" : ", ") + std::string{word_of(entry.first)};
+    accepted += (accepted.empty() ? "" : ", ") + std::string{name_of(entry.first)};
   }
   precision.report(precision.exists() ? precision.found()
-                                      : "'" + std::string{word_of(wanted)} + "' (the default)",
+                                      : "'" + std::string{name_of(wanted)} + "' (the default)",
                    "a precision of system.accelerator.peak (" + accepted + ")");
 }
 

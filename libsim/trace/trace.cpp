@@ -2,20 +2,6 @@
 
 namespace stagecraft {
 
-std::string_view name_of(TraceClock clock) {
-  switch (clock) {
-    case TraceClock::simulated:
-      return "simulated";
-    case TraceClock::wall:
-      return "wall";
-    case TraceClock::virtual_time:
-      return "virtual";
-    case TraceClock::solo:
-      return "solo";
-  }
-  return "?";
-}
-
 void OpColumns::resize(std::size_t rows) {
   for (OpColumn const& column : op_columns) (this->*column.column).resize(rows);
 }

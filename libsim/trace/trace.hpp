@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libsim/model/tensor.hpp"
+#include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
 
@@ -19,7 +21,14 @@ enum class TraceClock : std::uint8_t {
   solo,          ///< one rank alone, with modelled communication
 };
 
-std::string_view name_of(TraceClock clock);
+template <>
+struct EnumNames<TraceClock> {
+  static constexpr std::array<std::pair<TraceClock, std::string_view>, 4> all{
+      {{TraceClock::simulated, "simulated"},
+       {TraceClock::wall, "wall"},
+       {TraceClock::virtual_time, "virtual"},
+       {TraceClock::solo, "solo"}}};
+};
 
 /// The origin of a trace.
 struct TraceMeta {

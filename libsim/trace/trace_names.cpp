@@ -10,28 +10,6 @@ constexpr std::int64_t first_transfer = 3;  ///< names before it are those of wh
 
 }  // namespace
 
-std::string_view name_of(TracePhase phase) {
-  switch (phase) {
-    case TracePhase::forward:
-      return "forward";
-    case TracePhase::recompute:
-      return "recompute";
-    case TracePhase::input_gradient:
-      return "input_gradient";
-    case TracePhase::weight_gradient:
-      return "weight_gradient";
-    case TracePhase::backward:
-      return "backward";
-    case TracePhase::transfer:
-      return "transfer";
-    case TracePhase::data_parallel:
-      return "data_parallel";
-    case TracePhase::optimizer:
-      return "optimizer";
-  }
-  return "?";
-}
-
 TracePhase phase_of(Op const& op) {
   switch (op.phase) {
     case Phase::forward:
@@ -48,26 +26,6 @@ TracePhase phase_of(Op const& op) {
       break;
   }
   return TracePhase::optimizer;
-}
-
-std::string_view name_of(TraceStream stream) {
-  switch (stream) {
-    case TraceStream::compute:
-      return "compute";
-    case TraceStream::tensor_parallel:
-      return "tensor_parallel";
-    case TraceStream::data_parallel:
-      return "data_parallel";
-    case TraceStream::send_activation:
-      return "send_activation";
-    case TraceStream::send_gradient:
-      return "send_gradient";
-    case TraceStream::receive_activation:
-      return "receive_activation";
-    case TraceStream::receive_gradient:
-      return "receive_gradient";
-  }
-  return "?";
 }
 
 TraceStream stream_of(Stream stream) {

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/trace/trace.hpp"
+#include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
 
@@ -28,7 +31,19 @@ enum class TracePhase : std::uint8_t {
   optimizer,      ///< everything else that happens once per iteration
 };
 
-std::string_view name_of(TracePhase phase);
+template <>
+struct EnumNames<TracePhase> {
+  static constexpr std::array<std::pair<TracePhase, std::string_view>, 8> all{
+      {{TracePhase::forward, "forward"},
+       {TracePhase::recompute, "recompute"},
+       {TracePhase::input_gradient, "input_gradient"},
+       {TracePhase::weight_gradient, "weight_gradient"},
+       {TracePhase::backward, "backward"},
+       {TracePhase::transfer, "transfer"},
+       {TracePhase::data_parallel, "data_parallel"},
+       {TracePhase::optimizer, "optimizer"}}};
+};
+
 TracePhase phase_of(Op const& op);
 
 /// The stream of a row of a trace. Intervals of one stream of a rank never overlap: messages of
@@ -43,7 +58,18 @@ enum class TraceStream : std::uint8_t {
   receive_gradient,
 };
 
-std::string_view name_of(TraceStream stream);
+template <>
+struct EnumNames<TraceStream> {
+  static constexpr std::array<std::pair<TraceStream, std::string_view>, 7> all{
+      {{TraceStream::compute, "compute"},
+       {TraceStream::tensor_parallel, "tensor_parallel"},
+       {TraceStream::data_parallel, "data_parallel"},
+       {TraceStream::send_activation, "send_activation"},
+       {TraceStream::send_gradient, "send_gradient"},
+       {TraceStream::receive_activation, "receive_activation"},
+       {TraceStream::receive_gradient, "receive_gradient"}}};
+};
+
 /// Pre: `stream` is not one of the streams of messages, whose payload an op does not have.
 TraceStream stream_of(Stream stream);
 TraceStream stream_of(Transfer const& transfer);

@@ -23,12 +23,9 @@ constexpr std::size_t most_attribute_bytes = std::size_t{16} << 20;
 constexpr std::size_t most_ranks = 1'000'000;
 
 TraceClock parse_clock(std::string const& word) {
-  for (TraceClock const clock :
-       {TraceClock::simulated, TraceClock::wall, TraceClock::virtual_time, TraceClock::solo}) {
-    if (word == name_of(clock)) return clock;
-  }
+  if (auto const clock = value_named<TraceClock>(word)) return *clock;
   throw Hdf5Error{"attribute clock: found '" + printable(word) +
-                  "'; accepted: simulated, wall, virtual, solo"};
+                  "'; accepted: " + accepted_names<TraceClock>()};
 }
 
 void check_plan(std::string const& fingerprint) {

@@ -4,16 +4,16 @@
 #include <string_view>
 #include <utility>
 
-#include "libsim/config/words.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/model/recompute_policy.hpp"
+#include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
 
-// The words of section `model` and of recompute policies, in configurations and in output.
+// The names in section `model` and of recompute policies, as configurations and output have them.
 
 template <>
-struct Words<Activation> {
+struct EnumNames<Activation> {
   static constexpr std::array<std::pair<Activation, std::string_view>, 4> all{
       {{Activation::gelu, "gelu"},
        {Activation::swiglu, "swiglu"},
@@ -22,7 +22,7 @@ struct Words<Activation> {
 };
 
 template <>
-struct Words<Residual> {
+struct EnumNames<Residual> {
   static constexpr std::array<std::pair<Residual, std::string_view>, 3> all{
       {{Residual::sequential, "sequential"},
        {Residual::parallel, "parallel"},
@@ -30,43 +30,43 @@ struct Words<Residual> {
 };
 
 template <>
-struct Words<Norm> {
+struct EnumNames<Norm> {
   static constexpr std::array<std::pair<Norm, std::string_view>, 2> all{
       {{Norm::layernorm, "layernorm"}, {Norm::rmsnorm, "rmsnorm"}}};
 };
 
 template <>
-struct Words<Positions> {
+struct EnumNames<Positions> {
   static constexpr std::array<std::pair<Positions, std::string_view>, 2> all{
       {{Positions::learned, "learned"}, {Positions::rotary, "rotary"}}};
 };
 
 template <>
-struct Words<Attention> {
+struct EnumNames<Attention> {
   static constexpr std::array<std::pair<Attention, std::string_view>, 2> all{
       {{Attention::unfused, "unfused"}, {Attention::flash, "flash"}}};
 };
 
 template <>
-struct Words<DropoutMask> {
+struct EnumNames<DropoutMask> {
   static constexpr std::array<std::pair<DropoutMask, std::string_view>, 2> all{
       {{DropoutMask::stored, "stored"}, {DropoutMask::regenerated, "regenerated"}}};
 };
 
 template <>
-struct Words<SoftmaxDropout> {
+struct EnumNames<SoftmaxDropout> {
   static constexpr std::array<std::pair<SoftmaxDropout, std::string_view>, 2> all{
       {{SoftmaxDropout::separate, "separate"}, {SoftmaxDropout::fused, "fused"}}};
 };
 
 template <>
-struct Words<CausalMask> {
+struct EnumNames<CausalMask> {
   static constexpr std::array<std::pair<CausalMask, std::string_view>, 2> all{
       {{CausalMask::per_microbatch, "per_microbatch"}, {CausalMask::none, "none"}}};
 };
 
 template <>
-struct Words<Precision> {
+struct EnumNames<Precision> {
   static constexpr std::array<std::pair<Precision, std::string_view>, 4> all{
       {{Precision::fp16, "fp16"},
        {Precision::bf16, "bf16"},
@@ -75,7 +75,7 @@ struct Words<Precision> {
 };
 
 template <>
-struct Words<RecomputeGranularity> {
+struct EnumNames<RecomputeGranularity> {
   static constexpr std::array<std::pair<RecomputeGranularity, std::string_view>, 3> all{
       {{RecomputeGranularity::none, "none"},
        {RecomputeGranularity::selective, "selective"},
@@ -83,7 +83,7 @@ struct Words<RecomputeGranularity> {
 };
 
 template <>
-struct Words<RecomputeMethod> {
+struct EnumNames<RecomputeMethod> {
   static constexpr std::array<std::pair<RecomputeMethod, std::string_view>, 2> all{
       {{RecomputeMethod::uniform, "uniform"}, {RecomputeMethod::block, "block"}}};
 };

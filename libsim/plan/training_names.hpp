@@ -4,15 +4,15 @@
 #include <string_view>
 #include <utility>
 
-#include "libsim/config/words.hpp"
 #include "libsim/plan/training_config.hpp"
+#include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
 
-// The words of section `schedule`, in configurations and in output.
+// The names in section `schedule`, as configurations and output have them.
 
 template <>
-struct Words<ScheduleKind> {
+struct EnumNames<ScheduleKind> {
   static constexpr std::array<std::pair<ScheduleKind, std::string_view>, 3> all{
       {{ScheduleKind::gpipe, "gpipe"},
        {ScheduleKind::one_f_one_b, "1f1b"},
@@ -20,7 +20,7 @@ struct Words<ScheduleKind> {
 };
 
 template <>
-struct Words<P2p> {
+struct EnumNames<P2p> {
   static constexpr std::array<std::pair<P2p, std::string_view>, 2> all{
       {{P2p::blocking, "blocking"}, {P2p::overlapped, "overlapped"}}};
 };

@@ -4,14 +4,14 @@
 #include <string_view>
 #include <utility>
 
-#include "libsim/config/words.hpp"
 #include "libsim/search/search_request.hpp"
+#include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
 
 // Recompute policies as a search names them, in options and in output.
 template <>
-struct Words<RecomputeKind> {
+struct EnumNames<RecomputeKind> {
   static constexpr std::array<std::pair<RecomputeKind, std::string_view>, 6> all{
       {{RecomputeKind::none, "none"},
        {RecomputeKind::selective, "selective"},
