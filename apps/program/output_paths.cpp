@@ -34,7 +34,7 @@ std::filesystem::path trace_to_write(std::string const& path) {
   if (!may_replace) {
     throw CommandLineError{
         "--trace: found '" + path +
-        "', which is there and is no trace; accepted: a new file, or a trace to replace"};
+        "', which exists and is not a trace; accepted: a new file, or a trace to replace"};
   }
   return path;
 }

@@ -53,7 +53,7 @@ int run_calibrate(CommandLine const& line) {
 
 Command calibrate_command() {
   return {.name = "calibrate",
-          .summary = "measure this machine; a system file with provenance",
+          .summary = "measure this machine into a system file with sources",
           .introduction = R"(usage: stagecraft-exec calibrate -o SYSTEM.yaml [options]
 
 Measures this machine's CPU or GPU with the executor's own kernels: matrix products on a
@@ -69,14 +69,14 @@ GPU cannot measure, links and network, is taken from the system file that --like
               {{{.name = "output",
                  .letter = 'o',
                  .value = Value::file("SYSTEM.yaml"),
-                 .description = "where to write it"},
+                 .description = "the system file to write"},
                 {.name = "precision",
                  .value = Value::word_of<Precision>(),
                  .may_repeat = true,
                  .description = "fp16, bf16, fp32 (the default) or fp64; may be repeated"},
                 {.name = "like",
                  .value = Value::file("SYSTEM.yaml"),
-                 .description = "cuda: a system whose links and network this one has"}},
+                 .description = "cuda: a system file with the links and network of this machine"}},
                device_options()}),
           .run = run_calibrate};
 }

@@ -48,7 +48,7 @@ std::vector<Option> device_options() {
       {.name = "backend",
        .value = Value::word({"auto", "cpu", "cuda"}),
        .fallback = "auto",
-       .description = "cpu, cuda, or auto: cuda where there is a GPU"},
+       .description = "cpu, cuda, or auto: cuda if there is a GPU"},
       {.name = "device",
        .value = Value::text("N"),
        .fallback = "0",
@@ -57,7 +57,7 @@ std::vector<Option> device_options() {
        .value = Value::word({"first", "fastest"}),
        .fallback = "first",
        .description = "cuda: for products, cuBLASLt's first choice, or the fastest of its first "
-                      "hundred, timed once for each shape"},
+                      "hundred, timed once per shape"},
       {.name = "blas-threads",
        .value = Value::text("N"),
        .fallback = "1",
@@ -65,7 +65,8 @@ std::vector<Option> device_options() {
       {.name = "gemm",
        .value = Value::word({"openblas", "plain"}),
        .fallback = "openblas",
-       .description = "cpu: openblas, or plain: slow, but sums in one order whatever the shape"}};
+       .description =
+           "cpu: openblas, or plain: slow, but the order of sums is independent of shapes"}};
 }
 
 DeviceChoice choose_device(CommandLine const& line,

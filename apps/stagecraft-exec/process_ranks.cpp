@@ -133,21 +133,21 @@ std::vector<Option> process_options() {
   return {
       {.name = "rank",
        .value = Value::text("R"),
-       .description = "with --ranks solo: which of the job; with --ranks nccl: this process, where "
-                      "torchrun, mpirun or srun does not say"},
+       .description = "with --ranks solo: the rank to run; with --ranks nccl: the rank of this "
+                      "process, unless torchrun, mpirun or srun sets it"},
       {.name = "world-size",
        .value = Value::text("N"),
-       .description = "with --ranks nccl and --rank: processes of the job"},
+       .description = "with --ranks nccl and --rank: number of processes of the job"},
       {.name = "local-rank",
        .value = Value::text("L"),
-       .description = "with --ranks nccl: this process on its machine; takes that GPU"},
+       .description = "with --ranks nccl: number of this process on its machine; selects the GPU"},
       {.name = "master",
        .value = Value::text("HOST:PORT"),
-       .description = "with --ranks nccl: where NCCL finds rank 0, as NCCL_COMM_ID has it"},
+       .description = "with --ranks nccl: the address of rank 0, as in NCCL_COMM_ID"},
       {.name = "rendezvous",
        .value = Value::folder(),
-       .description =
-           "with --ranks nccl: a folder of all machines, to find rank 0 by; or mpi: MPI finds it"}};
+       .description = "with --ranks nccl: a folder that all machines share, to find rank 0; or "
+                      "mpi, to use MPI"}};
 }
 
 std::optional<std::string> asks_for_processes(std::vector<std::string> const& arguments) {

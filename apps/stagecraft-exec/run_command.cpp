@@ -116,9 +116,10 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   ExecutionParts parts = request.device.parts();
   parts.tokens = tokens.get();
   parts.prices = &prices;
-  auto const tokens_a_step = static_cast<double>(config.batch.global * config.model.sequence);
+  auto const tokens_per_step = static_cast<double>(config.batch.global * config.model.sequence);
   request.execution.on_step = [&](StepReport const& step) {
-    request.ranks == "solo" ? print_solo_step(step, request.rank) : print_step(step, tokens_a_step);
+    request.ranks == "solo" ? print_solo_step(step, request.rank)
+                            : print_step(step, tokens_per_step);
   };
   if (request.trace && is_first) require_writable(*request.trace);
   if (request.save && is_first) require_checkpoint_folder(*request.save);
@@ -160,7 +161,7 @@ int start_run(Command const& command, std::vector<std::string> const& words) {
 
 Command run_command() {
   return {.name = "run",
-          .summary = "run the plan of a run file for real",
+          .summary = "execute the plan of a run file with real tensors",
           .introduction = R"(usage: stagecraft-exec run CONFIG [options]
 
 Runs the plan of a run file for real: tensors, collectives, gradients, optimizer. The ranks

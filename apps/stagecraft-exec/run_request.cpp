@@ -77,38 +77,39 @@ std::vector<Option> execution_options() {
          .value = Value::word({"threads", "mpi", "nccl", "solo"}),
          .fallback = "threads",
          .description =
-             "threads: all ranks in this process; mpi: each a process that mpirun or srun starts; "
-             "nccl: each a process with a GPU, that torchrun, mpirun or srun starts; solo: one "
-             "rank without the others, communication costs what the system file says"}},
+             "threads: all ranks in this process; mpi: one process per rank, started by mpirun or "
+             "srun; nccl: one process with a GPU per rank, started by torchrun, mpirun or srun; "
+             "solo: one rank alone, communication takes the system file's times"}},
        process_options(),
        {{.name = "clock",
          .value = Value::word({"wall", "virtual"}),
          .fallback = "wall",
-         .description = "wall, or virtual: ranks take turns on the machine, communication costs "
-                        "what the system file says"},
+         .description = "wall, or virtual: ranks take turns on the machine, communication takes "
+                        "the system file's times"},
         {.name = "steps", .value = Value::text("N"), .fallback = "1", .description = "iterations"},
         {.name = "data",
          .value = Value::file("FILE"),
          .description = "train on the bytes of a file instead of random tokens"},
         {.name = "save",
          .value = Value::folder(),
-         .description = "save a checkpoint there after the last iteration"},
+         .description = "save a checkpoint in this folder after the last iteration"},
         {.name = "save-every",
          .value = Value::text("N"),
          .description = "with --save: also after every N-th iteration"},
         {.name = "resume",
          .value = Value::folder(),
-         .description = "go on from the newest checkpoint there, whatever layout wrote it"},
+         .description = "continue from the newest checkpoint in this folder, of any layout"},
         {.name = "trace",
          .value = Value::file("F.h5"),
          .description = "also write a trace of the last iteration"},
         {.name = "detail",
          .value = Value::word({"chunk", "op"}),
          .fallback = "op",
-         .description = "of the trace: op (a row a kernel) or chunk (a row a forward or backward)"},
+         .description =
+             "of the trace: op (one row per kernel) or chunk (one per forward or backward)"},
         {.name = "memory-limit",
          .value = Value::text("SIZE"),
-         .description = "most that a rank may allocate, e.g. 2 GiB"}},
+         .description = "the limit of a rank's allocations, e.g. 2 GiB"}},
        run_options()});
 }
 

@@ -106,7 +106,7 @@ SystemMaker::SystemMaker(DeviceChoice const& device, System const& like)
 void SystemMaker::start(DeviceChoice const& device) {
   source_ = "stagecraft-exec calibrate " + std::string{program_version()} + " on " + device.name;
   if (device.kind == DeviceKind::cpu) {
-    source_ += ", " + std::to_string(device.cpu.threads) + " of them a rank";
+    source_ += ", " + std::to_string(device.cpu.threads) + " of them per rank";
   }
   source_ += ", " + today();
   system_.name = "this machine";

@@ -32,7 +32,7 @@ int run_compare(CommandLine const& line) {
 
 Command compare_command() {
   return {.name = "compare",
-          .summary = "two traces of one plan: memory, times, where the difference comes from",
+          .summary = "two traces of one plan: memory, times, and the causes of differences",
           .introduction = R"(usage: stagecraft compare A.h5 B.h5 [options]
 
 Holds two traces of one plan against each other, predicted or executed: memory at the peak of
@@ -43,7 +43,8 @@ Traces of two plans are refused.
   stagecraft compare selene.h5 h200.h5 --json
   stagecraft compare full.h5 selective.h5 --force
 )",
-          .options = {{.name = "force", .description = "compare traces of two plans all the same"},
+          .options = {{.name = "force",
+                       .description = "compare even if the traces are of different plans"},
                       {.name = "json", .description = "print one JSON document"}},
           .argument = Value::file("TRACE.h5"),
           .run = run_compare};

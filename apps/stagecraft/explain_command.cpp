@@ -34,25 +34,24 @@ int run_explain(CommandLine const& line) {
 }  // namespace
 
 Command explain_command() {
-  return {.name = "explain",
-          .summary = "why the fullest stage is full, where time goes, what each change would do",
-          .introduction = R"(usage: stagecraft explain CONFIG [options]
+  return {
+      .name = "explain",
+      .summary = "what fills the fullest stage, how time is spent, what each change would do",
+      .introduction = R"(usage: stagecraft explain CONFIG [options]
 
 Says why the fullest stage is as full as it is (at which event, which tensors, made by whom),
 what the time of an iteration consists of (its critical path), what each single change would
 do to both, which helps most, and which choices of the run do not pay.
 )",
-          .examples = R"(  stagecraft explain configs/paper/175b-present.yaml
+      .examples = R"(  stagecraft explain configs/paper/175b-present.yaml
   stagecraft explain configs/paper/530b-full.yaml --set batch.micro=2 --all
   stagecraft explain configs/paper/22b-present.yaml --json
 )",
-          .options = joined_options(
-              {{{.name = "all",
-                 .description =
-                     "list every tensor, and say why changes that are left out are not legal"}},
-               run_options()}),
-          .argument = run_file(),
-          .run = run_explain};
+      .options = joined_options(
+          {{{.name = "all", .description = "list every tensor, and say why changes are not legal"}},
+           run_options()}),
+      .argument = run_file(),
+      .run = run_explain};
 }
 
 }  // namespace stagecraft

@@ -86,7 +86,7 @@ int run_export(CommandLine const& line) {
 
 Command export_command() {
   return {.name = "export",
-          .summary = "a trace in the formats of other programs",
+          .summary = "a trace in the format of another program",
           .introduction = R"(usage: stagecraft export TRACE.h5 --format FORMAT -o FILE [options]
 
 Writes a trace in a format that other programs read:
@@ -105,15 +105,15 @@ Writes a trace in a format that other programs read:
 )",
           .options = {{.name = "format",
                        .value = Value::word(format_names()),
-                       .description = "of which program"},
+                       .description = "the format"},
                       {.name = "output",
                        .letter = 'o',
                        .value = Value::file("FILE"),
-                       .description = "where to write"},
+                       .description = "the file or folder to write"},
                       {.name = "ranks",
                        .value = Value::text("R,R,..."),
-                       .description = "only these ranks of the trace"},
-                      {.name = "memory", .description = "csv: memory instead of ops"}},
+                       .description = "export only these ranks of the trace"},
+                      {.name = "memory", .description = "csv: write memory instead of ops"}},
           .argument = Value::file("TRACE.h5"),
           .run = run_export};
 }

@@ -29,7 +29,7 @@ std::vector<Option> output_options() {
           {.name = "ignore",
            .value = Value::text("NAME[,NAME]"),
            .may_repeat = true,
-           .description = "leave out what these keys or flags stand for, although it matters"}};
+           .description = "ignore these keys or flags, although they change the model or the run"}};
 }
 
 std::vector<std::string> ignored_names(CommandLine const& line) {
@@ -168,7 +168,7 @@ Makes a model file of the config.json of a model of Hugging Face's transformers.
              .letter = 's',
              .value = Value::text("N"),
              .description =
-                 "tokens of a training sequence; default: the longest that the file names"},
+                 "tokens per training sequence; default: the longest that the file names"},
             {.name = "attention",
              .value = Value::word_of<Attention>(),
              .description = "flash (default) or unfused, which the file does not say"},
@@ -209,11 +209,12 @@ launcher, which says how many ranks there are.
              .description = "the system file that the run names; default: the paper's, Selene"},
             {.name = "world-size",
              .value = Value::text("N"),
-             .description = "ranks of the job; default: what the launcher says"},
+             .description = "number of ranks of the job; default: the launcher's"},
             {.name = "megatron",
              .value = Value::word({"2022", "current"}),
-             .description = "2022 or current: what flags that are left out mean; default: by the "
-                            "flags that are there"}},
+             .description =
+                 "2022 or current: the version whose defaults hold; default: guessed from "
+                 "the flags"}},
            output_options()}),
       .has_rest = true,
       .run = run_megatron_import};

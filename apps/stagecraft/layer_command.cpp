@@ -36,7 +36,7 @@ int run_layer(CommandLine const& line) {
 
 Command layer_command() {
   return {.name = "layer",
-          .summary = "one layer, op by op: FLOPs, bytes, saved bytes, time",
+          .summary = "one layer, op by op: FLOPs, traffic, saved bytes, time",
           .introduction = R"(usage: stagecraft layer CONFIG [options]
 
 Shows one Transformer layer for one microbatch on one rank, op by op: shape, FLOPs, bytes moved,

@@ -23,10 +23,11 @@ namespace {
   std::string const run = "some legal run of this model on " + std::to_string(free.gpus) +
                           " GPUs with a global batch of " + std::to_string(free.global_batch);
   if (!has_plans(free)) {
-    throw CommandLineError{"--gpus: found '" + std::to_string(free.gpus) +
-                           "'; accepted: a number that is tensor x pipeline x data of some legal "
-                           "run of this model with --global-batch " +
-                           std::to_string(free.global_batch)};
+    throw CommandLineError{
+        "--gpus: found '" + std::to_string(free.gpus) +
+        "'; accepted: a number that is the product tensor x pipeline x data of a legal "
+        "run of this model with --global-batch " +
+        std::to_string(free.global_batch)};
   }
   std::string all;
   for (FixOption const& fix : plan.fixes) {

@@ -161,20 +161,20 @@ std::vector<Option> plan_options() {
       {.name = "system", .value = Value::file("S.yaml"), .description = "the machine"},
       {.name = "gpus",
        .value = Value::text("N"),
-       .description = "accelerators to use, all of them"},
+       .description = "number of accelerators; every plan uses all of them"},
       {.name = "global-batch",
        .value = Value::text("B"),
-       .description = "sequences an optimizer step"},
+       .description = "sequences per optimizer step"},
       {.name = "top",
        .value = Value::text("K"),
        .fallback = "10",
        .description = "how many of the fastest plans to show"},
       {.name = "price",
        .value = Value::text("P/gpu-hour"),
-       .description = "what a GPU costs an hour, e.g. 2.5/gpu-hour"},
+       .description = "price of a GPU per hour, e.g. 2.5/gpu-hour"},
       {.name = "tokens",
        .value = Value::text("T"),
-       .description = "tokens to train on, e.g. 300e9: days, and money with --price"},
+       .description = "tokens to train on, e.g. 300e9; adds days and, with --price, the cost"},
       {.name = "fix",
        .value = Value::text("NAME=VALUE,..."),
        .may_repeat = true,
@@ -206,7 +206,7 @@ PlanOptions read_plan_options(CommandLine const& line) {
   std::string const system = line.needed("system", "a system file");
   line.needed("gpus", "a number of accelerators");
   request.gpus = line.whole_number("gpus", 1, most_ranks);
-  line.needed("global-batch", "sequences an optimizer step");
+  line.needed("global-batch", "sequences per optimizer step");
   request.global_batch = line.whole_number("global-batch", 1, std::numeric_limits<int>::max());
   request.top = line.whole_number("top", 1, 1000);
   request.exhaustive = line.has("exhaustive");

@@ -13,18 +13,18 @@
 namespace stagecraft {
 namespace {
 
-constexpr double seconds_a_day = 86400;
+constexpr double seconds_per_day = 86400;
 
 /// How long training on all tokens takes.
 std::optional<double> days_of(FoundPlan const& plan, PlanOptions const& options) {
   if (!options.tokens) return std::nullopt;
-  return *options.tokens / plan.simulation.tokens_per_second / seconds_a_day;
+  return *options.tokens / plan.simulation.tokens_per_second / seconds_per_day;
 }
 
 /// What it costs: all tokens, or without them an iteration.
 std::optional<double> cost_of(FoundPlan const& plan, PlanOptions const& options) {
   if (!options.price) return std::nullopt;
-  double const seconds = options.tokens ? *days_of(plan, options) * seconds_a_day
+  double const seconds = options.tokens ? *days_of(plan, options) * seconds_per_day
                                         : to_seconds(plan.simulation.iteration);
   return *options.price * options.request.gpus * seconds / 3600;
 }
@@ -91,7 +91,7 @@ std::string plan_table(std::vector<FoundPlan> const& plans, PlanOptions const& o
                                          {"layout", Align::left},
                                          {"optim", Align::left}};
   if (options.tokens) columns.push_back({"days"});
-  if (options.price) columns.push_back({options.tokens ? "cost" : "cost an iteration"});
+  if (options.price) columns.push_back({options.tokens ? "cost" : "cost per iteration"});
   columns.push_back({"recompute by stage", Align::left});
   TextTable table{columns};
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -123,9 +123,9 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
   double const rate = static_cast<double>(result.considered) / seconds / options.request.jobs;
   return std::to_string(result.considered) + " plans considered in " + decimals(seconds, 2) +
          " s (" + decimals(rate, 0) +
-         " a second and thread): " + std::to_string(result.dismissed_by_memory) + " cannot fit, " +
-         std::to_string(result.dismissed_by_bound) + " cannot be among the best, " +
-         std::to_string(result.simulated) + " simulated\n";
+         " per second and thread): " + std::to_string(result.dismissed_by_memory) +
+         " cannot fit, " + std::to_string(result.dismissed_by_bound) +
+         " cannot be among the best, " + std::to_string(result.simulated) + " simulated\n";
 }
 
 nlohmann::ordered_json entry(FoundPlan const& plan, PlanOptions const& options) {
@@ -158,7 +158,7 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
   FoundPlan const& best = result.best.front();
   std::string text = counts_text(result, options, seconds);
   text +=
-      "\nfastest plans that fit (t tensor, SP sequence parallelism, p pipeline, m chunks a "
+      "\nfastest plans that fit (t tensor, SP sequence parallelism, p pipeline, m chunks per "
       "stage, d data, b microbatch)\n";
   text += plan_table(result.best, options);
   text += "\ntime against memory: no other plan is both faster and smaller (up to " +

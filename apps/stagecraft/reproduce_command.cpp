@@ -104,10 +104,9 @@ values. Without a name: tables 2, 4 and 5.
                   {.name = "executed",
                    .value = Value::folder(),
                    .description =
-                       "put what was executed beside tables 4 and 5: the traces (*.h5) and "
-                       "results of `stagecraft-exec measure layer --json` (*.json) in this "
-                       "folder, found by the plan that they are of; notes name what is in no "
-                       "row"},
+                       "add executed runs to tables 4 and 5: the traces (*.h5) and results of "
+                       "`stagecraft-exec measure layer --json` (*.json) in this folder, assigned "
+                       "to rows by their plan; notes list files without a row"},
                   {.name = "json", .description = "print one JSON document"}},
       .argument = Value::word(all_names()),
       .run = run_reproduce};

@@ -107,35 +107,35 @@ int run_simulate(CommandLine const& line) {
 }  // namespace
 
 Command simulate_command() {
-  return {.name = "simulate",
-          .summary = "per-stage memory and iteration time of a run file",
-          .introduction = R"(usage: stagecraft simulate CONFIG [options]
+  return {
+      .name = "simulate",
+      .summary = "memory per stage and iteration time of a run file",
+      .introduction = R"(usage: stagecraft simulate CONFIG [options]
 
 Predicts, for every pipeline stage, what it holds in memory at its peak, and how long an
 iteration takes and what the time goes to.
 )",
-          .examples = R"(  stagecraft simulate configs/paper/175b-present.yaml
+      .examples = R"(  stagecraft simulate configs/paper/175b-present.yaml
   stagecraft simulate configs/paper/175b-present.yaml --set recompute=full --set batch.micro=2
   stagecraft simulate configs/paper/22b-full.yaml --json --require-fit
   stagecraft simulate configs/paper/1t-full.yaml --trace 1t.h5 --detail op --ranks 0,1,32,63
 )",
-          .options = joined_options(
-              {{{.name = "require-fit",
-                 .description = "exit with 3 if a stage does not fit into its memory"},
-                {.name = "trace",
-                 .value = Value::file("F.h5"),
-                 .description = "also write a trace of the iteration"},
-                {.name = "detail",
-                 .value = Value::word({"chunk", "op"}),
-                 .fallback = "chunk",
-                 .description =
-                     "of the trace: chunk (a row a forward or backward) or op (a row a kernel)"},
-                {.name = "ranks",
-                 .value = Value::text("R,R,..."),
-                 .description = "of the trace: only these pipeline ranks"}},
-               run_options()}),
-          .argument = run_file(),
-          .run = run_simulate};
+      .options = joined_options(
+          {{{.name = "require-fit", .description = "exit with 3 if a stage does not fit in memory"},
+            {.name = "trace",
+             .value = Value::file("F.h5"),
+             .description = "also write a trace of the iteration"},
+            {.name = "detail",
+             .value = Value::word({"chunk", "op"}),
+             .fallback = "chunk",
+             .description =
+                 "of the trace: chunk (one row per forward or backward) or op (one per kernel)"},
+            {.name = "ranks",
+             .value = Value::text("R,R,..."),
+             .description = "write only these pipeline stages to the trace"}},
+           run_options()}),
+      .argument = run_file(),
+      .run = run_simulate};
 }
 
 }  // namespace stagecraft

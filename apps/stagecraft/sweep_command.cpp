@@ -26,7 +26,7 @@ namespace stagecraft {
 namespace {
 
 /// A row in the journal takes about this.
-constexpr double journal_bytes_a_row = 360;
+constexpr double journal_bytes_per_row = 360;
 
 void refuse_existing(SweepOptions const& options) {
   if (options.resumes) return;
@@ -73,7 +73,7 @@ std::string forecast(Sweep const& sweep,
   return std::to_string(rows) + " points (" + factors + "), about " +
          duration_text(static_cast<double>(rows) * seconds_per_point(sweep) / options.jobs) +
          " on " + std::to_string(options.jobs) + (options.jobs == 1 ? " thread" : " threads") +
-         " and " + decimals(static_cast<double>(rows) * journal_bytes_a_row / 1e6, 1) +
+         " and " + decimals(static_cast<double>(rows) * journal_bytes_per_row / 1e6, 1) +
          " MB on disk";
 }
 
@@ -93,7 +93,7 @@ nlohmann::ordered_json forecast_json(Sweep const& sweep,
           {"axes", axes},
           {"threads", options.jobs},
           {"seconds", static_cast<double>(rows) * seconds_per_point(sweep) / options.jobs},
-          {"bytes", static_cast<std::int64_t>(static_cast<double>(rows) * journal_bytes_a_row)}};
+          {"bytes", static_cast<std::int64_t>(static_cast<double>(rows) * journal_bytes_per_row)}};
 }
 
 [[noreturn]] void refuse_large(Sweep const& sweep,
@@ -108,8 +108,8 @@ nlohmann::ordered_json forecast_json(Sweep const& sweep,
 
 /// Refuses what would take too long even to count.
 void require_countable(Sweep const& sweep, SweepOptions const& options) {
-  constexpr std::int64_t counted_a_row = 100;
-  if (sweep.points / counted_a_row > options.limit) {
+  constexpr std::int64_t counted_per_row = 100;
+  if (sweep.points / counted_per_row > options.limit) {
     refuse_large(sweep, sweep.points, std::nullopt, " (100 times as many before where)", options);
   }
 }
@@ -206,7 +206,7 @@ SweepOutcome run(Sweep const& sweep, std::int64_t count, SweepOptions const& opt
     if (journal.rows() == 0) throw;
     throw std::runtime_error{std::string{error.what()} + "; " + std::to_string(journal.rows()) +
                              " rows are kept in " + journal_path.string() +
-                             ": the same command with --resume goes on"};
+                             ": the same command with --resume continues"};
   }
   outcome.computed = journal.rows() - before;
   journal.remove();

@@ -25,8 +25,9 @@ Shard read_shard(std::string const& text) {
 void refuse_with_merge(CommandLine const& line) {
   for (char const* const option : {"shard", "resume", "dry-run", "jobs", "limit"}) {
     if (line.is_given(option)) {
-      throw CommandLineError{std::string{"--"} + option +
-                             ": found with --merge; accepted: without, nothing is computed"};
+      throw CommandLineError{
+          std::string{"--"} + option +
+          ": found with --merge; accepted: without it, as a merge computes nothing"};
     }
   }
 }
@@ -38,22 +39,24 @@ std::vector<Option> sweep_options() {
       {.name = "output",
        .letter = 'o',
        .value = Value::file("R.h5"),
-       .description = "the results: HDF5, a column a dataset"},
-      {.name = "csv", .value = Value::file("F.csv"), .description = "write the results as CSV too"},
+       .description = "the results: HDF5, one dataset per column"},
+      {.name = "csv",
+       .value = Value::file("F.csv"),
+       .description = "also write the results as CSV"},
       {.name = "jobs", .value = Value::text("J"), .description = "threads (default: all cores)"},
       {.name = "shard",
        .value = Value::text("I/N"),
-       .description = "compute only the I-th of N parts (from 1), alike in work"},
+       .description = "compute only the I-th of N parts of equal work, counted from 1"},
       {.name = "resume",
-       .description = "go on with the sweep that was at work on this output, if there is one"},
+       .description = "continue an interrupted sweep with this output, if there is one"},
       {.name = "merge",
-       .description = "put the results of all shards, given in place of SWEEP.yaml, together"},
+       .description = "merge the results of all shards, given instead of SWEEP.yaml"},
       {.name = "limit",
        .value = Value::text("N"),
        .fallback = "1000000",
-       .description = "refuse to compute more points than this"},
+       .description = "refuse a sweep with more points"},
       {.name = "dry-run",
-       .description = "say how many points there are and how long they will take, and stop"},
+       .description = "print the number of points and an estimate of the time, and stop"},
       {.name = "json", .description = "print one JSON document"}};
 }
 

@@ -27,7 +27,8 @@ std::size_t count_ones(std::vector<std::int64_t> const& flags) {
   return static_cast<std::size_t>(std::count(flags.begin(), flags.end(), 1));
 }
 
-/// Rows that fit, the one with the most useful work a second first (of equals the earlier one).
+/// The rows that fit, ordered by useful work per second, the most first; equal rows keep their
+/// order.
 std::vector<std::size_t> best_rows(ColumnFile const& table, std::size_t most) {
   std::vector<std::int64_t> const& fits = integers_of(table, "fits");
   std::vector<double> const& mfu = reals_of(table, "mfu");
@@ -118,7 +119,7 @@ std::string sweep_summary(SweepOutcome const& outcome) {
   if (outcome.computed > 0) {
     text += std::to_string(outcome.computed) + " computed in " + decimals(outcome.seconds, 2) +
             " s (" + decimals(static_cast<double>(outcome.computed) / outcome.seconds, 0) +
-            " a second)\n";
+            " per second)\n";
   }
   return text + best_table(table);
 }

@@ -92,7 +92,7 @@ int run_validate(CommandLine const& line) {
   } else {
     std::cout << total << (total == 1 ? " row" : " rows") << " predicted in "
               << decimals(seconds, 2) << " s (" << decimals(static_cast<double>(total) / seconds, 0)
-              << " a second)\n\n"
+              << " per second)\n\n"
               << validation_text(validation);
   }
   bool const has_failed =

@@ -31,7 +31,7 @@ def value(table, model, case, quantity=None):
 
 
 def figure1(folder, axes):
-    """Memory a GPU: states, and activations of the baseline and of the present work on top."""
+    """Memory per GPU: states, and activations of the baseline and of the present work on top."""
     table = rows(folder, "figure1")
     states = [value(table, m, "parameters_and_optimizer") / GIB for m in MODELS]
     for offset, case, label in ((-0.2, "activations_baseline", "activations, tensor parallel"),

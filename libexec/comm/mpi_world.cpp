@@ -93,7 +93,7 @@ class MpiWorld::RankCommunicator : public Communicator {
     check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &is_known));
     if (is_known == 0 || messages <= *most) return;
     throw CommunicationError{"the plan has " + std::to_string(messages) +
-                             " messages an iteration; this MPI has tags up to " +
+                             " messages per iteration; this MPI has tags up to " +
                              std::to_string(*most)};
   }
 

@@ -13,7 +13,7 @@ MatrixBatch matrices_of(KernelCall const& call,
   MatrixBatch batch{.data = static_cast<std::byte*>(operand.data), .type = operand.type};
   Shape const& shape = operand.shape;
   int const rank = shape.rank();
-  expect(call, rank >= 2, "an operand is no matrix");
+  expect(call, rank >= 2, "an operand is not a matrix");
   batch.columns = last_extent(operand);
   if (rank == 4) {
     batch.count = shape[0] * shape[1];

@@ -51,7 +51,7 @@ void expect_elements(KernelCall const& call,
                      std::int64_t elements) {
   expect(call, operand.type == type, "an operand is of the wrong element type");
   expect(call, operand.shape.elements() == elements, "an operand has the wrong number of elements");
-  expect(call, is_contiguous(operand), "an operand is a view where a contiguous tensor belongs");
+  expect(call, is_contiguous(operand), "an operand is a view, but must be contiguous");
   expect(call, operand.data != nullptr || elements == 0, "an operand has no memory");
 }
 

@@ -66,7 +66,7 @@ class ChangeList {
     if (is_interleaved()) {
       Change plain{.what = "no interleaving (1f1b)",
                    .set = {},
-                   .undoes = to_text(now) + " interleaved chunks a stage"};
+                   .undoes = to_text(now) + " interleaved chunks per stage"};
       append_plain_schedule(plain);
       changes_.push_back(std::move(plain));
     }
@@ -95,7 +95,7 @@ class ChangeList {
              Attention::flash, "flash attention");
     if (model.attention == Attention::unfused && attention_dropout(model) > 0) {
       add_word("model.softmax_dropout", model.softmax_dropout, SoftmaxDropout::separate,
-               "a kernel each for softmax and dropout", SoftmaxDropout::fused,
+               "softmax and dropout in two kernels", SoftmaxDropout::fused,
                "softmax and dropout in one kernel");
     }
     if (model.dropout > 0 || attention_dropout(model) > 0) {
@@ -103,7 +103,7 @@ class ChangeList {
                "stored dropout masks", DropoutMask::regenerated, "regenerated dropout masks");
     }
     add_word("model.causal_mask", model.causal_mask, CausalMask::per_microbatch,
-             "a causal mask a microbatch", CausalMask::none, "no causal masks");
+             "one causal mask per microbatch", CausalMask::none, "no causal masks");
     if (parallel.pipeline > 1) {
       bool const is_blocking = config_.schedule.p2p == P2p::blocking;
       ScheduleConfig schedule = config_.schedule;
@@ -153,7 +153,7 @@ class ChangeList {
   }
 
   void add_chunks(int now, int chunks) {
-    Change change{.what = step_text("chunks a stage", now, chunks),
+    Change change{.what = step_text("chunks per stage", now, chunks),
                   .set = {setting("parallel.interleave", chunks)},
                   .undoes = ""};
     if (!is_interleaved()) {

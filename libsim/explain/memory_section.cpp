@@ -49,7 +49,7 @@ std::string reason(TensorGroup const& group, bool says_more) {
 
 std::string event_text(PeakExplanation const& peak) {
   PeakEvent const& event = peak.event;
-  if (event.op == "start") return "That is so from the start: nothing ever adds to it.";
+  if (event.op == "start") return "It holds this from the start, and never more.";
   std::string text = "It is fullest " + time_text(event.time) + " into the iteration, at '" +
                      readable_name(event.op) + "' (" + readable_name(event.phase) + ")";
   if (event.layer >= 0) text += " of layer " + std::to_string(event.layer);

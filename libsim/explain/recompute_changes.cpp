@@ -151,7 +151,7 @@ std::string policy_text(RecomputePolicy const& policy) {
     }
     text += modules + ")";
   } else if (policy.method == RecomputeMethod::block) {
-    text += " of " + to_text(policy.layers) + " layers a chunk";
+    text += " of " + to_text(policy.layers) + " layers per chunk";
   } else if (policy.layers > 1) {
     text += " in groups of " + to_text(policy.layers);
   }

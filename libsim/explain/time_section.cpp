@@ -91,7 +91,7 @@ std::string time_section(Explanation const& explanation, ExplanationStyle const&
   text += table.text() + wrapped(course_text(path, unit), style.width);
   if (explanation.busiest[TimeKind::bubble] > SimTime{0}) {
     text += wrapped("While stage " + std::to_string(busiest) +
-                        " waits, the path is with other stages: on it nobody waits.",
+                        " waits, the path is on other stages; there is no waiting on the path.",
                     style.width);
   }
   return text;

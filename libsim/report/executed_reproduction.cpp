@@ -110,7 +110,7 @@ std::optional<double> compose(PaperRun const& run, StagesAlone const& stages, No
     double const overhead = run.system.calibration.iteration_overhead.value.value;
     double const seconds = composed_seconds(run.plan, run.system, stages) + overhead;
     notes.add(what + ", the iteration composed of them: communication as modelled" +
-              (overhead > 0 ? ", and " + run.system.name + "'s overhead of an iteration" : ""));
+              (overhead > 0 ? ", and " + run.system.name + "'s overhead per iteration" : ""));
     return seconds;
   } catch (std::invalid_argument const& reason) {
     notes.add(what + ", no iteration composed: " + reason.what());

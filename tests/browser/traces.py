@@ -5,7 +5,7 @@ import numpy
 
 
 def executed(source, target, tensor):
-    """A trace of `tensor` ranks a stage, numbered over the job, each op a little longer: as an executor writes it."""
+    """A trace of `tensor` ranks per stage, numbered over the job, each op a little longer: as an executor writes it."""
     random = numpy.random.default_rng(1)
     with h5py.File(source, "r") as old, h5py.File(target, "w", libver=("v108", "v108")) as new:
         for name, value in old.attrs.items():

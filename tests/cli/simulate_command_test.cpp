@@ -331,7 +331,7 @@ TEST_CASE("what a command reads is not written over") {
   std::ofstream{run} << "model: model.yaml\nsystem: " STAGECRAFT_SOURCE_DIR
                         "/configs/systems/selene-a100.yaml\nparallel: {tensor: 8}\n"
                         "batch: {global: 4, micro: 4}\n";
-  std::string const no_trace = "which is there and is no trace";
+  std::string const no_trace = "which exists and is not a trace";
   for (fs::path const& output : {run, model}) {
     ProgramResult const result =
         run_stagecraft("simulate '" + run.string() + "' --trace '" + output.string() + "'");

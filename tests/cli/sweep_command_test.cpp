@@ -173,7 +173,8 @@ TEST_CASE("sweep exits with 1 where its output cannot be written, and leaves not
   }
 }
 
-TEST_CASE("a disk that is full in the middle of a sweep costs no row: --resume goes on", "[cli]") {
+TEST_CASE("a disk that is full in the middle of a sweep costs no row: --resume continues",
+          "[cli]") {
   TemporaryFolder const folder;
   std::string const file =
       sweep_file(folder,
@@ -189,7 +190,7 @@ TEST_CASE("a disk that is full in the middle of a sweep costs no row: --resume g
   REQUIRE(full.output.empty());
   REQUIRE_THAT(full.errors, Contains("could not write") && Contains("r.h5.journal: ") &&
                                 Contains(" rows are kept in ") &&
-                                Contains("the same command with --resume goes on"));
+                                Contains("the same command with --resume continues"));
   REQUIRE(folder.names() == std::vector<std::string>{"r.h5.journal", "sweep.yaml", "whole.h5"});
   require_refusal(command + in(folder, "r.h5"), {"r.h5.journal: found the journal", "--resume"});
   json const resumed = json_of(command + in(folder, "r.h5") + " --resume --json");

@@ -74,7 +74,7 @@ TEST_CASE("changes are single, told apart, and undo only what is not the default
   }
   std::sort(undone.begin(), undone.end());
   // What 175b-present sets against the defaults of the configuration: see its file.
-  REQUIRE(undone == std::vector<std::string>{"3 interleaved chunks a stage",
+  REQUIRE(undone == std::vector<std::string>{"3 interleaved chunks per stage",
                                              "selective recompute (core_attention)",
                                              "sequence parallelism"});
 }
