@@ -39,9 +39,9 @@ struct Collective {
   GroupId group{};                   ///< one of the plan's groups
   Reduction reduction = Reduction::sum;
   ElementType type = ElementType::f32;
-  void const* source = nullptr;  ///< all_gather: this member's piece; else the whole tensor
-  void* target = nullptr;        ///< reduce_scatter: this member's piece; else the whole tensor
-  std::int64_t elements = 0;     ///< of the whole tensor
+  void const* source = nullptr;  ///< all_gather: this member's piece; otherwise the whole tensor
+  void* target = nullptr;     ///< reduce_scatter: this member's piece; otherwise the whole tensor
+  std::int64_t elements = 0;  ///< of the whole tensor
   /// Pieces: member i has elements [i * piece - origin, (i + 1) * piece - origin) of the whole, as
   /// far as they exist.
   std::int64_t piece = 0;

@@ -64,7 +64,7 @@ void gelu_backward_of(KernelContext const& context, KernelCall const& call) {
              });
 }
 
-/// y tells where x was positive.
+/// y is positive exactly where x was.
 template <typename S>
 void relu_backward_of(KernelContext const& context, KernelCall const& call) {
   Operand const& y = call.reads[1];

@@ -12,11 +12,11 @@
 
 namespace stagecraft {
 
-/// How the CPU kernels of a rank run.
+/// The options of a rank's CPU kernels.
 struct CpuKernelOptions {
   GemmKind gemm = GemmKind::openblas;
-  /// Width of the rank's worker pool. Sets OpenBLAS's number of threads too, which is one for the
-  /// process: give all ranks of a process the same.
+  /// The threads of the rank's worker pool. OpenBLAS gets the same number; it is a setting of the
+  /// process, so all ranks of a process must have the same.
   int threads = 1;
   InstructionSet instructions = best_instruction_set();
 };
@@ -24,27 +24,30 @@ struct CpuKernelOptions {
 /// The CPU kernels of one rank: everything that op programs compute, except what an executor does
 /// itself (loading tokens and labels, collectives, waiting, the step ops).
 ///
-/// Results do not depend on the number of threads, with one exception: OpenBLAS may sum in another
-/// order. Beyond the workspace, allocated once, kernels take no heap memory; OpenBLAS keeps packing
-/// buffers of its own, whose size depends on its build, not on the operands.
+/// This folder has one source per family of op kinds, compiled once per instruction set
+/// (kernel_table.hpp). Operands are checked (operand_checks.hpp), then the op kind's function runs.
+///
+/// Results do not depend on the number of threads, except that OpenBLAS may sum in another order.
+/// Kernels allocate no heap memory beyond the workspace, which is allocated once; OpenBLAS has its
+/// own packing buffers, whose size depends on its build, not on the operands.
 ///
 /// One thread at a time may call run().
 class CpuKernels {
  public:
-  /// \throws std::invalid_argument  for less than one thread, or instructions that the processor or
-  /// the build does not have.
-  /// \throws std::runtime_error  see require_threaded_openblas(); not for plain GEMMs.
+  /// \throws std::invalid_argument  if there is less than one thread, or if the processor or the
+  ///         build lacks the instructions.
+  /// \throws std::runtime_error  as require_threaded_openblas(), unless GEMMs are plain.
   CpuKernels(KernelNeeds const& needs, CpuKernelOptions const& options);
 
   /// Runs one kernel to its end.
-  /// \throws std::logic_error  naming the op kind, where operands do not fit together, or where the
-  /// kind has no kernel.
+  /// \throws std::logic_error  naming the op kind, if operands do not fit together, or if the kind
+  ///         has no kernel.
   void run(KernelCall const& call);
 
   /// The pool that kernels run on, for optimizer_kernels.hpp and rank_order_reduction.hpp.
   WorkerPool& pool() { return *pool_; }
 
-  /// What one object allocates for scratch space: independent of the model's sizes. `types` as in
+  /// The scratch space that one object allocates, independent of the model's sizes. `types` as in
   /// KernelNeeds.
   static Bytes workspace(std::span<ElementType const> types, int threads);
 

@@ -6,7 +6,7 @@
 #include "libexec/kernels/word_lookup.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
-/// 1 where a column may not be seen: above the diagonal.
+/// The mask is 1 for columns that a row must not see: those above the diagonal.
 void make_causal_mask(KernelContext const& context, KernelCall const& call) {
   std::int64_t const s = call.writes[0].shape[0];
   expect_tensor(call, call.writes[0], ElementType::u8, {s, s});

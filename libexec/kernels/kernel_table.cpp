@@ -9,7 +9,7 @@ namespace stagecraft {
 namespace {
 
 #ifdef STAGECRAFT_HAS_X86_64_LEVELS
-// GCC 12 knows the levels by name only for processors, not for running ones: their features.
+// GCC 12 cannot ask the running processor for a level by name, so this asks for its features.
 bool has_v3() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");

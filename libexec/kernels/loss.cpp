@@ -106,7 +106,7 @@ void narrow_logits(KernelContext const& context, KernelCall const& call) {
   convert_logits(context, call);
 }
 
-/// -infinity where all of this rank's columns are padding.
+/// The maximum is -infinity if all of this rank's columns are padding.
 void logits_maximum(KernelContext const& context, KernelCall const& call) {
   Operand const& logits = call.reads[0];
   LogitRows const all = expect_logits(context.tensor_rank, call, logits);

@@ -53,7 +53,7 @@ void norm_of(KernelContext const& context, KernelCall const& call) {
         mean = lane_sum<C>(n, [&](std::int64_t i) { return widen(values[i]); }) / static_cast<C>(n);
         moments.mean[row] = mean;
       }
-      // A second pass: the difference of the means of x^2 and x would cancel.
+      // A second pass avoids the cancellation in the difference of the means of x^2 and x.
       C const square = lane_sum<C>(n, [&](std::int64_t i) {
         C const centred = widen(values[i]) - mean;
         return centred * centred;

@@ -20,7 +20,7 @@ void softmax_row(S const* x, S* y, std::int64_t n, std::int64_t columns, Compute
                                     [&](std::int64_t i) { return widen(x[i]); });
   auto const term = [&](std::int64_t i) { return exponential((widen(x[i]) - maximum) * scale); };
   if constexpr (is_narrow<S>) {
-    // Exponentials are computed twice: kept in 16 bits between the passes they would be rounded
+    // Exponentials are computed twice, because storing them in 16 bits in between would round
     // twice.
     C const inverse = C{1} / lane_sum<C>(n, term);
     for (std::int64_t i = 0; i < n; ++i) y[i] = narrow<S>(term(i) * inverse);

@@ -4,8 +4,8 @@
 #include "libexec/kernels/cuda/element_wise.cuh"
 #include "libexec/kernels/norm_statistics.hpp"
 
-/// Sums over rows, a column at a time, in two stages whose order depends on the numbers of rows and
-/// columns only: groups of rows into partial sums, then those in order.
+/// Sums over rows, per column, in two stages: groups of rows into partial sums, then the partial
+/// sums in order. The order of the sum depends only on the numbers of rows and columns.
 namespace stagecraft::cuda_ops {
 namespace {
 
@@ -100,7 +100,7 @@ void add_column_sums(CudaContext const& context,
   C* const partial = context.scratch_of<C>();
   for (std::int64_t first = 0; first < columns; first += most_columns) {
     std::int64_t const count = std::min(most_columns, columns - first);
-    // Some 1024 blocks: enough for any device, and few partial sums beside the rows.
+    // About 1024 blocks are enough for any device, and make few partial sums compared to the rows.
     constexpr std::int64_t tile = across * pack_width<S>;
     std::int64_t const tiles = (count + tile - 1) / tile;
     std::int64_t const wanted = std::min<std::int64_t>(
@@ -142,7 +142,7 @@ struct BiasTerm {
   }
 };
 
-/// dy xhat and, where there is a bias, dy.
+/// dy xhat and, if there is a bias, dy.
 template <typename S, int count>
 struct NormTerm {
   using Sum = Compute<S>;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int warp_threads = 32;
 
-/// 1 where a column may not be seen: above the diagonal.
+/// The mask is 1 for columns that a row must not see: those above the diagonal.
 struct CausalMask {
   static constexpr int in_flight = 4;
   std::uint8_t* mask;
@@ -29,7 +29,7 @@ struct CausalMask {
   }
 };
 
-/// Row of the table of each token; zeros for the words of other ranks.
+/// The table's row of each token; zeros for the words of other ranks.
 template <typename S>
 struct LookUp {
   static constexpr int in_flight = 4;
@@ -54,7 +54,7 @@ struct LookUp {
   }
 };
 
-/// A chain through the occurrences of each word, in the order of the tokens.
+/// Links the occurrences of each word in the order of the tokens.
 struct WordChain {
   std::int32_t* next;          ///< the next token of the same word, or -1
   std::uint8_t* has_previous;  ///< zeros before
@@ -82,7 +82,7 @@ __global__ void link_words(std::int64_t const* tokens, int count, WordChain chai
   if (found < count) chain.has_previous[found] = 1;
 }
 
-/// d table[word] += dy over the tokens of a word, in their order: by the thread of its first one.
+/// d table[word] += dy over the tokens of a word, in their order, by the thread of the first one.
 template <typename S>
 struct SumWords {
   using C = Compute<S>;
@@ -107,7 +107,7 @@ struct SumWords {
     if (row < 0) return;
     C* const to = gradient + row * columns + at.column;
     Pack<C, width> sum = load_pack<width>(to);
-    constexpr int batch = 4;  // rows in flight: the links of a chain are read ahead of them
+    constexpr int batch = 4;  // rows in flight; the links are read ahead of them
     for (std::int64_t token = at.row; token >= 0;) {
       Pack<S, width> values[batch];
       bool there[batch];
@@ -165,7 +165,7 @@ void embedding_backward(CudaContext const& context, KernelCall const& call) {
     using C = Compute<S>;
     expect_tensor(call, gradient, element_type<C>(), {lookup.words, h});
     std::int64_t const count = call.reads[1].shape.elements();
-    // As many tokens at a time as there is room for links; their sums are added one after another.
+    // Processes as many tokens at a time as there is room for links; their sums are added in order.
     constexpr std::int64_t most = CudaContext::scratch_bytes / 8;
     WordChain const chain{context.scratch_of<std::int32_t>(),
                           context.scratch_of<std::uint8_t>() + most * 4};

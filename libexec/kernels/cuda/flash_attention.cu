@@ -19,7 +19,7 @@ struct ForwardCall {
   std::int64_t tiles;  ///< of queries, of one head
 };
 
-/// Combines what the four lanes of a group have.
+/// Combines the values of the four lanes of a group.
 template <typename C, typename Combine>
 __device__ C combine_group(C value, Combine const& combine) {
   value = combine(value, __shfl_xor_sync(0xFFFFFFFFU, value, 1));
@@ -34,7 +34,7 @@ struct RunningRows {
   C sum[2] = {0, 0};
 };
 
-/// A tile of query rows of one head, 16 for each warp, against all keys they may see.
+/// A tile of query rows of one head, 16 per warp, against all keys that they may see.
 /// Source: Dao 2023, arXiv:2307.08691, algorithm 1.
 template <typename S, int depth>
 __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCall<S> all) {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) attend(ForwardCa
         sums[e].value[2 * half + 1] *= correction;
       }
     }
-    __syncwarp();  // after drawing, which lanes may leave one by one
+    __syncwarp();  // lanes may finish drawing at different times
 #pragma unroll Tile::flat
     for (int j = 0; j < Tile::keys; j += 16) {
       if (j >= seen) continue;

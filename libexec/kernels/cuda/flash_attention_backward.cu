@@ -20,14 +20,14 @@ struct BackwardCall {
   std::int64_t tiles;  ///< of a head's own rows
 };
 
-/// What the probabilities of a query are computed from, besides scores.
+/// The values per query from which probabilities are computed, besides scores.
 template <typename C>
 struct QueryStatistics {
   C* log_sum;
   C* row_dot;  ///< sum(d context * context)
 };
 
-/// Fills the statistics of queries [first, first + count); a warp for each in turn.
+/// Computes the statistics of queries [first, first + count), one warp per query in turn.
 template <typename S>
 __device__ void load_statistics(BackwardCall<S> const& all,
                                 std::int64_t sequence,
@@ -75,7 +75,7 @@ __device__ void differentiate(
 }
 
 /// of_keys: dk and dv of a tile of keys of one key and value head, over all queries that see them;
-/// else dq of a tile of queries of one head, over all keys they see.
+/// otherwise dq of a tile of queries of one head, over all keys that they see.
 template <typename S, int depth, bool of_keys>
 __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCall<S> all) {
   using C = Compute<S>;
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCa
            other_right);
       if (of_keys) load_statistics(all, task.sequence, head, other, Tile::others, statistics);
       __syncthreads();
-      // Whether any row of the warp and any other row see each other.
+      // Whether any query of one of these two sets of rows sees any key of the other.
       bool const meets =
           of_keys ? own + warp_row < other + Tile::others : other < own + warp_row + 16;
       if (!meets) continue;
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(FlashTile<S, depth>::threads) sweep(BackwardCa
           }
         }
       }
-      __syncwarp();  // after drawing, which lanes may leave one by one
+      __syncwarp();  // lanes may finish drawing at different times
 #pragma unroll Tile::flat
       for (int j = 0; j < Tile::others; j += 16) {
         LeftFragment<S> const d_scores = left_of<S>(gradients[j / 8], gradients[j / 8 + 1]);

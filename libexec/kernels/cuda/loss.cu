@@ -179,7 +179,7 @@ void convert(CudaContext const& context, Operand const& from, Operand const& to)
                              can_pack(width, body.from, body.to), body);
 }
 
-/// One block per row, of as many threads as have work in flight.
+/// One block per row, with as many threads as the row can keep busy.
 RowLaunch long_rows(LogitRows const& all, int width) {
   std::int64_t const threads = (all.words + in_flight * width - 1) / (in_flight * width);
   return row_launch(all.rows,

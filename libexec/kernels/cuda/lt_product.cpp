@@ -20,13 +20,13 @@ cudaDataType_t data_type(ElementType type) {
   }
 }
 
-/// Largest power of two, up to 256, that an address is a multiple of.
+/// The largest power of two, up to 256, that divides an address.
 std::uint32_t alignment_of(void const* address) {
   auto const value = reinterpret_cast<std::uintptr_t>(address) | 256U;
   return static_cast<std::uint32_t>(value & (~value + 1));
 }
 
-/// The layout of stored rows: columns to cuBLASLt.
+/// The layout of stored rows, which are columns to cuBLASLt.
 LtLayout make_layout(ElementType type,
                      std::int64_t rows,
                      std::int64_t columns,
@@ -112,7 +112,7 @@ LtDescription::LtDescription(StridedProduct const& product)
   auto const& strides = product.row_strides;
   product_ = make_product(g, is_double_);
   if (product.bias != nullptr) {
-    // C's rows are columns here: the bias has an element for each row.
+    // C's rows are columns to cuBLASLt, so the bias has one element per row.
     cublasLtEpilogue_t const epilogue = CUBLASLT_EPILOGUE_BIAS;
     check(cublasLtMatmulDescSetAttribute(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
                                          sizeof epilogue),

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(most_row_threads) norm_rows(S const* x,
     mean = row_sum(sum) / static_cast<C>(n);
     if (threadIdx.x == 0) moments.mean[row] = mean;
   }
-  // A second pass: the difference of the means of x^2 and x would cancel.
+  // A second pass avoids the cancellation in the difference of the means of x^2 and x.
   C square = 0;
   for_accesses<width, accesses>(n, [&](int k, int) {
 #pragma unroll

@@ -34,7 +34,7 @@ template <typename Dropped>
 inline constexpr bool drops = !std::is_same_v<Dropped, NothingDropped>;
 
 /// y = softmax(scale x) over the columns up to the diagonal, which alone are read; 0 in the others.
-/// x and y may be the same. What was rounded to y is what is dropped, as by two kernels.
+/// x and y may be the same. Dropout reads y as it was rounded, as if it were a second kernel.
 template <typename S, int width, int held, typename Dropped>
 __global__ void __launch_bounds__(most_row_threads)
     softmax_rows(S const* x, S* y, ScoreRows<S> all, Dropped behind) {
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(most_row_threads)
   });
 }
 
-/// Expects scores; what a launch is told of their rows.
+/// Expects scores. Returns the description of their rows for a launch.
 template <typename S>
 ScoreRows<S> score_rows(KernelCall const& call, Operand const& scores) {
   std::int64_t const s = expect_scores<S>(call, scores);
@@ -139,7 +139,7 @@ RowDropout<S> dropout_of_probabilities(CudaContext const& context, KernelCall co
           DropoutRate<Compute<S>>{dropout_attributes(call).rate}};
 }
 
-/// `fits`: rows start where packs can.
+/// `fits`: whether rows are aligned for packs.
 template <typename S, typename Dropped>
 void launch_forward(CudaContext const& context,
                     KernelCall const& call,
