@@ -50,13 +50,13 @@ MpiFailureReport::MpiFailureReport(int rank, int exit_code, std::string const& r
       exit_code_{exit_code},
       reason_{reason.substr(0, most_bytes - sizeof exit_code)},
       text_(sizeof exit_code + reason_.size()),
-      patience_{std::chrono::steady_clock::now() + std::chrono::seconds{2}} {
+      deadline_{std::chrono::steady_clock::now() + std::chrono::seconds{2}} {
   std::memcpy(text_.data(), &exit_code, sizeof exit_code);
   std::memcpy(text_.data() + sizeof exit_code, reason_.data(), reason_.size());
 }
 
 MpiOperation::Progress MpiFailureReport::advance() {
-  if (rank_ == 0 || std::chrono::steady_clock::now() > patience_) end_job(exit_code_, reason_);
+  if (rank_ == 0 || std::chrono::steady_clock::now() > deadline_) end_job(exit_code_, reason_);
   if (is_sent_) {
     int is_done = 0;  // MPI sends long texts only inside of its calls
     if (request_ != MPI_REQUEST_NULL) MPI_Test(&request_, &is_done, MPI_STATUS_IGNORE);

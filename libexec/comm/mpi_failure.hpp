@@ -46,7 +46,7 @@ class MpiFailureReport final : public MpiOperation {
   std::vector<std::byte> text_;
   MPI_Request request_ = MPI_REQUEST_NULL;
   bool is_sent_ = false;
-  std::chrono::steady_clock::time_point patience_;
+  std::chrono::steady_clock::time_point deadline_;
 };
 
 }  // namespace stagecraft

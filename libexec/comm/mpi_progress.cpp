@@ -24,7 +24,7 @@ constexpr std::chrono::microseconds pause = 50us;
 /// While no operation is in flight, the thread still polls for failures of others and for signals.
 constexpr std::chrono::milliseconds idle_pause = 20ms;
 /// Longer than MpiFailureReport waits for rank 0.
-constexpr std::chrono::seconds last_patience = 5s;
+constexpr std::chrono::seconds rank0_timeout = 5s;
 
 /// Set by SIGTERM.
 std::atomic<bool> is_told_to_end = false;
@@ -111,7 +111,7 @@ void MpiProgress::run(std::function<void()> const& work) {
 
 void MpiProgress::fail(int exit_code, std::string const& reason) {
   add(std::make_shared<MpiFailureReport>(rank_, exit_code, reason));
-  std::this_thread::sleep_for(last_patience);
+  std::this_thread::sleep_for(rank0_timeout);
   // The thread that owns MPI is blocked inside MPI; the launcher notices that this process ends.
   std::fputs(reason.c_str(), stderr);
   std::_Exit(exit_code);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "libexec/comm/patient_wait.hpp"
+#include "libexec/comm/healthy_wait.hpp"
 
 namespace stagecraft {
 
@@ -17,45 +17,45 @@ Communicator::Ticket ThreadGroup::start(std::size_t member, Collective const& co
   std::unique_lock lock{mutex_};
   Communicator::Ticket const ticket = next_[member]++;
   auto const place = static_cast<std::size_t>(ticket - first_);
-  if (place == meetings_.size()) meetings_.emplace_back().calls.resize(next_.size());
-  Meeting& meeting = meetings_[place];
-  meeting.calls[member] = collective;
-  if (++meeting.arrived < next_.size()) return ticket;
+  if (place == in_flight_.size()) in_flight_.emplace_back().calls.resize(next_.size());
+  InFlight& joined = in_flight_[place];
+  joined.calls[member] = collective;
+  if (++joined.arrived < next_.size()) return ticket;
   // The tensors of a rank that has failed may have been released.
   if (health_.has_failed()) throw PeerFailure{"another rank has failed"};
-  compute_unlocked(meeting, lock);
+  compute_unlocked(joined, lock);
   if (iteration_ != clock_.iteration()) idle_ = SimTime{0};
   iteration_ = clock_.iteration();
   SimTime start = idle_;
-  for (Collective const& call : meeting.calls) start = std::max(start, call.issued);
+  for (Collective const& call : joined.calls) start = std::max(start, call.issued);
   bool const is_virtual = clock_.is_virtual();
-  meeting.time = {start, is_virtual ? start + collective.price : std::max(start, clock_.now())};
-  if (is_virtual) idle_ = meeting.time.end;
-  meeting.is_done = true;
+  joined.time = {start, is_virtual ? start + collective.price : std::max(start, clock_.now())};
+  if (is_virtual) idle_ = joined.time.end;
+  joined.is_done = true;
   changed_.notify_all();
   return ticket;
 }
 
 TimeSpan ThreadGroup::finish(std::size_t /*member*/, Communicator::Ticket ticket) {
   std::unique_lock lock{mutex_};
-  Meeting& meeting = meetings_[static_cast<std::size_t>(ticket - first_)];
-  wait_patiently(changed_, lock, health_, [&] { return meeting.is_done; });
-  TimeSpan const time = meeting.time;
-  ++meeting.left;
-  while (!meetings_.empty() && meetings_.front().left == next_.size()) {
-    meetings_.pop_front();
+  InFlight& joined = in_flight_[static_cast<std::size_t>(ticket - first_)];
+  wait_while_healthy(changed_, lock, health_, [&] { return joined.is_done; });
+  TimeSpan const time = joined.time;
+  ++joined.left;
+  while (!in_flight_.empty() && in_flight_.front().left == next_.size()) {
+    in_flight_.pop_front();
     ++first_;
   }
   return time;
 }
 
-void ThreadGroup::compute_unlocked(Meeting const& meeting, std::unique_lock<std::mutex>& lock) {
+void ThreadGroup::compute_unlocked(InFlight const& joined, std::unique_lock<std::mutex>& lock) {
   is_computing_ = true;
   lock.unlock();
   std::exception_ptr error;
   try {
-    // No other member uses the meeting: all have arrived, and none leaves before it is done.
-    transport_.run(meeting.calls);
+    // No other member uses the collective: all have arrived, and none leaves before it is done.
+    transport_.run(joined.calls);
   } catch (...) {
     error = std::current_exception();
   }

@@ -45,14 +45,15 @@ class ThreadGroup {
   void wait_until_quiet();
 
  private:
-  struct Meeting {
+  /// A collective that some member has started and not every member has finished.
+  struct InFlight {
     std::vector<Collective> calls;  ///< by member
     std::size_t arrived = 0;
     std::size_t left = 0;
     bool is_done = false;
     TimeSpan time;
   };
-  void compute_unlocked(Meeting const& meeting, std::unique_lock<std::mutex>& lock);
+  void compute_unlocked(InFlight const& joined, std::unique_lock<std::mutex>& lock);
 
   LocalTransport& transport_;
   JobClock const& clock_;
@@ -61,8 +62,8 @@ class ThreadGroup {
   std::condition_variable changed_;
   bool is_computing_ = false;
   std::vector<Communicator::Ticket> next_;  ///< by member
-  std::deque<Meeting> meetings_;            ///< a deque, so that references stay valid
-  Communicator::Ticket first_ = 0;          ///< number of meetings_.front()
+  std::deque<InFlight> in_flight_;          ///< a deque, so that references stay valid
+  Communicator::Ticket first_ = 0;          ///< number of in_flight_.front()
   SimTime idle_{0};  ///< virtual clock: until when the group's stream is busy in this iteration
   std::int64_t iteration_ = 0;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "libexec/comm/patient_wait.hpp"
+#include "libexec/comm/healthy_wait.hpp"
 
 namespace stagecraft {
 
@@ -35,7 +35,7 @@ TimeSpan ThreadMailboxes::wait(Message const& message) {
   if (is_send && buffers_sends_ && !box.is_copied) {
     box.kept = transport_.keep(box.send);
   } else {
-    wait_patiently(changed_, lock, health_, [&] { return box.is_copied; });
+    wait_while_healthy(changed_, lock, health_, [&] { return box.is_copied; });
   }
   TimeSpan const time = time_of(box, message.end);
   if (++box.waits == 2) box = {};

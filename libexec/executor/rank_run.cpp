@@ -13,7 +13,7 @@
 namespace stagecraft {
 namespace {
 
-TimeSpan meet(Communicator& communicator, Collective const& collective) {
+TimeSpan all_reduce(Communicator& communicator, Collective const& collective) {
   return communicator.finish(collective.group, communicator.start(collective));
 }
 
@@ -24,25 +24,25 @@ double mean_loss(RankContext const& context, RankExecutor& executor) {
     for (auto const& [microbatch, loss] : executor.losses()) sum.add(loss);
   }
   auto& words = sum.words();
-  meet(context.communicator, {.group = context.plan.roles.job,
-                              .type = ElementType::i64,
-                              .source = words.data(),
-                              .target = words.data(),
-                              .elements = static_cast<std::int64_t>(words.size()),
-                              .in_host_memory = true});
+  all_reduce(context.communicator, {.group = context.plan.roles.job,
+                                    .type = ElementType::i64,
+                                    .source = words.data(),
+                                    .target = words.data(),
+                                    .elements = static_cast<std::int64_t>(words.size()),
+                                    .in_host_memory = true});
   return sum.value() /
          static_cast<double>(context.plan.config.batch.global * context.plan.config.model.sequence);
 }
 
 double slowest(RankContext const& context) {
   double seconds = to_seconds(context.clock.elapsed());
-  meet(context.communicator, {.group = context.plan.roles.job,
-                              .reduction = Reduction::maximum,
-                              .type = ElementType::f64,
-                              .source = &seconds,
-                              .target = &seconds,
-                              .elements = 1,
-                              .in_host_memory = true});
+  all_reduce(context.communicator, {.group = context.plan.roles.job,
+                                    .reduction = Reduction::maximum,
+                                    .type = ElementType::f64,
+                                    .source = &seconds,
+                                    .target = &seconds,
+                                    .elements = 1,
+                                    .in_host_memory = true});
   return seconds;
 }
 

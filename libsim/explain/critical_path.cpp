@@ -17,8 +17,8 @@ struct RankCourse {
   /// which the data-parallel stream is busy.
   std::vector<SimTime> clock;
   std::vector<SimTime> data_parallel_idle;
-  std::vector<std::size_t> post_of;                      ///< by transfer: the entry that posts it
-  std::map<GroupId, std::vector<std::size_t>> meetings;  ///< entries of group tasks, in order
+  std::vector<std::size_t> post_of;  ///< by transfer: the entry that posts it
+  std::map<GroupId, std::vector<std::size_t>> group_tasks;  ///< entries of group tasks, in order
 
   RankCourse(StagePlan const& plan, RankTimes const& times)
       : clock{SimTime{0}},
@@ -44,7 +44,7 @@ struct RankCourse {
           Task const& task = plan.tasks[static_cast<std::size_t>(step.task)];
           if (task.stream == Stream::data_parallel) idle = time.end;
           if (task.stream == Stream::compute || task.group) now = time.end;
-          if (task.group) meetings[*task.group].push_back(i);
+          if (task.group) group_tasks[*task.group].push_back(i);
           break;
         }
       }
@@ -182,12 +182,12 @@ class BackwardWalk {
     Interval const ran = times_.ranks[rank_].entries[step_];
     add_task(rank_, step_, ran.start, ran.end);
     time_ = ran.start;
-    auto const& own = course().meetings.at(group);
-    auto const meeting =
+    auto const& own = course().group_tasks.at(group);
+    auto const position =
         static_cast<std::size_t>(std::find(own.begin(), own.end(), step_) - own.begin());
     auto const came_last = [&](std::size_t member) {
       RankCourse const& other = courses_[member];
-      std::size_t const step = other.meetings.at(group).at(meeting);
+      std::size_t const step = other.group_tasks.at(group).at(position);
       IssueEntry const& joins = order(member).entries[step];
       Task const& task = plan_.stages[member].tasks[static_cast<std::size_t>(joins.task)];
       SimTime came = other.clock[step];

@@ -12,14 +12,14 @@ namespace stagecraft {
 /// Waits until `is_done()`. Pre: the lock is held.
 /// \throws PeerFailure  if the job fails meanwhile.
 template <typename Done>
-void wait_patiently(std::condition_variable& changed,
-                    std::unique_lock<std::mutex>& lock,
-                    JobHealth const& health,
-                    Done is_done) {
-  constexpr std::chrono::milliseconds look_around{50};
+void wait_while_healthy(std::condition_variable& changed,
+                        std::unique_lock<std::mutex>& lock,
+                        JobHealth const& health,
+                        Done is_done) {
+  constexpr std::chrono::milliseconds poll_interval{50};
   while (!is_done()) {
     if (health.has_failed()) throw PeerFailure{"another rank has failed"};
-    changed.wait_for(lock, look_around);
+    changed.wait_for(lock, poll_interval);
   }
 }
 
