@@ -15,7 +15,8 @@ namespace {
 constexpr int middle_stage = 1;
 
 CommunicationPrices const& required(CommunicationPrices const* prices) {
-  if (prices == nullptr) throw std::invalid_argument{"a layer alone needs prices"};
+  if (prices == nullptr)
+    throw std::invalid_argument{"a layer that runs alone needs durations of communication"};
   return *prices;
 }
 

@@ -145,7 +145,7 @@ void MpiProgress::start_mpi() {
   int provided = MPI_THREAD_SINGLE;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
   if (provided < MPI_THREAD_FUNNELED) {
-    throw CommunicationError{"this MPI does not allow programs with threads"};
+    throw CommunicationError{"this MPI does not support MPI_THREAD_FUNNELED"};
   }
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_));

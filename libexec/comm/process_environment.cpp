@@ -106,17 +106,16 @@ class PlaceReader {
       }
       return;
     }
-    throw ProcessEnvironmentError{
-        std::string{"found no place of this process in a job; accepted: "} + accepted_places};
+    throw ProcessEnvironmentError{std::string{"found no rank of this process; accepted: "} +
+                                  accepted_places};
   }
 
   /// PMIx gives the size only to programs that link it; under Slurm the environment has it, too.
   void read_size_elsewhere(Launcher const& launcher, std::string const& rank) {
     auto const size = environment_(slurm.size);
     if (!size) {
-      throw ProcessEnvironmentError{
-          std::string{launcher.rank} + ": found '" + rank +
-          "', but no SLURM_NTASKS that says of how many; accepted: " + accepted_places};
+      throw ProcessEnvironmentError{std::string{launcher.rank} + ": found '" + rank +
+                                    "', but no SLURM_NTASKS; accepted: " + accepted_places};
     }
     set_place(launcher.rank, rank, slurm.size, *size);
     auto const theirs = environment_(slurm.rank);
@@ -193,7 +192,7 @@ class PlaceReader {
     std::size_t const colon = flags_.master->rfind(':');
     if (colon == std::string::npos || colon == 0) {
       throw ProcessEnvironmentError{"--master: found '" + *flags_.master +
-                                    "'; accepted: HOST:PORT, as node003:29500"};
+                                    "'; accepted: HOST:PORT, such as node003:29500"};
     }
     place_.address = address_of(flags_.master->substr(0, colon),
                                 number("--master", flags_.master->substr(colon + 1), 1, most_port));
@@ -220,7 +219,7 @@ class PlaceReader {
   [[noreturn]] void refuse_rendezvous() const {
     throw ProcessEnvironmentError{"found " + std::to_string(place_.size) + " processes of " +
                                   place_.launcher +
-                                  ", but not where rank 0 is; accepted: " + accepted_rendezvous};
+                                  ", but no address of rank 0; accepted: " + accepted_rendezvous};
   }
 
   /// A port that is the same in all processes of a job and differs in most other jobs (FNV-1a).
@@ -267,7 +266,7 @@ std::string first_host(std::string const& list) {
   std::size_t const first_end = list.find_first_of("-,]", open);
   if (close == std::string::npos) {
     throw ProcessEnvironmentError{"SLURM_JOB_NODELIST: found '" + list +
-                                  "'; accepted: a list of machines, as node[003-010,012]"};
+                                  "'; accepted: a list of machines such as node[003-010,012]"};
   }
   std::size_t const end = list.find(',', close);
   std::string const behind =

@@ -64,7 +64,7 @@ void require_message_order(TrainingPlan const& plan) {
     ends[edge_of(transfer, stage)].push_back(transfer.message);
   });
   if (sent != received) {
-    throw std::logic_error{"the plan receives messages in another order than it sends them"};
+    throw std::logic_error{"the two ends of a connection post its messages in different orders"};
   }
 }
 

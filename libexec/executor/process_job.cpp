@@ -47,7 +47,7 @@ Execution execute_on_processes(TrainingPlan const& plan,
                                MakeProcessWorld const& make_world) {
   if (options.is_virtual) throw std::invalid_argument{"the virtual clock needs ranks as threads"};
   if (session.size() != plan.groups.ranks()) {
-    throw std::invalid_argument{"a job has another number of processes than the plan has ranks"};
+    throw std::invalid_argument{"the job does not have one process per rank of the plan"};
   }
   WallClock wall;
   std::unique_ptr<ProcessWorld> const world = make_world(plan, wall);

@@ -13,7 +13,8 @@ Execution execute_solo(TrainingPlan const& plan,
                        int rank,
                        ExecutionParts const& parts,
                        ExecutionOptions const& options) {
-  if (parts.prices == nullptr) throw std::invalid_argument{"a rank alone needs prices"};
+  if (parts.prices == nullptr)
+    throw std::invalid_argument{"a rank that runs alone needs durations of communication"};
   VirtualClock clock{options.kernel_threads == 1};
   // The communicator needs the device, too, so it is made before the rank takes it over.
   std::unique_ptr<Backend> backend =

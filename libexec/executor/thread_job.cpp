@@ -15,7 +15,7 @@ Execution execute_on_threads(TrainingPlan const& plan,
                              ExecutionParts const& parts,
                              ExecutionOptions const& options) {
   if (options.is_virtual && parts.prices == nullptr) {
-    throw std::invalid_argument{"the virtual clock needs prices of communication"};
+    throw std::invalid_argument{"the virtual clock needs durations of communication"};
   }
   WallClock wall;
   VirtualClock own{options.kernel_threads == 1};

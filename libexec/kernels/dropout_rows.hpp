@@ -70,7 +70,7 @@ inline DropoutRows dropout_rows(int tensor_rank, KernelCall const& call, Operand
   Shape const& shape = x.shape;
   bool const causal = dropout.site == DropoutSite::attention;
   expect(call, causal ? shape.rank() == 4 && shape[2] == shape[3] : shape.rank() == 3,
-         "x is neither attention probabilities nor rows, as its site has them");
+         "x is neither attention probabilities nor hidden states, as its site requires");
   std::int64_t const columns = last_extent(x);
   std::int64_t const heads = causal ? shape[1] : 1;
   std::int64_t const shard = dropout.shards > 1 ? tensor_rank : 0;

@@ -32,7 +32,7 @@ FlashSizes flash_sizes(KernelCall const& call,
   expect_heads(call, k, element_type<S>(), keys);
   expect_heads(call, v, element_type<S>(), keys);
   expect(call, sizes.kv_heads > 0 && sizes.heads % sizes.kv_heads == 0,
-         "the query heads do not fall into groups");
+         "the number of query heads is not a multiple of that of key and value heads");
   return sizes;
 }
 

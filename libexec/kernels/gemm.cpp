@@ -207,7 +207,7 @@ void multiply_as(KernelContext const& context, MatrixProduct const& p) {
 }  // namespace
 
 void gemm(KernelContext const& context, KernelCall const& call) {
-  expect(call, call.reads.size() == 2, "the CPU's products take no bias along");
+  expect(call, call.reads.size() == 2, "products on the CPU do not add a bias");
   MatrixProduct const product = product_of(call);
   with_storage_type(call.kind, product.a.type, [&](auto tag) {
     using S = decltype(tag);

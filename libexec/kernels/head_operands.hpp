@@ -47,7 +47,8 @@ inline std::int64_t expect_joined(KernelCall const& call, ElementType type) {
 inline void expect_rotary(KernelCall const& call) {
   for (std::size_t i = 0; i < 2; ++i) {
     Shape const& shape = call.reads[i].shape;
-    expect(call, shape.rank() == 4 && shape[3] % 2 == 0, "the heads are not of even size");
+    expect(call, shape.rank() == 4 && shape[3] % 2 == 0,
+           "the heads have an odd number of elements");
     expect(call, shape[0] == call.reads[0].shape[0] && shape[3] == call.reads[0].shape[3],
            "q and k do not fit together");
     expect_heads(call, call.reads[i], call.reads[0].type, shape);

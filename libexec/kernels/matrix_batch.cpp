@@ -28,7 +28,7 @@ MatrixBatch matrices_of(KernelCall const& call,
     batch.rows = shape.elements() / std::max<std::int64_t>(batch.columns, 1);
     batch.row_stride = batch.columns;
   }
-  expect(call, operand.data != nullptr, "an operand has no memory");
+  expect(call, operand.data != nullptr, "an operand has no address");
   expect(call, batch.count == count && batch.rows == rows && batch.columns == columns,
          "an operand's shape does not fit the product's");
   expect(call, std::max({rows, columns, batch.row_stride}) <= std::numeric_limits<int>::max(),

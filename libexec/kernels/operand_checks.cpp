@@ -12,7 +12,7 @@ void refuse(OpKind kind, char const* why) {
 void expect_operands(KernelCall const& call) {
   OpKindTraits const& traits = traits_of(call.kind);
   expect(call, call.attributes.index() == traits.attributes,
-         "its attributes are missing, or those of another kind");
+         "its attributes are missing, or of another kind");
   expect(call, call.reads.size() >= traits.least_reads && call.reads.size() <= traits.most_reads,
          "an operand is missing or superfluous among those read");
   expect(call,
@@ -23,7 +23,7 @@ void expect_operands(KernelCall const& call) {
     Operand const& from = call.reads[static_cast<std::size_t>(traits.in_place[i])];
     Operand const& to = call.writes[i];
     expect(call, from.data == to.data && from.type == to.type && from.shape == to.shape,
-           "what it works on in place is not the same when read and when written");
+           "an operand that is updated in place differs between reads and writes");
   }
 }
 
@@ -52,7 +52,7 @@ void expect_elements(KernelCall const& call,
   expect(call, operand.type == type, "an operand is of the wrong element type");
   expect(call, operand.shape.elements() == elements, "an operand has the wrong number of elements");
   expect(call, is_contiguous(operand), "an operand is a view, but must be contiguous");
-  expect(call, operand.data != nullptr || elements == 0, "an operand has no memory");
+  expect(call, operand.data != nullptr || elements == 0, "an operand has no address");
 }
 
 void expect_heads(KernelCall const& call,
@@ -64,7 +64,7 @@ void expect_heads(KernelCall const& call,
          "an operand is not [s, b, heads, d] as the others are");
   expect(call, operand.stride(3) == 1 || shape[3] == 1,
          "the elements of a head are not contiguous");
-  expect(call, operand.data != nullptr, "an operand has no memory");
+  expect(call, operand.data != nullptr, "an operand has no address");
 }
 
 }  // namespace stagecraft

@@ -47,7 +47,7 @@ Buffer CountingAllocator::allocate(BufferLabel const& label,
     buffer.data_ = static_cast<std::byte*>(memory_.allocate(static_cast<std::size_t>(bytes)));
   } catch (std::bad_alloc const&) {
     throw MemoryLimitError{to_string(label) + " (" + readable_text(Bytes{bytes}) +
-                           "): does not fit, the device has no more" + live_text()};
+                           "): does not fit, the device has no more memory" + live_text()};
   }
   buffer.owner_ = this;
   buffer.bytes_ = static_cast<std::size_t>(bytes);

@@ -185,7 +185,7 @@ TrainingPlan make_programs(TrainingConfig const& config) {
   if (is_open) {
     throw std::invalid_argument{
         "recompute.store_microbatches: found 'auto', which depends on a system's memory; accepted: "
-        "a number, as resolve_store_windows() puts there"};
+        "a number, as from resolve_store_windows()"};
   }
   TrainingPlan plan = make_outline(config);
   plan.placement = placement_of(schedule_shape(config));

@@ -22,7 +22,7 @@ ncclDataType_t type_of(ElementType type) {
     case ElementType::u8:
       return ncclUint8;
   }
-  throw std::logic_error{"no element type"};
+  throw std::logic_error{"NCCL does not reduce this element type"};
 }
 
 /// A collective and the addresses of its pieces.

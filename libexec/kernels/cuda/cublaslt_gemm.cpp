@@ -189,7 +189,7 @@ void CublasLtGemm::multiply(MatrixProduct const& product, void const* bias) {
   for (MatrixBatch const* operand : operands) {
     if (has_one_stride(*operand)) continue;
     if (!one_axis && operand->heads != heads) {
-      refuse(OpKind::gemm, "the operands' matrices are counted by different numbers of heads");
+      refuse(OpKind::gemm, "the operands have different numbers of heads");
     }
     one_axis = false;
     heads = operand->heads;

@@ -21,7 +21,7 @@ MatrixProduct checked_product(KernelCall const& call) {
 void const* bias_of(KernelCall const& call, MatrixProduct const& product) {
   if (call.reads.size() < 3) return nullptr;
   expect(call, product.shape.batch == 1 && !product.shape.accumulate,
-         "a bias is added to one product that does not accumulate");
+         "only a single product that does not accumulate can add a bias");
   expect_tensor(call, call.reads[2], product.c.type, {product.shape.n});
   return call.reads[2].data;
 }

@@ -105,7 +105,7 @@ TEST_CASE("PMIx says the rank, Slurm of how many, and they must agree", "[comm]"
 }
 
 TEST_CASE("what is missing or contradicts itself is said with what was found", "[comm]") {
-  REQUIRE(refusal({}).find("found no place of this process in a job; accepted: --rank") == 0);
+  REQUIRE(refusal({}).find("found no rank of this process; accepted: --rank") == 0);
   REQUIRE(refusal({{"RANK", "1"}}).find("RANK: found '1', but no WORLD_SIZE") == 0);
   REQUIRE(refusal({{"RANK", "8"}, {"WORLD_SIZE", "8"}}).find("RANK: found 8 of 8 processes") == 0);
   REQUIRE(
@@ -113,7 +113,7 @@ TEST_CASE("what is missing or contradicts itself is said with what was found", "
       0);
   REQUIRE(refusal({}, {.rank = "1"}).find("--world-size: found nothing, but --rank") == 0);
   Variables const torchrun{{"RANK", "1"}, {"WORLD_SIZE", "8"}};
-  REQUIRE(refusal(torchrun).find("found 8 processes of torchrun, but not where rank 0 is") == 0);
+  REQUIRE(refusal(torchrun).find("found 8 processes of torchrun, but no address of rank 0") == 0);
   Variables half = torchrun;
   half["MASTER_ADDR"] = "a";
   REQUIRE(refusal(half).find("MASTER_ADDR: found 'a', but no MASTER_PORT") == 0);

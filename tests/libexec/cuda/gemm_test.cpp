@@ -142,7 +142,7 @@ TEST_CASE("a bias that does not fit its product is refused on a device", "[cuda]
   what.tensors[2] = TestTensor::random(type, {3}, 3);
   what.gemm.accumulate = true;
   REQUIRE_THROWS_WITH(on_device(rank_of(type), what),
-                      "gemm: a bias is added to one product that does not accumulate");
+                      "gemm: only a single product that does not accumulate can add a bias");
 }
 
 TEST_CASE("fp32 products keep fp32's digits", "[cuda]") {
