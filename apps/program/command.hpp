@@ -11,11 +11,11 @@ namespace stagecraft {
 
 class CommandLine;
 
-/// The exit code of commands that look at memory, if a plan does not fit, or none does.
+/// The exit code of commands that check memory, if the plan, or every plan, does not fit.
 inline constexpr int does_not_fit = 3;
 
-/// What may stand at one place of a command line: the value of an option, or a word that belongs to
-/// no option. Help shows the name; completion and the reader of command lines use the rest.
+/// What a command line may have at one place: the value of an option, or a word that belongs to no
+/// option. Help shows the name; completion and parsing use the rest.
 struct Value {
   enum class Kind { none, text, word, file, folder };
 
@@ -63,7 +63,7 @@ std::vector<Option> joined_options(std::initializer_list<std::vector<Option>> li
 /// A command of a program, as data: help, completion and messages read it. Only `run` acts.
 struct Command {
   std::string name;
-  std::string summary{};               ///< a line in the list of commands
+  std::string summary{};               ///< one line in the list of commands
   std::string introduction{};          ///< usage, and what it does; with one subcommand: that one's
   std::string examples{};              ///< lines, indented; with subcommands: theirs
   std::vector<Option> options{};       ///< besides --help, which every command has
@@ -73,7 +73,7 @@ struct Command {
   std::string subcommand_is{};         ///< what messages call that word
   /// Returns the exit code.
   std::function<int(CommandLine const& line)> run{};
-  /// Instead of `run`: of a command that has work to do before its words are read.
+  /// Replaces `run` for a command that has work to do before its words are parsed.
   std::function<int(Command const& command, std::vector<std::string> const& words)> start{};
 };
 
@@ -87,7 +87,7 @@ std::string help_text(Command const& command);
 /// \throws CommandLineError, and whatever the command throws
 int run_words(Command const& command, std::vector<std::string> const& words);
 
-/// The same for a command without subcommands, whose `start` is passed over.
+/// The same for a command without subcommands, ignoring its `start`.
 int read_and_run(Command const& command, std::vector<std::string> const& words);
 
 }  // namespace stagecraft

@@ -20,20 +20,20 @@ namespace {
   throw CommandLineError{shown + ": found '" + found + "'; accepted: " + accepted};
 }
 
-/// All of `text` as a number, or false.
+/// Parses all of `text` as a number. Returns whether it is one.
 template <class Number>
 bool read_number(std::string const& text, Number& number) {
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-/// The accepted words, and which of them was meant.
+/// The accepted words, and the one that was probably meant.
 std::string accepted_of(std::string const& word, std::vector<std::string> const& accepted) {
   std::string const meant{nearest_word(word, accepted)};
   return joined(accepted) + (meant.empty() ? "" : "; did you mean '" + meant + "'?");
 }
 
-/// All values are texts, so that messages about them are ours.
+/// All values are read as text, so that this program words the messages about them.
 po::value_semantic* semantic_of(Option const& option) {
   if (option.value.kind == Value::Kind::none) return new po::untyped_value{true};
   if (option.may_repeat) {
@@ -54,7 +54,7 @@ po::options_description description_of(Command const& command) {
   return description;
 }
 
-/// What is wrong with a command line, as all messages have it: found and accepted.
+/// The error in a command line, worded as all messages: found and accepted.
 std::string complaint_of(po::error const& error, po::options_description const& options) {
   auto const* const at_option = dynamic_cast<po::error_with_option_name const*>(&error);
   if (at_option == nullptr) return error.what();

@@ -20,16 +20,16 @@ class CommandLineError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What a user gave a command. An option is asked for by its name without dashes, and has to be one
-/// of the command's.
+/// The parsed command line of a command. Functions take an option's name without dashes; it must be
+/// one of the command's.
 class CommandLine {
  public:
-  /// Options are not guessed from their first letters; values that are one of a few words are
-  /// checked. The command must outlive it.
+  /// Abbreviated options are refused; values that are one of a few words are checked. The command
+  /// must outlive the object.
   /// \throws CommandLineError
   CommandLine(Command const& command, std::vector<std::string> const& words);
 
-  /// Whether the option is given, or has a value without being given.
+  /// Whether the option is given, or has a default.
   bool has(std::string_view option) const { return !values_of(option).empty(); }
   bool is_given(std::string_view option) const;
 
@@ -38,7 +38,7 @@ class CommandLine {
   std::optional<std::string> find(std::string_view option) const;
   /// All values of an option that may be repeated.
   std::vector<std::string> const& values_of(std::string_view option) const;
-  /// The value of an option that the command cannot do without; `accepted` says what to give it.
+  /// The value of a required option; `accepted` says in the error what it takes.
   /// \throws CommandLineError
   std::string const& needed(std::string_view option, std::string const& accepted) const;
 
@@ -51,7 +51,7 @@ class CommandLine {
   /// \throws CommandLineError
   int whole_number(std::string_view option, int least, int most) const;
   /// The option's value as a number. Pre: has(option)
-  /// \throws CommandLineError  when it is not one, or is negative or infinite.
+  /// \throws CommandLineError  if it is not a number, or is negative or infinite.
   double number_from_zero(std::string_view option) const;
 
   /// The words that belong to no option.
@@ -80,8 +80,7 @@ class CommandLine {
 /// The options of a command and --help, as help shows them.
 std::string options_text(Command const& command);
 
-/// `word` as a message that refuses it shows it, with what is accepted: `'wrd'; accepted: list; did
-/// you mean 'word'?`.
+/// The end of a message that refuses `word`: `'wrd'; accepted: list; did you mean 'word'?`.
 std::string refused_word(std::string const& word, std::vector<std::string> const& accepted);
 
 /// `text` as a whole number in [least, most]; `shown` names the option in messages.
@@ -89,7 +88,7 @@ std::string refused_word(std::string const& word, std::vector<std::string> const
 int whole_number(std::string const& shown, std::string const& text, int least, int most);
 
 /// `text` as a number.
-/// \throws CommandLineError  when it is not one, or is negative or infinite.
+/// \throws CommandLineError  if it is not a number, or is negative or infinite.
 double number_from_zero(std::string const& shown, std::string const& text);
 
 }  // namespace stagecraft

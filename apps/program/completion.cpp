@@ -19,7 +19,7 @@ std::string separated(std::vector<std::string> const& words, char const* separat
   return text;
 }
 
-/// The script with each `@name@` replaced by what stands beside the name.
+/// The script with each `@name@` replaced by the text given for the name.
 std::string filled(std::string_view script,
                    std::vector<std::pair<std::string, std::string>> const& parts) {
   std::string text{script};
@@ -33,8 +33,8 @@ std::string filled(std::string_view script,
   return text;
 }
 
-/// The parts that `part` makes of the commands and of those below them. `path`: of the command that
-/// they are below, with a space behind it.
+/// The parts that `part` makes for the commands and their subcommands. `path`: that of their parent
+/// command, followed by a space.
 std::string parts_of(
     std::vector<Command> const& commands,
     std::function<std::string(Command const&, std::string const& path)> const& part,
@@ -71,7 +71,7 @@ std::vector<std::string> spellings_of(Option const& option) {
   return spellings;
 }
 
-/// Assignments of a bash function that say what may stand somewhere.
+/// Assignments of a bash function that describe a value.
 std::string bash_value(Value const& value) {
   bool const has_words = value.kind == Value::Kind::word;
   bool const is_any_file = value.kind == Value::Kind::file && value.accepted.empty();
@@ -102,7 +102,7 @@ std::string bash_case(Command const& command, std::string const& path) {
   return text + "      ;;\n";
 }
 
-/// What zsh's _arguments takes for a value: `:message:action`.
+/// A value in the syntax of zsh's _arguments: `:message:action`.
 std::string zsh_value(Value const& value) {
   std::string message = value.name;
   for (char& c : message) c = c == ':' || c == '\'' || c == '|' ? ' ' : c;

@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-/// The files completion.bash and completion.zsh, with marks as @program@ to be replaced.
+/// The files completion.bash and completion.zsh, with marks such as @program@ to be replaced.
 std::string_view completion_bash();
 std::string_view completion_zsh();
 

@@ -27,9 +27,9 @@ constexpr int done = 0;
 constexpr int failed = 1;
 constexpr int bad_input = 2;
 
-/// The tensors of an execution and the block programs of a search come and go thousands of times.
-/// Memory that went back to the system in between would cost page faults when it comes again: a
-/// quarter of an iteration with full recompute, a third of a search.
+/// An execution allocates its tensors, and a search its block programs, thousands of times. If
+/// memory were returned to the system in between, page faults would take a quarter of an iteration
+/// with full recompute, and a third of a search.
 void keep_freed_memory() {
 #ifdef M_TRIM_THRESHOLD
   constexpr int most_from_heap = 32 << 20;  // glibc accepts no more
@@ -38,8 +38,8 @@ void keep_freed_memory() {
 #endif
 }
 
-/// As long as it lives, std::cout writes through it, and it remembers why the first write that
-/// failed did: std::ostream forgets, and later calls change errno.
+/// Writes for std::cout as long as it lives, and records why the first write failed: std::ostream
+/// does not keep the reason, and later calls change errno.
 class StandardOutput : public std::streambuf {
  public:
   StandardOutput() : usual_{std::cout.rdbuf(this)} {}
@@ -49,7 +49,7 @@ class StandardOutput : public std::streambuf {
   StandardOutput& operator=(StandardOutput const&) = delete;
   StandardOutput& operator=(StandardOutput&&) = delete;
 
-  /// As the system says it; empty if nothing failed.
+  /// The system's text; empty if nothing failed.
   std::string problem() const {
     return error_ == 0 ? std::string{} : std::system_category().message(error_);
   }
@@ -149,9 +149,9 @@ Complaint complaint_about(std::exception_ptr const& error, std::string const& wh
   }
 }
 
-// The only place that catches, but for ranks that are processes: they catch what ends all of them.
+// The only place that catches, except for ranks that are processes, which end all processes.
 int run_program(Program program, std::vector<std::string> const& words) {
-  // A file that may not grow is one that cannot be written, and is said to be.
+  // A write beyond the file size limit then fails with an error instead of a signal.
   std::signal(SIGXFSZ, SIG_IGN);
   keep_freed_memory();
   program.commands.push_back(completion_command(program));

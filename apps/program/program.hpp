@@ -17,7 +17,7 @@ struct Program {
   std::string (*features)();  ///< what it was built with
 };
 
-/// What a program says of an error that ends it, and with which exit code.
+/// A program's message about an error that ends it, and its exit code.
 struct Complaint {
   int exit_code = 1;
   std::string text;  ///< lines

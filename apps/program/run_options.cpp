@@ -32,7 +32,7 @@ RunArguments read_run_arguments(CommandLine const& line) {
   result.overrides = line.values_of("set");
   result.config = load_run_config(result.path, result.overrides);
   result.as_read = result.config.training;
-  // A plan is made for no system in particular: what depends on one's memory is settled here.
+  // A plan does not depend on a system, so what depends on a system's memory is resolved here.
   result.config.training =
       resolve_store_windows(std::move(result.config.training), result.config.system);
   if (auto warning = validation_warning(result.config.system)) {

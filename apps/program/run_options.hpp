@@ -13,12 +13,12 @@ std::vector<Option> run_options();
 /// The argument of a command that works on one run file.
 Value run_file();
 
-/// What the user gave a command that works on one run file.
+/// The arguments of a command that works on one run file.
 struct RunArguments {
   std::string path;                    ///< of the run file
   std::vector<std::string> overrides;  ///< KEY=VALUE, of --set
   RunConfig config;
-  /// config.training as it was read: `store_microbatches: auto` not yet settled.
+  /// config.training as it was read: `store_microbatches: auto` is not resolved yet.
   TrainingConfig as_read;
   bool is_over = false;  ///< --print-config has been printed; nothing is left to do
 };

@@ -10,7 +10,7 @@ namespace stagecraft {
 
 namespace {
 
-/// "0 to 7" where there is no gap, else the first few.
+/// "0 to 7" if there is no gap, otherwise the first few ranks.
 std::string ranks_text(std::vector<std::int32_t> const& ranks) {
   if (ranks.empty()) return "none: " + std::string{"the trace has no ranks"};
   bool const is_gapless =

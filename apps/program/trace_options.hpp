@@ -11,7 +11,7 @@
 namespace stagecraft {
 
 /// The ranks of a trace that `list` names ("0,8,16"), ascending and each once.
-/// \throws CommandLineError  for what is no number, or no rank of the trace.
+/// \throws CommandLineError  if an entry is not a number, or not a rank of the trace.
 std::vector<std::int32_t> read_trace_ranks(std::string const& list, TraceReader const& trace);
 
 /// The value of --detail.

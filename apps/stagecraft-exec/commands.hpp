@@ -8,7 +8,7 @@ namespace stagecraft {
 
 /// Measures this machine and writes a system file.
 Command calibrate_command();
-/// What can run here, and why not.
+/// Lists what can run on this machine, and why the rest cannot.
 Command devices_command();
 /// Measures a layer on the device at hand.
 Command measure_command();

@@ -6,7 +6,7 @@
 
 namespace stagecraft {
 
-/// What a system file says that communication costs. The plan and the model must outlive it.
+/// The durations of communication on a system. The plan and the cost model must outlive the object.
 class SystemPrices : public CommunicationPrices {
  public:
   SystemPrices(TrainingPlan const& plan, CostModel const& cost) : plan_{plan}, cost_{cost} {}

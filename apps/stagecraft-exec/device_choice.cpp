@@ -14,7 +14,7 @@ namespace {
 constexpr int most_threads = 1024;
 constexpr int most_devices = 1024;
 
-/// The first of these options that the command line has; empty where it has none.
+/// The first of these options that the command line has; empty if it has none.
 std::string given_among(CommandLine const& line, std::vector<char const*> const& options) {
   for (char const* const option : options) {
     if (line.is_given(option)) return option;

@@ -12,35 +12,35 @@
 
 namespace stagecraft {
 
-/// What a command runs on.
+/// The device that a command runs on.
 struct DeviceChoice {
   DeviceKind kind = DeviceKind::cpu;
   int ordinal = 0;                            ///< of a GPU
   std::string name;                           ///< as traces give the device
   CpuKernelOptions cpu{};                     ///< on the CPU
-  std::shared_ptr<ProductChoices> choices{};  ///< on a GPU, where products are measured
+  std::shared_ptr<ProductChoices> choices{};  ///< on a GPU; null: products are not measured
 
   /// "cpu" or "cuda".
   std::string backend() const { return kind == DeviceKind::cuda ? "cuda" : "cpu"; }
-  /// The device's part of what an executor runs with.
+  /// The parts of an execution that depend on the device.
   ExecutionParts parts() const;
 };
 
 /// --backend, --device, --algorithms, --blas-threads and --gemm.
 std::vector<Option> device_options();
 
-/// What they ask for. `auto` takes a GPU where there is one that the kernels run on and nothing is
-/// asked for that only the CPU has, and says so on standard error.
-/// `cpu_only`: why a GPU may not be taken, as "with --ranks mpi"; empty where it may. `local_rank`:
-/// where each process has a GPU of its own, which of its machine's it takes without --device; the
-/// only one where it sees no other.
+/// The device that the options ask for. `auto` takes a GPU, and says so on standard error, if the
+/// kernels run on one and no option asks for what only the CPU has.
+/// `cpu_only`: the reason why a GPU cannot be used, such as "with --ranks mpi"; empty if it can.
+/// `local_rank`: if each process has its own GPU, the number of the GPU that it takes without
+/// --device, unless it sees only one.
 /// \throws CommandLineError
-/// \throws DeviceError  where cuda is asked for and is not there.
+/// \throws DeviceError  if cuda is asked for and is not available.
 DeviceChoice choose_device(CommandLine const& line,
                            std::string const& cpu_only = {},
                            std::optional<int> local_rank = std::nullopt);
 
-/// Why a GPU cannot run a model, as `cpu_only` of choose_device() has it; empty where it can.
+/// Why a GPU cannot run a model, for `cpu_only` of choose_device(); empty if it can.
 std::string cpu_only_because_of(ModelConfig const& model);
 
 }  // namespace stagecraft

@@ -15,7 +15,7 @@ namespace {
 struct Device {
   std::string backend;
   std::string name;
-  std::string obstacle;  ///< empty where it can run
+  std::string obstacle;  ///< empty if it can run
 };
 
 std::string description_of(CudaDevice const& gpu) {

@@ -16,7 +16,7 @@ nlohmann::ordered_json to_json(std::optional<DeviceMemoryUse> const& use) {
           {"after_bytes", use->after.count()}};
 }
 
-/// What devices say beside what was counted; empty where none does.
+/// The memory that devices report, beside the counted bytes; empty if none reports it.
 std::string device_table(Execution const& execution) {
   std::int64_t largest = 0;
   for (RankReport const& rank : execution.ranks) {

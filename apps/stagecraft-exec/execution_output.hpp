@@ -9,7 +9,7 @@
 namespace stagecraft {
 
 /// `stagecraft-exec run --json`, schema stagecraft.execution/1; bytes are integers, times seconds,
-/// loss is nats a token.
+/// loss is nats per token.
 nlohmann::ordered_json to_json(Execution const& execution,
                                TrainingPlan const& plan,
                                std::string const& backend,

@@ -19,17 +19,17 @@ struct LayerRow {
   Bytes saved;
   LayerResult predicted;
   std::optional<LayerSeconds> published{};
-  std::string same_as{};  ///< the case that was measured for this one; empty: this one itself
+  std::string same_as{};  ///< the case that was measured instead of this one; empty: none
 };
 
 /// What was measured together: the cases took turns in each repetition.
 struct LayerTable {
   std::string device;
-  std::string system;          ///< that predicted, and charged collectives
+  std::string system;          ///< gives predictions, and durations of collectives
   std::vector<LayerRow> rows;  ///< the first is the baseline
 };
 
-/// Of a case over the baseline in percent: the median of what the repetitions say.
+/// The overhead of a case over the baseline in percent: the median over the repetitions.
 double overhead_percent(LayerRow const& row, LayerRow const& baseline);
 
 /// Schema stagecraft.layer/1, without what only the caller knows. Times are medians in seconds.

@@ -19,14 +19,14 @@ namespace {
 constexpr int most_repetitions = 1'000'000;
 constexpr int warm_ups = 1;
 
-/// Whether a layer is, on one rank, the same in both runs.
+/// Whether a rank's layer is the same in both runs.
 bool have_same_layer(TrainingConfig const& a, TrainingConfig const& b) {
   return a.model == b.model && a.parallel.tensor == b.parallel.tensor &&
          a.parallel.sequence == b.parallel.sequence && a.batch.micro == b.batch.micro;
 }
 
-/// One of the five cases: what it needs as long as it is measured. One that differs from an
-/// earlier one only in sequence parallelism over a single rank has that one's measurements.
+/// One of the five cases, with what its measurement needs. A case that differs from an earlier one
+/// only in sequence parallelism over a single rank uses the measurements of that one.
 class Case {
  public:
   Case(RunArguments const& run,
@@ -106,7 +106,7 @@ int measure_layer(CommandLine const& line) {
   for (auto const& one : cases) {
     for (int i = 0; i < warm_ups; ++i) one->warm_up();
   }
-  // In turns, so that what else the machine does meets all of them.
+  // The cases take turns, so that other load on the machine affects all of them.
   for (int i = 0; i < repetitions; ++i) {
     for (auto const& one : cases) one->measure();
   }

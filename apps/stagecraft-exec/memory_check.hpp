@@ -8,8 +8,8 @@
 namespace stagecraft {
 
 /// Refuses, before anything is allocated, a plan whose ranks in this process hold more at their
-/// peaks, workspace not counted, than the machine has available or the GPU free: the kernel would
-/// end the process without a word. `rank`: the only one in this process; nullopt if all are.
+/// peaks, without workspace, than the machine or the GPU has available: Linux would end the process
+/// without a message. `rank`: the only rank in this process; nullopt if all ranks are.
 /// \throws MemoryLimitError
 void require_memory(TrainingPlan const& plan, DeviceChoice const& device, std::optional<int> rank);
 

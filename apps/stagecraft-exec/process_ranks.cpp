@@ -17,14 +17,14 @@
 namespace stagecraft {
 namespace {
 
-/// Takes everything and keeps nothing.
+/// Discards what is written to it.
 class Nowhere : public std::streambuf {
  protected:
   int_type overflow(int_type character) override { return traits_type::not_eof(character); }
   std::streamsize xsputn(char const* /*text*/, std::streamsize count) override { return count; }
 };
 
-/// As long as it lives, a stream leads nowhere.
+/// Discards what is written to a stream, as long as the object lives.
 class Silence {
  public:
   explicit Silence(std::ostream& stream) : stream_{stream}, usual_{stream.rdbuf(&nowhere_)} {}
@@ -51,11 +51,11 @@ int run_on(RankProcesses const& processes, ProcessCommand const& command) {
     return processes.session.rank() == 0 ? command(processes) : run_silently(command, processes);
   } catch (...) {
     processes.session.fail(std::current_exception());
-    throw;  // never reached, which GCC does not see of a virtual function
+    throw;  // not reached; GCC does not know that the virtual function never returns
   }
 }
 
-/// The last value of an option on a command line that nobody has read yet.
+/// The last value of an option, before the command line is read.
 std::optional<std::string> value_of(std::vector<std::string> const& arguments,
                                     std::string const& option) {
   std::optional<std::string> value;

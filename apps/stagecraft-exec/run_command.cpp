@@ -26,7 +26,7 @@ namespace stagecraft {
 
 namespace {
 
-/// The time of a rank alone, whose loss means nothing.
+/// Prints the time of a rank that runs alone, whose loss is meaningless.
 void print_solo_step(StepReport const& step, int rank) {
   std::ostringstream line;
   line << "step " << step.step << "  rank " << rank << " alone  " << std::fixed
@@ -94,15 +94,14 @@ std::unique_ptr<TokenSource> read_tokens(std::optional<std::string> const& file,
   }
 }
 
-/// The only rank in this process; nothing where all are.
+/// The only rank in this process; nullopt if all ranks are.
 std::optional<int> rank_here(RunRequest const& request, RankProcesses const* processes) {
   if (processes != nullptr) return processes->session.rank();
   if (request.ranks == "solo") return request.rank;
   return std::nullopt;
 }
 
-/// On rank 0, or where all ranks are here: writes everything. Elsewhere nothing.
-/// `processes`: where ranks are.
+/// Runs the plan, and on rank 0 writes all output. `processes`: null if ranks are not processes.
 int run_plan(CommandLine const& line, RankProcesses const* processes) {
   RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;

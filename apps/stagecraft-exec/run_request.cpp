@@ -14,7 +14,7 @@ namespace {
 
 constexpr int most_steps = 1'000'000'000;
 
-/// Saves after the last iteration, and after every `interval` that is given.
+/// Saves a checkpoint after the last iteration, and after every `interval` iterations if given.
 void save_with(ExecutionOptions& execution,
                std::string const& folder,
                std::optional<std::string> const& interval) {
@@ -32,7 +32,7 @@ void save_with(ExecutionOptions& execution,
   execution.after_last = save;
 }
 
-/// A rank alone has neither a choice of clocks nor anything to save.
+/// Refuses options that a rank alone does not have: it has one clock, and nothing to save.
 void refuse_with_solo(CommandLine const& line) {
   for (char const* const option : {"clock", "save", "save-every", "resume"}) {
     if (!line.is_given(option)) continue;
@@ -58,7 +58,7 @@ DeviceChoice device_of_run(CommandLine const& line,
   throw CommandLineError{"--backend: found 'cpu'; accepted with --ranks nccl: auto, cuda"};
 }
 
-/// What is said of one kind of ranks is refused with others.
+/// Refuses options of one kind of ranks with another kind.
 void require_no_process_options(CommandLine const& line, std::string const& ranks) {
   for (char const* const option : {"rank", "world-size", "local-rank", "master", "rendezvous"}) {
     bool const is_of_solo = std::string{option} == "rank";

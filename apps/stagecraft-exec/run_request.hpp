@@ -15,7 +15,7 @@ namespace stagecraft {
 /// The options of `stagecraft-exec run`.
 std::vector<Option> execution_options();
 
-/// What --steps and the others ask for; checked before anything runs.
+/// The values of --steps and the other options; checked before anything runs.
 struct RunRequest {
   ExecutionOptions execution;
   DeviceChoice device;
@@ -27,7 +27,7 @@ struct RunRequest {
   std::optional<std::string> trace;
 };
 
-/// `processes`: where ranks are.
+/// `processes`: null if ranks are not processes.
 /// \throws CommandLineError, DeviceError
 RunRequest read_run_request(CommandLine const& line,
                             TrainingConfig const& config,

@@ -23,7 +23,7 @@ namespace stagecraft {
 namespace {
 
 constexpr int ranks_of_collectives = 2;
-constexpr int ranks_a_node = 1024;  ///< rank threads of one process all share its memory
+constexpr int ranks_per_node = 1024;  ///< rank threads of one process all share its memory
 
 std::string today() {
   std::time_t const now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
@@ -43,7 +43,7 @@ void set(Sourced<Value>& constant, Value value, std::string const& source) {
   constant.fitted = "";
 }
 
-/// Says of a constant of another system that this one only supposes it.
+/// Takes a constant from another system, with a source that says that it is assumed.
 template <typename Value>
 void assume(Sourced<Value>& constant, std::string const& system) {
   constant.source = std::string{assumed_source} + system + ": " + constant.source;
@@ -53,7 +53,7 @@ std::unique_ptr<Backend> backend_for(DeviceChoice const& device, Precision preci
   return device.parts().make_backend({.types = {activation_type(precision)}});
 }
 
-/// Other kernels are measured beside products that nobody times.
+/// The device for measuring other kernels, whose products need not be timed.
 DeviceChoice with_first_products(DeviceChoice device) {
   device.choices.reset();
   return device;
@@ -68,7 +68,7 @@ SystemMaker::SystemMaker(DeviceChoice const& device) : device_{device} {
   ::sysinfo(&facts);
   set(system_.accelerator.memory, Bytes{static_cast<std::int64_t>(facts.totalram) * facts.mem_unit},
       "sysinfo(2)");
-  set(system_.node.accelerators, ranks_a_node, "rank threads of one process share its memory");
+  set(system_.node.accelerators, ranks_per_node, "rank threads of one process share its memory");
   set_neutral_constants();
 }
 
@@ -133,7 +133,7 @@ void SystemMaker::measure(Precision precision) {
   Bytes& workspace = system_.calibration.workspace.value;
   workspace = std::max(workspace, backend->workspace());
   system_.calibration.workspace.source = "declared by the kernels";
-  // Of a GPU the data sheet's peak stays, which MFU is a fraction of; a CPU has none.
+  // A GPU keeps its data sheet's peak, to which MFU refers; a CPU has none.
   if (device_.kind == DeviceKind::cuda) return measure_flash_efficiency(precision);
   system_.accelerator.peak.value[precision] = {best};
   system_.accelerator.peak.source = "fastest product of the grid below; " + source_;
@@ -143,7 +143,7 @@ void SystemMaker::measure(Precision precision) {
   system_.accelerator.bandwidth.source = "adding two tensors; " + source_;
 }
 
-/// One number for all precisions: that of the first with tensor cores' speed.
+/// There is one number for all precisions: that of the first one that uses tensor cores.
 void SystemMaker::measure_flash_efficiency(Precision precision) {
   auto const peak = system_.accelerator.peak.value.find(precision);
   bool const is_narrow = element_size(activation_type(precision)) == 2;
@@ -180,7 +180,7 @@ void SystemMaker::measure_communication() {
   set(system_.node.p2p, measure_thread_message(), source_);
 }
 
-/// With one GPU, or one that cannot take part, or without NCCL, links stay assumed.
+/// Links stay assumed if there is only one GPU, if a GPU cannot take part, or without NCCL.
 void SystemMaker::measure_links() {
   std::vector<CudaDevice> const devices = find_cuda_devices().devices;
   auto const gpus = static_cast<int>(devices.size());
@@ -197,7 +197,7 @@ void SystemMaker::measure_links() {
   set(system_.node.p2p, costs.message, "from GPU 0 to GPU 1; " + source);
 }
 
-/// What measured kernels make unnecessary, or what a single machine does not have.
+/// Constants that measured kernels make unnecessary, or that a single machine does not have.
 void SystemMaker::set_neutral_constants() {
   std::string const unused = "neutral: kernels are measured as a whole";
   Calibration& calibration = system_.calibration;

@@ -10,15 +10,15 @@ namespace stagecraft {
 /// Makes the system file of a device from measurements, for every constant with its source.
 class SystemMaker {
  public:
-  /// Of the CPU: rank threads of one process share it, and nothing has to be assumed.
+  /// For the CPU, which the rank threads of a process share, so nothing has to be assumed.
   explicit SystemMaker(DeviceChoice const& device);
-  /// Of a GPU: what it cannot measure alone is assumed to be as in `like`.
+  /// For a GPU. Constants that cannot be measured here are assumed to be those of `like`.
   SystemMaker(DeviceChoice const& device, System const& like);
 
-  /// Matrix products and all other kernels. Says on standard error what it is at.
+  /// Measures matrix products and all other kernels. Reports progress on standard error.
   void measure(Precision precision);
-  /// On a CPU: collectives and messages between rank threads. On a GPU: how much slower its matrix
-  /// products are beside a copy; where there are several, NCCL's collectives and messages.
+  /// On a CPU, measures collectives and messages between rank threads. On a GPU, measures how much
+  /// a concurrent copy slows matrix products; with several GPUs, NCCL's collectives and messages.
   void measure_communication();
 
   System const& system() const { return system_; }

@@ -9,7 +9,7 @@ namespace stagecraft {
 /// Memory of each stage and time of an iteration. Exit code 3 with --require-fit if a stage does
 /// not fit.
 Command simulate_command();
-/// Why the fullest stage is full, and what would help.
+/// What fills the fullest stage, how time is spent, and what would help.
 Command explain_command();
 /// The layouts, schedules and recompute policies that fit, ranked. Exit code 3 if nothing fits.
 Command plan_command();

@@ -19,7 +19,7 @@ int run_compare(CommandLine const& line) {
   PlanCheck const check = line.has("force") ? PlanCheck::any_plan : PlanCheck::same_plan;
   Comparison const comparison = compare(TraceReader{files[0]}, TraceReader{files[1]}, check);
   if (line.has("json")) {
-    // Names come from files and may be no UTF-8.
+    // Names come from files and may not be UTF-8.
     auto const replace = nlohmann::ordered_json::error_handler_t::replace;
     std::cout << to_json(comparison).dump(1, ' ', false, replace) << '\n';
   } else {

@@ -22,7 +22,7 @@ namespace {
 using RankList = std::vector<std::int32_t>;
 using Writer = void (*)(TraceReader const& trace, RankList const& ranks, std::string const& path);
 
-/// What a format writes into one file.
+/// Writes a format into one file.
 template <void (*write)(TraceReader const&, RankList const&, OutputFile&)>
 void write_file(TraceReader const& trace, RankList const& ranks, std::string const& path) {
   OutputFile output{path};
@@ -39,7 +39,7 @@ void write_files_of_chakra(TraceReader const& trace,
 struct Format {
   std::string_view name;
   Writer write;
-  Writer write_memory;  ///< nullptr: --memory means nothing to it
+  Writer write_memory;  ///< null: the format has no --memory
 };
 
 constexpr std::array formats{
@@ -90,7 +90,7 @@ Command export_command() {
           .introduction = R"(usage: stagecraft export TRACE.h5 --format FORMAT -o FILE [options]
 
 Writes a trace in a format that other programs read:
-  chrome  trace events for Perfetto (ui.perfetto.dev) and chrome://tracing: a process a stage,
+  chrome  trace events for Perfetto (ui.perfetto.dev) and chrome://tracing: one process per stage,
           a thread a stream, memory counters, an arrow a message
   csv     a row an op (with --memory: a row a state of memory), names in place
   memory-snapshot  a snapshot of PyTorch's allocator, for pytorch.org/memory_viz

@@ -90,7 +90,7 @@ std::map<std::string, std::string> variables_of(CommandLine const& line) {
   return variables;
 }
 
-/// The system file, by a name that leads there from any folder.
+/// The path of the system file, valid from any folder.
 std::string system_path(CommandLine const& line, std::vector<std::string>& notes) {
   std::filesystem::path path;
   if (line.has("system")) {
@@ -144,7 +144,7 @@ int run_megatron_import(CommandLine const& line) {
   import.notes.insert(import.notes.begin(), launch.notes.begin(), launch.notes.end());
 
   std::string const text = to_run_file(import.config, system_path(line, import.notes), origin);
-  // What the system has to say about the run, its peak in the run's precision for one.
+  // Checks the run against the system, for example whether it has a peak in the run's precision.
   RunConfig const run = parse_run_config(text, "the imported run", {});
   for (std::string const& warning : run.warnings) import.notes.push_back(warning);
   print_notes(import.notes);

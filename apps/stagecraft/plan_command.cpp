@@ -16,7 +16,7 @@ namespace stagecraft {
 
 namespace {
 
-/// There is no plan: because of --fix, or even without.
+/// Reports that there is no plan: because of --fix, or even without it.
 [[noreturn]] void refuse_empty_space(PlanOptions const& plan) {
   SearchRequest free = plan.request;
   free.filter = {};

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int most_ranks = 1 << 24;  // see plan_limits
 
-/// A number of accelerator-hours' price: `2.5/gpu-hour`.
+/// Reads a price per accelerator hour: `2.5/gpu-hour`.
 double read_price(std::string const& text) {
   constexpr std::string_view unit = "/gpu-hour";
   if (!text.ends_with(unit)) {
@@ -108,7 +108,7 @@ void read_filters(CommandLine const& line, PlanOptions& options) {
   }
 }
 
-/// Keys that the search sets itself.
+/// Refuses keys that the search sets itself.
 void check_override(std::string const& text) {
   std::string const key = text.substr(0, text.find('='));
   for (std::string_view const searched :

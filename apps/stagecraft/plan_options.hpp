@@ -13,16 +13,16 @@ namespace stagecraft {
 /// One --fix.
 struct FixOption {
   std::string text;    ///< NAME=VALUE[,VALUE...]
-  SearchFilter alone;  ///< that only it makes
+  SearchFilter alone;  ///< the filter of this option alone
 };
 
-/// What `stagecraft plan` is asked for.
+/// The options of `stagecraft plan`.
 struct PlanOptions {
   SearchRequest request;
-  std::vector<FixOption> fixes;  ///< that request.filter was put together from
+  std::vector<FixOption> fixes;  ///< request.filter consists of these
   std::vector<std::string> warnings;
   bool json = false;
-  std::optional<double> price;   ///< of one GPU for an hour, in the user's currency
+  std::optional<double> price;   ///< per GPU hour, in the user's currency
   std::optional<double> tokens;  ///< to train on
   std::optional<std::filesystem::path> output;
 };

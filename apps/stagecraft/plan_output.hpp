@@ -8,8 +8,8 @@
 
 namespace stagecraft {
 
-/// The result as a person reads it: the fastest plans, the front of time against memory, days and
-/// money, Megatron-LM's flags of the best. Pre: some plan fits.
+/// The result as text: the fastest plans, the Pareto front of time and memory, days and cost, and
+/// Megatron-LM's flags of the best plan. Pre: some plan fits.
 std::string plan_tables(SearchResult const& result, PlanOptions const& options, double seconds);
 
 /// The result as `plan --json` prints it. `seconds`: wall time of the search.
@@ -17,7 +17,7 @@ nlohmann::ordered_json to_json(SearchResult const& result,
                                PlanOptions const& options,
                                double seconds);
 
-/// What came closest to fitting and by how much it does not. Pre: no plan fits.
+/// The plan that comes closest to fitting, and how much memory it lacks. Pre: no plan fits.
 std::string near_miss_text(SearchResult const& result, PlanOptions const& options);
 
 }  // namespace stagecraft

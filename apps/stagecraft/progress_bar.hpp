@@ -5,8 +5,8 @@
 
 namespace stagecraft {
 
-/// One line on standard error that says how far a long command has come, at what rate, and how long
-/// it will still take. On a terminal only; elsewhere nothing is written.
+/// A line on standard error with the progress of a long command, its rate and the remaining time.
+/// Nothing is written unless standard error is a terminal.
 class ProgressBar {
  public:
   ProgressBar();
@@ -17,8 +17,8 @@ class ProgressBar {
   /// Clears the line.
   ~ProgressBar();
 
-  /// `done`: 0 to 1 of this part; a part that starts anew has another name. `count`: of what the
-  /// rate is of. Writes a few times a second at most.
+  /// `done`: share of this part, 0 to 1; each part has its own name. `count`: what the rate counts,
+  /// in units of `unit`. Writes only a few times per second.
   void show(std::string const& part, double done, double count, std::string const& unit);
 
  private:

@@ -10,7 +10,7 @@
 
 namespace stagecraft {
 
-/// What `stagecraft sweep` is asked for.
+/// The options of `stagecraft sweep`.
 struct SweepOptions {
   std::vector<std::filesystem::path> inputs;  ///< the sweep file; merging: the shards
   std::filesystem::path output;               ///< empty only with is_dry_run

@@ -12,23 +12,23 @@
 
 namespace stagecraft {
 
-/// What a sweep, or the merging of one, has come to.
+/// The outcome of a sweep, or of merging shards.
 struct SweepOutcome {
   ColumnFile table{};
   std::filesystem::path output{};
   std::filesystem::path csv{};  ///< empty: none
   std::int64_t points = 0;      ///< of the cross product
   std::int64_t excluded = 0;    ///< of those, by conditions
-  std::int64_t computed = 0;    ///< rows that were not there before
+  std::int64_t computed = 0;    ///< rows that were not in the journal
   double seconds = 0;
-  /// SweepJournal::warnings(); nothing where there was no journal: results say nothing of it.
+  /// SweepJournal::warnings(); nullopt if there was no journal, because results do not have them.
   std::optional<std::map<std::string, std::int64_t>> warnings{};
 };
 
 /// Counts, and the fastest points that fit.
 std::string sweep_summary(SweepOutcome const& outcome);
 
-/// A line a warning, with the number of rows that it is about.
+/// One line per warning, with the number of rows that have it.
 std::vector<std::string> warning_lines(SweepOutcome const& outcome);
 
 /// The document of `sweep --json`, schema stagecraft.sweep/1.

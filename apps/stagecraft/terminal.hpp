@@ -4,8 +4,8 @@
 
 namespace stagecraft {
 
-/// How to write on standard output. Width: the environment's COLUMNS, else the terminal's, else
-/// 100. Colour: on a terminal that is not dumb, unless NO_COLOR is set to something (no-color.org).
+/// The style of standard output. Its width is COLUMNS of the environment, or the terminal's, or
+/// 100. It has colour on a terminal that is not dumb, unless NO_COLOR is set (no-color.org).
 TextStyle standard_output_style();
 
 }  // namespace stagecraft
