@@ -133,6 +133,7 @@ DataRow DataFile::row(std::size_t row, RunVariants const& base) const {
   }
   auto const settings = settings_of(cells);
   std::vector<Setting const*> values;
+  values.reserve(settings.size());
   for (auto const& cell : settings) {
     for (Problem const& problem : cell->problems) diagnostics.add(problem);
     values.push_back(&cell->setting);
@@ -200,6 +201,7 @@ void DataFile::check(RunVariants const& base) const {
   }
   auto const settings = settings_of(cells);
   std::vector<Setting const*> values;
+  values.reserve(settings.size());
   for (auto const& cell : settings) values.push_back(&cell->setting);
   Diagnostics diagnostics;
   try {

@@ -130,6 +130,7 @@ std::string problems_text(Validation const& validation, std::size_t most) {
   }
   if (rows == 0) return {};
   std::vector<Kind const*> sorted;
+  sorted.reserve(kinds.size());
   for (auto const& [name, kind] : kinds) sorted.push_back(&kind);
   std::sort(sorted.begin(), sorted.end(), [](Kind const* a, Kind const* b) {
     return a->rows != b->rows ? a->rows > b->rows : a->first < b->first;
