@@ -92,7 +92,7 @@ Command export_command() {
 Writes a trace in a format that other programs read:
   chrome  trace events for Perfetto (ui.perfetto.dev) and chrome://tracing: one process per stage,
           a thread a stream, memory counters, an arrow a message
-  csv     a row an op (with --memory: a row a state of memory), names in place
+  csv     one row per op (with --memory: one per state of memory), names in place
   memory-snapshot  a snapshot of PyTorch's allocator, for pytorch.org/memory_viz
   chakra  execution traces of MLCommons Chakra for ASTRA-sim: FILE.<rank>.et for each rank of
           the job, and FILE.groups.json

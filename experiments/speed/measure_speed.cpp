@@ -177,14 +177,15 @@ void print_all(std::filesystem::path const& folder, std::string const& program) 
                                       "530b-full", "530b-present", "1t-full",   "1t-present"};
   print_load();
   std::printf(
-      "\nconfigurations a second in process, one thread, policy and prices new at every call\n"
+      "\nconfigurations per second in process, one thread, policy and prices new at every call\n"
       "%-14s %8s %10s %10s %10s %10s %10s %10s\n",
       "", "chunkops", "goal", "slowest", "median", "fastest", "median cpu", "jumped");
   print_predictions(folder, "175b-present", 10'000);
   print_predictions(folder, "530b-present", 1'000);
   print_predictions(folder, "1t-present", 0);
   char const* const columns = "%-14s %8s %10s %10s %10s %10s %10s\n";
-  std::printf("\nns a chunk op where there is no steady state (a window of stored microbatches)\n");
+  std::printf(
+      "\nns per chunk op where there is no steady state (a window of stored microbatches)\n");
   std::printf(columns, "", "chunkops", "goal", "fastest", "median", "slowest", "median cpu");
   for (std::string const name : {"175b-full", "530b-full", "1t-full"})
     print_full_walks(folder, name);
@@ -195,7 +196,7 @@ void print_all(std::filesystem::path const& folder, std::string const& program) 
   std::printf(columns, "", "", "goal", "fastest", "median", "slowest", "median cpu");
   for (std::string const& name : rows) print_processes(folder, program, name);
   std::printf(
-      "\nplans considered a second by a search on one thread\n%-18s %10s %10s %10s %10s %10s "
+      "\nplans considered per second by a search on one thread\n%-18s %10s %10s %10s %10s %10s "
       "%10s\n",
       "", "plans", "simulated", "goal", "fastest", "median cpu", "s of cpu");
   for (std::string const name : {"175b-present", "530b-present-2240"}) print_search(folder, name);

@@ -10,7 +10,7 @@ function(add_array name files)
     string(APPEND bytes ${hex})
   endforeach()
   string(REGEX REPLACE "(..)" "'\\\\x\\1'," bytes "${bytes}")
-  # One line a file makes compilers complain about columns.
+  # One line per file makes compilers complain about columns.
   string(REGEX REPLACE "(('[^']*',){32})" "\\1\n" bytes "${bytes}")
   string(APPEND text "constexpr char ${name}_bytes[] = {\n${bytes}};\n")
   string(APPEND accessors "std::string_view page_${name}() { return {${name}_bytes, sizeof ${name}_bytes}; }\n")

@@ -49,7 +49,7 @@ inline std::vector<OddRun> odd_runs() {
       [](C& c) { c.model.kv_heads = 2, c.model.positions = Positions::rotary; });
   add("one kv head, flash", modest_run(4, 2),
       [](C& c) { c.model.kv_heads = 1, c.model.attention = Attention::flash; });
-  add("one layer a chunk", interleaved(modest_run(2, 4), 2, 4), [](C&) {});
+  add("one layer per chunk", interleaved(modest_run(2, 4), 2, 4), [](C&) {});
   add("group larger than p", interleaved(modest_run(2, 4), 2, 8), [](C&) {});
   add("group that leaves a short one", interleaved(modest_run(1, 2), 2, 6), [](C&) {});
   add("interleaved with one chunk", interleaved(modest_run(1, 4), 1, 4), [](C&) {});

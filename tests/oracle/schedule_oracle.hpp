@@ -19,7 +19,7 @@ inline nlohmann::json const& schedule_oracle() {
   return entries;
 }
 
-/// The shape of an entry. In the oracle m is microbatches, v chunks a stage, g the group; without
+/// The shape of an entry. In the oracle m is microbatches, v chunks per stage, g the group; without
 /// pipelining the order is that of 1F1B on one stage.
 inline ScheduleShape shape_of(nlohmann::json const& entry, P2p p2p) {
   std::string const kind = entry.at("k");

@@ -11,7 +11,7 @@
 namespace stagecraft {
 
 /// A GPT small enough to run in milliseconds: 4 layers, h 16, 4 heads, s 8, 19 words (padded), two
-/// sequences a microbatch, four microbatches.
+/// sequences per microbatch, four microbatches.
 TrainingConfig small_gpt(Precision precision);
 /// The same with RMS norm, SwiGLU, rotary positions, two key and value heads, no biases, untied.
 TrainingConfig small_llama(Precision precision);

@@ -52,7 +52,8 @@ Bytes workspace(ElementType type, int threads) {
 }
 
 TEST_CASE("the workspace does not depend on the model, but on bits and threads", "[kernels]") {
-  // 8 tiles of 64 x 256 elements a thread; 16 bits: at least blocks of 512 x 512, 512 x 1024 twice.
+  // 8 tiles of 64 x 256 elements per thread; 16 bits: at least blocks of 512 x 512, 512 x 1024
+  // twice.
   CHECK(workspace(ElementType::f32, 1) == Bytes{8 * 64 * 256 * 4});
   CHECK(workspace(ElementType::f64, 3) == Bytes{3 * 8 * 64 * 256 * 8});
   CHECK(workspace(ElementType::bf16, 1) == Bytes{(512 * 512 + 2 * 512 * 1024) * 4});

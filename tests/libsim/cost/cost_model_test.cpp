@@ -140,8 +140,9 @@ TEST_CASE("no collective is faster than a ring's bytes over the link", "[cost]")
   }
 }
 
-TEST_CASE("a weight gradient reads and writes 4 bytes a parameter beside its operands", "[cost]") {
-  // Accumulation into fp32 main gradients: 8 bytes a parameter and microbatch (cost of
+TEST_CASE("a weight gradient reads and writes 4 bytes per parameter beside its operands",
+          "[cost]") {
+  // Accumulation into fp32 main gradients: 8 bytes per parameter and microbatch (cost of
   // Megatron-LM's gradient accumulation fusion); operands in 16 bits, each read once.
   BlockProgram const layer = build_layers(make_outline(modest_run(1, 1)).shape, 1, {});
   std::int64_t products = 0;

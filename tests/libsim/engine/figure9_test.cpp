@@ -76,7 +76,7 @@ TEST_CASE("the curves of figure 9 meet on the last rank, where there is no outpu
 }
 
 TEST_CASE("output deallocation saves 2.73 GiB on the first rank of 530B", "[engine][figure9]") {
-  // Appendix B: sbh elements a microbatch in flight, 2sbhp bytes on rank 0; p - S of them
+  // Appendix B: sbh elements per microbatch in flight, 2sbhp bytes on rank 0; p - S of them
   // elsewhere.
   auto const deallocated = figure9(true);
   auto const kept = figure9(false);

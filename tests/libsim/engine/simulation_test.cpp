@@ -175,7 +175,7 @@ TEST_CASE("full recompute adds a third to layers whose communication is free", "
 }
 
 TEST_CASE(
-    "the optimizer phase takes 66 bytes a parameter at the memory's rate with fp16, 58 with bf16",
+    "the optimizer phase takes 66 bytes per parameter at the memory's rate with fp16, 58 with bf16",
     "[simulation]") {
   TrainingConfig config = modest_run(1, 1);
   auto const seconds = [&] {
@@ -220,7 +220,8 @@ TEST_CASE("replicas change what is reduced, not what a replica computes", "[simu
 }
 
 TEST_CASE("the reduction of 8 replicas takes a ring's bytes over the network", "[simulation]") {
-  // 4 bytes a parameter, 2 (d-1)/d of them at 10 GB/s, and the tied embedding's between two stages.
+  // 4 bytes per parameter, 2 (d-1)/d of them at 10 GB/s, and the tied embedding's between two
+  // stages.
   TrainingConfig config = modest_run(8, 1, 8);
   auto const bytes = 4.0 * static_cast<double>(make_plan(config).stages[0].parameters);
   Simulation const result = simulate(make_plan(config), invented_system());

@@ -104,7 +104,7 @@ TEST_CASE("what is on a critical path makes the iteration longer each time it is
 
 TEST_CASE("the critical path of 1F1B and GPipe is p - 1 + n forwards and as many backwards") {
   // Fill: one forward on each stage but the last; n forwards and backwards on the last, which has
-  // the head; drain: one backward on each of the others. Two layers a stage.
+  // the head; drain: one backward on each of the others. Two layers per stage.
   auto const kind = GENERATE(ScheduleKind::one_f_one_b, ScheduleKind::gpipe);
   auto const p2p = GENERATE(P2p::blocking, P2p::overlapped);
   int const p = GENERATE(2, 4);

@@ -46,7 +46,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "what the first stage keeps is Table 2's closed form, a layer and outstanding microbatch") {
+    "what the first stage keeps is Table 2's closed form per layer and outstanding microbatch") {
   // Korthikanti et al. 2022, table 2: sbh (10 + 24/t + 5as/(ht)) with tensor parallelism,
   // sbh/t (34 + 5as/h) with sequence parallelism too. With 1F1B the first of p stages has p
   // microbatches outstanding when its first backward begins. The statistics of the norms are not in
@@ -96,7 +96,8 @@ TEST_CASE("a kept tensor is named with who made it and who needs it") {
 }
 
 TEST_CASE(
-    "with full recompute a stage keeps one checkpoint a layer and rebuilds the rest of one layer") {
+    "with full recompute a stage keeps one checkpoint per layer and rebuilds the rest of one "
+    "layer") {
   std::int64_t const s = 256, h = 512;
   TrainingConfig config;
   config.model = gpt(8, h, 8, s, 1000);

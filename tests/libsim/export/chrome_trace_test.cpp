@@ -117,7 +117,7 @@ TEST_CASE("a table of ops quotes names as RFC 4180 does and leaves empty what do
           "0,0,2001000,500000,send.activation,transfer,send_activation,,0,0,8,0\n"));
 }
 
-TEST_CASE("a table of memory has a row a state") {
+TEST_CASE("a table of memory has one row per state") {
   REQUIRE(written(two_stages(), write_memory_table) ==
           "rank,stage,time_ps,parameters,gradients,optimizer,activations,recomputed,communication,"
           "workspace\n"

@@ -6,7 +6,7 @@
 #include "tests/libsim/paper_models.hpp"
 
 // Closed forms: Megatron-LM of 2026, as its code saves tensors, for layers that differ from the
-// paper's; 2 bytes an element, statistics of norms left out.
+// paper's; 2 bytes per element, statistics of norms left out.
 
 namespace stagecraft {
 namespace {

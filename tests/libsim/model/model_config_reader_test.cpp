@@ -116,8 +116,9 @@ TEST_CASE("keys that follow another key are read where they differ from it", "[m
   REQUIRE(read("position_rows: 32\nattention_dropout: 0.1\n") == read(""));
 }
 
-TEST_CASE("a table of positions has at least a row a token, and only learned positions have one",
-          "[model]") {
+TEST_CASE(
+    "a table of positions has at least one row per token, and only learned positions have one",
+    "[model]") {
   REQUIRE_THROWS_WITH(read("position_rows: 31\n"),
                       "m.yaml:6:16: position_rows: found '31'; accepted: at least sequence (32)");
   REQUIRE_THROWS_WITH(read("positions: rotary\nposition_rows: 64\n"),

@@ -172,7 +172,7 @@ TEST_CASE("an iteration releases everything it allocates, in every category", "[
   }
 }
 
-TEST_CASE("a stage holds 18 bytes a parameter before the first microbatch", "[memory]") {
+TEST_CASE("a stage holds 18 bytes per parameter before the first microbatch", "[memory]") {
   TrainingPlan const plan = make_plan(modest_run(2, 4));
   for (StagePlan const& rank : plan.stages) {
     CategoryBytes const bytes = resident_memory(rank);
@@ -187,7 +187,7 @@ TEST_CASE(
     "the first stage holds one embedding mask and its token ids for each microbatch in flight",
     "[memory]") {
   // Korthikanti et al. 2022, section 4.3: sbhp/t bytes. Stage 0 has one microbatch more in flight
-  // than stage 1, each of a chunk's kept bytes and the causal mask; the ids take 8 bytes a token.
+  // than stage 1, each of a chunk's kept bytes and the causal mask; the ids take 8 bytes per token.
   TrainingConfig config = modest_run(2, 4);
   config.parallel.sequence = true;
   std::int64_t const s = 64, b = 2, h = 128, t = 2, p = 4;

@@ -113,7 +113,8 @@ TEST_CASE("one replica reduces nothing over replicas", "[plan]") {
 }
 
 TEST_CASE(
-    "sequence parallelism sums 6h gradients a layer and 2h of the last norm over the tensor group",
+    "sequence parallelism sums 6h gradients per layer and 2h of the last norm over the tensor "
+    "group",
     "[plan]") {
   // Megatron-LM, 4 bytes each; two layers a stage.
   TrainingConfig config = small_run(2);

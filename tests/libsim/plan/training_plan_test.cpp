@@ -222,7 +222,7 @@ TEST_CASE("all microbatches run forward and backward once on every chunk", "[pla
 TEST_CASE("a stage holds 1/t of its matrices, its norms whole, and the embedding where it is used",
           "[plan]") {
   // By hand for h = 64, t = 2, 12 layers on 4 stages: a layer has (12h^2 + 7h)/2 + 6h elements; the
-  // vocabulary of 1000 is padded to 1024 = 4 x 128 x 2, 512 rows a rank.
+  // vocabulary of 1000 is padded to 1024 = 4 x 128 x 2, 512 rows per rank.
   TrainingConfig config = small_run();
   config.parallel.tensor = 2;
   std::int64_t const h = 64, layer = (12 * h * h + 7 * h) / 2 + 6 * h;
@@ -268,7 +268,7 @@ TEST_CASE("a parameter takes 2+4+12 bytes in 16 bits, 4+4+8 in 32, 8+8+16 in 64"
   }
 }
 
-TEST_CASE("the distributed optimizer holds 12/d bytes a parameter, its shard rounded up",
+TEST_CASE("the distributed optimizer holds 12/d bytes per parameter, its shard rounded up",
           "[plan]") {
   TrainingConfig config = small_run();
   config.parallel.data = 8;

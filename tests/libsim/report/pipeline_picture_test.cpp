@@ -40,7 +40,7 @@ std::string without_escapes(std::string const& text) {
 
 }  // namespace
 
-TEST_CASE("1F1B on two stages is drawn as one would by hand, two columns a forward") {
+TEST_CASE("1F1B on two stages is drawn as one would by hand, two columns per forward") {
   REQUIRE(draw_pipeline(played({ScheduleKind::one_f_one_b, 2, 2, 1, 0, P2p::blocking}), {}) ==
           "time    0                9\n"
           "rank 0 │0░1░····0▓▓▓··1▓▓▓\n"
