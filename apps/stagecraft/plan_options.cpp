@@ -126,7 +126,7 @@ void check_override(std::string const& text) {
 
 constexpr char const* command_line = "the command line";
 
-/// What stands where the user cannot see it, at the words of the command line that it came from.
+/// Moves problems in the generated run file to the options of the command line that they come from.
 std::vector<Problem> at_options(std::vector<Problem> problems) {
   for (Problem& problem : problems) {
     if (!problem.place.origin || *problem.place.origin != command_line) continue;

@@ -15,13 +15,13 @@ namespace {
 
 constexpr double seconds_per_day = 86400;
 
-/// How long training on all tokens takes.
+/// The time of training on all tokens, in days.
 std::optional<double> days_of(FoundPlan const& plan, PlanOptions const& options) {
   if (!options.tokens) return std::nullopt;
   return *options.tokens / plan.simulation.tokens_per_second / seconds_per_day;
 }
 
-/// What it costs: all tokens, or without them an iteration.
+/// The cost of training on all tokens; without a number of tokens, of an iteration.
 std::optional<double> cost_of(FoundPlan const& plan, PlanOptions const& options) {
   if (!options.price) return std::nullopt;
   double const seconds = options.tokens ? *days_of(plan, options) * seconds_per_day
@@ -49,7 +49,7 @@ std::string text_of(RecomputePolicy const& policy) {
   return text;
 }
 
-/// The policies of all stages, those in a row that are equal written once.
+/// The policies of all stages; equal neighbours are written once.
 std::string recompute_text(TrainingConfig const& config) {
   std::vector<RecomputePolicy> const& policies = config.recompute;
   std::string text;

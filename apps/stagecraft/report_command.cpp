@@ -28,7 +28,7 @@ std::string title_of(CommandLine const& line, std::vector<std::string> const& fi
   return title;
 }
 
-/// How each trace differs from the first, A, where they have a stage in common.
+/// How each trace differs from the first, A, if they have a stage in common.
 std::string differences(std::list<TraceReader> const& readers) {
   std::string text;
   char letter = 'A';

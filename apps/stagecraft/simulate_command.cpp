@@ -62,7 +62,7 @@ nlohmann::ordered_json document(Simulation const& simulation,
   return json;
 }
 
-/// Which stages do not fit, and by how much the fullest; empty where all do.
+/// The stages that do not fit, and what the fullest one lacks; empty if all fit.
 std::string excess_text(Simulation const& simulation, RunConfig const& config) {
   std::string stages;
   StageResult const* fullest = nullptr;

@@ -25,7 +25,7 @@ namespace stagecraft {
 
 namespace {
 
-/// A row in the journal takes about this.
+/// The approximate size of a row in the journal.
 constexpr double journal_bytes_per_row = 360;
 
 void refuse_existing(SweepOptions const& options) {
@@ -42,8 +42,8 @@ void refuse_existing(SweepOptions const& options) {
   }
 }
 
-/// Finds out before any work whether the results can be written where they are wanted. Only who
-/// holds the journal may: another process could be writing them.
+/// Checks before any work that the results can be written. The caller must hold the journal,
+/// because another process could be writing them.
 void try_outputs(SweepOptions const& options, SweepJournal& journal) {
   try {
     for (std::filesystem::path const& path : {options.output, options.csv}) {
@@ -139,7 +139,7 @@ std::int64_t count_within_limit(Sweep const& sweep, SweepOptions const& options)
   return count;
 }
 
-/// The results where the sweep has ended already.
+/// The results of a sweep that has already ended.
 ColumnFile finished_table(Sweep const& sweep, SweepOptions const& options) {
   ColumnFile table = read_sweep_table(options.output);
   struct Wanted {

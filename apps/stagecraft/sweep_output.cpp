@@ -44,7 +44,7 @@ std::vector<std::size_t> best_rows(ColumnFile const& table, std::size_t most) {
   return rows;
 }
 
-/// The columns that tell points apart.
+/// The columns that distinguish points.
 std::vector<NamedColumn const*> axis_columns_of(ColumnFile const& table) {
   std::vector<NamedColumn const*> columns;
   std::istringstream names{table.attribute("axes")};
@@ -55,7 +55,7 @@ std::vector<NamedColumn const*> axis_columns_of(ColumnFile const& table) {
 /// "tensor" of "parallel.tensor".
 std::string last_part(std::string const& key) { return key.substr(key.rfind('.') + 1); }
 
-/// The last part of a key where that is said of no other, else the key.
+/// The last part of a key if no other key has it, otherwise the whole key.
 std::string heading_of(NamedColumn const& key, std::vector<NamedColumn const*> const& keys) {
   auto const has_same_end = [&](NamedColumn const* other) {
     return last_part(other->name) == last_part(key.name);

@@ -33,8 +33,8 @@ bool is_at_or_below(std::string const& key, std::string const& section) {
   return key.starts_with(section) && (key.size() == section.size() || key[section.size()] == '.');
 }
 
-/// What a column that is no key is told: the names of other columns, and `keys`, those of a
-/// section.
+/// What a message accepts instead of a column that is not a key: the names of other columns, and
+/// `keys`, those of a section.
 std::string accepted_columns(std::string const& name, std::string const& keys) {
   std::string text = "in " + name.substr(0, name.rfind('.')) + ": " + keys;
   bool const is_of_root = name.find('.') == std::string::npos || name.starts_with("measured.");

@@ -29,7 +29,7 @@ struct DataRow {
 class DataFile {
  public:
   /// Reads a file. Files that its cells name are relative to its folder.
-  /// \throws ConfigError  if it is no table, or has columns twice or none with measured values.
+  /// \throws ConfigError  if it is not a table, has a column twice, or has no measured values.
   explicit DataFile(std::filesystem::path const& path);
   /// The same for text in memory; `origin` names it.
   DataFile(std::string text, std::filesystem::path const& origin);

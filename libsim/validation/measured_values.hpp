@@ -22,7 +22,7 @@ struct MeasuredValues {
   std::optional<bool> fits;
 };
 
-/// The names of the columns that are no keys of a run file.
+/// The names of the columns that are not keys of a run file.
 std::vector<std::string> const& measured_columns();
 
 /// Whether a column of this name holds something that was measured.
