@@ -3,56 +3,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <vector>
 
-#include "libsim/engine/lap_history.hpp"
+#include "libsim/engine/deadlock.hpp"
+#include "libsim/engine/group_rendezvous.hpp"
 #include "libsim/engine/message_channels.hpp"
+#include "libsim/engine/observer.hpp"
+#include "libsim/engine/played_rank.hpp"
+#include "libsim/engine/steady_state.hpp"
 #include "libsim/engine/timeline.hpp"
 
 namespace stagecraft {
-
-/// An entry of a stage's issue order (unroll()) that runs a task.
-struct RanEntry {
-  std::int32_t entry = 0;
-  std::int32_t task = 0;
-  std::int32_t microbatch = 0;
-};
-
-/// Hears what happens on each rank, in order of time on each rank and in no particular order across
-/// ranks. This one does nothing; another has the same members. One that does not hear lets the
-/// player leave out what repeats.
-struct SilentObserver {
-  static constexpr bool hears = true;
-  void ran(int /*rank*/, RanEntry const& /*what*/, SimTime /*start*/, SimTime /*end*/) {}
-  /// The rank's compute stream stood still at an entry of its issue order (a wait, a drain or a
-  /// group task).
-  void waited(int /*rank*/, std::int32_t /*entry*/, SimTime /*start*/, SimTime /*end*/) {}
-  /// A message went from start to arrival. Told once per message, with one of its ends: a transfer
-  /// of the rank's issue order.
-  void transferred(int /*rank*/, std::int32_t /*transfer*/, SimTime /*start*/, SimTime /*end*/) {}
-};
-
-/// Hears nothing.
-struct NoObserver : SilentObserver {
-  static constexpr bool hears = false;
-};
-
-/// \throws std::invalid_argument  if play() does.
-void check_timeline_input(TimelineInput const& input);
-
-/// Where a rank stands that cannot go on.
-struct BlockedRank {
-  std::int32_t entry = 0;   ///< of its issue order; its size if the rank is done
-  bool has_joined = false;  ///< it waits in a group
-  /// By channel: whether messages that the rank has posted, or is to receive, are still to come.
-  std::vector<bool> const* is_missing = nullptr;
-};
-
-/// Who waits for what, one line per rank that is not done.
-std::string describe_deadlock(TimelineInput const& input, std::span<BlockedRank const> ranks);
 
 /// Plays the programs of all stages, as play() says. Each rank goes as far as it can; a message
 /// wakes who waits for it. The input and the observer must outlive the player.
@@ -73,45 +36,11 @@ class Player {
 
   /// When all that a rank has issued so far is over.
   SimTime idle_from(int number) const {
-    Rank const& rank = ranks_[static_cast<std::size_t>(number)];
-    return std::max(rank.clock, rank.data_parallel_idle);
+    return ranks_[static_cast<std::size_t>(number)].idle_from();
   }
 
  private:
-  static constexpr SimTime never{std::numeric_limits<std::int64_t>::max()};
-  enum class How : std::uint8_t { compute, data_parallel, group };
-  struct TaskTime {
-    SimTime duration{0};
-    How how = How::compute;
-  };
-  struct Rank {
-    IssueEntry const* next = nullptr;
-    IssueEntry const* stop = nullptr;  ///< begin or end of the steady-state loop, or of the program
-    IssueEntry const* loop_begin = nullptr;
-    IssueEntry const* loop_end = nullptr;  ///< its repeat
-    IssueEntry const* end = nullptr;
-    Transfer const* transfers = nullptr;
-    TaskTime const* tasks = nullptr;
-    SimTime clock{0};  ///< of its compute stream
-    SimTime busy{0};
-    SimTime data_parallel_idle{0};  ///< its data-parallel stream has no work from here on
-    SimTime busy_in_loop{0};
-    std::int32_t times_left = 0;  ///< of the repeat that it is in; 0 if it is in none
-    int border = -1;              ///< of the steady-state loop: the last one passed
-    bool has_joined = false;      ///< it waits in a group
-    SimTime group_start{never};   ///< of the group it waits in, once all have joined
-    SimTime group_end{never};
-    // For observers that hear:
-    std::int32_t entry = 0;     ///< of the issue order
-    std::int32_t transfer = 0;  ///< likewise: those before it have been posted
-    std::int32_t advance = 0;   ///< of the microbatches
-    RankTimeline total;
-  };
-  struct Group {
-    std::size_t joined = 0;
-    SimTime start{0};     ///< latest arrival so far
-    SimTime duration{0};  ///< longest so far
-  };
+  using Rank = PlayedRank;
 
   bool issue(int number, Rank& rank, IssueEntry const& entry);
   void run(int number, Rank& rank, IssueEntry const& entry);
@@ -119,9 +48,7 @@ class Player {
   void join(GroupId id, int number, SimTime arrival, SimTime duration);
   bool wait(int number, Rank& rank, IssueEntry const& entry);
   void drain(int number, Rank& rank);
-  void repeat(Rank& rank, IssueEntry const& entry);
-  bool pass_border(int number, Rank& rank);
-  void record(int number, Rank const& rank);
+  void pass_border(int number, Rank& rank);
   void advance_all();
   [[noreturn]] void report_deadlock() const;
   static void heard(Rank& rank, IssueEntry const& entry) {
@@ -134,14 +61,11 @@ class Player {
   TimelineInput const& input_;
   Observer& observer_;
   Channels channels_;
-  std::vector<TaskTime> tasks_;
+  GroupRendezvous groups_;
+  std::vector<PlayedTask> tasks_;  ///< of all stages
   std::vector<Rank> ranks_;
-  std::vector<Group> groups_;        ///< by group and, of the stages that meet in it, the first
   std::vector<std::int32_t> ready_;  ///< ranks that can go on
-  int loops_ = 1;                    ///< that every rank runs
-  int loops_left_out_ = 0;
-  SimTime left_out_{0};
-  std::optional<LapHistory> history_;
+  SteadyState loop_;
 };
 
 /// Plays one iteration as play() does and tells an observer like SilentObserver what happens.
@@ -155,40 +79,26 @@ Timeline play(TimelineInput const& input, Observer& observer) {
 
 template <class Channels, class Observer>
 Player<Channels, Observer>::Player(TimelineInput const& input, Observer& observer)
-    : input_{input}, observer_{observer}, channels_{input}, ranks_(input.stages.size()) {
+    : input_{input},
+      observer_{observer},
+      channels_{input},
+      groups_{input.groups, input.stages.size()},
+      loop_{times_of_loop(input)} {
   check_timeline_input(input);
   std::size_t tasks = 0;
   for (PlayedStage const& stage : input.stages) tasks += stage.tasks.size();
   tasks_.reserve(tasks);
-  ready_.reserve(ranks_.size());
-  if (input.groups != nullptr) {
-    groups_.resize(static_cast<std::size_t>(input.groups->size()) * ranks_.size());
-  }
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    PlayedStage const& stage = input.stages[i];
-    Rank& rank = ranks_[i];
-    rank.tasks = tasks_.data() + tasks_.size();
+  ranks_.reserve(input.stages.size());
+  ready_.reserve(input.stages.size());
+  for (PlayedStage const& stage : input.stages) {
+    ranks_.emplace_back(*stage.program, tasks_.data() + tasks_.size());
     for (std::size_t task = 0; task < stage.tasks.size(); ++task) {
-      tasks_.push_back({stage.durations[task], stage.tasks[task].group ? How::group
-                                               : stage.tasks[task].stream == Stream::data_parallel
-                                                   ? How::data_parallel
-                                                   : How::compute});
+      tasks_.emplace_back(stage.tasks[task], stage.durations[task]);
     }
-    StageProgram const& program = *stage.program;
-    rank.transfers = program.transfers.data();
-    rank.next = program.entries.data();
-    rank.stop = rank.end = rank.next + program.entries.size();
-    if (program.steady_loop == StageProgram::none) continue;
-    rank.stop = rank.loop_begin = program.entries.data() + program.loop_begin();
-    rank.loop_end = program.entries.data() + program.steady_loop;
-    loops_ = rank.loop_end->times;
   }
   if constexpr (!Observer::hears) {
-    if (loops_ > 1 && channels_.can_tell_state(input)) {
-      std::vector<std::int32_t> widths;
-      widths.reserve(ranks_.size());
-      for (std::size_t i = 0; i < ranks_.size(); ++i) widths.push_back(1 + channels_.width(i));
-      history_.emplace(widths, loops_);
+    if (loop_.loops() > 1 && channels_.can_tell_state(input)) {
+      loop_.search(channels_, ranks_.size());
     }
   }
 }
@@ -196,26 +106,27 @@ Player<Channels, Observer>::Player(TimelineInput const& input, Observer& observe
 template <class Channels, class Observer>
 bool Player<Channels, Observer>::advance(int number) {
   Rank& rank = ranks_[static_cast<std::size_t>(number)];
-  do {
+  while (true) {
     while (rank.next != rank.stop) {
       IssueEntry const& entry = *rank.next;
       if (entry.kind == IssueEntry::Kind::repeat) {
-        repeat(rank, entry);
+        rank.template repeat<Observer::hears>(entry);
         continue;
       }
       if (!issue(number, rank, entry)) return false;
       heard(rank, entry);
       ++rank.next;
     }
-  } while (rank.stop != rank.end && pass_border(number, rank));
-  return true;
+    if (rank.stop == rank.end) return true;
+    pass_border(number, rank);
+  }
 }
 
 template <class Channels, class Observer>
 bool Player<Channels, Observer>::issue(int number, Rank& rank, IssueEntry const& entry) {
   switch (entry.kind) {
     case IssueEntry::Kind::run:
-      if (rank.tasks[entry.task].how == How::group) return meet(number, rank, entry);
+      if (rank.tasks[entry.task].how == PlayedTask::How::group) return meet(number, rank, entry);
       run(number, rank, entry);
       break;
     case IssueEntry::Kind::post:
@@ -238,19 +149,9 @@ bool Player<Channels, Observer>::issue(int number, Rank& rank, IssueEntry const&
   return true;
 }
 
-template <class Channels, class Observer>
-void Player<Channels, Observer>::repeat(Rank& rank, IssueEntry const& entry) {
-  if (rank.times_left == 0) rank.times_left = entry.times;
-  bool const is_over = --rank.times_left == 0;
-  if constexpr (Observer::hears) {
-    rank.advance += is_over ? -(entry.times - 1) * entry.microbatch : entry.microbatch;
-  }
-  rank.next = is_over ? rank.next + 1 : rank.next - entry.count;
-}
-
 /// The rank has come to a border of the steady-state loop.
 template <class Channels, class Observer>
-bool Player<Channels, Observer>::pass_border(int number, Rank& rank) {
+void Player<Channels, Observer>::pass_border(int number, Rank& rank) {
   int const border = ++rank.border;
   if (border == 0) {
     rank.busy_in_loop = -rank.busy;
@@ -258,37 +159,8 @@ bool Player<Channels, Observer>::pass_border(int number, Rank& rank) {
   } else if (border == 1) {
     rank.busy_in_loop += rank.busy;  // the same each time: nothing slows computation down yet
   }
-  if (history_) record(number, rank);
-  if (border == 0) return true;
-  bool const is_over = border >= loops_;
-  if constexpr (Observer::hears) {
-    std::int32_t const step = rank.loop_end->microbatch;
-    rank.advance += is_over ? -(rank.loop_end->times - 1) * step : step;
-  }
-  rank.next = is_over ? rank.loop_end + 1 : rank.loop_begin;
-  if (is_over) rank.stop = rank.end;
-  return true;
-}
-
-template <class Channels, class Observer>
-void Player<Channels, Observer>::record(int number, Rank const& rank) {
-  auto const index = static_cast<std::size_t>(number);
-  auto const state = history_->state(index, rank.border);
-  state.front() = rank.clock;
-  channels_.write_state(index, rank.clock, state.subspan(1));
-  if (!history_->is_complete_with(rank.border)) return;
-  auto const repetition = history_->repetition(rank.border);
-  if (!repetition) return;
-  // Ranks ahead of this border have begun loops that cannot be left out any more. `number` itself
-  // has not begun the next: one more for all is on the safe side.
-  int begun = 0;
-  for (Rank const& other : ranks_) begun = std::max(begun, other.border + 1);
-  int const times = (loops_ - begun) / repetition->laps;
-  if (times <= 0) return;
-  loops_left_out_ = times * repetition->laps;
-  left_out_ = times * repetition->shift;
-  loops_ -= loops_left_out_;
-  history_.reset();
+  loop_.pass(static_cast<std::size_t>(number), border, rank.clock, channels_);
+  rank.template leave_border<Observer::hears>(loop_.loops());
 }
 
 template <class Channels, class Observer>
@@ -313,10 +185,10 @@ bool Player<Channels, Observer>::wait(int number, Rank& rank, IssueEntry const& 
 
 template <class Channels, class Observer>
 void Player<Channels, Observer>::run(int number, Rank& rank, IssueEntry const& entry) {
-  TaskTime const& task = rank.tasks[entry.task];
+  PlayedTask const& task = rank.tasks[entry.task];
   SimTime start = rank.clock;
   SimTime end{0};
-  if (task.how == How::data_parallel) {
+  if (task.how == PlayedTask::How::data_parallel) {
     start = std::max(start, rank.data_parallel_idle);
     end = rank.data_parallel_idle = start + task.duration;
   } else {
@@ -353,7 +225,7 @@ bool Player<Channels, Observer>::meet(int number, Rank& rank, IssueEntry const& 
     rank.has_joined = true;
     join(*task.group, number, rank.clock, rank.tasks[entry.task].duration);
   }
-  if (rank.group_end == never) return false;
+  if (rank.group_end == Rank::never) return false;
   if (rank.group_start > rank.clock) {
     rank.total.bubble += rank.group_start - rank.clock;
     observer_.waited(number, rank.entry, rank.clock, rank.group_start);
@@ -364,25 +236,20 @@ bool Player<Channels, Observer>::meet(int number, Rank& rank, IssueEntry const& 
   rank.clock = rank.group_end;
   if (!on_compute) rank.data_parallel_idle = rank.group_end;
   rank.has_joined = false;
-  rank.group_start = rank.group_end = never;
+  rank.group_start = rank.group_end = Rank::never;
   return true;
 }
 
 template <class Channels, class Observer>
 void Player<Channels, Observer>::join(GroupId id, int number, SimTime arrival, SimTime duration) {
-  std::span<int const> const members = input_.groups->stages(id, number);
-  auto const first = static_cast<std::size_t>(members.front());
-  Group& group = groups_[id.index() * ranks_.size() + first];
-  group.start = std::max(group.start, arrival);
-  group.duration = std::max(group.duration, duration);
-  if (++group.joined < members.size()) return;
-  for (int const member : members) {
+  auto const task = groups_.join(id, number, arrival, duration);
+  if (!task) return;
+  for (int const member : task->members) {
     Rank& rank = ranks_[static_cast<std::size_t>(member)];
-    rank.group_start = group.start;
-    rank.group_end = group.start + group.duration;
+    rank.group_start = task->start;
+    rank.group_end = task->end;
     if (member != number) ready_.push_back(member);
   }
-  group = Group{};
 }
 
 template <class Channels, class Observer>
@@ -415,7 +282,7 @@ Timeline Player<Channels, Observer>::finish() {
     if (rank.next != rank.end) report_deadlock();
     RankTimeline& total = timeline.ranks.emplace_back(rank.total);
     total.busy = rank.busy;
-    total.end = std::max(rank.clock, rank.data_parallel_idle);
+    total.end = rank.idle_from();
     total.data_parallel += total.end - rank.clock;
     timeline.makespan = std::max(timeline.makespan, total.end);
   }
@@ -426,19 +293,18 @@ template <class Channels, class Observer>
 IterationEnd Player<Channels, Observer>::finish_quickly() {
   static_assert(!Observer::hears);
   IterationEnd result;
-  result.loops = loops_;
+  result.loops = loop_.loops();
   advance_all();
   result.busy.reserve(ranks_.size());
-  result.loops_left_out = loops_left_out_;
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    Rank const& rank = ranks_[i];
+  result.loops_left_out = loop_.loops_left_out();
+  for (Rank const& rank : ranks_) {
     if (rank.next != rank.end) {
       play(input_);  // which says who waits for what
       throw std::logic_error{"what repeats was left out wrongly"};
     }
-    SimTime const end = idle_from(static_cast<int>(i)) + left_out_;
+    SimTime const end = rank.idle_from() + loop_.time_left_out();
     result.makespan = std::max(result.makespan, end);
-    result.busy.push_back(rank.busy + loops_left_out_ * rank.busy_in_loop);
+    result.busy.push_back(rank.busy + loop_.loops_left_out() * rank.busy_in_loop);
   }
   return result;
 }

@@ -4,8 +4,6 @@
 #include <cassert>
 #include <string>
 
-#include "libsim/engine/player.hpp"
-
 namespace stagecraft {
 
 namespace {
@@ -17,31 +15,6 @@ __extension__ using Wide = __int128;
 
 SimTime rounded_quotient(Wide dividend, std::int64_t divisor) {
   return SimTime{static_cast<std::int64_t>((dividend + divisor / 2) / divisor)};
-}
-
-std::string text_of(Transfer const& transfer) {
-  bool const sends = transfer.end == Transfer::End::send;
-  std::string const payload =
-      transfer.payload == Transfer::Payload::activation ? "activation" : "gradient";
-  return (sends ? "send(" : "receive(") + payload + ", microbatch " +
-         std::to_string(transfer.microbatch) + ", chunk " + std::to_string(transfer.chunk) + ")" +
-         (sends ? " to" : " from") + " rank " + std::to_string(transfer.peer);
-}
-
-/// Whom the group of `rank` waits for.
-std::string absentees(GroupId group,
-                      std::size_t rank,
-                      TimelineInput const& input,
-                      std::span<BlockedRank const> ranks) {
-  std::string text = "the " + std::string{(*input.groups)[group].name} + ", where rank";
-  for (int const stage : input.groups->stages(group, static_cast<int>(rank))) {
-    auto const member = static_cast<std::size_t>(stage);
-    if (ranks[member].has_joined) continue;
-    IssueOrder const order = unroll(*input.stages[member].program);
-    bool const is_done = static_cast<std::size_t>(ranks[member].entry) == order.entries.size();
-    text += ' ' + std::to_string(stage) + (is_done ? " (done)" : "");
-  }
-  return text + " is missing";
 }
 
 void check_stage(TimelineInput const& input, std::size_t rank) {
@@ -84,30 +57,13 @@ void check_timeline_input(TimelineInput const& input) {
   for (std::size_t rank = 0; rank < input.stages.size(); ++rank) check_stage(input, rank);
 }
 
-std::string describe_deadlock(TimelineInput const& input, std::span<BlockedRank const> ranks) {
-  std::string text = "the schedule is deadlocked:";
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    IssueOrder const order = unroll(*input.stages[rank].program);
-    auto const next = static_cast<std::size_t>(ranks[rank].entry);
-    if (next == order.entries.size()) continue;
-    IssueEntry const& entry = order.entries[next];
-    text += "\nrank " + std::to_string(rank) + " waits for ";
-    if (entry.kind == IssueEntry::Kind::run) {
-      Task const& task = input.stages[rank].tasks[static_cast<std::size_t>(entry.task)];
-      text += absentees(task.group.value(), rank, input, ranks);
-      continue;
-    }
-    for (std::int32_t i = entry.first; i < entry.first + entry.count; ++i) {
-      Transfer const& transfer = order.transfers[static_cast<std::size_t>(i)];
-      bool const is_buffered = input.p2p == P2p::overlapped && transfer.end == Transfer::End::send;
-      bool const is_missing =
-          !is_buffered && (*ranks[rank].is_missing)[static_cast<std::size_t>(transfer.channel)];
-      if (!is_missing) continue;
-      text += text_of(transfer);
-      break;
-    }
+int times_of_loop(TimelineInput const& input) {
+  for (PlayedStage const& stage : input.stages) {
+    StageProgram const& program = *stage.program;
+    if (program.steady_loop == StageProgram::none) continue;
+    return program.entries[static_cast<std::size_t>(program.steady_loop)].times;
   }
-  return text;
+  return 1;
 }
 
 SimTime ideal_time(Timeline const& timeline) {
@@ -120,19 +76,6 @@ double bubble_fraction(Timeline const& timeline) {
   SimTime const ideal = ideal_time(timeline);
   return static_cast<double>((timeline.makespan - ideal).count()) /
          static_cast<double>(ideal.count());
-}
-
-Timeline play(TimelineInput const& input) {
-  SilentObserver observer;
-  return play(input, observer);
-}
-
-IterationEnd play_to_end(TimelineInput const& input) {
-  NoObserver observer;
-  if (input.p2p == P2p::blocking) {
-    return Player<BlockingChannels, NoObserver>{input, observer}.finish_quickly();
-  }
-  return Player<OverlappedChannels, NoObserver>{input, observer}.finish_quickly();
 }
 
 SimTime slowed_end(SimTime start, SimTime duration, SimTime busy_until, int slowdown_millionths) {

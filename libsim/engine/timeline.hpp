@@ -102,6 +102,12 @@ Timeline play(TimelineInput const& input);
 /// to repeat itself (LapHistory), the rest of its times are left out. To the picosecond.
 IterationEnd play_to_end(TimelineInput const& input);
 
+/// \throws std::invalid_argument  if play() does.
+void check_timeline_input(TimelineInput const& input);
+
+/// How often every rank runs the steady-state loop; 1 if there is none.
+int times_of_loop(TimelineInput const& input);
+
 /// When computation of `duration` that starts at `start` ends on a rank whose data-parallel stream
 /// is busy until `busy_until`. Exact, rounded once to the nearest picosecond.
 SimTime slowed_end(SimTime start, SimTime duration, SimTime busy_until, int slowdown_millionths);

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "libsim/engine/lap_history.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// How often the steady-state loop has to be played: once it is found to repeat itself
+/// (LapHistory), the rest of its times are left out.
+class SteadyState {
+ public:
+  /// `loops`: how often every rank runs the loop.
+  explicit SteadyState(int loops) : loops_{loops} {}
+
+  int loops() const { return loops_; }  ///< that are played
+  int loops_left_out() const { return loops_left_out_; }
+  SimTime time_left_out() const { return time_left_out_; }
+
+  /// From here on pass() looks for a repetition, if `channels` can tell their state.
+  template <class Channels>
+  void search(Channels const& channels, std::size_t ranks) {
+    std::vector<std::int32_t> widths;
+    widths.reserve(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) widths.push_back(1 + channels.width(rank));
+    history_.emplace(widths, loops_);
+  }
+
+  /// A rank passes a border of the loop.
+  template <class Channels>
+  void pass(std::size_t rank, int border, SimTime clock, Channels const& channels) {
+    if (!history_) return;
+    // Ranks ahead of this border have begun loops that cannot be left out any more. This rank has
+    // not begun the next: one more for all is on the safe side.
+    begun_ = std::max(begun_, border + 1);
+    auto const state = history_->state(rank, border);
+    state.front() = clock;
+    channels.write_state(rank, clock, state.subspan(1));
+    if (!history_->is_complete_with(border)) return;
+    auto const repetition = history_->repetition(border);
+    if (!repetition) return;
+    int const times = (loops_ - begun_) / repetition->laps;
+    if (times <= 0) return;
+    loops_left_out_ = times * repetition->laps;
+    time_left_out_ = times * repetition->shift;
+    loops_ -= loops_left_out_;
+    history_.reset();
+  }
+
+ private:
+  int loops_;
+  int loops_left_out_ = 0;
+  SimTime time_left_out_{0};
+  int begun_ = 0;  ///< loops, by the rank that is furthest
+  std::optional<LapHistory> history_;
+};
+
+}  // namespace stagecraft
