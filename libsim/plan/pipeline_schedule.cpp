@@ -87,6 +87,12 @@ PipelineSchedule lay_out(ScheduleShape const& shape, SteadyLoop const& loop) {
   VirtualOrder const order{loop.shape};
   schedule.stages.resize(static_cast<std::size_t>(shape.stages));
   for (int stage = 0; stage < shape.stages; ++stage) {
+    StageProgram& program = schedule.stages[static_cast<std::size_t>(stage)];
+    if (stage > 0) {  // about as long as the program of the stage before
+      StageProgram const& before = schedule.stages[static_cast<std::size_t>(stage) - 1];
+      program.entries.reserve(before.entries.size() + 16);
+      program.transfers.reserve(before.transfers.size() + 16);
+    }
     StageWriter writer{schedule, loop, stage};
     rules_of(shape.kind).write(writer, order, loop.shape, stage);
   }

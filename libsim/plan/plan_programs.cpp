@@ -29,13 +29,12 @@ class BlockCatalogue {
   /// Layers of the model, from `first` on.
   std::int32_t layers(std::int64_t first, int count, RecomputePolicy const& policy) {
     ModelConfig const& model = plan_.config.model;
-    std::vector<LayerConfig const*> kinds;
-    kinds.reserve(static_cast<std::size_t>(count));
-    for (std::int64_t i = first; i < first + count; ++i) kinds.push_back(&layer_kind(model, i));
-    return find({BlockProgram::Kind::layers, kinds, &policy, HeadWeight::own}, [&] {
+    kinds_.clear();
+    for (std::int64_t i = first; i < first + count; ++i) kinds_.push_back(&layer_kind(model, i));
+    return find({BlockProgram::Kind::layers, kinds_, &policy, HeadWeight::own}, [&] {
       std::vector<BlockShape> shapes;
-      shapes.reserve(kinds.size());
-      for (LayerConfig const* kind : kinds) shapes.push_back(plan_.shape.with(*kind));
+      shapes.reserve(kinds_.size());
+      for (LayerConfig const* kind : kinds_) shapes.push_back(plan_.shape.with(*kind));
       return build_layers(std::move(shapes), policy);
     });
   }
@@ -86,10 +85,26 @@ class BlockCatalogue {
 
   TrainingPlan& plan_;
   std::vector<Known> known_;
+  std::vector<LayerConfig const*> kinds_;  ///< of the layers that are looked up
+};
+
+/// How the layers of a stage are built.
+struct LayerPolicies {
+  RecomputePolicy whole;   ///< the policy of the stage
+  RecomputePolicy single;  ///< of a layer on its own
+  RecomputePolicy stored;  ///< of a layer that is not recomputed
+
+  /// Which microbatches are stored makes no difference to the programs.
+  explicit LayerPolicies(RecomputePolicy const& of_stage) : whole{of_stage} {
+    whole.store_microbatches = {};
+    single = whole;
+    single.layers = 1;
+  }
 };
 
 /// The layers of a chunk as blocks: full-recompute groups, or single layers.
-void append_layers(ChunkProgram& chunk, BlockCatalogue& catalogue, RecomputePolicy const& policy) {
+void append_layers(ChunkProgram& chunk, BlockCatalogue& catalogue, LayerPolicies const& policies) {
+  RecomputePolicy const& policy = policies.whole;
   bool const is_full = policy.granularity == RecomputeGranularity::full;
   std::int64_t const end = chunk.first_layer + chunk.layers;
   if (is_full && policy.method == RecomputeMethod::uniform) {
@@ -99,13 +114,10 @@ void append_layers(ChunkProgram& chunk, BlockCatalogue& catalogue, RecomputePoli
     }
     return;
   }
-  RecomputePolicy single = policy;
-  single.layers = 1;
-  RecomputePolicy const stored;
   for (std::int64_t i = chunk.first_layer; i < end; ++i) {
     // Block method: only the first K layers are checkpointed.
     bool const is_stored = is_full && i - chunk.first_layer >= policy.layers;
-    chunk.blocks.push_back(catalogue.layers(i, 1, is_stored ? stored : single));
+    chunk.blocks.push_back(catalogue.layers(i, 1, is_stored ? policies.stored : policies.single));
   }
 }
 
@@ -115,6 +127,12 @@ enum class Variant : std::uint8_t { policy, stored };
 void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant variant) {
   TrainingConfig const& config = plan.config;
   std::vector<std::int64_t> const layers = layers_of_virtual_stages(config);
+  std::vector<LayerPolicies> policies;  // of all stages, or of each
+  if (variant == Variant::policy) {
+    for (RecomputePolicy const& policy : config.recompute) policies.emplace_back(policy);
+  } else {
+    policies.emplace_back(RecomputePolicy{});
+  }
   std::int64_t first_layer = 0;
   for (std::size_t v = 0; v < layers.size(); ++v) {
     ChunkProgram chunk;
@@ -130,9 +148,8 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
       chunk.blocks.push_back(catalogue.inputs());
     }
     if (chunk.has_embedding) chunk.blocks.push_back(catalogue.embedding());
-    RecomputePolicy policy = policy_of(config, chunk.stage);
-    policy.store_microbatches = {};
-    append_layers(chunk, catalogue, variant == Variant::policy ? policy : RecomputePolicy{});
+    append_layers(chunk, catalogue,
+                  policies[policies.size() == 1 ? 0 : static_cast<std::size_t>(chunk.stage)]);
     if (chunk.has_head) {
       bool const shares = config.model.tied_embeddings && config.parallel.pipeline == 1;
       chunk.blocks.push_back(catalogue.head(shares ? HeadWeight::shared : HeadWeight::own));

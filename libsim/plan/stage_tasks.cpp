@@ -18,17 +18,33 @@ class StageTasks {
       : stage_{stage},
         plan_{plan},
         schedule_{schedule},
+        first_entry_{static_cast<std::int32_t>(stage.program.entries.size())},
         stored_in_window_{policy_of(plan.config, stage.stage).store_microbatches.count},
         whole_(2 * static_cast<std::size_t>(schedule.tasks()), none) {
     if (stored_in_window_ > 0) places_.emplace(schedule.shape, stage.stage);
   }
 
-  void append(StageProgram program) {
-    std::vector<std::size_t> const last = last_runs(program);
-    auto const first_entry = static_cast<std::int32_t>(stage_.program.entries.size());
-    stage_.program.entries.reserve(program.entries.size() + 32);  // plus reductions and the step
-    for (std::size_t i = 0; i < program.entries.size(); ++i) {
-      IssueEntry& entry = program.entries[i];
+  void append(StageProgram const& program) {
+    append_entries(program.entries);
+    stage_.program.transfers = program.transfers;
+    // Reductions come after the loop, so that no entry is inserted before it.
+    if (program.steady_loop != StageProgram::none) {
+      stage_.program.steady_loop = first_entry_ + program.steady_loop;
+    }
+  }
+  void append(IssueOrder order) {
+    append_entries(order.entries);
+    stage_.program.transfers = std::move(order.transfers);
+  }
+
+ private:
+  static constexpr std::int32_t none = -1;
+
+  void append_entries(std::vector<IssueEntry> const& entries) {
+    std::vector<std::size_t> const last = last_runs(entries);
+    stage_.program.entries.reserve(entries.size() + 32);  // plus reductions and the step
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      IssueEntry entry = entries[i];
       if (entry.kind == IssueEntry::Kind::run) {
         ChunkRun const run = schedule_.run_of(entry);
         bool const is_last = last[static_cast<std::size_t>(entry.task)] == i;
@@ -40,22 +56,14 @@ class StageTasks {
       }
       stage_.program.entries.push_back(entry);
     }
-    stage_.program.transfers = std::move(program.transfers);
-    // Reductions come after the loop, so that no entry is inserted before it.
-    if (program.steady_loop != StageProgram::none) {
-      stage_.program.steady_loop = first_entry + program.steady_loop;
-    }
   }
-
- private:
-  static constexpr std::int32_t none = -1;
 
   /// For each task of the schedule, the last entry that runs it. The last backward of a chunk is
   /// never repeated (StageWriter::repeat).
-  std::vector<std::size_t> last_runs(StageProgram const& program) const {
+  std::vector<std::size_t> last_runs(std::vector<IssueEntry> const& entries) const {
     std::vector<std::size_t> last(static_cast<std::size_t>(schedule_.tasks()));
-    for (std::size_t i = 0; i < program.entries.size(); ++i) {
-      IssueEntry const& entry = program.entries[i];
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      IssueEntry const& entry = entries[i];
       if (entry.kind == IssueEntry::Kind::run) last[static_cast<std::size_t>(entry.task)] = i;
     }
     return last;
@@ -96,6 +104,7 @@ class StageTasks {
   StagePlan& stage_;
   TrainingPlan const& plan_;
   PipelineSchedule const& schedule_;
+  std::int32_t first_entry_;            ///< of the microbatches
   int stored_in_window_;                ///< how many in a window are stored
   std::optional<WindowPlaces> places_;  ///< if any is
   std::vector<std::int32_t> whole_;     ///< by task of the schedule, and whether it is stored
@@ -137,8 +146,7 @@ void append_microbatches(StagePlan& stage,
     tasks.append(program);
     return;
   }
-  IssueOrder order = unroll(program);
-  tasks.append({.entries = std::move(order.entries), .transfers = std::move(order.transfers)});
+  tasks.append(unroll(program));
 }
 
 }  // namespace stagecraft
