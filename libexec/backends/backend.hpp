@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "libexec/backends/device_timeline.hpp"
+#include "libexec/kernels/flat_range.hpp"
 #include "libexec/kernels/kernel_call.hpp"
-#include "libexec/kernels/optimizer_kernels.hpp"
 #include "libexec/memory/counting_allocator.hpp"
 #include "libsim/units/units.hpp"
 
@@ -37,21 +37,6 @@ class Backend : public DeviceMemory {
   /// shape; later calls for the same shape return the same answer.
   virtual bool adds_bias(KernelCall const& /*product*/) { return false; }
 
-  // What happens once an iteration, on flat ranges.
-  virtual void zero(FlatRange const& range) = 0;
-  virtual void scale(FlatRange const& range, double factor) = 0;
-  /// Scales, and says whether an element is infinite or no number.
-  virtual bool unscale(FlatRange const& range, double factor) = 0;
-  /// In double, in an order that depends on nothing but the number of elements.
-  virtual double sum_of_squares(FlatRange const& range) = 0;
-  /// `master`: fp32 copies of 16-bit parameters, or the parameters themselves.
-  virtual void adam(AdamUpdate const& update,
-                    FlatRange const& master,
-                    FlatRange const& first_moment,
-                    FlatRange const& second_moment,
-                    FlatRange const& gradient) = 0;
-  virtual void narrow(FlatRange const& from, FlatRange const& to) = 0;
-
   /// Copies within the device, on the compute stream. The two must not overlap.
   virtual void copy(void* target, void const* source, std::size_t bytes) = 0;
 
@@ -71,5 +56,14 @@ class Backend : public DeviceMemory {
   /// The streams for communicators between CUDA devices; null on other devices.
   virtual CudaStreams* cuda_streams() { return nullptr; }
 };
+
+/// Fills a range of the device's memory with zeros, on the compute stream.
+inline void fill_zero(Backend& backend, FlatRange const& range) {
+  KernelCall call;
+  call.kind = OpKind::zero_gradients;
+  call.name = {"fill_zero", ""};
+  call.writes.push_back(range.operand());
+  backend.run(call);
+}
 
 }  // namespace stagecraft

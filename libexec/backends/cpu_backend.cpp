@@ -5,8 +5,6 @@
 #include <new>
 #include <thread>
 
-#include "libexec/kernels/optimizer_kernels.hpp"
-
 namespace stagecraft {
 namespace {
 
@@ -27,27 +25,6 @@ class CpuBackend : public Backend {
   }
 
   void run(KernelCall const& call) override { kernels_.run(call); }
-
-  void zero(FlatRange const& range) override { fill_zero(kernels_.pool(), range); }
-  void scale(FlatRange const& range, double factor) override {
-    stagecraft::scale(kernels_.pool(), range, factor);
-  }
-  bool unscale(FlatRange const& range, double factor) override {
-    return stagecraft::unscale(kernels_.pool(), range, factor);
-  }
-  double sum_of_squares(FlatRange const& range) override {
-    return stagecraft::sum_of_squares(kernels_.pool(), range);
-  }
-  void adam(AdamUpdate const& update,
-            FlatRange const& master,
-            FlatRange const& first_moment,
-            FlatRange const& second_moment,
-            FlatRange const& gradient) override {
-    stagecraft::adam(kernels_.pool(), update, master, first_moment, second_moment, gradient);
-  }
-  void narrow(FlatRange const& from, FlatRange const& to) override {
-    narrow_parameters(kernels_.pool(), from, to);
-  }
 
   void copy(void* target, void const* source, std::size_t bytes) override {
     if (bytes > 0) std::memcpy(target, source, bytes);

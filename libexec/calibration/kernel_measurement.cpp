@@ -57,7 +57,7 @@ std::vector<TrainingConfig> models(MeasurementScale const& scale, Precision prec
 
 std::map<std::string, OpKind> kinds_of(TrainingPlan const& plan) {
   std::map<std::string, OpKind> kinds;
-  auto const add = [&](std::vector<Op> const& ops) {
+  auto const add = [&](auto const& ops) {
     for (Op const& op : ops) kinds[to_string(op.name)] = op.kind;
   };
   for (BlockProgram const& block : plan.blocks) {
@@ -118,7 +118,7 @@ double timing_overhead(ExecutionParts const& parts, Precision precision) {
   auto const seconds_of = [&](int kernels) {
     device->restart(true);
     auto const begin = device->mark();
-    for (int i = 0; i < kernels; ++i) backend->zero(range);
+    for (int i = 0; i < kernels; ++i) fill_zero(*backend, range);
     auto const end = device->mark();
     device->synchronize();
     return to_seconds(device->time_of(end) - device->time_of(begin));

@@ -89,8 +89,8 @@ class ShareWriter {
                                    .whole_columns = window.whole_columns});
         }
         append(share_.weight, store_.master(run));
-        append(share_.first_moment, store_.first_moment(run));
-        append(share_.second_moment, store_.second_moment(run));
+        append(share_.first_moment, store_.part(step_tensor::first_moment, run));
+        append(share_.second_moment, store_.part(step_tensor::second_moment, run));
       }
     }
   }

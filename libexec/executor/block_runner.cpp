@@ -23,7 +23,7 @@ bool is_product_with_bias(std::vector<Op> const& ops, std::size_t i) {
 }  // namespace
 
 BlockRunner::BlockRunner(RankContext const& context, ParameterStore const& parameters)
-    : context_{context}, parameters_{parameters} {
+    : context_{context}, parameters_{parameters}, ops_{context} {
   for (BlockProgram const& block : context.plan.blocks) buffers_.emplace_back(block);
 }
 
@@ -58,7 +58,7 @@ void BlockRunner::run(BlockInstance& instance, Pass pass) {
       allocate(instance, ops[i], move.buffer);
     }
     if (has_bias) {
-      record_now(instance, ops[i]);
+      ops_.record_now(ops[i], place_of(instance, ops[i]));
       has_bias = false;
     } else if (is_product_with_bias(ops, i)) {
       has_bias = launch_with_bias(instance, ops[i], ops[i + 1]);
@@ -94,7 +94,7 @@ void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t positi
       wait(instance, op);
       return;
     case OpKind::hold:
-      record_now(instance, op);
+      ops_.record_now(op, place_of(instance, op));
       return;
     case OpKind::load_tokens:
     case OpKind::load_labels:
@@ -104,11 +104,6 @@ void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t positi
       launch(instance, op);
       if (op.kind == OpKind::cross_entropy) take_loss(instance, op);
   }
-}
-
-void BlockRunner::record_now(BlockInstance const& instance, Op const& op) {
-  SimTime const now = context_.clock.now();
-  context_.record(op, place_of(instance, op), {now, now});
 }
 
 bool BlockRunner::launch_with_bias(BlockInstance const& instance,
@@ -128,8 +123,7 @@ void BlockRunner::launch(BlockInstance const& instance, Op const& op) {
 }
 
 void BlockRunner::launch(BlockInstance const& instance, Op const& op, KernelCall const& call) {
-  TimeSpan const time = context_.clock.run([&] { context_.backend.run(call); });
-  context_.record(op, place_of(instance, op), time);
+  ops_.compute(op, place_of(instance, op), [&] { context_.backend.run(call); });
   if (context_.on_op != nullptr) (*context_.on_op)(context_, op, call);
 }
 
@@ -138,35 +132,20 @@ void BlockRunner::start_collective(BlockInstance const& instance,
                                    std::int32_t position) {
   Operand const source = operand(instance, op.reads[0]);
   Operand const target = operand(instance, op.writes[0]);
-  GroupId const group = op.group.value();
-  std::int64_t const members = context_.plan.groups.members(group);
+  std::int64_t const members = context_.plan.groups.members(op.group.value());
   std::int64_t const elements = std::max(source.shape.elements(), target.shape.elements());
-  Collective const collective{.kind = op.kind,
-                              .group = group,
-                              .reduction = op.reduction,
-                              .type = source.type,
-                              .source = source.data,
-                              .target = target.data,
-                              .elements = elements,
-                              .piece = (elements + members - 1) / members,
-                              .issued = context_.clock.now(),
-                              .price = context_.price_of(op),
-                              .op = op.name};
-  Pending pending{.position = position, .group = group};
-  pending.row = context_.record(op, place_of(instance, op), {collective.issued, collective.issued});
-  pending.ticket = context_.communicator.start(collective);
-  pending_.push_back(pending);
+  ops_.start(op, place_of(instance, op),
+             {{.type = source.type,
+               .source = source.data,
+               .target = target.data,
+               .elements = elements,
+               .piece = (elements + members - 1) / members}},
+             position);
 }
 
 void BlockRunner::wait(BlockInstance const& instance, Op const& op) {
   SimTime const begin = context_.clock.now();
-  while (!pending_.empty() && pending_.front().position <= op.waits_for) {
-    Pending const& first = pending_.front();
-    TimeSpan const time = context_.communicator.finish(first.group, first.ticket);
-    if (context_.recorder != nullptr) context_.recorder->set_time(first.row, time);
-    context_.clock.wait_until(time.end);
-    pending_.erase(pending_.begin());
-  }
+  ops_.finish(op.waits_for);
   context_.record(op, place_of(instance, op), {begin, context_.clock.now()});
 }
 
@@ -179,7 +158,7 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
       context_.state.step * context_.plan.config.batch.global +
       context_.global_microbatch(instance.microbatch) * context_.plan.config.batch.micro;
   auto* const device = static_cast<std::byte*>(tokens.data);
-  TimeSpan const time = context_.clock.run([&] {
+  ops_.compute(op, place_of(instance, op), [&] {
     std::array<std::int64_t, piece_elements> column{};
     std::array<std::int64_t, piece_elements> ids{};
     std::int64_t const rows_a_piece = std::max<std::int64_t>(1, piece_elements / b);
@@ -199,7 +178,6 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
       }
     }
   });
-  context_.record(op, place_of(instance, op), time);
 }
 
 void BlockRunner::take_loss(BlockInstance const& instance, Op const& op) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "libexec/executor/op_runner.hpp"
 #include "libexec/executor/parameter_store.hpp"
 #include "libexec/executor/rank_context.hpp"
 #include "libsim/model/pass_buffers.hpp"
@@ -37,14 +38,6 @@ class BlockRunner {
   std::map<std::int64_t, double>& losses() { return losses_; }
 
  private:
-  /// A collective that the compute stream has not waited for yet.
-  struct Pending {
-    std::int32_t position = 0;
-    GroupId group{};
-    Communicator::Ticket ticket = 0;
-    std::size_t row = 0;
-  };
-
   void allocate(BlockInstance& instance, Op const& op, TensorId id);
   void run(BlockInstance& instance, Op const& op, std::int32_t position);
   void launch(BlockInstance const& instance, Op const& op);
@@ -52,8 +45,6 @@ class BlockRunner {
   /// Runs the product `op` together with the following `bias_add`, if the backend is faster so.
   /// Returns whether it did.
   bool launch_with_bias(BlockInstance const& instance, Op const& op, Op const& bias_add);
-  /// Records an op that has nothing to do.
-  void record_now(BlockInstance const& instance, Op const& op);
   void start_collective(BlockInstance const& instance, Op const& op, std::int32_t position);
   void wait(BlockInstance const& instance, Op const& op);
   void load(BlockInstance const& instance, Op const& op);
@@ -64,8 +55,8 @@ class BlockRunner {
 
   RankContext const& context_;
   ParameterStore const& parameters_;
+  OpRunner ops_;
   std::vector<BlockBuffers> buffers_;  ///< by block
-  std::vector<Pending> pending_;
   std::map<std::int64_t, double> losses_;
 };
 

@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "libexec/backends/number_codec.hpp"
-#include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
 namespace {
@@ -24,7 +23,7 @@ void write_numbers(Backend& backend, FlatRange const& range, std::span<double co
 
 std::span<double const> part_of(std::span<double const> values,
                                 PlacedParameter const& placed,
-                                ParameterStore::OwnedRun const& run) {
+                                OwnedRun const& run) {
   return values.subspan(static_cast<std::size_t>(run.first - placed.offset),
                         static_cast<std::size_t>(run.count));
 }
@@ -36,38 +35,44 @@ ParameterStore::ParameterStore(RankContext const& context)
       weight_type_{activation_type(context.plan.config.model.precision)},
       gradient_type_{gradient_type(context.plan.config.model.precision)} {
   for (PlacedParameter const& placed : layout_) elements_ += placed.elements();
-  bool const shards = context.plan.config.memory.distributed_optimizer;
+  StagePlan const& stage = context.program;
   auto const group = context.plan.groups.membership(context.plan.roles.gradients, context.rank);
-  std::int64_t const replicas = shards ? group.value().size() : 1;
-  std::int64_t const replica = shards ? group->member : 0;
-  sharded_ = sharded_runs(context.plan, context.program);
-  for (ShardedRun const& run : sharded_) {
-    std::int64_t const shard = run.shard(replicas);
-    std::int64_t const begin = std::min(run.count, replica * shard);
+  std::int64_t const own = stage.shards > 1 ? group.value().member : 0;
+  for (ShardedRun const& run : stage.sharded_runs) {
+    std::int64_t const shard = run.shard(stage.shards);
+    std::int64_t const begin = std::min(run.count, own * shard);
     std::int64_t const end = std::min(run.count, begin + shard);
     if (begin < end) owned_.push_back({run.first + begin, end - begin, state_});
     state_ += shard;
   }
 
-  auto const allocate = [&](Name name, Category category, ElementType type, std::int64_t count) {
-    Buffer buffer = context.allocator.allocate({.name = name}, category, type, {count});
-    context.backend.zero({buffer.data(), type, count});
-    return buffer;
+  auto const allocate = [&](TensorId id, Category category) {
+    auto const index = static_cast<std::size_t>(id);
+    FlatRange const all = tensor(id);
+    buffers_[index] = context.allocator.allocate({.name = step_tensors[index].name}, category,
+                                                 all.type, {all.elements});
+    fill_zero(context.backend, tensor(id));
   };
-  weights_ = allocate({"parameters", ""}, Category::parameters, weight_type_, elements_);
-  gradients_ = allocate({"gradients", ""}, Category::gradients, gradient_type_, elements_);
-  if (weight_type_ != gradient_type_) {
-    master_ = allocate({"optimizer", "master"}, Category::optimizer, gradient_type_, state_);
-  }
-  first_moment_ =
-      allocate({"optimizer", "first_moment"}, Category::optimizer, gradient_type_, state_);
-  second_moment_ =
-      allocate({"optimizer", "second_moment"}, Category::optimizer, gradient_type_, state_);
+  allocate(step_tensor::parameters, Category::parameters);
+  allocate(step_tensor::gradients, Category::gradients);
+  if (has_master()) allocate(step_tensor::master, Category::optimizer);
+  allocate(step_tensor::first_moment, Category::optimizer);
+  allocate(step_tensor::second_moment, Category::optimizer);
   find_operands(context.plan);
 }
 
-std::vector<ParameterStore::OwnedRun> ParameterStore::owned(std::int64_t first,
-                                                            std::int64_t count) const {
+FlatRange ParameterStore::tensor(TensorId tensor) const {
+  return {buffers_[static_cast<std::size_t>(tensor)].data(),
+          tensor == step_tensor::parameters ? weight_type_ : gradient_type_,
+          extent_of(tensor) == StepTensor::Extent::parameters ? elements_ : state_};
+}
+
+FlatRange ParameterStore::part(TensorId tensor, OwnedRun const& run) const {
+  bool const is_sharded = extent_of(tensor) == StepTensor::Extent::shard;
+  return this->tensor(tensor).part(is_sharded ? run.state : run.first, run.count);
+}
+
+std::vector<OwnedRun> ParameterStore::owned(std::int64_t first, std::int64_t count) const {
   std::vector<OwnedRun> parts;
   for (OwnedRun const& run : owned_) {
     std::int64_t const begin = std::max(first, run.first);
@@ -133,22 +138,9 @@ void ParameterStore::set_moments(Backend& backend,
                                  std::span<double const> first,
                                  std::span<double const> second) {
   for (OwnedRun const& run : owned(placed.offset, placed.elements())) {
-    write_numbers(backend, first_moment(run), part_of(first, placed, run));
-    write_numbers(backend, second_moment(run), part_of(second, placed, run));
+    write_numbers(backend, part(step_tensor::first_moment, run), part_of(first, placed, run));
+    write_numbers(backend, part(step_tensor::second_moment, run), part_of(second, placed, run));
   }
-}
-
-ParameterStore::Run ParameterStore::run_of(Task const& task) const {
-  if (task.program == GradientBucket::all_chunks) return {0, elements_};
-  Run run{-1, 0};
-  for (PlacedParameter const& placed : layout_) {
-    bool const is_inside = placed.chunk == task.program && placed.block >= task.first_block &&
-                           placed.block < task.first_block + task.block_count;
-    if (!is_inside) continue;
-    if (run.first < 0) run.first = placed.offset;
-    run.count += placed.elements();
-  }
-  return run.first < 0 ? Run{0, 0} : run;
 }
 
 }  // namespace stagecraft

@@ -49,11 +49,15 @@ struct RankContext {
   OpObserver const* on_op = nullptr;            ///< null if there is no observer
   bool values_matter = true;                    ///< false: parameters start as any numbers
 
+  /// Where this rank stands in the rank grid.
+  AxisPosition positions() const {
+    return [this](std::string_view axis) {
+      return axis == "tensor" ? place.tensor : axis == "data" ? place.data : place.pipeline;
+    };
+  }
   /// The part of a parameter that this rank holds.
   ParameterWindow window(PlacedParameter const& placed) const {
-    return window_of(*placed.parameter, *placed.weight, [this](std::string_view axis) {
-      return axis == "tensor" ? place.tensor : axis == "data" ? place.data : place.pipeline;
-    });
+    return window_of(*placed.parameter, *placed.weight, positions());
   }
   SimTime price_of(Op const& op) const {
     return prices == nullptr ? SimTime{0} : prices->collective(op);

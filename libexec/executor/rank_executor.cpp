@@ -29,11 +29,13 @@ RankExecutor::RankExecutor(RankContext const& context)
 
 void RankExecutor::run_iteration() {
   blocks_.losses().clear();
+  steps_.begin_iteration();
   sending_until_ = {};
   for (IssueEntry const& step : order_.entries) {
     current_ = &step;
     run(step);
   }
+  steps_.end_iteration();
   ++context_.state.step;
 }
 

@@ -6,8 +6,8 @@
 
 #include "libexec/comm/device_communication.hpp"
 #include "libexec/executor/data_error.hpp"
-#include "libexec/executor/exact_sum.hpp"
 #include "libexec/executor/kernel_needs.hpp"
+#include "libexec/kernels/exact_sum.hpp"
 #include "libsim/host/file_error.hpp"
 
 namespace stagecraft {

@@ -1,6 +1,5 @@
 #include "libexec/kernels/kernel_table.hpp"
 #include "libexec/kernels/kernels.hpp"
-#include "libexec/kernels/step_kernels.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
@@ -14,11 +13,6 @@ constexpr KernelTable make_table() {
 #include "libsim/model/op_kinds.def"
 #undef STAGECRAFT_SET_cpu
 #undef STAGECRAFT_SET_none
-  table.scale = scale;
-  table.unscale = unscale;
-  table.sum_of_squares = sum_of_squares;
-  table.adam = adam;
-  table.narrow_parameters = narrow_parameters;
   table.reduce = reduce;
   return table;
 }

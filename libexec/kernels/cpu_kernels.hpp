@@ -22,7 +22,7 @@ struct CpuKernelOptions {
 };
 
 /// The CPU kernels of one rank: everything that op programs compute, except what an executor does
-/// itself (loading tokens and labels, collectives, waiting, the step ops).
+/// itself (loading tokens and labels, collectives, waiting).
 ///
 /// This folder has one source per family of op kinds, compiled once per instruction set
 /// (kernel_table.hpp). Operands are checked (operand_checks.hpp), then the op kind's function runs.
@@ -43,9 +43,6 @@ class CpuKernels {
   /// \throws std::logic_error  naming the op kind, if operands do not fit together, or if the kind
   ///         has no kernel.
   void run(KernelCall const& call);
-
-  /// The pool that kernels run on, for optimizer_kernels.hpp and rank_order_reduction.hpp.
-  WorkerPool& pool() { return *pool_; }
 
   /// The scratch space that one object allocates, independent of the model's sizes. `types` as in
   /// KernelNeeds.

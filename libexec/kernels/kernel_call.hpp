@@ -60,6 +60,7 @@ struct KernelCall {
   OperandList writes;
   RandomDraw draw;
   double loss_gradient = 1;  ///< cross_entropy_backward: factor on the gradient of each token
+  bool decays = false;       ///< adam: whether weight decay applies to these parameters
 };
 
 }  // namespace stagecraft

@@ -1,9 +1,6 @@
 #include "libexec/kernels/kernel_table.hpp"
 
-#include <algorithm>
-
 #include "libexec/kernels/rank_order_reduction.hpp"
-#include "libexec/kernels/row_ranges.hpp"
 
 namespace stagecraft {
 namespace {
@@ -20,8 +17,6 @@ bool has_v4() {
          __builtin_cpu_supports("avx512vl");
 }
 #endif
-
-KernelTable const& best_kernels() { return *kernel_table(best_instruction_set()); }
 
 }  // namespace
 
@@ -50,46 +45,14 @@ InstructionSet best_instruction_set() {
   return InstructionSet::baseline;
 }
 
-void fill_zero(WorkerPool& pool, FlatRange const& range) {
-  std::int64_t const size = element_size(range.type);
-  auto* const bytes = static_cast<std::byte*>(range.data);
-  for_row_ranges(pool, range.elements, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::fill(bytes + begin * size, bytes + end * size, std::byte{0});
-  });
-}
-
-void scale(WorkerPool& pool, FlatRange const& range, double factor) {
-  best_kernels().scale(pool, range, factor);
-}
-
-bool unscale(WorkerPool& pool, FlatRange const& range, double factor) {
-  return best_kernels().unscale(pool, range, factor);
-}
-
-double sum_of_squares(WorkerPool& pool, FlatRange const& range) {
-  return best_kernels().sum_of_squares(pool, range);
-}
-
-void adam(WorkerPool& pool,
-          AdamUpdate const& update,
-          FlatRange const& parameters,
-          FlatRange const& first_moment,
-          FlatRange const& second_moment,
-          FlatRange const& gradient) {
-  best_kernels().adam(pool, update, parameters, first_moment, second_moment, gradient);
-}
-
-void narrow_parameters(WorkerPool& pool, FlatRange const& master, FlatRange const& parameters) {
-  best_kernels().narrow_parameters(pool, master, parameters);
-}
-
 void reduce_in_rank_order(WorkerPool& pool,
                           Reduction reduction,
                           ElementType type,
                           std::span<void const* const> sources,
                           void* destination,
                           std::int64_t elements) {
-  best_kernels().reduce(pool, reduction, type, sources, destination, elements);
+  kernel_table(best_instruction_set())
+      ->reduce(pool, reduction, type, sources, destination, elements);
 }
 
 }  // namespace stagecraft

@@ -6,23 +6,12 @@
 #include <span>
 
 #include "libexec/kernels/kernel_context.hpp"
-#include "libexec/kernels/optimizer_kernels.hpp"
 
 namespace stagecraft {
 
 /// All kernels, compiled for one instruction set.
 struct KernelTable {
   std::array<Kernel, op_kind_count> by_kind{};  ///< null if op_kinds.def names no CPU kernel
-  void (*scale)(WorkerPool&, FlatRange const&, double) = nullptr;
-  bool (*unscale)(WorkerPool&, FlatRange const&, double) = nullptr;
-  double (*sum_of_squares)(WorkerPool&, FlatRange const&) = nullptr;
-  void (*adam)(WorkerPool&,
-               AdamUpdate const&,
-               FlatRange const& parameters,
-               FlatRange const& first_moment,
-               FlatRange const& second_moment,
-               FlatRange const& gradient) = nullptr;
-  void (*narrow_parameters)(WorkerPool&, FlatRange const&, FlatRange const&) = nullptr;
   void (*reduce)(WorkerPool&,
                  Reduction,
                  ElementType,

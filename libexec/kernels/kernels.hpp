@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "libexec/kernels/kernel_context.hpp"
 
 /// The CPU kernel of each op kind for which op_kinds.def names one: a function of the same name.
@@ -16,5 +19,13 @@ namespace stagecraft::STAGECRAFT_ISA {
 #include "libsim/model/op_kinds.def"
 #undef STAGECRAFT_DECLARE_cpu
 #undef STAGECRAFT_DECLARE_none
+
+/// What rank_order_reduction.hpp promises.
+void reduce(WorkerPool& pool,
+            Reduction reduction,
+            ElementType type,
+            std::span<void const* const> sources,
+            void* destination,
+            std::int64_t elements);
 
 }  // namespace stagecraft::STAGECRAFT_ISA

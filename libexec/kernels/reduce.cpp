@@ -1,8 +1,9 @@
 #include <algorithm>
 
 #include "libexec/kernels/element.hpp"
+#include "libexec/kernels/kernels.hpp"
+#include "libexec/kernels/operand_checks.hpp"
 #include "libexec/kernels/row_ranges.hpp"
-#include "libexec/kernels/step_kernels.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {

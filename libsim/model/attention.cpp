@@ -16,9 +16,7 @@ struct QkvWidths {
 /// different query heads.
 ParameterTraits qkv_rows(BlockShape const& shape, QkvWidths const& widths, std::int64_t columns) {
   RankRows kv{.rows = widths.kv, .replicas = shape.kv_replicas()};
-  if (kv.replicas > 1) {
-    kv.gradient_sum = StepData::kv_gradients;
-  }
+  if (kv.replicas > 1) kv.gradient_sum = shape.kv_group;
   return cut_by_rows(shape.tensor, {{.rows = widths.q}, kv, kv}, columns);
 }
 

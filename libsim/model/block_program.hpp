@@ -28,6 +28,7 @@ struct BlockShape {
   bool sequence_parallel = false;  ///< norms, dropouts and residuals on s/t rows
   std::int64_t micro = 1;          ///< b
   GroupId tensor_group{};          ///< the group of the t ranks
+  GroupId kv_group{};  ///< of the ranks with the same key and value heads, if there are several
 
   std::int64_t heads() const { return model.heads / tensor; }
   /// Key and value heads per rank; they are replicated if t exceeds their number.

@@ -54,17 +54,6 @@ struct EnumNames<Phase> {
        {Phase::optimizer, "optimizer"}}};
 };
 
-/// What a collective that runs once per iteration moves between ranks.
-enum class StepData : std::uint8_t {
-  gradients,            ///< those of the bucket that its task names
-  parameters,           ///< all of the rank; each member of the group has updated its shard
-  partial_gradients,    ///< gradients of which every tensor rank has a summand
-  kv_gradients,         ///< of the key and value rows that several tensor ranks hold
-  embedding_gradient,   ///< of the tied embedding
-  found_infinity,       ///< whether a gradient is infinite
-  squares_of_gradients  ///< the sum of the gradients' squares
-};
-
 /// The operands of an op: at most eight.
 class TensorList : public InlineList<TensorId, 8> {
  public:
@@ -102,7 +91,6 @@ struct Op {
   Bytes payload;                         ///< collectives only: size of the unsharded tensor
   std::optional<GroupId> group;          ///< collectives only: one of the plan's groups
   Reduction reduction = Reduction::sum;  ///< all_reduce and reduce_scatter only
-  std::optional<StepData> data;          ///< collectives of phases data_parallel and optimizer only
   bool asynchronous = false;  ///< collectives only: the wait precedes the first use of the result
   bool draws_random = false;  ///< generates random numbers, which slows an element-wise kernel down
   std::int32_t waits_for = -1;  ///< wait only: index, in the same pass, of the op waited for

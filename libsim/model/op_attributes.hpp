@@ -69,6 +69,23 @@ struct VocabularyAttributes {
   std::int64_t words = 0;  ///< size of the whole vocabulary, without padding
 };
 
+struct ScaleAttributes {
+  double factor = 1;
+};
+
+struct ClipAttributes {
+  double largest_norm = 0;  ///< of all gradients together; 0: not clipped
+};
+
+/// Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101).
+struct AdamAttributes {
+  double learning_rate = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+};
+
 using OpAttributes = std::variant<NoAttributes,
                                   GemmAttributes,
                                   NormAttributes,
@@ -76,7 +93,10 @@ using OpAttributes = std::variant<NoAttributes,
                                   SoftmaxAttributes,
                                   FlashAttributes,
                                   RotaryAttributes,
-                                  VocabularyAttributes>;
+                                  VocabularyAttributes,
+                                  ScaleAttributes,
+                                  ClipAttributes,
+                                  AdamAttributes>;
 
 /// The dropout among an op's attributes, or null.
 inline DropoutAttributes const* dropout_of(OpAttributes const& attributes) {

@@ -4,7 +4,7 @@ namespace stagecraft {
 
 ParameterTraits replicated(int tensor_ranks,
                            Shape const& shape,
-                           std::optional<StepData> gradient_sum) {
+                           std::optional<GroupId> gradient_sum) {
   return {.whole_rows = shape[0],
           .whole_columns = shape.rank() > 1 ? shape[1] : 1,
           .segments = {{.rows = shape[0],

@@ -26,9 +26,9 @@ struct RowSegment {
   std::int64_t rows = 0;  ///< on each rank, padding included
   std::int64_t first = 0;
   std::vector<AxisShare> shares{};
-  /// The collective that sums the gradient over the ranks that hold the same rows, if each of them
-  /// has computed only a part of the sum.
-  std::optional<StepData> gradient_sum{};
+  /// The group of the ranks that hold the same rows, if each of them computes only a part of the
+  /// gradient, so that it has to be summed over them.
+  std::optional<GroupId> gradient_sum{};
 };
 
 /// The value of a parameter before the first step.
@@ -65,13 +65,13 @@ constexpr std::int64_t published_elements(ParameterTraits const& parameter) {
 /// A tensor that every tensor rank holds in full.
 ParameterTraits replicated(int tensor_ranks,
                            Shape const& shape,
-                           std::optional<StepData> gradient_sum = {});
+                           std::optional<GroupId> gradient_sum = {});
 
 /// The rows of one segment that a tensor rank holds.
 struct RankRows {
   std::int64_t rows = 0;
   int replicas = 1;  ///< neighbouring tensor ranks that hold the same rows
-  std::optional<StepData> gradient_sum{};
+  std::optional<GroupId> gradient_sum{};
 };
 
 /// A tensor of consecutive segments, each of which is cut by rows over the tensor ranks.

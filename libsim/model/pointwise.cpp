@@ -15,9 +15,7 @@ NormAttributes norm_attributes(ProgramBuilder const& builder) {
 
 ParameterTraits replicated_vector(BlockShape const& shape, std::int64_t size) {
   ParameterTraits traits = replicated(shape.tensor, {size});
-  if (shape.sequence_parallel) {
-    traits.segments.front().gradient_sum = StepData::partial_gradients;
-  }
+  if (shape.sequence_parallel) traits.segments.front().gradient_sum = shape.tensor_group;
   traits.start = ParameterStart::zero;
   return traits;
 }

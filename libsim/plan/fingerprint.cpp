@@ -106,6 +106,12 @@ void write(TextPieces& out, VocabularyAttributes const& vocabulary) {
   out << " vocabulary " << vocabulary.words;
 }
 
+void write(TextPieces& out, ScaleAttributes const& scale) { out << " scale " << scale.factor; }
+
+// Hyperparameters change neither memory nor time: a plan is the same with others.
+void write(TextPieces& /*out*/, ClipAttributes const& /*clip*/) {}
+void write(TextPieces& /*out*/, AdamAttributes const& /*adam*/) {}
+
 void write(TextPieces& out, Op const& op) {
   out << "op " << name_of(op.kind) << " " << to_string(op.name) << " " << name_of(op.phase) << " "
       << name_of(op.stream) << " layer " << op.layer << " reads";
@@ -136,10 +142,22 @@ void write(TextPieces& out, ChunkProgram const& chunk) {
   out << "\n";
 }
 
+void write(TextPieces& out, StepOp const& op) {
+  write(out, static_cast<Op const&>(op));
+  out << (op.own_shard ? "own" : "whole");
+  for (ParameterRange const& range : op.ranges) {
+    out << " " << range.first << "+" << range.count << (range.decays ? " decays" : "");
+    for (AxisShare const& share : range.shares) out << " " << share.axis << "/" << share.replicas;
+  }
+  out << "\n";
+}
+
 void write(TextPieces& out, StagePlan const& rank) {
   out << "rank " << rank.stage << " parameters " << rank.parameters << " optimizer "
-      << rank.optimizer_bytes.count() << "\n";
-  for (Op const& op : rank.step_ops) write(out, op);
+      << rank.optimizer_bytes.count() << " shards " << rank.shards << " of";
+  for (ShardedRun const& run : rank.sharded_runs) out << " " << run.first << "+" << run.count;
+  out << "\n";
+  for (StepOp const& op : rank.step_ops) write(out, op);
   for (Task const& task : rank.tasks) {
     out << "work " << static_cast<int>(task.kind) << " " << name_of(task.stream) << " "
         << (task.group ? task.group->value() : -1) << " " << task.program << " " << task.first_block
@@ -179,7 +197,7 @@ void write(TextPieces& out, RankGroups const& groups) {
 void write(TextPieces& out, TrainingPlan const& plan) {
   TrainingConfig const& config = plan.config;
   // What the programs do not contain.
-  out << "stagecraft plan 3\n"
+  out << "stagecraft plan 4\n"
       << "p2p " << static_cast<int>(config.schedule.p2p) << " scatter " << plan.scatters_messages()
       << " deallocation " << config.memory.output_deallocation << " message "
       << plan.message_bytes().count() << "\n";

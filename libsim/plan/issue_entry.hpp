@@ -16,11 +16,9 @@ struct Task {
   /// The group, if several stages take part: the task starts when the last of them has arrived.
   /// Ranks of one stage behave alike, so groups within a stage are not named here.
   std::optional<GroupId> group;
-  bool is_stored = false;  ///< forward, backward: runs the program that stores all activations
-  std::int32_t chunk = 0;  ///< forward, backward: chunk of the stage
-  /// Index into TrainingPlan::chunks of what runs forward or backward, or of the chunk whose
-  /// gradients are reduced (GradientBucket::all_chunks: of all).
-  std::int32_t program = 0;
+  bool is_stored = false;    ///< forward, backward: runs the program that stores all activations
+  std::int32_t chunk = 0;    ///< forward, backward: chunk of the stage
+  std::int32_t program = 0;  ///< forward, backward: index into TrainingPlan::chunks
   std::int32_t first_block = 0;  ///< with program: blocks [first_block, first_block + block_count)
   std::int32_t block_count = 0;
   std::int32_t op = 0;  ///< step: index into the stage's step program

@@ -17,6 +17,12 @@ std::int64_t offset_of(std::vector<AxisShare> const& shares, AxisPosition const&
 
 }  // namespace
 
+bool is_replica(std::vector<AxisShare> const& shares, AxisPosition const& position_on) {
+  return std::any_of(shares.begin(), shares.end(), [&](AxisShare const& share) {
+    return position_on(share.axis) % share.replicas != 0;
+  });
+}
+
 ParameterWindow window_of(Parameter const& parameter,
                           Tensor const& weight,
                           AxisPosition const& position_on) {
@@ -29,10 +35,9 @@ ParameterWindow window_of(Parameter const& parameter,
   for (RowSegment const& segment : parameter.segments) {
     std::int64_t const whole = segment.first + offset_of(segment.shares, position_on);
     std::int64_t const count = std::min(segment.rows, parameter.whole_rows - whole);
-    bool const is_replica = std::any_of(
-        segment.shares.begin(), segment.shares.end(),
-        [&](AxisShare const& share) { return position_on(share.axis) % share.replicas != 0; });
-    if (count > 0) window.rows.push_back({local, count, whole, is_replica});
+    if (count > 0) {
+      window.rows.push_back({local, count, whole, is_replica(segment.shares, position_on)});
+    }
     local += segment.rows;
   }
   return window;
@@ -113,11 +118,9 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
   return runs;
 }
 
-std::int64_t optimizer_shard(TrainingPlan const& plan, StagePlan const& rank) {
-  std::int64_t const d = plan.config.memory.distributed_optimizer ? plan.replicas() : 1;
-  if (d == 1) return rank.parameters;
+std::int64_t optimizer_shard(StagePlan const& rank) {
   std::int64_t elements = 0;
-  for (ShardedRun const& run : sharded_runs(plan, rank)) elements += run.shard(d);
+  for (ShardedRun const& run : rank.sharded_runs) elements += run.shard(rank.shards);
   return elements;
 }
 

@@ -30,6 +30,9 @@ struct ParameterWindow {
 /// The position of a rank on an axis of the rank grid, by the name of the axis.
 using AxisPosition = std::function<int(std::string_view axis)>;
 
+/// Whether a rank of lower number holds the same part of a tensor.
+bool is_replica(std::vector<AxisShare> const& shares, AxisPosition const& position_on);
+
 /// The window of the rank at these positions. A tensor with one axis has one column.
 ParameterWindow window_of(Parameter const& parameter,
                           Tensor const& weight,
@@ -58,22 +61,13 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
 /// The number in the model of the first layer of a chunk's block.
 std::int64_t first_layer_of(TrainingPlan const& plan, ChunkProgram const& chunk, std::size_t block);
 
-/// A range of a rank's flat order whose optimizer state is cut into d shards of equal size, the
-/// last ones shorter. Replica r has the r-th shard.
-struct ShardedRun {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-
-  std::int64_t shard(std::int64_t replicas) const { return (count + replicas - 1) / replicas; }
-};
-
-/// The ranges of a rank, in order. Without the distributed optimizer there is one; with it, each
-/// gradient bucket is one, and so is a tied embedding, because both stages that hold it must cut it
-/// alike.
+/// The sharded ranges of a rank, in order. Without the distributed optimizer there is one; with it,
+/// each gradient bucket is one, and so is a tied embedding, because both stages that hold it must
+/// cut it alike.
 /// Source: Megatron-LM core/distributed/param_and_grad_buffer.py.
 std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& rank);
 
 /// The elements of optimizer state that each replica holds: one shard of every range.
-std::int64_t optimizer_shard(TrainingPlan const& plan, StagePlan const& rank);
+std::int64_t optimizer_shard(StagePlan const& rank);
 
 }  // namespace stagecraft

@@ -181,7 +181,9 @@ void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
   Precision const precision = plan.config.model.precision;
   rank.parameter_bytes = Bytes{rank.parameters * element_size(activation_type(precision))};
   rank.gradient_bytes = Bytes{rank.parameters * element_size(gradient_type(precision))};
-  rank.optimizer_bytes = optimizer_shard(plan, rank) * optimizer_bytes_per_parameter(precision);
+  rank.sharded_runs = sharded_runs(plan, rank);
+  rank.shards = plan.config.memory.distributed_optimizer ? plan.replicas() : 1;
+  rank.optimizer_bytes = optimizer_shard(rank) * optimizer_bytes_per_parameter(precision);
 }
 
 }  // namespace
@@ -229,6 +231,8 @@ TrainingPlan make_programs(TrainingConfig const& config) {
     stage.parameter_bytes = same.parameter_bytes;
     stage.gradient_bytes = same.gradient_bytes;
     stage.optimizer_bytes = same.optimizer_bytes;
+    stage.sharded_runs = same.sharded_runs;
+    stage.shards = same.shards;
   }
   return plan;
 }

@@ -90,6 +90,7 @@ class StageTasks {
   void append_reduced_backward(ChunkRun const& run) {
     bool const stored = is_stored(run);
     Task const whole = whole_task(plan_, stage_, run, stored);
+    std::int64_t const first = first_parameter(plan_, stage_, run.chunk);
     for (GradientBucket const& bucket : gradient_buckets(plan_, whole.program)) {
       Task piece = whole;
       piece.first_block = bucket.first_block;
@@ -97,7 +98,8 @@ class StageTasks {
       std::int32_t const task =
           bucket.block_count == whole.block_count ? number_of_whole(run, stored) : append(piece);
       stage_.program.entries.push_back({.task = task, .microbatch = run.microbatch});
-      append_gradient_reduction(stage_, plan_, bucket);
+      append_gradient_reduction(stage_, plan_,
+                                {.first = first + bucket.first, .count = bucket.parameters});
     }
   }
 

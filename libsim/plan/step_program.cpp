@@ -1,128 +1,241 @@
 #include "libsim/plan/step_program.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "libsim/plan/parameter_layout.hpp"
 
 namespace stagecraft {
 namespace {
 
-Task& issue(StagePlan& rank, TrainingPlan const& plan, Op const& op) {
-  Task task;
-  task.kind = Task::Kind::step;
-  task.stream = op.stream;
-  if (op.group && plan.groups.joins_stages(*op.group)) task.group = op.group;
-  task.op = static_cast<std::int32_t>(rank.step_ops.size());
-  rank.step_ops.push_back(op);
-  rank.step_ops.back().type = activation_type(plan.config.model.precision);
-  IssueEntry step;
-  step.kind = IssueEntry::Kind::run;
-  step.task = static_cast<std::int32_t>(rank.tasks.size());
-  step.microbatch = -1;
-  rank.tasks.push_back(task);
-  rank.program.entries.push_back(step);
-  return rank.tasks.back();
-}
-
-Op sweep(OpKind kind, Name name, Bytes traffic) {
-  Op op;
-  op.kind = kind;
-  op.name = name;
-  op.phase = Phase::optimizer;
-  op.module = "step";
-  op.traffic = traffic;
-  return op;
-}
-
-Op collective(OpKind kind, Name name, GroupId group, StepData data, Bytes payload) {
-  Op op = sweep(kind, name, Bytes{0});
-  op.phase = Phase::data_parallel;
-  op.group = group;
-  op.data = data;
-  op.payload = payload;
-  return op;
-}
-
-std::int64_t gradient_size(TrainingPlan const& plan) {
-  return element_size(gradient_type(plan.config.model.precision));
-}
-
-/// Elements of the rank's parameters whose gradients are summed over ranks that hold the same rows.
-std::int64_t summed_elements(StagePlan const& rank, TrainingPlan const& plan, StepData data) {
-  std::int64_t sum = 0;
-  for (StageChunk const& chunk : rank.chunks) {
-    for (std::int32_t const index : plan.chunks[static_cast<std::size_t>(chunk.program)].blocks) {
-      BlockProgram const& block = plan.blocks[static_cast<std::size_t>(index)];
-      for (Parameter const& parameter : block.parameters) {
-        Shape const& part = block.tensor(parameter.weight).shape;
-        for (RowSegment const& segment : parameter.segments) {
-          if (segment.gradient_sum == data) sum += segment.rows * (part.elements() / part[0]);
-        }
-      }
-    }
-  }
-  return sum;
-}
+using Ranges = std::vector<ParameterRange>;
 
 bool is_16_bit(Precision precision) {
   return precision == Precision::fp16 || precision == Precision::bf16;
 }
 
-void append_reductions_between_ranks(StagePlan& rank, TrainingPlan const& plan) {
-  std::int64_t const g = gradient_size(plan);
-  auto const reduce = [&](Name name, GroupId group, StepData data, std::int64_t elements) {
-    if (elements == 0) return;
-    issue(rank, plan, collective(OpKind::all_reduce, name, group, data, Bytes{elements * g}));
-  };
-  auto const of_replicas = [&](StepData data) { return summed_elements(rank, plan, data); };
-  reduce({"step", "all_reduce_norm_gradients"}, plan.roles.tensor, StepData::partial_gradients,
-         of_replicas(StepData::partial_gradients));
-  if (plan.roles.kv_replicas) {
-    reduce({"step", "all_reduce_kv_gradients"}, *plan.roles.kv_replicas, StepData::kv_gradients,
-           of_replicas(StepData::kv_gradients));
+/// Appends elements that are treated alike, as one range with those right before them.
+void append(Ranges& ranges, std::int64_t first, std::int64_t count, bool decays = false) {
+  if (!ranges.empty()) {
+    ParameterRange& last = ranges.back();
+    if (last.first + last.count == first && last.decays == decays) {
+      last.count += count;
+      return;
+    }
   }
-  if (plan.roles.embedding && !plan.groups.stages(*plan.roles.embedding, rank.stage).empty()) {
-    reduce({"step", "all_reduce_embedding_gradient"}, *plan.roles.embedding,
-           StepData::embedding_gradient, plan.shape.vocabulary() * plan.config.model.hidden);
+  ranges.push_back({.first = first, .count = count, .decays = decays});
+}
+
+std::int64_t elements_of(Ranges const& ranges) {
+  std::int64_t sum = 0;
+  for (ParameterRange const& range : ranges) sum += range.count;
+  return sum;
+}
+
+/// Calls visit(segment, first element, elements) for all rows of a parameter.
+template <typename Visit>
+void for_segments(PlacedParameter const& placed, Visit const& visit) {
+  std::int64_t const columns = placed.elements() / placed.weight->shape[0];
+  std::int64_t first = placed.offset;
+  for (RowSegment const& segment : placed.parameter->segments) {
+    visit(segment, first, segment.rows * columns);
+    first += segment.rows * columns;
   }
 }
 
-void append_optimizer(StagePlan& rank, TrainingPlan const& plan) {
-  Precision const precision = plan.config.model.precision;
-  std::int64_t const n = optimizer_shard(plan, rank);
-  std::int64_t const g = gradient_size(plan);
-  std::int64_t const weight = element_size(activation_type(precision));
-  auto const run = [&](OpKind kind, Name name, std::int64_t bytes_per_parameter) {
-    issue(rank, plan, sweep(kind, name, Bytes{bytes_per_parameter * n}));
-  };
-  // With sharded optimizer state every replica has seen only its own part of the gradients.
-  GroupId const everyone =
-      plan.config.memory.distributed_optimizer ? plan.roles.job : plan.roles.model;
-  auto const agree = [&](Name name, StepData data, Reduction reduction) {
-    Op op = collective(OpKind::all_reduce, name, everyone, data, Bytes{g});
-    op.phase = Phase::optimizer;
+/// Gradients of which each member of the group has computed a part.
+Ranges summed_over(std::vector<PlacedParameter> const& layout, GroupId group) {
+  Ranges ranges;
+  for (PlacedParameter const& placed : layout) {
+    for_segments(placed, [&](RowSegment const& segment, std::int64_t first, std::int64_t count) {
+      if (segment.gradient_sum == group) append(ranges, first, count);
+    });
+  }
+  return ranges;
+}
+
+Ranges tied_embedding(std::vector<PlacedParameter> const& layout) {
+  Ranges ranges;
+  for (PlacedParameter const& placed : layout) {
+    if (placed.parameter->tied_embedding) append(ranges, placed.offset, placed.elements());
+  }
+  return ranges;
+}
+
+/// Everything that counts towards the norm, with who holds it. Ranges end where rows do that other
+/// ranks hold too, so that sums do not depend on the layout.
+Ranges rows_with_holders(std::vector<PlacedParameter> const& layout, bool is_first_stage) {
+  Ranges ranges;
+  for (PlacedParameter const& placed : layout) {
+    // Both holders of a tied embedding have its whole gradient; the first stage's counts.
+    if (placed.parameter->tied_embedding && !is_first_stage) continue;
+    for_segments(placed, [&](RowSegment const& segment, std::int64_t first, std::int64_t count) {
+      bool const has_replicas =
+          std::any_of(segment.shares.begin(), segment.shares.end(),
+                      [](AxisShare const& share) { return share.replicas > 1; });
+      ranges.push_back({.first = first,
+                        .count = count,
+                        .shares = has_replicas ? segment.shares : std::vector<AxisShare>{}});
+    });
+  }
+  return ranges;
+}
+
+Ranges with_decay(std::vector<PlacedParameter> const& layout) {
+  Ranges ranges;
+  for (PlacedParameter const& placed : layout) {
+    append(ranges, placed.offset, placed.elements(), placed.weight->shape.rank() > 1);
+  }
+  return ranges;
+}
+
+/// Appends ops of the step to a stage.
+class StepWriter {
+ public:
+  StepWriter(StagePlan& stage, TrainingPlan const& plan)
+      : stage_{stage}, plan_{plan}, precision_{plan.config.model.precision} {}
+
+  Ranges all() const { return {{.first = 0, .count = stage_.parameters}}; }
+
+  /// Appends a computation, by default on the rank's own shard of the ranges.
+  void compute(OpKind kind,
+               Name name,
+               TensorList reads,
+               TensorList writes,
+               Ranges ranges,
+               OpAttributes const& attributes = {},
+               bool own_shard = true) {
+    std::int64_t const elements = own_shard ? optimizer_shard(stage_) : elements_of(ranges);
+    StepOp op = op_of(kind, name, reads, writes, std::move(ranges));
+    op.attributes = attributes;
+    op.own_shard = own_shard;
+    for (TensorList const* const operands : {&op.reads, &op.writes}) {
+      for (TensorId const tensor : *operands) op.traffic += Bytes{elements * size_of(tensor)};
+    }
+    issue(std::move(op));
+  }
+
+  /// Appends a collective on whole ranges of a tensor, unless they are empty.
+  void move(OpKind kind, Name name, GroupId group, TensorId tensor, Ranges ranges) {
+    std::int64_t const elements = elements_of(ranges);
+    if (elements == 0) return;
+    StepOp op = op_of(kind, name, {tensor}, {tensor}, std::move(ranges));
+    op.phase = Phase::data_parallel;
+    op.group = group;
+    op.payload = Bytes{elements * size_of(tensor)};
+    if (group == plan_.roles.gradients) op.stream = Stream::data_parallel;
+    issue(std::move(op));
+  }
+
+  /// Appends an all-reduce of a number, of the size of a gradient.
+  void agree(Name name, TensorId number, Reduction reduction) {
+    StepOp op = op_of(OpKind::all_reduce, name, {number}, {number}, {});
+    // With sharded optimizer state every replica has seen only its own part of the gradients.
+    op.group = plan_.config.memory.distributed_optimizer ? plan_.roles.job : plan_.roles.model;
+    op.payload = Bytes{size_of(step_tensor::gradients)};
     op.reduction = reduction;
-    issue(rank, plan, op);
+    issue(std::move(op));
+  }
+
+  void drain() {
+    stage_.program.entries.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
+  }
+
+ private:
+  StepOp op_of(OpKind kind, Name name, TensorList reads, TensorList writes, Ranges ranges) const {
+    StepOp op;
+    op.kind = kind;
+    op.name = name;
+    op.phase = Phase::optimizer;
+    op.module = "step";
+    op.type = activation_type(precision_);
+    op.reads = reads;
+    op.writes = writes;
+    op.ranges = std::move(ranges);
+    return op;
+  }
+
+  /// Bytes of one parameter in a tensor.
+  std::int64_t size_of(TensorId tensor) const {
+    if (extent_of(tensor) == StepTensor::Extent::numbers) return 0;
+    return element_size(tensor == step_tensor::parameters ? activation_type(precision_)
+                                                          : gradient_type(precision_));
+  }
+
+  void issue(StepOp op) {
+    Task task;
+    task.kind = Task::Kind::step;
+    task.stream = op.stream;
+    if (op.group && plan_.groups.joins_stages(*op.group)) task.group = op.group;
+    task.op = static_cast<std::int32_t>(stage_.step_ops.size());
+    stage_.program.entries.push_back(
+        {.task = static_cast<std::int32_t>(stage_.tasks.size()), .microbatch = -1});
+    stage_.tasks.push_back(task);
+    stage_.step_ops.push_back(std::move(op));
+  }
+
+  StagePlan& stage_;
+  TrainingPlan const& plan_;
+  Precision precision_;
+};
+
+void append_reductions_between_ranks(StepWriter& step,
+                                     StagePlan const& stage,
+                                     TrainingPlan const& plan,
+                                     std::vector<PlacedParameter> const& layout) {
+  GroupRoles const& roles = plan.roles;
+  auto const reduce = [&](Name name, GroupId group, Ranges ranges) {
+    step.move(OpKind::all_reduce, name, group, step_tensor::gradients, std::move(ranges));
   };
-  if (precision == Precision::fp16) {
-    run(OpKind::unscale_gradients, {"step", "unscale"}, 2 * g);
-    agree({"step", "all_reduce_found_infinity"}, StepData::found_infinity, Reduction::maximum);
+  reduce({"step", "all_reduce_norm_gradients"}, roles.tensor, summed_over(layout, roles.tensor));
+  if (roles.kv_replicas) {
+    reduce({"step", "all_reduce_kv_gradients"}, *roles.kv_replicas,
+           summed_over(layout, *roles.kv_replicas));
   }
-  run(OpKind::gradient_norm, {"step", "gradient_norm"}, g);
-  agree({"step", "all_reduce_gradient_norm"}, StepData::squares_of_gradients, Reduction::sum);
-  run(OpKind::clip_gradients, {"step", "clip"}, 2 * g);
-  run(OpKind::adam, {"step", "adam"},
-      g + 3 * g + 3 * g);  // grad; master and moments read and written
-  if (is_16_bit(precision)) {
-    run(OpKind::narrow_parameters, {"step", "narrow_parameters"}, g + weight);
+  if (roles.embedding && !plan.groups.stages(*roles.embedding, stage.stage).empty()) {
+    reduce({"step", "all_reduce_embedding_gradient"}, *roles.embedding, tied_embedding(layout));
   }
-  if (plan.config.memory.distributed_optimizer && plan.replicas() > 1) {
-    Op gather =
-        collective(OpKind::all_gather, {"step", "all_gather_parameters"}, plan.roles.gradients,
-                   StepData::parameters, Bytes{rank.parameters * weight});
-    gather.stream = Stream::data_parallel;
-    issue(rank, plan, gather);
-    rank.program.entries.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
+}
+
+void append_optimizer(StepWriter& step,
+                      StagePlan const& stage,
+                      TrainingPlan const& plan,
+                      std::vector<PlacedParameter> const& layout) {
+  using namespace step_tensor;
+  Precision const precision = plan.config.model.precision;
+  Hyperparameters const& numbers = plan.config.training;
+  bool const has_master = is_16_bit(precision);
+  TensorId const updated = has_master ? master : parameters;
+  // Only fp16 steps look for infinities.
+  TensorId const flag = precision == Precision::fp16 ? overflow : no_tensor;
+  if (flag != no_tensor) {
+    step.compute(OpKind::unscale_gradients, {"step", "unscale"}, {gradients, loss_scale},
+                 {gradients, flag}, step.all());
+    step.agree({"step", "all_reduce_found_infinity"}, flag, Reduction::maximum);
+  }
+  step.compute(OpKind::gradient_norm, {"step", "gradient_norm"}, {gradients}, {squares},
+               rows_with_holders(layout, stage.stage == 0));
+  step.agree({"step", "all_reduce_gradient_norm"}, squares, Reduction::sum);
+  step.compute(OpKind::clip_gradients, {"step", "clip"}, {gradients, squares, flag}, {gradients},
+               step.all(), ClipAttributes{numbers.clip});
+  step.compute(OpKind::adam, {"step", "adam"},
+               {updated, first_moment, second_moment, gradients, updates, flag},
+               {updated, first_moment, second_moment}, with_decay(layout),
+               AdamAttributes{.learning_rate = numbers.learning_rate,
+                              .beta1 = numbers.beta1,
+                              .beta2 = numbers.beta2,
+                              .epsilon = numbers.epsilon,
+                              .weight_decay = numbers.weight_decay});
+  if (has_master) {
+    step.compute(OpKind::narrow_parameters, {"step", "narrow_parameters"}, {master, flag},
+                 {parameters}, step.all());
+  }
+  if (stage.shards > 1) {
+    Ranges runs;
+    for (ShardedRun const& run : stage.sharded_runs) runs.push_back({run.first, run.count});
+    step.move(OpKind::all_gather, {"step", "all_gather_parameters"}, plan.roles.gradients,
+              parameters, std::move(runs));
+    step.drain();
   }
 }
 
@@ -143,6 +256,16 @@ std::int64_t parameters_of(TrainingPlan const& plan,
   return sum;
 }
 
+std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, std::int32_t chunk) {
+  std::int64_t sum = 0;
+  for (std::int32_t i = 0; i < chunk; ++i) {
+    std::int32_t const program = stage.chunks[static_cast<std::size_t>(i)].program;
+    ChunkProgram const& before = plan.chunks[static_cast<std::size_t>(program)];
+    sum += parameters_of(plan, before, 0, static_cast<std::int32_t>(before.blocks.size()));
+  }
+  return sum;
+}
+
 std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int32_t chunk_program) {
   ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(chunk_program)];
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
@@ -156,7 +279,7 @@ std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int3
     bool const is_full =
         chunk.has_embedding && filled >= limit && parameters_of(plan, chunk, 0, i) > 0;
     if (is_full || i == 0) {
-      buckets.push_back({chunk_program, i, end - i, filled});
+      buckets.push_back({i, end - i, parameters_of(plan, chunk, 0, i), filled});
       end = i;
       filled = 0;
     }
@@ -164,45 +287,44 @@ std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int3
   return buckets;
 }
 
-void append_begin_of_step(StagePlan& rank, TrainingPlan const& plan) {
-  issue(rank, plan,
-        sweep(OpKind::zero_gradients, {"step", "zero_gradients"},
-              Bytes{rank.parameters * gradient_size(plan)}));
+void append_begin_of_step(StagePlan& stage, TrainingPlan const& plan) {
+  StepWriter step{stage, plan};
+  step.compute(OpKind::zero_gradients, {"step", "zero_gradients"}, {}, {step_tensor::gradients},
+               step.all(), {}, false);
 }
 
-void append_gradient_reduction(StagePlan& rank,
+void append_gradient_reduction(StagePlan& stage,
                                TrainingPlan const& plan,
-                               GradientBucket const& bucket) {
-  std::int64_t const bytes = bucket.parameters * gradient_size(plan);
-  auto const on_bucket = [&](Op const& op) {
-    Task& task = issue(rank, plan, op);
-    if (bucket.chunk_program != GradientBucket::all_chunks) {
-      task.chunk = plan.chunks[static_cast<std::size_t>(bucket.chunk_program)].chunk;
-    }
-    task.program = bucket.chunk_program;
-    task.first_block = bucket.first_block;
-    task.block_count = bucket.block_count;
-  };
-  on_bucket(sweep(OpKind::scale_gradients, {"step", "scale_gradients"}, Bytes{2 * bytes}));
+                               ParameterRange const& bucket) {
+  StepWriter step{stage, plan};
+  TensorId const gradients = step_tensor::gradients;
+  step.compute(OpKind::scale_gradients, {"step", "scale_gradients"}, {gradients}, {gradients},
+               {bucket}, ScaleAttributes{1.0 / plan.config.parallel.data}, false);
   if (plan.replicas() == 1) return;
-  bool const shards = plan.config.memory.distributed_optimizer;
-  Op reduction = collective(shards ? OpKind::reduce_scatter : OpKind::all_reduce,
-                            {"step", shards ? "reduce_scatter_gradients" : "all_reduce_gradients"},
-                            plan.roles.gradients, StepData::gradients, Bytes{bytes});
-  reduction.stream = Stream::data_parallel;
-  on_bucket(reduction);
+  if (!plan.config.memory.distributed_optimizer) {
+    step.move(OpKind::all_reduce, {"step", "all_reduce_gradients"}, plan.roles.gradients, gradients,
+              {bucket});
+    return;
+  }
+  // A run is reduced as a whole, once its first parameters are.
+  Ranges runs;
+  for (ShardedRun const& run : stage.sharded_runs) {
+    bool const begins_here = run.first >= bucket.first && run.first < bucket.first + bucket.count;
+    if (begins_here) runs.push_back({run.first, run.count});
+  }
+  step.move(OpKind::reduce_scatter, {"step", "reduce_scatter_gradients"}, plan.roles.gradients,
+            gradients, std::move(runs));
 }
 
-void append_end_of_step(StagePlan& rank, TrainingPlan const& plan) {
+void append_end_of_step(StagePlan& stage, TrainingPlan const& plan) {
   if (!plan.config.parallel.overlap_gradients) {
-    append_gradient_reduction(
-        rank, plan, {.chunk_program = GradientBucket::all_chunks, .parameters = rank.parameters});
+    append_gradient_reduction(stage, plan, {.first = 0, .count = stage.parameters});
   }
-  if (plan.replicas() > 1) {
-    rank.program.entries.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
-  }
-  append_reductions_between_ranks(rank, plan);
-  append_optimizer(rank, plan);
+  StepWriter step{stage, plan};
+  if (plan.replicas() > 1) step.drain();
+  std::vector<PlacedParameter> const layout = parameter_layout(plan, stage);
+  append_reductions_between_ranks(step, stage, plan, layout);
+  append_optimizer(step, stage, plan, layout);
 }
 
 }  // namespace stagecraft

@@ -32,7 +32,8 @@ TrainingPlan make_outline(TrainingConfig const& config) {
                 .tensor = config.parallel.tensor,
                 .sequence_parallel = config.parallel.sequence && config.parallel.tensor > 1,
                 .micro = config.batch.micro,
-                .tensor_group = roles.tensor};
+                .tensor_group = roles.tensor,
+                .kv_group = roles.kv_replicas.value_or(GroupId{})};
   return plan;
 }
 

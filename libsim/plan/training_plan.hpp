@@ -10,6 +10,7 @@
 #include "libsim/plan/placement.hpp"
 #include "libsim/plan/plan_groups.hpp"
 #include "libsim/plan/stage_program.hpp"
+#include "libsim/plan/step_op.hpp"
 #include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {
@@ -37,14 +38,27 @@ struct StageChunk {
   std::int32_t stored_program = none;
 };
 
+/// A range of a rank's flat order of parameters that is cut into shards of equal size, the last
+/// ones shorter.
+struct ShardedRun {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+
+  std::int64_t shard(std::int64_t shards) const { return (count + shards - 1) / shards; }
+};
+
 /// What a rank of one stage does in an iteration. All tensor and data ranks of a stage do the same.
 struct StagePlan {
   std::int32_t stage = 0;
   std::vector<StageChunk> chunks;  ///< by chunk
   std::vector<Task> tasks;         ///< the distinct tasks that the program runs
   StageProgram program;            ///< the issue order
-  std::vector<Op> step_ops;        ///< gradient reduction and optimizer
+  std::vector<StepOp> step_ops;    ///< gradient reduction and optimizer
   std::int64_t parameters = 0;     ///< trained elements per rank, padding and replicas included
+  /// The optimizer state of each of these ranges is cut into `shards` equal parts, of which replica
+  /// r keeps the r-th. With one shard every replica keeps all of it.
+  std::vector<ShardedRun> sharded_runs;
+  int shards = 1;
   Bytes parameter_bytes;
   Bytes gradient_bytes;
   Bytes optimizer_bytes;  ///< with the distributed optimizer: of the rank's shard

@@ -10,7 +10,7 @@
 namespace stagecraft {
 namespace {
 
-std::int64_t price_of(std::vector<Op> const& ops, CostModel const& cost) {
+std::int64_t price_of(std::vector<StepOp> const& ops, CostModel const& cost) {
   SimTime sum{0};
   for (Op const& op : ops) sum += cost.price(op);
   return sum.count();

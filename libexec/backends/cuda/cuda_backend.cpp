@@ -70,23 +70,6 @@ class CudaBackend : public Backend {
 
   bool adds_bias(KernelCall const& product) override { return launching().adds_bias(product); }
 
-  void zero(FlatRange const& range) override { launching().zero(range); }
-  void scale(FlatRange const& range, double factor) override { launching().scale(range, factor); }
-  bool unscale(FlatRange const& range, double factor) override {
-    return launching().unscale(range, factor);
-  }
-  double sum_of_squares(FlatRange const& range) override {
-    return launching().sum_of_squares(range);
-  }
-  void adam(AdamUpdate const& update,
-            FlatRange const& master,
-            FlatRange const& first_moment,
-            FlatRange const& second_moment,
-            FlatRange const& gradient) override {
-    launching().adam(update, master, first_moment, second_moment, gradient);
-  }
-  void narrow(FlatRange const& from, FlatRange const& to) override { launching().narrow(from, to); }
-
   void copy(void* target, void const* source, std::size_t bytes) override {
     if (bytes == 0) return;
     streams_.note_compute();

@@ -67,35 +67,6 @@ bool CudaKernels::adds_bias(KernelCall const& product) {
   return cuda_ops::gemm_adds_bias(state_->context, product);
 }
 
-void CudaKernels::zero(FlatRange const& range) {
-  if (range.elements == 0) return;
-  check(cudaMemsetAsync(range.data, 0, range.bytes(), state_->context.stream), "cudaMemsetAsync");
-}
-
-void CudaKernels::scale(FlatRange const& range, double factor) {
-  cuda_ops::scale(state_->context, range, factor);
-}
-
-bool CudaKernels::unscale(FlatRange const& range, double factor) {
-  return cuda_ops::unscale(state_->context, range, factor);
-}
-
-double CudaKernels::sum_of_squares(FlatRange const& range) {
-  return cuda_ops::sum_of_squares(state_->context, range);
-}
-
-void CudaKernels::adam(AdamUpdate const& update,
-                       FlatRange const& parameters,
-                       FlatRange const& first_moment,
-                       FlatRange const& second_moment,
-                       FlatRange const& gradient) {
-  cuda_ops::adam(state_->context, update, parameters, first_moment, second_moment, gradient);
-}
-
-void CudaKernels::narrow(FlatRange const& master, FlatRange const& parameters) {
-  cuda_ops::narrow_parameters(state_->context, master, parameters);
-}
-
 Bytes CudaKernels::workspace() {
   return Bytes{
       static_cast<std::int64_t>(CudaContext::scratch_bytes + CublasLtGemm::workspace_bytes())};

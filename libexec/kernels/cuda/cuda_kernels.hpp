@@ -4,7 +4,6 @@
 
 #include "libexec/kernels/cuda/cublaslt_gemm.hpp"
 #include "libexec/kernels/kernel_call.hpp"
-#include "libexec/kernels/optimizer_kernels.hpp"
 #include "libsim/units/units.hpp"
 
 struct CUstream_st;  ///< what a cudaStream_t points to
@@ -42,20 +41,6 @@ class CudaKernels {
   /// Whether a gemm with a bias as third operand is faster than the gemm followed by bias_add.
   /// Measured at the first call for a shape; false if algorithms are not measured.
   bool adds_bias(KernelCall const& product);
-
-  // What happens once an iteration; see optimizer_kernels.hpp.
-  void zero(FlatRange const& range);
-  void scale(FlatRange const& range, double factor);
-  /// Waits for the stream.
-  bool unscale(FlatRange const& range, double factor);
-  /// Waits for the stream. The order of the sum depends on the number of elements only.
-  double sum_of_squares(FlatRange const& range);
-  void adam(AdamUpdate const& update,
-            FlatRange const& parameters,
-            FlatRange const& first_moment,
-            FlatRange const& second_moment,
-            FlatRange const& gradient);
-  void narrow(FlatRange const& master, FlatRange const& parameters);
 
   /// Device memory that one object allocates for scratch space and cuBLASLt on the current device,
   /// whatever the model.

@@ -1,10 +1,10 @@
 #pragma once
 
 #include "libexec/kernels/cuda/cuda_context.hpp"
-#include "libexec/kernels/optimizer_kernels.hpp"
 
-/// The CUDA kernel of each op kind for which op_kinds.def names one, a function of the same name,
-/// and the kernels of the step. They check their operands as the CPU's do, launch, and return.
+/// The CUDA kernel of each op kind for which op_kinds.def names one, a function of the same name.
+/// They check their operands as the CPU's do, launch, and return; those that give a number to the
+/// host wait for it.
 ///
 /// \throws std::logic_error  naming the op kind, if operands do not fit together.
 /// \throws DeviceError  if a launch fails.
@@ -20,19 +20,5 @@ namespace stagecraft::cuda_ops {
 
 /// Whether gemm() of a product with a bias is faster than gemm() without and then bias_add().
 bool gemm_adds_bias(CudaContext const& context, KernelCall const& call);
-
-// step.cu: what optimizer_kernels.hpp promises
-void scale(CudaContext const& context, FlatRange const& range, double factor);
-bool unscale(CudaContext const& context, FlatRange const& range, double factor);
-double sum_of_squares(CudaContext const& context, FlatRange const& range);
-void adam(CudaContext const& context,
-          AdamUpdate const& update,
-          FlatRange const& parameters,
-          FlatRange const& first_moment,
-          FlatRange const& second_moment,
-          FlatRange const& gradient);
-void narrow_parameters(CudaContext const& context,
-                       FlatRange const& master,
-                       FlatRange const& parameters);
 
 }  // namespace stagecraft::cuda_ops

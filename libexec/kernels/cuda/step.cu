@@ -2,10 +2,10 @@
 #include <cmath>
 #include <limits>
 
-#include "libexec/kernels/adam_step.hpp"
 #include "libexec/kernels/cuda/cuda_op_kernels.hpp"
 #include "libexec/kernels/cuda/element_wise.cuh"
 #include "libexec/kernels/cuda/row_block.cuh"
+#include "libexec/kernels/step_operands.hpp"
 
 namespace stagecraft::cuda_ops {
 namespace {
@@ -147,76 +147,84 @@ T result_at(CudaContext const& context, T const* device) {
   return result;
 }
 
-void scale_by(
-    CudaContext const& context, OpKind kind, FlatRange const& range, double factor, int* overflow) {
-  with_wide_type(kind, range.type, [&](auto tag) {
+void scale_by(CudaContext const& context, KernelCall const& call, double factor, int* overflow) {
+  Operand const& range = call.writes[0];
+  with_wide_type(call, range, [&](auto tag) {
     using C = decltype(tag);
-    Scale<C> const body{static_cast<C*>(range.data), static_cast<C>(factor), overflow};
+    Scale<C> const body{elements_of<C>(range), static_cast<C>(factor), overflow};
     constexpr int width = pack_width<C>;
-    launch_element_wise<width>(context.stream, flat_extent(range.elements), can_pack(width, body.x),
-                               body);
+    launch_element_wise<width>(context.stream, flat_extent(range.shape.elements()),
+                               can_pack(width, body.x), body);
   });
 }
 
 }  // namespace
 
-void scale(CudaContext const& context, FlatRange const& range, double factor) {
-  scale_by(context, OpKind::scale_gradients, range, factor, nullptr);
+void zero_gradients(CudaContext const& context, KernelCall const& call) {
+  Operand const& range = call.writes[0];
+  auto const bytes = static_cast<std::size_t>(range.shape.elements() * element_size(range.type));
+  if (bytes == 0) return;
+  check(cudaMemsetAsync(range.data, 0, bytes, context.stream), "cudaMemsetAsync");
 }
 
-bool unscale(CudaContext const& context, FlatRange const& range, double factor) {
+void scale_gradients(CudaContext const& context, KernelCall const& call) {
+  scale_by(context, call, attributes_of<ScaleAttributes>(call).factor, nullptr);
+}
+
+void unscale_gradients(CudaContext const& context, KernelCall const& call) {
   int* const overflow = context.scratch_of<int>();
   check(cudaMemsetAsync(overflow, 0, sizeof(int), context.stream), "cudaMemsetAsync");
-  scale_by(context, OpKind::unscale_gradients, range, factor, overflow);
-  return result_at(context, overflow) != 0;
+  scale_by(context, call, unscaling_factor(call), overflow);
+  if (result_at(context, overflow) != 0) note_overflow(call);
 }
 
-double sum_of_squares(CudaContext const& context, FlatRange const& range) {
+void gradient_norm(CudaContext const& context, KernelCall const& call) {
+  Operand const& range = call.reads[0];
+  std::int64_t const elements = range.shape.elements();
   auto* const total = context.scratch_of<double>();
   double* const sums = total + 1;
-  with_wide_type(OpKind::gradient_norm, range.type, [&](auto tag) {
+  with_wide_type(call, range, [&](auto tag) {
     using C = decltype(tag);
-    auto const* const x = static_cast<C const*>(range.data);
+    auto const* const x = elements_of<C const>(range);
     constexpr std::int64_t tile = std::int64_t{sum_threads} * sum_width;
-    std::int64_t const tiles = (range.elements + tile - 1) / tile;
+    std::int64_t const tiles = (elements + tile - 1) / tile;
     std::int64_t const blocks = std::clamp<std::int64_t>(tiles, 1, most_sums);
     launch(can_pack(sum_width, x) ? sum_tiles<C, true> : sum_tiles<C, false>,
-           static_cast<unsigned>(blocks), sum_threads, context.stream, x, range.elements, sums);
+           static_cast<unsigned>(blocks), sum_threads, context.stream, x, elements, sums);
     launch(sum_sums, 1U, sum_threads, context.stream, sums, static_cast<int>(blocks), total);
   });
-  return result_at(context, total);
+  add_squares(call, result_at(context, total));
 }
 
-void adam(CudaContext const& context,
-          AdamUpdate const& update,
-          FlatRange const& parameters,
-          FlatRange const& first_moment,
-          FlatRange const& second_moment,
-          FlatRange const& gradient) {
-  expect_adam(update, parameters, first_moment, second_moment, gradient);
-  with_wide_type(OpKind::adam, parameters.type, [&](auto tag) {
+void clip_gradients(CudaContext const& context, KernelCall const& call) {
+  double const factor = clip_factor(call);
+  if (factor != 1) scale_by(context, call, factor, nullptr);
+}
+
+void adam(CudaContext const& context, KernelCall const& call) {
+  expect_adam(call);
+  if (is_skipped(call)) return;
+  with_wide_type(call, call.writes[0], [&](auto tag) {
     using C = decltype(tag);
-    Adam<C> const body{static_cast<C*>(parameters.data), static_cast<C*>(first_moment.data),
-                       static_cast<C*>(second_moment.data), static_cast<C const*>(gradient.data),
-                       AdamStep<C>{update}};
+    Adam<C> const body{elements_of<C>(call.writes[0]), elements_of<C>(call.writes[1]),
+                       elements_of<C>(call.writes[2]), elements_of<C const>(call.reads[3]),
+                       AdamStep<C>{call}};
     constexpr int width = pack_width<C>;
     launch_element_wise<width>(
-        context.stream, flat_extent(parameters.elements),
+        context.stream, flat_extent(call.writes[0].shape.elements()),
         can_pack(width, body.parameters, body.first, body.second, body.gradient), body);
   });
 }
 
-void narrow_parameters(CudaContext const& context,
-                       FlatRange const& master,
-                       FlatRange const& parameters) {
-  expect_narrowing(master, parameters);
-  with_storage_type(OpKind::narrow_parameters, parameters.type, [&](auto tag) {
+void narrow_parameters(CudaContext const& context, KernelCall const& call) {
+  expect_narrowing(call);
+  if (is_skipped(call)) return;
+  with_storage_type(call.kind, call.writes[0].type, [&](auto tag) {
     using S = decltype(tag);
     if constexpr (is_narrow<S>) {
-      Narrow<S> const body{static_cast<float const*>(master.data),
-                           static_cast<S*>(parameters.data)};
+      Narrow<S> const body{elements_of<float const>(call.reads[0]), elements_of<S>(call.writes[0])};
       constexpr int width = pack_width<float>;
-      launch_element_wise<width>(context.stream, flat_extent(master.elements),
+      launch_element_wise<width>(context.stream, flat_extent(call.reads[0].shape.elements()),
                                  can_pack(width, body.master, body.parameters), body);
     }
   });

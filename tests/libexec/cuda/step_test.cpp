@@ -2,7 +2,9 @@
 #include <cmath>
 #include <limits>
 
+#include "libexec/kernels/flat_range.hpp"
 #include "tests/libexec/cuda/agreement.hpp"
+#include "tests/libexec/kernels/step_calls.hpp"
 
 namespace stagecraft::test {
 namespace {
@@ -19,13 +21,21 @@ class Ranges {
     device_.download(x.operand().data, range.data, range.bytes());
     return x;
   }
-  CudaKernels& kernels() { return device_.kernels(); }
+  void run(KernelCall const& call) { device_.kernels().run(call); }
+  bool overflows(FlatRange const& range, double loss_scale) {
+    StepNumbers numbers{.loss_scale = loss_scale};
+    run(unscaling(range.operand(), numbers));
+    return numbers.overflow != 0;
+  }
+  double squares(FlatRange const& range) {
+    StepNumbers numbers;
+    run(squaring(range.operand(), numbers));
+    return numbers.squares.value();
+  }
 
  private:
   Device device_{whole(small_model())};
 };
-
-FlatRange flat(TestTensor const& x) { return {x.operand().data, x.type(), x.size()}; }
 
 TEST_CASE("gradients are zeroed, scaled and unscaled on a device, and infinities noted", "[cuda]") {
   auto const type = GENERATE(ElementType::f32, ElementType::f64);
@@ -33,9 +43,9 @@ TEST_CASE("gradients are zeroed, scaled and unscaled on a device, and infinities
   Ranges device;
   TestTensor const before = TestTensor::random(type, {n}, 1);
   FlatRange const x = device.upload(before);
-  device.kernels().scale(x, 0.25);
+  device.run(scaling(x.operand(), 0.25));
   REQUIRE(device.read(x)[n - 1] == before[n - 1] / 4);
-  REQUIRE_FALSE(device.kernels().unscale(x, 4));
+  REQUIRE_FALSE(device.overflows(x, 0.25));
   REQUIRE(device.read(x).same_bits(before));
   for (double const bad :
        {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
@@ -43,11 +53,11 @@ TEST_CASE("gradients are zeroed, scaled and unscaled on a device, and infinities
     for (std::int64_t const at : {std::int64_t{0}, n / 2, n - 1}) {
       TestTensor spoilt = before;
       spoilt.set(at, bad);
-      REQUIRE(device.kernels().unscale(device.upload(spoilt), 1.0 / 65536));
+      REQUIRE(device.overflows(device.upload(spoilt), 65536));
     }
   }
-  REQUIRE_FALSE(device.kernels().unscale(x, 1));
-  device.kernels().zero(x);
+  REQUIRE_FALSE(device.overflows(x, 1));
+  device.run(zeroing(x.operand()));
   REQUIRE(device.read(x).same_bits(TestTensor::zeros(type, {n})));
 }
 
@@ -62,30 +72,32 @@ TEST_CASE("the sum of squares on a device is taken in double, in an order of the
   long double exact = 0;
   for (std::int64_t i = 1; i <= n; ++i) exact += static_cast<long double>(x[i]) * x[i];
   // Unaligned, and aligned.
-  double const sum = device.kernels().sum_of_squares(device.upload(x).part(1, n));
+  double const sum = device.squares(device.upload(x).part(1, n));
   REQUIRE(sum == Approx(static_cast<double>(exact)).epsilon(1e-14));
   TestTensor const shifted{type, {n}, [&] {
                              std::vector<double> values = x.values();
                              values.erase(values.begin());
                              return values;
                            }()};
-  REQUIRE(device.kernels().sum_of_squares(device.upload(shifted)) == sum);
+  REQUIRE(device.squares(device.upload(shifted)) == sum);
 }
 
 TEST_CASE("Adam steps on a device are those of a CPU", "[cuda]") {
   auto const type = GENERATE(ElementType::f32, ElementType::f64);
   std::int64_t const n = GENERATE(1, 1023, 5120);
   Ranges device;
-  WorkerPool pool{1};
   TestTensor const p = TestTensor::random(type, {n}, 1);
   TestTensor const m = TestTensor::zeros(type, {n});
   TestTensor const v = TestTensor::zeros(type, {n});
   FlatRange const on[3] = {device.upload(p), device.upload(m), device.upload(v)};
+  AdamAttributes const adam{.learning_rate = 0.01, .weight_decay = 0.1};
   for (std::int64_t step = 1; step <= 3; ++step) {
     TestTensor const g = TestTensor::random(type, {n}, static_cast<unsigned>(10 + step));
-    AdamUpdate const update{.learning_rate = 0.01, .decay_factor = 0.999, .step = step};
-    adam(pool, update, flat(p), flat(m), flat(v), flat(g));
-    device.kernels().adam(update, on[0], on[1], on[2], device.upload(g));
+    StepNumbers numbers{.updates = step - 1};
+    run(whole(small_model()),
+        adam_update(adam, {p.operand(), m.operand(), v.operand()}, g.operand(), numbers));
+    device.run(adam_update(adam, {on[0].operand(), on[1].operand(), on[2].operand()},
+                           device.upload(g).operand(), numbers));
   }
   REQUIRE(relative_error(device.read(on[0]), p) <= device_tolerance(type));
   REQUIRE(relative_error(device.read(on[1]), m) <= device_tolerance(type));
@@ -96,19 +108,24 @@ TEST_CASE("a master copy on a device is rounded to 16-bit parameters as on a CPU
   auto const type = GENERATE(ElementType::f16, ElementType::bf16);
   std::int64_t const n = GENERATE(1, 1023, 5120);
   Ranges device;
+  StepNumbers numbers;
   TestTensor const master = TestTensor::random(ElementType::f32, {n}, 1);
   FlatRange const parameters = device.upload(TestTensor{type, {n}});
-  device.kernels().narrow(device.upload(master), parameters);
+  device.run(narrowing(device.upload(master).operand(), parameters.operand(), numbers));
   REQUIRE(device.read(parameters).same_bits(TestTensor{type, {n}, master.values()}));
 }
 
 TEST_CASE("ranges that do not fit together are refused on a device", "[cuda]") {
   Ranges device;
+  StepNumbers numbers;
   FlatRange const x = device.upload(TestTensor::random(ElementType::f32, {8}, 1));
   FlatRange const narrow = device.upload(TestTensor::random(ElementType::f16, {8}, 1));
-  CHECK_THROWS_AS(device.kernels().adam({}, x, x, x, x.part(0, 7)), std::logic_error);
-  CHECK_THROWS_AS(device.kernels().scale(narrow, 2), std::logic_error);
-  CHECK_THROWS_AS(device.kernels().narrow(x, narrow.part(0, 7)), std::logic_error);
+  Operand const fits = x.operand();
+  CHECK_THROWS_AS(device.run(adam_update({}, {fits, fits, fits}, x.part(0, 7).operand(), numbers)),
+                  std::logic_error);
+  CHECK_THROWS_AS(device.run(scaling(narrow.operand(), 2)), std::logic_error);
+  CHECK_THROWS_AS(device.run(narrowing(fits, narrow.part(0, 7).operand(), numbers)),
+                  std::logic_error);
 }
 
 }  // namespace

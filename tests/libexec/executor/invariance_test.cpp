@@ -94,6 +94,19 @@ TEST_CASE("recomputed activations have the bits of stored ones", "[invariance]")
   }
 }
 
+TEST_CASE("gradients are reduced behind a backward whose activations were stored", "[invariance]") {
+  TrainingConfig config = small_gpt(Precision::fp32);
+  config.parallel = {.pipeline = 2, .data = 2};
+  config.memory.distributed_optimizer = GENERATE(false, true);
+  // One of two microbatches in flight is stored, the last of a stage among them.
+  RecomputePolicy& policy = config.recompute.front();
+  policy.granularity = RecomputeGranularity::full;
+  policy.store_microbatches.count = 1;
+  TrainingConfig overlapped = config;
+  overlapped.parallel.overlap_gradients = true;
+  require_same_bits(config, overlapped);
+}
+
 TEST_CASE("dropout masks that are regenerated are those that were stored", "[invariance]") {
   TrainingConfig const stored = small_gpt(Precision::fp32);
   TrainingConfig regenerated = stored;

@@ -19,7 +19,7 @@ using WholeTensors = std::map<std::string, std::vector<double>>;
 /// What a rank has of its flat order.
 struct OwnedPart {
   FlatRange all;
-  std::vector<ParameterStore::OwnedRun> runs;
+  std::vector<OwnedRun> runs;
 
   bool has(std::int64_t element) const {
     return std::any_of(runs.begin(), runs.end(), [&](auto const& run) {

@@ -3,9 +3,8 @@
 #include <limits>
 #include <stdexcept>
 
-#include "libexec/kernels/optimizer_kernels.hpp"
 #include "libexec/kernels/rank_order_reduction.hpp"
-#include "tests/libexec/kernels/kernel_test.hpp"
+#include "tests/libexec/kernels/step_calls.hpp"
 
 namespace stagecraft::test {
 namespace {
@@ -13,16 +12,20 @@ namespace {
 /// More than one task of the pool, and no multiple of anything.
 constexpr std::int64_t n = 50021;
 
-FlatRange flat(TestTensor const& x) { return {x.operand().data, x.type(), x.size()}; }
+CpuKernels kernels_of(int threads) {
+  return CpuKernels{{.types = {ElementType::f32}}, {.gemm = GemmKind::plain, .threads = threads}};
+}
 
 TEST_CASE("gradients are zeroed, scaled and unscaled, and infinities noted", "[kernels]") {
   auto const type = GENERATE(ElementType::f32, ElementType::f64);
-  WorkerPool pool{GENERATE(1, 2)};
+  CpuKernels kernels = kernels_of(GENERATE(1, 2));
   TestTensor const before = TestTensor::random(type, {n}, 1);
   TestTensor x = before;
-  scale(pool, flat(x), 0.25);
+  kernels.run(scaling(x.operand(), 0.25));
   for (std::int64_t i = 0; i < n; i += 7) REQUIRE(x[i] == before[i] / 4);
-  REQUIRE_FALSE(unscale(pool, flat(x), 4));
+  StepNumbers finite{.loss_scale = 0.25};
+  kernels.run(unscaling(x.operand(), finite));
+  REQUIRE(finite.overflow == 0);
   REQUIRE(x.same_bits(before));
   for (double const bad :
        {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
@@ -30,10 +33,15 @@ TEST_CASE("gradients are zeroed, scaled and unscaled, and infinities noted", "[k
     for (std::int64_t const at : {std::int64_t{0}, std::int64_t{20000}, n - 1}) {
       TestTensor spoilt = before;
       spoilt.set(at, bad);
-      REQUIRE(unscale(pool, flat(spoilt), 1.0 / 65536));
+      StepNumbers numbers;
+      kernels.run(unscaling(spoilt.operand(), numbers));
+      REQUIRE(numbers.overflow == 1);
+      // A later range without infinities does not hide it.
+      kernels.run(unscaling(x.operand(), numbers));
+      REQUIRE(numbers.overflow == 1);
     }
   }
-  fill_zero(pool, flat(x));
+  kernels.run(zeroing(x.operand()));
   REQUIRE(x.same_bits(TestTensor::zeros(type, {n})));
 }
 
@@ -46,16 +54,38 @@ TEST_CASE("the sum of squares is taken in double, the same for any number of thr
   x.set(0, 1e5);  // in float 1e10 would swallow the squares of the others
   long double exact = 0;
   for (std::int64_t i = 0; i < size; ++i) exact += static_cast<long double>(x[i]) * x[i];
-  WorkerPool one{1};
-  WorkerPool three{3};
-  double const sum = sum_of_squares(one, flat(x));
-  REQUIRE(sum == Approx(static_cast<double>(exact)).epsilon(1e-14));
-  REQUIRE(sum_of_squares(three, flat(x)) == sum);
+  StepNumbers one;
+  StepNumbers three;
+  kernels_of(1).run(squaring(x.operand(), one));
+  kernels_of(3).run(squaring(x.operand(), three));
+  REQUIRE(one.squares.value() == Approx(static_cast<double>(exact)).epsilon(1e-14));
+  REQUIRE(three.squares.value() == one.squares.value());
+  // Ranges add up.
+  kernels_of(1).run(squaring(x.operand(), one));
+  REQUIRE(one.squares.value() == 2 * three.squares.value());
+}
+
+TEST_CASE("gradients are clipped to the largest norm, and not if it is not reached", "[kernels]") {
+  // Megatron-LM, clip_grads.py: times largest / (norm + 1e-6) if that is less than 1.
+  CpuKernels kernels = kernels_of(1);
+  TestTensor const before{ElementType::f64, {2}, {3, 4}};
+  auto const clipped = [&](double largest, float overflow) {
+    TestTensor x = before;
+    StepNumbers numbers{.overflow = overflow};
+    numbers.squares.add(25);
+    kernels.run(clipping(x.operand(), numbers, largest));
+    return x.values();
+  };
+  REQUIRE(clipped(1, 0) == std::vector<double>{3 * (1 / (5 + 1e-6)), 4 * (1 / (5 + 1e-6))});
+  REQUIRE(clipped(6, 0) == before.values());
+  REQUIRE(clipped(0, 0) == before.values());
+  REQUIRE(clipped(1, 1) == before.values());
 }
 
 TEST_CASE("Adam steps are those of Kingma and Ba with decoupled weight decay", "[kernels]") {
   auto const type = GENERATE(ElementType::f32, ElementType::f64);
-  WorkerPool pool{2};
+  bool const decays = GENERATE(true, false);
+  CpuKernels kernels = kernels_of(2);
   TestTensor const p = TestTensor::random(type, {n}, 1);
   TestTensor const m = TestTensor::zeros(type, {n});
   TestTensor const v = TestTensor::zeros(type, {n});
@@ -63,23 +93,23 @@ TEST_CASE("Adam steps are those of Kingma and Ba with decoupled weight decay", "
   std::vector<double> m_wanted(static_cast<std::size_t>(n));
   std::vector<double> v_wanted(static_cast<std::size_t>(n));
   double const rate = 0.01;
+  AdamAttributes const adam{
+      .learning_rate = rate, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1};
   for (std::int64_t step = 1; step <= 3; ++step) {
     TestTensor const g = TestTensor::random(type, {n}, static_cast<unsigned>(10 + step));
-    adam(pool,
-         {.learning_rate = rate,
-          .beta1 = 0.9,
-          .beta2 = 0.95,
-          .epsilon = 1e-8,
-          .decay_factor = 1 - rate * 0.1,
-          .step = step},
-         flat(p), flat(m), flat(v), flat(g));
+    StepNumbers numbers{.updates = step - 1};
+    KernelCall call =
+        adam_update(adam, {p.operand(), m.operand(), v.operand()}, g.operand(), numbers);
+    call.decays = decays;
+    kernels.run(call);
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
       double const gradient = g[static_cast<std::int64_t>(i)];
       m_wanted[i] = 0.9 * m_wanted[i] + 0.1 * gradient;
       v_wanted[i] = 0.95 * v_wanted[i] + 0.05 * gradient * gradient;
       double const m_hat = m_wanted[i] / (1 - std::pow(0.9, static_cast<double>(step)));
       double const v_hat = v_wanted[i] / (1 - std::pow(0.95, static_cast<double>(step)));
-      p_wanted[i] = p_wanted[i] * (1 - rate * 0.1) - rate * m_hat / (std::sqrt(v_hat) + 1e-8);
+      double const kept = decays ? p_wanted[i] * (1 - rate * 0.1) : p_wanted[i];
+      p_wanted[i] = kept - rate * m_hat / (std::sqrt(v_hat) + 1e-8);
     }
   }
   double const allowed = type == ElementType::f32 ? 1e-6 : 1e-14;
@@ -90,21 +120,42 @@ TEST_CASE("Adam steps are those of Kingma and Ba with decoupled weight decay", "
 
 TEST_CASE("the master copy is rounded to 16-bit parameters", "[kernels]") {
   auto const type = GENERATE(ElementType::f16, ElementType::bf16);
-  WorkerPool pool{2};
   TestTensor const master = TestTensor::random(ElementType::f32, {n}, 1);
   TestTensor const parameters{type, {n}};
-  narrow_parameters(pool, flat(master), flat(parameters));
+  StepNumbers numbers;
+  kernels_of(2).run(narrowing(master.operand(), parameters.operand(), numbers));
   REQUIRE(parameters.same_bits(TestTensor{type, {n}, master.values()}));
 }
 
+TEST_CASE("after an overflow neither parameters nor moments change", "[kernels]") {
+  CpuKernels kernels = kernels_of(1);
+  StepNumbers numbers{.overflow = 1};
+  TestTensor const before = TestTensor::random(ElementType::f32, {8}, 1);
+  std::vector<TestTensor> const state(3, before);
+  TestTensor const narrow_before = TestTensor::zeros(ElementType::f16, {8});
+  TestTensor const narrow = narrow_before;
+  kernels.run(adam_update({.learning_rate = 1},
+                          {state[0].operand(), state[1].operand(), state[2].operand()},
+                          before.operand(), numbers));
+  kernels.run(narrowing(before.operand(), narrow.operand(), numbers));
+  for (TestTensor const& tensor : state) REQUIRE(tensor.same_bits(before));
+  REQUIRE(narrow.same_bits(narrow_before));
+}
+
 TEST_CASE("ranges that do not fit together are refused", "[kernels]") {
-  WorkerPool pool{1};
-  TestTensor const x = TestTensor::random(ElementType::f32, {8}, 1);
+  CpuKernels kernels = kernels_of(1);
+  StepNumbers numbers;
+  TestTensor const eight = TestTensor::random(ElementType::f32, {8}, 1);
   TestTensor const shorter = TestTensor::random(ElementType::f32, {7}, 1);
   TestTensor const narrow = TestTensor::random(ElementType::f16, {8}, 1);
-  CHECK_THROWS_AS(adam(pool, {}, flat(x), flat(x), flat(x), flat(shorter)), std::logic_error);
-  CHECK_THROWS_AS(scale(pool, flat(narrow), 2), std::logic_error);
-  CHECK_THROWS_AS(narrow_parameters(pool, flat(x), flat(shorter)), std::logic_error);
+  Operand const fits = eight.operand();
+  CHECK_THROWS_AS(kernels.run(adam_update({}, {fits, fits, fits}, shorter.operand(), numbers)),
+                  std::logic_error);
+  CHECK_THROWS_AS(kernels.run(scaling(narrow.operand(), 2)), std::logic_error);
+  CHECK_THROWS_AS(kernels.run(narrowing(fits, shorter.operand(), numbers)), std::logic_error);
+  KernelCall bare = adam_update({}, {fits, fits, fits}, fits, numbers);
+  bare.attributes = NoAttributes{};
+  CHECK_THROWS_AS(kernels.run(bare), std::logic_error);
 }
 
 TEST_CASE("reductions are in rank order, 16-bit ones summed in float and rounded once",

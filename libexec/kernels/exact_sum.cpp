@@ -1,4 +1,4 @@
-#include "libexec/executor/exact_sum.hpp"
+#include "libexec/kernels/exact_sum.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,0 +1,50 @@
+#include "libexec/executor/op_runner.hpp"
+
+#include <utility>
+
+namespace stagecraft {
+
+void OpRunner::record_now(Op const& op, OpPlace const& place) {
+  SimTime const now = context_.clock.now();
+  context_.record(op, place, {now, now});
+}
+
+void OpRunner::start(Op const& op,
+                     OpPlace const& place,
+                     std::vector<Collective> collectives,
+                     std::int32_t position) {
+  SimTime const now = context_.clock.now();
+  Pending pending{.position = position, .group = op.group.value(), .tickets = {}};
+  pending.row = context_.record(op, place, {now, now});
+  SimTime price = context_.price_of(op);
+  for (Collective& collective : collectives) {
+    collective.kind = op.kind;
+    collective.group = pending.group;
+    collective.reduction = op.reduction;
+    collective.op = op.name;
+    collective.issued = now;
+    // The price is that of all of them together.
+    collective.price = std::exchange(price, SimTime{0});
+    pending.tickets.push_back(context_.communicator.start(collective));
+  }
+  pending_.push_back(std::move(pending));
+}
+
+void OpRunner::finish(std::int32_t last) {
+  while (!pending_.empty() && pending_.front().position <= last) {
+    Pending const& first = pending_.front();
+    TimeSpan all;
+    for (Communicator::Ticket const ticket : first.tickets) {
+      TimeSpan const time = context_.communicator.finish(first.group, ticket);
+      if (ticket == first.tickets.front()) all.start = time.start;
+      all.end = time.end;
+    }
+    if (!first.tickets.empty()) {
+      if (context_.recorder != nullptr) context_.recorder->set_time(first.row, all);
+      context_.clock.wait_until(all.end);
+    }
+    pending_.erase(pending_.begin());
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "libsim/model/op.hpp"
+#include "libsim/model/parameter.hpp"
+
+namespace stagecraft {
+
+/// A buffer that a rank keeps from one iteration to the next. The ops of the step read and write
+/// these tensors by their positions in step_tensors.
+struct StepTensor {
+  enum class Extent : std::uint8_t {
+    parameters,  ///< one element per parameter of the rank, in its flat order: parameter_layout()
+    shard,       ///< one element per parameter of the rank's own shard: StagePlan::shards
+    numbers,     ///< a few numbers in host memory
+  };
+  Name name;
+  Extent extent = Extent::parameters;
+};
+
+inline constexpr std::array step_tensors{
+    StepTensor{{"parameters", ""}, StepTensor::Extent::parameters},
+    StepTensor{{"gradients", ""}, StepTensor::Extent::parameters},
+    StepTensor{{"optimizer", "master"}, StepTensor::Extent::shard},
+    StepTensor{{"optimizer", "first_moment"}, StepTensor::Extent::shard},
+    StepTensor{{"optimizer", "second_moment"}, StepTensor::Extent::shard},
+    StepTensor{{"optimizer", "loss_scale"}, StepTensor::Extent::numbers},
+    StepTensor{{"optimizer", "updates"}, StepTensor::Extent::numbers},
+    StepTensor{{"step", "overflow"}, StepTensor::Extent::numbers},
+    StepTensor{{"step", "squares"}, StepTensor::Extent::numbers},
+};
+
+namespace step_tensor {
+enum : TensorId {
+  parameters,
+  gradients,
+  master,  ///< fp32 copies of 16-bit parameters; others are their own master
+  first_moment,
+  second_moment,
+  loss_scale,
+  updates,   ///< how many steps have changed the parameters
+  overflow,  ///< whether a gradient is infinite, so that the step changes no parameter
+  squares,   ///< the sum of the squares of the gradients
+};
+}  // namespace step_tensor
+
+constexpr StepTensor::Extent extent_of(TensorId tensor) {
+  return step_tensors.at(static_cast<std::size_t>(tensor)).extent;
+}
+
+/// Consecutive elements of a rank's flat order of parameters.
+struct ParameterRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  bool decays = false;  ///< adam: whether weight decay applies; not to biases and norms
+  /// gradient_norm: which other ranks hold the same elements. The first of them counts.
+  std::vector<AxisShare> shares{};
+};
+
+/// One op of the step: what a rank does once per iteration with flat ranges of its parameters,
+/// gradients and optimizer state.
+struct StepOp : Op {
+  /// Where it reads and writes every tensor that has an element per parameter, one range at a time.
+  std::vector<ParameterRange> ranges{};
+  /// Computations: only the part of the ranges that belongs to the rank's own shard. Collectives
+  /// work on whole ranges, of which each member reads (all_gather) or writes (reduce_scatter) its
+  /// own part.
+  bool own_shard = false;
+};
+
+}  // namespace stagecraft
