@@ -357,6 +357,19 @@ TEST_CASE("vectors that all tensor ranks hold are summed over them, neighbours a
   REQUIRE(places(tied.ranges) == Places{{last_stage - embedding, embedding}});
 }
 
+TEST_CASE("Adam updates every parameter of every stage, alike stages included", "[plan]") {
+  // Two layers on each of four stages; 28 bytes per parameter of the rank's half.
+  TrainingConfig config = eight_ranks(true);
+  config.model.layers = 8;
+  config.parallel.pipeline = 4;
+  TrainingPlan const plan = make_plan(config);
+  std::int64_t const held[] = {first_stage, 2 * layer, 2 * layer, last_stage};
+  for (std::size_t i = 0; i < 4; ++i) {
+    REQUIRE(plan.stages[i].parameters == held[i]);
+    REQUIRE(op_named(plan.stages[i], "step.adam").traffic == Bytes{28 * held[i] / 2});
+  }
+}
+
 TEST_CASE("weight decay applies to matrices, not to biases and norms", "[plan]") {
   TrainingPlan const plan = make_plan(eight_ranks(false));
   std::int64_t decayed = 0;
