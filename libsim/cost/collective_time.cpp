@@ -1,6 +1,7 @@
 #include "libsim/cost/collective_time.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -35,6 +36,27 @@ CollectiveCost const& cost_of(OpKind kind, Node const& node) {
 /// How often a ring moves each rank's share of the whole tensor.
 int rounds_of(OpKind kind) { return kind == OpKind::all_reduce ? 2 : 1; }
 
+/// The rate that is measured for so many nodes; 0 if none is.
+double rate_at(RateByNodes const& rates, int nodes) {
+  auto above = rates.upper_bound(nodes);
+  if (rates.empty()) return 0;
+  if (above != rates.begin()) --above;
+  return above->second.value;
+}
+
+/// At which the bytes of a ring pass through the adapters that a group has.
+double bus_rate(OpKind kind, NodeSpread spread, System const& system) {
+  Network const& network = system.network;
+  bool const has_whole_nodes = spread.per_node == system.node.accelerators.value;
+  double const share = spread.per_node * network_share(system).value;
+  if (kind != OpKind::all_reduce) {
+    double const measured = rate_at(network.gather_bandwidth.value, spread.nodes());
+    return measured > 0 ? measured * spread.per_node / system.node.accelerators.value : share;
+  }
+  double const measured = rate_at(network.bus_bandwidth.value, spread.nodes());
+  return has_whole_nodes && measured > 0 ? measured : share;
+}
+
 }  // namespace
 
 double ring_bytes(OpKind kind, Bytes whole, int ranks) {
@@ -45,8 +67,10 @@ double ring_bytes(OpKind kind, Bytes whole, int ranks) {
 Seconds node_collective_time(OpKind kind, Bytes whole, int ranks, Node const& node) {
   if (ranks == 1) return Seconds{0};
   CollectiveCost const& cost = cost_of(kind, node);
-  if (cost.table.empty()) {
-    return Seconds{cost.latency.value + ring_bytes(kind, whole, ranks) / cost.bandwidth.value};
+  bool const is_bus_given = kind == OpKind::all_reduce && node.bus_bandwidth.value.value > 0;
+  if (cost.table.empty() || is_bus_given) {
+    double const rate = is_bus_given ? node.bus_bandwidth.value.value : cost.bandwidth.value;
+    return Seconds{cost.latency.value + ring_bytes(kind, whole, ranks) / rate};
   }
   // The table's time for the tensor of which its ranks would move as many bytes as ours do.
   double const bytes =
@@ -54,12 +78,23 @@ Seconds node_collective_time(OpKind kind, Bytes whole, int ranks, Node const& no
   return Seconds{interpolate(cost.table, bytes)};
 }
 
-Seconds network_collective_time(OpKind kind, Bytes whole, int ranks, Network const& network) {
-  if (ranks == 1) return Seconds{0};
-  int const steps = rounds_of(kind) * (ranks - 1);
-  double const rate = network.bandwidth.value.value * network.efficiency.value;
-  return Seconds{static_cast<double>(steps) * network.latency.value.value +
-                 ring_bytes(kind, whole, ranks) / rate};
+BytesPerSecond network_share(System const& system) {
+  Network const& network = system.network;
+  double const accelerators = system.node.accelerators.value;
+  double const adapters = network.adapters.value > 0 ? network.adapters.value : accelerators;
+  return {network.bandwidth.value.value * network.efficiency.value * adapters / accelerators};
+}
+
+Seconds network_collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
+  if (spread.ranks == 1) return Seconds{0};
+  Network const& network = system.network;
+  double const transfer = ring_bytes(kind, whole, spread.ranks) / bus_rate(kind, spread, system);
+  double const step = network.latency.value.value;
+  Seconds const ring{rounds_of(kind) * (spread.ranks - 1) * step + transfer};
+  if (kind != OpKind::all_reduce) return ring;
+  constexpr double tree_bandwidth = 0.92;
+  double const depth = std::ceil(std::log2(spread.nodes()));
+  return Seconds{std::min(ring.value, 2 * depth * step + transfer / tree_bandwidth)};
 }
 
 }  // namespace stagecraft

@@ -20,8 +20,24 @@ double ring_bytes(OpKind kind, Bytes whole, int ranks);
 /// other two halves.
 Seconds node_collective_time(OpKind kind, Bytes whole, int ranks, Node const& node);
 
-/// Time of a collective of `ranks` ranks, one a node, over the network: a ring, each step of which
-/// pays the network's latency.
-Seconds network_collective_time(OpKind kind, Bytes whole, int ranks, Network const& network);
+/// Where the ranks of a collective are, if they do not all share one node.
+struct NodeSpread {
+  int ranks = 1;
+  int per_node = 1;  ///< ranks of the group on one node
+
+  int nodes() const { return (ranks + per_node - 1) / per_node; }
+};
+
+/// Time of a collective over several nodes.
+///
+/// The groups of a node run it at the same time and share its adapters: one of k ranks per node has
+/// k of as many parts of them as the node has accelerators; one of whole nodes runs at the measured
+/// bus bandwidth, if the system gives it. A ring pays the network's latency for each step; an
+/// all-reduce is a tree, whose depth is the logarithm of the number of nodes, where that is faster.
+/// Source: NVIDIA/nccl, src/graph/tuning.cc: a tree has 0.92 of a ring's bandwidth.
+Seconds network_collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system);
+
+/// What one accelerator sends over the network while all of its node do.
+BytesPerSecond network_share(System const& system);
 
 }  // namespace stagecraft

@@ -27,6 +27,9 @@ SimTime CostModel::price(Op const& op) const {
     case OpClass::synchronisation:
       return SimTime{0};
     case OpClass::collective:
+      if (op.data == StepData::gradients || op.data == StepData::parameters) {
+        return to_sim_time(replica_seconds(op).value);
+      }
       return to_sim_time(collective_seconds(op.kind, op.group.value(), op.payload).value);
     case OpClass::compute:
     case OpClass::step:
@@ -52,6 +55,16 @@ SimTime CostModel::price(Op const& op) const {
 Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) const {
   GemmShape const& shape = gemm.shape;
   std::int64_t const output = shape.batch * shape.m * shape.n * element_size(gemm.output);
+  int const apart = system_.software.kernels.accumulation_bytes.value;
+  if (shape.accumulate && apart > 0) {
+    // The product is written, in its own type, and added by another kernel.
+    std::int64_t const written = shape.batch * shape.m * shape.n * element_size(op.type);
+    Bytes const traffic{op.traffic.count() - 2 * output + written};
+    Bytes const added{shape.batch * shape.m * shape.n * apart - written};
+    Seconds const product =
+        gemm_time(shape, traffic, Bytes{written}, peak_of(op.type), system_);
+    return Seconds{product.value + (added / streaming_rate(system_)).value};
+  }
   Bytes const epilogue{shape.accumulate ? 2 * output : output};
   return gemm_time(shape, op.traffic, epilogue, peak_of(op.type), system_);
 }
@@ -78,7 +91,47 @@ Seconds CostModel::sweep_seconds(Op const& op) const {
   double const efficiency =
       op.draws_random ? constants.dropout_efficiency.value : constants.stream_efficiency.value;
   BytesPerSecond const rate{system_.accelerator.bandwidth.value.value * efficiency};
-  return Seconds{constants.kernel_launch.value.value + (op.traffic / rate).value};
+  return Seconds{constants.kernel_launch.value.value +
+                 traffic_factor(op) * (op.traffic / rate).value};
+}
+
+bool CostModel::has_fused_softmax(Op const& op) const {
+  auto const* const softmax = std::get_if<SoftmaxAttributes>(&op.attributes);
+  int const multiple = system_.software.kernels.fused_softmax_multiple.value;
+  return softmax == nullptr || multiple == 0 || softmax->matrices % multiple == 0;
+}
+
+double CostModel::traffic_factor(Op const& op) const {
+  KernelUse const& kernels = system_.software.kernels;
+  if (!has_fused_softmax(op)) return kernels.unfused_softmax_traffic.value;
+  auto const factor = kernels.traffic.value.find(op.kind);
+  return factor == kernels.traffic.value.end() ? 1 : factor->second;
+}
+
+SimTime CostModel::host_time(Op const& op) const {
+  HostCosts const& host = system_.software.host;
+  double seconds = 0;
+  switch (traits_of(op.kind).op_class) {
+    case OpClass::synchronisation:
+    case OpClass::step:
+      return SimTime{0};
+    case OpClass::collective: {
+      int const ranks = plan_.groups.members(op.group.value());
+      auto const& per_rank = crosses_nodes(*op.group) ? host.collective_per_remote_rank
+                                                      : host.collective_per_rank;
+      seconds = host.collective.value.value + per_rank.value.value * ranks;
+      return to_sim_time(seconds);
+    }
+    case OpClass::compute:
+      bool const is_product = op.kind == OpKind::gemm;
+      seconds = (is_product ? host.gemm : host.kernel).value.value;
+      if (op.phase == Phase::input_gradient || op.phase == Phase::weight_gradient) {
+        seconds *= host.backward.value;
+      }
+      if (!has_fused_softmax(op)) seconds += host.unfused_softmax.value.value;
+      break;
+  }
+  return to_sim_time(seconds);
 }
 
 FlopsPerSecond CostModel::peak_of(ElementType type) const {
@@ -97,10 +150,31 @@ Seconds CostModel::collective_seconds(OpKind kind, GroupId group, Bytes payload)
     Seconds const time =
         is_in_one_node(level)
             ? node_collective_time(kind, payload, level.members, system_.node)
-            : network_collective_time(kind, payload, level.members, system_.network);
+            : network_collective_time(kind, payload, spread_of(level), system_);
     sum += time.value;
   }
   return Seconds{sum};
+}
+
+Seconds CostModel::replica_seconds(Op const& op) const {
+  ReplicaTraffic const& replicas = system_.software.replicas;
+  GroupId const group = op.group.value();
+  if (op.data == StepData::parameters) {
+    double const whole = collective_seconds(op.kind, group, op.payload).value;
+    return Seconds{whole / replicas.gather_efficiency.value};
+  }
+  std::int64_t const elements =
+      op.payload.count() / element_size(gradient_type(precision_of(op.type)));
+  Bytes const payload = replicas.gradient_bytes.value > 0
+                            ? Bytes{elements * replicas.gradient_bytes.value}
+                            : op.payload;
+  OpKind const kind = replicas.reduces_whole.value ? OpKind::all_reduce : op.kind;
+  double const bucket = static_cast<double>(replicas.bucket.value.count());
+  bool const is_cut = bucket > 0 && plan_.config.parallel.overlap_gradients;
+  double const calls = is_cut ? std::ceil(static_cast<double>(payload.count()) / bucket) : 1;
+  double const per_call = replicas.call.value.value +
+                          replicas.call_per_rank.value.value * plan_.groups.members(group);
+  return Seconds{collective_seconds(kind, group, payload).value + (is_cut ? calls * per_call : 0)};
 }
 
 MessagePrice CostModel::price_message(TrainingPlan const& plan,
@@ -114,9 +188,10 @@ MessagePrice CostModel::price_message(TrainingPlan const& plan,
   CollectiveCost const& link = system_.node.p2p.value;
   double const rate =
       is_near ? link.bandwidth.value
-              : system_.network.bandwidth.value.value * system_.network.efficiency.value;
+              : network_share(system_).value;
   double latency = (is_near ? link.latency.value : system_.network.latency.value.value) +
-                   system_.calibration.p2p_synchronisation.value.value;
+                   system_.calibration.p2p_synchronisation.value.value +
+                   system_.software.host.message.value.value;
   if (plan.scatters_messages()) {
     latency += collective_seconds(OpKind::all_gather, plan.roles.tensor, whole).value;
   }
@@ -129,19 +204,29 @@ int CostModel::slowdown_millionths() const {
 }
 
 int CostModel::data_parallel_slowdown_millionths() const {
-  std::vector<LevelPlacement> const& levels = plan_.groups.placement(plan_.roles.gradients);
-  bool const stays_in_node = std::all_of(levels.begin(), levels.end(),
-                                         [&](auto const& level) { return is_in_one_node(level); });
-  if (stays_in_node) return slowdown_millionths();
+  if (!crosses_nodes(plan_.roles.gradients)) return slowdown_millionths();
   return static_cast<int>(std::lround(system_.calibration.network_slowdown.value * 1e6));
 }
 
 SimTime CostModel::iteration_overhead() const {
-  return to_sim_time(system_.calibration.iteration_overhead.value.value);
+  return to_sim_time(system_.calibration.iteration_overhead.value.value +
+                     system_.software.host.iteration.value.value);
 }
 
 bool CostModel::is_in_one_node(LevelPlacement const& level) const {
   return level.span < system_.node.accelerators.value;
+}
+
+NodeSpread CostModel::spread_of(LevelPlacement const& level) const {
+  int const stride = std::max(1, level.span / std::max(1, level.members - 1));
+  int const per_node = std::max(1, system_.node.accelerators.value / stride);
+  return {.ranks = level.members, .per_node = std::min(level.members, per_node)};
+}
+
+bool CostModel::crosses_nodes(GroupId group) const {
+  std::vector<LevelPlacement> const& levels = plan_.groups.placement(group);
+  return !std::all_of(levels.begin(), levels.end(),
+                      [&](LevelPlacement const& level) { return is_in_one_node(level); });
 }
 
 }  // namespace stagecraft

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "libsim/cost/collective_time.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/plan/message_price.hpp"
 #include "libsim/plan/training_plan.hpp"
@@ -34,17 +35,26 @@ class CostModel {
   /// multiprocessors and less memory bandwidth.
   int data_parallel_slowdown_millionths() const;
   SimTime iteration_overhead() const;
+  /// What the host spends to issue an op of a block. 0 for waits and holds.
+  SimTime host_time(Op const& op) const;
   Bytes workspace() const { return system_.calibration.workspace.value; }
 
  private:
   Seconds collective_seconds(OpKind kind, GroupId group, Bytes payload) const;
+  /// Of a collective that moves gradients or parameters between replicas.
+  Seconds replica_seconds(Op const& op) const;
   Seconds product_seconds(Op const& op, GemmAttributes const& gemm) const;
   Seconds flash_seconds(Op const& op) const;
   /// Of a kernel that is as fast as its operands move.
   Seconds sweep_seconds(Op const& op) const;
   FlopsPerSecond peak_of(ElementType type) const;
+  /// Of an element-wise kernel's traffic, what the stack's own kernels move.
+  double traffic_factor(Op const& op) const;
+  bool has_fused_softmax(Op const& op) const;
   /// Whether the members of a level share a node, the first of them being the first of its node.
   bool is_in_one_node(LevelPlacement const& level) const;
+  NodeSpread spread_of(LevelPlacement const& level) const;
+  bool crosses_nodes(GroupId group) const;
 
   System const& system_;
   TrainingPlan const& plan_;

@@ -1,10 +1,42 @@
 #include "libsim/engine/block_times.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "libsim/engine/timeline.hpp"
 
 namespace stagecraft {
+namespace {
+
+SimTime& share_of(Op const& op, PassTimes& times) {
+  return op.phase == Phase::forward     ? times.forward
+         : op.phase == Phase::recompute ? times.recompute
+                                        : times.backward;
+}
+
+/// Lets the pass take as long as the host takes to issue it, if that is longer: the streams stand
+/// still before each op for its part of the host's time.
+void wait_for_host(PassTimes& times, std::vector<Op> const& ops, CostModel const& cost) {
+  std::vector<SimTime> issued;  // when the host has issued each op
+  issued.reserve(ops.size());
+  SimTime host{0};
+  for (Op const& op : ops) issued.push_back(host += cost.host_time(op));
+  if (host <= times.duration) return;
+  double const idle = static_cast<double>((host - times.duration).count());
+  double const whole = static_cast<double>(host.count());
+  SimTime before{0};
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    double const part = static_cast<double>(issued[i].count()) / whole;
+    SimTime const delay{std::llround(idle * part)};
+    times.start[i] += delay;
+    times.end[i] += delay;
+    share_of(ops[i], times) += delay - before;
+    before = delay;
+  }
+  times.duration = host;
+}
+
+}  // namespace
 
 PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost) {
   std::vector<Op> const& ops = block.ops(pass);
@@ -28,16 +60,14 @@ PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost)
       end = slowed_end(start, cost.price(op), communication, slowdown);
     }
     if (op.stream == Stream::compute) {
-      SimTime& share = op.phase == Phase::forward     ? times.forward
-                       : op.phase == Phase::recompute ? times.recompute
-                                                      : times.backward;
-      share += end - compute;
+      share_of(op, times) += end - compute;
       compute = end;
     }
     times.start.push_back(start);
     times.end.push_back(end);
   }
   times.duration = compute;
+  wait_for_host(times, ops, cost);
   return times;
 }
 

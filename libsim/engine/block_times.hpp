@@ -26,7 +26,8 @@ struct PassTimes {
 ///
 /// Collectives start once all compute issued before them is done, in order on their stream. Compute
 /// is slowed down while a collective runs beside it. The compute stream stands still at explicit
-/// waits.
+/// waits. A pass takes at least as long as the host takes to issue it: over a chunk of like layers
+/// the host is ahead by more than a layer, or behind in each of them alike.
 PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost);
 
 /// When the compute stream issues op `op` of a pass, and its buffers are allocated. A collective

@@ -71,6 +71,10 @@ class AssumptionFinder {
   void constant(char const* key, Sourced<Value> const& constant, Rest const&... /*rest*/) {
     if (constant.source.starts_with(assumed_source)) keys_.push_back(prefix_ + key);
   }
+  template <typename Value, typename... Rest>
+  void optional_constant(char const* key, Sourced<Value> const& field, Rest const&... rest) {
+    constant(key, field, rest...);
+  }
   template <typename Body>
   void section(char const* key, Body const& body) {
     AssumptionFinder below{prefix_ + key + ".", keys_};

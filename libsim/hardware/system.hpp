@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/hardware/measured_device.hpp"
+#include "libsim/hardware/software.hpp"
 #include "libsim/hardware/sourced.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/units/units.hpp"
@@ -52,15 +53,27 @@ struct Node {
   Sourced<CollectiveCost> all_gather;
   Sourced<CollectiveCost> reduce_scatter;
   Sourced<CollectiveCost> p2p;  ///< latency and bandwidth only; one direction
+  /// What nccl-tests reports for a large all-reduce among all accelerators; takes precedence over
+  /// the bandwidth of all_reduce. 0: not given.
+  Sourced<BytesPerSecond> bus_bandwidth;
 
   friend bool operator==(Node const&, Node const&) = default;
 };
 
+/// A rate by the number of nodes that take part: that of the largest number not above theirs.
+/// Empty: not given.
+using RateByNodes = std::map<int, BytesPerSecond>;
+
 /// What connects the nodes. Section `network`.
 struct Network {
-  Sourced<BytesPerSecond> bandwidth;  ///< per accelerator and direction
+  Sourced<BytesPerSecond> bandwidth;  ///< of one adapter, per direction
+  Sourced<int> adapters;              ///< per node; 0: as many as accelerators
   Sourced<double> efficiency;         ///< of that bandwidth, large messages
   Sourced<Seconds> latency;           ///< per message, or per ring step of a collective
+  /// What nccl-tests reports for large messages among all accelerators of several nodes, all-reduce
+  /// and all-gather.
+  Sourced<RateByNodes> bus_bandwidth;
+  Sourced<RateByNodes> gather_bandwidth;
 
   friend bool operator==(Network const&, Network const&) = default;
 };
@@ -84,7 +97,8 @@ struct Calibration {
   friend bool operator==(Calibration const&, Calibration const&) = default;
 };
 
-/// The machine for which a run is predicted. Not part of a plan's fingerprint.
+/// The machine for which a run is predicted, and the software that runs on it. Not part of a plan's
+/// fingerprint.
 struct System {
   std::string name;
   bool validated = false;  ///< whether its predictions were compared with measurements
@@ -94,6 +108,7 @@ struct System {
   Calibration calibration;
   /// Kernels that were measured one by one; a measured kernel takes precedence over the constants.
   std::optional<MeasuredDevice> measured{};
+  Software software{};  ///< of a file of its own: section `software` of a run file
 
   friend bool operator==(System const&, System const&) = default;
 };

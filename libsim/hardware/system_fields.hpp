@@ -11,7 +11,8 @@ inline constexpr NumberRange efficiency_range{.lower = 0.001, .upper = 1, .inclu
 /// The keys of a system file, declared once for reading, writing and listing.
 ///
 /// A visitor has text() and boolean() as SectionReader does, constant() for a Sourced value, with a
-/// NumberRange if the value is a plain number, and section() for the keys below a section.
+/// NumberRange if the value is a plain number, optional_constant() for one that may be left out, and
+/// section() for the keys below a section.
 template <typename Visitor, typename AnySystem>
 void visit_system(Visitor& visitor, AnySystem& system) {
   visitor.text("name", system.name, Need::required);
@@ -31,12 +32,16 @@ void visit_system(Visitor& visitor, AnySystem& system) {
     section.constant("all_gather", node.all_gather);
     section.constant("reduce_scatter", node.reduce_scatter);
     section.constant("p2p", node.p2p);
+    section.optional_constant("bus_bandwidth", node.bus_bandwidth);
   });
   visitor.section("network", [&](auto& section) {
     auto& network = system.network;
     section.constant("bandwidth", network.bandwidth);
+    section.optional_constant("adapters", network.adapters);
     section.constant("efficiency", network.efficiency, efficiency_range);
     section.constant("latency", network.latency);
+    section.optional_constant("bus_bandwidth", network.bus_bandwidth);
+    section.optional_constant("gather_bandwidth", network.gather_bandwidth);
   });
   visitor.section("calibration", [&](auto& section) {
     auto& calibration = system.calibration;

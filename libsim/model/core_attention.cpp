@@ -58,6 +58,14 @@ double score_scale(ProgramBuilder const& builder) {
   return 1.0 / std::sqrt(static_cast<double>(builder.shape().model.head_dim));
 }
 
+SoftmaxAttributes softmax_attributes(ProgramBuilder const& builder,
+                                     DropoutAttributes const& dropout) {
+  BlockShape const& shape = builder.shape();
+  return {.scale = score_scale(builder),
+          .dropout = dropout,
+          .matrices = shape.micro * shape.heads()};
+}
+
 bool fuses_dropout(ProgramBuilder const& builder) {
   return drops_probabilities(builder) &&
          builder.shape().model.softmax_dropout == SoftmaxDropout::fused;
@@ -72,7 +80,7 @@ void separate_softmax(ProgramBuilder& builder, AttentionLayer& attention, Tensor
   attention.softmax_output = builder.make({owner, "softmax_output"}, builder.tensor(scores).shape);
   Op& softmax =
       builder.add(OpKind::causal_softmax, {owner, "softmax"}, Phase::forward, {scores},
-                  {attention.softmax_output}, SoftmaxAttributes{score_scale(builder), {}});
+                  {attention.softmax_output}, softmax_attributes(builder, {}));
   // The fused kernel reads only the lower triangle and writes the whole square.
   Bytes const square = builder.tensor(scores).bytes();
   softmax.traffic = Bytes{square.count() / 2 + square.count()};
@@ -94,7 +102,7 @@ void fused_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId 
   }
   Op& op = builder.add(OpKind::causal_softmax_dropout, {owner, "softmax_dropout"}, Phase::forward,
                        {scores}, {scores, attention.dropout_output, attention.dropout_mask},
-                       SoftmaxAttributes{score_scale(builder), probability_dropout(builder)});
+                       softmax_attributes(builder, probability_dropout(builder)));
   op.draws_random = true;
   // Reads only the lower triangle.
   op.traffic = Bytes{op.traffic.count() - builder.tensor(scores).bytes().count() / 2};
@@ -107,10 +115,10 @@ void softmax_gradient(ProgramBuilder& builder, AttentionLayer const& attention, 
       fuses ? builder.add(OpKind::causal_softmax_dropout_backward,
                           {owner, "softmax_dropout_backward"}, Phase::input_gradient,
                           {d_scores, attention.softmax_output, attention.dropout_mask}, {d_scores},
-                          SoftmaxAttributes{score_scale(builder), probability_dropout(builder)})
+                          softmax_attributes(builder, probability_dropout(builder)))
             : builder.add(OpKind::causal_softmax_backward, {owner, "softmax_backward"},
                           Phase::input_gradient, {d_scores, attention.softmax_output}, {d_scores},
-                          SoftmaxAttributes{score_scale(builder), {}});
+                          softmax_attributes(builder, {}));
   op.draws_random = fuses && attention.dropout_mask == no_tensor;
   // Reads the lower triangles of its operands, writes the whole square.
   Bytes const square = builder.tensor(d_scores).bytes();

@@ -54,6 +54,7 @@ struct DropoutAttributes {
 struct SoftmaxAttributes {
   double scale = 1;           ///< of the scores: 1 / sqrt(head_dim)
   DropoutAttributes dropout;  ///< causal_softmax_dropout only
+  std::int64_t matrices = 0;  ///< of scores on this rank: b a/t
 };
 
 struct FlashAttributes {

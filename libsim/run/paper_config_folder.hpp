@@ -5,10 +5,14 @@
 
 namespace stagecraft {
 
-/// The folder of the run files of the paper's table 5 (`175b-present.yaml`, ...), whatever the
+/// The folder of the models, systems, stacks and runs that come with the program, whatever the
 /// current folder is: that of the installation to which the running program belongs, else that of
 /// the source from which this library was built, else that of the configured installation prefix.
 /// \throws std::runtime_error  naming the folders that are not there.
+std::filesystem::path config_folder();
+
+/// The folder of the run files of the paper's table 5 (`175b-present.yaml`, ...).
+/// \throws std::runtime_error  as config_folder() does.
 std::filesystem::path paper_config_folder();
 
 /// The first of `candidates` that is a folder.

@@ -6,6 +6,7 @@
 #include "libsim/config/override.hpp"
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
+#include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/plan/training_config_reader.hpp"
@@ -79,7 +80,10 @@ nlohmann::ordered_json to_json(RunConfig const& config) {
   nlohmann::ordered_json root;
   for (auto const& [key, section] : training.items()) {
     root[key] = section;
-    if (key == "model") root["system"] = to_json(config.system);
+    if (key == "model") {
+      root["system"] = to_json(config.system);
+      root["software"] = to_json(config.system.software);
+    }
   }
   return root;
 }

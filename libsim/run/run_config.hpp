@@ -21,7 +21,8 @@ struct RunConfig {
 /// Reads a run file. `overrides` are KEY=VALUE with dotted keys, as --set takes them; values are
 /// YAML.
 ///
-/// `model` and `system` may be maps or the names of files, relative to the file that names them;
+/// `model`, `system` and `software` may be maps or the names of files, relative to the file that
+/// names them (a stack of configs/software also without folder and ending);
 /// one that an override names may also be relative to the current folder. An override may set a key
 /// of such a file
 /// (`model.layers=4`), and of a section written as one word (`schedule.p2p=overlapped`).

@@ -20,6 +20,19 @@ double latency(CollectiveCost const& cost) {
   return cost.table.empty() ? cost.latency.value : cost.table.back().duration.value;
 }
 
+/// An upper bound of what the host spends on one call.
+double host_time(Software const& software, int ranks) {
+  HostCosts const& host = software.host;
+  double const per_op = std::max({host.kernel.value.value, host.gemm.value.value,
+                                  host.collective.value.value}) *
+                        std::max(1.0, host.backward.value);
+  double const per_rank = host.collective_per_rank.value.value +
+                          host.collective_per_remote_rank.value.value +
+                          software.replicas.call_per_rank.value.value;
+  return per_op + per_rank * ranks + host.unfused_softmax.value.value + host.message.value.value +
+         host.iteration.value.value + software.replicas.call.value.value;
+}
+
 double longest_iteration(RunConfig const& config, double peak) {
   System const& system = config.system;
   Calibration const& calibration = system.calibration;
@@ -31,7 +44,8 @@ double longest_iteration(RunConfig const& config, double peak) {
   double call_time = calibration.kernel_launch.value.value +
                      calibration.gemm_tile_prologue.value.value +
                      calibration.p2p_synchronisation.value.value +
-                     system.network.latency.value.value * world_size(parallel);
+                     system.network.latency.value.value * world_size(parallel) +
+                     host_time(system.software, world_size(parallel));
   for (CollectiveCost const* const cost :
        {&system.node.all_reduce.value, &system.node.all_gather.value,
         &system.node.reduce_scatter.value, &system.node.p2p.value}) {

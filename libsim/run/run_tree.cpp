@@ -1,25 +1,34 @@
 #include "libsim/run/run_tree.hpp"
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/hardware/provenance.hpp"
+#include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/plan/training_config_reader.hpp"
 #include "libsim/run/file_kind.hpp"
+#include "libsim/run/paper_config_folder.hpp"
 #include "libsim/run/run_time_limit.hpp"
 
 namespace stagecraft {
 namespace {
 
 /// The sections that may be the name of a file.
-constexpr std::array<char const*, 2> reference_keys{"model", "system"};
+constexpr std::array<char const*, 3> reference_keys{"model", "system", "software"};
 
 /// The file that a reference names, relative to the run file, or from an override also to the
-/// current folder.
-std::filesystem::path resolve(YamlNode const& reference, std::filesystem::path const& folder) {
+/// current folder. A stack may be named without its folder, as `nanotron`.
+std::filesystem::path resolve(YamlNode const& reference,
+                              std::string const& key,
+                              std::filesystem::path const& folder) {
+  if (key == "software" && reference.text.find_first_of("./") == std::string::npos) {
+    return config_folder() / "software" / (reference.text + ".yaml");
+  }
   std::filesystem::path const beside = folder / reference.text;  // absolute if the reference is
   std::error_code ignored;
   bool const is_override = reference.place.line == 0;
@@ -36,24 +45,41 @@ std::map<std::string, std::string, std::less<>> const& run_word_keys() {
   return keys;
 }
 
+/// Whether the stack reduces gradients behind the last backward of such a run.
+bool overlaps_by_default(RunConfig const& config) {
+  switch (config.system.software.replicas.overlap.value) {
+    case GradientOverlap::never:
+      return false;
+    case GradientOverlap::unless_sharded:
+      return !config.training.memory.distributed_optimizer;
+    case GradientOverlap::always:
+      return true;
+  }
+  return false;
+}
+
 bool open_reference(YamlNode& section,
                     std::string const& key,
                     std::filesystem::path const& folder,
                     Diagnostics& diagnostics) {
-  if ((key != "model" && key != "system") || section.kind != YamlNode::Kind::scalar) return true;
+  bool const may_name_file =
+      std::find(reference_keys.begin(), reference_keys.end(), key) != reference_keys.end();
+  if (!may_name_file || section.kind != YamlNode::Kind::scalar) return true;
   // Looking up a text that cannot be a path would throw.
   if (section.text.empty() || section.text.find('\0') != std::string::npos) {
     diagnostics.add({section.place, key, "'" + printable(section.text) + "'",
                      "a map, or the name of a YAML file"});
     return false;
   }
-  auto content = parse_yaml_file(resolve(section, folder), section.place, key, diagnostics);
+  auto content = parse_yaml_file(resolve(section, key, folder), section.place, key, diagnostics);
   if (!content) {
     diagnostics.mark_unsound(key);
     return false;
   }
-  if (auto problem =
-          wrong_kind(*content, key == "model" ? FileKind::model : FileKind::system, key)) {
+  FileKind const wanted = key == "model"    ? FileKind::model
+                          : key == "system" ? FileKind::system
+                                            : FileKind::software;
+  if (auto problem = wrong_kind(*content, wanted, key)) {
     diagnostics.add(std::move(*problem));
     return false;
   }
@@ -76,9 +102,11 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
   SectionReader reader{node};
   for (std::string_view const key : training_sections) reader.take(key);
   ConfigNode const system = reader.take("system");
+  ConfigNode const software = reader.take("software");
   if (node.is_map()) {
     for (std::string_view const key : reference_keys) {
       ConfigNode const section = node.child(key);
+      if (key == "software" && !section.exists()) continue;
       if (!section.is_map() && section.is_sound()) {
         section.report("a map, or the name of a YAML file");
       }
@@ -87,6 +115,10 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
   reader.finish();
   config.training = read_training_config(node);
   config.system = read_system(system);
+  if (software.exists()) config.system.software = read_software(software);
+  if (!node.child("parallel").child("overlap_gradients").exists()) {
+    config.training.parallel.overlap_gradients = overlaps_by_default(config);
+  }
   check_precision(config, node);
   check_run_time(config, node);
   diagnostics.throw_if_any();

@@ -139,7 +139,7 @@ class SweepFileReader {
         });
     bool const is_section = std::find(training_sections.begin(), training_sections.end(),
                                       name.text) != training_sections.end() ||
-                            name.text == "system";
+                            name.text == "system" || name.text == "software";
     if (!is_word || is_section) {
       report(name, "cases", "'" + printable(name.text) + "'",
              "a name of letters, digits and _ that is not a section of a run file");

@@ -1,0 +1,195 @@
+#include "libsim/hardware/constant_values.hpp"
+
+#include <array>
+#include <string>
+
+#include "libsim/config/section_reader.hpp"
+#include "libsim/model/model_names.hpp"
+#include "libsim/units/quantity.hpp"
+
+namespace stagecraft {
+
+template <>
+struct EnumNames<GradientOverlap> {
+  static constexpr std::array<std::pair<GradientOverlap, std::string_view>, 3> all{
+      {{GradientOverlap::never, "never"},
+       {GradientOverlap::unless_sharded, "unless_sharded"},
+       {GradientOverlap::always, "always"}}};
+};
+
+namespace {
+
+constexpr IntegerRange count_range{1, 1'000'000};
+constexpr double longest_seconds = 1e5;  ///< limit of one constant; keeps sums within SimTime
+
+template <typename Rate>
+void read_rate(ConfigNode const& node, Rate& value) {
+  value = node.quantity<Rate>().value_or(Rate{1});
+  // Times are divided by rates, which must not be so small or large that times leave their range.
+  if (value.value < 1 || value.value > 1e24) node.report("a rate from 1 to 10^24 per second");
+}
+}  // namespace
+
+void read_value(ConfigNode const& node, int& value) {
+  value = static_cast<int>(node.integer(count_range).value_or(1));
+}
+
+void read_value(ConfigNode const& node, double& value, NumberRange range) {
+  value = node.number(range).value_or(range.upper);
+}
+
+void read_value(ConfigNode const& node, Bytes& value) {
+  value = node.quantity<Bytes>().value_or(Bytes{});
+}
+
+void read_value(ConfigNode const& node, Seconds& value) {
+  value = node.quantity<Seconds>().value_or(Seconds{});
+  if (value.value > longest_seconds) node.report("a time of at most 100000 s");
+}
+
+void read_value(ConfigNode const& node, BytesPerSecond& value) { read_rate(node, value); }
+void read_value(ConfigNode const& node, FlopsPerSecond& value) { read_rate(node, value); }
+
+void read_value(ConfigNode const& node, std::map<Precision, FlopsPerSecond>& peaks) {
+  SectionReader reader{node};
+  for (auto const& [precision, word] : EnumNames<Precision>::all) {
+    ConfigNode const peak = reader.take(word);
+    if (peak.exists()) read_value(peak, peaks[precision]);
+  }
+  reader.finish();
+  if (peaks.empty() && node.is_sound()) {
+    node.report("a map from precision (" + accepted_names<Precision>() + ") to arithmetic rate");
+  }
+}
+
+namespace {
+
+void read_table(ConfigNode const& node, std::vector<CollectivePoint>& table) {
+  std::string const accepted =
+      "a list of points [size, time], such as [[1 MiB, 92.8 us]], "
+      "of ascending size";
+  for (ConfigNode const& item : node.items()) {
+    std::vector<ConfigNode> const pair = item.items();
+    if (pair.size() != 2) {
+      item.report("a point [size, time], such as [1 MiB, 92.8 us]");
+      continue;
+    }
+    CollectivePoint point;
+    read_value(pair[0], point.size);
+    read_value(pair[1], point.duration);
+    if (!table.empty() && node.is_sound() && point.size <= table.back().size) {
+      pair[0].report("a size above that of the point before");
+    }
+    table.push_back(point);
+  }
+  if (node.items().size() < 2) node.report("at least two points, each a size and a duration");
+}
+
+}  // namespace
+
+void read_value(ConfigNode const& node, CollectiveCost& cost) {
+  SectionReader reader{node};
+  ConfigNode const table = reader.take("table");
+  if (table.exists()) {
+    read_table(table, cost.table);
+    reader.integer("ranks", cost.ranks, {2, count_range.largest}, Need::required);
+  } else {
+    ConfigNode const latency = reader.take("latency");
+    ConfigNode const bandwidth = reader.take("bandwidth");
+    if (node.is_map() || !node.exists()) {
+      read_value(latency, cost.latency);
+      read_value(bandwidth, cost.bandwidth);
+    }
+  }
+  reader.finish();
+}
+
+void read_value(ConfigNode const& node, bool& value) { value = node.boolean().value_or(false); }
+
+void read_value(ConfigNode const& node, RateByNodes& rates) {
+  rates.clear();
+  if (!node.is_map()) {
+    read_value(node, rates[2]);
+    return;
+  }
+  for (ConfigNode const& entry : node.entries()) {
+    int nodes = 0;
+    for (char const digit : entry.name()) {
+      bool const is_digit = digit >= '0' && digit <= '9';
+      nodes = is_digit && nodes < count_range.largest ? 10 * nodes + (digit - '0') : -1;
+      if (nodes < 0) break;
+    }
+    if (nodes < 2) {
+      entry.report_key("'" + entry.name() + "'", "a number of nodes, 2 or more");
+      continue;
+    }
+    read_value(entry, rates[nodes]);
+  }
+}
+
+void read_value(ConfigNode const& node, std::map<OpKind, double>& factors, NumberRange range) {
+  if (!node.is_map()) {
+    node.report("a map from kinds of ops to factors");
+    return;
+  }
+  SectionReader reader{node};
+  for (std::size_t i = 0; i < op_kind_traits.size(); ++i) {
+    ConfigNode const factor = reader.take(op_kind_traits[i].name);
+    if (factor.exists()) {
+      factors[static_cast<OpKind>(i)] = factor.number(range).value_or(range.upper);
+    }
+  }
+  reader.finish();
+}
+
+void read_value(ConfigNode const& node, GradientOverlap& overlap) {
+  overlap = node.word<GradientOverlap>().value_or(GradientOverlap::never);
+}
+
+nlohmann::ordered_json value_json(int value) { return value; }
+nlohmann::ordered_json value_json(double value) { return value; }
+
+nlohmann::ordered_json value_json(bool value) { return value; }
+nlohmann::ordered_json value_json(Bytes value) { return exact_text(value); }
+nlohmann::ordered_json value_json(Seconds value) { return exact_text(value); }
+nlohmann::ordered_json value_json(BytesPerSecond value) { return exact_text(value); }
+nlohmann::ordered_json value_json(FlopsPerSecond value) { return exact_text(value); }
+
+nlohmann::ordered_json value_json(std::map<Precision, FlopsPerSecond> const& peaks) {
+  auto map = nlohmann::ordered_json::object();
+  for (auto const& [precision, peak] : peaks)
+    map[std::string{name_of(precision)}] = exact_text(peak);
+  return map;
+}
+
+nlohmann::ordered_json value_json(CollectiveCost const& cost) {
+  nlohmann::ordered_json map;
+  if (cost.table.empty()) {
+    map["latency"] = exact_text(cost.latency);
+    map["bandwidth"] = exact_text(cost.bandwidth);
+    return map;
+  }
+  map["table"] = nlohmann::ordered_json::array();
+  for (CollectivePoint const& point : cost.table) {
+    map["table"].push_back({exact_text(point.size), exact_text(point.duration)});
+  }
+  map["ranks"] = cost.ranks;
+  return map;
+}
+
+nlohmann::ordered_json value_json(RateByNodes const& rates) {
+  if (rates.size() == 1 && rates.begin()->first == 2) return exact_text(rates.begin()->second);
+  auto map = nlohmann::ordered_json::object();
+  for (auto const& [nodes, rate] : rates) map[std::to_string(nodes)] = exact_text(rate);
+  return map;
+}
+
+nlohmann::ordered_json value_json(std::map<OpKind, double> const& factors) {
+  auto map = nlohmann::ordered_json::object();
+  for (auto const& [kind, factor] : factors) map[std::string{name_of(kind)}] = factor;
+  return map;
+}
+
+nlohmann::ordered_json value_json(GradientOverlap overlap) { return name_of(overlap); }
+
+}  // namespace stagecraft

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "libsim/config/config_node.hpp"
+#include "libsim/hardware/software.hpp"
+#include "libsim/hardware/system.hpp"
+
+/// The values that a constant of a system or software file can have, read from a configuration and
+/// written as JSON. Problems go to the node's diagnostics; the value is then a harmless one.
+namespace stagecraft {
+
+void read_value(ConfigNode const& node, int& value);
+void read_value(ConfigNode const& node, bool& value);
+void read_value(ConfigNode const& node, double& value, NumberRange range);
+void read_value(ConfigNode const& node, Bytes& value);
+void read_value(ConfigNode const& node, Seconds& value);
+void read_value(ConfigNode const& node, BytesPerSecond& value);
+void read_value(ConfigNode const& node, FlopsPerSecond& value);
+/// A map from precision to rate.
+void read_value(ConfigNode const& node, std::map<Precision, FlopsPerSecond>& peaks);
+/// A map {latency, bandwidth} or {table, ranks}.
+void read_value(ConfigNode const& node, CollectiveCost& cost);
+/// One rate, or a map from the number of nodes to a rate.
+void read_value(ConfigNode const& node, RateByNodes& rates);
+/// A map from kinds of ops to factors.
+void read_value(ConfigNode const& node, std::map<OpKind, double>& factors, NumberRange range);
+void read_value(ConfigNode const& node, GradientOverlap& overlap);
+
+nlohmann::ordered_json value_json(int value);
+nlohmann::ordered_json value_json(bool value);
+nlohmann::ordered_json value_json(double value);
+nlohmann::ordered_json value_json(Bytes value);
+nlohmann::ordered_json value_json(Seconds value);
+nlohmann::ordered_json value_json(BytesPerSecond value);
+nlohmann::ordered_json value_json(FlopsPerSecond value);
+nlohmann::ordered_json value_json(std::map<Precision, FlopsPerSecond> const& peaks);
+nlohmann::ordered_json value_json(CollectiveCost const& cost);
+nlohmann::ordered_json value_json(RateByNodes const& rates);
+nlohmann::ordered_json value_json(std::map<OpKind, double> const& factors);
+nlohmann::ordered_json value_json(GradientOverlap overlap);
+
+}  // namespace stagecraft

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "libsim/config/section_reader.hpp"
+#include "libsim/config/section_writer.hpp"
+#include "libsim/hardware/constant_values.hpp"
+#include "libsim/hardware/measured_device_reader.hpp"
+#include "libsim/hardware/sourced.hpp"
+
+namespace stagecraft {
+
+/// The visitor that fills a struct of constants, such as a System, from a section of a configuration.
+class ConstantReader {
+ public:
+  explicit ConstantReader(ConfigNode const& node) : reader_{node} {}
+
+  void text(std::string_view key, std::string& field, Need need) { reader_.text(key, field, need); }
+  void boolean(std::string_view key, bool& field) { reader_.boolean(key, field); }
+
+  template <typename Visit>
+  void section(std::string_view key, Visit visit, Need need = Need::required) {
+    ConfigNode const node = reader_.take(key);
+    if (!node.exists() && need == Need::required && node.is_sound()) node.report("a map");
+    ConstantReader below{node};
+    visit(below);
+    below.finish();
+  }
+
+  template <typename Fields, typename Visit>
+  void optional_section(std::string_view key, std::optional<Fields>& fields, Visit visit) {
+    ConfigNode const node = reader_.take(key);
+    if (!node.exists()) return;
+    ConstantReader below{node};
+    visit(below, fields.emplace());
+    below.finish();
+  }
+
+  template <typename Value, typename... Range>
+  void constant(std::string_view key, Sourced<Value>& field, Range... range) {
+    ConfigNode const node = reader_.take(key);
+    if (!node.is_map()) {
+      if (node.is_sound()) node.report("a map {value: ..., source: ..., fitted: no | 'on what'}");
+      return;
+    }
+    read_constant(node, field, range...);
+  }
+
+  /// One that may be left out, and may be given without a source.
+  template <typename Value, typename... Range>
+  void optional_constant(std::string_view key, Sourced<Value>& field, Range... range) {
+    ConfigNode const node = reader_.take(key);
+    if (!node.exists()) return;
+    if (node.is_map() && node.child("value").exists()) {
+      read_constant(node, field, range...);
+    } else {
+      read_value(node, field.value, range...);
+      field.source = "given in " + (node.place().origin ? *node.place().origin : "a text");
+    }
+  }
+
+  void finish() const { reader_.finish(); }
+
+ private:
+  template <typename Value, typename... Range>
+  static void read_constant(ConfigNode const& node, Sourced<Value>& field, Range... range) {
+    SectionReader constant{node};
+    read_value(constant.take("value"), field.value, range...);
+    constant.text("source", field.source, Need::required);
+    ConfigNode const fitted = constant.take("fitted");
+    if (fitted.exists() && !fitted.reads("no") && !fitted.reads("false")) {
+      if (fitted.reads("yes") || fitted.reads("true")) {
+        fitted.report("no, or on what it was fitted");
+      } else {
+        field.fitted = fitted.text().value_or("");
+      }
+    }
+    constant.finish();
+  }
+
+  SectionReader reader_;
+};
+
+
+/// The visitor that writes a struct of constants as ConstantReader reads it.
+class ConstantWriter {
+ public:
+  nlohmann::ordered_json const& map() const { return writer_.map(); }
+
+  void text(std::string_view key, std::string const& field, Need) { writer_.text(key, field); }
+  void boolean(std::string_view key, bool field) { writer_.boolean(key, field); }
+
+  template <typename Visit>
+  void section(std::string_view key, Visit visit, Need = Need::required) {
+    ConstantWriter below;
+    visit(below);
+    if (!below.map().empty()) writer_.put(key, below.map());
+  }
+
+  template <typename Fields, typename Visit>
+  void optional_section(std::string_view key, std::optional<Fields> const& fields, Visit visit) {
+    if (!fields) return;
+    ConstantWriter below;
+    visit(below, *fields);
+    writer_.put(key, below.map());
+  }
+
+  template <typename Value, typename... Range>
+  void constant(std::string_view key, Sourced<Value> const& field, Range...) {
+    nlohmann::ordered_json constant;
+    constant["value"] = value_json(field.value);
+    constant["source"] = field.source;
+    if (field.fitted.empty()) {
+      constant["fitted"] = false;
+    } else {
+      constant["fitted"] = field.fitted;
+    }
+    writer_.put(key, constant);
+  }
+
+  template <typename Value, typename... Range>
+  void optional_constant(std::string_view key, Sourced<Value> const& field, Range... range) {
+    if (!field.source.empty()) constant(key, field, range...);
+  }
+
+ private:
+  SectionWriter writer_;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string_view>
+
+namespace stagecraft {
+
+/// The text of configs/software/megatron-2022.yaml.
+extern std::string_view const default_software_text;
+
+}  // namespace stagecraft

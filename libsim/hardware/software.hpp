@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "libsim/hardware/sourced.hpp"
+#include "libsim/model/op_kind.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// What the host thread of a rank spends to issue its work. An accelerator that is done with what
+/// was issued waits for it. Section `host`.
+struct HostCosts {
+  Sourced<Seconds> kernel;               ///< per op that is neither a matrix product nor a collective
+  Sourced<Seconds> gemm;                 ///< per matrix product
+  Sourced<Seconds> collective;           ///< per collective of a block
+  Sourced<double> backward{1, {}, {}};   ///< an op of the backward pass, relative to one of the forward pass
+  Sourced<Seconds> collective_per_rank;  ///< on top, per rank of its group, within a node
+  Sourced<Seconds> collective_per_remote_rank;  ///< likewise of a group that crosses nodes
+  Sourced<Seconds> unfused_softmax;  ///< on top, per softmax for which there is no fused kernel
+  Sourced<Seconds> message;          ///< per message between stages, on top of the system's
+  Sourced<Seconds> iteration;        ///< per iteration, on top of the system's
+
+  friend bool operator==(HostCosts const&, HostCosts const&) = default;
+};
+
+/// How the stack's kernels differ from those that the op program describes, one fused kernel per
+/// op. Section `kernels`.
+struct KernelUse {
+  /// By kind of op: bytes that the stack's kernels move, relative to those of one fused kernel.
+  Sourced<std::map<OpKind, double>> traffic;
+  /// The fused softmax runs only if this divides the number of score matrices of a rank; 0: always.
+  Sourced<int> fused_softmax_multiple;
+  /// Bytes of the unfused softmax, relative to the fused one.
+  Sourced<double> unfused_softmax_traffic{1, {}, {}};
+  /// Bytes moved per element when a microbatch's weight gradient is added to the main gradient by
+  /// kernels of their own; 0: the matrix product accumulates.
+  Sourced<int> accumulation_bytes;
+
+  friend bool operator==(KernelUse const&, KernelUse const&) = default;
+};
+
+/// When the reduction of gradients runs behind the last microbatch's backward.
+enum class GradientOverlap : std::uint8_t { never, unless_sharded, always };
+
+/// How gradients and parameters travel between replicas. Section `replicas`.
+struct ReplicaTraffic {
+  Sourced<GradientOverlap> overlap;  ///< default of parallel.overlap_gradients
+  Sourced<int> gradient_bytes;       ///< per element on the wire; 0: those of the main gradient
+  /// With the distributed optimizer, gradients are all-reduced instead of reduce-scattered.
+  Sourced<bool> reduces_whole;
+  Sourced<Bytes> bucket;            ///< a reduction is cut into calls of so many bytes; 0: one call
+  Sourced<Seconds> call;            ///< per call, on top of its transfer
+  Sourced<Seconds> call_per_rank;   ///< likewise, per rank of the group
+  Sourced<double> gather_efficiency{1, {}, {}};  ///< of the all-gather of parameters, relative to a large one
+
+  friend bool operator==(ReplicaTraffic const&, ReplicaTraffic const&) = default;
+};
+
+/// How collectives of the tensor group and computation overlap. Section `tensor`.
+struct TensorTraffic {
+  /// While the input of a column-parallel product is gathered, the product of the own shard runs.
+  Sourced<bool> own_shard_first;
+
+  friend bool operator==(TensorTraffic const&, TensorTraffic const&) = default;
+};
+
+/// The training framework of a run, as far as its times depend on it. Not part of a plan's
+/// fingerprint. A constant without a source was not given; its value is then neutral.
+struct Software {
+  std::string name;
+  HostCosts host;
+  KernelUse kernels;
+  ReplicaTraffic replicas;
+  TensorTraffic tensor;
+
+  friend bool operator==(Software const&, Software const&) = default;
+};
+
+}  // namespace stagecraft

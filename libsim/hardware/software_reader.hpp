@@ -1,0 +1,20 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "libsim/config/config_node.hpp"
+#include "libsim/hardware/software.hpp"
+
+namespace stagecraft {
+
+/// Reads section `software`. A constant is `{value: ..., source: ..., fitted: no | "on what"}`, or
+/// its value alone; each may be left out. Problems go to the node's diagnostics.
+Software read_software(ConfigNode const& section);
+
+/// The section in the form that read_software() reads.
+nlohmann::ordered_json to_json(Software const& software);
+
+/// The stack of the paper, configs/software/megatron-2022.yaml, of which the library has a copy.
+Software const& default_software();
+
+}  // namespace stagecraft
