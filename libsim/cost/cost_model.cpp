@@ -69,6 +69,19 @@ Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) con
   return gemm_time(shape, op.traffic, epilogue, peak_of(op.type), system_);
 }
 
+CostModel::SplitProduct CostModel::price_split(Op const& gather, Op const& product) const {
+  int const ranks = plan_.groups.members(gather.group.value());
+  auto const part = [&](std::int64_t shards) {
+    Op op = product;
+    GemmAttributes gemm = std::get<GemmAttributes>(product.attributes);
+    gemm.shape.m = gemm.shape.m * shards / ranks;
+    op.traffic = Bytes{product.traffic.count() * shards / ranks};
+    op.attributes = gemm;
+    return price(op);
+  };
+  return {.own = part(1), .rest = part(ranks - 1)};
+}
+
 Seconds CostModel::flash_seconds(Op const& op) const {
   Calibration const& constants = system_.calibration;
   auto const efficiency = [&] {

@@ -35,6 +35,14 @@ class CostModel {
   /// multiprocessors and less memory bandwidth.
   int data_parallel_slowdown_millionths() const;
   SimTime iteration_overhead() const;
+  /// A product whose input is gathered while the product of the own shard runs: that, and the rest.
+  struct SplitProduct {
+    SimTime own{0};
+    SimTime rest{0};
+  };
+  /// Pre: `product` multiplies what `gather` has gathered, by rows.
+  SplitProduct price_split(Op const& gather, Op const& product) const;
+  TensorTraffic const& tensor_traffic() const { return system_.software.tensor; }
   /// What the host spends to issue an op of a block. 0 for waits and holds.
   SimTime host_time(Op const& op) const;
   Bytes workspace() const { return system_.calibration.workspace.value; }

@@ -36,23 +36,45 @@ void wait_for_host(PassTimes& times, std::vector<Op> const& ops, CostModel const
   times.duration = host;
 }
 
+/// The gather that the product at `i` works on, if it does on nothing else and the product of the
+/// own shard runs meanwhile; null otherwise.
+Op const* gather_before(std::vector<Op> const& ops, std::size_t i) {
+  if (i < 2 || ops[i].kind != OpKind::gemm || ops[i - 1].kind != OpKind::wait) return nullptr;
+  Op const& gather = ops[static_cast<std::size_t>(ops[i - 1].waits_for)];
+  bool const is_input = gather.kind == OpKind::all_gather && gather.phase != Phase::input_gradient &&
+                        gather.phase != Phase::weight_gradient;
+  return is_input ? &gather : nullptr;
+}
+
 }  // namespace
 
 PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost) {
   std::vector<Op> const& ops = block.ops(pass);
+  TensorTraffic const& tensor = cost.tensor_traffic();
   int const slowdown = cost.slowdown_millionths();
   PassTimes times;
   times.start.reserve(ops.size());
   times.end.reserve(ops.size());
   SimTime compute{0};
   SimTime communication{0};
-  for (Op const& op : ops) {
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    Op const& op = ops[i];
+    Op const* const gather = tensor.own_shard_first.value ? gather_before(ops, i) : nullptr;
     SimTime start = compute;
     SimTime end = compute;
-    if (op.stream == Stream::tensor_parallel) {
+    if (gather != nullptr) {
+      CostModel::SplitProduct const product = cost.price_split(*gather, op);
+      auto const gathered = static_cast<std::size_t>(ops[i - 1].waits_for);
+      SimTime const hidden = times.end[gathered] - times.start[gathered];
+      end = start + std::max(product.own - hidden, SimTime{0}) + product.rest;
+    } else if (op.stream == Stream::tensor_parallel) {
       start = std::max(compute, communication);
       end = start + cost.price(op);
       communication = end;
+      if (!tensor.overlaps_backward.value) {
+        share_of(op, times) += end - compute;
+        compute = end;
+      }
     } else if (op.kind == OpKind::wait) {
       end = std::max(compute, times.end[static_cast<std::size_t>(op.waits_for)]);
     } else {

@@ -61,6 +61,9 @@ struct ReplicaTraffic {
 
 /// How collectives of the tensor group and computation overlap. Section `tensor`.
 struct TensorTraffic {
+  /// Collectives of the backward pass run beside the gradients' products; else the compute stream
+  /// stands still for each of them.
+  Sourced<bool> overlaps_backward{true, {}, {}};
   /// While the input of a column-parallel product is gathered, the product of the own shard runs.
   Sourced<bool> own_shard_first;
 

@@ -42,6 +42,7 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
     section.optional_constant("gather_efficiency", replicas.gather_efficiency, share);
   }, Need::optional);
   visitor.section("tensor", [&](auto& section) {
+    section.optional_constant("overlaps_backward", software.tensor.overlaps_backward);
     section.optional_constant("own_shard_first", software.tensor.own_shard_first);
   }, Need::optional);
 }

@@ -114,11 +114,6 @@ class LayoutCheck : CombinationCheck {
         return;
       }
     }
-    std::vector<std::int64_t> const layers = layers_of_virtual_stages(config_);
-    if (layers.size() > 2 && std::count(layers.begin() + 1, layers.end() - 1, 0) > 0) {
-      section.report("a virtual stage without layers",
-                     "at least one layer everywhere but on the first and last virtual stage");
-    }
   }
 };
 

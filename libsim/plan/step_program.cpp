@@ -269,15 +269,17 @@ std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, s
 std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int32_t chunk_program) {
   ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(chunk_program)];
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
-  std::int64_t const limit = std::max<std::int64_t>(40'000'000, 1'000'000LL * plan.replicas());
+  std::int64_t const given = plan.config.parallel.gradient_bucket;
+  std::int64_t const limit =
+      given > 0 ? given : std::max<std::int64_t>(40'000'000, 1'000'000LL * plan.replicas());
+  bool const is_cut = given > 0 || chunk.has_embedding;
   std::vector<GradientBucket> buckets;
   std::int32_t end = blocks;
   std::int64_t filled = 0;
   for (std::int32_t i = blocks; i-- > 0;) {
     filled += parameters_of(plan, chunk, i, 1);
     // Blocks without parameters join the bucket behind them.
-    bool const is_full =
-        chunk.has_embedding && filled >= limit && parameters_of(plan, chunk, 0, i) > 0;
+    bool const is_full = is_cut && filled >= limit && parameters_of(plan, chunk, 0, i) > 0;
     if (is_full || i == 0) {
       buckets.push_back({i, end - i, parameters_of(plan, chunk, 0, i), filled});
       end = i;

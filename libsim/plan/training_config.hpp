@@ -22,6 +22,9 @@ struct ParallelLayout {
   int data = 1;                    ///< d: replicas that split the global batch
   bool sequence = false;           ///< sequence parallelism; no effect with tensor 1
   bool overlap_gradients = false;  ///< gradient reduction behind the last microbatch's backward
+  /// With overlap_gradients: elements after which a reduction starts; 0: as Megatron-LM does, see
+  /// gradient_buckets().
+  std::int64_t gradient_bucket = 0;
 
   friend bool operator==(ParallelLayout const&, ParallelLayout const&) = default;
 };

@@ -26,6 +26,7 @@ void visit_parallel(Visitor& visitor, Layout& layout) {
   visitor.integer("data", layout.data, {1, most_ranks});
   visitor.boolean("sequence", layout.sequence);
   visitor.boolean("overlap_gradients", layout.overlap_gradients);
+  visitor.integer("gradient_bucket", layout.gradient_bucket, {0, std::int64_t{1} << 40});
 }
 
 template <typename Visitor, typename Batch>

@@ -58,6 +58,14 @@ bool overlaps_by_default(RunConfig const& config) {
   return false;
 }
 
+/// Elements of the stack's buckets.
+std::int64_t default_bucket(RunConfig const& config) {
+  ReplicaTraffic const& replicas = config.system.software.replicas;
+  std::int64_t const own = element_size(gradient_type(config.training.model.precision));
+  std::int64_t const size = replicas.gradient_bytes.value > 0 ? replicas.gradient_bytes.value : own;
+  return config.training.parallel.overlap_gradients ? replicas.bucket.value.count() / size : 0;
+}
+
 bool open_reference(YamlNode& section,
                     std::string const& key,
                     std::filesystem::path const& folder,
@@ -116,8 +124,12 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
   config.training = read_training_config(node);
   config.system = read_system(system);
   if (software.exists()) config.system.software = read_software(software);
-  if (!node.child("parallel").child("overlap_gradients").exists()) {
+  ConfigNode const parallel = node.child("parallel");
+  if (!parallel.child("overlap_gradients").exists()) {
     config.training.parallel.overlap_gradients = overlaps_by_default(config);
+  }
+  if (!parallel.child("gradient_bucket").exists()) {
+    config.training.parallel.gradient_bucket = default_bucket(config);
   }
   check_precision(config, node);
   check_run_time(config, node);
