@@ -133,6 +133,7 @@ std::vector<Problem> at_options(std::vector<Problem> problems) {
     problem.place = {};
     if (problem.key == "system") problem.key = "--system";
     if (problem.key == "model") problem.key = "MODEL";
+    if (problem.key == "software") problem.key = "--software";
   }
   return problems;
 }
@@ -140,15 +141,17 @@ std::vector<Problem> at_options(std::vector<Problem> problems) {
 /// The run that the search varies. One sequence on one rank is legal for every model.
 RunConfig load_base(std::string const& model,
                     std::string const& system,
+                    std::optional<std::string> const& software,
                     std::vector<std::string> const& overrides) {
   for (std::string const& text : overrides) check_override(text);
   auto const quoted = [](std::string const& path) {
     return nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   };
   try {
-    return parse_run_config(
-        "model: " + quoted(model) + "\nsystem: " + quoted(system) + "\nschedule: {kind: 1f1b}\n",
-        command_line, overrides);
+    std::string text =
+        "model: " + quoted(model) + "\nsystem: " + quoted(system) + "\nschedule: {kind: 1f1b}\n";
+    if (software) text += "software: " + quoted(*software) + "\n";
+    return parse_run_config(text, command_line, overrides);
   } catch (ConfigError const& error) {
     throw ConfigError{at_options(error.problems())};
   }
@@ -159,6 +162,10 @@ RunConfig load_base(std::string const& model,
 std::vector<Option> plan_options() {
   return {
       {.name = "system", .value = Value::file("S.yaml"), .description = "the machine"},
+      {.name = "software",
+       .value = Value::file("W.yaml"),
+       .description = "the software stack: a file, or a name of configs/software such as nanotron "
+                      "(default: megatron-2022)"},
       {.name = "gpus",
        .value = Value::text("N"),
        .description = "number of accelerators; every plan uses all of them"},
@@ -222,7 +229,9 @@ PlanOptions read_plan_options(CommandLine const& line) {
     options.output = line.value("output");
     refuse_input("--output (-o)", *options.output, {models.front(), system});
   }
-  RunConfig base = load_base(models.front(), system, line.values_of("set"));
+  std::optional<std::string> software;
+  if (line.has("software")) software = line.value("software");
+  RunConfig base = load_base(models.front(), system, software, line.values_of("set"));
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);

@@ -61,8 +61,7 @@ Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) con
     std::int64_t const written = shape.batch * shape.m * shape.n * element_size(op.type);
     Bytes const traffic{op.traffic.count() - 2 * output + written};
     Bytes const added{shape.batch * shape.m * shape.n * apart - written};
-    Seconds const product =
-        gemm_time(shape, traffic, Bytes{written}, peak_of(op.type), system_);
+    Seconds const product = gemm_time(shape, traffic, Bytes{written}, peak_of(op.type), system_);
     return Seconds{product.value + (added / streaming_rate(system_)).value};
   }
   Bytes const epilogue{shape.accumulate ? 2 * output : output};
@@ -130,8 +129,8 @@ SimTime CostModel::host_time(Op const& op) const {
       return SimTime{0};
     case OpClass::collective: {
       int const ranks = plan_.groups.members(op.group.value());
-      auto const& per_rank = crosses_nodes(*op.group) ? host.collective_per_remote_rank
-                                                      : host.collective_per_rank;
+      auto const& per_rank =
+          crosses_nodes(*op.group) ? host.collective_per_remote_rank : host.collective_per_rank;
       seconds = host.collective.value.value + per_rank.value.value * ranks;
       return to_sim_time(seconds);
     }
@@ -160,10 +159,9 @@ FlopsPerSecond CostModel::peak_of(ElementType type) const {
 Seconds CostModel::collective_seconds(OpKind kind, GroupId group, Bytes payload) const {
   double sum = 0;
   for (LevelPlacement const& level : plan_.groups.placement(group)) {
-    Seconds const time =
-        is_in_one_node(level)
-            ? node_collective_time(kind, payload, level.members, system_.node)
-            : network_collective_time(kind, payload, spread_of(level), system_);
+    Seconds const time = is_in_one_node(level)
+                             ? node_collective_time(kind, payload, level.members, system_.node)
+                             : network_collective_time(kind, payload, spread_of(level), system_);
     sum += time.value;
   }
   return Seconds{sum};
@@ -185,8 +183,8 @@ Seconds CostModel::replica_seconds(Op const& op) const {
   double const bucket = static_cast<double>(replicas.bucket.value.count());
   bool const is_cut = bucket > 0 && plan_.config.parallel.overlap_gradients;
   double const calls = is_cut ? std::ceil(static_cast<double>(payload.count()) / bucket) : 1;
-  double const per_call = replicas.call.value.value +
-                          replicas.call_per_rank.value.value * plan_.groups.members(group);
+  double const per_call =
+      replicas.call.value.value + replicas.call_per_rank.value.value * plan_.groups.members(group);
   return Seconds{collective_seconds(kind, group, payload).value + (is_cut ? calls * per_call : 0)};
 }
 
@@ -199,9 +197,7 @@ MessagePrice CostModel::price_message(TrainingPlan const& plan,
   Bytes const whole = plan.message_bytes();
   Bytes const sent = plan.sent_bytes();
   CollectiveCost const& link = system_.node.p2p.value;
-  double const rate =
-      is_near ? link.bandwidth.value
-              : network_share(system_).value;
+  double const rate = is_near ? link.bandwidth.value : network_share(system_).value;
   double latency = (is_near ? link.latency.value : system_.network.latency.value.value) +
                    system_.calibration.p2p_synchronisation.value.value +
                    system_.software.host.message.value.value;

@@ -17,17 +17,16 @@ SimTime& share_of(Op const& op, PassTimes& times) {
 /// Lets the pass take as long as the host takes to issue it, if that is longer: the streams stand
 /// still before each op for its part of the host's time.
 void wait_for_host(PassTimes& times, std::vector<Op> const& ops, CostModel const& cost) {
-  std::vector<SimTime> issued;  // when the host has issued each op
-  issued.reserve(ops.size());
   SimTime host{0};
-  for (Op const& op : ops) issued.push_back(host += cost.host_time(op));
+  for (Op const& op : ops) host += cost.host_time(op);
   if (host <= times.duration) return;
-  double const idle = static_cast<double>((host - times.duration).count());
-  double const whole = static_cast<double>(host.count());
+  double const idle =
+      static_cast<double>((host - times.duration).count()) / static_cast<double>(host.count());
+  SimTime issued{0};
   SimTime before{0};
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    double const part = static_cast<double>(issued[i].count()) / whole;
-    SimTime const delay{std::llround(idle * part)};
+    issued += cost.host_time(ops[i]);
+    SimTime const delay{std::llround(idle * static_cast<double>(issued.count()))};
     times.start[i] += delay;
     times.end[i] += delay;
     share_of(ops[i], times) += delay - before;
@@ -41,7 +40,8 @@ void wait_for_host(PassTimes& times, std::vector<Op> const& ops, CostModel const
 Op const* gather_before(std::vector<Op> const& ops, std::size_t i) {
   if (i < 2 || ops[i].kind != OpKind::gemm || ops[i - 1].kind != OpKind::wait) return nullptr;
   Op const& gather = ops[static_cast<std::size_t>(ops[i - 1].waits_for)];
-  bool const is_input = gather.kind == OpKind::all_gather && gather.phase != Phase::input_gradient &&
+  bool const is_input = gather.kind == OpKind::all_gather &&
+                        gather.phase != Phase::input_gradient &&
                         gather.phase != Phase::weight_gradient;
   return is_input ? &gather : nullptr;
 }

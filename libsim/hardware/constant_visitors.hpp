@@ -13,7 +13,8 @@
 
 namespace stagecraft {
 
-/// The visitor that fills a struct of constants, such as a System, from a section of a configuration.
+/// The visitor that fills a struct of constants, such as a System, from a section of a
+/// configuration.
 class ConstantReader {
  public:
   explicit ConstantReader(ConfigNode const& node) : reader_{node} {}
@@ -22,7 +23,11 @@ class ConstantReader {
   void boolean(std::string_view key, bool& field) { reader_.boolean(key, field); }
 
   template <typename Visit>
-  void section(std::string_view key, Visit visit, Need need = Need::required) {
+  void section(std::string_view key, Visit visit) {
+    section(key, Need::required, visit);
+  }
+  template <typename Visit>
+  void section(std::string_view key, Need need, Visit visit) {
     ConfigNode const node = reader_.take(key);
     if (!node.exists() && need == Need::required && node.is_sound()) node.report("a map");
     ConstantReader below{node};
@@ -84,7 +89,6 @@ class ConstantReader {
   SectionReader reader_;
 };
 
-
 /// The visitor that writes a struct of constants as ConstantReader reads it.
 class ConstantWriter {
  public:
@@ -94,7 +98,11 @@ class ConstantWriter {
   void boolean(std::string_view key, bool field) { writer_.boolean(key, field); }
 
   template <typename Visit>
-  void section(std::string_view key, Visit visit, Need = Need::required) {
+  void section(std::string_view key, Visit visit) {
+    section(key, Need::required, visit);
+  }
+  template <typename Visit>
+  void section(std::string_view key, Need, Visit visit) {
     ConstantWriter below;
     visit(below);
     if (!below.map().empty()) writer_.put(key, below.map());

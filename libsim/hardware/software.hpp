@@ -13,11 +13,12 @@ namespace stagecraft {
 /// What the host thread of a rank spends to issue its work. An accelerator that is done with what
 /// was issued waits for it. Section `host`.
 struct HostCosts {
-  Sourced<Seconds> kernel;               ///< per op that is neither a matrix product nor a collective
-  Sourced<Seconds> gemm;                 ///< per matrix product
-  Sourced<Seconds> collective;           ///< per collective of a block
-  Sourced<double> backward{1, {}, {}};   ///< an op of the backward pass, relative to one of the forward pass
-  Sourced<Seconds> collective_per_rank;  ///< on top, per rank of its group, within a node
+  Sourced<Seconds> kernel;      ///< per op that is neither a matrix product nor a collective
+  Sourced<Seconds> gemm;        ///< per matrix product
+  Sourced<Seconds> collective;  ///< per collective of a block
+  Sourced<double> backward{
+      1, {}, {}};  ///< an op of the backward pass, relative to one of the forward pass
+  Sourced<Seconds> collective_per_rank;         ///< on top, per rank of its group, within a node
   Sourced<Seconds> collective_per_remote_rank;  ///< likewise of a group that crosses nodes
   Sourced<Seconds> unfused_softmax;  ///< on top, per softmax for which there is no fused kernel
   Sourced<Seconds> message;          ///< per message between stages, on top of the system's
@@ -51,10 +52,11 @@ struct ReplicaTraffic {
   Sourced<int> gradient_bytes;       ///< per element on the wire; 0: those of the main gradient
   /// With the distributed optimizer, gradients are all-reduced instead of reduce-scattered.
   Sourced<bool> reduces_whole;
-  Sourced<Bytes> bucket;            ///< a reduction is cut into calls of so many bytes; 0: one call
-  Sourced<Seconds> call;            ///< per call, on top of its transfer
-  Sourced<Seconds> call_per_rank;   ///< likewise, per rank of the group
-  Sourced<double> gather_efficiency{1, {}, {}};  ///< of the all-gather of parameters, relative to a large one
+  Sourced<Bytes> bucket;           ///< a reduction is cut into calls of so many bytes; 0: one call
+  Sourced<Seconds> call;           ///< per call, on top of its transfer
+  Sourced<Seconds> call_per_rank;  ///< likewise, per rank of the group
+  Sourced<double> gather_efficiency{
+      1, {}, {}};  ///< of the all-gather of parameters, relative to a large one
 
   friend bool operator==(ReplicaTraffic const&, ReplicaTraffic const&) = default;
 };

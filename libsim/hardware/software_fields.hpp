@@ -12,7 +12,7 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
   constexpr NumberRange factor{.lower = 0.001, .upper = 1000, .includes_upper = true};
   constexpr NumberRange share{.lower = 0.001, .upper = 1, .includes_upper = true};
   visitor.text("name", software.name, Need::required);
-  visitor.section("host", [&](auto& section) {
+  visitor.section("host", Need::optional, [&](auto& section) {
     auto& host = software.host;
     section.optional_constant("kernel", host.kernel);
     section.optional_constant("gemm", host.gemm);
@@ -23,15 +23,15 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
     section.optional_constant("unfused_softmax", host.unfused_softmax);
     section.optional_constant("message", host.message);
     section.optional_constant("iteration", host.iteration);
-  }, Need::optional);
-  visitor.section("kernels", [&](auto& section) {
+  });
+  visitor.section("kernels", Need::optional, [&](auto& section) {
     auto& kernels = software.kernels;
     section.optional_constant("traffic", kernels.traffic, factor);
     section.optional_constant("fused_softmax_multiple", kernels.fused_softmax_multiple);
     section.optional_constant("unfused_softmax_traffic", kernels.unfused_softmax_traffic, factor);
     section.optional_constant("accumulation_bytes", kernels.accumulation_bytes);
-  }, Need::optional);
-  visitor.section("replicas", [&](auto& section) {
+  });
+  visitor.section("replicas", Need::optional, [&](auto& section) {
     auto& replicas = software.replicas;
     section.optional_constant("overlap", replicas.overlap);
     section.optional_constant("gradient_bytes", replicas.gradient_bytes);
@@ -40,11 +40,11 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
     section.optional_constant("call", replicas.call);
     section.optional_constant("call_per_rank", replicas.call_per_rank);
     section.optional_constant("gather_efficiency", replicas.gather_efficiency, share);
-  }, Need::optional);
-  visitor.section("tensor", [&](auto& section) {
+  });
+  visitor.section("tensor", Need::optional, [&](auto& section) {
     section.optional_constant("overlaps_backward", software.tensor.overlaps_backward);
     section.optional_constant("own_shard_first", software.tensor.own_shard_first);
-  }, Need::optional);
+  });
 }
 
 }  // namespace stagecraft

@@ -11,8 +11,8 @@ inline constexpr NumberRange efficiency_range{.lower = 0.001, .upper = 1, .inclu
 /// The keys of a system file, declared once for reading, writing and listing.
 ///
 /// A visitor has text() and boolean() as SectionReader does, constant() for a Sourced value, with a
-/// NumberRange if the value is a plain number, optional_constant() for one that may be left out, and
-/// section() for the keys below a section.
+/// NumberRange if the value is a plain number, optional_constant() for one that may be left out,
+/// and section() for the keys below a section.
 template <typename Visitor, typename AnySystem>
 void visit_system(Visitor& visitor, AnySystem& system) {
   visitor.text("name", system.name, Need::required);

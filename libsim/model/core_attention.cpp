@@ -61,9 +61,8 @@ double score_scale(ProgramBuilder const& builder) {
 SoftmaxAttributes softmax_attributes(ProgramBuilder const& builder,
                                      DropoutAttributes const& dropout) {
   BlockShape const& shape = builder.shape();
-  return {.scale = score_scale(builder),
-          .dropout = dropout,
-          .matrices = shape.micro * shape.heads()};
+  return {
+      .scale = score_scale(builder), .dropout = dropout, .matrices = shape.micro * shape.heads()};
 }
 
 bool fuses_dropout(ProgramBuilder const& builder) {
@@ -78,9 +77,8 @@ bool repeats_heads(Core const& core, BlockShape const& shape) {
 /// Appends softmax and dropout as two kernels.
 void separate_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId scores) {
   attention.softmax_output = builder.make({owner, "softmax_output"}, builder.tensor(scores).shape);
-  Op& softmax =
-      builder.add(OpKind::causal_softmax, {owner, "softmax"}, Phase::forward, {scores},
-                  {attention.softmax_output}, softmax_attributes(builder, {}));
+  Op& softmax = builder.add(OpKind::causal_softmax, {owner, "softmax"}, Phase::forward, {scores},
+                            {attention.softmax_output}, softmax_attributes(builder, {}));
   // The fused kernel reads only the lower triangle and writes the whole square.
   Bytes const square = builder.tensor(scores).bytes();
   softmax.traffic = Bytes{square.count() / 2 + square.count()};
@@ -111,14 +109,14 @@ void fused_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId 
 /// Appends the gradient of the scores, in place on that of the probabilities that multiply v.
 void softmax_gradient(ProgramBuilder& builder, AttentionLayer const& attention, TensorId d_scores) {
   bool const fuses = fuses_dropout(builder);
-  Op& op =
-      fuses ? builder.add(OpKind::causal_softmax_dropout_backward,
-                          {owner, "softmax_dropout_backward"}, Phase::input_gradient,
-                          {d_scores, attention.softmax_output, attention.dropout_mask}, {d_scores},
-                          softmax_attributes(builder, probability_dropout(builder)))
-            : builder.add(OpKind::causal_softmax_backward, {owner, "softmax_backward"},
-                          Phase::input_gradient, {d_scores, attention.softmax_output}, {d_scores},
-                          softmax_attributes(builder, {}));
+  Op& op = fuses
+               ? builder.add(OpKind::causal_softmax_dropout_backward,
+                             {owner, "softmax_dropout_backward"}, Phase::input_gradient,
+                             {d_scores, attention.softmax_output, attention.dropout_mask},
+                             {d_scores}, softmax_attributes(builder, probability_dropout(builder)))
+               : builder.add(OpKind::causal_softmax_backward, {owner, "softmax_backward"},
+                             Phase::input_gradient, {d_scores, attention.softmax_output},
+                             {d_scores}, softmax_attributes(builder, {}));
   op.draws_random = fuses && attention.dropout_mask == no_tensor;
   // Reads the lower triangles of its operands, writes the whole square.
   Bytes const square = builder.tensor(d_scores).bytes();

@@ -27,8 +27,8 @@ std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, s
 /// The buckets of a chunk program, in the order in which its backward completes them.
 ///
 /// Megatron cuts only the first chunk of the first stage into buckets of max(40e6, 1e6 d) elements;
-/// every other chunk is one bucket. With parallel.gradient_bucket every chunk is cut into buckets of
-/// so many elements or more. Buckets end at block borders here.
+/// every other chunk is one bucket. With parallel.gradient_bucket every chunk is cut into buckets
+/// of so many elements or more. Buckets end at block borders here.
 /// Source: Megatron-LM, distributed_data_parallel.py.
 std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int32_t chunk_program);
 

@@ -26,7 +26,10 @@ std::vector<KindFacts> const& kinds() {
        {"accelerator", "node"},
        "a system file",
        "stagecraft system takes it, or `system` of a run file names it"},
-      {FileKind::software, {"name", "host"}, "a software file", "`software` of a run file names it"},
+      {FileKind::software,
+       {"name", "host"},
+       "a software file",
+       "`software` of a run file names it"},
       {FileKind::sweep, {"base", "values"}, "a sweep file", "stagecraft sweep takes it"},
       {FileKind::sweep, {"base", "cases"}, "a sweep file", "stagecraft sweep takes it"}};
   return facts;

@@ -23,9 +23,9 @@ double latency(CollectiveCost const& cost) {
 /// An upper bound of what the host spends on one call.
 double host_time(Software const& software, int ranks) {
   HostCosts const& host = software.host;
-  double const per_op = std::max({host.kernel.value.value, host.gemm.value.value,
-                                  host.collective.value.value}) *
-                        std::max(1.0, host.backward.value);
+  double const per_op =
+      std::max({host.kernel.value.value, host.gemm.value.value, host.collective.value.value}) *
+      std::max(1.0, host.backward.value);
   double const per_rank = host.collective_per_rank.value.value +
                           host.collective_per_remote_rank.value.value +
                           software.replicas.call_per_rank.value.value;

@@ -60,6 +60,10 @@ inline std::vector<OddRun> odd_runs() {
   add("gpipe", modest_run(2, 4), [](C& c) { c.schedule.kind = ScheduleKind::gpipe; });
   add("gpipe on one stage", modest_run(2, 1), [](C& c) { c.schedule.kind = ScheduleKind::gpipe; });
   add("last stage empty", modest_run(2, 3), [&](C& c) { c.layout = layout({4, 4, 0}); });
+  add("an inner stage empty", modest_run(2, 4), [&](C& c) { c.layout = layout({5, 0, 3, 0}); });
+  add("an inner virtual stage empty", interleaved(modest_run(1, 2), 2, 2), [&](C& c) {
+    c.layout = layout({4, 0, 3, 1});
+  });
   add("first and last stage empty", modest_run(1, 4), [&](C& c) {
     c.layout = layout({0, 4, 4, 0}), c.recompute.front().granularity = RecomputeGranularity::full;
   });

@@ -23,6 +23,12 @@ double all_reduce(Bytes whole, int ranks, Node const& node) {
   return node_collective_time(OpKind::all_reduce, whole, ranks, node).value;
 }
 
+double over_network(
+    OpKind kind, std::int64_t whole, int ranks, int per_node, System const& system) {
+  return network_collective_time(kind, Bytes{whole}, {.ranks = ranks, .per_node = per_node}, system)
+      .value;
+}
+
 TEST_CASE("a ring moves (n-1)/n of the tensor, an all-reduce twice that", "[cost]") {
   REQUIRE(ring_bytes(OpKind::all_gather, Bytes{800}, 8) == 700);
   REQUIRE(ring_bytes(OpKind::reduce_scatter, Bytes{800}, 8) == 700);
@@ -62,7 +68,7 @@ TEST_CASE("one rank waits for nobody", "[cost]") {
   System const system = lossy_system();
   for (OpKind const kind : {OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter}) {
     REQUIRE(node_collective_time(kind, Bytes{MiB}, 1, system.node).value == 0);
-    REQUIRE(network_collective_time(kind, Bytes{MiB}, 1, system.network).value == 0);
+    REQUIRE(network_collective_time(kind, Bytes{MiB}, {.ranks = 1}, system).value == 0);
   }
 }
 
@@ -85,10 +91,47 @@ TEST_CASE("more bytes or more ranks never take less time", "[cost]") {
 TEST_CASE("over the network every step of the ring pays the latency", "[cost]") {
   // 8 ranks: 7 steps, twice that for an all-reduce; 0.9 of 10 GB/s.
   System const system = lossy_system();
-  REQUIRE(network_collective_time(OpKind::all_gather, Bytes{8'000'000}, 8, system.network).value ==
+  REQUIRE(over_network(OpKind::all_gather, 8'000'000, 8, 1, system) ==
           Approx(7 * 7e-6 + 7e6 / 9e9));
-  REQUIRE(network_collective_time(OpKind::all_reduce, Bytes{8'000'000}, 8, system.network).value ==
+  REQUIRE(over_network(OpKind::all_reduce, 8'000'000, 8, 1, system) ==
           Approx(14 * 7e-6 + 14e6 / 9e9));
+}
+
+TEST_CASE("a small all-reduce is a tree: its latency grows with the logarithm of the nodes",
+          "[cost]") {
+  // 64 nodes: a ring has 126 steps of 7 us, a tree 2 x 6, at 0.92 of a ring's bandwidth.
+  System const system = lossy_system();
+  REQUIRE(over_network(OpKind::all_reduce, 64'000, 64, 1, system) ==
+          Approx(12 * 7e-6 + 126e3 / 9e9 / 0.92));
+}
+
+TEST_CASE("the groups of a node share its adapters", "[cost]") {
+  // Nodes of 8 with 4 adapters of 10 GB/s: a group of one rank per node has half an adapter, one of
+  // two ranks per node a whole one, one of whole nodes all four.
+  System system = invented_system();
+  system.network.adapters.value = 4;
+  REQUIRE(network_share(system).value == 5e9);
+  constexpr std::int64_t whole = 16'000'000;
+  REQUIRE(over_network(OpKind::all_gather, whole, 4, 1, system) == Approx(12e6 / 5e9));
+  REQUIRE(over_network(OpKind::all_gather, whole, 4, 2, system) == Approx(12e6 / 10e9));
+  REQUIRE(over_network(OpKind::all_gather, whole, 16, 8, system) == Approx(15e6 / 40e9));
+}
+
+TEST_CASE("what nccl-tests measured among whole nodes takes precedence", "[cost]") {
+  System system = invented_system();
+  system.network.bus_bandwidth.value = {{2, {40e9}}, {8, {20e9}}};
+  system.network.gather_bandwidth.value = {{2, {160e9}}};
+  constexpr std::int64_t whole = 16'000'000;
+  REQUIRE(over_network(OpKind::all_reduce, whole, 16, 8, system) == Approx(30e6 / 40e9));
+  // 4 nodes are between 2 and 8: the rate of 2 holds; 16 nodes are beyond 8.
+  REQUIRE(over_network(OpKind::all_reduce, whole, 32, 8, system) == Approx(31e6 / 40e9));
+  REQUIRE(over_network(OpKind::all_reduce, whole, 128, 8, system) == Approx(2 * 127e6 / 8 / 20e9));
+  // A group of one rank per node has an adapter of its own, whatever whole nodes reach.
+  REQUIRE(over_network(OpKind::all_reduce, whole, 4, 1, system) == Approx(24e6 / 10e9));
+  // Gathers are given for all eight ranks of a node, of which the group has two.
+  REQUIRE(over_network(OpKind::all_gather, whole, 4, 2, system) == Approx(12e6 / 40e9));
+  system.node.bus_bandwidth.value = {50e9};
+  REQUIRE(all_reduce(Bytes{8'000'000}, 8, system.node) == Approx(14e6 / 50e9));
 }
 
 }  // namespace

@@ -44,6 +44,9 @@ class HandMadePass {
   PassTimes times(double slowdown = 0) {
     System system = invented_system();
     system.calibration.overlap_slowdown.value = slowdown;
+    return times_on(system);
+  }
+  PassTimes times_on(System const& system) {
     return time_pass(block_, Pass::backward, CostModel{system, outline_});
   }
 
@@ -167,6 +170,40 @@ TEST_CASE("the shares of a pass sum to its duration, and no stream does two thin
     }
     REQUIRE(times.duration >= idle[1]);  // the tensor-parallel stream is drained
   }
+}
+
+TEST_CASE("a pass takes as long as the host takes to issue it, its idle time before the ops",
+          "[engine]") {
+  // 10 + 20 of compute; the host takes 50 for each kernel: 100, 70 of them idle, half before each.
+  auto pass = HandMadePass{}.compute(10, input).compute(20, weight);
+  System system = invented_system();
+  system.software.host.kernel.value = {50e-6};
+  PassTimes const times = pass.times_on(system);
+  REQUIRE(times.duration == 100 * microsecond);
+  REQUIRE(times.start[0] == 35 * microsecond);
+  REQUIRE(times.end[0] == 45 * microsecond);
+  REQUIRE(times.start[1] == 80 * microsecond);
+  REQUIRE(times.end[1] == 100 * microsecond);
+  REQUIRE(times.backward == times.duration);
+}
+
+TEST_CASE("a host that is faster than the accelerator costs nothing", "[engine]") {
+  auto pass = HandMadePass{}.compute(10, input).compute(20, weight);
+  System system = invented_system();
+  system.software.host.kernel.value = {15e-6};
+  REQUIRE(pass.times_on(system).start == pass.times().start);
+  REQUIRE(pass.times_on(system).duration == 30 * microsecond);
+}
+
+TEST_CASE("a stack without overlap stands still for each collective", "[engine]") {
+  // 10 of dgrad, 30 of all-reduce, then 20 of wgrad.
+  auto pass = HandMadePass{}.compute(10, input).all_reduce(30, input).compute(20, weight);
+  System system = invented_system();
+  system.software.tensor.overlaps_backward.value = false;
+  PassTimes const times = pass.wait_for(1, input).times_on(system);
+  REQUIRE(times.duration == 60 * microsecond);
+  REQUIRE(times.start[2] == 40 * microsecond);
+  REQUIRE(times.backward == times.duration);
 }
 
 }  // namespace

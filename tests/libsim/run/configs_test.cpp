@@ -113,5 +113,26 @@ TEST_CASE("530B on 2240 GPUs keeps the batch of each of its 8 replicas", "[run]"
   REQUIRE(microbatches(config) == 280);
 }
 
+TEST_CASE("a run names its software stack, which settles what the run leaves open", "[run]") {
+  auto const file = configs / "paper/175b-present.yaml";
+  auto const with = [&](std::vector<std::string> const& settings) {
+    return load_run_config(file, settings);
+  };
+  REQUIRE(with({}).system.software.name == "megatron-2022");
+  REQUIRE_FALSE(with({}).training.parallel.overlap_gradients);
+  // nanotron's DDP reduces buckets of 50 MB in fp32 behind the last backward, but not with ZeRO.
+  ParallelLayout const overlapped = with({"software=nanotron"}).training.parallel;
+  REQUIRE(overlapped.overlap_gradients);
+  REQUIRE(overlapped.gradient_bucket == 12'500'000);
+  REQUIRE_FALSE(with({"software=nanotron", "memory.distributed_optimizer=true"})
+                    .training.parallel.overlap_gradients);
+  REQUIRE_FALSE(with({"software=nanotron", "parallel.overlap_gradients=false"})
+                    .training.parallel.overlap_gradients);
+  RunConfig const changed = with({"software=nanotron", "software.host.kernel=10 us"});
+  REQUIRE(changed.system.software.host.kernel.value == Seconds{10e-6});
+  REQUIRE(changed.system.software.host.gemm.value == Seconds{90e-6});
+  REQUIRE_THROWS(with({"software=nanotrom"}));
+}
+
 }  // namespace
 }  // namespace stagecraft

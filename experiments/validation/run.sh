@@ -1,0 +1,19 @@
+#!/bin/sh
+# Predicts all measured runs of this folder and prints how far the predictions are to be trusted, by
+# regime, as the table of README.md. Builds the simulator first; runs from any folder.
+set -eu
+cd "$(dirname "$0")/../.."
+
+results=build/validation
+program=build/plain/apps/stagecraft/stagecraft
+{
+  ./experiments/packages.sh build scripts
+  cmake --preset plain
+  cmake --build build/plain --target stagecraft
+} >&2
+mkdir -p "$results"
+for data in nanotron vtrain-single-node vtrain-multi-node narayanan-2021; do
+  $program validate "experiments/validation/data/$data.csv" --base "experiments/validation/$data.yaml" \
+    --json >"$results/$data.json"
+done
+/usr/bin/python3 experiments/validation/table.py "$results"

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""The table "How far to trust it" of the results of `stagecraft validate --json`.
+
+usage: table.py RESULTS   a folder with nanotron.json, vtrain-single-node.json, vtrain-multi-node.json, narayanan-2021.json
+"""
+import csv
+import json
+import pathlib
+import statistics
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def runs(results, name):
+    """(columns of the data file, error of the prediction in percent) of each timed run."""
+    document = json.loads((results / f"{name}.json").read_text())
+    with open(HERE / "data" / f"{name}.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    if len(rows) != len(document["rows"]):
+        sys.exit(f"{name}: {len(document['rows'])} results for {len(rows)} runs")
+    pairs = zip(rows, document["rows"])
+    timed = [(row, result) for row, result in pairs if row["measured.iteration_seconds"]]
+    unpredicted = sum(result["error_percent"] is None for _, result in timed)
+    if unpredicted:
+        print(f"{name}: {unpredicted} timed runs could not be predicted", file=sys.stderr)
+    return [(row, result["error_percent"]) for row, result in timed if result["error_percent"] is not None], document
+
+
+def line(title, errors):
+    if not errors:
+        return
+    sizes = sorted(abs(error) for error in errors)
+    p90 = sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))]
+    print(f"| {title} | {len(errors)} | {statistics.mean(sizes):.1f} | {statistics.median(sizes):.1f} | {p90:.1f} "
+          f"| {statistics.median(errors):+.1f} |")
+
+
+def main():
+    results = pathlib.Path(sys.argv[1])
+    sets = {name: runs(results, name) for name in ("nanotron", "vtrain-single-node", "vtrain-multi-node", "narayanan-2021")}
+    print("| regime | runs | mean % | median % | p90 % | bias % |\n|---|---|---|---|---|---|")
+    rows = sets["nanotron"][0]
+    line("H100, nanotron sweep, all", [error for _, error in rows])
+    for stack, name in (("nanotron", "H100, nanotron"), ("nanotron-checked", "H100, nanotron with checked collectives")):
+        of_stack = [(row, error) for row, error in rows if row["software"] == stack]
+        for tensor in (1, 2, 4, 8, 16, 32):
+            for deep in (False, True):
+                chosen = [error for row, error in of_stack
+                          if int(row["parallel.tensor"]) == tensor and (int(row["parallel.pipeline"]) > 1) == deep]
+                line(f"{name}, t {tensor}, p {'> 1' if deep else '1'}", chosen)
+    for name, title in (("vtrain-single-node", "A100, one node, Megatron-DeepSpeed"),
+                        ("vtrain-multi-node", "A100, 64 to 512, Megatron-DeepSpeed")):
+        rows = sets[name][0]
+        line(f"{title}, all", [error for _, error in rows])
+        for tensor in (1, 2, 4, 8, 16):
+            line(f"{title}, t {tensor}", [error for row, error in rows if int(row["parallel.tensor"]) == tensor])
+    line("A100, Narayanan et al. 2021, table 1", [error for _, error in sets["narayanan-2021"][0]])
+    summary = sets["nanotron"][1]["summary"]
+    print(f"\nChoice of a plan among the sweep's runs of one model on one number of GPUs, one campaign: the plan predicted "
+          f"fastest takes {summary['regret_mean_percent']:.1f} % longer than the best in the mean, "
+          f"{summary['regret_max_percent']:.1f} % at most; rank correlation {summary['spearman']:.2f}.")
+
+
+if __name__ == "__main__":
+    main()

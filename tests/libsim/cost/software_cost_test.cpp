@@ -1,0 +1,135 @@
+#include <catch2/catch.hpp>
+
+#include "libsim/cost/cost_model.hpp"
+#include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/odd_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Expected values are hand counts on the invented system: 1 TB/s of memory, 10 GB/s of network.
+Op op_of(OpKind kind, Phase phase = Phase::forward) {
+  Op op;
+  op.kind = kind;
+  op.phase = phase;
+  op.traffic = Bytes{1'000'000};
+  return op;
+}
+
+Op replica_op(TrainingPlan const& plan, OpKind kind, StepData data, std::int64_t bytes) {
+  Op op = op_of(kind, Phase::data_parallel);
+  op.group = plan.roles.gradients;
+  op.data = data;
+  op.payload = Bytes{bytes};
+  return op;
+}
+
+/// Eight tensor ranks fill a node: each of two replicas has one of its own.
+TrainingConfig two_nodes() { return modest_run(8, 1, 2); }
+
+TEST_CASE("the host pays by kind of op, more in backward, nothing for waits", "[cost]") {
+  TrainingPlan const plan = make_outline(two_nodes());
+  System system = invented_system();
+  HostCosts& host = system.software.host;
+  host.kernel.value = {10e-6};
+  host.gemm.value = {20e-6};
+  host.backward.value = 1.5;
+  CostModel const cost{system, plan};
+  REQUIRE(cost.host_time(op_of(OpKind::add)) == to_sim_time(10e-6));
+  REQUIRE(cost.host_time(op_of(OpKind::add, Phase::recompute)) == to_sim_time(10e-6));
+  REQUIRE(cost.host_time(op_of(OpKind::gemm)) == to_sim_time(20e-6));
+  REQUIRE(cost.host_time(op_of(OpKind::gemm, Phase::weight_gradient)) == to_sim_time(30e-6));
+  REQUIRE(cost.host_time(op_of(OpKind::wait)) == SimTime{0});
+  REQUIRE(cost.host_time(op_of(OpKind::adam, Phase::optimizer)) == SimTime{0});
+}
+
+TEST_CASE("a checked collective costs the host by the ranks of its group", "[cost]") {
+  TrainingPlan const plan = make_outline(two_nodes());
+  System system = invented_system();
+  HostCosts& host = system.software.host;
+  host.collective.value = {10e-6};
+  host.collective_per_rank.value = {3e-6};
+  host.collective_per_remote_rank.value = {5e-6};
+  CostModel const cost{system, plan};
+  Op op = op_of(OpKind::all_gather);
+  op.group = plan.roles.tensor;  // 8 ranks of one node
+  REQUIRE(cost.host_time(op) == to_sim_time(34e-6));
+  op.group = plan.roles.gradients;  // 2 ranks on two nodes
+  REQUIRE(cost.host_time(op) == to_sim_time(20e-6));
+}
+
+TEST_CASE("kernels of the stack move a multiple of a fused kernel's bytes", "[cost]") {
+  TrainingPlan const plan = make_outline(two_nodes());
+  System system = invented_system();
+  system.software.kernels.traffic.value = {{OpKind::swiglu, 2.5}};
+  CostModel const cost{system, plan};
+  REQUIRE(cost.price(op_of(OpKind::swiglu)) == to_sim_time(2.5e-6));
+  REQUIRE(cost.price(op_of(OpKind::add)) == to_sim_time(1e-6));
+}
+
+TEST_CASE("where there is no fused softmax, it moves more and costs the host more", "[cost]") {
+  TrainingPlan const plan = make_outline(two_nodes());
+  System system = invented_system();
+  system.software.kernels.fused_softmax_multiple.value = 4;
+  system.software.kernels.unfused_softmax_traffic.value = 3;
+  system.software.host.unfused_softmax.value = {50e-6};
+  CostModel const cost{system, plan};
+  Op softmax = op_of(OpKind::causal_softmax);
+  softmax.attributes = SoftmaxAttributes{.matrices = 8};
+  REQUIRE(cost.price(softmax) == to_sim_time(1e-6));
+  REQUIRE(cost.host_time(softmax) == SimTime{0});
+  softmax.attributes = SoftmaxAttributes{.matrices = 6};
+  REQUIRE(cost.price(softmax) == to_sim_time(3e-6));
+  REQUIRE(cost.host_time(softmax) == to_sim_time(50e-6));
+}
+
+TEST_CASE("gradients added by kernels of their own move 12 bytes per element", "[cost]") {
+  // C of 1000 x 1000 in fp16: the product alone writes 2 bytes of the 12, the other 10 are added.
+  TrainingPlan const plan = make_outline(two_nodes());
+  System system = invented_system();
+  Op product = op_of(OpKind::gemm, Phase::weight_gradient);
+  product.attributes =
+      GemmAttributes{.shape = {.batch = 1, .m = 1000, .n = 1000, .k = 16, .accumulate = true},
+                     .output = ElementType::f32};
+  product.traffic = Bytes{8'000'000};  // all of it the accumulator
+  SimTime const fused = CostModel{system, plan}.price(product);
+  system.software.kernels.accumulation_bytes.value = 12;
+  SimTime const apart = CostModel{system, plan}.price(product);
+  REQUIRE(apart - fused == to_sim_time((2 + 10 - 8) * 1e-6));
+}
+
+TEST_CASE("gradients travel as the stack sends them, in as many calls", "[cost]") {
+  TrainingConfig config = two_nodes();
+  TrainingPlan const plan = make_outline(config);
+  System system = invented_system();
+  // 40 MB in fp32 over two nodes, one rank on each: a ring of two moves it once, at 10 GB/s.
+  Op const reduction = replica_op(plan, OpKind::all_reduce, StepData::gradients, 40'000'000);
+  REQUIRE(CostModel{system, plan}.price(reduction) == to_sim_time(4e-3));
+  ReplicaTraffic& replicas = system.software.replicas;
+  replicas.gradient_bytes.value = 2;
+  REQUIRE(CostModel{system, plan}.price(reduction) == to_sim_time(2e-3));
+  replicas.bucket.value = Bytes{8'000'000};
+  replicas.call.value = {1e-4};
+  replicas.call_per_rank.value = {1e-5};
+  REQUIRE(CostModel{system, plan}.price(reduction) == to_sim_time(2e-3));  // one call at the end
+  config.parallel.overlap_gradients = true;
+  TrainingPlan const overlapped = make_outline(config);
+  // 20 MB in buckets of 8: three calls for two ranks.
+  REQUIRE(CostModel{system, overlapped}.price(reduction) == to_sim_time(2e-3 + 3 * 1.2e-4));
+}
+
+TEST_CASE("a whole reduction and a slow gather of parameters", "[cost]") {
+  TrainingPlan const plan = make_outline(two_nodes());
+  System system = invented_system();
+  Op const scatter = replica_op(plan, OpKind::reduce_scatter, StepData::gradients, 40'000'000);
+  Op const gather = replica_op(plan, OpKind::all_gather, StepData::parameters, 40'000'000);
+  REQUIRE(CostModel{system, plan}.price(scatter) == to_sim_time(2e-3));
+  REQUIRE(CostModel{system, plan}.price(gather) == to_sim_time(2e-3));
+  system.software.replicas.reduces_whole.value = true;
+  system.software.replicas.gather_efficiency.value = 0.5;
+  REQUIRE(CostModel{system, plan}.price(scatter) == to_sim_time(4e-3));
+  REQUIRE(CostModel{system, plan}.price(gather) == to_sim_time(4e-3));
+}
+
+}  // namespace
+}  // namespace stagecraft

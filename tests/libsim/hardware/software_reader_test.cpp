@@ -1,0 +1,73 @@
+#include "libsim/hardware/software_reader.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <string>
+
+#include "libsim/config/yaml_tree.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::filesystem::path const folder =
+    std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs/software";
+
+Software read(YamlNode const& root) {
+  Diagnostics diagnostics;
+  Software software = read_software(ConfigNode{root, "", diagnostics});
+  diagnostics.throw_if_any();
+  return software;
+}
+
+Software read_text(std::string const& text) {
+  Diagnostics diagnostics;
+  auto const root = parse_yaml(text, "s.yaml", diagnostics);
+  diagnostics.throw_if_any();
+  return read(*root);
+}
+
+Software read_file(std::filesystem::path const& file) {
+  Diagnostics diagnostics;
+  auto const root = parse_yaml_file(file, Place{}, "", diagnostics);
+  diagnostics.throw_if_any();
+  return read(*root);
+}
+
+TEST_CASE("the default stack is the paper's", "[hardware]") {
+  REQUIRE(default_software() == read_file(folder / "megatron-2022.yaml"));
+  REQUIRE(default_software().name == "megatron-2022");
+}
+
+TEST_CASE("every stack that comes along loads, has its file's name, and is written as it is read",
+          "[hardware]") {
+  int files = 0;
+  for (auto const& entry : std::filesystem::directory_iterator{folder}) {
+    CAPTURE(entry.path());
+    Software const software = read_file(entry.path());
+    REQUIRE(software.name == entry.path().stem());
+    REQUIRE(read_text(to_json(software).dump()) == software);
+    ++files;
+  }
+  REQUIRE(files >= 5);
+}
+
+TEST_CASE("a constant may stand alone; it was then given by the user", "[hardware]") {
+  Software const software = read_text("{name: mine, host: {kernel: 10 us}}");
+  REQUIRE(software.host.kernel.value == Seconds{10e-6});
+  REQUIRE(software.host.kernel.source == "given in s.yaml");
+  REQUIRE(software.host.gemm.value == Seconds{0});
+  REQUIRE(software.host.gemm.source.empty());
+  REQUIRE(software.host.backward.value == 1);
+}
+
+TEST_CASE("what a stack cannot have is refused with what is accepted", "[hardware]") {
+  REQUIRE_THROWS_WITH(read_text("{name: mine, kernels: {traffic: {swiglo: 2}}}"),
+                      Catch::Contains("swiglo") && Catch::Contains("swiglu"));
+  REQUIRE_THROWS_WITH(read_text("{name: mine, host: {kernal: 1 us}}"),
+                      Catch::Contains("kernal") && Catch::Contains("kernel"));
+  REQUIRE_THROWS_WITH(read_text("{name: mine, replicas: {overlap: sometimes}}"),
+                      Catch::Contains("never, unless_sharded, always"));
+}
+
+}  // namespace
+}  // namespace stagecraft
