@@ -75,10 +75,10 @@ TEST_CASE("where there is no fused softmax, it moves more and costs the host mor
   system.software.host.unfused_softmax.value = {50e-6};
   CostModel const cost{system, plan};
   Op softmax = op_of(OpKind::causal_softmax);
-  softmax.attributes = SoftmaxAttributes{.matrices = 8};
+  softmax.attributes = SoftmaxAttributes{.scale = 1, .dropout = {}, .matrices = 8};
   REQUIRE(cost.price(softmax) == to_sim_time(1e-6));
   REQUIRE(cost.host_time(softmax) == SimTime{0});
-  softmax.attributes = SoftmaxAttributes{.matrices = 6};
+  softmax.attributes = SoftmaxAttributes{.scale = 1, .dropout = {}, .matrices = 6};
   REQUIRE(cost.price(softmax) == to_sim_time(3e-6));
   REQUIRE(cost.host_time(softmax) == to_sim_time(50e-6));
 }

@@ -51,7 +51,7 @@ TEST_CASE("every stack that comes along loads, has its file's name, and is writt
   REQUIRE(files >= 5);
 }
 
-TEST_CASE("a constant may stand alone; it was then given by the user", "[hardware]") {
+TEST_CASE("a constant may stand alone, it was then given by the user", "[hardware]") {
   Software const software = read_text("{name: mine, host: {kernel: 10 us}}");
   REQUIRE(software.host.kernel.value == Seconds{10e-6});
   REQUIRE(software.host.kernel.source == "given in s.yaml");

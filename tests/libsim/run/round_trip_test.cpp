@@ -54,8 +54,9 @@ TEST_CASE("the printed configuration has every section, with model and system in
   auto const json = to_json(load_run_config(paper / "175b-present.yaml", {}));
   std::vector<std::string> keys;
   for (auto const& [key, value] : json.items()) keys.push_back(key);
-  REQUIRE(keys == std::vector<std::string>{"model", "system", "parallel", "batch", "schedule",
-                                           "recompute", "memory", "layout", "training"});
+  REQUIRE(keys == std::vector<std::string>{"model", "system", "software", "parallel", "batch",
+                                           "schedule", "recompute", "memory", "layout",
+                                           "training"});
   REQUIRE(json["model"]["layers"] == 96);
   REQUIRE(json["system"]["accelerator"]["memory"]["value"] == "80 GiB");
   REQUIRE(json["memory"]["reserve"] == "2 GiB");
