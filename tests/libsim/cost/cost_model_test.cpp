@@ -238,12 +238,13 @@ TEST_CASE("the two holders of a tied embedding are as far apart as first and las
 }
 
 TEST_CASE("a group of several levels takes the time of each, by where its ranks are", "[cost]") {
-  // Four tensor ranks of a node and four stages in two nodes of 8.
+  // Four tensor ranks of a node, and four stages in two nodes of 8: two ranks on each, with an
+  // adapter each.
   System const system = invented_system();
   TrainingPlan const plan = make_outline(modest_run(4, 4));
   SimTime const time =
       CostModel(system, plan).price(collective(OpKind::all_reduce, plan.roles.model, 1'000'000));
-  REQUIRE(to_seconds(time) == Approx(1.5 * 1e6 / 100e9 + 1.5 * 1e6 / 10e9));
+  REQUIRE(to_seconds(time) == Approx(1.5 * 1e6 / 100e9 + 1.5 * 1e6 / 20e9));
 }
 
 TEST_CASE("a collective without a group has no price", "[cost]") {
