@@ -27,7 +27,7 @@ SimTime CostModel::price(Op const& op) const {
     case OpClass::synchronisation:
       return SimTime{0};
     case OpClass::collective:
-      if (op.data == StepData::gradients || op.data == StepData::parameters) {
+      if (op.phase == Phase::data_parallel && op.group == plan_.roles.gradients) {
         return to_sim_time(replica_seconds(op).value);
       }
       return to_sim_time(collective_seconds(op.kind, op.group.value(), op.payload).value);
@@ -170,7 +170,7 @@ Seconds CostModel::collective_seconds(OpKind kind, GroupId group, Bytes payload)
 Seconds CostModel::replica_seconds(Op const& op) const {
   ReplicaTraffic const& replicas = system_.software.replicas;
   GroupId const group = op.group.value();
-  if (op.data == StepData::parameters) {
+  if (op.kind == OpKind::all_gather) {
     double const whole = collective_seconds(op.kind, group, op.payload).value;
     return Seconds{whole / replicas.gather_efficiency.value};
   }

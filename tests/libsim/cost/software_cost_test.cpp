@@ -16,10 +16,9 @@ Op op_of(OpKind kind, Phase phase = Phase::forward) {
   return op;
 }
 
-Op replica_op(TrainingPlan const& plan, OpKind kind, StepData data, std::int64_t bytes) {
+Op replica_op(TrainingPlan const& plan, OpKind kind, std::int64_t bytes) {
   Op op = op_of(kind, Phase::data_parallel);
   op.group = plan.roles.gradients;
-  op.data = data;
   op.payload = Bytes{bytes};
   return op;
 }
@@ -103,7 +102,7 @@ TEST_CASE("gradients travel as the stack sends them, in as many calls", "[cost]"
   TrainingPlan const plan = make_outline(config);
   System system = invented_system();
   // 40 MB in fp32 over two nodes, one rank on each: a ring of two moves it once, at 10 GB/s.
-  Op const reduction = replica_op(plan, OpKind::all_reduce, StepData::gradients, 40'000'000);
+  Op const reduction = replica_op(plan, OpKind::all_reduce, 40'000'000);
   REQUIRE(CostModel{system, plan}.price(reduction) == to_sim_time(4e-3));
   ReplicaTraffic& replicas = system.software.replicas;
   replicas.gradient_bytes.value = 2;
@@ -121,8 +120,8 @@ TEST_CASE("gradients travel as the stack sends them, in as many calls", "[cost]"
 TEST_CASE("a whole reduction and a slow gather of parameters", "[cost]") {
   TrainingPlan const plan = make_outline(two_nodes());
   System system = invented_system();
-  Op const scatter = replica_op(plan, OpKind::reduce_scatter, StepData::gradients, 40'000'000);
-  Op const gather = replica_op(plan, OpKind::all_gather, StepData::parameters, 40'000'000);
+  Op const scatter = replica_op(plan, OpKind::reduce_scatter, 40'000'000);
+  Op const gather = replica_op(plan, OpKind::all_gather, 40'000'000);
   REQUIRE(CostModel{system, plan}.price(scatter) == to_sim_time(2e-3));
   REQUIRE(CostModel{system, plan}.price(gather) == to_sim_time(2e-3));
   system.software.replicas.reduces_whole.value = true;
