@@ -31,7 +31,7 @@ def line(title, errors):
     if not errors:
         return
     sizes = sorted(abs(error) for error in errors)
-    p90 = sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))]
+    p90 = statistics.quantiles(sizes, n=10, method="inclusive")[-1] if len(sizes) > 1 else sizes[0]
     print(f"| {title} | {len(errors)} | {statistics.mean(sizes):.1f} | {statistics.median(sizes):.1f} | {p90:.1f} "
           f"| {statistics.median(errors):+.1f} |")
 
@@ -42,6 +42,10 @@ def main():
     print("| regime | runs | mean % | median % | p90 % | bias % |\n|---|---|---|---|---|---|")
     rows = sets["nanotron"][0]
     line("H100, nanotron sweep, all", [error for _, error in rows])
+    for title, chosen in (("campaign A, t up to 8", lambda row: row["software"] == "nanotron" and int(row["parallel.tensor"]) <= 8),
+                          ("campaign A, t above 8", lambda row: row["software"] == "nanotron" and int(row["parallel.tensor"]) > 8),
+                          ("campaign B", lambda row: row["software"] == "nanotron-checked")):
+        line(f"H100, nanotron sweep, {title}", [error for row, error in rows if chosen(row)])
     for stack, name in (("nanotron", "H100, nanotron"), ("nanotron-checked", "H100, nanotron with checked collectives")):
         of_stack = [(row, error) for row, error in rows if row["software"] == stack]
         for tensor in (1, 2, 4, 8, 16, 32):

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "libexec/backends/backend.hpp"
@@ -52,7 +54,10 @@ struct RankContext {
   /// Where this rank stands in the rank grid.
   AxisPosition positions() const {
     return [this](std::string_view axis) {
-      return axis == "tensor" ? place.tensor : axis == "data" ? place.data : place.pipeline;
+      if (axis == "tensor") return place.tensor;
+      if (axis == "data") return place.data;
+      if (axis == "pipeline") return place.pipeline;
+      throw std::logic_error{"this rank has no place on the axis " + std::string{axis}};
     };
   }
   /// The part of a parameter that this rank holds.

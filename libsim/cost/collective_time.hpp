@@ -15,9 +15,8 @@ double ring_bytes(OpKind kind, Bytes whole, int ranks);
 
 /// Time of a collective of `ranks` ranks inside one node, on a tensor of `whole` bytes unsharded.
 ///
-/// From a measured table: interpolated in size, straight beyond its ends, and rescaled from the
-/// table's number of ranks by the ring's bytes. A table entered for all-reduce only serves the
-/// other two halves.
+/// From a measured table: interpolated in size, constant below its first point, straight beyond its
+/// last, and rescaled from the table's number of ranks by the ring's bytes.
 Seconds node_collective_time(OpKind kind, Bytes whole, int ranks, Node const& node);
 
 /// Where the ranks of a collective are, if they do not all share one node.
@@ -31,9 +30,10 @@ struct NodeSpread {
 /// Time of a collective over several nodes.
 ///
 /// The groups of a node run it at the same time and share its adapters: one of k ranks per node has
-/// k of as many parts of them as the node has accelerators; one of whole nodes runs at the measured
-/// bus bandwidth, if the system gives it. A ring pays the network's latency for each step; an
-/// all-reduce is a tree, whose depth is the logarithm of the number of nodes, where that is faster.
+/// k of as many parts of them as the node has accelerators. If the system gives measured rates, an
+/// all-reduce of whole nodes runs at theirs, and gathers and scatters at k parts of theirs. A ring
+/// pays the network's latency for each step; an all-reduce is a tree, whose depth is the logarithm
+/// of the number of nodes, where that is faster.
 /// Source: NVIDIA/nccl, src/graph/tuning.cc: a tree has 0.92 of a ring's bandwidth.
 Seconds network_collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system);
 

@@ -60,7 +60,7 @@ Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) con
     // The product is written, in its own type, and added by another kernel.
     std::int64_t const written = shape.batch * shape.m * shape.n * element_size(op.type);
     Bytes const traffic{op.traffic.count() - 2 * output + written};
-    Bytes const added{shape.batch * shape.m * shape.n * apart - written};
+    Bytes const added{std::max<std::int64_t>(shape.batch * shape.m * shape.n * apart - written, 0)};
     Seconds const product = gemm_time(shape, traffic, Bytes{written}, peak_of(op.type), system_);
     return Seconds{product.value + (added / streaming_rate(system_)).value};
   }

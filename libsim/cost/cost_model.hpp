@@ -8,7 +8,8 @@
 
 namespace stagecraft {
 
-/// What everything in a plan costs on a system. Times are rounded to picoseconds once an op.
+/// What everything in a plan costs on a system, with its software stack. Times are rounded to
+/// picoseconds once per op.
 ///
 /// Kernels that were measured on the device: as measured_time() says. Other element-wise kernels:
 /// launch + traffic / (memory bandwidth x efficiency). GEMMs: gemm_time. Collectives: level by
@@ -49,14 +50,14 @@ class CostModel {
 
  private:
   Seconds collective_seconds(OpKind kind, GroupId group, Bytes payload) const;
-  /// Of a collective that moves gradients or parameters between replicas.
+  /// Time of a collective that moves gradients or parameters between replicas.
   Seconds replica_seconds(Op const& op) const;
   Seconds product_seconds(Op const& op, GemmAttributes const& gemm) const;
   Seconds flash_seconds(Op const& op) const;
-  /// Of a kernel that is as fast as its operands move.
+  /// Time of a kernel that is as fast as its operands move.
   Seconds sweep_seconds(Op const& op) const;
   FlopsPerSecond peak_of(ElementType type) const;
-  /// Of an element-wise kernel's traffic, what the stack's own kernels move.
+  /// Bytes that the stack's own kernels move, relative to the op's traffic.
   double traffic_factor(Op const& op) const;
   bool has_fused_softmax(Op const& op) const;
   /// Whether the members of a level share a node, the first of them being the first of its node.

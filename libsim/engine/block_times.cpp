@@ -1,12 +1,14 @@
 #include "libsim/engine/block_times.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "libsim/engine/timeline.hpp"
 
 namespace stagecraft {
 namespace {
+
+/// Holds the product of two times in picoseconds.
+__extension__ using Wide = __int128;
 
 SimTime& share_of(Op const& op, PassTimes& times) {
   return op.phase == Phase::forward     ? times.forward
@@ -20,13 +22,13 @@ void wait_for_host(PassTimes& times, std::vector<Op> const& ops, CostModel const
   SimTime host{0};
   for (Op const& op : ops) host += cost.host_time(op);
   if (host <= times.duration) return;
-  double const idle =
-      static_cast<double>((host - times.duration).count()) / static_cast<double>(host.count());
+  Wide const idle = (host - times.duration).count();
   SimTime issued{0};
   SimTime before{0};
   for (std::size_t i = 0; i < ops.size(); ++i) {
     issued += cost.host_time(ops[i]);
-    SimTime const delay{std::llround(idle * static_cast<double>(issued.count()))};
+    Wide const part = idle * issued.count() + host.count() / 2;
+    SimTime const delay{static_cast<std::int64_t>(part / host.count())};
     times.start[i] += delay;
     times.end[i] += delay;
     share_of(ops[i], times) += delay - before;
@@ -89,7 +91,8 @@ PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost)
     times.end.push_back(end);
   }
   times.duration = compute;
-  wait_for_host(times, ops, cost);
+  // What prepares the inputs of a microbatch is issued while the pass before runs.
+  if (block.kind != BlockProgram::Kind::inputs) wait_for_host(times, ops, cost);
   return times;
 }
 

@@ -30,8 +30,8 @@ void read_rate(ConfigNode const& node, Rate& value) {
 }
 }  // namespace
 
-void read_value(ConfigNode const& node, int& value) {
-  value = static_cast<int>(node.integer(count_range).value_or(1));
+void read_value(ConfigNode const& node, int& value, IntegerRange range) {
+  value = static_cast<int>(node.integer(range).value_or(range.smallest));
 }
 
 void read_value(ConfigNode const& node, double& value, NumberRange range) {

@@ -11,7 +11,7 @@
 /// written as JSON. Problems go to the node's diagnostics; the value is then a harmless one.
 namespace stagecraft {
 
-void read_value(ConfigNode const& node, int& value);
+void read_value(ConfigNode const& node, int& value, IntegerRange range = {1, 1'000'000});
 void read_value(ConfigNode const& node, bool& value);
 void read_value(ConfigNode const& node, double& value, NumberRange range);
 void read_value(ConfigNode const& node, Bytes& value);

@@ -43,7 +43,7 @@ struct KernelUse {
   friend bool operator==(KernelUse const&, KernelUse const&) = default;
 };
 
-/// When the reduction of gradients runs behind the last microbatch's backward.
+/// When the reduction of gradients runs beside the last microbatch's backward.
 enum class GradientOverlap : std::uint8_t { never, unless_sharded, always };
 
 /// How gradients and parameters travel between replicas. Section `replicas`.
@@ -72,8 +72,9 @@ struct TensorTraffic {
   friend bool operator==(TensorTraffic const&, TensorTraffic const&) = default;
 };
 
-/// The training framework of a run, as far as its times depend on it. Not part of a plan's
-/// fingerprint. A constant without a source was not given; its value is then neutral.
+/// The training framework of a run, as far as its times depend on it. Only the defaults that it
+/// gives to keys of the run (overlap, buckets) reach a plan and its fingerprint. A constant without
+/// a source was not given; its value is then neutral.
 struct Software {
   std::string name;
   HostCosts host;

@@ -11,6 +11,7 @@ template <typename Visitor, typename AnySoftware>
 void visit_software(Visitor& visitor, AnySoftware& software) {
   constexpr NumberRange factor{.lower = 0.001, .upper = 1000, .includes_upper = true};
   constexpr NumberRange share{.lower = 0.001, .upper = 1, .includes_upper = true};
+  constexpr IntegerRange zero_or_more{0, 64};
   visitor.text("name", software.name, Need::required);
   visitor.section("host", Need::optional, [&](auto& section) {
     auto& host = software.host;
@@ -27,14 +28,15 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
   visitor.section("kernels", Need::optional, [&](auto& section) {
     auto& kernels = software.kernels;
     section.optional_constant("traffic", kernels.traffic, factor);
-    section.optional_constant("fused_softmax_multiple", kernels.fused_softmax_multiple);
+    section.optional_constant("fused_softmax_multiple", kernels.fused_softmax_multiple,
+                              zero_or_more);
     section.optional_constant("unfused_softmax_traffic", kernels.unfused_softmax_traffic, factor);
-    section.optional_constant("accumulation_bytes", kernels.accumulation_bytes);
+    section.optional_constant("accumulation_bytes", kernels.accumulation_bytes, zero_or_more);
   });
   visitor.section("replicas", Need::optional, [&](auto& section) {
     auto& replicas = software.replicas;
     section.optional_constant("overlap", replicas.overlap);
-    section.optional_constant("gradient_bytes", replicas.gradient_bytes);
+    section.optional_constant("gradient_bytes", replicas.gradient_bytes, zero_or_more);
     section.optional_constant("reduces_whole", replicas.reduces_whole);
     section.optional_constant("bucket", replicas.bucket);
     section.optional_constant("call", replicas.call);

@@ -18,7 +18,7 @@ namespace stagecraft {
 struct ParallelLayout {
   int tensor = 1;                  ///< t: ranks that share each layer's weights
   int pipeline = 1;                ///< p: stages that split the layers
-  int interleave = 1;              ///< m of the paper: model chunks a stage
+  int interleave = 1;              ///< m of the paper: model chunks per stage
   int data = 1;                    ///< d: replicas that split the global batch
   bool sequence = false;           ///< sequence parallelism; no effect with tensor 1
   bool overlap_gradients = false;  ///< gradient reduction behind the last microbatch's backward
@@ -36,8 +36,8 @@ constexpr int world_size(ParallelLayout const& layout) {
 
 /// Section `batch`, in sequences.
 struct BatchConfig {
-  std::int64_t global = 1;  ///< sequences an optimizer step, over all replicas
-  std::int64_t micro = 1;   ///< b: sequences a microbatch
+  std::int64_t global = 1;  ///< sequences per optimizer step, over all replicas
+  std::int64_t micro = 1;   ///< b: sequences per microbatch
 
   friend bool operator==(BatchConfig const&, BatchConfig const&) = default;
 };
@@ -48,7 +48,7 @@ enum class P2p : std::uint8_t { blocking, overlapped };
 /// Section `schedule`.
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
-  /// Interleaved: microbatches a group, Megatron's microbatch_group_size_per_vp_stage; default p.
+  /// Interleaved: microbatches per group, Megatron's microbatch_group_size_per_vp_stage; default p.
   int group = 0;
   P2p p2p = P2p::blocking;
   bool scatter_gather = true;  ///< without sequence parallelism: send 1/t, gather at the receiver
@@ -73,7 +73,7 @@ struct LayerSplit {
   /// first_last: layers of the first and of the last stage, all chunks together.
   std::optional<std::int64_t> first;
   std::optional<std::int64_t> last;
-  /// list: either one entry a stage (split evenly over its chunks), or one a virtual stage, in
+  /// list: either one entry per stage (split evenly over its chunks), or one per virtual stage, in
   /// model order (chunk c of stage r is entry c * p + r).
   std::vector<std::int64_t> list;
 

@@ -20,6 +20,26 @@ double latency(CollectiveCost const& cost) {
   return cost.table.empty() ? cost.latency.value : cost.table.back().duration.value;
 }
 
+/// The seconds that one byte takes over the network, at the lowest rate that the system gives.
+double slowest_byte(System const& system) {
+  Network const& network = system.network;
+  double rate = network.bandwidth.value.value * network.efficiency.value;
+  if (network.adapters.value > 0) {
+    rate *=
+        std::min(1.0, static_cast<double>(network.adapters.value) / system.node.accelerators.value);
+  }
+  for (RateByNodes const* const rates :
+       {&network.bus_bandwidth.value, &network.gather_bandwidth.value}) {
+    for (auto const& [nodes, measured] : *rates) {
+      rate = std::min(rate, measured.value / system.node.accelerators.value);
+    }
+  }
+  if (system.node.bus_bandwidth.value.value > 0) {
+    rate = std::min(rate, system.node.bus_bandwidth.value.value);
+  }
+  return 1 / (rate * system.software.replicas.gather_efficiency.value);
+}
+
 /// An upper bound of what the host spends on one call.
 double host_time(Software const& software, int ranks) {
   HostCosts const& host = software.host;
@@ -38,9 +58,12 @@ double longest_iteration(RunConfig const& config, double peak) {
   Calibration const& calibration = system.calibration;
   ParallelLayout const& parallel = config.training.parallel;
   PlanSizes const sizes = plan_sizes(config.training);
-  double byte_time =
-      std::max(1 / system.accelerator.bandwidth.value.value,
-               1 / (system.network.bandwidth.value.value * system.network.efficiency.value));
+  KernelUse const& kernels = system.software.kernels;
+  double factor = std::max(1.0, kernels.unfused_softmax_traffic.value);
+  for (auto const& [kind, of_kind] : kernels.traffic.value) factor = std::max(factor, of_kind);
+  double byte_time = std::max(
+      (factor + kernels.accumulation_bytes.value) / system.accelerator.bandwidth.value.value,
+      slowest_byte(system));
   double call_time = calibration.kernel_launch.value.value +
                      calibration.gemm_tile_prologue.value.value +
                      calibration.p2p_synchronisation.value.value +

@@ -37,14 +37,6 @@ std::filesystem::path resolve(YamlNode const& reference,
              : beside;
 }
 
-}  // namespace
-
-std::map<std::string, std::string, std::less<>> const& run_word_keys() {
-  static std::map<std::string, std::string, std::less<>> const keys{{"schedule", "kind"},
-                                                                    {"recompute", "granularity"}};
-  return keys;
-}
-
 /// Whether the stack reduces gradients behind the last backward of such a run.
 bool overlaps_by_default(RunConfig const& config) {
   switch (config.system.software.replicas.overlap.value) {
@@ -63,7 +55,15 @@ std::int64_t default_bucket(RunConfig const& config) {
   ReplicaTraffic const& replicas = config.system.software.replicas;
   std::int64_t const own = element_size(gradient_type(config.training.model.precision));
   std::int64_t const size = replicas.gradient_bytes.value > 0 ? replicas.gradient_bytes.value : own;
-  return config.training.parallel.overlap_gradients ? replicas.bucket.value.count() / size : 0;
+  return replicas.bucket.value.count() / size;
+}
+
+}  // namespace
+
+std::map<std::string, std::string, std::less<>> const& run_word_keys() {
+  static std::map<std::string, std::string, std::less<>> const keys{{"schedule", "kind"},
+                                                                    {"recompute", "granularity"}};
+  return keys;
 }
 
 bool open_reference(YamlNode& section,

@@ -92,4 +92,19 @@ TEST_CASE("validate says each warning once, with the number of rows", "[cli]") {
   REQUIRE(json::parse(result.output).at("warnings").size() == 1);
 }
 
+TEST_CASE("measured runs are predicted as well as the page on validation says", "[cli]") {
+  std::string const folder = std::string{STAGECRAFT_SOURCE_DIR} + "/experiments/validation/";
+  auto const summary = [&](std::string const& name) {
+    return json_of("validate '" + folder + "data/" + name + ".csv' --base '" + folder + name +
+                   ".yaml' --json")
+        .at("summary");
+  };
+  json const narayanan = summary("narayanan-2021");
+  REQUIRE(narayanan.at("mean_percent").get<double>() == Approx(5.5).margin(0.05));
+  REQUIRE(narayanan.at("bias_percent").get<double>() == Approx(-6.1).margin(0.06));
+  json const vtrain = summary("vtrain-multi-node");
+  REQUIRE(vtrain.at("median_percent").get<double>() == Approx(2.8).margin(0.05));
+  REQUIRE(vtrain.at("bias_percent").get<double>() == Approx(0.5).margin(0.05));
+}
+
 }  // namespace stagecraft

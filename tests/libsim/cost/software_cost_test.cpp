@@ -130,5 +130,59 @@ TEST_CASE("a whole reduction and a slow gather of parameters", "[cost]") {
   REQUIRE(CostModel{system, plan}.price(gather) == to_sim_time(4e-3));
 }
 
+TEST_CASE("the stack's part of a message and of an iteration comes on top", "[cost]") {
+  TrainingPlan const plan = make_plan(modest_run(4, 4));
+  System system = invented_system();
+  system.calibration.iteration_overhead.value = {5e-3};
+  MessagePrice const before = CostModel{system, plan}.price_message(plan, 1, 2);
+  system.software.host.message.value = {190e-6};
+  system.software.host.iteration.value = {12e-3};
+  CostModel const cost{system, plan};
+  REQUIRE(cost.price_message(plan, 1, 2).latency - before.latency == to_sim_time(190e-6));
+  REQUIRE(cost.price_message(plan, 1, 2).occupancy == before.occupancy);
+  REQUIRE(cost.iteration_overhead() == to_sim_time(17e-3));
+}
+
+TEST_CASE("a product of a gathered input is cut into the own shard and the rest", "[cost]") {
+  // 16 x 8 tiles of 256 x 128 on 4 processors; the own shard of one rank in four is 4 x 8 of them.
+  TrainingPlan const plan = make_outline(modest_run(4, 1));
+  System const system = invented_system();
+  CostModel const cost{system, plan};
+  Op gather = op_of(OpKind::all_gather);
+  gather.group = plan.roles.tensor;
+  Op product = op_of(OpKind::gemm);
+  product.attributes = GemmAttributes{.shape = {.batch = 1, .m = 4096, .n = 1024, .k = 1024}};
+  CostModel::SplitProduct const split = cost.price_split(gather, product);
+  double const whole = to_seconds(cost.price(product));
+  REQUIRE(to_seconds(split.own) == Approx(whole / 4));
+  REQUIRE(to_seconds(split.rest) == Approx(3 * whole / 4));
+}
+
+TEST_CASE("flash attention has an efficiency forward and one backward", "[cost]") {
+  TrainingPlan const plan = make_outline(two_nodes());
+  System system = invented_system();
+  system.calibration.flash_forward_efficiency.value = 0.5;
+  system.calibration.flash_backward_efficiency.value = 0.25;
+  CostModel const cost{system, plan};
+  Op flash = op_of(OpKind::flash_attention);
+  flash.attributes = FlashAttributes{};
+  flash.flops = 1'000'000'000;  // 10 us at the peak of 100 TFLOP/s
+  REQUIRE(cost.price(flash) == to_sim_time(20e-6));
+  flash.kind = OpKind::flash_attention_backward;
+  REQUIRE(cost.price(flash) == to_sim_time(40e-6));
+}
+
+TEST_CASE("computation is slowed down by where the gradients are reduced", "[cost]") {
+  System system = invented_system();
+  system.calibration.overlap_slowdown.value = 0.5;
+  system.calibration.network_slowdown.value = 0.14;
+  auto const slowdown = [&](TrainingConfig const& config) {
+    TrainingPlan const plan = make_outline(config);
+    return CostModel{system, plan}.data_parallel_slowdown_millionths();
+  };
+  REQUIRE(slowdown(two_nodes()) == 140'000);
+  REQUIRE(slowdown(modest_run(4, 1, 2)) == 500'000);  // both replicas on one node
+}
+
 }  // namespace
 }  // namespace stagecraft

@@ -224,6 +224,49 @@ class RankWalk {
                   world_.cost.data_parallel_slowdown_millionths());
   }
 
+  struct OpTimes {
+    std::vector<SimTime> start, end;
+    SimTime duration{0};
+  };
+
+  /// When the ops of a block run, from its begin: as if the host were always ahead, and then, if it
+  /// takes longer than that, with what it is behind spread over the ops by what each costs it.
+  OpTimes times_of(std::vector<Op> const& ops, bool waits_for_host) const {
+    OpTimes times;
+    SimTime tensor_parallel_idle{0};
+    SimTime host{0};
+    for (Op const& op : ops) {
+      SimTime start = times.duration;
+      SimTime end = start;
+      if (op.stream == Stream::tensor_parallel) {
+        start = std::max(start, tensor_parallel_idle);
+        end = tensor_parallel_idle = start + world_.cost.price(op);
+      } else if (op.kind == OpKind::wait) {
+        end = times.duration = std::max(start, times.end[static_cast<std::size_t>(op.waits_for)]);
+      } else {
+        end = times.duration = slowed(start, world_.cost.price(op), tensor_parallel_idle,
+                                      world_.cost.slowdown_millionths());
+      }
+      times.start.push_back(start);
+      times.end.push_back(end);
+      host += world_.cost.host_time(op);
+    }
+    if (tensor_parallel_idle > times.duration) {
+      throw std::logic_error{"a block leaves a collective behind"};
+    }
+    if (!waits_for_host || host <= times.duration) return times;
+    Wide const behind = (host - times.duration).count();
+    Wide issued = 0;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      issued += world_.cost.host_time(ops[i]).count();
+      Wide const share = (2 * behind * issued + host.count()) / (2 * host.count());
+      times.start[i] += SimTime{static_cast<std::int64_t>(share)};
+      times.end[i] += SimTime{static_cast<std::int64_t>(share)};
+    }
+    times.duration = host;
+    return times;
+  }
+
   void run_block(ChunkProgram const& chunk,
                  std::size_t position,
                  std::int32_t microbatch,
@@ -249,10 +292,11 @@ class RankWalk {
       first_layer += world_.plan.blocks[static_cast<std::size_t>(chunk.blocks[i])].layers;
     }
     std::vector<Op> const& ops = block.ops(pass);
-    std::vector<SimTime> ends;
-    SimTime tensor_parallel_idle = local_;
+    OpTimes const times = times_of(ops, block.kind != BlockProgram::Kind::inputs);
+    SimTime const begin = local_;
     for (std::size_t i = 0; i < ops.size(); ++i) {
       Op const& op = ops[i];
+      if (op.stream == Stream::compute) local_ = begin + times.start[i];
       for (BufferLife const& life : block.lives) {
         if (life.allocate_pass != pass || life.allocate != static_cast<std::int32_t>(i)) continue;
         Tensor const& tensor = block.tensor(life.buffer);
@@ -265,22 +309,11 @@ class RankWalk {
           heap_.require(buffer_of(id), to_string(op.name));
         }
       }
-      SimTime start = local_;
-      SimTime end = local_;
-      if (op.stream == Stream::tensor_parallel) {
-        start = std::max(local_, tensor_parallel_idle);
-        end = tensor_parallel_idle = start + world_.cost.price(op);
-      } else if (op.kind == OpKind::wait) {
-        end = local_ = std::max(local_, ends[static_cast<std::size_t>(op.waits_for)]);
-      } else {
-        end = local_ = slowed(local_, world_.cost.price(op), tensor_parallel_idle,
-                              world_.cost.slowdown_millionths());
-      }
-      ends.push_back(end);
+      if (op.stream == Stream::compute) local_ = begin + times.end[i];
       bool const has_layers = block.kind == BlockProgram::Kind::layers;
       walked_.ops.push_back({.op = &op,
-                             .start = at(start),
-                             .end = at(end),
+                             .start = at(begin + times.start[i]),
+                             .end = at(begin + times.end[i]),
                              .layer = has_layers ? first_layer + op.layer : -1,
                              .microbatch = microbatch,
                              .chunk = chunk.chunk});
@@ -289,7 +322,7 @@ class RankWalk {
         heap_.release(buffer_of(life.buffer), to_string(op.name));
       }
     }
-    if (tensor_parallel_idle > local_) throw std::logic_error{"a block leaves a collective behind"};
+    local_ = begin + times.duration;
     if (TensorId const out = is_forward ? block.output : block.grad_input; out != no_tensor) {
       passed = buffer_of(out);
     }
