@@ -44,17 +44,15 @@ double rate_at(RateByNodes const& rates, int nodes) {
   return above->second.value;
 }
 
-/// At which the bytes of a ring pass through the adapters that a group has.
-double bus_rate(OpKind kind, NodeSpread spread, System const& system) {
+/// The rate at which the bytes of a ring pass through the adapters that a group has, as measured on
+/// a system; 0 if it was not.
+double measured_rate(OpKind kind, NodeSpread spread, System const& system) {
   Network const& network = system.network;
-  bool const has_whole_nodes = spread.per_node == system.node.accelerators.value;
-  double const share = spread.per_node * network_share(system).value;
+  double const part = static_cast<double>(spread.fewest()) / system.node.accelerators.value;
   if (kind != OpKind::all_reduce) {
-    double const measured = rate_at(network.gather_bandwidth.value, spread.nodes());
-    return measured > 0 ? measured * spread.per_node / system.node.accelerators.value : share;
+    return rate_at(network.gather_bandwidth.value, spread.nodes()) * part;
   }
-  double const measured = rate_at(network.bus_bandwidth.value, spread.nodes());
-  return has_whole_nodes && measured > 0 ? measured : share;
+  return part == 1 ? rate_at(network.bus_bandwidth.value, spread.nodes()) : 0;
 }
 
 }  // namespace
@@ -70,7 +68,8 @@ Seconds node_collective_time(OpKind kind, Bytes whole, int ranks, Node const& no
   bool const is_bus_given = kind == OpKind::all_reduce && node.bus_bandwidth.value.value > 0;
   if (cost.table.empty() || is_bus_given) {
     double const rate = is_bus_given ? node.bus_bandwidth.value.value : cost.bandwidth.value;
-    return Seconds{cost.latency.value + ring_bytes(kind, whole, ranks) / rate};
+    double const least = cost.table.empty() ? 0 : cost.table.front().duration.value;
+    return Seconds{std::max(least, cost.latency.value + ring_bytes(kind, whole, ranks) / rate)};
   }
   // The table's time for the tensor of which its ranks would move as many bytes as ours do.
   double const bytes =
@@ -88,11 +87,13 @@ BytesPerSecond network_share(System const& system) {
 Seconds network_collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
   if (spread.ranks == 1) return Seconds{0};
   Network const& network = system.network;
-  double const transfer = ring_bytes(kind, whole, spread.ranks) / bus_rate(kind, spread, system);
+  double const measured = measured_rate(kind, spread, system);
+  double const rate = measured > 0 ? measured : spread.fewest() * network_share(system).value;
+  double const transfer = ring_bytes(kind, whole, spread.ranks) / rate;
   double const step = network.latency.value.value;
   Seconds const ring{rounds_of(kind) * (spread.ranks - 1) * step + transfer};
   if (kind != OpKind::all_reduce) return ring;
-  constexpr double tree_bandwidth = 0.92;
+  double const tree_bandwidth = measured > 0 ? 1 : 0.92;  // what was measured may be a tree's
   double const depth = std::ceil(std::log2(spread.nodes()));
   return Seconds{std::min(ring.value, 2 * depth * step + transfer / tree_bandwidth)};
 }

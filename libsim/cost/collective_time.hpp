@@ -25,6 +25,8 @@ struct NodeSpread {
   int per_node = 1;  ///< ranks of the group on one node
 
   int nodes() const { return (ranks + per_node - 1) / per_node; }
+  /// Ranks on the node with the fewest, which the others wait for.
+  int fewest() const { return ranks % per_node == 0 ? per_node : ranks % per_node; }
 };
 
 /// Time of a collective over several nodes.
