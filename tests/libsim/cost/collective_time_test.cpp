@@ -127,8 +127,7 @@ TEST_CASE("what nccl-tests measured among whole nodes takes precedence", "[cost]
   REQUIRE(over_network(OpKind::all_reduce, whole, 32, 8, system) == Approx(31e6 / 40e9));
   REQUIRE(over_network(OpKind::all_reduce, whole, 128, 8, system) == Approx(2 * 127e6 / 8 / 20e9));
   // The second of two nodes has one rank, whose adapter all wait for.
-  REQUIRE(over_network(OpKind::all_reduce, whole, 9, 8, system) ==
-          Approx(16.0 / 9 * 16e6 / 10e9));
+  REQUIRE(over_network(OpKind::all_reduce, whole, 9, 8, system) == Approx(16.0 / 9 * 16e6 / 10e9));
   // A group of one rank per node has an adapter of its own, whatever whole nodes reach.
   REQUIRE(over_network(OpKind::all_reduce, whole, 4, 1, system) == Approx(24e6 / 10e9));
   // Gathers are given for all eight ranks of a node, of which the group has two.
