@@ -21,7 +21,7 @@ SimTime& share_of(Op const& op, PassTimes& times) {
 void wait_for_host(PassTimes& times, std::vector<Op> const& ops, CostModel const& cost) {
   SimTime host{0};
   for (Op const& op : ops) host += cost.host_time(op);
-  if (host <= times.duration) return;
+  if (host == SimTime{0} || host <= times.duration) return;
   Wide const idle = (host - times.duration).count();
   SimTime issued{0};
   SimTime before{0};
