@@ -42,9 +42,9 @@ void wait_for_host(PassTimes& times, std::vector<Op> const& ops, CostModel const
 Op const* gather_before(std::vector<Op> const& ops, std::size_t i) {
   if (i < 2 || ops[i].kind != OpKind::gemm || ops[i - 1].kind != OpKind::wait) return nullptr;
   Op const& gather = ops[static_cast<std::size_t>(ops[i - 1].waits_for)];
-  bool const is_input = gather.kind == OpKind::all_gather &&
-                        gather.phase != Phase::input_gradient &&
-                        gather.phase != Phase::weight_gradient;
+  bool const is_input =
+      gather.kind == OpKind::all_gather && gather.phase != Phase::input_gradient &&
+      gather.phase != Phase::weight_gradient && ops[i].reads[0] == gather.writes[0];
   return is_input ? &gather : nullptr;
 }
 
