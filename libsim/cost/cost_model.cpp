@@ -180,12 +180,14 @@ Seconds CostModel::replica_seconds(Op const& op) const {
                             ? Bytes{elements * replicas.gradient_bytes.value}
                             : op.payload;
   OpKind const kind = replicas.reduces_whole.value ? OpKind::all_reduce : op.kind;
+  Seconds const transfer = collective_seconds(kind, group, payload);
   double const bucket = static_cast<double>(replicas.bucket.value.count());
   bool const is_cut = bucket > 0 && plan_.config.parallel.overlap_gradients;
-  double const calls = is_cut ? std::ceil(static_cast<double>(payload.count()) / bucket) : 1;
+  if (!is_cut) return transfer;
+  double const calls = std::ceil(static_cast<double>(payload.count()) / bucket);
   double const per_call =
       replicas.call.value.value + replicas.call_per_rank.value.value * plan_.groups.members(group);
-  return Seconds{collective_seconds(kind, group, payload).value + (is_cut ? calls * per_call : 0)};
+  return Seconds{transfer.value + calls * per_call};
 }
 
 MessagePrice CostModel::price_message(TrainingPlan const& plan,
