@@ -36,7 +36,7 @@ CollectiveCost const& cost_of(OpKind kind, Node const& node) {
 /// How often a ring moves each rank's share of the whole tensor.
 int rounds_of(OpKind kind) { return kind == OpKind::all_reduce ? 2 : 1; }
 
-/// The rate that is measured for so many nodes; 0 if none is.
+/// The rate that holds for a number of nodes; 0 if no rate is given.
 double rate_at(RateByNodes const& rates, int nodes) {
   auto above = rates.upper_bound(nodes);
   if (rates.empty()) return 0;

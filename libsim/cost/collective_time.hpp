@@ -39,7 +39,7 @@ struct NodeSpread {
 /// Source: NVIDIA/nccl, src/graph/tuning.cc: a tree has 0.92 of a ring's bandwidth.
 Seconds network_collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system);
 
-/// What one accelerator sends over the network while all of its node do.
+/// The rate at which one accelerator sends over the network while all others of its node send too.
 BytesPerSecond network_share(System const& system);
 
 }  // namespace stagecraft

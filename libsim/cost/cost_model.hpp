@@ -36,7 +36,8 @@ class CostModel {
   /// multiprocessors and less memory bandwidth.
   int data_parallel_slowdown_millionths() const;
   SimTime iteration_overhead() const;
-  /// A product whose input is gathered while the product of the own shard runs: that, and the rest.
+  /// Times of a product whose input is gathered meanwhile: of the rank's own shard of it, which
+  /// need not wait for the gather, and of the rest.
   struct SplitProduct {
     SimTime own{0};
     SimTime rest{0};

@@ -60,8 +60,8 @@ struct Node {
   friend bool operator==(Node const&, Node const&) = default;
 };
 
-/// A rate by the number of nodes that take part: that of the largest number not above theirs.
-/// Empty: not given.
+/// A rate by the number of nodes that take part. A group has the rate of the largest number that is
+/// not above its own, or that of the smallest number if all are. Empty: not given.
 using RateByNodes = std::map<int, BytesPerSecond>;
 
 /// What connects the nodes. Section `network`.
