@@ -39,6 +39,11 @@ void SectionReader::number(std::string_view key, std::optional<double>& field, N
   if (node.exists()) field = node.number(range);
 }
 
+void SectionReader::boolean(std::string_view key, std::optional<bool>& field) {
+  ConfigNode const node = take(key);
+  if (node.exists()) field = node.boolean();
+}
+
 void SectionReader::boolean(std::string_view key, bool& field, Need need) {
   if (auto const node = wanted(key, need)) {
     if (auto const value = node->boolean()) field = *value;

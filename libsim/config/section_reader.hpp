@@ -40,6 +40,7 @@ class SectionReader {
   /// For fields whose default depends on other fields: empty if the key is left out.
   void integer(std::string_view key, std::optional<std::int64_t>& field, IntegerRange range);
   void number(std::string_view key, std::optional<double>& field, NumberRange range);
+  void boolean(std::string_view key, std::optional<bool>& field);
 
   void boolean(std::string_view key, bool& field, Need need = Need::optional);
   void text(std::string_view key, std::string& field, Need need = Need::optional);

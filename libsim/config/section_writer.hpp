@@ -37,6 +37,9 @@ class SectionWriter {
   void number(std::string_view key, std::optional<double> field, NumberRange) {
     if (field) put(key, *field);
   }
+  void boolean(std::string_view key, std::optional<bool> field) {
+    if (field) put(key, *field);
+  }
   void boolean(std::string_view key, bool field, Need = Need::optional) { put(key, field); }
   void text(std::string_view key, std::string const& field, Need = Need::optional) {
     put(key, field);

@@ -182,7 +182,7 @@ Seconds CostModel::replica_seconds(Op const& op) const {
   OpKind const kind = replicas.reduces_whole.value ? OpKind::all_reduce : op.kind;
   Seconds const transfer = collective_seconds(kind, group, payload);
   double const bucket = static_cast<double>(replicas.bucket.value.count());
-  bool const is_cut = bucket > 0 && plan_.config.parallel.overlap_gradients;
+  bool const is_cut = bucket > 0 && overlaps_gradients(plan_.config);
   if (!is_cut) return transfer;
   double const calls = std::ceil(static_cast<double>(payload.count()) / bucket);
   double const per_call =

@@ -88,7 +88,7 @@ class ChangeList {
     add_switch("distributed optimizer", "memory.distributed_optimizer",
                memory.distributed_optimizer, Default::off);
     add_switch("overlapped gradient reduction", "parallel.overlap_gradients",
-               parallel.overlap_gradients, Default::off);
+               overlaps_gradients(config_), Default::off);
     add_switch("output deallocation", "memory.output_deallocation", memory.output_deallocation,
                Default::on);
     add_word("model.attention", model.attention, Attention::unfused, "unfused attention",

@@ -27,7 +27,7 @@ std::string text_of(ConfigError const& error) {
 /// The configuration with windows resolved and one policy per stage, which is `none` if the stage's
 /// window stores everything.
 TrainingConfig settled(RunConfig const& run) {
-  TrainingConfig training = resolve_store_windows(run.training, run.system);
+  TrainingConfig training = settled_with_stack(resolve_store_windows(run.training, run.system));
   auto const stages = static_cast<std::size_t>(training.parallel.pipeline);
   if (training.recompute.size() == 1) training.recompute.resize(stages, training.recompute.front());
   ScheduleShape const shape = checked_shape(schedule_shape(training));
@@ -77,7 +77,7 @@ RunFigures figures_of(RunConfig const& run) {
 std::vector<ChangeEffect> simulate_changes(RunConfig const& run,
                                            std::vector<Change> const& changes,
                                            int jobs) {
-  std::string const yaml = to_yaml(run);
+  std::string const yaml = to_unsettled_yaml(run);
   std::vector<Trial> trials(changes.size());
   parallel_for(jobs, changes.size(),
                [&](std::size_t i) { trials[i] = simulate_change(yaml, changes[i]); });

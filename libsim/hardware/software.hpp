@@ -6,6 +6,7 @@
 
 #include "libsim/hardware/sourced.hpp"
 #include "libsim/model/op_kind.hpp"
+#include "libsim/plan/training_config.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
@@ -42,9 +43,6 @@ struct KernelUse {
 
   friend bool operator==(KernelUse const&, KernelUse const&) = default;
 };
-
-/// When the reduction of gradients runs beside the last microbatch's backward.
-enum class GradientOverlap : std::uint8_t { never, unless_sharded, always };
 
 /// How gradients and parameters travel between replicas. Section `replicas`.
 struct ReplicaTraffic {

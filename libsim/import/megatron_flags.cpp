@@ -107,7 +107,7 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
   }
   line.flag("sequence-parallel", parallel.sequence && parallel.tensor > 1)
       .flag("use-distributed-optimizer", config.memory.distributed_optimizer)
-      .flag("overlap-grad-reduce", parallel.overlap_gradients);
+      .flag("overlap-grad-reduce", overlaps_gradients(config));
 }
 
 void write_recompute(FlagLine& line, RecomputePolicy const& policy) {

@@ -87,7 +87,7 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
 std::string to_run_file(TrainingConfig const& config,
                         std::string const& system,
                         std::string const& origin) {
-  nlohmann::ordered_json const sections = to_json(config);
+  nlohmann::ordered_json const sections = to_json(settled_with_stack(config));
   nlohmann::ordered_json root;
   for (auto const& [key, section] : sections.items()) {
     root[key] = section;

@@ -109,7 +109,7 @@ void read_megatron_layout(MegatronArguments& arguments,
   parallel.tensor = degree("tensor-model-parallel-size");
   parallel.pipeline = degree("pipeline-model-parallel-size");
   parallel.sequence = parallel.tensor > 1 && arguments.has("sequence-parallel");
-  parallel.overlap_gradients = arguments.has("overlap-grad-reduce");
+  if (arguments.has("overlap-grad-reduce")) parallel.overlap_gradients = true;
   config.memory.distributed_optimizer = arguments.has("use-distributed-optimizer");
   read_interleave(arguments, config);
   read_listed_layout(arguments, config);

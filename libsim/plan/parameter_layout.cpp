@@ -95,7 +95,7 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
   std::int32_t chunk = -1;
   std::vector<GradientBucket> buckets;
   for (PlacedParameter const& placed : parameter_layout(plan, rank)) {
-    if (config.parallel.overlap_gradients) {
+    if (overlaps_gradients(config)) {
       if (placed.chunk != chunk) {
         chunk = placed.chunk;
         buckets = gradient_buckets(plan, chunk);

@@ -48,7 +48,7 @@ class StageTasks {
       if (entry.kind == IssueEntry::Kind::run) {
         ChunkRun const run = schedule_.run_of(entry);
         bool const is_last = last[static_cast<std::size_t>(entry.task)] == i;
-        if (is_last && run.part == Part::backward && plan_.config.parallel.overlap_gradients) {
+        if (is_last && run.part == Part::backward && overlaps_gradients(plan_.config)) {
           append_reduced_backward(run);
           continue;
         }

@@ -269,7 +269,7 @@ std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, s
 std::vector<GradientBucket> gradient_buckets(TrainingPlan const& plan, std::int32_t chunk_program) {
   ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(chunk_program)];
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
-  std::int64_t const given = plan.config.parallel.gradient_bucket;
+  std::int64_t const given = bucket_elements(plan.config);
   std::int64_t const limit =
       given > 0 ? given : std::max<std::int64_t>(40'000'000, 1'000'000LL * plan.replicas());
   bool const is_cut = given > 0 || chunk.has_embedding;
@@ -319,7 +319,7 @@ void append_gradient_reduction(StagePlan& stage,
 }
 
 void append_end_of_step(StagePlan& stage, TrainingPlan const& plan) {
-  if (!plan.config.parallel.overlap_gradients) {
+  if (!overlaps_gradients(plan.config)) {
     append_gradient_reduction(stage, plan, {.first = 0, .count = stage.parameters});
   }
   StepWriter step{stage, plan};

@@ -16,15 +16,16 @@ namespace stagecraft {
 /// Ranks are numbered tensor fastest, then data, then pipeline, as Megatron-LM does by default
 /// (megatron/core/parallel_state.py, order "tp-cp-ep-dp-pp"): a tensor group stays in one node.
 struct ParallelLayout {
-  int tensor = 1;                  ///< t: ranks that share each layer's weights
-  int pipeline = 1;                ///< p: stages that split the layers
-  int interleave = 1;              ///< m of the paper: model chunks per stage
-  int data = 1;                    ///< d: replicas that split the global batch
-  bool sequence = false;           ///< sequence parallelism; no effect with tensor 1
-  bool overlap_gradients = false;  ///< gradient reduction behind the last microbatch's backward
+  int tensor = 1;         ///< t: ranks that share each layer's weights
+  int pipeline = 1;       ///< p: stages that split the layers
+  int interleave = 1;     ///< m of the paper: model chunks per stage
+  int data = 1;           ///< d: replicas that split the global batch
+  bool sequence = false;  ///< sequence parallelism; no effect with tensor 1
+  /// Gradient reduction behind the last microbatch's backward. Empty: as the software stack does.
+  std::optional<bool> overlap_gradients{};
   /// With overlap_gradients: elements after which a reduction starts; 0: as Megatron-LM does, see
-  /// gradient_buckets().
-  std::int64_t gradient_bucket = 0;
+  /// gradient_buckets(). Empty: as the software stack does.
+  std::optional<std::int64_t> gradient_bucket{};
 
   friend bool operator==(ParallelLayout const&, ParallelLayout const&) = default;
 };
@@ -97,6 +98,18 @@ struct Hyperparameters {
   friend bool operator==(Hyperparameters const&, Hyperparameters const&) = default;
 };
 
+/// When gradients are reduced behind the last backward: never, only if the optimizer is not
+/// sharded, or always.
+enum class GradientOverlap : std::uint8_t { never, unless_sharded, always };
+
+/// What the software stack does where a run leaves it open.
+struct StackDefaults {
+  GradientOverlap overlap = GradientOverlap::never;
+  std::int64_t bucket_elements = 0;  ///< as ParallelLayout::gradient_bucket
+
+  friend bool operator==(StackDefaults const&, StackDefaults const&) = default;
+};
+
 /// Everything a TrainingPlan is made from. Defaults filled in, combinations checked.
 struct TrainingConfig {
   ModelConfig model;
@@ -108,9 +121,36 @@ struct TrainingConfig {
   MemoryConfig memory;
   LayerSplit layout;
   Hyperparameters training;
+  StackDefaults stack;
 
   friend bool operator==(TrainingConfig const&, TrainingConfig const&) = default;
 };
+
+/// Whether gradients are reduced behind the last backward: as the run says, else as its stack does.
+constexpr bool overlaps_gradients(TrainingConfig const& config) {
+  switch (config.stack.overlap) {
+    case GradientOverlap::never:
+      return config.parallel.overlap_gradients.value_or(false);
+    case GradientOverlap::unless_sharded:
+      return config.parallel.overlap_gradients.value_or(!config.memory.distributed_optimizer);
+    case GradientOverlap::always:
+      return config.parallel.overlap_gradients.value_or(true);
+  }
+  return false;
+}
+
+/// Elements of a bucket, as ParallelLayout::gradient_bucket: as the run says, else as its stack
+/// does.
+constexpr std::int64_t bucket_elements(TrainingConfig const& config) {
+  return config.parallel.gradient_bucket.value_or(config.stack.bucket_elements);
+}
+
+/// The same run with all that was left to its stack decided.
+inline TrainingConfig settled_with_stack(TrainingConfig config) {
+  config.parallel.overlap_gradients = overlaps_gradients(config);
+  config.parallel.gradient_bucket = bucket_elements(config);
+  return config;
+}
 
 /// Microbatches a replica runs in one iteration: global / (micro * data).
 constexpr std::int64_t microbatches(TrainingConfig const& config) {

@@ -75,8 +75,10 @@ System load_system_file(std::filesystem::path const& path) {
   return system;
 }
 
-nlohmann::ordered_json to_json(RunConfig const& config) {
-  nlohmann::ordered_json const training = to_json(config.training);
+namespace {
+
+nlohmann::ordered_json sections_json(RunConfig const& config,
+                                     nlohmann::ordered_json const& training) {
   nlohmann::ordered_json root;
   for (auto const& [key, section] : training.items()) {
     root[key] = section;
@@ -86,6 +88,16 @@ nlohmann::ordered_json to_json(RunConfig const& config) {
     }
   }
   return root;
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_json(RunConfig const& config) {
+  return sections_json(config, to_json(settled_with_stack(config.training)));
+}
+
+std::string to_unsettled_yaml(RunConfig const& config) {
+  return yaml_text(sections_json(config, to_json(config.training)));
 }
 
 std::string to_yaml(RunConfig const& config) { return yaml_text(to_json(config)); }

@@ -52,4 +52,8 @@ nlohmann::ordered_json to_json(RunConfig const& config);
 /// and the same text again.
 std::string to_yaml(RunConfig const& config);
 
+/// The same as it was read: without the keys that were left to the software stack, so that a change
+/// of another key decides them anew.
+std::string to_unsettled_yaml(RunConfig const& config);
+
 }  // namespace stagecraft

@@ -37,19 +37,6 @@ std::filesystem::path resolve(YamlNode const& reference,
              : beside;
 }
 
-/// Whether the stack reduces gradients behind the last backward of such a run.
-bool overlaps_by_default(RunConfig const& config) {
-  switch (config.system.software.replicas.overlap.value) {
-    case GradientOverlap::never:
-      return false;
-    case GradientOverlap::unless_sharded:
-      return !config.training.memory.distributed_optimizer;
-    case GradientOverlap::always:
-      return true;
-  }
-  return false;
-}
-
 /// Elements of the stack's buckets.
 std::int64_t default_bucket(RunConfig const& config) {
   ReplicaTraffic const& replicas = config.system.software.replicas;
@@ -124,13 +111,8 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
   config.training = read_training_config(node);
   config.system = read_system(system);
   if (software.exists()) config.system.software = read_software(software);
-  ConfigNode const parallel = node.child("parallel");
-  if (!parallel.child("overlap_gradients").exists()) {
-    config.training.parallel.overlap_gradients = overlaps_by_default(config);
-  }
-  if (!parallel.child("gradient_bucket").exists()) {
-    config.training.parallel.gradient_bucket = default_bucket(config);
-  }
+  config.training.stack = {.overlap = config.system.software.replicas.overlap.value,
+                           .bucket_elements = default_bucket(config)};
   check_precision(config, node);
   check_run_time(config, node);
   diagnostics.throw_if_any();

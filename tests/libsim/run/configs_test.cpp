@@ -96,7 +96,7 @@ TEST_CASE("the paper's defaults hold in a run that sets none of them", "[run]") 
   REQUIRE(model.dropout_mask == DropoutMask::stored);
   REQUIRE(model.causal_mask == CausalMask::per_microbatch);
   REQUIRE(model.precision == Precision::fp16);
-  REQUIRE_FALSE(config.parallel.overlap_gradients);
+  REQUIRE_FALSE(overlaps_gradients(config));
   REQUIRE(config.schedule.group == 8);
   REQUIRE(config.schedule.p2p == P2p::blocking);
   REQUIRE(config.schedule.scatter_gather);
@@ -119,15 +119,18 @@ TEST_CASE("a run names its software stack, which settles what the run leaves ope
     return load_run_config(file, settings);
   };
   REQUIRE(with({}).system.software.name == "megatron-2022");
-  REQUIRE_FALSE(with({}).training.parallel.overlap_gradients);
+  REQUIRE_FALSE(overlaps_gradients(with({}).training));
   // nanotron's DDP reduces buckets of 50 MB in fp32 behind the last backward, but not with ZeRO.
-  ParallelLayout const overlapped = with({"software=nanotron"}).training.parallel;
-  REQUIRE(overlapped.overlap_gradients);
-  REQUIRE(overlapped.gradient_bucket == 12'500'000);
-  REQUIRE_FALSE(with({"software=nanotron", "memory.distributed_optimizer=true"})
-                    .training.parallel.overlap_gradients);
-  REQUIRE_FALSE(with({"software=nanotron", "parallel.overlap_gradients=false"})
-                    .training.parallel.overlap_gradients);
+  TrainingConfig overlapped = with({"software=nanotron"}).training;
+  REQUIRE(overlaps_gradients(overlapped));
+  REQUIRE(bucket_elements(overlapped) == 12'500'000);
+  // It is decided where a plan is made: a search that shards the optimizer changes it.
+  overlapped.memory.distributed_optimizer = true;
+  REQUIRE_FALSE(overlaps_gradients(overlapped));
+  REQUIRE_FALSE(overlaps_gradients(
+      with({"software=nanotron", "memory.distributed_optimizer=true"}).training));
+  REQUIRE_FALSE(
+      overlaps_gradients(with({"software=nanotron", "parallel.overlap_gradients=false"}).training));
   RunConfig const changed = with({"software=nanotron", "software.host.kernel=10 us"});
   REQUIRE(changed.system.software.host.kernel.value == Seconds{10e-6});
   REQUIRE(changed.system.software.host.gemm.value == Seconds{90e-6});

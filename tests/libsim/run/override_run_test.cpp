@@ -31,7 +31,7 @@ TEST_CASE("an override goes on into the file that model or system names", "[run]
 TEST_CASE("an override replaces a whole section", "[run]") {
   RunConfig const config = load_run_config(
       file, {"parallel={tensor: 4, pipeline: 12}", "schedule=gpipe", "recompute=none"});
-  REQUIRE(config.training.parallel == ParallelLayout{4, 12, 1, 1, false, false});
+  REQUIRE(config.training.parallel == ParallelLayout{.tensor = 4, .pipeline = 12});
   REQUIRE(config.training.schedule.kind == ScheduleKind::gpipe);
   REQUIRE(config.training.recompute.front() == RecomputePolicy{});
 }
