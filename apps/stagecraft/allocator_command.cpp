@@ -1,0 +1,92 @@
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/program/command_line.hpp"
+#include "apps/stagecraft/commands.hpp"
+#include "libsim/allocator/allocation_replay.hpp"
+#include "libsim/allocator/sequence_file.hpp"
+#include "libsim/report/allocation_report.hpp"
+#include "libsim/units/quantity.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+AllocatorSettings read_settings(CommandLine const& line) {
+  Diagnostics diagnostics;
+  AllocatorSettings const settings = read_allocator_settings(
+      line.find("settings").value_or(""),
+      {.origin = std::make_shared<std::string const>("--settings"), .line = 0, .column = 0}, "",
+      diagnostics);
+  diagnostics.throw_if_any();
+  return settings;
+}
+
+std::int64_t read_capacity(CommandLine const& line) {
+  if (!line.has("capacity")) return unlimited_capacity;
+  std::string const& text = line.value("capacity");
+  auto const capacity = parse_quantity<Bytes>(text);
+  if (!capacity || capacity->count() > largest_request) {
+    throw CommandLineError{"--capacity: found '" + text +
+                           "'; accepted: " + std::string{accepted_quantity<Bytes>()}};
+  }
+  return capacity->count();
+}
+
+int run_allocator(CommandLine const& line) {
+  if (line.arguments().size() != 1) {
+    throw CommandLineError{"FILE: found " + std::to_string(line.arguments().size()) +
+                           " files; accepted: one"};
+  }
+  AllocatorSettings const settings = read_settings(line);
+  std::int64_t const capacity = read_capacity(line);
+  AllocationSequence const sequence = read_sequence_file(line.arguments().front());
+  auto const allocator = make_allocator(AllocatorKind::pytorch, settings, capacity);
+  AllocationReplay const result = replay(sequence, *allocator);
+  if (line.has("json")) {
+    std::cout << to_json(result).dump(1) << '\n';
+  } else {
+    std::cout << allocation_text(result);
+  }
+  return result.oom_at ? does_not_fit : 0;
+}
+
+}  // namespace
+
+Command allocator_command() {
+  return {.name = "allocator",
+          .summary = "a recorded sequence of allocations, as PyTorch's allocator would serve it",
+          .introduction = R"(usage: stagecraft allocator FILE [options]
+
+Replays a recorded sequence of allocations through a model of PyTorch's caching allocator: what it
+reserves beside what is allocated, what is fragmented, and whether it runs out of memory, under any
+settings and on a device of any size. The exit code is 3 if it does.
+
+FILE is text, gzipped or not, an event per line (numbers are whole and not negative):
+  a ID SIZE [STREAM]  allocate SIZE bytes for a stream (default: 0)
+  f ID                free
+  r ID STREAM         another stream uses the block too (record_stream)
+  t DT                time passes
+  d DELAY             what a stream takes to reach an event, from now on
+  n BYTES             others take memory of the device
+  F FRACTION          of the device that may be reserved, from 0 to 1
+  e                   the cache is emptied
+  q                   checkpoint: the counters are noted
+)",
+          .examples = R"(  stagecraft allocator sequence.txt.gz
+  stagecraft allocator sequence.txt --capacity "80 GiB" --settings expandable_segments:True
+  stagecraft allocator sequence.txt --settings max_split_size_mb:128,roundup_power2_divisions:8 --json
+)",
+          .options = {{.name = "settings",
+                       .value = Value::text("CONF"),
+                       .description = "the text of PYTORCH_CUDA_ALLOC_CONF"},
+                      {.name = "capacity",
+                       .value = Value::text("Q"),
+                       .description = "memory of the device, such as 80GiB (default: no limit)"},
+                      {.name = "json", .description = "print one JSON document"}},
+          .argument = Value::file("FILE"),
+          .run = run_allocator};
+}
+
+}  // namespace stagecraft

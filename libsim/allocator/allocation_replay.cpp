@@ -1,0 +1,60 @@
+#include "libsim/allocator/allocation_replay.hpp"
+
+namespace stagecraft {
+
+AllocationReplay replay(AllocationSequence const& sequence, Allocator& allocator) {
+  AllocationReplay result;
+  std::vector<BlockId> blocks(static_cast<std::size_t>(sequence.slots), no_block);
+  AllocatorCounters const& counters = allocator.counters();
+  std::int64_t peak = counters.peak_reserved;
+  for (AllocationEvent const& event : sequence.events) {
+    BlockId* const block = event.slot < 0 ? nullptr : &blocks[static_cast<std::size_t>(event.slot)];
+    switch (event.kind) {
+      case AllocationEvent::Kind::allocate:
+        ++result.n;
+        *block = no_block;
+        if (event.value == 0) break;  // a null pointer, as PyTorch has it
+        *block = allocator.allocate(event.value, event.stream);
+        if (*block == no_block) {
+          result.oom_at = result.n;
+          result.oom_bytes = event.value;
+          result.end = counters;
+          return result;
+        }
+        if (counters.peak_reserved > peak) {
+          peak = counters.peak_reserved;
+          result.inactive_split_at_peak = counters.inactive_split;
+        }
+        break;
+      case AllocationEvent::Kind::free:
+        if (*block != no_block) allocator.free(*block);
+        break;
+      case AllocationEvent::Kind::record_stream:
+        if (*block != no_block) allocator.record_stream(*block, event.stream);
+        break;
+      case AllocationEvent::Kind::advance:
+        allocator.advance(event.value);
+        break;
+      case AllocationEvent::Kind::event_delay:
+        allocator.set_event_delay(event.value);
+        break;
+      case AllocationEvent::Kind::foreign:
+        allocator.take_foreign(event.value);
+        break;
+      case AllocationEvent::Kind::fraction:
+        allocator.set_memory_fraction(event.fraction);
+        break;
+      case AllocationEvent::Kind::empty_cache:
+        allocator.empty_cache();
+        break;
+      case AllocationEvent::Kind::checkpoint:
+        result.checkpoints.push_back(
+            {result.n, counters.allocated, counters.reserved, counters.inactive_split});
+        break;
+    }
+  }
+  result.end = counters;
+  return result;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "libsim/allocator/allocator_counters.hpp"
+#include "libsim/allocator/allocator_settings.hpp"
+
+namespace stagecraft {
+
+/// A live allocation, as its allocator numbers it.
+using BlockId = std::int32_t;
+inline constexpr BlockId no_block = -1;
+
+/// The largest request, so that no sum overflows.
+inline constexpr std::int64_t largest_request = std::int64_t{1} << 60;
+/// A device that no run fills: 1 PiB.
+inline constexpr std::int64_t unlimited_capacity = std::int64_t{1} << 50;
+
+/// The allocator of one device, as a framework uses it: a host-side account of which device memory
+/// is taken, without any memory.
+///
+/// Streams are numbered from 0; a block belongs to the stream that it was allocated for. Time moves
+/// only by advance(); it matters only for blocks that several streams use.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+
+  /// Allocates `bytes`, from 1 to largest_request, for `stream`. Returns no_block if the device has
+  /// no memory left: the run dies here, and counters().ooms has risen.
+  virtual BlockId allocate(std::int64_t bytes, std::int32_t stream) = 0;
+  /// Notes that `stream` also uses the block, which must be live (record_stream).
+  virtual void record_stream(BlockId block, std::int32_t stream) = 0;
+  /// Frees the block, which must be live.
+  virtual void free(BlockId block) = 0;
+  /// Gives back what is not used, as torch.cuda.empty_cache() does.
+  virtual void empty_cache() = 0;
+  /// Lets others take device memory: libraries, communicators, other processes.
+  virtual void take_foreign(std::int64_t bytes) = 0;
+  /// Limits what is reserved to a fraction of the device, from 0 to 1; 1 is no limit.
+  virtual void set_memory_fraction(double fraction) = 0;
+  /// Time passes, in any unit; not negative.
+  virtual void advance(std::int64_t time) = 0;
+  /// How long a stream takes from now on to reach an event after it is recorded; not negative.
+  virtual void set_event_delay(std::int64_t time) = 0;
+
+  AllocatorCounters const& counters() const { return counters_; }
+
+ protected:
+  AllocatorCounters counters_;
+};
+
+/// The allocators that a run may have.
+enum class AllocatorKind : std::uint8_t {
+  pytorch,     ///< PyTorch's caching allocator
+  cuda_async,  ///< the CUDA driver's pool behind PyTorch: cudaMallocAsync
+  arena,       ///< nothing but the sum of what is live, as stagecraft-exec has it
+};
+
+/// The allocator of a device of `capacity` bytes. `pytorch` with backend:cudaMallocAsync among its
+/// settings is cuda_async, which ignores all others, and so does `arena`.
+std::unique_ptr<Allocator> make_allocator(AllocatorKind kind,
+                                          AllocatorSettings const& settings,
+                                          std::int64_t capacity);
+
+}  // namespace stagecraft

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libsim/allocator/allocator.hpp"
+
+namespace stagecraft {
+
+/// A piece of a segment. The pieces of a segment follow each other without gaps.
+struct Block {
+  std::int64_t address = 0;
+  std::int64_t size = 0;
+  std::int64_t requested = 0;
+  std::int64_t search = 0;  ///< searches of its pool before it became free; its age starts here
+  BlockId previous = no_block;
+  BlockId next = no_block;
+  std::int32_t pool = 0;     ///< of its stream: 2 stream, plus 1 if large
+  std::int32_t uses = -1;    ///< first of its recorded streams
+  std::int32_t pending = 0;  ///< events that it waits for
+  bool is_allocated = false;
+  bool is_mapped = true;  ///< false: address space of a growing segment without memory
+
+  bool is_split() const { return previous != no_block || next != no_block; }
+  bool is_large() const { return pool % 2 != 0; }
+  /// Whether it may be given out, or joined with a neighbour.
+  bool is_available() const { return !is_allocated && pending == 0 && uses < 0; }
+};
+
+/// The blocks of an allocator by number. Numbers of removed blocks are used again.
+class BlockTable {
+ public:
+  Block& operator[](BlockId id) { return blocks_[static_cast<std::size_t>(id)]; }
+  Block const& operator[](BlockId id) const { return blocks_[static_cast<std::size_t>(id)]; }
+
+  BlockId add(Block const& block) {
+    if (unused_.empty()) {
+      blocks_.push_back(block);
+      return static_cast<BlockId>(blocks_.size() - 1);
+    }
+    BlockId const id = unused_.back();
+    unused_.pop_back();
+    (*this)[id] = block;
+    return id;
+  }
+  void remove(BlockId id) { unused_.push_back(id); }
+
+  /// Puts `id` between its neighbours, which its own fields name.
+  void link(BlockId id) {
+    Block const& block = (*this)[id];
+    if (block.previous != no_block) (*this)[block.previous].next = id;
+    if (block.next != no_block) (*this)[block.next].previous = id;
+  }
+
+ private:
+  std::vector<Block> blocks_;
+  std::vector<BlockId> unused_;
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "libsim/allocator/allocator.hpp"
+#include "libsim/allocator/block_table.hpp"
+#include "libsim/allocator/device_memory.hpp"
+#include "libsim/allocator/free_blocks.hpp"
+#include "libsim/allocator/stream_events.hpp"
+
+namespace stagecraft {
+
+/// PyTorch's native caching allocator for CUDA.
+///
+/// It keeps what is freed: requests are rounded and served by the smallest free block of their
+/// pool (up to 1 MiB, and above) and stream, which is split; otherwise a segment is taken from the
+/// device, and if the device refuses, free segments are given back first. With expandable segments,
+/// memory is mapped page by page behind what a stream already has.
+///
+/// The same calls give the same counters as PyTorch, to the byte, except that addresses of
+/// segments rise in the order in which they are taken; they decide only between free blocks of
+/// equal size.
+/// Source: PyTorch, c10/cuda/CUDACachingAllocator.cpp.
+class CachingAllocator final : public Allocator {
+ public:
+  CachingAllocator(AllocatorSettings const& settings, std::int64_t capacity);
+
+  BlockId allocate(std::int64_t bytes, std::int32_t stream) override;
+  void record_stream(BlockId block, std::int32_t stream) override;
+  void free(BlockId block) override;
+  void empty_cache() override { release_cached(); }
+  void take_foreign(std::int64_t bytes) override;
+  void set_memory_fraction(double fraction) override;
+  void advance(std::int64_t time) override { events_.advance(time); }
+  void set_event_delay(std::int64_t time) override { events_.set_delay(time); }
+
+ private:
+  /// The free memory of one stream, for small or for large blocks.
+  struct StreamPool {
+    FreeBlocks free;
+    std::vector<BlockId> unmapped;  ///< by address; growing segments only
+  };
+  /// A request on its way.
+  struct Request {
+    std::int64_t size = 0;     ///< rounded
+    std::int64_t segment = 0;  ///< to be taken from the device, if it comes to that
+    std::int32_t pool = 0;
+  };
+  /// A stream that uses a block which belongs to another.
+  struct StreamUse {
+    std::int32_t stream = 0;
+    std::int32_t next = -1;
+  };
+
+  StreamPool& pool_at(std::int32_t pool) { return pools_[static_cast<std::size_t>(pool)]; }
+  std::int64_t& searches_of(Block const& block) { return searches_[block.is_large() ? 1 : 0]; }
+  bool collects_garbage() const { return allowed_ && settings_.garbage_collection_threshold > 0; }
+  bool is_over_allowed(std::int64_t segment) const {
+    return allowed_ && counters_.reserved + segment > *allowed_;
+  }
+  void note_device() { counters_.device_used = device_.used(); }
+
+  BlockId take_free(Request const& request);
+  BlockId take_segment(Request const& request);
+  BlockId carve(BlockId found, Request const& request, std::int64_t bytes);
+  bool should_split(Block const& block, std::int64_t size) const;
+
+  void insert_free(BlockId id);
+  void remove_free(BlockId id);
+  /// Joins `from` to its neighbour `into`, if it may be. \return the bytes that `into` has gained
+  std::int64_t merge(BlockId into, BlockId from);
+  void free_now(BlockId id);
+  void finish_event(BlockId id);
+  void record_events(BlockId id);
+
+  void collect_garbage();
+  bool release_oversize(Request const& request);
+  void release_cached();
+  void release_pool(StreamPool& pool);
+  void release_segment(BlockId id);
+
+  // Growing segments (expandable_segments.cpp).
+  std::int64_t page_of(Block const& block) const;
+  BlockId take_expandable(Request const& request);
+  BlockId find_expandable(Request const& request);
+  BlockId reserve_addresses(Request const& request);
+  bool map(BlockId id, std::int64_t bytes);
+  void unmap(BlockId id);
+  void insert_unmapped(BlockId id);
+  void remove_unmapped(BlockId id);
+
+  AllocatorSettings settings_;
+  DeviceMemory device_;
+  std::optional<std::int64_t> allowed_;  ///< most bytes to be reserved
+  BlockTable blocks_;
+  std::vector<StreamPool> pools_;           ///< by Block::pool
+  std::array<std::int64_t, 2> searches_{};  ///< of small and of large blocks, for their age
+  StreamEvents events_;
+  std::vector<StreamUse> uses_;
+  std::int32_t unused_use_ = -1;  ///< first of the entries of uses_ that are free
+  std::int64_t next_address_ = 0;
+  std::vector<FreeBlock> found_;  ///< kept, so that a release allocates nothing
+};
+
+}  // namespace stagecraft
