@@ -18,6 +18,7 @@ auto place_of(Entries& entries, FreeBlock const& block) {
 std::size_t FreeBlocks::bin_of(std::int64_t size) {
   constexpr int divisions = 3;  // 2^3 bins between two powers of two
   auto const units = static_cast<std::uint64_t>(size) >> 9;
+  if (units == 0) return 0;
   auto const power = static_cast<std::size_t>(std::bit_width(units)) - 1;
   std::size_t const fraction = power >= divisions ? (units >> (power - divisions)) & 7U
                                                   : (units << (divisions - power)) & 7U;
