@@ -35,5 +35,7 @@ Command import_command();
 Command allocator_command();
 /// Every constant of a system with value, unit and source.
 Command system_command();
+/// Every constant of a software stack with value, unit and source.
+Command software_command();
 
 }  // namespace stagecraft

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "apps/program/command_line.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
+#include "libsim/hardware/key_texts.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/report/wrapped_text.hpp"
@@ -14,9 +16,11 @@ namespace stagecraft {
 
 namespace {
 
-nlohmann::ordered_json to_json(System const& system) {
-  nlohmann::ordered_json constants = nlohmann::ordered_json::array();
-  for (ConstantRow const& row : list_constants(system)) {
+using Json = nlohmann::ordered_json;
+
+Json to_json(std::vector<ConstantRow> const& rows) {
+  Json constants = Json::array();
+  for (ConstantRow const& row : rows) {
     constants.push_back(
         {{"key", row.key},
          {"value", row.value},
@@ -24,10 +28,25 @@ nlohmann::ordered_json to_json(System const& system) {
          {"source", row.source},
          {"fitted", row.fitted.empty() ? nlohmann::json(nullptr) : nlohmann::json(row.fitted)}});
   }
-  return {{"schema", "stagecraft.system/1"},
-          {"name", system.name},
-          {"validated", system.validated},
-          {"constants", constants}};
+  return constants;
+}
+
+Json to_json(std::span<KeyText const> keys) {
+  Json list = Json::array();
+  for (KeyText const& text : keys) {
+    list.push_back({{"key", text.key}, {"accepts", text.accepts}, {"meaning", text.meaning}});
+  }
+  return list;
+}
+
+/// Each key with what it accepts, and below it what it means.
+std::string to_text(std::span<KeyText const> keys, int width) {
+  std::string text;
+  for (KeyText const& key : keys) {
+    text += std::string{key.key} + ": " + std::string{key.accepts} + "\n";
+    text += "    " + wrapped(std::string{key.meaning}, width - 4, 4);
+  }
+  return text;
 }
 
 /// Numbers the texts that constants share, from 1.
@@ -56,8 +75,11 @@ class NoteList {
   std::vector<std::string> notes_;
 };
 
+/// The full stop that a text lacks before another sentence.
+std::string stop_of(std::string const& text) { return text.ends_with('.') ? "" : "."; }
+
 /// A table whose sources, and measured tables, which are longer than any line, follow it.
-std::string to_text(System const& system, int width) {
+std::string to_text(std::string const& title, std::vector<ConstantRow> const& rows, int width) {
   constexpr std::size_t longest_value = 30;
   TextTable table{{{"constant", Align::left},
                    {"value", Align::right},
@@ -66,28 +88,70 @@ std::string to_text(System const& system, int width) {
                    {"source", Align::left}}};
   NoteList sources;
   std::string long_values;
-  for (ConstantRow const& row : list_constants(system)) {
+  for (ConstantRow const& row : rows) {
     bool const is_fitted = !row.fitted.empty();
     bool const is_long = row.value.size() > longest_value;
     table.add_row({row.key, is_long ? "below" : row.value, row.unit, is_fitted ? "yes" : "no",
-                   sources.mark_of(row.source + (is_fitted ? " Fitted " + row.fitted + "." : ""))});
+                   sources.mark_of(is_fitted ? row.source + stop_of(row.source) + " Fitted " +
+                                                   row.fitted + "."
+                                             : row.source)});
     if (is_long) long_values += wrapped(row.key + ": " + row.value, width, 2);
   }
-  return system.name + (system.validated ? "" : ", not validated against measurements") + "\n" +
-         table.text() + "\n" + (long_values.empty() ? "" : long_values + "\n") +
+  return title + "\n" + table.text() + "\n" + (long_values.empty() ? "" : long_values + "\n") +
          sources.text(width);
 }
 
-int run_system(CommandLine const& line) {
+/// The one file, or name, that a command is about.
+std::string const& subject(CommandLine const& line, std::string const& what) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
     throw CommandLineError{"FILE: found " + std::to_string(files.size()) +
-                           " files; accepted: one system file"};
+                           " files; accepted: one " + what + " file, or a name"};
   }
-  System const system = load_system_file(files.front());
-  std::cout << (line.has("json") ? to_json(system).dump(1) + "\n"
-                                 : to_text(system, standard_output_style().width));
+  return files.front();
+}
+
+int print_keys(CommandLine const& line, std::string const& schema, std::span<KeyText const> keys) {
+  std::cout << (line.has("json") ? Json{{"schema", schema}, {"keys", to_json(keys)}}.dump(1) + "\n"
+                                 : to_text(keys, standard_output_style().width));
   return 0;
+}
+
+int run_system(CommandLine const& line) {
+  if (line.has("keys")) return print_keys(line, "stagecraft.system_keys/1", system_keys());
+  System const system = load_system_file(subject(line, "system"));
+  std::vector<ConstantRow> const rows = list_constants(system);
+  if (line.has("json")) {
+    Json const document{{"schema", "stagecraft.system/1"},
+                        {"name", system.name},
+                        {"validated", system.validated},
+                        {"constants", to_json(rows)}};
+    std::cout << document.dump(1) << '\n';
+    return 0;
+  }
+  std::string const title =
+      system.name + (system.validated ? "" : ", not validated against measurements");
+  std::cout << to_text(title, rows, standard_output_style().width);
+  return 0;
+}
+
+int run_software(CommandLine const& line) {
+  if (line.has("keys")) return print_keys(line, "stagecraft.software_keys/1", software_keys());
+  Software const software = load_software_file(subject(line, "software"));
+  std::vector<ConstantRow> const rows = list_constants(software);
+  if (line.has("json")) {
+    Json const document{
+        {"schema", "stagecraft.software/1"}, {"name", software.name}, {"constants", to_json(rows)}};
+    std::cout << document.dump(1) << '\n';
+    return 0;
+  }
+  std::cout << to_text(software.name, rows, standard_output_style().width);
+  return 0;
+}
+
+std::vector<Option> listing_options() {
+  return {{.name = "keys", .description = "explain every key of such a file, without a file"},
+          {.name = "json", .description = "print one JSON document"}};
 }
 
 }  // namespace
@@ -95,17 +159,37 @@ int run_system(CommandLine const& line) {
 Command system_command() {
   return {.name = "system",
           .summary = "the constants of a system, each with its source",
-          .introduction = R"(usage: stagecraft system FILE [options]
+          .introduction = R"(usage: stagecraft system FILE|NAME [options]
+       stagecraft system --keys
 
 Lists every constant of a system: its value and unit, where it comes from, and whether it was
-fitted, and on what.
+fitted, and on what. With --keys, explains every key that a system file can have.
 )",
-          .examples = R"(  stagecraft system configs/systems/selene-a100.yaml
+          .examples = R"(  stagecraft system selene-a100
   stagecraft system configs/systems/h200.yaml --json
+  stagecraft system --keys
 )",
-          .options = {{.name = "json", .description = "print one JSON document"}},
+          .options = listing_options(),
           .argument = Value::file("SYSTEM.yaml"),
           .run = run_system};
+}
+
+Command software_command() {
+  return {.name = "software",
+          .summary = "the constants of a software stack, each with its source",
+          .introduction = R"(usage: stagecraft software FILE|NAME [options]
+       stagecraft software --keys
+
+Lists the constants that a software stack gives, as `stagecraft system` does for a machine; those
+that it leaves out are neutral. With --keys, explains every key that a software file can have.
+)",
+          .examples = R"(  stagecraft software nanotron
+  stagecraft software configs/software/megatron-2022.yaml --json
+  stagecraft software --keys
+)",
+          .options = listing_options(),
+          .argument = Value::file("SOFTWARE.yaml"),
+          .run = run_software};
 }
 
 }  // namespace stagecraft

@@ -1,5 +1,6 @@
 #include "libsim/config/config_node.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <sstream>
@@ -52,6 +53,11 @@ ConfigNode::ConfigNode(YamlNode const* node,
       place_{std::move(place)},
       key_place_{std::move(key_place)},
       diagnostics_{&diagnostics} {}
+
+bool ConfigNode::is_overridden(YamlNode const& node) {
+  return node.is_override || std::any_of(node.items.begin(), node.items.end(),
+                                         [](YamlNode const& item) { return is_overridden(item); });
+}
 
 std::string ConfigNode::key_of(std::string_view name) const {
   return (key_.empty() ? "" : key_ + ".") + std::string{name};

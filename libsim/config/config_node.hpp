@@ -41,6 +41,8 @@ class ConfigNode {
   bool is_scalar() const { return has_kind(YamlNode::Kind::scalar); }
   bool is_sequence() const { return has_kind(YamlNode::Kind::sequence); }
   bool is_map() const { return has_kind(YamlNode::Kind::map); }
+  /// Whether an override set this value or anything below it.
+  bool is_overridden() const { return node_ != nullptr && is_overridden(*node_); }
   /// Whether no problem of this key is known: see Diagnostics::is_sound.
   bool is_sound() const { return diagnostics_->is_sound(key_); }
 
@@ -104,6 +106,7 @@ class ConfigNode {
              Place place,
              Place key_place,
              Diagnostics& diagnostics);
+  static bool is_overridden(YamlNode const& node);
   bool has_kind(YamlNode::Kind kind) const { return node_ != nullptr && node_->kind == kind; }
   std::string_view scalar() const { return node_->text; }
   /// A key already reported (given twice, say) is not reported again.

@@ -16,6 +16,11 @@ void set_place(YamlNode& node, Place const& place) {
   for (YamlNode& item : node.items) set_place(item, place);
 }
 
+void mark_override(YamlNode& node) {
+  node.is_override = true;
+  for (YamlNode& item : node.items) mark_override(item);
+}
+
 YamlNode scalar_at(std::string_view text, Place const& place) {
   YamlNode node;
   node.kind = YamlNode::Kind::scalar;
@@ -83,6 +88,7 @@ void set_key(YamlNode& root,
     from = dot + 1;
   }
   *node = std::move(value);
+  mark_override(*node);
 }
 
 std::optional<YamlNode> parse_override_value(std::string_view text,

@@ -26,7 +26,8 @@ struct OverrideRules {
 bool is_dotted_key(std::string_view key);
 
 /// Sets one key of a tree. `key` is dotted (see above) and has the place `key_place`; `value` has
-/// its own place. Missing maps above the key are added; a whole section may be replaced.
+/// its own place; the tree then knows it as an override. Missing maps above the key are added; a
+/// whole section may be replaced.
 void set_key(YamlNode& root,
              std::string_view key,
              Place const& key_place,

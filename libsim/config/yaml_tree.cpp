@@ -5,6 +5,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "libsim/config/opening.hpp"
 #include "libsim/config/text_encoding.hpp"
 
 namespace stagecraft {
@@ -39,26 +41,35 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(YAML::Mark const& mark, YAML::anchor_t anchor) override {
-    refuse_anchor(mark, anchor);
-    add(node_at(mark, YamlNode::Kind::null));
+    add(node_at(mark, YamlNode::Kind::null), anchor);
   }
 
   void OnAlias(YAML::Mark const& mark, YAML::anchor_t anchor) override {
-    refuse(mark, "an alias", "plain values; aliases are not supported");
-    static_cast<void>(anchor);
-    throw StopParsing{};
+    auto const named = anchored_.find(anchor);
+    if (named == anchored_.end()) {
+      refuse(mark, "an alias inside the value that it stands for", "an alias of an earlier value");
+      throw StopParsing{};
+    }
+    copied_ += count_values(named->second);
+    if (copied_ > most_aliased_values) {
+      refuse(mark,
+             "aliases that stand for more than " + std::to_string(most_aliased_values) + " values",
+             "fewer aliases");
+      throw StopParsing{};
+    }
+    if (frames_.size() + depth_of(named->second) > deepest_yaml_nesting) refuse_nesting(mark);
+    add(named->second, 0);
   }
 
   void OnScalar(YAML::Mark const& mark,
                 std::string const& tag,
                 YAML::anchor_t anchor,
                 std::string const& value) override {
-    refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
     YamlNode node = node_at(mark, YamlNode::Kind::scalar);
     node.text = value;
     node.quoted = tag == "!";
-    add(std::move(node));
+    add(std::move(node), anchor);
   }
 
   void OnSequenceStart(YAML::Mark const& mark,
@@ -84,6 +95,8 @@ class TreeBuilder final : public YAML::EventHandler {
     YamlNode node;
     std::optional<YamlNode> key;           ///< of the entry whose value comes next
     std::map<std::string, Place> earlier;  ///< keys so far
+    YAML::anchor_t anchor = 0;             ///< that names the value; 0: none
+    std::vector<YamlNode> merged{};        ///< values of `<<`
   };
 
   YamlNode node_at(YAML::Mark const& mark, YamlNode::Kind kind) const {
@@ -98,8 +111,23 @@ class TreeBuilder final : public YAML::EventHandler {
         {node_at(mark, YamlNode::Kind::null).place, path(), std::move(found), std::move(accepted)});
   }
 
-  void refuse_anchor(YAML::Mark const& mark, YAML::anchor_t anchor) {
-    if (anchor != 0) refuse(mark, "an anchor", "plain values; anchors are not supported");
+  [[noreturn]] void refuse_nesting(YAML::Mark const& mark) {
+    refuse(mark, "more nesting",
+           "at most " + std::to_string(deepest_yaml_nesting) + " maps and lists in each other");
+    throw StopParsing{};
+  }
+
+  static std::size_t count_values(YamlNode const& node) {
+    std::size_t count = 1;
+    for (YamlNode const& item : node.items) count += count_values(item);
+    return count;
+  }
+
+  static std::size_t depth_of(YamlNode const& node) {
+    bool const is_scalar = node.kind == YamlNode::Kind::scalar || node.kind == YamlNode::Kind::null;
+    std::size_t deepest = 0;
+    for (YamlNode const& item : node.items) deepest = std::max(deepest, depth_of(item));
+    return deepest + (is_scalar ? 0 : 1);
   }
 
   void refuse_tag(YAML::Mark const& mark, std::string const& tag) {
@@ -126,23 +154,38 @@ class TreeBuilder final : public YAML::EventHandler {
             std::string const& tag,
             YAML::anchor_t anchor,
             YamlNode::Kind kind) {
-    refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
-    if (frames_.size() == deepest_yaml_nesting) {
-      refuse(mark, "more nesting",
-             "at most " + std::to_string(deepest_yaml_nesting) + " maps and lists in each other");
-      throw StopParsing{};
-    }
-    frames_.push_back(Frame{node_at(mark, kind), std::nullopt, {}});
+    if (frames_.size() == deepest_yaml_nesting) refuse_nesting(mark);
+    frames_.push_back(Frame{node_at(mark, kind), std::nullopt, {}, anchor});
   }
 
   void close() {
+    for (YamlNode const& merged : frames_.back().merged) merge(merged);
     YamlNode node = std::move(frames_.back().node);
+    YAML::anchor_t const anchor = frames_.back().anchor;
     frames_.pop_back();
-    add(std::move(node));
+    add(std::move(node), anchor);
   }
 
-  void add(YamlNode node) {
+  /// Adds the entries of the map `other` that the innermost map does not have.
+  void merge(YamlNode const& other) {
+    YamlNode& node = frames_.back().node;
+    if (other.kind == YamlNode::Kind::sequence) {
+      for (YamlNode const& item : other.items) merge(item);
+      return;
+    }
+    if (other.kind != YamlNode::Kind::map) {
+      diagnostics_.add({other.place, path(), "a merge ('<<') of a value that is not a map",
+                        "an alias of a map, such as <<: *name"});
+      return;
+    }
+    for (std::size_t i = 0; i < other.items.size(); ++i) {
+      if (node.find(other.keys[i].text) == nullptr) node.add_entry(other.keys[i], other.items[i]);
+    }
+  }
+
+  void add(YamlNode node, YAML::anchor_t anchor) {
+    if (anchor != 0) anchored_[anchor] = node;
     if (frames_.empty()) {
       root_ = std::move(node);
       return;
@@ -152,6 +195,9 @@ class TreeBuilder final : public YAML::EventHandler {
       frame.node.items.push_back(std::move(node));
     } else if (!frame.key) {
       add_key(frame, std::move(node));
+    } else if (frame.key->text == "<<" && !frame.key->quoted) {
+      frame.merged.push_back(std::move(node));
+      frame.key.reset();
     } else {
       frame.node.add_entry(std::move(*frame.key), std::move(node));
       frame.key.reset();
@@ -175,9 +221,32 @@ class TreeBuilder final : public YAML::EventHandler {
   std::shared_ptr<std::string const> origin_;
   Diagnostics& diagnostics_;
   std::vector<Frame> frames_;
+  std::map<YAML::anchor_t, YamlNode> anchored_;  ///< values with an anchor
+  std::size_t copied_ = 0;                       ///< values that aliases have copied
   std::optional<YamlNode> root_;
   int documents_ = 0;
 };
+
+/// The first tab among the blanks at the start of a line that goes on; nullopt if there is none.
+std::optional<Place> first_indenting_tab(std::string_view text) {
+  Place place{nullptr, 1, 1};
+  bool is_indentation = true;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    char const c = text[i];
+    if (c == '\n') {
+      ++place.line;
+      place.column = 1;
+      is_indentation = true;
+      continue;
+    }
+    std::size_t const after = text.find_first_not_of(" \t\r", i);
+    bool const is_blank_line = after == std::string_view::npos || text[after] == '\n';
+    if (is_indentation && c == '\t' && !is_blank_line) return place;
+    is_indentation = is_indentation && c == ' ';
+    ++place.column;
+  }
+  return std::nullopt;
+}
 
 void refuse_size(std::shared_ptr<std::string const> const& origin, Diagnostics& diagnostics) {
   diagnostics.add({Place{origin}, "", "more than 1 MiB", "a configuration of at most 1 MiB"});
@@ -208,6 +277,12 @@ std::optional<YamlNode> parse_yaml(std::string_view text,
     refuse_size(name, diagnostics);
     return std::nullopt;
   }
+  if (text.starts_with("#!")) {
+    diagnostics.add(
+        {Place{name, 1, 1}, "", "a script ('#!')",
+         "a YAML file; stagecraft import megatron --script makes one of a launch script"});
+    return std::nullopt;
+  }
   if (auto const bad = find_bad_text(text)) {
     diagnostics.add({Place{name, bad->line, bad->column}, "", bad->found, "text in UTF-8"});
     return std::nullopt;
@@ -221,8 +296,13 @@ std::optional<YamlNode> parse_yaml(std::string_view text,
   } catch (StopParsing const&) {
     return std::nullopt;
   } catch (YAML::Exception const& error) {
-    diagnostics.add({Place{name, error.mark.line + 1, error.mark.column + 1}, "",
-                     "a YAML syntax error (" + error.msg + ")", "well-formed YAML"});
+    if (auto const tab = first_indenting_tab(text)) {
+      diagnostics.add({Place{name, tab->line, tab->column}, "", "a tab in the indentation",
+                       "spaces: YAML does not indent with tabs"});
+    } else {
+      diagnostics.add({Place{name, error.mark.line + 1, error.mark.column + 1}, "",
+                       "a YAML syntax error (" + error.msg + ")", "well-formed YAML"});
+    }
     return std::nullopt;
   }
   if (!builder.root()) {
@@ -249,9 +329,11 @@ std::optional<YamlNode> parse_yaml_file(std::filesystem::path const& path,
     diagnostics.add({place, key, name + ", which is not a regular file", "a YAML file", true});
     return std::nullopt;
   }
+  errno = 0;
   std::ifstream stream{path, std::ios::binary};
   if (!stream) {
-    diagnostics.add({place, key, name + ", which cannot be opened", "a readable YAML file", true});
+    diagnostics.add({place, key, name + ", which cannot be opened" + why_not_opened(path, errno),
+                     "a readable YAML file", true});
     return std::nullopt;
   }
   std::string text(largest_yaml_file + 1, '\0');

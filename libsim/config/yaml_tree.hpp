@@ -22,6 +22,7 @@ struct YamlNode {
   std::vector<YamlNode> items;  ///< sequence: its elements; map: its values
   std::vector<YamlNode> keys;   ///< map: the key of each value
   Place place;
+  bool is_override = false;  ///< set by an override (see set_key), not by the file around it
 
   YamlNode const* find(std::string_view key) const;
   YamlNode* find(std::string_view key);
@@ -32,13 +33,16 @@ struct YamlNode {
 /// Limits of a file, far above any configuration that a person writes.
 inline constexpr std::size_t largest_yaml_file = std::size_t{1} << 20;  ///< bytes
 inline constexpr std::size_t deepest_yaml_nesting = 32;                 ///< maps and lists
+inline constexpr std::size_t most_aliased_values = 100'000;  ///< copied by aliases and merges
 
 /// Parses one YAML document. `origin` names the file in messages.
 ///
+/// An alias is a copy of what its anchor names. `<<: *name`, or a list of such, adds the entries
+/// that its map does not have itself.
+///
 /// Beyond YAML's own rules these are problems too: more than one document, duplicate keys, keys
-/// that are not scalars, anchors and aliases (a few lines of them can stand for gigabytes), tags,
-/// bytes that are not UTF-8 text, nesting or size beyond the limits above. Returns nullopt if the
-/// tree could not be built; `diagnostics` then says why.
+/// that are not scalars, tags, bytes that are not UTF-8 text, nesting or size beyond the limits
+/// above. Returns nullopt if the tree could not be built; `diagnostics` then says why.
 std::optional<YamlNode> parse_yaml(std::string_view text,
                                    std::string const& origin,
                                    Diagnostics& diagnostics);

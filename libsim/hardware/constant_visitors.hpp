@@ -46,36 +46,50 @@ class ConstantReader {
 
   template <typename Value, typename... Range>
   void constant(std::string_view key, Sourced<Value>& field, Range... range) {
-    ConfigNode const node = reader_.take(key);
-    if (!node.is_map()) {
-      if (node.is_sound()) node.report("a map {value: ..., source: ..., fitted: no | 'on what'}");
-      return;
-    }
-    read_constant(node, field, range...);
+    read_any(reader_.take(key), field, range...);
   }
 
-  /// One that may be left out, and may be given without a source.
+  /// One that may be left out.
   template <typename Value, typename... Range>
   void optional_constant(std::string_view key, Sourced<Value>& field, Range... range) {
     ConfigNode const node = reader_.take(key);
-    if (!node.exists()) return;
-    if (node.is_map() && node.child("value").exists()) {
-      read_constant(node, field, range...);
-    } else {
-      read_value(node, field.value, range...);
-      field.source = "given in " + (node.place().origin ? *node.place().origin : "a text");
-    }
+    if (node.exists()) read_any(node, field, range...);
   }
 
   void finish() const { reader_.finish(); }
 
  private:
+  static std::string given_in(ConfigNode const& node) {
+    return std::string{given_source} + (node.place().origin ? *node.place().origin : "a text");
+  }
+
+  /// A value alone, or a map with the value and its provenance.
+  template <typename Value, typename... Range>
+  static void read_any(ConfigNode const& node, Sourced<Value>& field, Range... range) {
+    if (node.is_map() && (node.child("value").exists() || node.child("source").exists())) {
+      read_constant(node, field, range...);
+    } else {
+      read_value(node, field.value, range...);
+      field.source = given_in(node);
+    }
+  }
+
   template <typename Value, typename... Range>
   static void read_constant(ConfigNode const& node, Sourced<Value>& field, Range... range) {
     SectionReader constant{node};
-    read_value(constant.take("value"), field.value, range...);
-    constant.text("source", field.source, Need::required);
+    ConfigNode const value = constant.take("value");
+    ConfigNode const source = constant.take("source");
     ConfigNode const fitted = constant.take("fitted");
+    constant.finish();
+    read_value(value, field.value, range...);
+    // Provenance is that of a value: a new value without a new source has none but the user.
+    bool const is_changed = value.is_overridden() && !source.is_overridden();
+    if (!source.exists() || is_changed) {
+      field.source = given_in(value);
+      field.fitted.clear();
+      return;
+    }
+    field.source = source.text().value_or("");
     if (fitted.exists() && !fitted.reads("no") && !fitted.reads("false")) {
       if (fitted.reads("yes") || fitted.reads("true")) {
         fitted.report("no, or on what it was fitted");
@@ -83,7 +97,6 @@ class ConstantReader {
         field.fitted = fitted.text().value_or("");
       }
     }
-    constant.finish();
   }
 
   SectionReader reader_;

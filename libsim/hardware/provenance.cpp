@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "libsim/config/did_you_mean.hpp"
+#include "libsim/hardware/software_fields.hpp"
+#include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_fields.hpp"
 #include "libsim/hardware/system_reader.hpp"
 
@@ -32,7 +35,7 @@ void add_rows(std::vector<ConstantRow>& rows, ConstantRow row, Json const& value
   } else if (value.is_string()) {
     auto const quantity = value.get<std::string>();
     row.value = quantity.substr(0, quantity.find(' '));
-    row.unit = quantity.substr(quantity.find(' ') + 1);
+    if (row.value.size() < quantity.size()) row.unit = quantity.substr(row.value.size() + 1);
   } else {
     row.value = value.dump();
   }
@@ -57,11 +60,11 @@ void collect(std::vector<ConstantRow>& rows, std::string const& path, Json const
   }
 }
 
-/// Visits the keys of a system file.
-class AssumptionFinder {
+/// Visits the constants of a system or software file, each with its dotted key.
+template <typename Act>
+class ConstantVisitor {
  public:
-  explicit AssumptionFinder(std::string prefix, std::vector<std::string>& keys)
-      : prefix_{std::move(prefix)}, keys_{keys} {}
+  ConstantVisitor(std::string prefix, Act const& act) : prefix_{std::move(prefix)}, act_{act} {}
 
   template <typename... Rest>
   void text(char const* /*key*/, Rest const&... /*rest*/) {}
@@ -69,7 +72,7 @@ class AssumptionFinder {
   void boolean(char const* /*key*/, Rest const&... /*rest*/) {}
   template <typename Value, typename... Rest>
   void constant(char const* key, Sourced<Value> const& constant, Rest const&... /*rest*/) {
-    if (constant.source.starts_with(assumed_source)) keys_.push_back(prefix_ + key);
+    act_(prefix_ + key, constant.source);
   }
   template <typename Value, typename... Rest>
   void optional_constant(char const* key, Sourced<Value> const& field, Rest const&... rest) {
@@ -77,8 +80,12 @@ class AssumptionFinder {
   }
   template <typename Body>
   void section(char const* key, Body const& body) {
-    AssumptionFinder below{prefix_ + key + ".", keys_};
+    ConstantVisitor below{prefix_ + key + ".", act_};
     body(below);
+  }
+  template <typename Body>
+  void section(char const* key, Need /*need*/, Body const& body) {
+    section(key, body);
   }
   /// Measured kernels are not assumptions.
   template <typename Value, typename Body>
@@ -86,8 +93,29 @@ class AssumptionFinder {
 
  private:
   std::string prefix_;
-  std::vector<std::string>& keys_;
+  Act const& act_;
 };
+
+template <typename Act>
+void for_each_constant(System const& system, Act const& act) {
+  ConstantVisitor<Act> visitor{"", act};
+  visit_system(visitor, system);
+}
+
+template <typename Act>
+void for_each_constant(Software const& software, Act const& act) {
+  ConstantVisitor<Act> visitor{"", act};
+  visit_software(visitor, software);
+}
+
+template <typename Constants>
+std::vector<std::string> given_of(Constants const& constants) {
+  std::vector<std::string> given;
+  for_each_constant(constants, [&](std::string const& key, std::string const& source) {
+    if (source.starts_with(given_source)) given.push_back(key + " (" + source + ")");
+  });
+  return given;
+}
 
 }  // namespace
 
@@ -97,17 +125,37 @@ std::vector<ConstantRow> list_constants(System const& system) {
   return rows;
 }
 
+std::vector<ConstantRow> list_constants(Software const& software) {
+  std::vector<ConstantRow> rows;
+  collect(rows, "", to_json(software));
+  return rows;
+}
+
+std::vector<std::string> given_constants(System const& system) { return given_of(system); }
+std::vector<std::string> given_constants(Software const& software) { return given_of(software); }
+
 std::optional<std::string> validation_warning(System const& system) {
-  if (system.validated || system.measured) return std::nullopt;
-  return "system '" + system.name +
-         "' is not validated: its constants are public numbers and guesses that no measurement was "
-         "held against";
+  std::vector<std::string> given = given_constants(system);
+  for (std::string const& constant : given_constants(system.software)) {
+    given.push_back("software." + constant);
+  }
+  bool const is_measured = system.validated || system.measured;
+  if (is_measured && given.empty()) return std::nullopt;
+  std::string const subject = "system '" + system.name + "' with the stack '" +
+                              system.software.name + "' is not validated: ";
+  if (given.empty()) {
+    return "system '" + system.name +
+           "' is not validated: its constants are public numbers and guesses that no measurement "
+           "was held against";
+  }
+  return subject + "no measurement was held against " + joined(given);
 }
 
 std::vector<std::string> assumed_constants(System const& system) {
   std::vector<std::string> keys;
-  AssumptionFinder finder{"", keys};
-  visit_system(finder, system);
+  for_each_constant(system, [&](std::string const& key, std::string const& source) {
+    if (source.starts_with(assumed_source)) keys.push_back(key);
+  });
   return keys;
 }
 

@@ -22,8 +22,17 @@ struct ConstantRow {
 /// several values (peaks by precision; latency and bandwidth) has one row per value.
 std::vector<ConstantRow> list_constants(System const& system);
 
-/// The warning for readers of numbers of a system that was never compared with measurements;
-/// nullopt if it is validated, or made of measurements (for which there is assumed_constants()).
+/// The same of a software stack. Constants that it does not give are left out.
+std::vector<ConstantRow> list_constants(Software const& software);
+
+/// The constants that a user gave without a source, each with where: "network.bandwidth (given in
+/// mine.yaml)".
+std::vector<std::string> given_constants(System const& system);
+std::vector<std::string> given_constants(Software const& software);
+
+/// The warning for readers of numbers of a system or stack that was never compared with
+/// measurements, or of which constants were changed since; nullopt if both are validated, or the
+/// system is made of measurements (for which there is assumed_constants()).
 std::optional<std::string> validation_warning(System const& system);
 
 /// How the source of a constant begins if a calibration took it from another system.

@@ -1,8 +1,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace stagecraft {
+
+/// How the source of a constant begins that a user gave without one: a file or an override follows.
+inline constexpr std::string_view given_source = "given in ";
 
 /// A constant that models reality, with its source.
 template <typename T>

@@ -1,5 +1,7 @@
 #include "libsim/hardware/system_reader.hpp"
 
+#include <algorithm>
+
 #include "libsim/hardware/constant_visitors.hpp"
 #include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_fields.hpp"
@@ -15,6 +17,10 @@ System read_system(ConfigNode const& section) {
     section.child("node").child("p2p").child("value").report(
         "a latency and a bandwidth, not a table");
   }
+  bool const is_changed = std::ranges::any_of(section.entries(), [](ConfigNode const& entry) {
+    return entry.is_map() && entry.is_overridden();
+  });
+  if (is_changed && !section.child("validated").is_overridden()) system.validated = false;
   system.software = default_software();
   return system;
 }

@@ -7,9 +7,11 @@
 
 namespace stagecraft {
 
-/// Reads section `system`. Every constant is `{value: ..., source: ..., fitted: no | "on what"}`;
-/// none may be left out, and no source may be empty. A collective is `{latency, bandwidth}` or
-/// `{table: [[1 MiB, 92.8 us], ...], ranks: 8}`. Problems go to the node's diagnostics.
+/// Reads section `system`. A constant is `{value: ..., source: ..., fitted: no | "on what"}`, or its
+/// value alone; its source is then "given in FILE". A collective is `{latency, bandwidth}` or
+/// `{table: [[1 MiB, 92.8 us], ...], ranks: 8}`. A system of which an override changes a constant
+/// is not validated, and that constant has no other source than the override. Problems go to the
+/// node's diagnostics.
 System read_system(ConfigNode const& section);
 
 /// The section in the form that read_system() reads.

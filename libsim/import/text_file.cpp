@@ -1,10 +1,13 @@
 #include "libsim/import/text_file.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <system_error>
+
+#include "libsim/config/opening.hpp"
 
 namespace stagecraft {
 
@@ -15,8 +18,9 @@ std::string read_text_file(std::filesystem::path const& path, std::string const&
   };
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) refuse("a folder");
+  errno = 0;
   std::ifstream stream{path, std::ios::binary};
-  if (!stream) refuse("a file that cannot be opened");
+  if (!stream) refuse("a file that cannot be opened" + why_not_opened(path, errno));
   std::string text(largest_import + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(stream.gcount()));

@@ -16,20 +16,32 @@ struct KindFacts {
 };
 
 std::vector<KindFacts> const& kinds() {
+  char const* const for_systems = "stagecraft system takes it, or `system` of a run file names it";
+  char const* const for_stacks =
+      "stagecraft software takes it, or `software` of a run file names it";
   static std::vector<KindFacts> const facts{
       {FileKind::run, {"model", "system"}, "a run file", "stagecraft simulate takes it"},
       {FileKind::model,
        {"layers", "hidden"},
        "a model file",
        "stagecraft plan takes it, or `model` of a run file names it"},
-      {FileKind::system,
-       {"accelerator", "node"},
-       "a system file",
-       "stagecraft system takes it, or `system` of a run file names it"},
-      {FileKind::software,
-       {"name", "host"},
-       "a software file",
-       "`software` of a run file names it"},
+      {FileKind::system, {"accelerator", "node"}, "a system file", for_systems},
+      {FileKind::system, {"base", "accelerator"}, "a system file", for_systems},
+      {FileKind::system, {"base", "node"}, "a system file", for_systems},
+      {FileKind::system, {"base", "network"}, "a system file", for_systems},
+      {FileKind::system, {"base", "calibration"}, "a system file", for_systems},
+      {FileKind::software, {"name", "host"}, "a software file", for_stacks},
+      {FileKind::software, {"base", "host"}, "a software file", for_stacks},
+      {FileKind::software, {"base", "kernels"}, "a software file", for_stacks},
+      {FileKind::software, {"base", "replicas"}, "a software file", for_stacks},
+      {FileKind::huggingface,
+       {"model_type"},
+       "a config.json of Hugging Face",
+       "stagecraft import huggingface makes a model file of it"},
+      {FileKind::huggingface,
+       {"num_hidden_layers", "hidden_size"},
+       "a config.json of Hugging Face",
+       "stagecraft import huggingface makes a model file of it"},
       {FileKind::sweep, {"base", "values"}, "a sweep file", "stagecraft sweep takes it"},
       {FileKind::sweep, {"base", "cases"}, "a sweep file", "stagecraft sweep takes it"}};
   return facts;

@@ -8,7 +8,7 @@
 namespace stagecraft {
 
 /// What a configuration file describes.
-enum class FileKind : std::uint8_t { run, model, system, software, sweep };
+enum class FileKind : std::uint8_t { run, model, system, software, sweep, huggingface };
 
 /// If the file has keys that only another kind than `wanted` has: one problem that says so, instead
 /// of one for every key. Returns nullopt if the file may be of the wanted kind.

@@ -10,7 +10,9 @@
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/plan/training_config_reader.hpp"
+#include "libsim/run/base_file.hpp"
 #include "libsim/run/file_kind.hpp"
+#include "libsim/run/named_file.hpp"
 #include "libsim/run/run_tree.hpp"
 
 namespace stagecraft {
@@ -19,6 +21,21 @@ namespace {
 void require_kind(YamlNode const& root, FileKind wanted, Diagnostics& diagnostics) {
   if (auto problem = wrong_kind(root, wanted, "")) diagnostics.add(std::move(*problem));
   diagnostics.throw_if_any();
+}
+
+/// The tree of a model, system or software file, with what it inherits.
+YamlNode load_with_base(std::filesystem::path const& path,
+                        FileKind kind,
+                        std::string const& folder,
+                        Diagnostics& diagnostics) {
+  auto root = parse_named_file(path.string(), folder, {}, Place{}, "", diagnostics);
+  diagnostics.throw_if_any();
+  require_kind(*root, kind, diagnostics);
+  std::filesystem::path const file = named_file(path.string(), folder, {});
+  std::string const name = kind == FileKind::model ? "" : file.stem().string();
+  apply_base(*root, "", folder, file.parent_path(), name, diagnostics);
+  diagnostics.throw_if_any();
+  return std::move(*root);
 }
 
 RunConfig read_run_config(std::optional<YamlNode> root,
@@ -57,22 +74,26 @@ RunConfig parse_run_config(std::string_view text,
 
 ModelConfig load_model_file(std::filesystem::path const& path) {
   Diagnostics diagnostics;
-  auto const root = parse_yaml_file(path, Place{}, "", diagnostics);
-  diagnostics.throw_if_any();
-  require_kind(*root, FileKind::model, diagnostics);
-  ModelConfig model = read_model_config(ConfigNode{*root, "", diagnostics});
+  YamlNode const root = load_with_base(path, FileKind::model, "models", diagnostics);
+  ModelConfig model = read_model_config(ConfigNode{root, "", diagnostics});
   diagnostics.throw_if_any();
   return model;
 }
 
 System load_system_file(std::filesystem::path const& path) {
   Diagnostics diagnostics;
-  auto const root = parse_yaml_file(path, Place{}, "", diagnostics);
-  diagnostics.throw_if_any();
-  require_kind(*root, FileKind::system, diagnostics);
-  System system = read_system(ConfigNode{*root, "", diagnostics});
+  YamlNode const root = load_with_base(path, FileKind::system, "systems", diagnostics);
+  System system = read_system(ConfigNode{root, "", diagnostics});
   diagnostics.throw_if_any();
   return system;
+}
+
+Software load_software_file(std::filesystem::path const& path) {
+  Diagnostics diagnostics;
+  YamlNode const root = load_with_base(path, FileKind::software, "software", diagnostics);
+  Software software = read_software(ConfigNode{root, "", diagnostics});
+  diagnostics.throw_if_any();
+  return software;
 }
 
 namespace {

@@ -11,8 +11,9 @@
 #include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/plan/training_config_reader.hpp"
+#include "libsim/run/base_file.hpp"
 #include "libsim/run/file_kind.hpp"
-#include "libsim/run/paper_config_folder.hpp"
+#include "libsim/run/named_file.hpp"
 #include "libsim/run/run_time_limit.hpp"
 
 namespace stagecraft {
@@ -21,20 +22,27 @@ namespace {
 /// The sections that may be the name of a file.
 constexpr std::array<char const*, 3> reference_keys{"model", "system", "software"};
 
-/// The file that a reference names, relative to the run file, or from an override also to the
-/// current folder. A stack may be named without its folder, as `nanotron`.
-std::filesystem::path resolve(YamlNode const& reference,
-                              std::string const& key,
-                              std::filesystem::path const& folder) {
-  if (key == "software" && reference.text.find_first_of("./") == std::string::npos) {
-    return config_folder() / "software" / (reference.text + ".yaml");
-  }
-  std::filesystem::path const beside = folder / reference.text;  // absolute if the reference is
+/// The folder of configs that has the files of a section.
+std::string folder_of_section(std::string_view key) {
+  return key == "software" ? "software" : std::string{key} + "s";
+}
+
+/// Where the file that a reference names is looked for: beside the run file, or from an override
+/// also in the current folder.
+std::filesystem::path folder_to_search(YamlNode const& reference,
+                                       std::filesystem::path const& folder) {
   std::error_code ignored;
   bool const is_override = reference.place.line == 0;
-  return is_override && !std::filesystem::exists(beside, ignored)
-             ? std::filesystem::path{reference.text}
-             : beside;
+  return is_override && !std::filesystem::exists(folder / reference.text, ignored)
+             ? std::filesystem::path{}
+             : folder;
+}
+
+/// The name of a section in place that has a base and no name of its own.
+std::string name_of_changed(YamlNode const& section) {
+  YamlNode const* const base = section.find("base");
+  if (base == nullptr) return {};
+  return std::filesystem::path{base->text}.stem().string() + ", changed";
 }
 
 /// Elements of the stack's buckets.
@@ -59,14 +67,21 @@ bool open_reference(YamlNode& section,
                     Diagnostics& diagnostics) {
   bool const may_name_file =
       std::find(reference_keys.begin(), reference_keys.end(), key) != reference_keys.end();
-  if (!may_name_file || section.kind != YamlNode::Kind::scalar) return true;
+  if (!may_name_file) return true;
+  if (section.kind == YamlNode::Kind::map) {
+    std::string const name = key == "model" ? "" : name_of_changed(section);
+    return apply_base(section, key, folder_of_section(key), folder, name, diagnostics);
+  }
+  if (section.kind != YamlNode::Kind::scalar) return true;
   // Looking up a text that cannot be a path would throw.
   if (section.text.empty() || section.text.find('\0') != std::string::npos) {
     diagnostics.add({section.place, key, "'" + printable(section.text) + "'",
                      "a map, or the name of a YAML file"});
     return false;
   }
-  auto content = parse_yaml_file(resolve(section, key, folder), section.place, key, diagnostics);
+  std::filesystem::path const beside = folder_to_search(section, folder);
+  auto content = parse_named_file(section.text, folder_of_section(key), beside, section.place, key,
+                                  diagnostics);
   if (!content) {
     diagnostics.mark_unsound(key);
     return false;
@@ -78,8 +93,10 @@ bool open_reference(YamlNode& section,
     diagnostics.add(std::move(*problem));
     return false;
   }
+  std::filesystem::path const file = named_file(section.text, folder_of_section(key), beside);
   section = std::move(*content);
-  return true;
+  std::string const name = key == "model" ? "" : file.stem().string();
+  return apply_base(section, key, folder_of_section(key), file.parent_path(), name, diagnostics);
 }
 
 void open_references(YamlNode& root,
@@ -89,6 +106,7 @@ void open_references(YamlNode& root,
     if (YamlNode* const section = root.find(key))
       open_reference(*section, key, folder, diagnostics);
   }
+  complete_software(root, diagnostics);
 }
 
 RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
@@ -110,7 +128,13 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
   reader.finish();
   config.training = read_training_config(node);
   config.system = read_system(system);
-  if (software.exists()) config.system.software = read_software(software);
+  if (software.exists()) {
+    config.system.software = read_software(software);
+    bool const is_changed = std::ranges::any_of(software.entries(), [](ConfigNode const& entry) {
+      return entry.is_map() && entry.is_overridden();
+    });
+    if (is_changed) config.system.validated = false;
+  }
   config.training.stack = {.overlap = config.system.software.replicas.overlap.value,
                            .bucket_elements = default_bucket(config)};
   check_precision(config, node);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "libsim/config/override.hpp"
+#include "libsim/run/base_file.hpp"
 #include "libsim/run/file_kind.hpp"
 #include "libsim/run/run_tree.hpp"
 
@@ -22,6 +23,7 @@ RunConfig RunVariants::with(std::span<Setting const* const> settings) const {
   for (Setting const* const setting : settings) {
     set_key(root, setting->key, setting->place, setting->value, rules, diagnostics);
   }
+  complete_software(root, diagnostics);
   return read_run_tree(root, std::move(diagnostics));
 }
 

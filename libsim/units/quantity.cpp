@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <system_error>
+#include <utility>
 
 namespace stagecraft {
 namespace {
@@ -25,6 +26,32 @@ constexpr std::array byte_rate_units{
     Unit{"B/s"},          Unit{"KB/s", 3},       Unit{"MB/s", 6},       Unit{"GB/s", 9},
     Unit{"TB/s", 12},     Unit{"KiB/s", 0, 10},  Unit{"MiB/s", 0, 20},  Unit{"GiB/s", 0, 30},
     Unit{"TiB/s", 0, 40}, Unit{"Mbit/s", 6, -3}, Unit{"Gbit/s", 9, -3}, Unit{"Tbit/s", 12, -3}};
+/// Other ways to write a unit of the tables; a small b is a bit.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 24> spellings{
+    {{"kB", "KB"},
+     {"kB/s", "KB/s"},
+     {"Mbps", "Mbit/s"},
+     {"Gbps", "Gbit/s"},
+     {"Tbps", "Tbit/s"},
+     {"Mb/s", "Mbit/s"},
+     {"Gb/s", "Gbit/s"},
+     {"Tb/s", "Tbit/s"},
+     {"GBps", "GB/s"},
+     {"TBps", "TB/s"},
+     {"MBps", "MB/s"},
+     {"FLOPS", "FLOP/s"},
+     {"GFLOPS", "GFLOP/s"},
+     {"TFLOPS", "TFLOP/s"},
+     {"PFLOPS", "PFLOP/s"},
+     {"GFLOPs", "GFLOP/s"},
+     {"TFLOPs", "TFLOP/s"},
+     {"PFLOPs", "PFLOP/s"},
+     {"GFLOPs/s", "GFLOP/s"},
+     {"TFLOPs/s", "TFLOP/s"},
+     {"PFLOPs/s", "PFLOP/s"},
+     {"\u00b5s", "us"},
+     {"\u03bcs", "us"},
+     {"sec", "s"}}};
 constexpr std::array flop_rate_units{Unit{"FLOP/s"}, Unit{"MFLOP/s", 6}, Unit{"GFLOP/s", 9},
                                      Unit{"TFLOP/s", 12}, Unit{"PFLOP/s", 15}};
 constexpr std::array time_units{Unit{"ps", -12}, Unit{"ns", -9}, Unit{"us", -6}, Unit{"ms", -3},
@@ -67,6 +94,9 @@ std::optional<Parts> split(std::string_view text, std::span<Unit const> units) {
     text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
   }
   text = trimmed(text);
+  for (auto const& [spelling, name] : spellings) {
+    if (text == spelling) text = name;
+  }
   auto const* const unit = std::find_if(units.data(), units.data() + units.size(),
                                         [&](Unit const& u) { return u.name == text; });
   if (unit == units.data() + units.size()) return std::nullopt;
@@ -212,20 +242,18 @@ std::string_view accepted_quantity<Bytes>() {
 template <>
 std::string_view accepted_quantity<BytesPerSecond>() {
   return "a data rate with its unit, such as '300 GB/s' (B/s, KB/s, MB/s, GB/s, TB/s, KiB/s, "
-         "MiB/s, "
-         "GiB/s, TiB/s, Mbit/s, Gbit/s, Tbit/s)";
+         "MiB/s, GiB/s, TiB/s, Mbit/s or Mbps, Gbit/s or Gbps, Tbit/s or Tbps)";
 }
 
 template <>
 std::string_view accepted_quantity<FlopsPerSecond>() {
   return "an arithmetic rate with its unit, such as '312 TFLOP/s' (FLOP/s, MFLOP/s, GFLOP/s, "
-         "TFLOP/s, "
-         "PFLOP/s)";
+         "TFLOP/s, PFLOP/s; TFLOPS is the same)";
 }
 
 template <>
 std::string_view accepted_quantity<Seconds>() {
-  return "a time with its unit, such as '40 us' (ps, ns, us, ms, s)";
+  return "a time with its unit, such as '40 us' (ps, ns, us or \u00b5s, ms, s)";
 }
 
 std::string exact_text(Bytes size) {

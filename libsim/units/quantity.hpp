@@ -10,7 +10,8 @@ namespace stagecraft {
 
 /// Reads a quantity as a configuration or a flag writes it: a number, an optional space and a unit,
 /// as in `80 GiB`, `300 GB/s`, `200 Gbit/s`, `312 TFLOP/s`, `92.8 us`. Units are case-sensitive; GB
-/// is 10^9 and GiB 2^30. Decimal scales are applied before rounding, so `92.8 us` is the double
+/// is 10^9 and GiB 2^30. Other spellings of a unit are accepted: Gbps and Gb/s for Gbit/s, µs for
+/// us, TFLOPS for TFLOP/s. Decimal scales are applied before rounding, so `92.8 us` is the double
 /// nearest to 92.8e-6; a size is rounded to whole bytes.
 ///
 /// Returns nullopt for a bare number, an unknown unit, and a number that is negative or out of

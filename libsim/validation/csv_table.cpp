@@ -1,11 +1,13 @@
 #include "libsim/validation/csv_table.hpp"
 
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "libsim/config/opening.hpp"
 #include "libsim/config/text_encoding.hpp"
 
 namespace stagecraft {
@@ -184,8 +186,11 @@ std::string read_data_text(std::filesystem::path const& path) {
   constexpr char const* accepted = "a CSV file";
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) refuse(place, "a folder", accepted);
+  errno = 0;
   std::ifstream stream{path, std::ios::binary};
-  if (!stream) refuse(place, "a file that cannot be opened", accepted);
+  if (!stream) {
+    refuse(place, "a file that cannot be opened" + why_not_opened(path, errno), accepted);
+  }
   std::string text{std::istreambuf_iterator<char>{stream}, {}};
   if (stream.bad()) refuse(place, "a file that cannot be read", accepted);
   return text;

@@ -270,6 +270,7 @@ TEST_CASE("a file of another kind is refused in one line that says what it is an
   auto const [file, found] = GENERATE(table<std::string, std::string>(
       {{"models/gpt-22b.yaml", "found a model file (stagecraft plan takes it, or `model` of a run"},
        {"systems/h200.yaml", "found a system file (stagecraft system takes it"},
+       {"software/nanotron-checked.yaml", "found a software file (stagecraft software takes it"},
        {"sweeps/layouts.yaml", "found a sweep file (stagecraft sweep takes it)"}}));
   ProgramResult const result = run_stagecraft("simulate " STAGECRAFT_SOURCE_DIR "/configs/" + file);
   REQUIRE(result.exit_code == 2);

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -116,21 +117,42 @@ TEST_CASE("system's text keeps within 100 columns and has all that its JSON has"
   }
 }
 
+TEST_CASE("system --keys explains the keys of a system file, and configs/README.md has the same") {
+  json const keys = json_of("system --keys --json").at("keys");
+  REQUIRE(keys.size() > 30);
+  std::string const text = in_one_line(run_stagecraft("system --keys").output);
+  std::string const stack = in_one_line(run_stagecraft("software --keys").output);
+  std::string const page = in_one_line(text_of(STAGECRAFT_SOURCE_DIR "/configs/README.md"));
+  REQUIRE_THAT(page, Catch::Contains(text));
+  REQUIRE_THAT(page, Catch::Contains(stack));
+  for (json const& key : keys) {
+    REQUIRE_THAT(text, Catch::Contains(key.at("key").get<std::string>() + ": "));
+    REQUIRE_THAT(text, Catch::Contains(key.at("meaning").get<std::string>()));
+  }
+}
+
+TEST_CASE("software lists what a stack gives, with what it inherits") {
+  json const result = json_of("software nanotron-checked --json");
+  REQUIRE(result.at("schema") == "stagecraft.software/1");
+  REQUIRE(result.at("name") == "nanotron-checked");
+  std::map<std::string, std::string> values;
+  for (json const& row : result.at("constants")) {
+    values[row.at("key")] =
+        row.at("value").get<std::string>() + " " + row.at("unit").get<std::string>();
+  }
+  REQUIRE(values.at("host.collective_per_rank") == "214 us");
+  REQUIRE(values.at("host.kernel") == "90 us");
+  REQUIRE_THAT(run_stagecraft("software nanotron").output, Catch::StartsWith("nanotron\n"));
+}
+
 TEST_CASE("system refuses what is no system file with exit code 2") {
-  require_refusal("system", {"FILE: found 0 files; accepted: one system file"});
+  require_refusal("system", {"FILE: found 0 files; accepted: one system file, or a name"});
   require_refusal("system no/such.yaml",
-                  {"no/such.yaml: found ", "accepted: a readable YAML file"});
+                  {"no/such.yaml: found ", "(No such file or directory; looked for in /",
+                   "accepted: a readable YAML file"});
+  require_refusal("system selen-a100", {"did you mean 'selene-a100'?"});
   require_refusal("system --json " + paper_run("22b-full"),
                   {"22b-full.yaml:2:1: found a run file (", "; accepted: a system file\n"});
-  TemporaryFolder const folder;
-  // A constant without a source is refused.
-  std::string text = text_of(systems + "h200.yaml");
-  std::string const source = "    source: NVIDIA H200 data sheet; not validated\n";
-  std::size_t const at = text.find(source);
-  REQUIRE(at != std::string::npos);
-  text.erase(at, source.size());
-  require_refusal("system " + folder.write("guessed.yaml", text),
-                  {"accelerator.memory.source: found nothing; accepted: "});
 }
 
 }  // namespace stagecraft

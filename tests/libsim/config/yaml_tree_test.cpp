@@ -44,13 +44,69 @@ TEST_CASE("a key given twice is refused where it comes again", "[config]") {
       "x.yaml:1:5)");
 }
 
-TEST_CASE("anchors, aliases and tags are refused", "[config]") {
-  REQUIRE(problems_of("a: &x 1\n") ==
-          "x.yaml:1:4: a: found an anchor; accepted: plain values; anchors are not supported");
-  REQUIRE(problems_of("a: &x [1]\nb: *x\n").find("x.yaml:2:4: b: found an alias") !=
-          std::string::npos);
+TEST_CASE("tags are refused", "[config]") {
   REQUIRE(problems_of("a: !!int 1\n") ==
           "x.yaml:1:4: a: found the tag 'tag:yaml.org,2002:int'; accepted: values without tags");
+}
+
+TEST_CASE("an alias is a copy of what its anchor names", "[config]") {
+  Diagnostics diagnostics;
+  auto const root = parse_yaml("a: &x [1, 2]\nb: *x\nc: &y 3\nd: *y\n", "x.yaml", diagnostics);
+  REQUIRE(diagnostics.problems().empty());
+  REQUIRE(root->find("b")->items.at(1).text == "2");
+  REQUIRE(root->find("d")->text == "3");
+}
+
+TEST_CASE("a merge adds the entries that a map does not have itself", "[config]") {
+  // YAML's merge key: own entries win, and of several maps the first.
+  Diagnostics diagnostics;
+  auto const root =
+      parse_yaml("a: &a {k: 1, l: 2}\nb: &b {k: 3, m: 4}\nc: {<<: *a, l: 5}\nd: {<<: [*b, *a]}\n",
+                 "x.yaml", diagnostics);
+  REQUIRE(diagnostics.problems().empty());
+  YamlNode const& c = *root->find("c");
+  REQUIRE(c.items.size() == 2);
+  REQUIRE(c.find("k")->text == "1");
+  REQUIRE(c.find("l")->text == "5");
+  YamlNode const& d = *root->find("d");
+  REQUIRE(d.find("k")->text == "3");
+  REQUIRE(d.find("l")->text == "2");
+  REQUIRE(d.find("m")->text == "4");
+}
+
+TEST_CASE("aliases that make no tree, or one without bounds, are refused", "[config]") {
+  REQUIRE(
+      problems_of("a: {<<: 3}\n") ==
+      "x.yaml:1:9: a: found a merge ('<<') of a value that is not a map; accepted: an alias of a "
+      "map, such as <<: *name");
+  REQUIRE(
+      problems_of("a: &x [1, *x]\n") ==
+      "x.yaml:1:11: a[1]: found an alias inside the value that it stands for; accepted: an alias "
+      "of an earlier value");
+  // Ten to the seventh values in eight lines.
+  std::string laughs = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n";
+  for (char c = 'b'; c < 'h'; ++c) {
+    std::string const name{c};
+    std::string const of = "*" + std::string{static_cast<char>(c - 1)};
+    laughs += name + ": &" + name + " [" + of;
+    for (int i = 0; i < 9; ++i) laughs += ", " + of;
+    laughs += "]\n";
+  }
+  REQUIRE(problems_of(laughs).find("found aliases that stand for more than 100000 values") !=
+          std::string::npos);
+  std::string deep = "a: &a [1]\n";
+  for (int i = 0; i < 40; ++i) {
+    std::string const before = i == 0 ? "a" : "k" + std::to_string(i - 1);
+    std::string const name = "k" + std::to_string(i);
+    deep += name + ": &" + name + " [*" + before + "]\n";
+  }
+  REQUIRE(problems_of(deep).find("found more nesting") != std::string::npos);
+}
+
+TEST_CASE("a tab that indents is named as one", "[config]") {
+  REQUIRE(problems_of("a:\n  b: 1\n\tc: 2\n") ==
+          "x.yaml:3:1: found a tab in the indentation; accepted: spaces: YAML does not indent with "
+          "tabs");
 }
 
 TEST_CASE("a file holds one document, and a map has text for keys", "[config]") {

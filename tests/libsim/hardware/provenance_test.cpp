@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
+#include <sstream>
 #include <string>
 
+#include "libsim/hardware/key_texts.hpp"
+#include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 
 namespace stagecraft {
@@ -62,13 +66,76 @@ TEST_CASE("only a system of guesses is said to be one, not a validated or a meas
   REQUIRE_FALSE(validation_warning(system).has_value());
 }
 
-TEST_CASE("the sources of systems that nobody measured say so", "[hardware]") {
-  std::string const name = GENERATE("dgx-h100", "h200");
-  for (ConstantRow const& r : rows_of(name)) {
+TEST_CASE("the sources of a system that nobody measured say so", "[hardware]") {
+  for (ConstantRow const& r : rows_of("dgx-h100")) {
     CAPTURE(r.key);
     bool const says_so = r.source.find("ot validated") != std::string::npos;
     REQUIRE((says_so || r.key == "node.accelerators"));
   }
+}
+
+TEST_CASE("every key that a system or software file can have is explained, in its order",
+          "[hardware]") {
+  auto const is_listed = [](std::span<KeyText const> keys, std::string const& key) {
+    return std::ranges::any_of(keys, [&](KeyText const& text) { return text.key == key; });
+  };
+  // The files that give most: their constants are a subset of the keys, as are all keys of a
+  // system that is made up to have every one.
+  System system;
+  system.measured.emplace();
+  for (auto* const given :
+       {&system.node.bus_bandwidth.source, &system.network.adapters.source,
+        &system.network.bus_bandwidth.source, &system.network.gather_bandwidth.source}) {
+    *given = "x";
+  }
+  std::size_t keys = 0;
+  nlohmann::ordered_json const written = to_json(system);
+  for (auto const& [section, map] : written.items()) {
+    if (section == "measured" || !map.is_object()) {
+      REQUIRE(is_listed(system_keys(), section));
+      ++keys;
+      continue;
+    }
+    for (auto const& [key, value] : map.items()) {
+      CAPTURE(section, key);
+      REQUIRE(is_listed(system_keys(), section + "." + key));
+      ++keys;
+    }
+  }
+  REQUIRE(system_keys().size() == keys + 1);  // and base, which no system has once it is read
+  // A stack whose sections have every key is refused another, and the message lists them.
+  Diagnostics diagnostics;
+  auto const root =
+      parse_yaml("{name: x, host: {z: 1}, kernels: {z: 1}, replicas: {z: 1}, tensor: {z: 1}}",
+                 "s.yaml", diagnostics);
+  read_software(ConfigNode{*root, "", diagnostics});
+  std::set<std::string> accepted{"base", "name"};
+  for (Problem const& problem : diagnostics.problems()) {
+    std::string const section = problem.key.substr(0, problem.key.find('.'));
+    std::istringstream words{problem.accepted};
+    for (std::string word; std::getline(words, word, ',');) {
+      accepted.insert(section + "." + word.substr(word.find_first_not_of(' ')));
+    }
+  }
+  std::set<std::string> listed;
+  for (KeyText const& text : software_keys()) listed.insert(std::string{text.key});
+  REQUIRE(listed == accepted);
+}
+
+TEST_CASE("constants that a user gave are named with where, and make a system not validated",
+          "[hardware]") {
+  System system;
+  system.name = "x";
+  system.validated = true;
+  system.software.name = "y";
+  system.network.bandwidth.source = "given in mine.yaml";
+  system.software.host.kernel.source = "given in --set software.host.kernel=1 us";
+  REQUIRE(given_constants(system) ==
+          std::vector<std::string>{"network.bandwidth (given in mine.yaml)"});
+  REQUIRE(validation_warning(system).value() ==
+          "system 'x' with the stack 'y' is not validated: no measurement was held against "
+          "network.bandwidth (given in mine.yaml), software.host.kernel (given in --set "
+          "software.host.kernel=1 us)");
 }
 
 TEST_CASE("what a calibration assumed is found by its source", "[hardware]") {

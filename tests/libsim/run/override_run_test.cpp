@@ -49,6 +49,37 @@ TEST_CASE("an override makes a section that the file leaves out", "[run]") {
   REQUIRE(load_run_config(file, {"memory.reserve=0 B"}).training.memory.reserve == Bytes{});
 }
 
+TEST_CASE("an overridden constant has no other source than the override", "[run]") {
+  std::string const key = "system.calibration.gemm_efficiency";
+  for (std::string const& text : {key + "=0.3", key + ".value=0.3"}) {
+    CAPTURE(text);
+    System const system = load_run_config(file, {text}).system;
+    REQUIRE(system.calibration.gemm_efficiency.value == 0.3);
+    REQUIRE(system.calibration.gemm_efficiency.source == "given in --set " + text);
+    REQUIRE(system.calibration.gemm_efficiency.fitted.empty());
+    REQUIRE_FALSE(system.validated);
+    // Its neighbours keep theirs.
+    REQUIRE(system.calibration.overlap_slowdown.fitted.find("table 4") != std::string::npos);
+  }
+  System const sourced =
+      load_run_config(file, {key + "={value: 0.3, source: my measurement}"}).system;
+  REQUIRE(sourced.calibration.gemm_efficiency.source == "my measurement");
+  REQUIRE_FALSE(sourced.validated);
+  REQUIRE(load_run_config(file, {"parallel.tensor=4"}).system.validated);
+  REQUIRE(load_run_config(file, {"system=a100-4hdr"}).system.validated);
+  REQUIRE_FALSE(load_run_config(file, {"software.host.kernel=1 us"}).system.validated);
+}
+
+TEST_CASE("an override below software changes the default stack of a run that names none",
+          "[run]") {
+  Software const software = load_run_config(file, {"software.host.kernel=10 us"}).system.software;
+  Software const original = load_run_config(file, {}).system.software;
+  REQUIRE(software.name == original.name);
+  REQUIRE(software.host.kernel.value == Seconds{10e-6});
+  REQUIRE(software.host.kernel.source == "given in --set software.host.kernel=10 us");
+  REQUIRE(software.replicas == original.replicas);
+}
+
 TEST_CASE("of two overrides of one key the last holds", "[run]") {
   REQUIRE(load_run_config(file, {"batch.global=128", "batch.global=32"}).training.batch.global ==
           32);
@@ -85,7 +116,8 @@ TEST_CASE("a problem of an override names the override as its place", "[run]") {
 TEST_CASE("an override that names a file that is not there says so at its place", "[run]") {
   std::string const text = message({"system=../systems/none.yaml"});
   REQUIRE(text.find("--set system=../systems/none.yaml: system: found '") == 0);
-  REQUIRE(text.find("which cannot be opened; accepted: a readable YAML file") != std::string::npos);
+  REQUIRE(text.find("which cannot be opened (No such file or directory; looked for in /") !=
+          std::string::npos);
   REQUIRE(text.find('\n') == std::string::npos);
 }
 

@@ -107,8 +107,8 @@ TEST_CASE("a run that outlasts the simulator's clock is refused", "[run]") {
 TEST_CASE("a file that is missing, a folder or too large is refused by name", "[run]") {
   REQUIRE_THROWS_WITH(
       load_run_config("/no/such/run.yaml", {}),
-      "/no/such/run.yaml: found '/no/such/run.yaml', which cannot be opened; accepted: a "
-      "readable YAML file");
+      "/no/such/run.yaml: found '/no/such/run.yaml', which cannot be opened (No such file or "
+      "directory); accepted: a readable YAML file");
   REQUIRE_THROWS_WITH(load_run_config("/tmp", {}),
                       "/tmp: found '/tmp', a folder; accepted: a YAML file");
   REQUIRE(

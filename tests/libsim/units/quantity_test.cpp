@@ -84,5 +84,17 @@ TEST_CASE("readable text keeps three significant digits", "[units]") {
   REQUIRE(readable_text(FlopsPerSecond{312e12}) == "312 TFLOP/s");
 }
 
+TEST_CASE("other spellings of a unit mean the same", "[units]") {
+  for (char const* const text : {"400 Gbps", "400 Gb/s", "400Gbit/s", "50 GB/s", "0.4 Tbps"}) {
+    CAPTURE(text);
+    REQUIRE(parse_quantity<BytesPerSecond>(text) == BytesPerSecond{50e9});
+  }
+  REQUIRE(parse_quantity<Seconds>("40 \u00b5s") == Seconds{40e-6});  // micro sign
+  REQUIRE(parse_quantity<Seconds>("40 \u03bcs") == Seconds{40e-6});  // Greek mu
+  REQUIRE(parse_quantity<FlopsPerSecond>("312 TFLOPS") == FlopsPerSecond{312e12});
+  REQUIRE_FALSE(parse_quantity<BytesPerSecond>("400 gbps").has_value());
+  REQUIRE_FALSE(parse_quantity<Bytes>("80 Gb").has_value());
+}
+
 }  // namespace
 }  // namespace stagecraft

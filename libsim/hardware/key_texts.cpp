@@ -1,0 +1,161 @@
+#include "libsim/hardware/key_texts.hpp"
+
+#include <array>
+
+namespace stagecraft {
+namespace {
+
+constexpr std::array keys_of_system{
+    KeyText{"base", "a file or a name",
+            "The system from which everything that this file does not give is inherited: a "
+            "name of configs/systems, or a file relative to this one."},
+    KeyText{"name", "text",
+            "The name in outputs. With a base, the default is the name of the file."},
+    KeyText{"validated", "true or false",
+            "Whether predictions for the system as it stands were compared with "
+            "measurements; otherwise commands warn. It is not inherited, and no longer "
+            "holds if an override changes a constant."},
+    KeyText{"accelerator.name", "text", "The name of the accelerator in outputs."},
+    KeyText{"accelerator.peak", "a rate per precision",
+            "The dense matrix peak: {bf16: 989.5 TFLOP/s, ...} for fp16, bf16, fp32, fp64, "
+            "without structured sparsity."},
+    KeyText{"accelerator.multiprocessors", "a whole number",
+            "The units over which the tiles of a matrix product are spread in waves (SMs, "
+            "compute units)."},
+    KeyText{"accelerator.memory", "a size", "The capacity of its memory."},
+    KeyText{"accelerator.bandwidth", "a rate", "The bandwidth of its memory by the data sheet."},
+    KeyText{"node.accelerators", "a whole number",
+            "Accelerators per node: those that reach each other over the node's links."},
+    KeyText{"node.all_reduce", "a collective",
+            "An all-reduce within a node: {latency, bandwidth}, where a ring of n ranks "
+            "moves 2 (n-1)/n of the tensor, so that the bandwidth is the bus bandwidth of "
+            "nccl-tests; or a measured {table: [[size, time], ...], ranks: n} over the size "
+            "of the whole tensor, interpolated linearly and rescaled to other numbers of "
+            "ranks. The latency is that of the whole call among all ranks."},
+    KeyText{"node.all_gather", "a collective",
+            "The same of an all-gather, which moves (n-1)/n of the gathered tensor."},
+    KeyText{"node.reduce_scatter", "a collective",
+            "The same of a reduce-scatter, which moves (n-1)/n of the tensor that is "
+            "reduced."},
+    KeyText{"node.p2p", "{latency, bandwidth}",
+            "A message between two accelerators of a node, in one direction."},
+    KeyText{"node.bus_bandwidth", "a rate, optional",
+            "The bus bandwidth that all_reduce_perf of nccl-tests reports for large "
+            "messages among all accelerators of a node; it takes precedence over the "
+            "bandwidth of node.all_reduce."},
+    KeyText{"network.bandwidth", "a rate",
+            "The bandwidth of one network adapter per direction, as the data sheet has it. "
+            "400 Gbps is 50 GB/s."},
+    KeyText{"network.adapters", "a whole number, optional",
+            "Adapters per node; without it one per accelerator. The groups of a node run "
+            "their collectives at the same time and share them: a group with k ranks per "
+            "node has k of as many parts as the node has accelerators."},
+    KeyText{"network.efficiency", "0.001 to 1",
+            "The fraction of that bandwidth that large messages reach."},
+    KeyText{"network.latency", "a time",
+            "Per message, or per ring step of a collective, between nodes."},
+    KeyText{"network.bus_bandwidth", "a rate, or rates by nodes, optional",
+            "The bus bandwidth that nccl-tests reports for large all-reduces among all "
+            "accelerators of several nodes; one rate, or {2: 428 GB/s, 8: 180 GB/s} by the "
+            "number of nodes. It holds for groups of whole nodes and takes precedence over "
+            "bandwidth and efficiency; a file that gives one of those or adapters does not "
+            "inherit it."},
+    KeyText{"network.gather_bandwidth", "a rate, or rates by nodes, optional",
+            "The same of all-gathers."},
+    KeyText{"calibration.gemm_efficiency", "0.001 to 1",
+            "The fraction of the peak that the main loop of a matrix product sustains, with "
+            "the clock under load."},
+    KeyText{"calibration.gemm_small_tile", "0.001 to 1",
+            "The speed of a 128 x 128 tile's main loop relative to that."},
+    KeyText{"calibration.gemm_tile_prologue", "a time",
+            "What each wave of tiles costs on top of its main loop."},
+    KeyText{"calibration.flash_forward_efficiency", "0.001 to 1",
+            "The fraction of the peak that flash attention reaches forward, for its work on "
+            "half of the square (causal)."},
+    KeyText{"calibration.flash_backward_efficiency", "0.001 to 1", "The same backward."},
+    KeyText{"calibration.kernel_launch", "a time", "Launch and ramp-up of a kernel on the device."},
+    KeyText{"calibration.stream_efficiency", "0.001 to 1",
+            "The fraction of the memory bandwidth that element-wise kernels reach."},
+    KeyText{"calibration.dropout_efficiency", "0.001 to 1",
+            "The same of kernels that draw random numbers."},
+    KeyText{"calibration.overlap_slowdown", "0 to below 1",
+            "The fraction of its speed that a matrix product loses while a collective runs "
+            "within the node."},
+    KeyText{"calibration.network_slowdown", "0 to below 1",
+            "The same while a collective runs over the network."},
+    KeyText{"calibration.p2p_synchronisation", "a time",
+            "What an exchange of pipeline messages costs on top of its transfer."},
+    KeyText{"calibration.iteration_overhead", "a time",
+            "Fixed time per iteration: logging, data, the step of the optimizer's host "
+            "code."},
+    KeyText{"calibration.workspace", "a size",
+            "Workspace for matrix products, per rank. The reserve for everything else is "
+            "memory.reserve of the run file."},
+    KeyText{"measured", "a map, optional",
+            "Kernels that stagecraft-exec calibrate measured one by one; they take "
+            "precedence over the constants above."}};
+
+constexpr std::array keys_of_software{
+    KeyText{"base", "a file or a name",
+            "The stack from which everything that this file does not give is inherited: a "
+            "name of configs/software, or a file relative to this one."},
+    KeyText{"name", "text",
+            "The name in outputs. With a base, the default is the name of the file."},
+    KeyText{"host.kernel", "a time",
+            "In which the host thread issues one op of a block that is neither a matrix "
+            "product nor a collective. Where the accelerator is done sooner it waits: a "
+            "pass of a block takes the longer of the two."},
+    KeyText{"host.gemm", "a time", "The same of a matrix product."},
+    KeyText{"host.collective", "a time", "The same of a collective."},
+    KeyText{"host.backward", "a number",
+            "The same of an op of the backward pass, relative to one of the forward pass."},
+    KeyText{"host.collective_per_rank", "a time",
+            "On top, for each rank of the group, for groups within a node: what checking "
+            "every collective costs."},
+    KeyText{"host.collective_per_remote_rank", "a time", "The same for groups that cross nodes."},
+    KeyText{"host.unfused_softmax", "a time",
+            "On top, per softmax for which there is no fused kernel (see "
+            "kernels.fused_softmax_multiple)."},
+    KeyText{"host.message", "a time",
+            "Per message between stages, on top of calibration.p2p_synchronisation."},
+    KeyText{"host.iteration", "a time", "Per iteration, on top of calibration.iteration_overhead."},
+    KeyText{"kernels.traffic", "factors by kind of op",
+            "Bytes that the stack's kernels move, relative to one fused kernel: {swiglu: "
+            "1.667}."},
+    KeyText{"kernels.fused_softmax_multiple", "0 to 64",
+            "Softmax is fused where this divides the number of score matrices of a rank "
+            "(microbatch times heads over t); 0: always."},
+    KeyText{"kernels.unfused_softmax_traffic", "a number",
+            "Bytes that softmax moves where it is not fused, relative to the fused one."},
+    KeyText{"kernels.accumulation_bytes", "0 to 64",
+            "Bytes moved per element when kernels of their own add a microbatch's weight "
+            "gradient to the main gradient; 0: the matrix product adds it."},
+    KeyText{"replicas.overlap", "never, unless_sharded, always",
+            "Whether gradients are reduced beside the last microbatch's backward "
+            "(unless_sharded: not with the distributed optimizer); the default of "
+            "parallel.overlap_gradients."},
+    KeyText{"replicas.gradient_bytes", "0 to 64",
+            "Bytes of a gradient on the wire; 0: those of the main gradient."},
+    KeyText{"replicas.reduces_whole", "true or false",
+            "Whether gradients are all-reduced instead of reduce-scattered with the "
+            "distributed optimizer."},
+    KeyText{"replicas.bucket", "a size",
+            "With overlap: bytes per call of the reduction, the default of "
+            "parallel.gradient_bucket; 0 B: one call."},
+    KeyText{"replicas.call", "a time",
+            "What a call of the reduction costs on top of its transfer."},
+    KeyText{"replicas.call_per_rank", "a time", "On top, per rank of the group."},
+    KeyText{"replicas.gather_efficiency", "0.001 to 1",
+            "The rate of the all-gather of parameters, relative to one large all-gather."},
+    KeyText{"tensor.overlaps_backward", "true or false",
+            "Whether collectives of the backward pass run beside the products of the "
+            "gradients."},
+    KeyText{"tensor.own_shard_first", "true or false",
+            "Whether the product of the own shard runs while the others' are gathered."}};
+
+}  // namespace
+
+std::span<KeyText const> system_keys() { return keys_of_system; }
+std::span<KeyText const> software_keys() { return keys_of_software; }
+
+}  // namespace stagecraft
