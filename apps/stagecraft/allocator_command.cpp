@@ -1,6 +1,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/program/command_line.hpp"
 #include "apps/stagecraft/commands.hpp"
@@ -41,9 +42,12 @@ int run_allocator(CommandLine const& line) {
   }
   AllocatorSettings const settings = read_settings(line);
   std::int64_t const capacity = read_capacity(line);
-  AllocationSequence const sequence = read_sequence_file(line.arguments().front());
+  std::optional<std::int32_t> device;
+  if (line.has("device")) device = line.whole_number("device", 0, 1 << 20);
+  SequenceFile const file = read_sequence_file(line.arguments().front(), device);
+  for (std::string const& note : file.notes) std::cerr << "note: " << note << '\n';
   auto const allocator = make_allocator(AllocatorKind::pytorch, settings, capacity);
-  AllocationReplay const result = replay(sequence, *allocator);
+  AllocationReplay const result = replay(file.sequence, *allocator);
   if (line.has("json")) {
     std::cout << to_json(result).dump(1) << '\n';
   } else {
@@ -63,7 +67,8 @@ Replays a recorded sequence of allocations through a model of PyTorch's caching 
 reserves beside what is allocated, what is fragmented, and whether it runs out of memory, under any
 settings and on a device of any size. The exit code is 3 if it does.
 
-FILE is text, gzipped or not, an event per line (numbers are whole and not negative):
+FILE is a memory snapshot of PyTorch (torch.cuda.memory._dump_snapshot), of which nothing is
+executed, or text, gzipped or not, an event per line (numbers are whole and not negative):
   a ID SIZE [STREAM]  allocate SIZE bytes for a stream (default: 0)
   f ID                free
   r ID STREAM         another stream uses the block too (record_stream)
@@ -76,6 +81,7 @@ FILE is text, gzipped or not, an event per line (numbers are whole and not negat
 )",
           .examples = R"(  stagecraft allocator sequence.txt.gz
   stagecraft allocator sequence.txt --capacity "80 GiB" --settings expandable_segments:True
+  stagecraft allocator snapshot.pickle --capacity "141 GiB" --device 3
   stagecraft allocator sequence.txt --settings max_split_size_mb:128,roundup_power2_divisions:8 --json
 )",
           .options = {{.name = "settings",
@@ -84,6 +90,9 @@ FILE is text, gzipped or not, an event per line (numbers are whole and not negat
                       {.name = "capacity",
                        .value = Value::text("Q"),
                        .description = "memory of the device, such as 80GiB (default: no limit)"},
+                      {.name = "device",
+                       .value = Value::text("N"),
+                       .description = "of a snapshot (default: the first with events)"},
                       {.name = "json", .description = "print one JSON document"}},
           .argument = Value::file("FILE"),
           .run = run_allocator};

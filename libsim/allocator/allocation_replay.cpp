@@ -5,17 +5,20 @@ namespace stagecraft {
 AllocationReplay replay(AllocationSequence const& sequence, Allocator& allocator) {
   AllocationReplay result;
   std::vector<BlockId> blocks(static_cast<std::size_t>(sequence.slots), no_block);
+  auto const block_of = [&](AllocationEvent const& event) -> BlockId& {
+    return blocks[static_cast<std::size_t>(event.slot)];
+  };
   AllocatorCounters const& counters = allocator.counters();
   std::int64_t peak = counters.peak_reserved;
   for (AllocationEvent const& event : sequence.events) {
-    BlockId* const block = event.slot < 0 ? nullptr : &blocks[static_cast<std::size_t>(event.slot)];
     switch (event.kind) {
-      case AllocationEvent::Kind::allocate:
+      case AllocationEvent::Kind::allocate: {
         ++result.n;
-        *block = no_block;
+        BlockId& block = block_of(event);
+        block = no_block;
         if (event.value == 0) break;  // a null pointer, as PyTorch has it
-        *block = allocator.allocate(event.value, event.stream);
-        if (*block == no_block) {
+        block = allocator.allocate(event.value, event.stream);
+        if (block == no_block) {
           result.oom_at = result.n;
           result.oom_bytes = event.value;
           result.end = counters;
@@ -26,11 +29,12 @@ AllocationReplay replay(AllocationSequence const& sequence, Allocator& allocator
           result.inactive_split_at_peak = counters.inactive_split;
         }
         break;
+      }
       case AllocationEvent::Kind::free:
-        if (*block != no_block) allocator.free(*block);
+        if (block_of(event) != no_block) allocator.free(block_of(event));
         break;
       case AllocationEvent::Kind::record_stream:
-        if (*block != no_block) allocator.record_stream(*block, event.stream);
+        if (block_of(event) != no_block) allocator.record_stream(block_of(event), event.stream);
         break;
       case AllocationEvent::Kind::advance:
         allocator.advance(event.value);

@@ -47,7 +47,7 @@ class SequenceBuilder {
 
   /// The number of a stream; -1 if there are too many.
   std::int32_t stream(std::int64_t name) {
-    if (name == last_name_) return last_stream_;
+    if (last_stream_ >= 0 && name == last_name_) return last_stream_;
     auto const number = static_cast<std::int32_t>(streams_.size());
     auto const [place, is_new] = streams_.try_emplace(name, number);
     if (is_new && number == most_streams) {
@@ -74,7 +74,7 @@ class SequenceBuilder {
   std::unordered_map<std::int64_t, std::int32_t> live_;  ///< slot by name
   std::vector<std::int32_t> unused_;
   std::unordered_map<std::int64_t, std::int32_t> streams_;
-  std::int64_t last_name_ = -1;
+  std::int64_t last_name_ = 0;
   std::int32_t last_stream_ = -1;
 };
 

@@ -6,13 +6,17 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "libsim/allocator/sequence_text.hpp"
+#include "libsim/allocator/snapshot_sequence.hpp"
 #include "libsim/host/file_error.hpp"
 
 namespace stagecraft {
 namespace {
 
+/// The opcode PROTO, with which all pickles from protocol 2 on begin.
+constexpr char start_of_pickle = '\x80';
 constexpr std::size_t most_bytes = std::size_t{2} << 30;
 
 struct Close {
@@ -50,8 +54,28 @@ std::string read_inflated(std::filesystem::path const& path) {
   return bytes;
 }
 
-AllocationSequence read_sequence_file(std::filesystem::path const& path) {
-  return read_sequence_text(read_inflated(path), path.string());
+SequenceFile read_sequence_file(std::filesystem::path const& path,
+                                std::optional<std::int32_t> device) {
+  std::string const bytes = read_inflated(path);
+  std::string const name = path.string();
+  bool const is_pickle = bytes.starts_with(start_of_pickle);
+  if (!is_pickle) {
+    if (device) throw InputError{name + ": found text, which has no devices; accepted: a snapshot"};
+    return {read_sequence_text(bytes, name), {}};
+  }
+  SnapshotSequence snapshot = read_snapshot(bytes, name, device);
+  SequenceFile file{std::move(snapshot.sequence), {}};
+  if (!device && snapshot.recorded.size() > 1) {
+    file.notes.push_back("device " + std::to_string(snapshot.device) + " of " +
+                         std::to_string(snapshot.recorded.size()) +
+                         " with events; --device N takes another");
+  }
+  if (snapshot.live_before > 0) {
+    file.notes.push_back(std::to_string(snapshot.live_before) +
+                         " allocations are older than the first event; how they share segments is "
+                         "not recorded");
+  }
+  return file;
 }
 
 }  // namespace stagecraft

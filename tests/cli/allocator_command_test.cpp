@@ -4,6 +4,7 @@
 
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
+#include "tests/cli/trace_folder.hpp"
 
 namespace stagecraft {
 namespace {
@@ -31,6 +32,27 @@ TEST_CASE("allocator prints what PyTorch's allocator answered, and ends with 3 i
   REQUIRE(run_stagecraft("allocator " + recorded +
                          " --capacity 15.55GiB --settings expandable_segments:True")
               .exit_code == 0);
+}
+
+TEST_CASE("allocator reads the snapshots that export writes, and finds the peak of the simulation",
+          "[cli]") {
+  TraceFolder folder;
+  folder.record("t.h5", "22b-present");
+  std::string const snapshot = folder.path("t.pickle");
+  REQUIRE(
+      run_stagecraft("export " + folder.path("t.h5") + " --format memory-snapshot -o " + snapshot)
+          .exit_code == 0);
+  json const stage = json_of("simulate " + paper_run("22b-present") + " --json").at("stages").at(0);
+  // The driver's pool counts what is live and nothing else.
+  json const result =
+      json_of("allocator " + snapshot + " --settings backend:cudaMallocAsync --json");
+  REQUIRE(result.at("end").at("peak_allocated") == stage.at("peak_bytes"));
+  std::string const hostile = folder.path("h.pickle");
+  folder.write("h.pickle",
+               "\x80\x02"
+               "cos\nsystem\n.");
+  require_refusal("allocator " + hostile, {"h.pickle: byte 2: found the opcode GLOBAL"});
+  require_refusal("allocator " + snapshot + " --device 1", {"device 1 has no events; accepted: 0"});
 }
 
 TEST_CASE("allocator refuses wrong sequences, settings and capacities", "[cli]") {
