@@ -17,6 +17,8 @@ Command plan_command();
 Command sweep_command();
 /// Measured runs beside their predictions. Exit code 1 if no row can be predicted.
 Command validate_command();
+/// Constants from measured runs. Exit code 1 if no row can be used.
+Command fit_command();
 /// Tables and figures of the paper, predicted beside published.
 Command reproduce_command();
 /// One layer, op by op.

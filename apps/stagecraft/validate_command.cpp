@@ -8,6 +8,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/data_files.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_variants.hpp"
@@ -34,23 +35,6 @@ std::vector<std::string> read_keys(CommandLine const& line) {
   return keys;
 }
 
-std::vector<DataFile> read_files(CommandLine const& line) {
-  if (line.arguments().empty()) {
-    throw CommandLineError{"DATA.csv: found 0 files; accepted: one or more data files"};
-  }
-  std::vector<DataFile> files;
-  std::vector<Problem> problems;  // those of all files
-  for (std::string const& path : line.arguments()) {
-    try {
-      files.emplace_back(std::filesystem::path{path});
-    } catch (ConfigError const& error) {
-      problems.insert(problems.end(), error.problems().begin(), error.problems().end());
-    }
-  }
-  if (!problems.empty()) throw ConfigError{std::move(problems)};
-  return files;
-}
-
 void print_warnings(Validation const& validation) {
   constexpr std::size_t most = 10;
   std::size_t shown = 0;
@@ -71,7 +55,7 @@ int run_validate(CommandLine const& line) {
   int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   int const jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
   RunVariants const runs = load_run_variants(base, line.values_of("set"));
-  std::vector<DataFile> const files = read_files(line);
+  std::vector<DataFile> const files = read_data_files(line.arguments());
   std::size_t total = 0;
   for (DataFile const& file : files) total += file.rows();
 

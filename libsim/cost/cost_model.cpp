@@ -21,6 +21,10 @@ BytesPerSecond streaming_rate(System const& system) {
 CostModel::CostModel(System const& system, TrainingPlan const& plan)
     : system_{system}, plan_{plan} {}
 
+SimTime CostModel::rounded(double seconds) const {
+  return to_sim_time(system_.software.factor.value * seconds);
+}
+
 SimTime CostModel::price(Op const& op) const {
   OpKindTraits const& traits = traits_of(op.kind);
   switch (traits.op_class) {
@@ -28,9 +32,9 @@ SimTime CostModel::price(Op const& op) const {
       return SimTime{0};
     case OpClass::collective:
       if (op.phase == Phase::data_parallel && op.group == plan_.roles.gradients) {
-        return to_sim_time(replica_seconds(op).value);
+        return rounded(replica_seconds(op).value);
       }
-      return to_sim_time(collective_seconds(op.kind, op.group.value(), op.payload).value);
+      return rounded(collective_seconds(op.kind, op.group.value(), op.payload).value);
     case OpClass::compute:
     case OpClass::step:
       break;
@@ -41,15 +45,15 @@ SimTime CostModel::price(Op const& op) const {
   }
   if (system_.measured) {
     auto const time = measured_time(*system_.measured, op);
-    if (time) return to_sim_time(time->value);
+    if (time) return rounded(time->value);
   }
   if (auto const* const gemm = std::get_if<GemmAttributes>(&op.attributes)) {
-    return to_sim_time(product_seconds(op, *gemm).value);
+    return rounded(product_seconds(op, *gemm).value);
   }
   if (std::holds_alternative<FlashAttributes>(op.attributes)) {
-    return to_sim_time(flash_seconds(op).value);
+    return rounded(flash_seconds(op).value);
   }
-  return to_sim_time(sweep_seconds(op).value);
+  return rounded(sweep_seconds(op).value);
 }
 
 Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) const {
@@ -132,7 +136,7 @@ SimTime CostModel::host_time(Op const& op) const {
       auto const& per_rank =
           crosses_nodes(*op.group) ? host.collective_per_remote_rank : host.collective_per_rank;
       seconds = host.collective.value.value + per_rank.value.value * ranks;
-      return to_sim_time(seconds);
+      return rounded(seconds);
     }
     case OpClass::compute:
       bool const is_product = op.kind == OpKind::gemm;
@@ -143,7 +147,7 @@ SimTime CostModel::host_time(Op const& op) const {
       if (!has_fused_softmax(op)) seconds += host.unfused_softmax.value.value;
       break;
   }
-  return to_sim_time(seconds);
+  return rounded(seconds);
 }
 
 FlopsPerSecond CostModel::peak_of(ElementType type) const {
@@ -206,8 +210,7 @@ MessagePrice CostModel::price_message(TrainingPlan const& plan,
   if (plan.scatters_messages()) {
     latency += collective_seconds(OpKind::all_gather, plan.roles.tensor, whole).value;
   }
-  return {.latency = to_sim_time(latency),
-          .occupancy = to_sim_time((sent / BytesPerSecond{rate}).value)};
+  return {.latency = rounded(latency), .occupancy = rounded((sent / BytesPerSecond{rate}).value)};
 }
 
 int CostModel::slowdown_millionths() const {
@@ -220,8 +223,8 @@ int CostModel::data_parallel_slowdown_millionths() const {
 }
 
 SimTime CostModel::iteration_overhead() const {
-  return to_sim_time(system_.calibration.iteration_overhead.value.value +
-                     system_.software.host.iteration.value.value);
+  return rounded(system_.calibration.iteration_overhead.value.value +
+                 system_.software.host.iteration.value.value);
 }
 
 bool CostModel::is_in_one_node(LevelPlacement const& level) const {

@@ -50,6 +50,8 @@ class CostModel {
   Bytes workspace() const { return system_.calibration.workspace.value; }
 
  private:
+  /// Every duration passes through here once: the stack's factor is applied to it.
+  SimTime rounded(double seconds) const;
   Seconds collective_seconds(OpKind kind, GroupId group, Bytes payload) const;
   /// Time of a collective that moves gradients or parameters between replicas.
   Seconds replica_seconds(Op const& op) const;

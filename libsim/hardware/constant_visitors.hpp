@@ -80,6 +80,7 @@ class ConstantReader {
     ConfigNode const value = constant.take("value");
     ConfigNode const source = constant.take("source");
     ConfigNode const fitted = constant.take("fitted");
+    constant.number("spread", field.spread, {.lower = 1e-3, .upper = 10, .includes_upper = true});
     constant.finish();
     read_value(value, field.value, range...);
     // Provenance is that of a value: a new value without a new source has none but the user.
@@ -139,6 +140,7 @@ class ConstantWriter {
     } else {
       constant["fitted"] = field.fitted;
     }
+    if (field.spread > 0) constant["spread"] = field.spread;
     writer_.put(key, constant);
   }
 

@@ -101,6 +101,9 @@ constexpr std::array keys_of_software{
             "name of configs/software, or a file relative to this one."},
     KeyText{"name", "text",
             "The name in outputs. With a base, the default is the name of the file."},
+    KeyText{"factor", "a number",
+            "Every duration is multiplied by it; `stagecraft fit RUN.yaml --measured TIME` "
+            "fits it."},
     KeyText{"host.kernel", "a time",
             "In which the host thread issues one op of a block that is neither a matrix "
             "product nor a collective. Where the accelerator is done sooner it waits: a "

@@ -75,6 +75,8 @@ struct TensorTraffic {
 /// a source was not given; its value is then neutral.
 struct Software {
   std::string name;
+  /// By which every duration is multiplied: what one measured iteration says of a stack.
+  Sourced<double> factor{1, {}, {}};
   HostCosts host;
   KernelUse kernels;
   ReplicaTraffic replicas;

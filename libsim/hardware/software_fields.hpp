@@ -13,6 +13,7 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
   constexpr NumberRange share{.lower = 0.001, .upper = 1, .includes_upper = true};
   constexpr IntegerRange zero_or_more{0, 64};
   visitor.text("name", software.name, Need::required);
+  visitor.optional_constant("factor", software.factor, factor);
   visitor.section("host", Need::optional, [&](auto& section) {
     auto& host = software.host;
     section.optional_constant("kernel", host.kernel);

@@ -14,6 +14,9 @@ struct Sourced {
   T value{};
   std::string source;  ///< data sheet, paper and section, measurement, file of ours; never empty
   std::string fitted;  ///< to what it was fitted; empty if it was not
+  /// Standard deviation of the logarithm of what the value could be, by the spread between sources;
+  /// a fit starts from it. 0: not given.
+  double spread = 0;
 
   friend bool operator==(Sourced const&, Sourced const&) = default;
 };

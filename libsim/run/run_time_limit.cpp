@@ -80,9 +80,10 @@ double longest_iteration(RunConfig const& config, double peak) {
   auto const p = static_cast<double>(parallel.pipeline);
   double const n = sizes.chunk_passes / p / parallel.interleave;
   double const layers = static_cast<double>(config.training.model.layers) / p + 1;
-  return calibration.iteration_overhead.value.value + n * layers * calls_per_layer * call_time +
-         passes_over_bytes * sizes.bytes / p * byte_time +
-         n * parallel.interleave * sizes.flops / (0.01 * peak);
+  return system.software.factor.value *
+         (calibration.iteration_overhead.value.value + n * layers * calls_per_layer * call_time +
+          passes_over_bytes * sizes.bytes / p * byte_time +
+          n * parallel.interleave * sizes.flops / (0.01 * peak));
 }
 
 }  // namespace

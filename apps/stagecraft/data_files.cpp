@@ -1,0 +1,27 @@
+#include "apps/stagecraft/data_files.hpp"
+
+#include <filesystem>
+#include <utility>
+
+#include "apps/program/command_line.hpp"
+
+namespace stagecraft {
+
+std::vector<DataFile> read_data_files(std::vector<std::string> const& paths) {
+  if (paths.empty()) {
+    throw CommandLineError{"DATA.csv: found 0 files; accepted: one or more data files"};
+  }
+  std::vector<DataFile> files;
+  std::vector<Problem> problems;
+  for (std::string const& path : paths) {
+    try {
+      files.emplace_back(std::filesystem::path{path});
+    } catch (ConfigError const& error) {
+      problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+    }
+  }
+  if (!problems.empty()) throw ConfigError{std::move(problems)};
+  return files;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <thread>
+
+#include "apps/program/command_line.hpp"
+#include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/data_files.hpp"
+#include "apps/stagecraft/progress_bar.hpp"
+#include "libsim/config/yaml_text.hpp"
+#include "libsim/fit/fit.hpp"
+#include "libsim/fit/fit_data.hpp"
+#include "libsim/fit/fit_output.hpp"
+#include "libsim/fit/stack_factor.hpp"
+#include "libsim/hardware/software_reader.hpp"
+#include "libsim/hardware/system_reader.hpp"
+#include "libsim/host/file_error.hpp"
+#include "libsim/host/output_file.hpp"
+#include "libsim/validation/validation_text.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr int all_rows_failed = 1;
+
+/// The folder of --output, made if it is not there.
+std::optional<std::filesystem::path> output_folder(CommandLine const& line) {
+  if (!line.has("output")) return std::nullopt;
+  std::filesystem::path folder = line.value("output");
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  require_writable(folder / "software.yaml");
+  return folder;
+}
+
+/// Writes a file of the result and returns its path.
+std::string write_yaml(std::filesystem::path const& path,
+                       std::string const& comment,
+                       nlohmann::ordered_json const& content) {
+  write_output(path, "# " + comment + "\n" + yaml_text(content));
+  return path.string();
+}
+
+int fit_one_measurement(CommandLine const& line) {
+  std::vector<std::string> const& runs = line.arguments();
+  if (runs.size() != 1) {
+    throw CommandLineError{"--measured: found " + std::to_string(runs.size()) +
+                           " files; accepted: one RUN.yaml, whose iteration was measured"};
+  }
+  for (char const* const option : {"base", "system", "constants"}) {
+    if (!line.has(option)) continue;
+    throw CommandLineError{"--" + std::string{option} +
+                           ": found with --measured; accepted: with data files"};
+  }
+  auto const measured = parse_quantity<Seconds>(line.value("measured"));
+  if (!measured || measured->value <= 0) {
+    throw CommandLineError{"--measured: found '" + line.value("measured") + "'; accepted: " +
+                           std::string{accepted_quantity<Seconds>()} + ", above 0"};
+  }
+  std::vector<std::string> overrides = line.values_of("set");
+  if (line.has("software")) overrides.push_back("software=" + line.value("software"));
+  auto const folder = output_folder(line);
+  RunConfig const run = load_run_config(runs.front(), overrides);
+  for (std::string const& warning : run.warnings) std::cerr << "warning: " << warning << '\n';
+  StackFactor const factor = fit_factor(run, *measured, runs.front());
+  std::vector<std::string> files;
+  if (folder) {
+    std::string const comment =
+        "A stack fitted by stagecraft fit to one measured iteration of " + runs.front();
+    files.push_back(
+        write_yaml(*folder / "software.yaml", comment, to_json(factor.run.system.software)));
+    nlohmann::ordered_json content = to_json(factor.run);
+    content["software"] = "./software.yaml";
+    files.push_back(write_yaml(*folder / "run.yaml", runs.front() + " with that stack", content));
+  }
+  if (line.has("json")) {
+    std::cout << to_json(factor, files).dump(1) << '\n';
+    return 0;
+  }
+  std::cout << factor_text(factor);
+  for (std::string const& file : files) std::cout << "wrote " << file << '\n';
+  return 0;
+}
+
+std::vector<std::string> read_constants(CommandLine const& line) {
+  std::vector<std::string> keys;
+  for (std::string const& list : line.values_of("constants")) {
+    std::istringstream words{list};
+    for (std::string word; std::getline(words, word, ',');) {
+      if (!word.empty()) keys.push_back(word);
+    }
+  }
+  return keys;
+}
+
+/// The base with the system and the stack that the command line names.
+RunVariants base_of(CommandLine const& line) {
+  std::optional<std::filesystem::path> base;
+  if (line.has("base")) base = line.value("base");
+  std::vector<std::string> overrides;
+  for (char const* const section : {"system", "software"}) {
+    if (line.has(section)) overrides.push_back(section + ("=" + line.value(section)));
+  }
+  for (std::string const& text : line.values_of("set")) overrides.push_back(text);
+  return load_run_variants(base, overrides);
+}
+
+std::string file_names(std::vector<std::string> const& paths) {
+  std::string names;
+  for (std::string const& path : paths) {
+    names += (names.empty() ? "" : ", ") + std::filesystem::path{path}.filename().string();
+  }
+  return names;
+}
+
+int fit_data_files(CommandLine const& line) {
+  int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int const jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
+  RunVariants const base = base_of(line);
+  std::vector<DataFile> const files = read_data_files(line.arguments());
+  std::vector<std::string> left_out;
+  auto const choices = choose_constants(system_of(base), read_constants(line), left_out);
+  auto const folder = output_folder(line);
+  std::size_t total = 0;
+  for (DataFile const& file : files) total += file.rows();
+
+  std::optional<ProgressBar> bar{std::in_place};
+  FitData const data = read_fit_data(files, base, jobs, [&](std::int64_t rows) {
+    auto const done = static_cast<double>(rows);
+    bar->show("reading", done / static_cast<double>(total), done, "rows");
+  });
+  if (data.runs.empty()) {
+    bar.reset();
+    std::cerr << problems_text(data.problems, 10)
+              << "stagecraft fit: no row can be used: " << data.problems.rows.size()
+              << " have a problem, " << data.untimed << " have no time, " << data.others
+              << " are of another system or stack than '" << data.system.name << "' with '"
+              << data.system.software.name << "'\n";
+    return all_rows_failed;
+  }
+  Fit const result = fit(data, choices, jobs, [&](double share, std::int64_t predictions) {
+    bar->show("fitting", share, static_cast<double>(predictions), "predictions");
+  });
+  bar.reset();
+
+  for (std::string const& key : left_out) {
+    std::cerr << "warning: " << key
+              << " is marked as fitted too and was left alone (--constants)\n";
+  }
+  std::cerr << problems_text(data.problems, 10);
+  std::vector<std::string> written;
+  if (folder) {
+    std::string const names = file_names(line.arguments());
+    System const system = fitted_system(data.system, result, provenance_text(result, {names}));
+    std::string const comment = "Fitted by stagecraft fit to " + names;
+    written.push_back(write_yaml(*folder / "system.yaml", comment, to_json(system)));
+    written.push_back(write_yaml(*folder / "software.yaml", comment, to_json(system.software)));
+  }
+  if (line.has("json")) {
+    std::cout << to_json(result, data, written).dump(1) << '\n';
+    return 0;
+  }
+  std::cout << fit_text(result, data);
+  for (std::string const& file : written) std::cout << "wrote " << file << '\n';
+  return 0;
+}
+
+int run_fit(CommandLine const& line) {
+  return line.has("measured") ? fit_one_measurement(line) : fit_data_files(line);
+}
+
+}  // namespace
+
+Command fit_command() {
+  return {
+      .name = "fit",
+      .summary = "constants of a system and its software from measured runs",
+      .introduction = R"(usage: stagecraft fit RUN.yaml --measured TIME [-o DIR]
+       stagecraft fit DATA.csv... --system S [--software W] [--constants K,...] [-o DIR]
+
+Of one measured iteration only one number is fitted: software.factor, by which every duration is
+multiplied.
+
+Of data files (as validate takes them) it fits constants of the system and its stack: those named, or
+those that the files mark as fitted (at most four of the stack and two of the system). It minimises
+the squares of ln(measured / predicted) with a prior for each constant: its value, with the `spread`
+that the file gives or one by the kind of constant. Runs that are far off count little (Huber).
+A constant that the data cannot tell from the others stays as it was, and the result says so.
+A constant that is `fitted: with NAME` is scaled with NAME.
+
+The result is cross-validated: groups (column `group`) fall into five folds by a hash of their
+names, and each fold is predicted with a fit to the others. Rows of another system or stack are left
+out, as are rows with a problem. If no row is left, the exit code is 1; a file that is not CSV, or
+has other columns, ends with 2.
+-o writes system.yaml and software.yaml (of one measurement: software.yaml and run.yaml).
+)",
+      .examples =
+          R"(  stagecraft fit configs/paper/22b-present.yaml --measured 1.13s -o mine
+  stagecraft fit experiments/validation/data/vtrain-single-node.csv \
+    --base experiments/validation/vtrain-single-node.yaml --constants software.host.kernel -o fitted
+)",
+      .options = {{.name = "measured",
+                   .value = Value::text("TIME"),
+                   .description = "the measured time of an iteration of RUN.yaml, such as 12.9s"},
+                  {.name = "system",
+                   .value = Value::file("S.yaml"),
+                   .description = "the system whose runs and constants these are"},
+                  {.name = "software",
+                   .value = Value::text("W"),
+                   .description = "its software stack, a file or a name of configs/software"},
+                  {.name = "constants",
+                   .value = Value::text("K,..."),
+                   .may_repeat = true,
+                   .description = "keys such as system.calibration.gemm_efficiency"},
+                  {.name = "base",
+                   .value = Value::file("RUN.yaml"),
+                   .description = "a run file with the values that no column sets"},
+                  {.name = "set",
+                   .value = Value::text("KEY=VALUE"),
+                   .may_repeat = true,
+                   .description = "override a key of the base; may be repeated"},
+                  {.name = "output",
+                   .letter = 'o',
+                   .value = Value::folder(),
+                   .description = "write the fitted files there"},
+                  {.name = "jobs",
+                   .value = Value::text("J"),
+                   .description = "threads (default: all cores)"},
+                  {.name = "json", .description = "print one JSON document"}},
+      .argument = Value::file("FILE"),
+      .run = run_fit};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,320 @@
+#include "libsim/fit/fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "libsim/config/did_you_mean.hpp"
+#include "libsim/engine/prediction.hpp"
+#include "libsim/fit/fold.hpp"
+#include "libsim/fit/least_squares.hpp"
+#include "libsim/fit/prior.hpp"
+#include "libsim/hardware/tunable_constants.hpp"
+#include "libsim/host/parallel_for.hpp"
+#include "libsim/report/text_table.hpp"
+
+namespace stagecraft {
+namespace {
+
+TunableConstant const* find_key(std::vector<TunableConstant> const& constants,
+                                std::string const& key) {
+  auto const found = std::find_if(constants.begin(), constants.end(),
+                                  [&](TunableConstant const& one) { return one.key() == key; });
+  return found == constants.end() ? nullptr : &*found;
+}
+
+void set_constant(std::vector<TunableConstant> const& constants,
+                  ConstantChoice const& choice,
+                  double value) {
+  TunableConstant const* const leader = find_key(constants, choice.key);
+  if (leader == nullptr) return;
+  double const scale = value / leader->value();
+  leader->set_value(value);
+  for (std::string const& key : choice.followers) {
+    if (TunableConstant const* const follower = find_key(constants, key)) {
+      follower->set_value(
+          std::clamp(follower->value() * scale, follower->least(), follower->most()));
+    }
+  }
+}
+
+Problem refused_key(std::string const& key, std::string accepted) {
+  Problem problem;
+  problem.place.origin = std::make_shared<std::string const>("--constants");
+  problem.found = "'" + printable(key) + "'";
+  problem.accepted = std::move(accepted);
+  return problem;
+}
+
+bool follows_another(TunableConstant const& constant,
+                     std::vector<TunableConstant> const& constants) {
+  std::string const leader = leader_of(constant);
+  return !leader.empty() && find_key(constants, leader) != nullptr;
+}
+
+std::vector<std::string> keys_marked(std::vector<TunableConstant> const& constants,
+                                     std::vector<std::string>& left_out) {
+  std::vector<std::string> keys;
+  int of_stack = 0;
+  int of_system = 0;
+  for (TunableConstant const& constant : constants) {
+    if (constant.fitted().empty() || constant.value() == 0) continue;
+    if (follows_another(constant, constants)) continue;
+    bool const is_of_stack = constant.key().starts_with("software.");
+    int& count = is_of_stack ? of_stack : of_system;
+    bool const is_one_too_many =
+        count == (is_of_stack ? most_stack_constants : most_system_constants);
+    (is_one_too_many ? left_out : keys).push_back(constant.key());
+    if (!is_one_too_many) ++count;
+  }
+  return keys;
+}
+
+/// Constants as the unknowns of a least-squares problem.
+class Unknowns {
+ public:
+  Unknowns(FitData const& data, std::vector<ConstantChoice> const& choices) : choices_{choices} {
+    System system = data.system;
+    std::vector<TunableConstant> const constants = tunable_constants(system);
+    for (ConstantChoice const& choice : choices) {
+      TunableConstant const& constant = *find_key(constants, choice.key);
+      FittedConstant& fitted = constants_.emplace_back();
+      fitted.choice = choice;
+      fitted.unit = constant.unit();
+      fitted.value = constant.value();
+      fitted.prior = constant.value();
+      fitted.spread = constant.spread() > 0 ? constant.spread() : default_spread(choice.key);
+      least_.push_back(std::log(constant.least() / fitted.prior) / fitted.spread);
+      most_.push_back(std::log(constant.most() / fitted.prior) / fitted.spread);
+    }
+  }
+
+  std::vector<FittedConstant> const& constants() const { return constants_; }
+  double least(std::size_t k) const { return std::min(least_[k], 0.0); }
+  double most(std::size_t k) const { return std::max(most_[k], 0.0); }
+  /// A change of 1 % of the value.
+  double step(std::size_t k) const { return std::log(1.01) / constants_[k].spread; }
+  double value(std::size_t k, double unknown) const {
+    return constants_[k].prior * std::exp(unknown * constants_[k].spread);
+  }
+  void apply(std::size_t k, double unknown, std::vector<TunableConstant> const& system) const {
+    set_constant(system, choices_[k], value(k, unknown));
+  }
+
+ private:
+  std::vector<ConstantChoice> const& choices_;
+  std::vector<FittedConstant> constants_;
+  std::vector<double> least_;
+  std::vector<double> most_;
+};
+
+/// Predicts all runs again and again.
+class Predictor {
+ public:
+  Predictor(FitData const& data,
+            Unknowns const& unknowns,
+            int jobs,
+            std::function<void(std::int64_t predictions)> progress)
+      : data_{data}, unknowns_{unknowns}, jobs_{jobs}, progress_{std::move(progress)} {}
+
+  /// ln(measured / predicted) of each run, if the unknowns `chosen` are `values`, and the others 0.
+  std::vector<double> deviations(std::vector<std::size_t> const& chosen,
+                                 std::vector<double> const& values) {
+    std::vector<System> systems = data_.systems;
+    for (System& system : systems) {
+      std::vector<TunableConstant> const constants = tunable_constants(system);
+      for (std::size_t i = 0; i < chosen.size(); ++i) {
+        unknowns_.apply(chosen[i], values[i], constants);
+      }
+    }
+    std::vector<double> result(data_.runs.size());
+    parallel_for(jobs_, data_.runs.size(), [&](std::size_t i) {
+      MeasuredRun const& run = data_.runs[i];
+      double const predicted = to_seconds(predict(run.training, systems[run.system]).iteration);
+      result[i] = std::log(run.seconds / predicted);
+    });
+    predictions_ += static_cast<std::int64_t>(result.size());
+    progress_(predictions_);
+    return result;
+  }
+
+ private:
+  FitData const& data_;
+  Unknowns const& unknowns_;
+  int jobs_;
+  std::function<void(std::int64_t predictions)> progress_;
+  std::int64_t predictions_ = 0;
+};
+
+LeastSquaresProblem problem_of(FitData const& data,
+                               Unknowns const& unknowns,
+                               std::vector<std::size_t> const& chosen,
+                               Predictor& predictor) {
+  LeastSquaresProblem problem;
+  problem.deviations = [&](std::vector<double> const& values) {
+    return predictor.deviations(chosen, values);
+  };
+  std::map<std::string, std::size_t> sources;
+  for (MeasuredRun const& run : data.runs) {
+    problem.weights.push_back(run.weight);
+    problem.sources.push_back(sources.try_emplace(run.group, sources.size()).first->second);
+  }
+  for (std::size_t const k : chosen) {
+    problem.least.push_back(unknowns.least(k));
+    problem.most.push_back(unknowns.most(k));
+    problem.steps.push_back(unknowns.step(k));
+  }
+  return problem;
+}
+
+PredictionErrors errors_of(std::vector<double> const& deviations) {
+  std::vector<double> ratios;
+  ratios.reserve(deviations.size());
+  for (double const deviation : deviations) ratios.push_back(std::exp(-deviation));
+  return prediction_errors(ratios);
+}
+
+/// Writes what a fit of all constants together says of them; returns those that are separable.
+std::vector<std::size_t> judge(LeastSquaresSolution const& solution,
+                               std::vector<std::size_t> const& chosen,
+                               std::vector<FittedConstant>& constants) {
+  std::vector<std::size_t> separable;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    FittedConstant& constant = constants[chosen[i]];
+    constant.standard_error = solution.standard_errors[i];
+    constant.separable = solution.standard_errors[i] <= separable_error;
+    if (constant.separable) separable.push_back(chosen[i]);
+    for (std::size_t j = 0; j < chosen.size(); ++j) {
+      double const correlation = solution.correlations[i][j];
+      if (j == i || std::abs(correlation) <= std::abs(constant.correlation)) continue;
+      constant.correlation = correlation;
+      constant.nearest = constants[chosen[j]].choice.key;
+    }
+  }
+  return separable;
+}
+
+std::map<int, std::set<std::string>> groups_by_fold(FitData const& data) {
+  std::map<int, std::set<std::string>> folds;
+  for (MeasuredRun const& run : data.runs) folds[fold_of(run.group)].insert(run.group);
+  return folds;
+}
+
+}  // namespace
+
+std::vector<ConstantChoice> choose_constants(System system,
+                                             std::vector<std::string> const& keys,
+                                             std::vector<std::string>& left_out) {
+  std::vector<TunableConstant> const constants = tunable_constants(system);
+  std::vector<std::string> const chosen = keys.empty() ? keys_marked(constants, left_out) : keys;
+  std::vector<std::string> known;
+  known.reserve(constants.size());
+  for (TunableConstant const& constant : constants) known.push_back(constant.key());
+  Diagnostics diagnostics;
+  std::vector<ConstantChoice> choices;
+  for (std::string const& key : chosen) {
+    TunableConstant const* const constant = find_key(constants, key);
+    if (constant == nullptr) {
+      std::string accepted = "a constant with one number that the system or its stack gives";
+      std::string_view const meant = nearest_word(key, known);
+      if (!meant.empty()) accepted += "; did you mean '" + std::string{meant} + "'?";
+      diagnostics.add(refused_key(key, std::move(accepted)));
+    } else if (constant->value() == 0) {
+      diagnostics.add(refused_key(key, "a constant that is not 0"));
+    } else if (std::count(chosen.begin(), chosen.end(), key) > 1) {
+      diagnostics.add(refused_key(key, "each constant once"));
+    } else {
+      ConstantChoice& choice = choices.emplace_back(ConstantChoice{key, {}});
+      for (TunableConstant const& other : constants) {
+        bool const is_named = std::find(chosen.begin(), chosen.end(), other.key()) != chosen.end();
+        if (leader_of(other) == key && !is_named) choice.followers.push_back(other.key());
+      }
+    }
+  }
+  if (chosen.empty()) {
+    diagnostics.add(refused_key("", "keys, with commas between them: no constant of '" +
+                                        system.name + "' and '" + system.software.name +
+                                        "' is marked as fitted"));
+  }
+  diagnostics.throw_if_any();
+  return choices;
+}
+
+Fit fit(FitData const& data,
+        std::vector<ConstantChoice> const& choices,
+        int jobs,
+        std::function<void(double share, std::int64_t predictions)> const& progress) {
+  auto const folds = groups_by_fold(data);
+  double const parts = 2.0 + static_cast<double>(folds.size());
+  double part = 0;
+  Unknowns const unknowns{data, choices};
+  Predictor predictor{data, unknowns, jobs,
+                      [&](std::int64_t predictions) { progress(part / parts, predictions); }};
+  Fit result;
+  result.constants = unknowns.constants();
+  result.runs = data.runs.size();
+  for (auto const& [fold, groups] : folds) result.groups += groups.size();
+
+  std::vector<std::size_t> chosen(choices.size());
+  std::iota(chosen.begin(), chosen.end(), std::size_t{0});
+  result.before = errors_of(predictor.deviations({}, {}));
+  LeastSquaresSolution solution =
+      solve(problem_of(data, unknowns, chosen, predictor), std::vector<double>(chosen.size(), 0.0));
+  std::vector<std::size_t> const separable = judge(solution, chosen, result.constants);
+  part = 1;
+  if (separable.size() < chosen.size()) {
+    chosen = separable;
+    solution = solve(problem_of(data, unknowns, chosen, predictor),
+                     std::vector<double>(chosen.size(), 0.0));
+  }
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    result.constants[chosen[i]].value = unknowns.value(chosen[i], solution.unknowns[i]);
+  }
+  for (FittedConstant& constant : result.constants) {
+    constant.standard_error *= constant.spread * constant.value;
+  }
+  result.after = errors_of(solution.deviations);
+  result.noise = solution.noise;
+  part = 2;
+  if (folds.size() < 2) return result;
+
+  std::vector<double> all;
+  for (auto const& [fold, groups] : folds) {
+    LeastSquaresProblem problem = problem_of(data, unknowns, chosen, predictor);
+    for (std::size_t i = 0; i < data.runs.size(); ++i) {
+      if (groups.contains(data.runs[i].group)) problem.weights[i] = 0;
+    }
+    LeastSquaresSolution const without = solve(problem, solution.unknowns);
+    std::vector<double> held_out;
+    for (std::size_t i = 0; i < data.runs.size(); ++i) {
+      if (groups.contains(data.runs[i].group)) held_out.push_back(without.deviations[i]);
+    }
+    all.insert(all.end(), held_out.begin(), held_out.end());
+    result.folds.push_back({.fold = fold,
+                            .groups = {groups.begin(), groups.end()},
+                            .runs = held_out.size(),
+                            .errors = errors_of(held_out)});
+    part += 1;
+  }
+  result.held_out = errors_of(all);
+  return result;
+}
+
+System fitted_system(System system, Fit const& fit, std::string const& provenance) {
+  std::vector<TunableConstant> const constants = tunable_constants(system);
+  for (FittedConstant const& fitted : fit.constants) {
+    if (!fitted.separable) continue;
+    set_constant(constants, fitted.choice, fitted.value);
+    find_key(constants, fitted.choice.key)
+        ->set_fitted(provenance + ", from a prior of " + decimals(fitted.prior, 6) + " +- " +
+                     decimals(100 * fitted.spread, 0) + " %");
+  }
+  system.validated = false;
+  return system;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libsim/hardware/system.hpp"
+#include "libsim/plan/training_config.hpp"
+#include "libsim/run/run_variants.hpp"
+#include "libsim/validation/data_file.hpp"
+#include "libsim/validation/validation.hpp"
+
+namespace stagecraft {
+
+/// A measured run that a fit uses.
+struct MeasuredRun {
+  TrainingConfig training;
+  std::size_t system = 0;  ///< index of FitData::systems
+  double seconds = 0;      ///< measured
+  double weight = 1;
+  std::string group;
+};
+
+/// The rows of data files that belong to one system with one software stack.
+struct FitData {
+  System system;                ///< as the base has it, before any row changes a key of it
+  std::vector<System> systems;  ///< of the runs: rows may set keys of the system
+  std::vector<MeasuredRun> runs;
+  std::int64_t rows = 0;     ///< of the files
+  std::int64_t untimed = 0;  ///< rows without a measured time
+  std::int64_t others = 0;   ///< rows of another system or another stack
+  /// Rows that cannot be used, with their problems.
+  Validation problems;
+};
+
+/// The system and the stack that `base` names.
+/// \throws ConfigError  if it has no system, or one of them cannot be read.
+System system_of(RunVariants const& base);
+
+/// Reads the rows of the files over `base` on `jobs` threads. A row belongs to the fit if its system
+/// and its software have the names of the base's. `progress` is called with the number of rows
+/// read, by one thread at a time.
+/// \throws ConfigError  if a column is not a key (DataFile::check), or `base` names no system.
+FitData read_fit_data(std::vector<DataFile> const& files,
+                      RunVariants const& base,
+                      int jobs,
+                      std::function<void(std::int64_t rows)> const& progress);
+
+}  // namespace stagecraft

@@ -1,0 +1,42 @@
+#include "libsim/fit/stack_factor.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "libsim/engine/prediction.hpp"
+#include "libsim/engine/store_window.hpp"
+#include "libsim/hardware/tunable_constants.hpp"
+#include "libsim/units/quantity.hpp"
+
+namespace stagecraft {
+
+StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name) {
+  TrainingConfig const training = resolve_store_windows(run.training, run.system);
+  Sourced<double>& factor = run.system.software.factor;
+  StackFactor result;
+  result.prior = factor.value;
+  result.measured = measured.value;
+  result.predicted_before = to_seconds(predict(training, run.system).iteration);
+  factor.value *= measured.value / result.predicted_before;
+  factor.source = "One measured iteration of " + name + ", which took " + exact_text(measured);
+  factor.fitted = "on one measurement of " + name + "; no other run was held against it";
+
+  std::vector<TunableConstant> const constants = tunable_constants(run.system);
+  auto const range = std::find_if(constants.begin(), constants.end(), [](TunableConstant const& c) {
+    return c.key() == "software.factor";
+  });
+  if (factor.value < range->least() || factor.value > range->most()) {
+    Problem problem;
+    problem.place.origin = std::make_shared<std::string const>("--measured");
+    problem.found = "'" + exact_text(measured) + "'";
+    problem.accepted = "a thousandth to a thousand times what is predicted (" +
+                       readable_text(Seconds{result.predicted_before}) + ")";
+    throw ConfigError{{std::move(problem)}};
+  }
+  result.predicted = to_seconds(predict(training, run.system).iteration);
+  result.run = std::move(run);
+  return result;
+}
+
+}  // namespace stagecraft

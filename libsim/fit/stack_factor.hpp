@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "libsim/run/run_config.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// What one measured iteration says of a stack.
+struct StackFactor {
+  RunConfig run;  ///< with the fitted factor
+  double prior = 1;
+  double predicted_before = 0;  ///< seconds
+  double predicted = 0;         ///< seconds
+  double measured = 0;          ///< seconds
+
+  double value() const { return run.system.software.factor.value; }
+};
+
+/// Fits the factor of a run's stack, by which every duration is multiplied, to one measured
+/// iteration. `name` names the run in the factor's source.
+/// \throws ConfigError  naming `--measured`, if the factor is outside its range.
+StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name);
+
+}  // namespace stagecraft

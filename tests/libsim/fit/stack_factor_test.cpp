@@ -1,0 +1,59 @@
+#include "libsim/fit/stack_factor.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "libsim/engine/prediction.hpp"
+#include "libsim/engine/simulation.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr char const* paper = STAGECRAFT_SOURCE_DIR "/configs/paper/";
+
+}  // namespace
+
+TEST_CASE("a stack's factor multiplies the iteration and each of its parts", "[fit]") {
+  auto const simulated = [](std::string const& factor) {
+    RunConfig const run = load_run_config(std::string{paper} + "22b-present.yaml",
+                                          {"software=megatron-2022", "software.factor=" + factor});
+    return simulate(make_plan(run.training), run.system);
+  };
+  Simulation const one = simulated("1");
+  Simulation const two = simulated("2");
+  REQUIRE(to_seconds(two.iteration) == Approx(2 * to_seconds(one.iteration)).epsilon(1e-9));
+  REQUIRE(to_seconds(two.breakdown.shares.backward) ==
+          Approx(2 * to_seconds(one.breakdown.shares.backward)).epsilon(1e-9));
+  REQUIRE(to_seconds(two.breakdown.shares.optimizer) ==
+          Approx(2 * to_seconds(one.breakdown.shares.optimizer)).epsilon(1e-9));
+  REQUIRE(two.stages[0].peak() == one.stages[0].peak());
+}
+
+TEST_CASE("after one measurement the prediction is what was measured", "[fit]") {
+  for (char const* const name : {"22b-present.yaml", "175b-present.yaml"}) {
+    CAPTURE(name);
+    RunConfig const run = load_run_config(std::string{paper} + name, {});
+    StackFactor const fitted = fit_factor(run, Seconds{12.9}, name);
+    REQUIRE(fitted.predicted == Approx(12.9).epsilon(1e-8));
+    REQUIRE(to_seconds(predict(fitted.run.training, fitted.run.system).iteration) ==
+            fitted.predicted);
+    REQUIRE(fitted.value() == Approx(12.9 / fitted.predicted_before));
+    REQUIRE(fitted.run.system.calibration == run.system.calibration);
+    REQUIRE(fitted.run.system.software.host == run.system.software.host);
+    REQUIRE_THAT(fitted.run.system.software.factor.fitted,
+                 Catch::Contains("one measurement of " + std::string{name}));
+    // A second measurement of the fitted run starts from its factor.
+    StackFactor const again = fit_factor(fitted.run, Seconds{12.9 * 2}, name);
+    REQUIRE(again.prior == fitted.value());
+    REQUIRE(again.value() == Approx(2 * fitted.value()));
+  }
+}
+
+TEST_CASE("a measurement a thousand times off is refused with what is predicted", "[fit]") {
+  RunConfig const run = load_run_config(std::string{paper} + "22b-present.yaml", {});
+  REQUIRE_THROWS_WITH(
+      fit_factor(run, Seconds{12900}, "r.yaml"),
+      Catch::Contains("--measured: found '12900 s'") && Catch::Contains("is predicted (1.09 s)"));
+}
+
+}  // namespace stagecraft
