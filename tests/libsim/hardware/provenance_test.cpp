@@ -109,7 +109,7 @@ TEST_CASE("every key that a system or software file can have is explained, in it
       parse_yaml("{name: x, host: {z: 1}, kernels: {z: 1}, replicas: {z: 1}, tensor: {z: 1}}",
                  "s.yaml", diagnostics);
   read_software(ConfigNode{*root, "", diagnostics});
-  std::set<std::string> accepted{"base", "name"};
+  std::set<std::string> accepted{"base", "name", "factor"};
   for (Problem const& problem : diagnostics.problems()) {
     std::string const section = problem.key.substr(0, problem.key.find('.'));
     std::istringstream words{problem.accepted};
