@@ -104,4 +104,18 @@ PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape) {
   return lay_out(checked, find_loop(checked));
 }
 
+PipelineOrder order_of(PipelineSchedule const& schedule) {
+  PipelineOrder order{schedule.placement, schedule.shape.microbatches, {}};
+  for (StageProgram const& program : schedule.stages) {
+    auto& tasks = order.ranks.emplace_back();
+    visit_entries(program, [&](IssueEntry const& entry, std::int32_t advance) {
+      if (entry.kind != IssueEntry::Kind::run) return;
+      ChunkRun run = schedule.run_of(entry);
+      run.microbatch += advance;
+      tasks.push_back({.run = run});
+    });
+  }
+  return order;
+}
+
 }  // namespace stagecraft

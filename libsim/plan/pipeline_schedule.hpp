@@ -1,16 +1,15 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "libsim/plan/placement.hpp"
 #include "libsim/plan/stage_program.hpp"
 #include "libsim/plan/training_config.hpp"
+#include "libsim/schedule/chunk_run.hpp"
+#include "libsim/schedule/pipeline_order.hpp"
+#include "libsim/schedule/placement.hpp"
+#include "libsim/schedule/schedule_error.hpp"
 
 namespace stagecraft {
 
@@ -26,44 +25,14 @@ struct ScheduleShape {
   friend bool operator==(ScheduleShape const&, ScheduleShape const&) = default;
 };
 
-/// A shape, or costs, that no schedule can have. The message says what was found and what is
-/// accepted.
-class ScheduleError : public std::invalid_argument {
- public:
-  using std::invalid_argument::invalid_argument;
-};
+/// The parts that stage programs have: forward and whole backward.
+inline constexpr int part_count = 2;
 
-/// The parts of a microbatch's work in a chunk; the schedule places each on its own.
-enum class Part : std::uint8_t { forward, backward };
-
-/// What a schedule has to know about a part.
-struct PartFacts {
-  char letter;  ///< in texts and pictures
-  /// What the part receives and sends, if it does. Activations go to the next virtual stage,
-  /// gradients to the one before.
-  std::optional<Transfer::Payload> message;
-  int in_flight;  ///< 1: the chunk holds activations from here on; -1: until here
-};
-
-/// Indexed by Part.
-inline constexpr PartFacts part_facts[] = {
-    {'F', Transfer::Payload::activation, 1},
-    {'B', Transfer::Payload::gradient, -1},
-};
-inline constexpr int part_count = static_cast<int>(std::size(part_facts));
-
-constexpr PartFacts const& facts_of(Part part) {
-  return part_facts[static_cast<std::size_t>(part)];
+/// What a part receives and sends. Activations go to the next virtual stage, gradients to the one
+/// before. Pre: a forward or a whole backward.
+constexpr Transfer::Payload message_of(Part part) {
+  return part == Part::forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
 }
-
-/// A part of one microbatch in one chunk of a stage.
-struct ChunkRun {
-  Part part = Part::forward;
-  std::int32_t microbatch = 0;
-  std::int32_t chunk = 0;
-
-  friend bool operator==(ChunkRun const&, ChunkRun const&) = default;
-};
 
 /// The programs of all stages, with their messages. A task is one part of one chunk (see task()).
 struct PipelineSchedule {
@@ -124,6 +93,9 @@ Placement placement_of(ScheduleShape const& shape);
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py; Narayanan et al. 2021,
 /// arXiv:2104.04473, section 2.2; Huang et al. 2019, arXiv:1811.06965 (GPipe).
 PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape);
+
+/// What the stages of a schedule compute in which order, without messages.
+PipelineOrder order_of(PipelineSchedule const& schedule);
 
 struct SteadyLoop;
 /// The same with a given steady-state loop, or without one. Pre: the shape is legal, its group is

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "libsim/plan/schedule_rules.hpp"
+#include "libsim/schedule/interleaved_orders.hpp"
 
 namespace stagecraft {
 
@@ -12,18 +13,9 @@ int warmup_forwards(ScheduleShape const& shape, int stage) {
 }
 
 VirtualOrder::VirtualOrder(ScheduleShape const& shape)
-    : chunks_{shape.chunks}, group_{shape.group > 0 ? shape.group : shape.microbatches} {
-  int const n = shape.microbatches;
-  forwards_.reserve(static_cast<std::size_t>(n) * static_cast<std::size_t>(shape.chunks));
-  for (int first = 0; first < n; first += group_) {
-    int const last = std::min(first + group_, n);
-    for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-      for (int microbatch = first; microbatch < last; ++microbatch) {
-        forwards_.push_back({Part::forward, microbatch, chunk});
-      }
-    }
-  }
-}
+    : chunks_{shape.chunks},
+      group_{shape.group > 0 ? shape.group : shape.microbatches},
+      forwards_{grouped_forwards(shape.microbatches, chunks_, group_)} {}
 
 int VirtualOrder::alike(int k) const {
   if (k >= size()) return 1;

@@ -25,21 +25,17 @@ void StageWriter::run(ChunkRun const& run) {
 }
 
 void StageWriter::send_output_of(ChunkRun const& run) {
-  auto const message = facts_of(run.part).message;
-  if (!message) return;
   Placement const& placement = schedule_.placement;
   int const here = placement.virtual_stage({stage_, run.chunk});
-  bool const is_activation = *message == Transfer::Payload::activation;
+  bool const is_activation = run.part == Part::forward;
   if (is_activation ? placement.is_last(here) : placement.is_first(here)) return;
   add(Transfer::End::send, run, here, is_activation ? here + 1 : here - 1);
 }
 
 void StageWriter::receive_input_of(ChunkRun const& run) {
-  auto const message = facts_of(run.part).message;
-  if (!message) return;
   Placement const& placement = schedule_.placement;
   int const here = placement.virtual_stage({stage_, run.chunk});
-  bool const is_activation = *message == Transfer::Payload::activation;
+  bool const is_activation = run.part == Part::forward;
   if (is_activation ? placement.is_first(here) : placement.is_last(here)) return;
   add(Transfer::End::receive, run, here, is_activation ? here - 1 : here + 1);
 }
@@ -47,7 +43,7 @@ void StageWriter::receive_input_of(ChunkRun const& run) {
 void StageWriter::add(Transfer::End end, ChunkRun const& run, int virtual_stage, int other) {
   ChunkPlace const peer = schedule_.placement.place(other);
   if (peer.stage == stage_) return;
-  Transfer::Payload const payload = *facts_of(run.part).message;
+  Transfer::Payload const payload = message_of(run.part);
   // Each boundary has one channel for activations and one for gradients.
   int const boundary = std::min(virtual_stage, other);
   int const channel = payload == Transfer::Payload::activation

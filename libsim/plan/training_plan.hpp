@@ -7,7 +7,7 @@
 #include "libsim/model/block_program.hpp"
 #include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
-#include "libsim/plan/placement.hpp"
+#include "libsim/schedule/placement.hpp"
 #include "libsim/plan/plan_groups.hpp"
 #include "libsim/plan/stage_program.hpp"
 #include "libsim/plan/step_op.hpp"

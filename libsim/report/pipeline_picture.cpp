@@ -12,16 +12,28 @@ namespace stagecraft {
 
 namespace {
 
-// Backgrounds of the 256-colour palette: blues and greens of similar brightness, so that black text
-// is readable on all of them; chunks use them in turn.
-constexpr std::array<int, 4> forward_backgrounds{117, 75, 153, 111};
-constexpr std::array<int, 4> backward_backgrounds{114, 71, 157, 108};
+/// How a part is drawn.
+struct Look {
+  char const* name;
+  char first_letter;  ///< of chunk 0
+  char const* shade;  ///< without colour
+  /// Of the 256-colour palette, of similar brightness, so that black text is readable on all of
+  /// them; chunks use them in turn.
+  std::array<int, 4> backgrounds;
+};
+
+/// Indexed by Part.
+constexpr std::array<Look, 5> looks{{{"forward", 'a', "░", {117, 75, 153, 111}},
+                                     {"backward", 'A', "▓", {114, 71, 157, 108}},
+                                     {"input gradient", 'A', "▓", {114, 71, 157, 108}},
+                                     {"weight gradient", 'A', "▒", {222, 179, 229, 186}},
+                                     {"recompute", 'a', "▚", {183, 140, 189, 146}}}};
 constexpr int no_background = 0;
 constexpr char no_character = '\0';
 
 constexpr char const* idle_glyph = "·";
-constexpr char const* forward_shade = "░";
-constexpr char const* backward_shade = "▓";
+
+Look const& look_of(Part part) { return looks.at(static_cast<std::size_t>(part)); }
 
 std::string text_of(double value) {
   std::ostringstream text;
@@ -38,30 +50,33 @@ struct Layout {
   double columns_per_tick = 0;
   bool is_cut = false;  ///< the schedule continues beyond the last column
   bool has_chunks = false;
-  bool loses_cells = false;  ///< a computation is shorter than a column
+  std::array<bool, looks.size()> has_part{};  ///< by Part
+  bool loses_cells = false;                   ///< a computation is shorter than a column
   int largest_microbatch = 0;
 
+  bool has(Part part) const { return has_part.at(static_cast<std::size_t>(part)); }
   std::size_t column(SimTime time) const {
     auto const at = std::llround(static_cast<double>(time.count()) * columns_per_tick);
     return std::min(static_cast<std::size_t>(at), columns);
   }
 };
 
-Layout make_layout(ScheduleTimeline const& played, std::size_t width) {
+Layout make_layout(PlayedOrder const& played, std::size_t width) {
   Layout layout;
   SimTime shortest = SimTime::max();
   SimTime longest{0};
-  for (auto const& rank : played.computations) {
-    for (ChunkSpan const& span : rank) {
+  for (RankRuns const& rank : played.ranks) {
+    for (ChunkSpan const& span : rank.runs) {
       SimTime const duration = span.end - span.start;
       longest = std::max(longest, duration);
       if (duration > SimTime{0}) shortest = std::min(shortest, duration);
       layout.largest_microbatch = std::max(layout.largest_microbatch, span.run.microbatch);
       layout.has_chunks = layout.has_chunks || span.run.chunk > 0;
+      layout.has_part.at(static_cast<std::size_t>(span.run.part)) = true;
     }
   }
   assert(longest > SimTime{0});
-  layout.label = 5 + digits(played.computations.size() - 1) + 2;  // "rank 12 |"
+  layout.label = 5 + digits(played.ranks.size() - 1) + 2;  // "rank 12 |"
   layout.columns = width - layout.label;
 
   // A number, a letter for the chunk if there are several, and a column of shade.
@@ -70,7 +85,7 @@ Layout make_layout(ScheduleTimeline const& played, std::size_t width) {
   SimTime const unit = std::max(shortest, longest / 4);
   auto const columns_for = [&](int unit_columns) {
     layout.columns_per_tick = unit_columns / static_cast<double>(unit.count());
-    return static_cast<double>(played.timeline.makespan.count()) * layout.columns_per_tick;
+    return static_cast<double>(played.makespan.count()) * layout.columns_per_tick;
   };
   int unit_columns = roomy;
   while (unit_columns > 1 && columns_for(unit_columns) > static_cast<double>(layout.columns)) {
@@ -97,25 +112,26 @@ void draw_cell(std::vector<Glyph>& row,
                Colour colour) {
   std::size_t const first = layout.column(span.start);
   std::size_t const last = layout.column(span.end);
-  bool const is_forward = span.run.part == Part::forward;
+  Look const& look = look_of(span.run.part);
   auto const chunk = static_cast<std::size_t>(span.run.chunk);
 
   std::string const number = std::to_string(span.run.microbatch);
   std::string letter;
   if (layout.has_chunks) {
-    letter = static_cast<char>((is_forward ? 'a' : 'A') + static_cast<int>(chunk % 26));
+    letter = static_cast<char>(look.first_letter + static_cast<int>(chunk % 26));
   }
-  // Without a letter only the shade distinguishes forward from backward, so it gets a column.
-  std::size_t const room = last - first - (letter.empty() && last > first ? 1 : 0);
+  // Where a letter does not tell the parts apart, the shade does, so it gets a column.
+  bool const needs_shade =
+      letter.empty() || (colour == Colour::none && layout.has(Part::weight_gradient));
+  std::size_t const room = last - first - (needs_shade && last > first ? 1 : 0);
   std::string const text = number.size() + letter.size() <= room ? number + letter
                            : letter.size() <= room               ? letter
                                                                  : std::string{};
   for (std::size_t at = first; at < last; ++at) {
     Glyph& glyph = row[at];
     if (at - first < text.size()) glyph.character = text[at - first];
-    glyph.shade = colour == Colour::ansi ? " " : is_forward ? forward_shade : backward_shade;
-    auto const& backgrounds = is_forward ? forward_backgrounds : backward_backgrounds;
-    glyph.background = backgrounds[chunk % backgrounds.size()];
+    glyph.shade = colour == Colour::ansi ? " " : look.shade;
+    glyph.background = look.backgrounds.at(chunk % look.backgrounds.size());
   }
 }
 
@@ -139,11 +155,11 @@ std::string paint(std::vector<Glyph> const& row, Colour colour) {
 }
 
 /// The line above the rows: time at the left and at the right end.
-std::string axis(ScheduleTimeline const& played, Layout const& layout) {
+std::string axis(PlayedOrder const& played, Layout const& layout) {
   SimTime const end =
       layout.is_cut
           ? SimTime{std::llround(static_cast<double>(layout.columns) / layout.columns_per_tick)}
-          : played.timeline.makespan;
+          : played.makespan;
   std::string const text = text_of(played.in_units(end));
   std::string line = "time";
   line.resize(layout.label, ' ');
@@ -153,13 +169,13 @@ std::string axis(ScheduleTimeline const& played, Layout const& layout) {
   return line + text + '\n';
 }
 
-std::string legend(ScheduleTimeline const& played, Layout const& layout, Colour colour) {
+std::string legend(PlayedOrder const& played, Layout const& layout, Colour colour) {
   std::string text;
   if (layout.is_cut) {
     SimTime const shown{
         std::llround(static_cast<double>(layout.columns) / layout.columns_per_tick)};
     text += "cut at " + text_of(played.in_units(shown)) + " of " +
-            text_of(played.in_units(played.timeline.makespan)) + ": a wider terminal shows more\n";
+            text_of(played.in_units(played.makespan)) + ": a wider terminal shows more\n";
   }
   if (layout.loses_cells) text += "a computation shorter than a column may be missing\n";
   auto const sample = [&](Part part) {
@@ -171,24 +187,36 @@ std::string legend(ScheduleTimeline const& played, Layout const& layout, Colour 
     draw_cell(cell, span, one, colour);
     return paint(cell, colour);
   };
-  text += sample(Part::forward) + " forward and " + sample(Part::backward) +
-          " backward of microbatch 0";
+  std::vector<std::string> names;
+  for (std::size_t part = 0; part < looks.size(); ++part) {
+    if (!layout.has_part.at(part)) continue;
+    names.push_back(sample(static_cast<Part>(part)) + ' ' + looks.at(part).name);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  }
+  text += " of microbatch 0";
   if (layout.has_chunks) text += " in chunk 0 (b: chunk 1)";
   return text + ", " + idle_glyph + " idle\n";
 }
 
 }  // namespace
 
-std::string draw_pipeline(ScheduleTimeline const& played, TextStyle const& style) {
+std::string draw_pipeline(PlayedOrder const& played, TextStyle const& style) {
   Layout const layout = make_layout(played, static_cast<std::size_t>(std::max(style.width, 40)));
   std::string picture = axis(played, layout);
-  for (std::size_t rank = 0; rank < played.computations.size(); ++rank) {
+  for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
     std::string const number = std::to_string(rank);
     picture += "rank ";
     picture.append(layout.label - 7 - number.size(), ' ');
     picture += number + " │";
     std::vector<Glyph> row(layout.columns);
-    for (ChunkSpan const& span : played.computations[rank]) {
+    bool is_second_half = false;
+    for (ChunkSpan span : played.ranks[rank].runs) {
+      SimTime const middle = span.start + (span.end - span.start) / 2;
+      if (span.is_paired) span.end = middle;
+      if (is_second_half) span.start = middle;
+      is_second_half = span.is_paired;
       draw_cell(row, span, layout, style.colour);
     }
     picture += paint(row, style.colour) + '\n';

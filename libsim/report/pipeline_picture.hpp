@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "libsim/engine/schedule_timeline.hpp"
+#include "libsim/schedule/played_order.hpp"
 
 namespace stagecraft {
 
@@ -19,12 +19,13 @@ struct TextStyle {
 /// Draws the timeline of a schedule, one row per rank, time to the right, followed by a legend.
 ///
 /// A cell is a computation: the microbatch number, then if there are several chunks a letter, a for
-/// chunk 0 (after z again a), then shading. Without colour a forward has a small letter and light
-/// shade, a backward a capital and dark shade; what does not fit into a cell is left out, the
-/// number first. Time is scaled so that numbers fit if the whole schedule then fits the width, else
-/// down to one column for the shortest computation (or a quarter of the longest); if that is still
-/// too wide, the picture ends early and a line says when.
+/// chunk 0 (after z again a), then shading. Without colour a forward or recompute has a small
+/// letter, a backward or a part of it a capital, and each part its own shade; what does not fit
+/// into a cell is left out, the number first. Two overlapped computations share their time in
+/// halves. Time is scaled so that numbers fit if the whole schedule then fits the width, else down
+/// to one column for the shortest computation (or a quarter of the longest); if that is still too
+/// wide, the picture ends early and a line says when.
 /// Pre: at least one computation takes time.
-std::string draw_pipeline(ScheduleTimeline const& played, TextStyle const& style);
+std::string draw_pipeline(PlayedOrder const& played, TextStyle const& style);
 
 }  // namespace stagecraft

@@ -5,60 +5,83 @@
 #include <iomanip>
 #include <sstream>
 
-#include "libsim/plan/schedule_rules.hpp"
-#include "libsim/plan/schedule_summary.hpp"
+#include "libsim/schedule/order_text.hpp"
 
 namespace stagecraft {
 
 namespace {
 
-std::string counted(int count, std::string const& one, std::string const& several) {
-  return std::to_string(count) + ' ' + (count == 1 ? one : several);
-}
-
-std::string title(ScheduleShape const& shape) {
-  ScheduleRules const& rules = rules_of(shape.kind);
-  std::string text{rules.title};
-  text += ", " + counted(shape.stages, "stage", "stages") + ", " +
-          counted(shape.microbatches, "microbatch", "microbatches");
-  if (rules.takes_chunks) {
-    text += ", " + counted(shape.chunks, "chunk", "chunks") + " per stage, groups of " +
-            std::to_string(shape.group);
-  }
-  return text + (shape.p2p == P2p::blocking ? ", blocking" : ", overlapped") + " transfers\n";
-}
-
-/// The order of a stage, cut between two computations if it is longer than `width`.
-std::string cut_order(PipelineSchedule const& schedule, std::size_t stage, std::size_t width) {
-  std::string order = order_text(schedule, stage);
+/// The order of a rank, cut between two computations if it is longer than `width`.
+std::string cut_order(std::vector<OrderTask> const& tasks, std::size_t width) {
+  std::string order = order_text(tasks);
   if (order.size() <= width) return order;
   std::size_t const end = order.rfind(' ', width - 4);
   return order.substr(0, end == std::string::npos ? 0 : end) + " ...";
 }
 
+bool has_part(PipelineOrder const& order, Part part) {
+  return std::any_of(order.ranks.begin(), order.ranks.end(), [&](auto const& tasks) {
+    return std::any_of(tasks.begin(), tasks.end(),
+                       [&](OrderTask const& task) { return task.run.part == part; });
+  });
+}
+
+/// "forward (F) or backward (B)", of the parts that the order has.
+std::string parts_text(PipelineOrder const& order) {
+  struct Name {
+    Part part;
+    char const* text;
+  };
+  std::vector<std::string> names;
+  for (auto const& [part, text] :
+       {Name{Part::forward, "forward (F)"}, Name{Part::recompute, "recompute (R)"},
+        Name{Part::backward, "backward (B)"}, Name{Part::input_gradient, "input gradient (I)"},
+        Name{Part::weight_gradient, "weight gradient (W)"}}) {
+    if (has_part(order, part)) names.emplace_back(text);
+  }
+  std::string line = names.front();
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    line += (i + 1 == names.size() ? " or " : ", ") + names[i];
+  }
+  return line;
+}
+
+void append_makespan(std::ostream& text, PlayedOrder const& played, bool is_split) {
+  text << "makespan " << played.in_units(played.makespan);
+  if (is_split) text << ", longest span of a rank " << played.in_units(span_of(played));
+  text << ", ideal " << played.in_units(ideal_time(played)) << ", bubble " << std::setprecision(4)
+       << 100 * bubble_fraction(played) << " % of ideal\n\n"
+       << std::setprecision(6);
+}
+
 }  // namespace
 
-std::string schedule_tables(PipelineSchedule const& schedule,
-                            ScheduleTimeline const& played,
+std::string schedule_tables(std::string const& title,
+                            PipelineOrder const& order,
+                            PlayedOrder const& played,
                             int width) {
+  bool const is_split = has_part(order, Part::weight_gradient);
   std::ostringstream text;
-  text << title(schedule.shape) << "makespan " << played.in_units(played.timeline.makespan)
-       << ", ideal " << played.in_units(ideal_time(played.timeline)) << ", bubble "
-       << std::setprecision(4) << 100 * bubble_fraction(played.timeline) << " % of ideal\n\n"
-       << std::setprecision(6)
-       << "rank  in flight        busy    transfer      bubble         end\n";
-  for (std::size_t rank = 0; rank < schedule.stages.size(); ++rank) {
-    RankTimeline const& line = played.timeline.ranks[rank];
-    text << std::setw(4) << rank << std::setw(11) << in_flight_chunks(schedule, rank);
-    for (SimTime const time : {line.busy, line.transfer, line.bubble, line.end}) {
+  text << title << '\n';
+  append_makespan(text, played, is_split);
+  text << "rank  in flight" << (is_split ? "  until I" : "")
+       << "        busy    transfer      bubble         end\n";
+  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+    RankRuns const& times = played.ranks[rank];
+    text << std::setw(4) << rank << std::setw(11)
+         << most_in_flight(order, rank, InFlight::until_weight_gradient);
+    if (is_split) {
+      text << std::setw(9) << most_in_flight(order, rank, InFlight::until_input_gradient);
+    }
+    for (SimTime const time : {times.busy, times.transfer, times.bubble, times.end}) {
       text << std::setw(12) << played.in_units(time);
     }
     text << '\n';
   }
-  text << "\nrank  order: forward (F) or backward (B) of microbatch.chunk\n";
+  text << "\nrank  order: " << parts_text(order) << " of microbatch.chunk\n";
   auto const room = static_cast<std::size_t>(std::max(width, 40) - 6);
-  for (std::size_t rank = 0; rank < schedule.stages.size(); ++rank) {
-    text << std::setw(4) << rank << "  " << cut_order(schedule, rank, room) << '\n';
+  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+    text << std::setw(4) << rank << "  " << cut_order(order.ranks[rank], room) << '\n';
   }
   return text.str();
 }

@@ -2,16 +2,18 @@
 
 #include <string>
 
-#include "libsim/engine/schedule_timeline.hpp"
-#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/schedule/pipeline_order.hpp"
+#include "libsim/schedule/played_order.hpp"
 
 namespace stagecraft {
 
-/// The timeline of a schedule as text: a title line, a line with makespan and bubble, a table of
-/// the ranks (chunks in flight, and what the time is spent on, in the unit of the costs), and the
-/// order of each rank, cut to `width` columns.
-std::string schedule_tables(PipelineSchedule const& schedule,
-                            ScheduleTimeline const& played,
+/// The timeline of a schedule as text: the title, a line with makespan and bubble, a table of the
+/// ranks (chunks in flight, and what the time is spent on, in the unit of the costs), and the order
+/// of each rank, cut to `width` columns. If weight gradients run on their own, also the longest
+/// span of a rank, and chunks in flight until the input gradient.
+std::string schedule_tables(std::string const& title,
+                            PipelineOrder const& order,
+                            PlayedOrder const& played,
                             int width);
 
 }  // namespace stagecraft

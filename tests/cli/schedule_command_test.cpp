@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
+#include "tests/oracle/order_oracle.hpp"
 #include "tests/oracle/schedule_oracle.hpp"
 
 namespace stagecraft {
@@ -21,16 +25,35 @@ std::string arguments_of(nlohmann::json const& entry) {
          (entry.contains("g") ? " --group " + entry.at("g").dump() : "");
 }
 
+/// The command line that asks for the order of a public scheduler; nullopt for kinds that are not
+/// named schedules.
+std::optional<std::string> arguments_of_order(nlohmann::json const& entry) {
+  OrderRequest const request = request_of(entry);
+  if (request.kind == OrderKind::order) return std::nullopt;
+  auto const& costs = entry.at("costs");
+  std::string text = "schedule --json --p2p overlapped --schedule ";
+  text += name_of(request.kind);
+  text += " -p " + entry.at("p").dump() + " -n " + entry.at("m").dump() + " -m " +
+          entry.at("v").dump() + " --forward " + costs.at("F").dump() + " --input-gradient " +
+          costs.at("I").dump() + " --weight-gradient " + costs.at("W").dump() + " --transfer " +
+          costs.at("comm").dump();
+  if (request.group > 0) text += " --group " + std::to_string(request.group);
+  if (request.expert_overlap) text += " --expert-overlap";
+  return text;
+}
+
 }  // namespace
 
 TEST_CASE("schedule --json prints the oracle's orders, makespan, bubble and chunks in flight") {
   for (auto const& entry : schedule_oracle()) {
     INFO(name_of(entry));
     nlohmann::json const printed = json_of(arguments_of(entry));
-    REQUIRE(printed.size() == 4);
+    REQUIRE(printed.size() == 10);
     REQUIRE(printed.at("orders") == entry.at("orders"));
     REQUIRE(printed.at("makespan") == entry.at("makespan"));
     REQUIRE(printed.at("in_flight_chunks") == entry.at("peak"));
+    REQUIRE(printed.at("rank_end") == entry.at("rank_end"));
+    REQUIRE(printed.at("in_flight_until_input_gradient") == entry.at("peak"));
     // The oracle prints its bubbles with six digits.
     REQUIRE(printed.at("bubble_fraction").get<double>() ==
             Approx(entry.at("bubble").get<double>()).margin(1e-6));
@@ -53,6 +76,8 @@ TEST_CASE("schedule's defaults are a forward of 1, a backward of 2 and free bloc
   std::string const shape = "schedule --json --schedule interleaved -p 4 -n 8 -m 2";
   REQUIRE(json_of(shape) ==
           json_of(shape + " --group 4 --forward 1 --backward 2 --transfer 0 --p2p blocking"));
+  REQUIRE(json_of(shape + " --backward 5") ==
+          json_of(shape + " --input-gradient 1.5 --weight-gradient 3.5"));
   // Blocking and overlapped differ as soon as transfers cost something.
   REQUIRE(json_of(shape + " --transfer 1") == json_of(shape + " --transfer 1 --p2p blocking"));
   REQUIRE(json_of(shape + " --transfer 1") != json_of(shape + " --transfer 1 --p2p overlapped"));
@@ -76,7 +101,7 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
            {"--schedule 1f1b -p 4 -n 99999999999999999999", "found '99999999999999999999'"},
            {"--schedule 1f1b -p 4 -n 1000000000", "accepted: a product of at most 1000000"},
            {"--schedule 1f1b -p 4 -n 8 -m 2",
-            "--chunks (-m): found '2'; accepted: 1, or --schedule interleaved"},
+            "--chunks (-m): found '2'; accepted: 1, or --schedule interleaved, interleaved_zb"},
            {"--schedule gpipe -p 4 -n 8 --group 4", "accepted: only with --schedule interleaved"},
            {"--schedule interleaved -p 4 -n 8 -m 2 --group 3",
             "--group: found '3'; accepted with --schedule interleaved: 4, 8 ("},
@@ -85,7 +110,9 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
             "--microbatches (-n): found '7'; accepted with --schedule interleaved: a multiple of "
             "-p (4), or --group with one of 7\n"},
            {"--schedule interleaved -p 4 -n 3 -m 2",
-            "--microbatches (-n): found '3'; accepted with --schedule interleaved: at least -p"},
+            "--microbatches (-n): found '3'; accepted with --schedule interleaved: at least -p "
+            "(4), or "
+            "all in one group: --group 3"},
            {"--schedule interleaved -p 1 -n 9 -m 2",
             "--pipeline (-p): found '1'; accepted with --schedule interleaved: a whole number "
             "from 2"},
@@ -103,6 +130,79 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
        }) {
     CAPTURE(arguments);
     ProgramResult const result = run_stagecraft("schedule " + arguments);
+    REQUIRE(result.exit_code == 2);
+    REQUIRE(result.output.empty());
+    REQUIRE_THAT(result.errors, Contains(message));
+  }
+}
+
+TEST_CASE("schedule --json prints the orders of the public schedulers, and when their ranks work") {
+  int printed_orders = 0;
+  for (auto const& entry : order_oracle()) {
+    std::optional<std::string> const arguments = arguments_of_order(entry);
+    if (!arguments) continue;
+    INFO(*arguments);
+    ++printed_orders;
+    nlohmann::json const printed = json_of(*arguments);
+    REQUIRE(printed.at("orders") == entry.at("orders"));
+    REQUIRE(printed.at("placement") == entry.at("placement"));
+    REQUIRE(printed.at("makespan") == entry.at("makespan"));
+    REQUIRE(printed.at("span") == entry.at("max_rank_span"));
+    REQUIRE(printed.at("ideal") == entry.at("ideal"));
+    REQUIRE(printed.at("rank_start") == entry.at("rank_start"));
+    REQUIRE(printed.at("rank_end") == entry.at("rank_end"));
+    if (!entry.contains("peak_until_W")) continue;
+    REQUIRE(printed.at("in_flight_chunks") == entry.at("peak_until_W"));
+    REQUIRE(printed.at("in_flight_until_input_gradient") == entry.at("peak_until_I"));
+  }
+  REQUIRE(printed_orders == 32);
+}
+
+TEST_CASE(
+    "schedule --order plays what schedule --json printed, and refuses what cannot be played") {
+  std::filesystem::path const file =
+      std::filesystem::temp_directory_path() / "stagecraft_schedule_command_test.json";
+  std::string const from_file = "schedule --schedule order --order " + file.string();
+  for (std::string const named : {"zb_h1 -p 4 -n 6", "zbv -p 3 -n 7", "dualpipe -p 4 -n 8",
+                                  "interleaved -p 2 -n 4 -m 2 --expert-overlap"}) {
+    std::string const costs =
+        " --forward 3 --input-gradient 4 --weight-gradient 2 --transfer 0.5 --json";
+    nlohmann::json const printed = json_of("schedule --schedule " + named + costs);
+    std::ofstream{file} << printed;
+    REQUIRE(json_of(from_file + costs) == printed);
+  }
+  std::ofstream{file} << R"({"orders": ["F0.0 B0.0 F1.0 B1.0", "F0.0 F1.0 B0.0 B1.0"]})";
+  ProgramResult const circle = run_stagecraft(from_file);
+  REQUIRE(circle.exit_code == 2);
+  REQUIRE_THAT(circle.errors, Contains("rank 0 waits with B0.0 for I0.0 of rank 1"));
+  for (auto const& [option, message] : std::vector<std::pair<std::string, std::string>>{
+           {" -p 3", "--pipeline (-p): found '3'; accepted: 2, as the order has"},
+           {" -n 4", "--microbatches (-n): found '4'; accepted: 2, as the order has"},
+           {" -m 2", "--chunks (-m): found '2'; accepted: 1, as the order has"}}) {
+    ProgramResult const result = run_stagecraft(from_file + option);
+    REQUIRE(result.exit_code == 2);
+    REQUIRE_THAT(result.errors, Contains(message));
+  }
+}
+
+TEST_CASE("schedule refuses options that a schedule with split backwards does not take") {
+  for (auto const& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
+           {"zb_h1 -p 4 -n 8 --backward 2",
+            "--backward: found '2'; accepted: --input-gradient and --weight-gradient"},
+           {"1f1b -p 4 -n 8 --backward 2 --weight-gradient 1",
+            "--backward: found '2'; accepted: only without --input-gradient"},
+           {"zbv -p 4 -n 8 --p2p blocking",
+            "--p2p: found 'blocking'; accepted with --schedule zbv: overlapped"},
+           {"zbv -p 4 -n 8 -m 3", "--chunks (-m): found '3'; accepted: 2, or --schedule"},
+           {"zbv -p 4 -n 8 --group 4", "--group: found '4'; accepted: only with --schedule"},
+           {"1f1b -p 4 -n 8 --expert-overlap",
+            "--expert-overlap: found with --schedule 1f1b; accepted: interleaved"},
+           {"zb_h2 -p 4 -n 6", "found '6'; accepted: at least 2p - 1 (7)"},
+           {"dualpipe -p 3 -n 8", "found '3'; accepted: an even number"},
+           {"order", "--order: found nothing; accepted: a JSON file"},
+           {"order --order /nowhere.json", "found no file '/nowhere.json'"}}) {
+    CAPTURE(arguments);
+    ProgramResult const result = run_stagecraft("schedule --schedule " + arguments);
     REQUIRE(result.exit_code == 2);
     REQUIRE(result.output.empty());
     REQUIRE_THAT(result.errors, Contains(message));

@@ -11,8 +11,8 @@ namespace stagecraft {
 namespace {
 
 double makespan(ScheduleShape const& shape, ChunkCosts const& costs) {
-  ScheduleTimeline const played = play_schedule(make_pipeline_schedule(shape), costs);
-  return played.in_units(played.timeline.makespan);
+  PlayedOrder const played = play_schedule(make_pipeline_schedule(shape), costs);
+  return played.in_units(played.makespan);
 }
 
 }  // namespace
@@ -99,8 +99,8 @@ TEST_CASE("decimal costs give exact makespans") {
 
 TEST_CASE("a rank is busy for its own task and the rest of its time is waiting") {
   for (ScheduleShape const& shape : all_shapes(P2p::blocking)) {
-    ScheduleTimeline const played = play_schedule(make_pipeline_schedule(shape), {1, 2, 0.25});
-    for (RankTimeline const& rank : played.timeline.ranks) {
+    PlayedOrder const played = play_schedule(make_pipeline_schedule(shape), {1, 2, 0.25});
+    for (RankRuns const& rank : played.ranks) {
       REQUIRE(played.in_units(rank.busy) == 3.0 * shape.microbatches * shape.chunks);
       REQUIRE(rank.end == rank.busy + rank.transfer + rank.bubble);
     }
@@ -109,16 +109,16 @@ TEST_CASE("a rank is busy for its own task and the rest of its time is waiting")
 
 TEST_CASE("computations of a stage do not overlap and follow what they depend on") {
   ScheduleShape const shape{ScheduleKind::interleaved, 4, 14, 3, 5, P2p::overlapped};
-  ScheduleTimeline const played = play_schedule(make_pipeline_schedule(shape), {1, 2, 0.25});
+  PlayedOrder const played = play_schedule(make_pipeline_schedule(shape), {1, 2, 0.25});
   int const last = shape.stages * shape.chunks - 1;
   auto const index = [&](Part kind, int virtual_stage, int microbatch) {
     int const row = kind == Part::forward ? virtual_stage : 2 * last + 1 - virtual_stage;
     return static_cast<std::size_t>(row * shape.microbatches + microbatch);
   };
   std::vector<ChunkSpan> spans(static_cast<std::size_t>(2 * (last + 1) * shape.microbatches));
-  for (std::size_t stage = 0; stage < played.computations.size(); ++stage) {
+  for (std::size_t stage = 0; stage < played.ranks.size(); ++stage) {
     SimTime before{0};
-    for (ChunkSpan const& span : played.computations[stage]) {
+    for (ChunkSpan const& span : played.ranks[stage].runs) {
       REQUIRE(span.start >= before);
       before = span.end;
       int const here = span.run.chunk * shape.stages + static_cast<int>(stage);

@@ -11,9 +11,8 @@ constexpr ChunkCosts free_transfers{.forward = 1, .backward = 2, .transfer = 0};
 constexpr ChunkCosts quarter_transfers{.forward = 1, .backward = 2, .transfer = 0.25};
 
 double makespan(nlohmann::json const& entry, P2p p2p, ChunkCosts const& costs) {
-  ScheduleTimeline const played =
-      play_schedule(make_pipeline_schedule(shape_of(entry, p2p)), costs);
-  return played.in_units(played.timeline.makespan);
+  PlayedOrder const played = play_schedule(make_pipeline_schedule(shape_of(entry, p2p)), costs);
+  return played.in_units(played.makespan);
 }
 
 }  // namespace
@@ -21,12 +20,11 @@ double makespan(nlohmann::json const& entry, P2p p2p, ChunkCosts const& costs) {
 TEST_CASE("with free transfers every rank ends when the oracle's does") {
   for (auto const& entry : schedule_oracle()) {
     INFO(name_of(entry));
-    ScheduleTimeline const played =
+    PlayedOrder const played =
         play_schedule(make_pipeline_schedule(shape_of(entry, P2p::overlapped)), free_transfers);
-    REQUIRE(played.in_units(played.timeline.makespan) == entry.at("makespan").get<double>());
+    REQUIRE(played.in_units(played.makespan) == entry.at("makespan").get<double>());
     std::vector<double> ends;
-    for (RankTimeline const& rank : played.timeline.ranks)
-      ends.push_back(played.in_units(rank.end));
+    for (RankRuns const& rank : played.ranks) ends.push_back(played.in_units(rank.end));
     REQUIRE(ends == entry.at("rank_end").get<std::vector<double>>());
   }
 }

@@ -5,12 +5,15 @@
 #include <map>
 #include <tuple>
 
-#include "libsim/plan/schedule_summary.hpp"
 #include "tests/libsim/plan/legal_shapes.hpp"
 
 namespace stagecraft {
 
 namespace {
+
+int chunks_in_flight(PipelineOrder const& order, std::size_t rank) {
+  return most_in_flight(order, rank, InFlight::until_weight_gradient);
+}
 
 /// One stage's transfers [first, first + count).
 std::vector<Transfer> transfers_of(IssueOrder const& stage, IssueEntry const& step) {
@@ -232,29 +235,29 @@ TEST_CASE("a steady interleaved step exchanges its four messages in one call") {
 TEST_CASE("the interleaved peak in flight is min(nm, 2(p-r-1) + (m-1)G + 1)") {
   // Recorded from Megatron-LM for the oracle's shapes; here for every small legal shape.
   for (ScheduleShape const& shape : interleaved_shapes(P2p::overlapped)) {
-    PipelineSchedule const schedule = make_pipeline_schedule(shape);
+    PipelineOrder const order = order_of(make_pipeline_schedule(shape));
     for (int r = 0; r < shape.stages; ++r) {
       CAPTURE(shape.stages, shape.microbatches, shape.chunks, shape.group, r);
       int const expected =
           std::min(shape.microbatches * shape.chunks,
                    2 * (shape.stages - r - 1) + (shape.chunks - 1) * shape.group + 1);
-      REQUIRE(in_flight_chunks(schedule, static_cast<std::size_t>(r)) == expected);
+      REQUIRE(chunks_in_flight(order, static_cast<std::size_t>(r)) == expected);
     }
   }
 }
 
 TEST_CASE("1F1B holds min(n, p - r) microbatches on stage r, GPipe all n") {
   for (ScheduleShape const& shape : plain_shapes(ScheduleKind::one_f_one_b, P2p::blocking)) {
-    PipelineSchedule const schedule = make_pipeline_schedule(shape);
+    PipelineOrder const order = order_of(make_pipeline_schedule(shape));
     for (int r = 0; r < shape.stages; ++r) {
-      REQUIRE(in_flight_chunks(schedule, static_cast<std::size_t>(r)) ==
+      REQUIRE(chunks_in_flight(order, static_cast<std::size_t>(r)) ==
               std::min(shape.microbatches, shape.stages - r));
     }
   }
   for (ScheduleShape const& shape : plain_shapes(ScheduleKind::gpipe, P2p::blocking)) {
-    PipelineSchedule const schedule = make_pipeline_schedule(shape);
-    for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
-      REQUIRE(in_flight_chunks(schedule, stage) == shape.microbatches);
+    PipelineOrder const order = order_of(make_pipeline_schedule(shape));
+    for (std::size_t stage = 0; stage < order.ranks.size(); ++stage) {
+      REQUIRE(chunks_in_flight(order, stage) == shape.microbatches);
     }
   }
 }
@@ -262,9 +265,9 @@ TEST_CASE("1F1B holds min(n, p - r) microbatches on stage r, GPipe all n") {
 TEST_CASE("stage 0 holds 1 + (p-1)/(pm) times the model's layers, where the paper's case holds") {
   // Korthikanti et al. 2022, section 4.2.3. A chunk is 1/(pm) of the layers.
   auto const factor = [](int p, int n, int m, int group) {
-    PipelineSchedule const schedule =
-        make_pipeline_schedule({ScheduleKind::interleaved, p, n, m, group, P2p::blocking});
-    return static_cast<double>(in_flight_chunks(schedule, 0)) / (p * m);
+    PipelineOrder const order = order_of(
+        make_pipeline_schedule({ScheduleKind::interleaved, p, n, m, group, P2p::blocking}));
+    return static_cast<double>(chunks_in_flight(order, 0)) / (p * m);
   };
   REQUIRE(factor(4, 8, 2, 0) == 1.375);                      // 1 + 3/8: G = p, n = 2p
   REQUIRE(factor(8, 64, 3, 0) == 1 + 7.0 / 24);              // the paper's 175B

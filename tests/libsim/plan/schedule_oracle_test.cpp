@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/plan/schedule_summary.hpp"
+#include "libsim/schedule/order_text.hpp"
 
 namespace stagecraft {
 
@@ -11,10 +11,9 @@ TEST_CASE("every stage computes in the order that Megatron-LM was seen to comput
   P2p const p2p = GENERATE(P2p::blocking, P2p::overlapped);
   for (auto const& entry : schedule_oracle()) {
     INFO(name_of(entry));
-    PipelineSchedule const schedule = make_pipeline_schedule(shape_of(entry, p2p));
     std::vector<std::string> orders;
-    for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
-      orders.push_back(order_text(schedule, stage));
+    for (auto const& tasks : order_of(make_pipeline_schedule(shape_of(entry, p2p))).ranks) {
+      orders.push_back(order_text(tasks));
     }
     REQUIRE(orders == entry.at("orders").get<std::vector<std::string>>());
   }
@@ -23,10 +22,10 @@ TEST_CASE("every stage computes in the order that Megatron-LM was seen to comput
 TEST_CASE("every stage holds as many chunks in flight as the recorded order says") {
   for (auto const& entry : schedule_oracle()) {
     INFO(name_of(entry));
-    PipelineSchedule const schedule = make_pipeline_schedule(shape_of(entry, P2p::blocking));
+    PipelineOrder const order = order_of(make_pipeline_schedule(shape_of(entry, P2p::blocking)));
     std::vector<int> peaks;
-    for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
-      peaks.push_back(in_flight_chunks(schedule, stage));
+    for (std::size_t stage = 0; stage < order.ranks.size(); ++stage) {
+      peaks.push_back(most_in_flight(order, stage, InFlight::until_weight_gradient));
     }
     REQUIRE(peaks == entry.at("peak").get<std::vector<int>>());
   }

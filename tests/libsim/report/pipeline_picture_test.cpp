@@ -5,11 +5,13 @@
 #include <sstream>
 #include <vector>
 
+#include "libsim/engine/schedule_timeline.hpp"
+
 namespace stagecraft {
 
 namespace {
 
-ScheduleTimeline played(ScheduleShape const& shape, ChunkCosts const& costs = {}) {
+PlayedOrder played(ScheduleShape const& shape, ChunkCosts const& costs = {}) {
   return play_schedule(make_pipeline_schedule(shape), costs);
 }
 
@@ -72,7 +74,7 @@ TEST_CASE("a picture keeps to its width and says when it ends early") {
        {ScheduleShape{ScheduleKind::gpipe, 12, 40, 1, 0, P2p::blocking},
         ScheduleShape{ScheduleKind::one_f_one_b, 3, 4, 1, 0, P2p::blocking},
         ScheduleShape{ScheduleKind::interleaved, 4, 16, 3, 8, P2p::overlapped}}) {
-    ScheduleTimeline const timeline = played(shape, {1, 2, 0.25});
+    PlayedOrder const timeline = played(shape, {1, 2, 0.25});
     std::vector<std::string> const lines = lines_of(draw_pipeline(timeline, {.width = width}));
     auto const rows = static_cast<std::size_t>(shape.stages);
     for (std::size_t i = 0; i <= rows; ++i) {
@@ -81,7 +83,7 @@ TEST_CASE("a picture keeps to its width and says when it ends early") {
     }
     // One column a unit of time is the least; the label "rank 12 |" takes 8, or 9.
     double const room = width - (shape.stages > 10 ? 9 : 8);
-    bool const fits = timeline.in_units(timeline.timeline.makespan) <= room;
+    bool const fits = timeline.in_units(timeline.makespan) <= room;
     bool const says_cut = lines[rows + 1].rfind("cut at ", 0) == 0;
     CAPTURE(width, shape.stages, lines[rows + 1]);
     REQUIRE(says_cut == !fits);
@@ -89,7 +91,7 @@ TEST_CASE("a picture keeps to its width and says when it ends early") {
 }
 
 TEST_CASE("colour paints every cell and idle time stays unpainted") {
-  ScheduleTimeline const timeline = played({ScheduleKind::one_f_one_b, 2, 2, 1, 0, P2p::blocking});
+  PlayedOrder const timeline = played({ScheduleKind::one_f_one_b, 2, 2, 1, 0, P2p::blocking});
   std::string const plain = draw_pipeline(timeline, {});
   std::string const coloured = draw_pipeline(timeline, {.colour = Colour::ansi});
   REQUIRE(plain.find('\x1b') == std::string::npos);
@@ -100,7 +102,7 @@ TEST_CASE("colour paints every cell and idle time stays unpainted") {
 }
 
 TEST_CASE("a computation too short for a column is announced") {
-  ScheduleTimeline const timeline =
+  PlayedOrder const timeline =
       played({ScheduleKind::gpipe, 2, 2, 1, 0, P2p::blocking}, {1, 0.01, 0});
   REQUIRE_THAT(draw_pipeline(timeline, {}), Catch::Contains("may be missing"));
   // At the least scale the shortest computation still has its column.

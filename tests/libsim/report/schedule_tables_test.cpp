@@ -2,13 +2,15 @@
 
 #include <catch2/catch.hpp>
 
+#include "libsim/engine/schedule_timeline.hpp"
+
 namespace stagecraft {
 
 namespace {
 
 std::string tables(ScheduleShape const& shape, ChunkCosts const& costs, int width) {
   PipelineSchedule const schedule = make_pipeline_schedule(shape);
-  return schedule_tables(schedule, play_schedule(schedule, costs), width);
+  return schedule_tables("title", order_of(schedule), play_schedule(schedule, costs), width);
 }
 
 }  // namespace
@@ -21,7 +23,7 @@ TEST_CASE("the tables of 1F1B on two stages hold what one counts by hand") {
   std::string const text = tables({ScheduleKind::one_f_one_b, 2, 2, 1, 0, P2p::blocking},
                                   {.forward = 1, .backward = 2, .transfer = 0.5}, 100);
   REQUIRE(text ==
-          "1F1B, 2 stages, 2 microbatches, blocking transfers\n"
+          "title\n"
           "makespan 10.5, ideal 6, bubble 75 % of ideal\n"
           "\n"
           "rank  in flight        busy    transfer      bubble         end\n"

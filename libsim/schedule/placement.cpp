@@ -1,4 +1,4 @@
-#include "libsim/plan/placement.hpp"
+#include "libsim/schedule/placement.hpp"
 
 #include <utility>
 
@@ -22,6 +22,24 @@ Placement round_placement(int stages, int chunks) {
     for (int stage = 0; stage < stages; ++stage) places.push_back({stage, chunk});
   }
   return Placement{stages, std::move(places)};
+}
+
+Placement v_placement(int stages) {
+  std::vector<ChunkPlace> places;
+  places.reserve(2 * static_cast<std::size_t>(stages));
+  for (int stage = 0; stage < stages; ++stage) places.push_back({stage, 0});
+  for (int stage = stages - 1; stage >= 0; --stage) places.push_back({stage, 1});
+  return Placement{stages, std::move(places)};
+}
+
+Placement bidirectional_placement(int stages) {
+  Placement const there_and_back = v_placement(stages);
+  std::vector<ChunkPlace> places;
+  places.reserve(2 * static_cast<std::size_t>(stages));
+  for (int v = 0; v < there_and_back.virtual_stages(); ++v) {
+    places.push_back(there_and_back.place(v));
+  }
+  return Placement{stages, std::move(places), 2};
 }
 
 }  // namespace stagecraft

@@ -27,14 +27,19 @@ class Placement {
   int stages() const { return stages_; }
   int chunks() const { return chunks_; }  ///< of each stage
   int virtual_stages() const { return static_cast<int>(places_.size()); }
+  int copies() const { return virtual_stages() / per_copy_; }  ///< of the model
 
   ChunkPlace place(int virtual_stage) const {
     return places_[static_cast<std::size_t>(virtual_stage)];
   }
   int virtual_stage(ChunkPlace const& place) const { return virtual_stages_[index_of(place)]; }
+  /// The copy of the model that the virtual stage belongs to.
+  int copy_of(int virtual_stage) const { return virtual_stage / per_copy_; }
   /// Whether the virtual stage is the first, or the last, of its copy of the model.
   bool is_first(int virtual_stage) const { return virtual_stage % per_copy_ == 0; }
   bool is_last(int virtual_stage) const { return is_first(virtual_stage + 1); }
+
+  friend bool operator==(Placement const&, Placement const&) = default;
 
  private:
   std::size_t index_of(ChunkPlace const& place) const {
@@ -52,5 +57,15 @@ class Placement {
 /// Round-robin, as Megatron-LM places virtual stages: the first chunk of each stage, then the
 /// second chunk of each, and so on.
 Placement round_placement(int stages, int chunks);
+
+/// Two chunks per stage, there and back: the first chunk of each stage, then the second chunk of
+/// each from the last stage to the first. Stage 0 has the first and the last virtual stage.
+/// Source: Qi et al. 2024, arXiv:2405.15362 (ZB-V).
+Placement v_placement(int stages);
+
+/// Two copies of the model in opposite directions: chunk 0 of stage r is the r-th part of the first
+/// copy, chunk 1 the (p-1-r)-th part of the second.
+/// Source: DeepSeek-AI 2024, arXiv:2412.19437, section 3.2.1 (DualPipe).
+Placement bidirectional_placement(int stages);
 
 }  // namespace stagecraft

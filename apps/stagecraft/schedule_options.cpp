@@ -1,0 +1,306 @@
+#include "apps/stagecraft/schedule_options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+
+#include "libsim/engine/schedule_timeline.hpp"
+#include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/schedule_rules.hpp"
+#include "libsim/plan/training_names.hpp"
+#include "libsim/schedule/order_file.hpp"
+#include "libsim/schedule/order_request.hpp"
+#include "libsim/schedule/order_timeline.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// More forwards than this are refused: their picture and order say nothing to a reader any more.
+constexpr std::int64_t most_forwards = 1'000'000;
+
+constexpr char const* stages_option = "--pipeline (-p)";
+constexpr char const* microbatches_option = "--microbatches (-n)";
+constexpr int any_count = std::numeric_limits<int>::max();
+
+/// The options that a kind of schedule takes beyond the common ones.
+struct KindOptions {
+  OrderKind kind;
+  int chunks;  ///< per stage; 0: as --chunks says
+  bool has_group = false;
+};
+
+constexpr std::array<KindOptions, 10> kind_options{{{OrderKind::gpipe, 1},
+                                                    {OrderKind::one_f_one_b, 1},
+                                                    {OrderKind::interleaved, 0, true},
+                                                    {OrderKind::zb_h1, 1},
+                                                    {OrderKind::zb_h2, 1},
+                                                    {OrderKind::interleaved_zb, 0},
+                                                    {OrderKind::zbv, 2},
+                                                    {OrderKind::dualpipev, 2},
+                                                    {OrderKind::dualpipe, 2},
+                                                    {OrderKind::order, 0}}};
+
+KindOptions const& options_of(OrderKind kind) {
+  return *std::find_if(kind_options.begin(), kind_options.end(),
+                       [&](KindOptions const& row) { return row.kind == kind; });
+}
+
+/// "interleaved, interleaved_zb": the kinds for which `takes` holds.
+template <class Predicate>
+std::string kinds_that(Predicate takes) {
+  std::string text;
+  for (KindOptions const& row : kind_options) {
+    if (takes(row)) text += (text.empty() ? "" : ", ") + std::string{name_of(row.kind)};
+  }
+  return text;
+}
+
+std::string with_schedule(OrderKind kind) {
+  return "accepted with --schedule " + std::string{name_of(kind)} + ": ";
+}
+
+[[noreturn]] void refuse(std::string const& option,
+                         std::string const& found,
+                         std::string const& rest) {
+  throw CommandLineError{option + ": found '" + found + "'; " + rest};
+}
+
+int needed_count(CommandLine const& line, char const* option) {
+  line.needed(option, "a whole number from 1");
+  return line.whole_number(option, 1, any_count);
+}
+
+/// Refuses, by the options' names, what Megatron's interleaved schedule does not take.
+void check_interleaved(ScheduleShape const& shape) {
+  int const p = shape.stages;
+  int const n = shape.microbatches;
+  auto const refuse_count = [](char const* option, int found, std::string const& accepted) {
+    refuse(option, std::to_string(found), with_schedule(OrderKind::interleaved) + accepted);
+  };
+  std::string const stages = "-p (" + std::to_string(p) + ")";
+  if (p < 2) refuse_count(stages_option, p, "a whole number from 2");
+  if (n < p) {
+    refuse_count(microbatches_option, n,
+                 "at least " + stages + ", or all in one group: --group " + std::to_string(n));
+  }
+  std::string const groups = accepted_groups(n, p);
+  if (shape.group != 0 && !is_group(shape.group, n, p)) {
+    refuse_count("--group", shape.group,
+                 groups + " (from " + stages + " to -n (" + std::to_string(n) +
+                     "), the last group full or of at least -p)");
+  }
+  if (shape.group == 0 && !is_group(p, n, p)) {
+    refuse_count(microbatches_option, n,
+                 "a multiple of " + stages + ", or --group with one of " + groups);
+  }
+}
+
+int read_chunks(CommandLine const& line, OrderKind kind) {
+  int const fixed = options_of(kind).chunks;
+  if (!line.has("chunks")) return std::max(fixed, 1);
+  int const chunks = line.whole_number("chunks", 1, any_count);
+  if (fixed == 0 || chunks == fixed) return chunks;
+  refuse("--chunks (-m)", line.value("chunks"),
+         "accepted: " + std::to_string(fixed) + ", or --schedule " +
+             kinds_that([](KindOptions const& row) { return row.chunks == 0; }));
+}
+
+OrderRequest read_request(CommandLine const& line) {
+  OrderRequest request;
+  request.kind = line.word<OrderKind>("schedule");
+  request.stages = needed_count(line, "pipeline");
+  request.microbatches = needed_count(line, "microbatches");
+  request.chunks = read_chunks(line, request.kind);
+  if (line.has("group")) {
+    request.group = line.whole_number("group", 1, any_count);
+    if (!options_of(request.kind).has_group) {
+      refuse("--group", line.value("group"),
+             "accepted: only with --schedule " +
+                 kinds_that([](KindOptions const& row) { return row.has_group; }));
+    }
+  }
+  request.expert_overlap = line.has("expert-overlap");
+  if (request.expert_overlap && request.kind != OrderKind::interleaved) {
+    throw CommandLineError{"--expert-overlap: found with --schedule " +
+                           std::string{name_of(request.kind)} + "; accepted: interleaved"};
+  }
+  std::int64_t const virtual_stages = std::int64_t{request.stages} * request.chunks;
+  if (virtual_stages > most_forwards || virtual_stages * request.microbatches > most_forwards) {
+    throw CommandLineError{"-p x -m x -n: found '" + std::to_string(request.stages) + " x " +
+                           std::to_string(request.chunks) + " x " +
+                           std::to_string(request.microbatches) +
+                           "'; accepted: a product of at most " + std::to_string(most_forwards)};
+  }
+  return request;
+}
+
+ChunkCosts read_costs(CommandLine const& line) {
+  auto const cost = [&](std::string const& name) { return line.number_from_zero(name); };
+  ChunkCosts costs{.forward = cost("forward"),
+                   .transfer = cost("transfer"),
+                   .input_gradient = cost("input-gradient"),
+                   .weight_gradient = cost("weight-gradient")};
+  costs.backward = costs.input_gradient + costs.weight_gradient;
+  if (!line.has("backward")) return costs;
+  if (line.is_given("input-gradient") || line.is_given("weight-gradient")) {
+    refuse("--backward", line.value("backward"),
+           "accepted: only without --input-gradient and --weight-gradient, whose sum it is");
+  }
+  costs.backward = cost("backward");
+  return costs;
+}
+
+/// The kinds whose stages exchange messages as Megatron-LM issues them, blocking or not.
+std::optional<ScheduleKind> issued_kind(OrderRequest const& request) {
+  if (request.kind == OrderKind::gpipe) return ScheduleKind::gpipe;
+  if (request.kind == OrderKind::one_f_one_b) return ScheduleKind::one_f_one_b;
+  bool const is_torch_only =
+      request.microbatches < request.stages && request.group == request.microbatches;
+  if (request.kind == OrderKind::interleaved && !request.expert_overlap && !is_torch_only) {
+    return ScheduleKind::interleaved;
+  }
+  return std::nullopt;
+}
+
+std::string counted(int count, std::string const& one) {
+  return std::to_string(count) + ' ' + one + (count == 1 ? "" : "s");
+}
+
+std::string microbatches_text(int count) {
+  return std::to_string(count) + (count == 1 ? " microbatch" : " microbatches");
+}
+
+AskedSchedule play_issued(OrderRequest const& request,
+                          ScheduleKind kind,
+                          P2p p2p,
+                          ChunkCosts const& costs) {
+  ScheduleShape const shape{kind,           request.stages, request.microbatches,
+                            request.chunks, request.group,  p2p};
+  if (kind == ScheduleKind::interleaved) check_interleaved(shape);
+  PipelineSchedule const schedule = make_pipeline_schedule(shape);
+  ScheduleRules const& rules = rules_of(kind);
+  std::string title{rules.title};
+  title += ", " + counted(shape.stages, "stage") + ", " + microbatches_text(shape.microbatches);
+  if (rules.takes_chunks) {
+    title += ", " + counted(shape.chunks, "chunk") + " per stage, groups of " +
+             std::to_string(schedule.shape.group);
+  }
+  title += p2p == P2p::blocking ? ", blocking transfers" : ", overlapped transfers";
+  return {title, order_of(schedule), play_schedule(schedule, costs)};
+}
+
+bool has_split_backward(PipelineOrder const& order) {
+  return std::any_of(order.ranks.begin(), order.ranks.end(), [](auto const& tasks) {
+    return std::any_of(tasks.begin(), tasks.end(),
+                       [](OrderTask const& task) { return task.run.part == Part::input_gradient; });
+  });
+}
+
+AskedSchedule play_ordered(CommandLine const& line, PipelineOrder order, ChunkCosts const& costs) {
+  std::string const kind = line.value("schedule");
+  if (line.has("p2p") && line.word<P2p>("p2p") == P2p::blocking) {
+    refuse("--p2p", "blocking",
+           "accepted with --schedule " + kind + ": overlapped (its tasks do not wait for sends)");
+  }
+  if (line.has("backward") && has_split_backward(order)) {
+    refuse("--backward", line.value("backward"),
+           "accepted: --input-gradient and --weight-gradient, which " + kind + " runs apart");
+  }
+  std::string title = kind + ", " + counted(order.placement.stages(), "stage") + ", " +
+                      microbatches_text(order.microbatches);
+  if (order.placement.chunks() > 1) {
+    title += ", " + counted(order.placement.chunks(), "chunk") + " per stage";
+  }
+  if (order.placement.copies() > 1) title += ", two copies of the parameters";
+  PlayedOrder played = play_order(order, costs);
+  return {title + ", overlapped transfers", std::move(order), std::move(played)};
+}
+
+/// The order of a file, held against the shape that the command line may name.
+PipelineOrder read_order(CommandLine const& line) {
+  PipelineOrder order = read_order_file(line.needed("order", "a JSON file"));
+  struct Count {
+    char const* option;
+    char const* shown;
+    int found;
+  };
+  for (auto const& [option, shown, found] :
+       {Count{"pipeline", stages_option, order.placement.stages()},
+        Count{"microbatches", microbatches_option, order.microbatches},
+        Count{"chunks", "--chunks (-m)", order.placement.chunks()}}) {
+    if (line.has(option) && line.whole_number(option, 1, any_count) != found) {
+      refuse(shown, line.value(option),
+             "accepted: " + std::to_string(found) + ", as the order has");
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+std::vector<Option> schedule_options() {
+  return {{.name = "schedule",
+           .value = Value::word_of<OrderKind>(),
+           .description = "the order of a stage's forwards and backwards"},
+          {.name = "pipeline",
+           .letter = 'p',
+           .value = Value::text("P"),
+           .description = "pipeline stages"},
+          {.name = "microbatches",
+           .letter = 'n',
+           .value = Value::text("N"),
+           .description = "microbatches per iteration"},
+          {.name = "chunks",
+           .letter = 'm',
+           .value = Value::text("M"),
+           .description = "interleaved kinds: chunks per stage (default: 1)"},
+          {.name = "group",
+           .value = Value::text("G"),
+           .description = "interleaved: microbatches per group (default: P)"},
+          {.name = "expert-overlap",
+           .description = "interleaved: each steady forward overlaps a backward, behind which "
+                          "experts communicate"},
+          {.name = "order",
+           .value = Value::file("FILE", {"json"}),
+           .description = "--schedule order: the file with the order, as --json prints it"},
+          {.name = "forward",
+           .value = Value::text("COST"),
+           .fallback = "1",
+           .description = "duration of a chunk's forward"},
+          {.name = "input-gradient",
+           .value = Value::text("COST"),
+           .fallback = "1",
+           .description = "duration of the part of a chunk's backward that other chunks wait for"},
+          {.name = "weight-gradient",
+           .value = Value::text("COST"),
+           .fallback = "1",
+           .description = "duration of the rest of a chunk's backward"},
+          {.name = "backward",
+           .value = Value::text("COST"),
+           .description = "duration of a chunk's whole backward (default: the sum of its parts)"},
+          {.name = "transfer",
+           .value = Value::text("COST"),
+           .fallback = "0",
+           .description = "duration of a message, from its start to its arrival"},
+          {.name = "p2p",
+           .value = Value::word_of<P2p>(),
+           .description = "blocking: a stage waits until its messages are over (default of gpipe, "
+                          "1f1b and interleaved); overlapped: messages run beside computation"}};
+}
+
+AskedSchedule play_asked_schedule(CommandLine const& line) {
+  line.needed("schedule", accepted_names<OrderKind>());
+  if (line.word<OrderKind>("schedule") == OrderKind::order) {
+    return play_ordered(line, read_order(line), read_costs(line));
+  }
+  OrderRequest const request = read_request(line);
+  if (auto const kind = issued_kind(request)) {
+    P2p const p2p = line.has("p2p") ? line.word<P2p>("p2p") : P2p::blocking;
+    return play_issued(request, *kind, p2p, read_costs(line));
+  }
+  return play_ordered(line, make_order(request), read_costs(line));
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/program/command_line.hpp"
+#include "libsim/schedule/pipeline_order.hpp"
+#include "libsim/schedule/played_order.hpp"
+
+namespace stagecraft {
+
+/// The options of `stagecraft schedule`, but for --json.
+std::vector<Option> schedule_options();
+
+/// A schedule that a command line asks for, laid out and played.
+struct AskedSchedule {
+  std::string title;  ///< kind and shape, for people
+  PipelineOrder order;
+  PlayedOrder played;
+};
+
+/// \throws CommandLineError, ScheduleError
+AskedSchedule play_asked_schedule(CommandLine const& line);
+
+}  // namespace stagecraft

@@ -1,0 +1,58 @@
+#include "libsim/schedule/chunk_costs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "libsim/schedule/schedule_error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+constexpr double smallest_cost = 1e-100;  ///< other than 0; the scale below stays finite
+constexpr double largest_cost = 1e100;
+
+}  // namespace
+
+double ChunkCosts::of(Part part) const {
+  switch (part) {
+    case Part::backward:
+      return backward;
+    case Part::input_gradient:
+      return input_gradient;
+    case Part::weight_gradient:
+      return weight_gradient;
+    case Part::forward:
+    case Part::recompute:
+      break;
+  }
+  return forward;
+}
+
+void check_costs(ChunkCosts const& costs) {
+  for (double const cost : {costs.forward, costs.backward, costs.transfer, costs.input_gradient,
+                            costs.weight_gradient}) {
+    bool const is_accepted = cost == 0 || (cost >= smallest_cost && cost <= largest_cost);
+    if (!is_accepted) {  // also when it is not a number
+      std::ostringstream message;
+      message << "costs: found '" << cost << "'; accepted: 0, or " << smallest_cost << " to "
+              << largest_cost;
+      throw ScheduleError{message.str()};
+    }
+  }
+  if (costs.forward + costs.backward == 0) {
+    throw ScheduleError{"costs: found forward and backward '0'; accepted: at least one above 0"};
+  }
+}
+
+CostTicks::CostTicks(ChunkCosts const& costs, double operations)
+    : scale_{std::pow(
+          10.0,
+          std::floor(std::log10(std::min(1e12, 4e18 / operations) /
+                                std::max({costs.forward, costs.backward, costs.transfer,
+                                          costs.input_gradient, costs.weight_gradient}))))} {}
+
+SimTime CostTicks::of(double cost) const { return SimTime{std::llround(cost * scale_)}; }
+
+}  // namespace stagecraft

@@ -1,0 +1,97 @@
+#include "libsim/schedule/dual_pipe_orders.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "libsim/schedule/rank_writer.hpp"
+#include "libsim/schedule/schedule_error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+void check_microbatches(std::string const& kind, int stages, int microbatches) {
+  if (microbatches >= 2 * stages) return;
+  throw ScheduleError{"microbatches of " + kind + ": found '" + std::to_string(microbatches) +
+                      "'; accepted: at least 2p (" + std::to_string(2 * stages) + ")"};
+}
+
+/// A rank at depth `depth` of `half` ranks, counted from the outside in. `near` is the chunk whose
+/// microbatches start on this side of the pipeline, `far` the other; `n` microbatches pass through
+/// each.
+void write_rank(RankWriter& writer, int depth, int half, int n, int near, int far) {
+  int const inside = half - depth - 1;  // ranks further in
+  for (int k = 0; k < 2 * inside; ++k) writer.forward(near);
+  for (int k = 0; k <= depth; ++k) {
+    writer.forward(near);
+    writer.forward(far);
+  }
+  for (int k = 0; k < inside; ++k) {
+    writer.input_gradient(far);
+    writer.weight_gradient();
+    writer.forward(far);
+  }
+  for (int k = 0; k < n - 2 * half + depth + 1; ++k) {
+    if (k == 0 && inside == 0) {  // apart, which makes the bubble smaller
+      writer.forward(near);
+      writer.backward(far);
+    } else {
+      writer.pair(near, far);
+    }
+    writer.pair(far, near);
+  }
+  for (int k = 0; k < inside; ++k) {
+    writer.backward(far);
+    writer.pair(far, near);
+  }
+  // Backwards alone; the second half of them are split.
+  for (int k = 0; k < 2 * (depth + 1); ++k) {
+    int const chunk = k % 2 == 0 ? far : near;
+    if (k <= depth) {
+      writer.backward(chunk);
+    } else {
+      writer.input_gradient(chunk);
+    }
+  }
+  for (int k = 0; k < inside; ++k) {
+    writer.weight_gradient();
+    writer.input_gradient(near);
+  }
+  writer.finish_weight_gradients();
+}
+
+}  // namespace
+
+PipelineOrder dualpipev_order(int stages, int microbatches) {
+  check_microbatches("dualpipev", stages, microbatches);
+  PipelineOrder order{v_placement(stages), microbatches, {}};
+  for (int rank = 0; rank < stages; ++rank) {
+    RankWriter writer{{0, 0}};
+    write_rank(writer, rank, stages, microbatches, 0, 1);
+    order.ranks.push_back(std::move(writer).take());
+  }
+  return order;
+}
+
+PipelineOrder dualpipe_order(int stages, int microbatches) {
+  if (stages % 2 != 0) {
+    throw ScheduleError{"pipeline stages of dualpipe: found '" + std::to_string(stages) +
+                        "'; accepted: an even number"};
+  }
+  if (microbatches % 2 != 0) {
+    throw ScheduleError{"microbatches of dualpipe: found '" + std::to_string(microbatches) +
+                        "'; accepted: an even number, half for each direction"};
+  }
+  check_microbatches("dualpipe", stages, microbatches);
+  PipelineOrder order{bidirectional_placement(stages), microbatches, {}};
+  for (int rank = 0; rank < stages; ++rank) {
+    RankWriter writer{{0, microbatches / 2}};
+    bool const is_first_half = rank < stages / 2;
+    write_rank(writer, std::min(rank, stages - 1 - rank), stages / 2, microbatches / 2,
+               is_first_half ? 0 : 1, is_first_half ? 1 : 0);
+    order.ranks.push_back(std::move(writer).take());
+  }
+  return order;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,112 @@
+#include "libsim/schedule/interleaved_orders.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "libsim/schedule/rank_writer.hpp"
+#include "libsim/schedule/schedule_error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// The chunk of each backward: that of the k-th backward mirrors that of the k-th forward.
+std::int32_t mirrored(ChunkRun const& forward, int chunks) { return chunks - 1 - forward.chunk; }
+
+void check_group(int stages, int n, int group) {
+  bool const is_all = n < stages && group == n;
+  bool const is_legal = group >= stages && group <= n && (n % group == 0 || n % group >= stages);
+  if (is_all || is_legal) return;
+  throw ScheduleError{"microbatches per group: found '" + std::to_string(group) +
+                      "'; accepted: from p (" + std::to_string(stages) + ") to n (" +
+                      std::to_string(n) + "), the last group full or of at least p; with n < p: n"};
+}
+
+/// Which of the two runs of a steady step overlap.
+enum class Steady { one_by_one, paired };
+
+PipelineOrder alternating_order(
+    int stages, int n, int chunks, int group, int extra_warmup, Steady steady) {
+  std::vector<ChunkRun> const forwards = grouped_forwards(n, chunks, group);
+  int const all = n * chunks;
+  PipelineOrder order{round_placement(stages, chunks), n, {}};
+  for (int rank = 0; rank < stages; ++rank) {
+    RankWriter writer{std::vector<std::int32_t>(static_cast<std::size_t>(chunks))};
+    int const warmup = std::min(2 * (stages - rank - 1) + (chunks - 1) * group + extra_warmup, all);
+    for (int k = 0; k < all + warmup; ++k) {
+      if (k < warmup) {
+        writer.forward(forwards[static_cast<std::size_t>(k)].chunk);
+        continue;
+      }
+      auto const backward = mirrored(forwards[static_cast<std::size_t>(k - warmup)], chunks);
+      if (k >= all) {
+        writer.backward(backward);
+      } else if (steady == Steady::paired) {
+        writer.pair(forwards[static_cast<std::size_t>(k)].chunk, backward);
+      } else {
+        writer.forward(forwards[static_cast<std::size_t>(k)].chunk);
+        writer.backward(backward);
+      }
+    }
+    order.ranks.push_back(std::move(writer).take());
+  }
+  return order;
+}
+
+}  // namespace
+
+std::vector<ChunkRun> grouped_forwards(int microbatches, int chunks, int group) {
+  std::vector<ChunkRun> forwards;
+  forwards.reserve(static_cast<std::size_t>(microbatches) * static_cast<std::size_t>(chunks));
+  for (int first = 0; first < microbatches; first += group) {
+    int const last = std::min(first + group, microbatches);
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      for (int microbatch = first; microbatch < last; ++microbatch) {
+        forwards.push_back({Part::forward, microbatch, chunk});
+      }
+    }
+  }
+  return forwards;
+}
+
+PipelineOrder interleaved_order(int stages, int microbatches, int chunks, int group) {
+  check_group(stages, microbatches, group);
+  return alternating_order(stages, microbatches, chunks, group, 0, Steady::one_by_one);
+}
+
+PipelineOrder expert_overlap_order(int stages, int microbatches, int chunks, int group) {
+  if (stages > 1 && chunks < 2) {
+    throw ScheduleError{
+        "chunks per stage with expert overlap: found '1'; accepted: at least 2 on several stages"};
+  }
+  check_group(stages, microbatches, group);
+  return alternating_order(stages, microbatches, chunks, group, 1, Steady::paired);
+}
+
+PipelineOrder interleaved_zb_order(int stages, int microbatches, int chunks) {
+  int const rounds = std::max(1, microbatches / stages);
+  if (microbatches % rounds != 0) {
+    throw ScheduleError{"microbatches of interleaved_zb: found '" + std::to_string(microbatches) +
+                        "'; accepted: a multiple of floor(n/p) (" + std::to_string(rounds) + ")"};
+  }
+  int const group = microbatches / rounds;
+  std::vector<ChunkRun> const forwards = grouped_forwards(microbatches, chunks, group);
+  int const all = microbatches * chunks;
+  PipelineOrder order{round_placement(stages, chunks), microbatches, {}};
+  for (int rank = 0; rank < stages; ++rank) {
+    RankWriter writer{std::vector<std::int32_t>(static_cast<std::size_t>(chunks))};
+    int const warmup = std::min((chunks - 1) * group + stages - rank - 1, all);
+    for (int k = 0; k < warmup; ++k) writer.forward(forwards[static_cast<std::size_t>(k)].chunk);
+    for (int k = 0; k < all; ++k) {
+      if (warmup + k < all) writer.forward(forwards[static_cast<std::size_t>(warmup + k)].chunk);
+      writer.input_gradient(mirrored(forwards[static_cast<std::size_t>(k)], chunks));
+      if (k >= rank) writer.weight_gradient();
+    }
+    writer.finish_weight_gradients();
+    order.ranks.push_back(std::move(writer).take());
+  }
+  return order;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,140 @@
+#include "libsim/schedule/order_check.hpp"
+
+#include <initializer_list>
+#include <string>
+
+#include "libsim/schedule/order_text.hpp"
+#include "libsim/schedule/schedule_error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// Which parts of a microbatch a rank has run in a chunk.
+class PartSet {
+ public:
+  bool has(Part part) const { return (bits_ & bit(part)) != 0; }
+  bool has_gradient() const { return has(Part::backward) || has(Part::input_gradient); }
+  void add(Part part) { bits_ |= bit(part); }
+
+ private:
+  static unsigned bit(Part part) { return 1U << static_cast<unsigned>(part); }
+  unsigned bits_ = 0;
+};
+
+class RankCheck {
+ public:
+  RankCheck(PipelineOrder const& order, std::size_t rank)
+      : order_{order},
+        rank_{rank},
+        started_(static_cast<std::size_t>(order.placement.chunks()) *
+                 static_cast<std::size_t>(order.microbatches)),
+        ended_{started_} {}
+
+  void run() {
+    auto const& tasks = order_.ranks[rank_];
+    std::size_t first = 0;  // of the tasks that start together
+    for (std::size_t at = 0; at < tasks.size(); ++at) {
+      start(tasks[at].run);
+      if (tasks[at].is_paired && (at > first || at + 1 == tasks.size())) {
+        refuse("found no single task paired with " + text_of(tasks[at].run), "pairs of two tasks");
+      }
+      if (tasks[at].is_paired) continue;
+      for (; first <= at; ++first) of(ended_, tasks[first].run).add(tasks[first].run.part);
+    }
+    for (int chunk = 0; chunk < order_.placement.chunks(); ++chunk) {
+      auto const range = microbatches(chunk);
+      for (auto microbatch = range.first; microbatch < range.end; ++microbatch) {
+        check_complete(microbatch, chunk);
+      }
+    }
+  }
+
+ private:
+  MicrobatchRange microbatches(std::int32_t chunk) const {
+    Placement const& placement = order_.placement;
+    int const here = placement.virtual_stage({static_cast<std::int32_t>(rank_), chunk});
+    return microbatches_of_copy(order_, placement.copy_of(here));
+  }
+
+  PartSet& of(std::vector<PartSet>& sets, ChunkRun const& run) const {
+    return sets[static_cast<std::size_t>(run.chunk) *
+                    static_cast<std::size_t>(order_.microbatches) +
+                static_cast<std::size_t>(run.microbatch)];
+  }
+
+  [[noreturn]] void refuse(std::string const& found, std::string const& accepted) const {
+    throw ScheduleError{"order: rank " + std::to_string(rank_) + ": " + found +
+                        "; accepted: " + accepted};
+  }
+
+  void start(ChunkRun const& run) {
+    if (run.chunk < 0 || run.chunk >= order_.placement.chunks()) {
+      refuse("found " + text_of(run),
+             "chunks 0 to " + std::to_string(order_.placement.chunks() - 1));
+    }
+    auto const range = microbatches(run.chunk);
+    if (run.microbatch < range.first || run.microbatch >= range.end) {
+      refuse("found " + text_of(run), "in chunk " + std::to_string(run.chunk) + " microbatches " +
+                                          std::to_string(range.first) + " to " +
+                                          std::to_string(range.end - 1));
+    }
+    PartSet& started = of(started_, run);
+    if (started.has(run.part)) refuse("found " + text_of(run) + " twice", "once");
+    check_parts(run, started);
+    started.add(run.part);
+  }
+
+  void check_parts(ChunkRun const& run, PartSet const& started) {
+    bool const is_half = run.part == Part::input_gradient || run.part == Part::weight_gradient;
+    bool const has_half = started.has(Part::input_gradient) || started.has(Part::weight_gradient);
+    if ((is_half && started.has(Part::backward)) || (run.part == Part::backward && has_half)) {
+      refuse("found " + text_of(run) + " and another backward of it", "B, or I and W");
+    }
+    if (run.part == Part::forward) return;
+    Part const needed = run.part == Part::weight_gradient ? Part::input_gradient : Part::forward;
+    if (!of(ended_, run).has(needed)) {
+      refuse("found " + text_of(run) + " before the end of " +
+                 text_of({needed, run.microbatch, run.chunk}),
+             "after it");
+    }
+    if (run.part == Part::recompute && started.has_gradient()) {
+      refuse("found " + text_of(run) + " after its backward", "before it");
+    }
+  }
+
+  void check_complete(std::int32_t microbatch, std::int32_t chunk) {
+    PartSet const& ended = of(ended_, {Part::forward, microbatch, chunk});
+    if (ended.has(Part::backward)) return;
+    for (Part const part : {Part::forward, Part::input_gradient, Part::weight_gradient}) {
+      if (ended.has(part)) continue;
+      std::string missing = text_of({part, microbatch, chunk});
+      if (part == Part::input_gradient)
+        missing += " or " + text_of({Part::backward, microbatch, chunk});
+      refuse("found no " + missing, "F, and B or I and W, of every microbatch in every chunk");
+    }
+  }
+
+  PipelineOrder const& order_;
+  std::size_t rank_;
+  std::vector<PartSet> started_;  ///< by chunk and microbatch
+  std::vector<PartSet> ended_;    ///< likewise
+};
+
+}  // namespace
+
+void check_order(PipelineOrder const& order) {
+  auto const ranks = static_cast<std::size_t>(order.placement.stages());
+  if (order.ranks.size() != ranks) {
+    throw ScheduleError{"order: found " + std::to_string(order.ranks.size()) +
+                        " ranks; accepted: " + std::to_string(ranks)};
+  }
+  if (order.microbatches < 1 || order.microbatches % order.placement.copies() != 0) {
+    throw ScheduleError{"order: found " + std::to_string(order.microbatches) +
+                        " microbatches; accepted: a multiple of " +
+                        std::to_string(order.placement.copies())};
+  }
+  for (std::size_t rank = 0; rank < ranks; ++rank) RankCheck{order, rank}.run();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,96 @@
+#include "libsim/schedule/order_file.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "libsim/schedule/order_text.hpp"
+#include "libsim/schedule/schedule_error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+nlohmann::json parse(std::filesystem::path const& path) {
+  std::ifstream file{path};
+  if (!file) {
+    throw ScheduleError{"order: found no file '" + path.string() + "'; accepted: a JSON file"};
+  }
+  try {
+    return nlohmann::json::parse(file);
+  } catch (nlohmann::json::parse_error const& error) {
+    throw ScheduleError{"order: found '" + path.string() + "', which is not JSON (at byte " +
+                        std::to_string(error.byte) + "); accepted: an object with `orders`"};
+  }
+}
+
+PlacementShape read_shape(nlohmann::json const& document) {
+  auto const found = document.find("placement");
+  if (found == document.end()) return PlacementShape::loop;
+  auto const shape =
+      found->is_string() ? value_named<PlacementShape>(found->get<std::string>()) : std::nullopt;
+  if (!shape) {
+    throw ScheduleError{"placement: found " + found->dump() +
+                        "; accepted: " + accepted_names<PlacementShape>()};
+  }
+  return *shape;
+}
+
+Placement make_placement(PlacementShape shape, int stages, int chunks) {
+  switch (shape) {
+    case PlacementShape::v:
+      return v_placement(stages);
+    case PlacementShape::bidirectional:
+      return bidirectional_placement(stages);
+    case PlacementShape::loop:
+      break;
+  }
+  return round_placement(stages, chunks);
+}
+
+}  // namespace
+
+PlacementShape shape_of(Placement const& placement) {
+  if (placement.copies() > 1) return PlacementShape::bidirectional;
+  // A V ends where it begins; a loop of several chunks on one rank does so too, and is the same.
+  bool const is_v = placement.chunks() == 2 && placement == v_placement(placement.stages());
+  return is_v ? PlacementShape::v : PlacementShape::loop;
+}
+
+PipelineOrder read_order_file(std::filesystem::path const& path) {
+  nlohmann::json const document = parse(path);
+  if (!document.is_object() || !document.contains("orders") || !document.at("orders").is_array() ||
+      document.at("orders").empty()) {
+    throw ScheduleError{"order: found no list `orders` in '" + path.string() +
+                        "'; accepted: one text per rank, like \"F0.0 I0.0 W0.0\""};
+  }
+  PipelineOrder order;
+  int chunks = 1;
+  std::size_t tasks = 0;
+  for (auto const& rank : document.at("orders")) {
+    if (!rank.is_string()) {
+      throw ScheduleError{"order: found " + rank.dump().substr(0, 40) +
+                          " in `orders`; accepted: one text per rank"};
+    }
+    order.ranks.push_back(read_order_text(rank.get<std::string>()));
+    tasks += order.ranks.back().size();
+    for (OrderTask const& task : order.ranks.back()) {
+      chunks = std::max(chunks, task.run.chunk + 1);
+      order.microbatches = std::max(order.microbatches, task.run.microbatch + 1);
+    }
+  }
+  // Of fewer tasks, some microbatch or chunk has none; so a wrong number does not take all memory.
+  if (static_cast<std::size_t>(order.microbatches) * static_cast<std::size_t>(chunks) > tasks) {
+    throw ScheduleError{
+        "order: found microbatch " + std::to_string(order.microbatches - 1) + " and chunk " +
+        std::to_string(chunks - 1) + " among " + std::to_string(tasks) +
+        " tasks; accepted: F, and B or I and W, of every microbatch in every chunk"};
+  }
+  order.placement =
+      make_placement(read_shape(document), static_cast<int>(order.ranks.size()), chunks);
+  return order;
+}
+
+}  // namespace stagecraft

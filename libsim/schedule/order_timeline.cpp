@@ -1,0 +1,155 @@
+#include "libsim/schedule/order_timeline.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "libsim/schedule/order_check.hpp"
+#include "libsim/schedule/order_text.hpp"
+#include "libsim/schedule/schedule_error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// What a task needs of another virtual stage, or of itself at the end of the model.
+struct Awaited {
+  ChunkRun run;  ///< a forward, or an input gradient that stands for a whole backward too
+  int virtual_stage = 0;
+};
+
+class OrderPlayer {
+ public:
+  OrderPlayer(PipelineOrder const& order, ChunkCosts const& costs)
+      : order_{order},
+        costs_{costs},
+        ticks_{costs, 5.0 * order.placement.virtual_stages() * order.microbatches},
+        forward_ends_(static_cast<std::size_t>(order.placement.virtual_stages()) *
+                      static_cast<std::size_t>(order.microbatches)),
+        gradient_ends_(forward_ends_.size()),
+        next_(order.ranks.size()) {
+    played_.ranks.resize(order.ranks.size());
+    played_.ticks_per_unit = ticks_.ticks_per_unit();
+  }
+
+  PlayedOrder run() && {
+    for (bool is_moving = true; is_moving;) {
+      is_moving = false;
+      for (std::size_t rank = 0; rank < order_.ranks.size(); ++rank) {
+        while (next_[rank] < order_.ranks[rank].size() && advance(rank)) is_moving = true;
+      }
+    }
+    refuse_waiting();
+    for (RankRuns& rank : played_.ranks) {
+      played_.makespan = std::max(played_.makespan, rank.end);
+      if (!rank.runs.empty()) rank.start = rank.runs.front().start;
+    }
+    return std::move(played_);
+  }
+
+ private:
+  using Ends = std::vector<std::optional<SimTime>>;  ///< by virtual stage and microbatch
+
+  std::optional<Awaited> need_of(std::size_t rank, ChunkRun const& run) const {
+    Placement const& placement = order_.placement;
+    int const here = placement.virtual_stage({static_cast<std::int32_t>(rank), run.chunk});
+    auto const need = [&](Part part, int there) {
+      return Awaited{{part, run.microbatch, placement.place(there).chunk}, there};
+    };
+    if (run.part == Part::forward) {
+      if (placement.is_first(here)) return std::nullopt;
+      return need(Part::forward, here - 1);
+    }
+    if (!gives_gradient(run.part)) return std::nullopt;
+    if (placement.is_last(here)) return need(Part::forward, here);
+    return need(Part::input_gradient, here + 1);
+  }
+
+  std::size_t index(int virtual_stage, std::int32_t microbatch) const {
+    return static_cast<std::size_t>(virtual_stage) * static_cast<std::size_t>(order_.microbatches) +
+           static_cast<std::size_t>(microbatch);
+  }
+
+  std::optional<SimTime> end_of(Awaited const& need) const {
+    Ends const& ends = need.run.part == Part::forward ? forward_ends_ : gradient_ends_;
+    return ends[index(need.virtual_stage, need.run.microbatch)];
+  }
+
+  /// Runs the rank's next task, or pair, unless it has to wait for one that has not run.
+  bool advance(std::size_t rank) {
+    auto const& tasks = order_.ranks[rank];
+    std::size_t const count = tasks[next_[rank]].is_paired ? 2 : 1;
+    RankRuns& times = played_.ranks[rank];
+    SimTime sent = times.end;   // what the tasks need has been made everywhere
+    SimTime start = times.end;  // it has arrived here
+    for (std::size_t i = 0; i < count; ++i) {
+      auto const need = need_of(rank, tasks[next_[rank] + i].run);
+      if (!need) continue;
+      auto const end = end_of(*need);
+      if (!end) return false;
+      bool const is_here =
+          order_.placement.place(need->virtual_stage).stage == static_cast<std::int32_t>(rank);
+      sent = std::max(sent, *end);
+      start = std::max(start, is_here ? *end : *end + ticks_.of(costs_.transfer));
+    }
+    times.bubble += sent - times.end;
+    times.transfer += start - sent;
+    SimTime end = start;
+    for (std::size_t i = 0; i < count; ++i) {
+      Part const part = tasks[next_[rank] + i].run.part;
+      SimTime const cost = ticks_.of(costs_.of(part));
+      end += cost;
+      if (part == Part::recompute) times.recomputing += cost;
+    }
+    times.busy += end - start;
+    times.end = end;
+    for (std::size_t i = 0; i < count; ++i) {
+      OrderTask const& task = tasks[next_[rank] + i];
+      note_end(rank, task.run, end);
+      times.runs.push_back({task.run, start, end, task.is_paired});
+    }
+    next_[rank] += count;
+    return true;
+  }
+
+  void note_end(std::size_t rank, ChunkRun const& run, SimTime end) {
+    int const here = order_.placement.virtual_stage({static_cast<std::int32_t>(rank), run.chunk});
+    if (run.part == Part::forward) forward_ends_[index(here, run.microbatch)] = end;
+    if (gives_gradient(run.part)) gradient_ends_[index(here, run.microbatch)] = end;
+  }
+
+  void refuse_waiting() const {
+    std::string waits;
+    for (std::size_t rank = 0; rank < order_.ranks.size(); ++rank) {
+      auto const& tasks = order_.ranks[rank];
+      if (next_[rank] == tasks.size()) continue;
+      std::size_t const count = tasks[next_[rank]].is_paired ? 2 : 1;
+      for (std::size_t i = 0; i < count; ++i) {
+        auto const need = need_of(rank, tasks[next_[rank] + i].run);
+        if (!need || end_of(*need)) continue;
+        waits += "\n  rank " + std::to_string(rank) + " waits with " +
+                 text_of(tasks[next_[rank] + i].run) + " for " + text_of(need->run) + " of rank " +
+                 std::to_string(order_.placement.place(need->virtual_stage).stage);
+      }
+    }
+    if (!waits.empty()) throw ScheduleError{"order: no rank can go on:" + waits};
+  }
+
+  PipelineOrder const& order_;
+  ChunkCosts const& costs_;
+  CostTicks ticks_;
+  Ends forward_ends_;
+  Ends gradient_ends_;
+  std::vector<std::size_t> next_;  ///< task of each rank
+  PlayedOrder played_;
+};
+
+}  // namespace
+
+PlayedOrder play_order(PipelineOrder const& order, ChunkCosts const& costs) {
+  check_costs(costs);
+  check_order(order);
+  return OrderPlayer{order, costs}.run();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,29 @@
+#include "libsim/schedule/pipeline_order.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+
+MicrobatchRange microbatches_of_copy(PipelineOrder const& order, int copy) {
+  int const share = order.microbatches / order.placement.copies();
+  return {copy * share, (copy + 1) * share};
+}
+
+int most_in_flight(PipelineOrder const& order, std::size_t rank, InFlight until) {
+  int in_flight = 0;
+  int most = 0;
+  int ended_with_pair = 0;
+  for (OrderTask const& task : order.ranks[rank]) {
+    Part const part = task.run.part;
+    if (part == Part::forward) most = std::max(most, ++in_flight);
+    bool const ends =
+        until == InFlight::until_input_gradient ? gives_gradient(part) : ends_in_flight(part);
+    if (ends) ++ended_with_pair;
+    if (task.is_paired) continue;
+    in_flight -= ended_with_pair;
+    ended_with_pair = 0;
+  }
+  return most;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "libsim/schedule/chunk_run.hpp"
+#include "libsim/schedule/placement.hpp"
+
+namespace stagecraft {
+
+/// A task of an order: what its rank computes next.
+struct OrderTask {
+  ChunkRun run;
+  /// Overlaps the task after it: the two start when both can, take the sum of their costs, and both
+  /// end at the end.
+  bool is_paired = false;
+
+  friend bool operator==(OrderTask const&, OrderTask const&) = default;
+};
+
+/// A schedule as what it decides: the tasks of each rank, in order. One rank per stage stands for
+/// all ranks of the stage.
+struct PipelineOrder {
+  Placement placement;
+  int microbatches = 1;  ///< of one replica in one iteration, over all copies of the model
+  std::vector<std::vector<OrderTask>> ranks;  ///< by stage
+
+  friend bool operator==(PipelineOrder const&, PipelineOrder const&) = default;
+};
+
+/// Microbatches [first, end).
+struct MicrobatchRange {
+  std::int32_t first = 0;
+  std::int32_t end = 0;
+};
+
+/// The microbatches that pass through a copy of the model: each copy takes an equal share, the
+/// first copy the first microbatches.
+MicrobatchRange microbatches_of_copy(PipelineOrder const& order, int copy);
+
+/// Until when a chunk pass counts as in flight.
+enum class InFlight : std::uint8_t { until_weight_gradient, until_input_gradient };
+
+/// The largest number of chunk passes in flight on a rank: forwards that have started, whose weight
+/// gradient (or whole backward), or whose input gradient (or whole backward), has not ended.
+int most_in_flight(PipelineOrder const& order, std::size_t rank, InFlight until);
+
+}  // namespace stagecraft

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "libsim/schedule/pipeline_order.hpp"
+
+namespace stagecraft {
+
+/// Writes the tasks of a rank for schedules whose chunks take microbatches in order: each call is
+/// the next microbatch of its part and chunk. Weight gradients are taken oldest first, over all
+/// chunks.
+class RankWriter {
+ public:
+  /// `first_microbatches`, by chunk, are where the chunks begin.
+  explicit RankWriter(std::vector<std::int32_t> first_microbatches)
+      : next_forward_{std::move(first_microbatches)}, next_gradient_{next_forward_} {}
+
+  void forward(std::int32_t chunk) { add({Part::forward, next(next_forward_, chunk), chunk}); }
+  void backward(std::int32_t chunk) { add({Part::backward, next(next_gradient_, chunk), chunk}); }
+  /// Its weight gradient is then waiting.
+  void input_gradient(std::int32_t chunk) {
+    ChunkRun const run{Part::input_gradient, next(next_gradient_, chunk), chunk};
+    add(run);
+    waiting_.push_back({Part::weight_gradient, run.microbatch, chunk});
+  }
+  /// Pre: has_waiting()
+  void weight_gradient() {
+    add(waiting_.front());
+    waiting_.pop_front();
+  }
+  /// A forward that overlaps a whole backward.
+  void pair(std::int32_t forward_chunk, std::int32_t backward_chunk) {
+    forward(forward_chunk);
+    tasks_.back().is_paired = true;
+    backward(backward_chunk);
+  }
+
+  bool has_waiting() const { return !waiting_.empty(); }
+  void finish_weight_gradients() {
+    while (has_waiting()) weight_gradient();
+  }
+  std::vector<OrderTask> take() && { return std::move(tasks_); }
+
+ private:
+  static std::int32_t next(std::vector<std::int32_t>& counters, std::int32_t chunk) {
+    return counters[static_cast<std::size_t>(chunk)]++;
+  }
+  void add(ChunkRun const& run) { tasks_.push_back({.run = run}); }
+
+  std::vector<std::int32_t> next_forward_;   ///< microbatch, by chunk
+  std::vector<std::int32_t> next_gradient_;  ///< likewise
+  std::deque<ChunkRun> waiting_;             ///< weight gradients
+  std::vector<OrderTask> tasks_;
+};
+
+}  // namespace stagecraft

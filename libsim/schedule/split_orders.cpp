@@ -1,0 +1,76 @@
+#include "libsim/schedule/split_orders.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "libsim/schedule/rank_writer.hpp"
+#include "libsim/schedule/schedule_error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+std::vector<OrderTask> quick_rank(int rank, int stages, int n) {
+  RankWriter writer{{0}};
+  int const warmup = std::min(stages - rank - 1, n);
+  int const steady = n - warmup;
+  for (int k = 0; k < warmup; ++k) writer.forward(0);
+  for (int k = 0; k < steady; ++k) {
+    bool const is_last = k + 1 == steady;
+    writer.forward(0);
+    if (rank == 0 || (k >= rank && !is_last)) {
+      writer.backward(0);
+      continue;
+    }
+    writer.input_gradient(0);
+    if (is_last && k >= rank) writer.weight_gradient();
+  }
+  for (int k = steady; k < n; ++k) {
+    if (rank == 0) {
+      writer.backward(0);
+      continue;
+    }
+    writer.input_gradient(0);
+    if (k >= rank) writer.weight_gradient();
+  }
+  writer.finish_weight_gradients();
+  return std::move(writer).take();
+}
+
+std::vector<OrderTask> double_warmup_rank(int rank, int stages, int n) {
+  RankWriter writer{{0}};
+  int const warmup = 2 * (stages - rank) - 1;
+  for (int k = 0; k < warmup; ++k) writer.forward(0);
+  for (int k = 0; k < n; ++k) {
+    writer.input_gradient(0);
+    bool const has_forward = warmup + k < n;
+    if (k >= 2 * rank || !has_forward) writer.weight_gradient();
+    if (has_forward) writer.forward(0);
+  }
+  writer.finish_weight_gradients();
+  return std::move(writer).take();
+}
+
+}  // namespace
+
+PipelineOrder zb_h1_order(int stages, int microbatches) {
+  PipelineOrder order{round_placement(stages, 1), microbatches, {}};
+  for (int rank = 0; rank < stages; ++rank) {
+    order.ranks.push_back(quick_rank(rank, stages, microbatches));
+  }
+  return order;
+}
+
+PipelineOrder zb_h2_order(int stages, int microbatches) {
+  if (microbatches < 2 * stages - 1) {
+    throw ScheduleError{"microbatches of zb_h2: found '" + std::to_string(microbatches) +
+                        "'; accepted: at least 2p - 1 (" + std::to_string(2 * stages - 1) + ")"};
+  }
+  PipelineOrder order{round_placement(stages, 1), microbatches, {}};
+  for (int rank = 0; rank < stages; ++rank) {
+    order.ranks.push_back(double_warmup_rank(rank, stages, microbatches));
+  }
+  return order;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,86 @@
+#include "libsim/schedule/v_orders.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace stagecraft {
+
+namespace {
+
+/// Writes the tasks of a rank and leaves out microbatches from `end` on. Weight gradients are taken
+/// by chunk.
+class CutRank {
+ public:
+  explicit CutRank(std::int32_t end) : end_{end} {}
+
+  void forward(int chunk) { add(Part::forward, chunk); }
+  void input_gradient(int chunk) { add(Part::input_gradient, chunk); }
+  void weight_gradient(int chunk) { add(Part::weight_gradient, chunk); }
+  void gradients(int chunk) {
+    input_gradient(chunk);
+    weight_gradient(chunk);
+  }
+  /// How many of a part are written, the left out ones too.
+  std::int32_t count(Part part, int chunk) const {
+    return counts_[static_cast<std::size_t>(part)][static_cast<std::size_t>(chunk)];
+  }
+  std::vector<OrderTask> take() && { return std::move(tasks_); }
+
+ private:
+  void add(Part part, int chunk) {
+    std::int32_t const microbatch =
+        counts_[static_cast<std::size_t>(part)][static_cast<std::size_t>(chunk)]++;
+    if (microbatch < end_) tasks_.push_back({.run = {part, microbatch, chunk}});
+  }
+
+  std::int32_t end_;
+  std::array<std::array<std::int32_t, 2>, 5> counts_{};  ///< by Part and chunk
+  std::vector<OrderTask> tasks_;
+};
+
+std::vector<OrderTask> zbv_rank(int rank, int stages, int microbatches) {
+  int const n = std::max(2 * stages - 1, microbatches);
+  CutRank writer{microbatches};
+  for (int k = 0; k < 2 * (stages - rank) - 1; ++k) writer.forward(0);
+  for (int k = 0; k < rank; ++k) {
+    writer.forward(1);
+    writer.forward(0);
+  }
+  for (int k = rank; k < stages; ++k) {
+    writer.forward(1);
+    writer.gradients(1);
+  }
+  while (writer.count(Part::forward, 1) < n) {
+    if (writer.count(Part::forward, 0) < n) writer.forward(0);
+    writer.gradients(0);
+    writer.forward(1);
+    writer.gradients(1);
+  }
+  for (int k = 0; k < rank; ++k) {
+    writer.input_gradient(0);
+    writer.input_gradient(1);
+  }
+  for (int k = rank; k < stages; ++k) {
+    writer.input_gradient(0);
+    writer.weight_gradient(0);
+  }
+  for (int const chunk : {1, 0}) {
+    while (writer.count(Part::weight_gradient, chunk) < n) writer.weight_gradient(chunk);
+  }
+  return std::move(writer).take();
+}
+
+}  // namespace
+
+PipelineOrder zbv_order(int stages, int microbatches) {
+  PipelineOrder order{v_placement(stages), microbatches, {}};
+  for (int rank = 0; rank < stages; ++rank) {
+    order.ranks.push_back(zbv_rank(rank, stages, microbatches));
+  }
+  return order;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,29 @@
+#include "libsim/schedule/order_text.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "libsim/schedule/schedule_error.hpp"
+
+namespace stagecraft {
+
+TEST_CASE("an order's text has the letter of each part, and a plus within a pair") {
+  std::vector<OrderTask> const tasks{
+      {{Part::forward, 12, 0}, false},       {{Part::forward, 1, 1}, true},
+      {{Part::backward, 0, 3}, false},       {{Part::recompute, 2, 0}, false},
+      {{Part::input_gradient, 2, 0}, false}, {{Part::weight_gradient, 2, 0}, false}};
+  std::string const text = "F12.0 F1.1+B0.3 R2.0 I2.0 W2.0";
+  REQUIRE(order_text(tasks) == text);
+  REQUIRE(read_order_text(text) == tasks);
+  REQUIRE(read_order_text("  F0.0   B0.0 ").size() == 2);
+  REQUIRE(read_order_text("").empty());
+}
+
+TEST_CASE("a word that is no task is refused by name") {
+  for (std::string const word : {"X0.0", "F", "F0", "F0.", "F.0", "F-1.0", "F0.0x", "F0.0+",
+                                 "+B0.0", "F0.0+B0.0+W0.0", "F9999999999.0", "f0.0"}) {
+    REQUIRE_THROWS_WITH(read_order_text("F0.0 " + word),
+                        Catch::Contains("order: found '" + word + "'; accepted: one of F, B, I"));
+  }
+}
+
+}  // namespace stagecraft
