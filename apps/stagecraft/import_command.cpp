@@ -14,7 +14,7 @@
 #include "libsim/import/megatron_import.hpp"
 #include "libsim/import/text_file.hpp"
 #include "libsim/model/model_names.hpp"
-#include "libsim/run/paper_config_folder.hpp"
+#include "libsim/run/named_file.hpp"
 #include "libsim/run/run_config.hpp"
 
 namespace stagecraft {
@@ -90,16 +90,16 @@ std::map<std::string, std::string> variables_of(CommandLine const& line) {
   return variables;
 }
 
-/// The path of the system file, valid from any folder.
+/// The system for the run file: a name of configs/systems, or a path that is valid from any folder.
 std::string system_path(CommandLine const& line, std::vector<std::string>& notes) {
-  std::filesystem::path path;
-  if (line.has("system")) {
-    path = line.value("system");
-  } else {
-    path = paper_config_folder().parent_path() / "systems" / "selene-a100.yaml";
-    notes.push_back("no --system: the paper's, " + path.lexically_normal().string());
+  if (!line.has("system")) {
+    notes.emplace_back("no --system: the paper's, selene-a100");
+    return "selene-a100";
   }
-  return std::filesystem::absolute(path).lexically_normal().string();
+  std::string const& given = line.value("system");
+  std::filesystem::path const file = named_file(given, "systems", {});
+  if (file != std::filesystem::path{given}) return given;
+  return std::filesystem::absolute(file).lexically_normal().string();
 }
 
 MegatronOptions megatron_options(CommandLine const& line) {
@@ -122,7 +122,7 @@ LaunchCommand launch_of(CommandLine const& line, std::vector<ShellWord> const& f
   std::string const& file = line.value("script");
   Diagnostics diagnostics;
   LaunchCommand script = read_launch_script(read_text_file(file, "a launch script"), file,
-                                            variables_of(line), diagnostics);
+                                            variables_of(line), diagnostics, line.arguments());
   diagnostics.throw_if_any();
   script.arguments.insert(script.arguments.end(), launch.arguments.begin(), launch.arguments.end());
   if (launch.world_size) script.world_size = launch.world_size;
@@ -132,6 +132,10 @@ LaunchCommand launch_of(CommandLine const& line, std::vector<ShellWord> const& f
 int run_megatron_import(CommandLine const& line) {
   std::vector<ShellWord> flags;
   for (std::string const& word : line.rest()) flags.push_back({word, 0, 0});
+  if (!line.arguments().empty() && !line.has("script")) {
+    throw CommandLineError{"found '" + line.arguments().front() +
+                           "'; accepted: --script before a script's arguments, or flags after --"};
+  }
   if (flags.empty() && !line.has("script")) {
     throw CommandLineError{
         "found neither --script nor flags; accepted: flags after --, or a script"};
@@ -184,10 +188,11 @@ Command megatron_import() {
   return {
       .name = "megatron",
       .introduction = R"(usage: stagecraft import megatron [options] [-- FLAGS...]
+       stagecraft import megatron --script FILE [options] [ARGUMENT...] [-- FLAGS...]
 
 Makes a run file of the flags of Megatron-LM's pretrain_gpt.py: those after --, or those of a launch
 script, or both (the ones after -- win). Words before a program that ends in .py belong to the
-launcher, which says how many ranks there are.
+launcher, which says how many ranks there are. ARGUMENTs are those of the script: its $1, $2, ...
 )",
       .examples =
           R"(  stagecraft import megatron --script examples/gpt3/train_gpt3_175b_distributed.sh \
@@ -216,6 +221,7 @@ launcher, which says how many ranks there are.
                  "2022 or current: the version whose defaults hold; default: guessed from "
                  "the flags"}},
            output_options()}),
+      .argument = Value::text("ARGUMENT"),
       .has_rest = true,
       .run = run_megatron_import};
 }

@@ -71,7 +71,8 @@ class FileSet {
 std::string groups_json(GroupNumbers const& groups) {
   std::string text = "{";
   for (std::size_t number = 0; number < groups.members().size(); ++number) {
-    text += (number == 0 ? "\n\"" : ",\n\"") + std::to_string(number) + "\": [";
+    text +=
+        (number == 0 ? "\n\"" : ",\n\"") + std::to_string(number + first_chakra_group) + "\": [";
     std::string separator;
     for (int const rank : groups.members()[number]) {
       text += separator + std::to_string(rank);

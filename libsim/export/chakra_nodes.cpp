@@ -150,13 +150,19 @@ ProtobufMessage ChakraNodes::node(std::size_t row,
       add_attribute(message, "num_ops", ValueType::int64, ops.flops[row]);
       add_attribute(message, "tensor_size", ValueType::uint64, ops.bytes[row]);
       break;
-    case NodeType::collective:
-      add_attribute(message, "comm_type", ValueType::int64,
-                    communication_type(collective_[op(row)]->kind));
-      add_attribute(message, "comm_size", ValueType::int64, ops.bytes[row]);
+    case NodeType::collective: {
+      CollectiveOp const& collective = *collective_[op(row)];
+      std::int32_t const group = groups.number_of(collective.group, number);
+      auto const size =
+          static_cast<std::int64_t>(groups.members()[static_cast<std::size_t>(group)].size());
+      // A trace has the whole tensor; ASTRA-sim takes what a rank puts into an all-gather.
+      bool const gathers = collective.kind == OpKind::all_gather;
+      add_attribute(message, "comm_type", ValueType::int64, communication_type(collective.kind));
+      add_attribute(message, "comm_size", ValueType::int64, ops.bytes[row] / (gathers ? size : 1));
       add_attribute(message, "pg_name", ValueType::text,
-                    std::to_string(groups.number_of(collective_[op(row)]->group, number)));
+                    std::to_string(group + first_chakra_group));
       break;
+    }
     case NodeType::send:
     case NodeType::receive:
       add_message(message, row, number, shape);

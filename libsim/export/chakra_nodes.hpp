@@ -16,6 +16,10 @@
 
 namespace stagecraft {
 
+/// The name of the first group: ASTRA-sim asserts that ids are positive, and takes "0" as all
+/// ranks.
+inline constexpr std::int32_t first_chakra_group = 1;
+
 /// What a Chakra file begins with.
 std::string chakra_header();
 

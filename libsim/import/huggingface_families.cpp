@@ -100,6 +100,12 @@ void read_gpt2(Keys& keys, Sequence sequence, ModelConfig& model) {
 void read_gpt_bigcode(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_gpt2(keys, sequence, model);
   if (keys.boolean_or({"multi_query"}, true)) model.kv_heads = 1;
+  // transformers 5 writes the number that multi_query implies.
+  if (auto const heads = keys.find_integer({"num_key_value_heads"}, {1, 1 << 20});
+      heads && *heads != model.kv_heads) {
+    keys.refuse("num_key_value_heads", std::to_string(model.kv_heads) + ", as multi_query says",
+                std::to_string(model.kv_heads) + " is modelled");
+  }
   keys.without_effect({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32",
                        "inference_runner", "max_sequence_length", "max_batch_size",
                        "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input"});
@@ -167,6 +173,125 @@ void read_opt(Keys& keys, Sequence sequence, ModelConfig& model) {
   keys.without_effect({"prefix", "layerdrop", "init_std", "activation_dropout"});
 }
 
+/// Biases of queries, keys and values alone, as `attention_bias` of several families means.
+void read_qkv_bias(Keys& keys, bool fallback, ModelConfig& model) {
+  model.qkv_bias = keys.boolean_or({"attention_bias"}, fallback);
+}
+
+/// Granite: Llama with constant factors.
+void read_granite(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama(keys, sequence, model);
+  keys.without_effect(
+      {"embedding_multiplier", "residual_multiplier", "attention_multiplier", "logits_scaling"});
+}
+
+/// SmolLM3: Llama, some of whose layers have no rotary positions.
+void read_smollm3(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, true, model);
+  refuse_short_window(keys, keys.find_boolean({"use_sliding_window"}).value_or(false), model);
+  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
+  keys.refuse_if_true("mlp_bias", "the MLP's biases are left out");
+  keys.without_effect({"no_rope_layers", "no_rope_layer_interval", "layer_types",
+                       "max_window_layers", "use_sliding_window"});
+}
+
+/// Ministral 8B (windows in most layers) and Ministral 3.
+void read_ministral(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  refuse_short_window(keys, true, model);
+  keys.without_effect({"layer_types"});
+}
+
+/// ByteDance Seed-OSS: Llama with biases of queries, keys and values.
+void read_seed_oss(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  read_qkv_bias(keys, true, model);
+  model.dropout = keys.find_number({"residual_dropout"}, {0, 1}).value_or(0);
+  keys.refuse_if_true("attention_out_bias", "the bias of the attention's output is left out");
+  keys.refuse_if_true("mlp_bias", "the MLP's biases are left out");
+}
+
+/// Helium of Kyutai: Llama.
+void read_helium(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  read_qkv_bias(keys, false, model);
+  keys.refuse_if_true("mlp_bias", "the MLP's biases are left out");
+}
+
+/// ERNIE 4.5 without experts: Llama, all of whose products have a bias or none.
+void read_ernie(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, true, model);
+  model.biases = keys.boolean_or({"use_bias"}, false);
+}
+
+/// GLM 4 9B of 2024: Llama with biases of queries, keys and values and rotary positions on half of
+/// each head.
+void read_glm(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  read_qkv_bias(keys, true, model);
+}
+
+/// GLM 4 of 2025: as before, with norms after attention and MLP too.
+void read_glm4(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_glm(keys, sequence, model);
+  keys.approximate("extra_norms", "norms after attention and MLP",
+                   "2h parameters and two element-wise kernels per layer");
+}
+
+/// Qwen3 without experts: Llama with norms of queries and keys, each of a head.
+void read_qwen3(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  if (keys.find_boolean({"attention_bias"}).value_or(false)) model.qkv_bias = true;
+  refuse_short_window(keys, keys.find_boolean({"use_sliding_window"}).value_or(false), model);
+  keys.approximate("qk_norm", "norms of queries and keys",
+                   "2 x head_dim parameters and two element-wise kernels per layer");
+  keys.without_effect({"max_window_layers", "use_sliding_window", "layer_types"});
+}
+
+/// OLMo 2: Llama with norms of queries and keys over all heads, and norms after attention and MLP
+/// in place of those before.
+void read_olmo2(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
+  keys.approximate("qk_norm", "norms of queries and keys",
+                   "h and the width of the keys in parameters and two element-wise kernels per "
+                   "layer; the norms after attention and MLP are modelled before them");
+  keys.without_effect({"layer_types", "clip_qkv"});
+}
+
+/// Gemma 3 without images: Gemma with norms of queries and keys, more norms, and windows.
+void read_gemma3(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, true, model);
+  model.activation = Activation::geglu;
+  keys.approximate("qk_norm", "norms of queries and keys, and norms after attention and MLP",
+                   "2 x head_dim + 2h parameters and four element-wise kernels per layer");
+  refuse_short_window(keys, true, model);
+  keys.without_effect({"hidden_activation", "sliding_window_pattern", "_sliding_window_pattern",
+                       "layer_types", "query_pre_attn_scalar", "rope_local_base_freq",
+                       "final_logit_softcapping", "attn_logit_softcapping",
+                       "use_bidirectional_attention"});
+}
+
+/// BLOOM: GPT with ALiBi and a norm of the embedding.
+void read_bloom(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_shape(keys, model);
+  model.ffn_hidden = 4 * model.hidden;
+  model.positions = Positions::rotary;
+  model.sequence =
+      sequence.value_or(keys.find_integer({"seq_length"}, {1, 1 << 24}).value_or(2048));
+  model.norm_epsilon = keys.number_or({"layer_norm_epsilon"}, epsilons, 1e-5);
+  model.tied_embeddings = keys.boolean_or({"tie_word_embeddings"}, true);
+  read_dropout(keys, {"hidden_dropout"}, 0, {"attention_dropout"}, 0, model);
+  keys.approximate("alibi", "ALiBi positions and norm of the embedding",
+                   "2h parameters and a norm on the first stage; rotary positions are modelled, "
+                   "which have no parameters either");
+  keys.refuse_if_true("apply_residual_connection_post_layernorm",
+                      "residuals are modelled before the norms");
+  keys.without_effect({"seq_length", "slow_but_exact", "masked_softmax_fusion", "offset_alibi",
+                       "bias_dropout_fusion", "skip_bias_add", "skip_bias_add_qkv",
+                       "attention_softmax_in_fp32", "unk_token_id", "n_inner"});
+}
+
 void read_starcoder2(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_shape(keys, model);
   read_groups(keys, model);
@@ -224,16 +349,30 @@ void read_falcon(Keys& keys, Sequence sequence, ModelConfig& model) {
   keys.without_effect({"apply_residual_connection_post_layernorm"});
 }
 
-constexpr std::array families{HuggingfaceFamily{"falcon", read_falcon},
+constexpr std::array families{HuggingfaceFamily{"bloom", read_bloom},
+                              HuggingfaceFamily{"cwm", read_ministral},
+                              HuggingfaceFamily{"ernie4_5", read_ernie},
+                              HuggingfaceFamily{"falcon", read_falcon},
                               HuggingfaceFamily{"gemma", read_gemma},
+                              HuggingfaceFamily{"gemma3_text", read_gemma3},
+                              HuggingfaceFamily{"glm", read_glm},
+                              HuggingfaceFamily{"glm4", read_glm4},
                               HuggingfaceFamily{"gpt2", read_gpt2},
                               HuggingfaceFamily{"gpt_bigcode", read_gpt_bigcode},
                               HuggingfaceFamily{"gpt_neox", read_gpt_neox},
+                              HuggingfaceFamily{"granite", read_granite},
+                              HuggingfaceFamily{"helium", read_helium},
                               HuggingfaceFamily{"llama", read_llama},
+                              HuggingfaceFamily{"ministral", read_ministral},
+                              HuggingfaceFamily{"ministral3", read_ministral},
                               HuggingfaceFamily{"mistral", read_mistral},
+                              HuggingfaceFamily{"olmo2", read_olmo2},
                               HuggingfaceFamily{"opt", read_opt},
                               HuggingfaceFamily{"phi3", read_phi3},
                               HuggingfaceFamily{"qwen2", read_qwen2},
+                              HuggingfaceFamily{"qwen3", read_qwen3},
+                              HuggingfaceFamily{"seed_oss", read_seed_oss},
+                              HuggingfaceFamily{"smollm3", read_smollm3},
                               HuggingfaceFamily{"starcoder2", read_starcoder2},
                               HuggingfaceFamily{"RefinedWeb", read_falcon},
                               HuggingfaceFamily{"RefinedWebModel", read_falcon}};

@@ -50,6 +50,18 @@ void refuse_other_kinds(ConfigNode const& root, HuggingfaceKeys& keys) {
                        "auto_map",
                        "bad_words_ids",
                        "begin_suppress_tokens",
+                       "conv_template",
+                       "context_window_size",
+                       "full_attn_mod",
+                       "interpolate_factor",
+                       "is_llama_config",
+                       "n_special",
+                       "predict_special_tokens",
+                       "prefill_chunk_size",
+                       "rope_interleaved",
+                       "runner_max_sequence_length",
+                       "tensor_parallel_shards",
+                       "transformers.js_config",
                        "bos_token_id",
                        "chunk_size_feed_forward",
                        "cross_attention_hidden_size",
@@ -90,7 +102,6 @@ void refuse_other_kinds(ConfigNode const& root, HuggingfaceKeys& keys) {
                        "repetition_penalty",
                        "return_dict",
                        "return_dict_in_generate",
-                       "rope_parameters",
                        "sep_token_id",
                        "suppress_tokens",
                        "task_specific_params",
@@ -151,16 +162,14 @@ HuggingfaceImport parse_huggingface(std::string_view text,
   // JSON is YAML, whose parser here keeps the place of every value.
   std::optional<YamlNode> const tree = parse_yaml(text, origin, diagnostics);
   diagnostics.throw_if_any();
-  ConfigNode const root{*tree, "", diagnostics};
-  if (!root.is_map()) root.report("a JSON object");
+  ConfigNode const whole{*tree, "", diagnostics};
+  if (!whole.is_map()) whole.report("a JSON object");
   diagnostics.throw_if_any();
 
   HuggingfaceImport result;
-  ConfigNode const inner = root.child("text_config");
-  if (inner.exists()) {
-    inner.report("the config.json of a language model alone, not one with text_config");
-    diagnostics.throw_if_any();
-  }
+  // Of a model of images or sound the language model is read.
+  ConfigNode const inner = whole.child("text_config");
+  ConfigNode const& root = inner.is_map() ? inner : whole;
   HuggingfaceFamily const* const family = read_family(root, result.model_type);
   diagnostics.throw_if_any();
 
@@ -174,6 +183,11 @@ HuggingfaceImport parse_huggingface(std::string_view text,
   model.causal_mask =
       options.attention == Attention::flash ? CausalMask::none : CausalMask::per_microbatch;
   result.notes = keys.finish();
+  if (inner.is_map()) {
+    result.notes.insert(result.notes.begin(),
+                        "text_config alone is read: the parts for images or "
+                        "sound are left out");
+  }
   diagnostics.throw_if_any();
   result.notes.push_back("not in any config.json: attention " +
                          std::string{name_of(model.attention)} + " (--attention), causal_mask " +

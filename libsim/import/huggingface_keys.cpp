@@ -129,6 +129,18 @@ bool HuggingfaceKeys::refuse(std::string_view key,
   return false;
 }
 
+void HuggingfaceKeys::approximate(std::string const& name,
+                                  std::string const& part,
+                                  std::string const& lost) {
+  if (ignored_.covers(name)) {
+    note("approximated: without " + part + "; " + lost);
+    return;
+  }
+  ConfigNode const type = root_.child("model_type");
+  type.report(type.found() + ", whose " + part + " are not modelled",
+              "--ignore " + name + ", which leaves them out (" + lost + ")");
+}
+
 void HuggingfaceKeys::refuse_if_true(std::string_view key, std::string const& consequence) {
   if (find_boolean({key}).value_or(false)) refuse(key, "false", consequence);
 }
@@ -145,6 +157,13 @@ std::vector<std::string> HuggingfaceKeys::finish() {
     if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
     if (name.rfind('_', 0) == 0) {
       idle_.push_back(name);  // private keys of transformers
+      continue;
+    }
+    // A key that switches nothing on changes nothing, whatever it is called.
+    bool const is_null = !entry.is_scalar() && !entry.is_sequence() && !entry.is_map();
+    if (is_null || entry.reads("false") || entry.found() == "an empty list" ||
+        entry.found() == "an empty map") {
+      idle_.push_back(name);
       continue;
     }
     if (ignored_.covers(name)) {

@@ -52,6 +52,10 @@ class HuggingfaceKeys {
   /// `consequence` instead. \return whether it is ignored
   bool refuse(std::string_view key, std::string const& accepted, std::string const& consequence);
 
+  /// Reports that a part of the family, which no key names, is not modelled, unless --ignore has
+  /// its `name`: then notes what is lost.
+  void approximate(std::string const& name, std::string const& part, std::string const& lost);
+
   /// Refuses a boolean that is true.
   void refuse_if_true(std::string_view key, std::string const& consequence);
 

@@ -28,7 +28,8 @@ void read_shape(HuggingfaceKeys& keys, ModelConfig& model) {
 std::optional<std::int64_t> read_sequence(HuggingfaceKeys& keys,
                                           std::optional<std::int64_t> sequence,
                                           ModelConfig& model) {
-  HuggingfaceKeys::Names const names = {"max_position_embeddings", "n_positions", "n_ctx"};
+  HuggingfaceKeys::Names const names = {"max_position_embeddings", "n_positions", "n_ctx",
+                                        "max_sequence_length"};
   std::optional<std::int64_t> const longest =
       sequence ? keys.find_integer(names, widths)
                : std::optional{keys.integer(names, widths, ", or --sequence N")};
@@ -62,6 +63,7 @@ void read_rotary_positions(HuggingfaceKeys& keys,
   std::optional<double> const nested =
       keys.find_nested_number("rope_parameters", "rope_theta", range);
   model.rotary_base = nested ? *nested : keys.number_or(base_keys, range, 10000);
+  if (nested) keys.note("rotary_base is rope_parameters.rope_theta; its scaling has no effect");
   keys.without_effect({"rope_scaling", "partial_rotary_factor", "rotary_pct"});
 }
 

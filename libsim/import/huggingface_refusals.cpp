@@ -11,8 +11,9 @@ constexpr std::string_view experts = "a mixture of experts, which is not modelle
 constexpr std::string_view encoder = "a model with an encoder, not a decoder alone";
 constexpr std::string_view recurrent = "a recurrent or state-space model";
 constexpr std::string_view own_norms = "its norms of queries and keys are not modelled";
+constexpr std::string_view images = "a model of images or sound too; its text_config alone may do";
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 46> not_read{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 66> not_read{
     {{"mixtral", experts},
      {"qwen2_moe", experts},
      {"qwen3_moe", experts},
@@ -53,14 +54,36 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 46> not_read
       "its norms after attention and MLP, soft-capped logits and windows in every other "
       "layer are not modelled"},
      {"gemma3", "its norms after attention and MLP and windows in most layers are not modelled"},
-     {"gemma3_text",
-      "its norms after attention and MLP and windows in most layers are not modelled"},
-     {"qwen3", own_norms},
-     {"olmo2", own_norms},
-     {"bloom", "its ALiBi positions and the norm of its embedding are not modelled"},
      {"mpt", "its ALiBi positions and norms without biases are not modelled"},
      {"gptj", "the bias of its head is not modelled"},
      {"phi", "the bias of its head is not modelled"},
+     {"olmo", "its norms without parameters are not modelled"},
+     {"olmo3", own_norms},
+     {"cohere", "its norms without biases before parallel layers are not modelled"},
+     {"cohere2", "its norms without biases before parallel layers, and windows, are not modelled"},
+     {"stablelm", "its layer norms among products without biases are not modelled"},
+     {"nemotron", "its squared ReLU without a gate is not modelled"},
+     {"arcee", "its squared ReLU without a gate is not modelled"},
+     {"persimmon", "its squared ReLU without a gate is not modelled"},
+     {"exaone4", "its norms of queries and keys after attention, and windows, are not modelled"},
+     {"internlm2",
+      "a type of a repository of its own, not of transformers; its keys may be those of llama"},
+     {"baichuan",
+      "a type of a repository of its own, not of transformers; its keys may be those of llama"},
+     {"chatglm", "a type of a repository of its own, not of transformers"},
+     {"minicpm",
+      "a type of a repository of its own, not of transformers; its keys may be those of llama"},
+     {"codegen", "the bias of its head is not modelled"},
+     {"xglm", "its sinusoidal positions are not modelled"},
+     {"dots1", experts},
+     {"minimax_m2", experts},
+     {"flex_olmo", experts},
+     {"longcat_flash", experts},
+     {"solar_open", experts},
+     {"afmoe", experts},
+     {"falcon_h1", recurrent},
+     {"zamba2", recurrent},
+     {"diffllama", "its differential attention is not modelled"},
      {"gpt_neo",
       "its windows in every other layer and attention without biases are not modelled"}}};
 
@@ -69,7 +92,15 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 46> not_read
 std::string_view reason_against(std::string_view model_type) {
   auto const found = std::find_if(not_read.begin(), not_read.end(),
                                   [&](auto const& entry) { return entry.first == model_type; });
-  return found == not_read.end() ? std::string_view{} : found->second;
+  if (found != not_read.end()) return found->second;
+  auto const has = [&](std::string_view part) {
+    return model_type.find(part) != std::string_view::npos;
+  };
+  if (has("moe")) return experts;
+  if (has("mamba") || has("rwkv") || has("hybrid") || has("recurrent")) return recurrent;
+  if (has("_vl") || has("vision") || has("omni") || has("audio") || has("llava")) return images;
+  if (has("bert") || has("t5")) return encoder;
+  return "no class of transformers that this import knows";
 }
 
 }  // namespace stagecraft

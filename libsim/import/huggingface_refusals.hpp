@@ -4,8 +4,8 @@
 
 namespace stagecraft {
 
-/// Why a known family cannot be read, such as "a mixture of experts"; empty if the family is
-/// unknown.
+/// Why a family cannot be read, such as "a mixture of experts"; of an unknown one what its name
+/// tells.
 std::string_view reason_against(std::string_view model_type);
 
 }  // namespace stagecraft

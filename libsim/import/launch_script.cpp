@@ -53,7 +53,14 @@ std::optional<std::int64_t> launched(ShellWords const& words) {
 /// The nodes, and the processes per node, of the `#SBATCH` lines.
 struct Allocation {
   std::optional<std::int64_t> nodes, per_node;
+  std::map<std::string, std::int64_t> variables;  ///< that Slurm sets for the script
 };
+
+/// The number of GPUs in `gpu:a100:4`, `a100:4` or `4`.
+std::optional<std::int64_t> gpus_in(std::string_view text) {
+  std::size_t const colon = text.rfind(':');
+  return count_of(colon == std::string_view::npos ? text : text.substr(colon + 1));
+}
 
 Allocation allocation_of(std::vector<std::string> const& sbatch) {
   ShellWords words;
@@ -66,12 +73,29 @@ Allocation allocation_of(std::vector<std::string> const& sbatch) {
   }
   Allocation allocation;
   allocation.nodes = option_value(words, {"--nodes", "-N"});
-  allocation.per_node = option_value(words, {"--gpus-per-node"});
   for (ShellWord const& word : words) {
-    if (word.text.rfind("--gres=gpu", 0) != 0) continue;
-    allocation.per_node = count_of(std::string_view{word.text}.substr(word.text.rfind(':') + 1));
+    for (std::string_view const option : {"--gpus-per-node=", "--gres=gpu"}) {
+      if (word.text.starts_with(option)) {
+        allocation.per_node = gpus_in(std::string_view{word.text}.substr(option.size()));
+      }
+    }
   }
-  if (!allocation.per_node) allocation.per_node = option_value(words, {"--ntasks-per-node"});
+  if (!allocation.per_node) allocation.per_node = option_value(words, {"--gpus-per-node"});
+  auto const remember = [&](std::optional<std::int64_t> count,
+                            std::initializer_list<char const*> names) {
+    for (char const* const name : names) {
+      if (count) allocation.variables[name] = *count;
+    }
+  };
+  remember(allocation.nodes, {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
+  remember(allocation.per_node, {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"});
+  auto const tasks_per_node = option_value(words, {"--ntasks-per-node"});
+  auto const tasks = option_value(words, {"--ntasks", "-n"});
+  remember(tasks_per_node, {"SLURM_NTASKS_PER_NODE"});
+  remember(tasks ? tasks : product(allocation.nodes, tasks_per_node),
+           {"SLURM_NTASKS", "SLURM_NPROCS"});
+  remember(option_value(words, {"--cpus-per-task", "-c"}), {"SLURM_CPUS_PER_TASK"});
+  if (!allocation.per_node) allocation.per_node = tasks_per_node;
   return allocation;
 }
 
@@ -97,22 +121,27 @@ LaunchCommand split_launch(std::vector<ShellWord> const& words) {
 LaunchCommand read_launch_script(std::string_view text,
                                  std::string const& origin,
                                  std::map<std::string, std::string> const& preset,
-                                 Diagnostics& diagnostics) {
+                                 Diagnostics& diagnostics,
+                                 std::vector<std::string> const& arguments) {
   std::vector<std::string> sbatch;
   std::vector<ShellToken> tokens = shell_tokens(text, sbatch);
   Allocation const allocation = allocation_of(sbatch);
   ShellVariables variables;
-  if (allocation.nodes) {
-    for (char const* name : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}) {
-      variables[name] = {{{std::to_string(*allocation.nodes), 0, 0}}};
-    }
+  for (auto const& [name, count] : allocation.variables) {
+    variables[name] = {{{std::to_string(count), 0, 0}}};
+  }
+  ShellVariable& all = variables["@"];
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    all.elements.push_back({arguments[i], 0, 0});
+    variables[std::to_string(i + 1)] = {{{arguments[i], 0, 0}}};
   }
   for (auto const& [name, value] : preset) variables[name] = {{{value, 0, 0}}};
   ScriptOutcome outcome = follow_script(std::move(tokens), std::move(variables));
   ShellWords const& words = outcome.command.empty() ? outcome.flags_of_variable : outcome.command;
   if (words.empty()) {
-    diagnostics.add({Place{std::make_shared<std::string const>(origin)}, "",
-                     "no command with --num-layers",
+    std::string found = "no command with --num-layers";
+    for (std::string const& note : outcome.notes) found += "; " + note;
+    diagnostics.add({Place{std::make_shared<std::string const>(origin)}, "", std::move(found),
                      "a script that starts Megatron-LM with its flags"});
     return {};
   }

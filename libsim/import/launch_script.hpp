@@ -29,7 +29,8 @@ struct LaunchCommand {
 LaunchCommand read_launch_script(std::string_view text,
                                  std::string const& origin,
                                  std::map<std::string, std::string> const& preset,
-                                 Diagnostics& diagnostics);
+                                 Diagnostics& diagnostics,
+                                 std::vector<std::string> const& arguments = {});
 
 /// The same for the words of a command line: everything up to a word that ends in `.py` belongs to
 /// the launcher.

@@ -1,5 +1,6 @@
 #include "libsim/import/megatron_arguments.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -26,9 +27,17 @@ std::optional<Number> parsed(std::string text) {
   return is_number ? std::optional{value} : std::nullopt;
 }
 
+/// How a value that the script leaves open is given.
 std::string shown(ShellWord const& word) {
-  return "'" + printable(word.text) + "'" +
-         (is_unresolved(word.text) ? ", which the script does not set" : "");
+  std::string const text = "'" + printable(word.text) + "'";
+  if (!is_unresolved(word.text)) return text;
+  std::vector<std::string> names = open_names(word.text);
+  bool const is_script_argument =
+      std::ranges::any_of(names, [](std::string const& name) { return name[0] <= '9'; });
+  for (std::string& name : names) name = "--variable " + name + "=VALUE";
+  if (names.empty()) return text + ", which only the shell can settle";
+  return text + ", which the script does not set (" + joined(names) +
+         (is_script_argument ? ", or the script's arguments after --script FILE)" : ")");
 }
 
 std::string plain(double value) {
@@ -72,6 +81,9 @@ void MegatronArguments::read(std::vector<ShellWord> const& words) {
     if (given.known->values == FlagValues::one && !is_joined) {
       if (next_is_value()) {
         given.values.push_back(words[i++]);
+      } else if (given.known->effect == MegatronFlag::Effect::none) {
+        note("--" + name + " has no value here; it has no effect on memory and time");
+        continue;
       } else {
         add(word, name, "no value", "a value after it");
         continue;

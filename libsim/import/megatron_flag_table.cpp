@@ -37,16 +37,15 @@ constexpr std::array read_flags{
     modelled("group-query-attention", V::none), modelled("num-query-groups"),
     modelled("seq-length"), modelled("max-position-embeddings"), modelled("vocab-size"),
     modelled("padded-vocab-size"), modelled("make-vocab-size-divisible-by"),
-    modelled("tokenizer-type"), modelled("vocab-file"), modelled("swiglu", V::none),
-    modelled("quick-geglu", V::none), modelled("squared-relu", V::none), modelled("normalization"),
-    modelled("norm-epsilon"), modelled("position-embedding-type"),
-    modelled("use-rotary-position-embeddings", V::none), modelled("rotary-base"),
-    modelled("untie-embeddings-and-output-weights", V::none), modelled("attention-dropout"),
-    modelled("hidden-dropout"), modelled("disable-bias-linear", V::none),
-    modelled("add-qkv-bias", V::none), modelled("use-flash-attn", V::none),
-    modelled("attention-backend"), modelled("no-create-attention-mask-in-dataloader", V::none),
-    modelled("fp16", V::none), modelled("bf16", V::none),
-    modelled("accumulate-allreduce-grads-in-fp32", V::none),
+    modelled("tokenizer-type"), modelled("swiglu", V::none), modelled("quick-geglu", V::none),
+    modelled("squared-relu", V::none), modelled("normalization"), modelled("norm-epsilon"),
+    modelled("position-embedding-type"), modelled("use-rotary-position-embeddings", V::none),
+    modelled("rotary-base"), modelled("untie-embeddings-and-output-weights", V::none),
+    modelled("attention-dropout"), modelled("hidden-dropout"),
+    modelled("disable-bias-linear", V::none), modelled("add-qkv-bias", V::none),
+    modelled("use-flash-attn", V::none), modelled("attention-backend"),
+    modelled("no-create-attention-mask-in-dataloader", V::none), modelled("fp16", V::none),
+    modelled("bf16", V::none), modelled("accumulate-allreduce-grads-in-fp32", V::none),
     // Parallelism, batch and schedule.
     modelled("tensor-model-parallel-size"), modelled("pipeline-model-parallel-size"),
     modelled("sequence-parallel", V::none), modelled("num-layers-per-virtual-pipeline-stage"),
@@ -74,8 +73,13 @@ constexpr std::array read_flags{
     renamed("model-parallel-size", "tensor-model-parallel-size"),
     renamed("intra-layer-model-parallel-size", "tensor-model-parallel-size"),
     renamed("batch-size", "micro-batch-size"), renamed("layernorm-epsilon", "norm-epsilon"),
-    renamed("pad-vocab-size-to", "padded-vocab-size"),
-    renamed("num-key-value-heads", "num-query-groups"), modelled("encoder-num-layers"),
+    renamed("pad-vocab-size-to", "padded-vocab-size"), old("num-key-value-heads"),
+    modelled("zero-stage"), modelled("step-batch-size-schedule"),
+    renamed("rotary-position-embeddings-theta", "rotary-base"),
+    renamed("use-flash-attn-v1", "use-flash-attn", V::none),
+    renamed("use-flash-attn-v2", "use-flash-attn", V::none),
+    renamed("use-flash-attn-triton", "use-flash-attn", V::none),
+    renamed("use-flash-attn-builder", "use-flash-attn", V::none), modelled("encoder-num-layers"),
     modelled("encoder-seq-length"), modelled("optimizer")};
 
 constexpr std::string_view dense = "a dense MLP of --ffn-hidden-size";
@@ -137,7 +141,17 @@ constexpr std::array other_flags{
           "what --use-distributed-optimizer shards",
           "no_shard"),
     other("num-distributed-optimizer-instances", V::one, "one instance", "1"),
-    other("zero-stage", V::one, "what --use-distributed-optimizer shards", "0"),
+    other("ds-sequence-parallel-size", V::one, "whole sequences on every rank", "1"),
+    other("force-ds-sequence-parallel", V::none, "whole sequences on every rank"),
+    other("ds-sequence-parallel-fpdt", V::none, "whole sequences on every rank"),
+    other("cpu-optimizer", V::none, "the optimizer on the device"),
+    other("cpu_torch_adam", V::none, "the optimizer on the device"),
+    other("checkpoint-in-cpu", V::none, "checkpoints on the device"),
+    other("partition-activations", V::none, "whole checkpoints on every rank"),
+    other("memory-centric-tiled-linear", V::none, "whole matrix products"),
+    other("random-ltd", V::none, "all tokens in every layer"),
+    other("data-efficiency-curriculum-learning", V::none, "the whole sequence in every step"),
+    other("mup", V::none, "the usual initial weights"),
     other("use-tp-pp-dp-mapping", V::none, "replicas nearer than pipeline stages"),
     other("standalone-embedding-stage", V::none, "the embedding with the first layers"),
     other("pp-partition-method", V::one, "an even split of the layers"),
@@ -211,7 +225,12 @@ constexpr std::string_view no_effect_alone =
     "no-contiguous-buffers-in-local-ddp deepspeed deepspeed-activation-checkpointing "
     "no-pipeline-parallel "
     "abort-on-unmet-fused-kernel-constraints no-clone-scatter-output-in-embedding "
-    "allow-ambiguous-pad-tokens use-te-activation-func fp32-allreduce";
+    "allow-ambiguous-pad-tokens use-te-activation-func fp32-allreduce universal-checkpoint "
+    "log-optimizer-states-to-tensorboard synchronize-each-layer contigious-checkpointing "
+    "profile-backward zero-contigious-gradients zero-reduce-scatter use-pin-memory "
+    "scattered-embeddings split-transformers create-moe-param-group reset-iteration "
+    "load-universal return-data-index eval-fp32 use-wandb distributed-checkpoint "
+    "no-log-learning-rate-to-tensorboard use-dataset-only";
 
 constexpr std::string_view no_effect_with_value =
     "rotary-percent rotary-seq-len-interpolation-factor rope-scaling-factor rope-type "
@@ -247,7 +266,11 @@ constexpr std::string_view no_effect_with_value =
     "deepspeed-config DDP-impl mtp-loss-scaling-factor rank "
     "sft-tokenizer-prompt-format result-rejected-tracker-filename decoder-seq-length "
     "retriever-seq-length inference-batch-times-seqlen-threshold max-tokens-to-oom "
-    "moe-router-topk-scaling-factor glu-linear-offset activation-func-clamp-value";
+    "moe-router-topk-scaling-factor glu-linear-offset activation-func-clamp-value vocab-file "
+    "tile-factor zero-reduce-bucket-size zero-allgather-bucket-size remote-device "
+    "train-data-exact-num-epochs train-doc-idx-path train-sample-idx-path "
+    "train-shuffle-idx-path train-idx-path data-efficiency-curriculum-learning-type "
+    "hidden-size-teacher profile-ranks-file exit-signal kill-switch-file aml-data-download-path";
 
 constexpr std::string_view no_effect_with_values =
     "data-path train-data-path valid-data-path test-data-path rampup-batch-size profile-ranks "

@@ -52,6 +52,26 @@ TrainingConfig settle(TrainingConfig const& config,
   return settled;
 }
 
+/// Block recompute of more layers than a chunk has is that of the whole chunk (transformer_block.py
+/// compares each layer's number with it).
+void limit_block_to_chunk(MegatronArguments& arguments, TrainingConfig& config) {
+  RecomputePolicy& policy = config.recompute.front();
+  if (policy.granularity != RecomputeGranularity::full || policy.method != RecomputeMethod::block) {
+    return;
+  }
+  std::int64_t const chunks = std::int64_t{config.parallel.pipeline} * config.parallel.interleave;
+  std::int64_t most = config.model.layers / chunks;
+  if (config.layout.kind == LayerSplit::Kind::list && !config.layout.list.empty()) {
+    most = *std::ranges::max_element(config.layout.list);
+  }
+  if (config.layout.kind == LayerSplit::Kind::first_last || most < 1 || policy.layers <= most) {
+    return;
+  }
+  arguments.note("recompute by blocks of " + std::to_string(policy.layers) +
+                 " layers is that of all " + std::to_string(most) + " layers of a chunk");
+  policy.layers = static_cast<int>(most);
+}
+
 }  // namespace
 
 MegatronImport import_megatron(std::vector<ShellWord> const& words,
@@ -76,6 +96,7 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
   read_megatron_model(arguments, version, config.model);
   read_megatron_layout(arguments, version, options.world_size, config);
   config.recompute = read_megatron_recompute(arguments);
+  limit_block_to_chunk(arguments, config);
   config.training = read_megatron_training(arguments);
   result.notes = arguments.finish();
   diagnostics.throw_if_any();

@@ -1,6 +1,7 @@
 #include "libsim/import/megatron_layout.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "libsim/import/pipeline_layout.hpp"
 
@@ -42,6 +43,30 @@ void read_listed_layout(MegatronArguments& arguments, TrainingConfig& config) {
   if (counts_loss) --config.layout.list.back();
 }
 
+/// Megatron-DeepSpeed's --zero-stage: stage 1 is the distributed optimizer; 2 and 3 shard more.
+bool shards_by_zero(MegatronArguments& arguments) {
+  auto const stage = arguments.integer("zero-stage", {0, 3});
+  if (!stage || *stage == 0) return false;
+  if (*stage > 1) {
+    arguments.refuse("zero-stage", "0, 1", "stage 1, which shards the optimizer's state alone");
+  }
+  return true;
+}
+
+/// The largest batch of --step-batch-size-schedule "0:768 250B:1536", which replaces
+/// --global-batch-size since core v0.18.
+std::int64_t largest_scheduled_batch(MegatronArguments const& arguments) {
+  std::string const schedule = arguments.text("step-batch-size-schedule").value_or("");
+  std::int64_t largest = 0;
+  for (std::size_t colon = schedule.find(':'); colon != std::string::npos;
+       colon = schedule.find(':', colon + 1)) {
+    std::int64_t size = 0;
+    std::from_chars(schedule.data() + colon + 1, schedule.data() + schedule.size(), size);
+    largest = std::max(largest, size);
+  }
+  return largest;
+}
+
 void read_interleave(MegatronArguments& arguments, TrainingConfig& config) {
   std::int64_t const p = config.parallel.pipeline;
   auto const per_chunk = arguments.integer("num-layers-per-virtual-pipeline-stage", degrees);
@@ -81,18 +106,37 @@ void read_schedule(MegatronArguments& arguments, MegatronVersion version, Traini
   schedule.scatter_gather = scatters || !has_effect;
 }
 
+/// Ranks among which a sequence is cut. They are no replicas (megatron/core/parallel_state.py):
+/// data parallelism is the world over tensor, pipeline and context.
+std::int64_t context_ranks(MegatronArguments const& arguments) {
+  std::int64_t const of_megatron = arguments.integer("context-parallel-size", degrees).value_or(1);
+  std::int64_t const of_deepspeed =
+      arguments.integer("ds-sequence-parallel-size", degrees).value_or(1);
+  return of_megatron * of_deepspeed;
+}
+
 void read_replicas(MegatronArguments& arguments,
                    std::optional<std::int64_t> world_size,
                    TrainingConfig& config) {
-  std::int64_t const replica = std::int64_t{config.parallel.tensor} * config.parallel.pipeline;
+  std::int64_t const context = context_ranks(arguments);
+  std::int64_t const replica =
+      std::int64_t{config.parallel.tensor} * config.parallel.pipeline * context;
   if (!world_size) {
     arguments.report_run("world size", "nothing",
                          "--world-size N: no launcher says how many ranks there are");
   } else if (*world_size % replica != 0) {
     arguments.report_run("world size", "'" + std::to_string(*world_size) + "'",
-                         "a multiple of tensor x pipeline (" + std::to_string(replica) + ")");
+                         std::string{"a multiple of tensor x pipeline"} +
+                             (context > 1 ? " x context" : "") + " (" + std::to_string(replica) +
+                             ")");
   } else if (*world_size / replica <= degrees.largest) {
     config.parallel.data = static_cast<int>(*world_size / replica);
+    if (context > 1) {
+      arguments.note("context parallelism over " + std::to_string(context) +
+                     " ranks is left out: the run file has " +
+                     std::to_string(*world_size / context) + " of the " +
+                     std::to_string(*world_size) + " GPUs, each with whole sequences");
+    }
   }
 }
 
@@ -110,7 +154,8 @@ void read_megatron_layout(MegatronArguments& arguments,
   parallel.pipeline = degree("pipeline-model-parallel-size");
   parallel.sequence = parallel.tensor > 1 && arguments.has("sequence-parallel");
   if (arguments.has("overlap-grad-reduce")) parallel.overlap_gradients = true;
-  config.memory.distributed_optimizer = arguments.has("use-distributed-optimizer");
+  config.memory.distributed_optimizer =
+      arguments.has("use-distributed-optimizer") || shards_by_zero(arguments);
   read_interleave(arguments, config);
   read_listed_layout(arguments, config);
   IntegerRange const layers{0, 100'000};
@@ -123,8 +168,8 @@ void read_megatron_layout(MegatronArguments& arguments,
   read_schedule(arguments, version, config);
   read_replicas(arguments, world_size, config);
   config.batch.micro = arguments.required("micro-batch-size", {1, 1 << 20}, "");
-  config.batch.global =
-      arguments.integer("global-batch-size", {1, std::int64_t{1} << 40}).value_or(0);
+  config.batch.global = arguments.integer("global-batch-size", {1, std::int64_t{1} << 40})
+                            .value_or(largest_scheduled_batch(arguments));
   if (config.batch.global == 0) {
     config.batch.global = config.batch.micro * parallel.data;
     if (!arguments.has("global-batch-size")) {
@@ -132,8 +177,8 @@ void read_megatron_layout(MegatronArguments& arguments,
                      ", one microbatch per replica");
     }
   }
-  if (arguments.has("rampup-batch-size")) {
-    arguments.note("--rampup-batch-size: the largest batch is modelled");
+  for (std::string const flag : {"rampup-batch-size", "step-batch-size-schedule"}) {
+    if (arguments.has(flag)) arguments.note("--" + flag + ": the largest batch is modelled");
   }
 }
 

@@ -23,6 +23,10 @@ void read_shape(MegatronArguments& arguments, ModelConfig& model) {
   model.heads = arguments.required("num-attention-heads", {1, 1 << 20}, "");
   model.sequence = required_either(arguments, "seq-length", "encoder-seq-length", widths);
   model.kv_heads = model.heads;
+  // Megatron-DeepSpeed's flag says groups alone.
+  if (auto const heads = arguments.integer("num-key-value-heads", {1, 1 << 20})) {
+    model.kv_heads = *heads;
+  }
   bool const has_groups = arguments.has("group-query-attention");
   auto const groups = arguments.integer("num-query-groups", {1, 1 << 20});
   if (has_groups) {
@@ -159,10 +163,11 @@ void read_megatron_model(MegatronArguments& arguments,
   read_positions(arguments, model);
   read_attention(arguments, version, model);
   read_precision(arguments, model);
+  // Megatron-DeepSpeed writes the names in lower case.
   std::string const norm = arguments.text("normalization").value_or("LayerNorm");
-  if (norm == "RMSNorm") {
+  if (norm == "RMSNorm" || norm == "rmsnorm") {
     model.norm = Norm::rmsnorm;
-  } else if (norm != "LayerNorm") {
+  } else if (norm != "LayerNorm" && norm != "layernorm") {
     arguments.report("normalization", "LayerNorm, RMSNorm");
   }
   model.norm_epsilon = arguments.number("norm-epsilon", {0, 1}).value_or(1e-5);

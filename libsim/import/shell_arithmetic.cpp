@@ -7,7 +7,8 @@
 namespace stagecraft {
 namespace {
 
-/// A recursive-descent parser: a sum of products of factors. One failure makes all of it fail.
+/// A recursive-descent parser: a sum of products of powers of factors. One failure makes all of it
+/// fail.
 class Calculator {
  public:
   Calculator(std::string_view text, ShellVariables const& variables, int depth)
@@ -56,12 +57,26 @@ class Calculator {
     return value;
   }
   std::int64_t product() {
-    std::int64_t value = factor();
+    std::int64_t value = power();
     while (!failed_) {
       char const operation = takes('*') ? '*' : takes('/') ? '/' : takes('%') ? '%' : '\0';
       if (operation == '\0') break;
-      apply(value, operation, factor());
+      apply(value, operation, power());
     }
+    return value;
+  }
+  /// `a ** b` groups to the right; a sign belongs to the base, as in the shell.
+  std::int64_t power() {
+    std::int64_t const base = factor();
+    skip_blanks();
+    if (text_.substr(at_).rfind("**", 0) != 0) return base;
+    at_ += 2;
+    if (++depth_ > deepest) return fail();
+    std::int64_t const exponent = power();
+    --depth_;
+    if (exponent < 0 || exponent > 62) return fail();
+    std::int64_t value = 1;
+    for (std::int64_t i = 0; i < exponent && !failed_; ++i) apply(value, '*', base);
     return value;
   }
   std::int64_t factor() {

@@ -16,6 +16,28 @@ std::string joined_text(std::vector<ShellWord> const& words) {
   return text;
 }
 
+/// The position after the bracket that closes the one at `open`.
+std::size_t closing_bracket(std::string_view text, std::size_t open) {
+  char const close = text[open] == '(' ? ')' : '}';
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (text[i] == text[open]) ++depth;
+    if (text[i] == close && --depth == 0) return i + 1;
+  }
+  return text.size();
+}
+
+/// The end of the `$(...)`, `${...}` or backquoted command at `at`; `at` if there is none.
+std::size_t end_of_substitution(std::string_view text, std::size_t at) {
+  if (text[at] == '`') {
+    std::size_t const end = text.find('`', at + 1);
+    return end == std::string_view::npos ? at : end + 1;
+  }
+  bool const opens =
+      text[at] == '$' && at + 1 < text.size() && (text[at + 1] == '(' || text[at + 1] == '{');
+  return opens ? closing_bracket(text, at + 1) : at;
+}
+
 class Expander {
  public:
   Expander(ShellWord const& written, ShellVariables const& variables, int depth)
@@ -95,8 +117,14 @@ class Expander {
         put(elements[i].text);
         continue;
       }
-      for (char const c : elements[i].text) {
-        if (!is_blank(c) && c != '\n') {
+      std::string_view const text = elements[i].text;
+      for (std::size_t k = 0; k < text.size(); ++k) {
+        char const c = text[k];
+        // What could not be expanded is one word, whatever blanks are in it.
+        if (std::size_t const end = end_of_substitution(text, k); end > k) {
+          put(text.substr(k, end - k));
+          k = end - 1;
+        } else if (!is_blank(c) && c != '\n') {
           put({&c, 1});
         } else if (has_word_) {
           end_word();
@@ -146,7 +174,7 @@ class Expander {
     if (text_[start] == '`') {
       end = std::min(text_.find('`', start + 1), text_.size() - 1) + 1;
     } else if (peek(1) == '(' || peek(1) == '{') {
-      end = closing(start + 1);
+      end = closing_bracket(text_, start + 1);
       std::string_view const inner = text_.substr(start + 2, end - start - 3);
       if (peek(1) == '{') {
         is_done = expand_braces(inner, quoting);
@@ -155,28 +183,25 @@ class Expander {
         if (value) put(std::to_string(*value));
         is_done = value.has_value();
       }
+    } else if (peek(1) == '#') {
+      end = start + 2;
+      auto const arguments = variables_.find("@");
+      bool const are_known = arguments != variables_.end();
+      put(are_known ? std::to_string(arguments->second.elements.size()) : "0");
+      is_done = true;
     } else if (peek(1) == '@' || peek(1) == '*') {
       end = start + 2;
-      is_done = true;  // the script is read as if it had been started without arguments
+      auto const arguments = variables_.find("@");
+      if (arguments != variables_.end()) put_value(arguments->second.elements, quoting, true);
+      is_done = true;  // without --script's arguments as if it had been started without any
     } else if (is_name_character(peek(1))) {
       end = start + 2;
       bool const is_digit = std::isdigit(static_cast<unsigned char>(peek(1))) != 0;
       while (!is_digit && end < text_.size() && is_name_character(text_[end])) ++end;
-      is_done = !is_digit && expand_braces(text_.substr(start + 1, end - start - 1), quoting);
+      is_done = expand_braces(text_.substr(start + 1, end - start - 1), quoting);
     }
     if (!is_done) put(text_.substr(start, end - start));
     at_ = end;
-  }
-
-  /// The position after the bracket that closes the one at `open`.
-  std::size_t closing(std::size_t open) const {
-    char const close = text_[open] == '(' ? ')' : '}';
-    int depth = 0;
-    for (std::size_t i = open; i < text_.size(); ++i) {
-      if (text_[i] == text_[open]) ++depth;
-      if (text_[i] == close && --depth == 0) return i + 1;
-    }
-    return text_.size();
   }
 
   std::string_view text_;
@@ -195,6 +220,26 @@ class Expander {
 
 std::vector<ShellWord> expand(ShellWord const& written, ShellVariables const& variables) {
   return Expander{written, variables, 0}.run();
+}
+
+std::vector<std::string> open_names(std::string_view text) {
+  std::vector<std::string> names;
+  bool const is_arithmetic = text.find("$((") != std::string_view::npos;
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t const start = i;
+    while (i < text.size() && is_name_character(text[i])) ++i;
+    if (i == start) {
+      ++i;
+      continue;
+    }
+    std::string const name{text.substr(start, i - start)};
+    bool const is_named =
+        start > 0 && (text[start - 1] == '$' || (start > 1 && text.substr(start - 2, 2) == "${"));
+    bool const is_word = std::isdigit(static_cast<unsigned char>(name[0])) == 0;
+    bool const is_new = std::find(names.begin(), names.end(), name) == names.end();
+    if (is_new && (is_named || (is_arithmetic && is_word))) names.push_back(name);
+  }
+  return names;
 }
 
 bool is_unresolved(std::string_view text) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,5 +16,9 @@ std::vector<ShellWord> expand(ShellWord const& written, ShellVariables const& va
 
 /// Whether a value still contains a variable that the script did not set.
 bool is_unresolved(std::string_view text);
+
+/// The names of the variables in a text that could not be expanded: `$NAME`, `${NAME...}`, and
+/// every name in an arithmetic expression.
+std::vector<std::string> open_names(std::string_view text);
 
 }  // namespace stagecraft

@@ -202,9 +202,27 @@ class Interpreter {
       }
       for (ShellWord const& word : expand(token->word, variables_)) words.push_back(word);
     }
+    if (!words.empty() && words.front().text == "eval") words = expanded_again(words);
     words = cut_again(words, variables_);
     if (words.empty() || words.front().text == "echo" || words.front().text == "printf") return;
     if (has_flag(words)) command_ = std::move(words);
+  }
+
+  /// What `eval` makes of its words: one text, cut into words and expanded a second time.
+  ShellWords expanded_again(ShellWords const& words) const {
+    std::string text;
+    for (auto word = words.begin() + 1; word != words.end(); ++word) text += word->text + " ";
+    ShellWords again;
+    std::vector<std::string> ignored;
+    for (ShellToken const& token : shell_tokens(text, ignored)) {
+      if (token.kind != ShellToken::Kind::word) continue;
+      for (ShellWord word : expand(token.word, variables_)) {
+        word.line = words.front().line;
+        word.column = words.front().column;
+        again.push_back(std::move(word));
+      }
+    }
+    return again;
   }
 
   bool assign(ShellToken const& token) {

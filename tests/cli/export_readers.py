@@ -74,7 +74,8 @@ def main(program, configs):
         stagecraft("export", folder / "175b-present.h5", "--format", "chakra", "-o", folder / "175b")
         read_chakra.main(folder / "175b", 64)
         stagecraft("export", folder / "22b-present.h5", "--format", "chakra", "-o", folder / "22b")
-        read_chakra.main(folder / "22b", 8)
+        # A rank has an eighth of 2048 tokens x microbatch 4 x 6144 values of 2 bytes.
+        read_chakra.main(folder / "22b", 8, gathered=2048 * 4 * 6144 * 2 // 8)
 
 
 if __name__ == "__main__":

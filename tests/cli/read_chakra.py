@@ -76,11 +76,11 @@ def read(file):
     return nodes
 
 
-def main(prefix, ranks):
-    """`ranks`: of the job."""
+def main(prefix, ranks, gathered=None):
+    """`ranks`: of the job; `gathered`: the bytes that a rank puts into the all-gather before queries, keys and values."""
     groups = {int(number): members for number, members in json.loads(open(f"{prefix}.groups.json").read()).items()}
     sends, receives, calls = {}, {}, collections.defaultdict(lambda: collections.defaultdict(list))
-    kinds = collections.Counter()
+    kinds, inputs = collections.Counter(), set()
     for rank in range(ranks):
         seen = set()
         for node in read(prefix.parent / f"{prefix.name}.{rank}.et"):
@@ -99,10 +99,14 @@ def main(prefix, ranks):
             elif node["type"] == COLLECTIVE:
                 group = int(attr["pg_name"])
                 assert rank in groups[group]
+                assert group > 0  # ASTRA-sim, CommunicatorGroup::set_id
+                if node["name"] == b"attention.qkv.all_gather":
+                    inputs.add(attr["comm_size"])
                 calls[group][rank].append((attr["comm_type"], attr["comm_size"]))
             else:
                 assert node["type"] == COMP and attr["num_ops"] >= 0
     assert sends == receives, "a message has one end only"
+    assert inputs == ({gathered} if gathered else set())
     for group, members in groups.items():
         assert len({tuple(calls[group][rank]) for rank in members}) == 1, "members of a group call differently"
     print(f"nodes by type {dict(sorted(kinds.items()))}, {len(sends)} messages, {len(groups)} groups")

@@ -153,7 +153,10 @@ TEST_CASE("arithmetic fails where it has no value", "[import]") {
   ShellVariables const variables{{"A", {{{"6", 0, 0}}}}, {"B", {{{"B", 0, 0}}}}};
   REQUIRE(shell_arithmetic(" ( $A + ${A} ) * 2 - -1 ", variables) == 25);
   REQUIRE(shell_arithmetic("A / 4 % 2", variables) == 1);
-  for (char const* const bad : {"", "1 +", "A / 0", "C", "B", "(1", "1 2", "2 ** 3",
+  // As bash 5.2: to the right, and a sign belongs to the base.
+  REQUIRE(shell_arithmetic("2 ** 3 ** 2 * 2", variables) == 1024);
+  REQUIRE(shell_arithmetic("-2 ** 2", variables) == 4);
+  for (char const* const bad : {"", "1 +", "A / 0", "C", "B", "(1", "1 2", "2 ** -1", "10 ** 20",
                                 "9223372036854775807 + 1", "99999999999999999999"}) {
     CAPTURE(bad);
     REQUIRE(!shell_arithmetic(bad, variables));

@@ -199,7 +199,9 @@ TEST_CASE("every flag that is refused can be ignored, and every harmless value i
     MegatronFlag const& flag = *find_flag(name.substr(2));
     if (flag.effect != MegatronFlag::Effect::other) continue;
     CAPTURE(name);
-    std::string const value = flag.values == FlagValues::none ? "" : " 77";
+    // Degrees of parallelism must divide the 8 ranks.
+    bool const is_degree = name.ends_with("parallel-size");
+    std::string const value = flag.values == FlagValues::none ? "" : is_degree ? " 4" : " 77";
     MegatronOptions options;
     options.ignore = {name};
     REQUIRE(refusal(plain + name + value, options) == "accepted");

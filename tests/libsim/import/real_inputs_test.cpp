@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "libsim/import/huggingface_import.hpp"
+#include "libsim/import/launch_script.hpp"
+#include "libsim/import/megatron_import.hpp"
+#include "libsim/model/blocks.hpp"
+
+// What a trial on 230 config files and 756 launch scripts of public repositories stumbled over,
+// each with the smallest input that has it.
+
+namespace stagecraft {
+namespace {
+
+std::string const model_flags =
+    "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 "
+    "--max-position-embeddings 2048 --micro-batch-size 1 --bf16 --lr 1e-4 ";
+
+struct Input {
+  std::vector<std::string> ignore{};
+  std::vector<std::string> arguments{};
+  std::map<std::string, std::string> preset{};
+  std::optional<std::int64_t> world_size{};
+};
+
+MegatronImport import_text(std::string const& script, Input const& input = {}) {
+  Diagnostics diagnostics;
+  LaunchCommand const launch =
+      read_launch_script(script, "s.sh", input.preset, diagnostics, input.arguments);
+  diagnostics.throw_if_any();
+  MegatronOptions options;
+  options.ignore = input.ignore;
+  options.world_size = input.world_size ? input.world_size : launch.world_size.value_or(8);
+  return import_megatron(launch.arguments, "s.sh", options);
+}
+
+std::string refusal(std::string const& script, Input const& input = {}) {
+  try {
+    import_text(script, input);
+  } catch (ConfigError const& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool has_note(std::vector<std::string> const& notes, std::string const& part) {
+  return std::any_of(notes.begin(), notes.end(),
+                     [&](std::string const& note) { return note.find(part) != std::string::npos; });
+}
+
+TEST_CASE("1: context-parallel ranks are no replicas", "[import]") {
+  // megatron/core/parallel_state.py: data parallelism is the world over t p cp. 16 / (2 x 4) = 2.
+  std::string const script = "python x.py " + model_flags +
+                             "--vocab-size 50304 --tensor-model-parallel-size 2 "
+                             "--context-parallel-size 4 --global-batch-size 4";
+  Input const input{.ignore = {"context-parallel-size"}, .world_size = 16};
+  MegatronImport const import = import_text(script, input);
+  REQUIRE(import.config.parallel.data == 2);
+  REQUIRE(has_note(import.notes, "the run file has 4 of the 16 GPUs"));
+  REQUIRE_THAT(refusal(script, {.world_size = 16}), Catch::Contains("--context-parallel-size"));
+  REQUIRE_THAT(refusal(script, {.ignore = input.ignore, .world_size = 12}),
+               Catch::Contains("a multiple of tensor x pipeline x context (8)"));
+}
+
+TEST_CASE("2: a script's arguments are given after it, or as variables", "[import]") {
+  std::string const script = "MP=$1\nshift_by=$#\npython x.py " + model_flags +
+                             "--tensor-model-parallel-size $MP --seed $2$shift_by";
+  MegatronImport const import = import_text(script, {.arguments = {"4", "7"}});
+  REQUIRE(import.config.parallel.tensor == 4);
+  REQUIRE(import.config.training.seed == 72);
+  REQUIRE(import_text(script, {.preset = {{"1", "2"}, {"2", "3"}}}).config.parallel.tensor == 2);
+  REQUIRE_THAT(refusal(script),
+               Catch::Contains("'$1', which the script does not set (--variable 1=VALUE, or the "
+                               "script's arguments after --script FILE)"));
+  REQUIRE(import_text("python x.py \"$@\"",
+                      {.arguments = {"--num-layers", "2", "--hidden-size", "64",
+                                     "--num-attention-heads", "4", "--seq-length", "32",
+                                     "--max-position-embeddings", "32", "--micro-batch-size", "1"}})
+              .config.model.layers == 2);
+}
+
+TEST_CASE("3: Megatron-DeepSpeed's norms, groups, attention and ZeRO stages are read", "[import]") {
+  // Megatron-DeepSpeed, megatron/arguments.py and
+  // examples_deepspeed/pretrain_llama2_distributed.sh.
+  TrainingConfig const config =
+      import_text("python x.py " + model_flags +
+                  "--normalization rmsnorm --num-key-value-heads 4 --use-flash-attn-v2 "
+                  "--zero-stage 1 --use-rotary-position-embeddings "
+                  "--rotary-position-embeddings-theta 500000 --universal-checkpoint "
+                  "--log-optimizer-states-to-tensorboard")
+          .config;
+  REQUIRE(config.model.norm == Norm::rmsnorm);
+  REQUIRE(config.model.kv_heads == 4);
+  REQUIRE(config.model.attention == Attention::flash);
+  REQUIRE(config.model.rotary_base == 500'000);
+  REQUIRE(config.memory.distributed_optimizer);
+  auto const zero = [](std::string const& stage) {
+    return "python x.py " + model_flags + "--zero-stage " + stage;
+  };
+  REQUIRE_FALSE(import_text(zero("0")).config.memory.distributed_optimizer);
+  REQUIRE_THAT(refusal(zero("3")),
+               Catch::Contains("--ignore zero-stage (modelled instead: stage 1"));
+  REQUIRE(import_text(zero("3"), {.ignore = {"zero-stage"}}).config.memory.distributed_optimizer);
+  Input const ulysses{.ignore = {"ds-sequence-parallel-size"}};
+  REQUIRE(import_text("python x.py " + model_flags + "--ds-sequence-parallel-size 4", ulysses)
+              .config.parallel.data == 2);
+}
+
+TEST_CASE("4: a placeholder for a value without effect is a note", "[import]") {
+  // Megatron-LM's examples/pretrain_gpt.sh: a file name in angle brackets, which bash redirects
+  // from.
+  MegatronImport const import =
+      import_text("VOCAB_FILE=<Specify path to file>/gpt2-vocab.json\npython x.py " + model_flags +
+                  "--vocab-file $VOCAB_FILE --merge-file");
+  REQUIRE(has_note(import.notes, "--vocab-file has no value here; it has no effect"));
+  REQUIRE(has_note(import.notes, "--merge-file has no value here"));
+  REQUIRE_THAT(refusal("python x.py " + model_flags + "--seed"),
+               Catch::Contains("--seed: found no value"));
+}
+
+TEST_CASE("5: the words of a command that is not run are no flags", "[import]") {
+  MegatronImport const import = import_text(
+      "GPU=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -1)\n"
+      "OPTS=\"--seed 3 --wandb-name $GPU-`date +%d --utc`\"\npython x.py " +
+      model_flags + "$OPTS");
+  REQUIRE(import.config.training.seed == 3);
+}
+
+TEST_CASE("6: powers are calculated, and open arithmetic names its variables", "[import]") {
+  REQUIRE(import_text("B=$((2 ** 6))\npython x.py " + model_flags + "--global-batch-size $B")
+              .config.batch.global == 64);
+  REQUIRE_THAT(
+      refusal("B=$(( TOTAL / MICRO ))\npython x.py " + model_flags + "--global-batch-size $B"),
+      Catch::Contains("'$(( TOTAL / MICRO ))', which the script does not set (--variable "
+                      "TOTAL=VALUE, --variable MICRO=VALUE)"));
+}
+
+TEST_CASE("7: #SBATCH lines set what Slurm sets", "[import]") {
+  // sbatch(1), output environment variables.
+  TrainingConfig const config =
+      import_text(
+          "#SBATCH --nodes=4\n#SBATCH --gpus-per-node=a100:4\n#SBATCH --ntasks-per-node=4\n"
+          "torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$SLURM_GPUS_PER_NODE x.py " +
+          model_flags +
+          "--seed $SLURM_NTASKS --tensor-model-parallel-size "
+          "$SLURM_NTASKS_PER_NODE --global-batch-size $SLURM_NPROCS")
+          .config;
+  REQUIRE(world_size(config.parallel) == 16);
+  REQUIRE(config.parallel.tensor == 4);
+  REQUIRE(config.training.seed == 16);
+  REQUIRE(config.batch.global == 16);
+}
+
+TEST_CASE("8: the largest batch of a schedule of batches is modelled", "[import]") {
+  // Megatron-LM since core v0.18: THRESHOLD:BATCH, in place of --global-batch-size.
+  MegatronImport const import = import_text(
+      "python x.py " + model_flags + "--step-batch-size-schedule \"0:768 250B:1536 500B:1024\"");
+  REQUIRE(import.config.batch.global == 1536);
+  REQUIRE(has_note(import.notes, "--step-batch-size-schedule: the largest batch"));
+}
+
+TEST_CASE("9: what was not followed is said where no command is found", "[import]") {
+  REQUIRE_THAT(refusal("run() {\n  python x.py --num-layers 2\n}\nfor i in 1 2; do\n  run\ndone\n"),
+               Catch::Contains("found no command with --num-layers; line 1: a function is not "
+                               "followed; line 4: a loop is not followed"));
+}
+
+TEST_CASE("10: block recompute of more layers than a chunk has is that of the chunk", "[import]") {
+  // megatron/core/transformer/transformer_block.py compares a layer's number in its chunk with it.
+  MegatronImport const import =
+      import_text("python x.py " + model_flags +
+                  "--pipeline-model-parallel-size 4 --recompute-granularity full "
+                  "--recompute-method block --recompute-num-layers 24");
+  REQUIRE(import.config.recompute.front().layers == 6);
+  REQUIRE(has_note(import.notes, "that of all 6 layers of a chunk"));
+}
+
+TEST_CASE("11: eval expands a second time", "[import]") {
+  std::string flags = model_flags;
+  MegatronImport const import =
+      import_text("cmd=\"python x.py " + flags + "--global-batch-size 64 " +
+                  "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout "
+                  "Et\\|\\(tt\\|\\)\\*30ttL\"\neval echo nothing\neval $cmd --num-layers 63");
+  REQUIRE(import.config.model.layers == 63);
+}
+
+HuggingfaceImport parse(std::string const& text, std::vector<std::string> ignore = {}) {
+  HuggingfaceOptions options;
+  options.ignore = std::move(ignore);
+  return parse_huggingface(text, "c.json", options);
+}
+
+std::string config(std::string const& type, std::string const& shape, std::string const& more) {
+  return R"({"model_type": ")" + type + R"(", "torch_dtype": "bfloat16", )" + shape + more + "}";
+}
+
+TEST_CASE("keys that switch nothing on are notes, whatever they are called", "[import]") {
+  std::string const shape =
+      R"("num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128,
+         "intermediate_size": 256, "max_position_embeddings": 32)";
+  HuggingfaceImport const llama =
+      parse(config("llama", shape,
+                   R"(, "is_llama_config": true, "rope_interleaved": false, "some_new_key": null,
+                      "other_new_key": false, "transformers.js_config": {"dtype": "fp16"})"));
+  REQUIRE(has_note(llama.notes, "some_new_key"));
+  REQUIRE_THROWS_WITH(parse(config("llama", shape, R"(, "other_new_key": true)")),
+                      Catch::Contains("other_new_key: found an unknown key"));
+  // transformers 5 writes these of every Gemma and GPT-BigCode.
+  REQUIRE_NOTHROW(
+      parse(config("gemma", shape, R"(, "head_dim": 16, "use_bidirectional_attention": null)")));
+  std::string const code =
+      R"("n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 128, "n_positions": 32,
+         "multi_query": true, "num_key_value_heads": )";
+  REQUIRE(parse(config("gpt_bigcode", code, "1")).model.kv_heads == 1);
+  REQUIRE_THROWS_WITH(parse(config("gpt_bigcode", code, "4")),
+                      Catch::Contains("num_key_value_heads: found '4'"));
+  HuggingfaceImport const newer = parse(config(
+      "llama", shape, R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 500000})"));
+  REQUIRE(newer.model.rotary_base == 500'000);
+  REQUIRE_FALSE(has_note(newer.notes, "parameters: rope_parameters"));
+}
+
+TEST_CASE("families that are Llama's layer have their published counts", "[import]") {
+  // Model cards on Hugging Face: SmolLM3-3B 3,075,098,624; glm-4-9b-hf 9,399,951,360.
+  REQUIRE(parameter_count(
+              parse(config("smollm3",
+                           R"("num_hidden_layers": 36, "hidden_size": 2048,
+                              "num_attention_heads": 16, "num_key_value_heads": 4,
+                              "intermediate_size": 11008, "vocab_size": 128256,
+                              "max_position_embeddings": 65536, "tie_word_embeddings": true,)",
+                           R"("no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0])"))
+                  .model) == 3'075'098'624);
+  REQUIRE(
+      parameter_count(parse(config("glm",
+                                   R"("num_hidden_layers": 40, "hidden_size": 4096,
+                              "num_attention_heads": 32, "num_key_value_heads": 2,
+                              "head_dim": 128, "intermediate_size": 13696, "vocab_size": 151552,
+                              "max_position_embeddings": 8192, "attention_bias": true,)",
+                                   R"("tie_word_embeddings": false, "partial_rotary_factor": 0.5)"))
+                          .model) == 9'399'951'360);
+  std::string const shape =
+      R"("num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128,
+         "num_key_value_heads": 2, "intermediate_size": 256, "max_position_embeddings": 32,
+         "tie_word_embeddings": false)";
+  // 2 (2 h^2 + 2 x 32 h + 3 h f + 2 h) + 2 x 128 h + h, and biases of h + 2 x 32 a layer where the
+  // family has them.
+  std::int64_t const llama = 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 64 * 256 + 128) + 256 * 64 + 64;
+  for (char const* const type :
+       {"granite", "helium", "ernie4_5", "ministral", "ministral3", "cwm"}) {
+    CAPTURE(type);
+    REQUIRE(parameter_count(parse(config(type, shape, "")).model) == llama);
+  }
+  REQUIRE(parameter_count(parse(config("seed_oss", shape, "")).model) == llama + 2 * (64 + 64));
+}
+
+TEST_CASE("what a family has besides is approximated by name, with what is lost", "[import]") {
+  // Qwen3-8B has 8,190,735,360 parameters, 36 x 2 x 128 of them in norms of queries and keys.
+  std::string const qwen3 =
+      config("qwen3",
+             R"("num_hidden_layers": 36, "hidden_size": 4096, "num_attention_heads": 32,
+                "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12288,
+                "vocab_size": 151936, "max_position_embeddings": 40960,)",
+             R"("tie_word_embeddings": false)");
+  REQUIRE_THROWS_WITH(parse(qwen3), Catch::Contains("--ignore qk_norm, which leaves them out"));
+  HuggingfaceImport const import = parse(qwen3, {"qk_norm"});
+  REQUIRE(parameter_count(import.model) == 8'190'735'360 - 36 * 2 * 128);
+  REQUIRE(has_note(import.notes, "approximated: without norms of queries and keys"));
+}
+
+TEST_CASE("every type that is refused is refused with a reason", "[import]") {
+  for (char const* const type :
+       {"glm4_moe", "ernie4_5_moe", "minimax_m2", "dots1", "granitemoehybrid", "longcat_flash",
+        "olmo", "olmo3", "cohere", "stablelm", "nemotron", "arcee", "exaone4", "internlm2",
+        "qwen2_vl", "falcon_mamba", "modernbert", "something-new"}) {
+    CAPTURE(type);
+    REQUIRE_THROWS_WITH(parse(std::string{R"({"model_type": ")"} + type + "\"}"),
+                        Catch::Contains(std::string{"'"} + type + "' ("));
+  }
+}
+
+TEST_CASE("of a model of images the language model is read", "[import]") {
+  HuggingfaceImport const import = parse(
+      R"({"model_type": "mistral3", "vision_config": {}, "text_config": {"model_type": "mistral",
+          "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128,
+          "intermediate_size": 256, "max_position_embeddings": 32, "torch_dtype": "bfloat16"}})");
+  REQUIRE(import.model.layers == 2);
+  REQUIRE(has_note(import.notes, "text_config alone is read"));
+}
+
+}  // namespace
+}  // namespace stagecraft
