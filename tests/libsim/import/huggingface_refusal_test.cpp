@@ -114,7 +114,7 @@ TEST_CASE("families that are not read are refused, known ones with the reason", 
                                "transformers that this import knows); accepted: "));
   REQUIRE_THAT(refusal("{}"), Catch::Contains("model_type: found nothing; accepted: bloom"));
   REQUIRE_THAT(refusal(R"({"text_config": {}, "model_type": "llava"})"),
-               Catch::Contains("text_config.model_type: found nothing; accepted: ")); accepted: the config.json of a language"));
+               Catch::Contains("text_config.model_type: found nothing; accepted: "));
 }
 
 TEST_CASE("unknown keys are refused with the nearest known one unless ignored", "[import]") {
