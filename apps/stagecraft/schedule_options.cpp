@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <limits>
 #include <optional>
+#include <sstream>
 
 #include "libsim/engine/schedule_timeline.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
@@ -29,18 +32,27 @@ struct KindOptions {
   OrderKind kind;
   int chunks;  ///< per stage; 0: as --chunks says
   bool has_group = false;
+  bool has_limit = false;   ///< takes --memory-limit
+  bool has_memory = false;  ///< takes --memory
 };
 
-constexpr std::array<KindOptions, 10> kind_options{{{OrderKind::gpipe, 1},
-                                                    {OrderKind::one_f_one_b, 1},
-                                                    {OrderKind::interleaved, 0, true},
-                                                    {OrderKind::zb_h1, 1},
-                                                    {OrderKind::zb_h2, 1},
-                                                    {OrderKind::interleaved_zb, 0},
-                                                    {OrderKind::zbv, 2},
-                                                    {OrderKind::dualpipev, 2},
-                                                    {OrderKind::dualpipe, 2},
-                                                    {OrderKind::order, 0}}};
+constexpr std::array<KindOptions, 16> kind_options{
+    {{.kind = OrderKind::gpipe, .chunks = 1},
+     {.kind = OrderKind::one_f_one_b, .chunks = 1},
+     {.kind = OrderKind::interleaved, .chunks = 0, .has_group = true},
+     {.kind = OrderKind::zb_h1, .chunks = 1},
+     {.kind = OrderKind::zb_h2, .chunks = 1},
+     {.kind = OrderKind::zb_auto, .chunks = 1, .has_limit = true, .has_memory = true},
+     {.kind = OrderKind::interleaved_zb, .chunks = 0},
+     {.kind = OrderKind::zbv, .chunks = 2, .has_limit = true, .has_memory = true},
+     {.kind = OrderKind::v_half, .chunks = 2},
+     {.kind = OrderKind::v_min, .chunks = 2},
+     {.kind = OrderKind::v_auto, .chunks = 2, .has_limit = true},
+     {.kind = OrderKind::one_f_one_b_v, .chunks = 2},
+     {.kind = OrderKind::dualpipev, .chunks = 2},
+     {.kind = OrderKind::dualpipe, .chunks = 2},
+     {.kind = OrderKind::group_interleaved, .chunks = 0, .has_group = true},
+     {.kind = OrderKind::order, .chunks = 0}}};
 
 KindOptions const& options_of(OrderKind kind) {
   return *std::find_if(kind_options.begin(), kind_options.end(),
@@ -104,7 +116,51 @@ int read_chunks(CommandLine const& line, OrderKind kind) {
   if (fixed == 0 || chunks == fixed) return chunks;
   refuse("--chunks (-m)", line.value("chunks"),
          "accepted: " + std::to_string(fixed) + ", or --schedule " +
-             kinds_that([](KindOptions const& row) { return row.chunks == 0; }));
+             kinds_that([](KindOptions const& row) {
+               return row.chunks == 0 && row.kind != OrderKind::order;
+             }));
+}
+
+/// `f,i,w`, of which each may be negative.
+MemoryChanges read_memory(std::string const& text) {
+  std::vector<double> numbers;
+  std::istringstream stream{text};
+  for (std::string part; std::getline(stream, part, ',');) {
+    double number = 0;
+    auto const end = part.data() + part.size();
+    auto const read = std::from_chars(part.data(), end, number);
+    if (read.ec != std::errc{} || read.ptr != end || !std::isfinite(number)) break;
+    numbers.push_back(number);
+  }
+  if (numbers.size() != 3 || std::count(text.begin(), text.end(), ',') != 2) {
+    refuse("--memory", text, "accepted: three numbers f,i,w, like 1,0,-1");
+  }
+  return {numbers[0], numbers[1], numbers[2]};
+}
+
+void read_memory_options(CommandLine const& line, OrderRequest& request) {
+  KindOptions const& kind = options_of(request.kind);
+  request.variant = line.word<OrderVariant>("variant");
+  bool const is_zbv = request.kind == OrderKind::zbv;
+  if (!is_zbv && line.is_given("variant")) {
+    refuse("--variant", line.value("variant"), "accepted: only with --schedule zbv");
+  }
+  bool const is_fixed = is_zbv && request.variant == OrderVariant::fixed;
+  auto const check = [&](char const* option, bool is_taken, std::string const& kinds) {
+    if (is_taken && !is_fixed) return;
+    refuse("--" + std::string{option}, line.value(option),
+           "accepted: only with --schedule " + kinds + " (zbv: --variant auto)");
+  };
+  if (line.has("memory-limit")) {
+    check("memory-limit", kind.has_limit,
+          kinds_that([](KindOptions const& row) { return row.has_limit; }));
+    request.memory_limit = line.number_from_zero("memory-limit");
+  }
+  if (line.is_given("memory")) {
+    check("memory", kind.has_memory,
+          kinds_that([](KindOptions const& row) { return row.has_memory; }));
+  }
+  request.memory = read_memory(line.value("memory"));
 }
 
 OrderRequest read_request(CommandLine const& line) {
@@ -121,6 +177,12 @@ OrderRequest read_request(CommandLine const& line) {
                  kinds_that([](KindOptions const& row) { return row.has_group; }));
     }
   }
+  request.recompute_chunks = line.whole_number("recompute-chunks", 0, any_count);
+  if (request.recompute_chunks > 0 && request.kind != OrderKind::group_interleaved) {
+    refuse("--recompute-chunks", line.value("recompute-chunks"),
+           "accepted: only with --schedule group_interleaved");
+  }
+  read_memory_options(line, request);
   request.expert_overlap = line.has("expert-overlap");
   if (request.expert_overlap && request.kind != OrderKind::interleaved) {
     throw CommandLineError{"--expert-overlap: found with --schedule " +
@@ -262,6 +324,23 @@ std::vector<Option> schedule_options() {
           {.name = "expert-overlap",
            .description = "interleaved: each steady forward overlaps a backward, behind which "
                           "experts communicate"},
+          {.name = "recompute-chunks",
+           .value = Value::text("K"),
+           .fallback = "0",
+           .description = "group_interleaved: the first K chunks of a stage recompute"},
+          {.name = "variant",
+           .value = Value::word_of<OrderVariant>(),
+           .fallback = "fixed",
+           .description = "zbv: by a fixed rule, or fitted to costs and memory"},
+          {.name = "memory",
+           .value = Value::text("F,I,W"),
+           .fallback = "1,0,-1",
+           .description = "zb_auto, zbv: how a forward, input gradient and weight gradient change "
+                          "what a stage holds"},
+          {.name = "memory-limit",
+           .value = Value::text("X"),
+           .description = "zb_auto, zbv, v_auto: what a stage may hold, in forwards (default: as "
+                          "1F1B, P, or 2P of two chunks)"},
           {.name = "order",
            .value = Value::file("FILE", {"json"}),
            .description = "--schedule order: the file with the order, as --json prints it"},
@@ -295,12 +374,13 @@ AskedSchedule play_asked_schedule(CommandLine const& line) {
   if (line.word<OrderKind>("schedule") == OrderKind::order) {
     return play_ordered(line, read_order(line), read_costs(line));
   }
-  OrderRequest const request = read_request(line);
+  OrderRequest request = read_request(line);
   if (auto const kind = issued_kind(request)) {
     P2p const p2p = line.has("p2p") ? line.word<P2p>("p2p") : P2p::blocking;
     return play_issued(request, *kind, p2p, read_costs(line));
   }
-  return play_ordered(line, make_order(request), read_costs(line));
+  request.costs = read_costs(line);
+  return play_ordered(line, make_order(request), request.costs);
 }
 
 }  // namespace stagecraft

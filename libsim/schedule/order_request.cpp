@@ -1,13 +1,20 @@
 #include "libsim/schedule/order_request.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
 #include "libsim/schedule/dual_pipe_orders.hpp"
+#include "libsim/schedule/group_interleaved.hpp"
 #include "libsim/schedule/interleaved_orders.hpp"
 #include "libsim/schedule/schedule_error.hpp"
 #include "libsim/schedule/split_orders.hpp"
+#include "libsim/schedule/v_block_search.hpp"
+#include "libsim/schedule/v_blocks.hpp"
+#include "libsim/schedule/v_heuristic.hpp"
 #include "libsim/schedule/v_orders.hpp"
+#include "libsim/schedule/v_unsplit.hpp"
+#include "libsim/schedule/zero_bubble_heuristic.hpp"
 
 namespace stagecraft {
 
@@ -23,6 +30,35 @@ PipelineOrder interleaved(OrderRequest const& request) {
   int const group = request.group > 0 ? request.group : request.stages;
   auto const make = request.expert_overlap ? expert_overlap_order : interleaved_order;
   return make(request.stages, request.microbatches, request.chunks, group);
+}
+
+/// Refuses changes after which a microbatch would leave something behind.
+void check_memory(MemoryChanges const& memory) {
+  double const left = memory.forward + memory.input_gradient + memory.weight_gradient;
+  if (memory.forward > 0 && std::abs(left) <= 1e-9 * memory.forward) return;
+  throw ScheduleError{
+      "memory: found changes that do not sum up to 0, or none at the forward; "
+      "accepted: f above 0, and f + i + w = 0"};
+}
+
+/// The limit on each rank in the unit of the memory changes.
+double limit_of(OrderRequest const& request, int forwards_of_1f1b) {
+  check_memory(request.memory);
+  return request.memory_limit.value_or(forwards_of_1f1b) * request.memory.forward;
+}
+
+PipelineOrder zbv(OrderRequest const& request) {
+  int const p = request.stages;
+  if (request.variant == OrderVariant::fixed) return zbv_order(p, request.microbatches);
+  return zbv_auto_order(p, request.microbatches, request.costs, request.memory,
+                        limit_of(request, 2 * p));
+}
+
+PipelineOrder group_interleaved(OrderRequest const& request) {
+  int const usual = request.recompute_chunks > 0 ? 1 : request.stages;
+  return group_interleaved_order(request.stages, request.microbatches, request.chunks,
+                                 request.group > 0 ? request.group : usual,
+                                 request.recompute_chunks, request.costs);
 }
 
 }  // namespace
@@ -44,14 +80,27 @@ PipelineOrder make_order(OrderRequest const& request) {
       return zb_h1_order(p, n);
     case OrderKind::zb_h2:
       return zb_h2_order(p, n);
+    case OrderKind::zb_auto:
+      return zb_auto_order(p, n, request.costs, request.memory, limit_of(request, p));
     case OrderKind::interleaved_zb:
       return interleaved_zb_order(p, n, request.chunks);
     case OrderKind::zbv:
-      return zbv_order(p, n);
+      return zbv(request);
+    case OrderKind::v_half:
+      return v_half_order(p, n);
+    case OrderKind::v_min:
+      return v_min_order(p, n);
+    case OrderKind::v_auto:
+      return v_auto_order(p, n, request.costs,
+                          static_cast<int>(request.memory_limit.value_or(2.0 * p)));
+    case OrderKind::one_f_one_b_v:
+      return v_unsplit_order(p, n);
     case OrderKind::dualpipev:
       return dualpipev_order(p, n);
     case OrderKind::dualpipe:
       return dualpipe_order(p, n);
+    case OrderKind::group_interleaved:
+      return group_interleaved(request);
   }
   throw ScheduleError{"schedule: found '" + std::string{name_of(request.kind)} +
                       "', which no rule here orders; accepted: another name"};

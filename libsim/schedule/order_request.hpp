@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
+
 #include "libsim/schedule/chunk_costs.hpp"
+#include "libsim/schedule/memory_changes.hpp"
 #include "libsim/schedule/order_kind.hpp"
 #include "libsim/schedule/pipeline_order.hpp"
 
@@ -12,8 +15,14 @@ struct OrderRequest {
   int stages = 1;        ///< p
   int microbatches = 1;  ///< n, of one replica in one iteration; over both directions of dualpipe
   int chunks = 1;        ///< per stage; kinds with a fixed number ignore it
-  int group = 0;         ///< interleaved: microbatches per group; 0 means p
+  int group = 0;         ///< interleaved kinds: microbatches per group; 0 means p, or the only one
   bool expert_overlap = false;  ///< interleaved: pairs of a forward and a backward
+  int recompute_chunks = 0;     ///< group_interleaved: chunks of each rank that recompute
+  OrderVariant variant = OrderVariant::fixed;  ///< zbv
+  ChunkCosts costs{};                          ///< of the kinds that fit themselves to them
+  MemoryChanges memory{};                      ///< likewise, but for v_auto, which counts chunks
+  /// Of each rank, in forwards. Default: as much as 1F1B, p of one chunk and 2p of two.
+  std::optional<double> memory_limit{};
 };
 
 /// The order of a named schedule, as the public code of the schedule makes it; its source is beside

@@ -11,7 +11,7 @@ namespace stagecraft {
 
 namespace {
 
-constexpr std::string_view letters = "FBIWR";  // in the order of Part
+constexpr std::string_view part_letters = "FBIWR";  // in the order of Part
 constexpr std::int32_t largest_number = 999'999;
 
 /// Reads a whole number from the front of `text`, which it shortens.
@@ -25,7 +25,7 @@ std::optional<std::int32_t> take_number(std::string_view& text) {
 
 std::optional<ChunkRun> read_run(std::string_view text) {
   if (text.empty()) return std::nullopt;
-  auto const part = letters.find(text.front());
+  auto const part = part_letters.find(text.front());
   if (part == std::string_view::npos) return std::nullopt;
   text.remove_prefix(1);
   auto const microbatch = take_number(text);

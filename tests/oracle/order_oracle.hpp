@@ -76,15 +76,26 @@ inline std::vector<std::string> texts_of(PipelineOrder const& order) {
 inline OrderKind kind_of(nlohmann::json const& entry) {
   static std::map<std::string, OrderKind> const kinds{
       {"zbh1_quick_executed", OrderKind::zb_h1},
+      {"zb1p_auto", OrderKind::zb_auto},
+      {"zb2p_auto", OrderKind::zb_auto},
+      {"zb_auto_costs", OrderKind::zb_auto},
+      {"zb_auto_transformer_memory", OrderKind::zb_auto},
+      {"zb_auto_profiled", OrderKind::zb_auto},
       {"torch_interleaved_zb", OrderKind::interleaved_zb},
       {"torch_zbv", OrderKind::zbv},
+      {"zbv_auto", OrderKind::zbv},
+      {"v_half", OrderKind::v_half},
+      {"v_min", OrderKind::v_min},
+      {"v_adaptive", OrderKind::v_auto},
+      {"1f1b_v", OrderKind::one_f_one_b_v},
       {"torch_dualpipev", OrderKind::dualpipev},
       {"dualpipev_executed", OrderKind::dualpipev},
       {"dualpipe", OrderKind::dualpipe},
+      {"group_interleaved", OrderKind::group_interleaved},
+      {"group_interleaved_recompute", OrderKind::group_interleaved},
       {"interleaved_ep_overlap", OrderKind::interleaved},
       {"torch_interleaved_1f1b", OrderKind::interleaved}};
-  auto const found = kinds.find(entry.at("k").get<std::string>());
-  return found == kinds.end() ? OrderKind::order : found->second;
+  return kinds.at(entry.at("k").get<std::string>());
 }
 
 /// What is asked for to get the entry's order.
@@ -95,6 +106,18 @@ inline OrderRequest request_of(nlohmann::json const& entry) {
                        .chunks = entry.at("v")};
   request.expert_overlap = entry.at("k") == "interleaved_ep_overlap";
   request.group = entry.value("g", 0);
+  request.costs = costs_of(entry);
+  if (entry.at("k") == "zbv_auto") request.variant = OrderVariant::automatic;
+  auto const& parameters = entry.at("parameters");
+  request.group = parameters.value("interleave_group_size", request.group);
+  request.recompute_chunks = parameters.value("recompute_num_layers_meaning_chunks", 0);
+  if (parameters.contains("mem_f")) {
+    request.memory = {parameters.at("mem_f"), parameters.at("mem_b"), parameters.at("mem_w")};
+  }
+  // "7 x mem_f on every stage", "8 half-size chunks per rank"; zbv_auto has its default.
+  if (parameters.contains("max_mem") && entry.at("k") != "zbv_auto") {
+    request.memory_limit = std::stod(parameters.at("max_mem").get<std::string>());
+  }
   if (entry.at("k") == "torch_interleaved_1f1b") {
     // PyTorch's groups are as equal as n allows: n / max(1, floor(n/p)).
     request.group = request.microbatches / std::max(1, request.microbatches / request.stages);

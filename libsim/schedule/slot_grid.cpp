@@ -1,0 +1,81 @@
+#include "libsim/schedule/slot_grid.hpp"
+
+#include <cctype>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+namespace stagecraft {
+
+namespace {
+
+/// The first slot from `from` on that is `residue` modulo block_slots.
+int first_slot(int from, int residue) {
+  return from + ((residue - from) % block_slots + block_slots) % block_slots;
+}
+
+void repeat(std::string& row, char letter, int first, int times) {
+  for (int k = 0; k < times; ++k) row[static_cast<std::size_t>(first + block_slots * k)] = letter;
+}
+
+Part part_of(char letter, GridBackward backward) {
+  switch (std::toupper(static_cast<unsigned char>(letter))) {
+    case 'F':
+      return Part::forward;
+    case 'B':
+      return backward == GridBackward::whole ? Part::backward : Part::input_gradient;
+    default:
+      return Part::weight_gradient;
+  }
+}
+
+}  // namespace
+
+SlotGrid repeated_blocks(std::vector<SlotBlock> const& blocks, int microbatches) {
+  std::size_t const ranks = blocks.size();
+  SlotGrid grid(
+      ranks,
+      std::string((4 * ranks + static_cast<std::size_t>(microbatches) + 1) * block_slots, ' '));
+  int slot = block_slots;
+  auto const down = [&](char letter, char weight, int SlotBlock::*place, int SlotBlock::*after) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      slot = first_slot(slot, blocks[rank].*place);
+      repeat(grid[rank], letter, slot++, microbatches);
+      if (after != nullptr) {
+        repeat(grid[rank], weight, first_slot(slot, blocks[rank].*after), microbatches);
+      }
+    }
+  };
+  auto const up = [&](char letter, char weight, int SlotBlock::*place, int SlotBlock::*after) {
+    for (std::size_t rank = ranks; rank-- > 0;) {
+      slot = first_slot(slot, blocks[rank].*place);
+      repeat(grid[rank], letter, slot++, microbatches);
+      if (after != nullptr) {
+        repeat(grid[rank], weight, first_slot(slot, blocks[rank].*after), microbatches);
+      }
+    }
+  };
+  down('F', ' ', &SlotBlock::forward_down, nullptr);
+  up('f', ' ', &SlotBlock::forward_up, nullptr);
+  down('B', 'W', &SlotBlock::gradient_down, &SlotBlock::weight_down);
+  up('b', 'w', &SlotBlock::gradient_up, &SlotBlock::weight_up);
+  return grid;
+}
+
+PipelineOrder order_of_grid(SlotGrid const& grid, int microbatches, GridBackward backward) {
+  PipelineOrder order{v_placement(static_cast<int>(grid.size())), microbatches, {}};
+  for (std::string const& row : grid) {
+    auto& tasks = order.ranks.emplace_back();
+    std::map<char, std::int32_t> counts;
+    for (char const letter : row) {
+      if (letter == ' ') continue;
+      Part const part = part_of(letter, backward);
+      if (part == Part::weight_gradient && backward == GridBackward::whole) continue;
+      bool const is_chunk_1 = letter == 'f' || letter == 'B' || letter == 'W';
+      tasks.push_back({.run = {part, counts[letter]++, is_chunk_1 ? 1 : 0}});
+    }
+  }
+  return order;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "libsim/schedule/pipeline_order.hpp"
+
+namespace stagecraft {
+
+/// 1F1B-V: two chunks per rank in a V, whole backwards; less memory than 1F1B at a larger bubble.
+///
+/// A block of six slots per rank is repeated for each microbatch; then tasks move to earlier free
+/// slots as long as dependencies hold and no forward makes a rank hold more than its peak.
+/// Source: sail-sg/zero-bubble, scheduler/v1f1b.py; Qi et al. 2024, arXiv:2405.15362.
+PipelineOrder v_unsplit_order(int stages, int microbatches);
+
+}  // namespace stagecraft
