@@ -66,8 +66,10 @@ TEST_CASE("a named schedule makes the order that the public scheduler made") {
 }
 
 TEST_CASE("every order of a named schedule is legal for all microbatches that it accepts") {
-  for (auto const kind : {OrderKind::zb_h1, OrderKind::zb_h2, OrderKind::interleaved_zb,
-                          OrderKind::zbv, OrderKind::dualpipev, OrderKind::dualpipe}) {
+  for (auto const kind :
+       {OrderKind::zb_h1, OrderKind::zb_h2, OrderKind::zb_auto, OrderKind::interleaved_zb,
+        OrderKind::zbv, OrderKind::v_half, OrderKind::v_min, OrderKind::one_f_one_b_v,
+        OrderKind::dualpipev, OrderKind::dualpipe, OrderKind::group_interleaved}) {
     int accepted = 0;
     for (int p = 1; p <= 6; ++p) {
       for (int n = 1; n <= 4 * p + 1; ++n) {
@@ -152,6 +154,82 @@ TEST_CASE("ZB-V has no bubble in its span from 2p - 1 microbatches on, and p - 1
   }
 }
 
+TEST_CASE("V-Half and V-Min leave the bubbles and hold the chunks of their closed forms") {
+  // Of orders made by sail-sg's scheduler for F = I = W and n from 2p on: bubbles 3p-7 (p even, 1
+  // for two) or 3p-4, and 4p-5 or 4p-7 (p a multiple of 3); 2 floor((p+2)/2) and 2 floor((p+4)/3)
+  // chunks.
+  for (int p = 2; p <= 9; ++p) {
+    int const n = 2 * p;
+    CAPTURE(p);
+    OrderRequest const half{.kind = OrderKind::v_half, .stages = p, .microbatches = n};
+    int const half_bubble = p == 2 ? 1 : p % 2 == 0 ? 3 * p - 7 : 3 * p - 4;
+    PlayedOrder const played_half = play_named(half, {});
+    REQUIRE(played_half.in_units(played_half.makespan) == 6 * n + half_bubble);
+    OrderRequest const least{.kind = OrderKind::v_min, .stages = p, .microbatches = n};
+    PlayedOrder const played_least = play_named(least, {});
+    REQUIRE(played_least.in_units(played_least.makespan) ==
+            6 * n + (p % 3 == 0 ? 4 * p - 7 : 4 * p - 5));
+    int most_half = 0;
+    int most_least = 0;
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(p); ++rank) {
+      most_half = std::max(most_half,
+                           most_in_flight(make_order(half), rank, InFlight::until_weight_gradient));
+      most_least = std::max(
+          most_least, most_in_flight(make_order(least), rank, InFlight::until_weight_gradient));
+    }
+    REQUIRE(most_half == 2 * ((p + 2) / 2));
+    REQUIRE(most_least == 2 * ((p + 4) / 3));
+  }
+}
+
+TEST_CASE("ZB-1P and ZB-2P have the bubble rates of ZB-H1 and the bound in their paper") {
+  // Table 5 prints ZB-1p with the rates of ZB-H1. Memory as in the paper's model: of a layer,
+  // 34h + 5as at the forward, 32h until the weight gradient.
+  struct Model {
+    double hidden;
+    double heads;
+    double zb_2p;
+  };
+  constexpr std::array<Model, 6> models{{{2304, 24, 0.0433},
+                                         {2304, 24, 0.0026},
+                                         {4096, 32, 0.0029},
+                                         {4096, 32, 0.0022},
+                                         {5120, 40, 0.0066},
+                                         {5120, 40, 0.0054}}};
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    PublishedRate const& row = published_rates.at(i);
+    auto const& [hidden, heads, zb_2p] = models.at(i);
+    CAPTURE(row.stages, row.microbatches, hidden);
+    double const scores = 5 * heads * 1024;
+    OrderRequest request{.kind = OrderKind::zb_auto,
+                         .stages = row.stages,
+                         .microbatches = row.microbatches,
+                         .costs = costs_of(row),
+                         .memory = {34 * hidden + scores, -2 * hidden - scores, -32 * hidden}};
+    REQUIRE(bubble_rate(play_named(request, costs_of(row))) == row.zb_h1);
+    request.memory_limit = 2 * row.stages;
+    REQUIRE(bubble_rate(play_named(request, costs_of(row))) == zb_2p);
+  }
+}
+
+TEST_CASE("orders that are fitted to a memory limit stay within it") {
+  for (int const p : {2, 4, 6}) {
+    for (int limit = p; limit <= 2 * p; ++limit) {
+      CAPTURE(p, limit);
+      OrderRequest request{.kind = OrderKind::zb_auto, .stages = p, .microbatches = 3 * p};
+      request.memory_limit = limit;
+      PipelineOrder const order = make_order(request);
+      request.kind = OrderKind::v_auto;
+      PipelineOrder const in_v = make_order(request);
+      for (std::size_t rank = 0; rank < static_cast<std::size_t>(p); ++rank) {
+        REQUIRE(most_in_flight(order, rank, InFlight::until_weight_gradient) <= limit);
+        REQUIRE(most_in_flight(in_v, rank, InFlight::until_weight_gradient) <= limit);
+      }
+      REQUIRE_NOTHROW(play_order(in_v, {}));
+    }
+  }
+}
+
 TEST_CASE("a shape that a schedule does not take is refused with what it takes") {
   auto const message = [](OrderRequest const& request) {
     try {
@@ -179,6 +257,36 @@ TEST_CASE("a shape that a schedule does not take is refused with what it takes")
       message(
           {.kind = OrderKind::interleaved, .stages = 2, .microbatches = 4, .expert_overlap = true}),
       Contains("found '1'; accepted: at least 2 on several stages"));
+  REQUIRE_THAT(
+      message({.kind = OrderKind::zb_auto, .stages = 4, .microbatches = 8, .memory_limit = 0.5}),
+      Contains("memory limit: found one that a rank exceeds"));
+  REQUIRE_THAT(
+      message({.kind = OrderKind::v_auto, .stages = 4, .microbatches = 8, .memory_limit = 2}),
+      Contains("memory limit of v_auto: found '2' chunks; accepted: more"));
+  REQUIRE_THAT(message({.kind = OrderKind::v_auto, .stages = 1, .microbatches = 8}),
+               Contains("found '1'; accepted: at least 2"));
+  REQUIRE_THAT(
+      message({.kind = OrderKind::zb_auto, .stages = 2, .microbatches = 4, .memory = {1, 0.5, -1}}),
+      Contains("accepted: f above 0, and f + i + w = 0"));
+  REQUIRE_THAT(message({.kind = OrderKind::group_interleaved,
+                        .stages = 4,
+                        .microbatches = 8,
+                        .chunks = 2,
+                        .group = 5}),
+               Contains("found '5'; accepted: 1 to p (4)"));
+  REQUIRE_THAT(message({.kind = OrderKind::group_interleaved,
+                        .stages = 4,
+                        .microbatches = 8,
+                        .chunks = 2,
+                        .group = 2,
+                        .recompute_chunks = 1}),
+               Contains("found '2'; accepted: 1 with recomputed chunks"));
+  REQUIRE_THAT(message({.kind = OrderKind::group_interleaved,
+                        .stages = 4,
+                        .microbatches = 8,
+                        .chunks = 2,
+                        .recompute_chunks = 3}),
+               Contains("found '3'; accepted: 0 to 2"));
   REQUIRE_THAT(message({.kind = OrderKind::zbv, .stages = 0, .microbatches = 4}),
                Contains("pipeline stages: found '0'"));
 }
