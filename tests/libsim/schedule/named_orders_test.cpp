@@ -213,19 +213,22 @@ TEST_CASE("ZB-1P and ZB-2P have the bubble rates of ZB-H1 and the bound in their
 }
 
 TEST_CASE("orders that are fitted to a memory limit stay within it") {
+  auto const most_held = [](OrderKind kind, int p, int limit) {
+    PipelineOrder const order =
+        make_order({.kind = kind, .stages = p, .microbatches = 3 * p, .memory_limit = limit});
+    play_order(order, {});
+    int most = 0;
+    for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+      most = std::max(most, most_in_flight(order, rank, InFlight::until_weight_gradient));
+    }
+    return most;
+  };
   for (int const p : {2, 4, 6}) {
-    for (int limit = p; limit <= 2 * p; ++limit) {
+    for (int limit = 1; limit <= 2 * p; ++limit) {
       CAPTURE(p, limit);
-      OrderRequest request{.kind = OrderKind::zb_auto, .stages = p, .microbatches = 3 * p};
-      request.memory_limit = limit;
-      PipelineOrder const order = make_order(request);
-      request.kind = OrderKind::v_auto;
-      PipelineOrder const in_v = make_order(request);
-      for (std::size_t rank = 0; rank < static_cast<std::size_t>(p); ++rank) {
-        REQUIRE(most_in_flight(order, rank, InFlight::until_weight_gradient) <= limit);
-        REQUIRE(most_in_flight(in_v, rank, InFlight::until_weight_gradient) <= limit);
-      }
-      REQUIRE_NOTHROW(play_order(in_v, {}));
+      REQUIRE(most_held(OrderKind::zb_auto, p, limit) <= limit);
+      // No block of a V needs less than V-Min.
+      if (limit >= 2 * ((p + 4) / 3)) REQUIRE(most_held(OrderKind::v_auto, p, limit) <= limit);
     }
   }
 }
