@@ -40,7 +40,7 @@ TEST_CASE("the default stack is the paper's", "[hardware]") {
 
 TEST_CASE("a stack is written as it is read", "[hardware]") {
   Software const software = read_file(folder / "nanotron.yaml");
-  REQUIRE(software.host.kernel.value == Seconds{90e-6});
+  REQUIRE(software.kernels.accumulation_bytes.value == 12);
   REQUIRE(read_text(to_json(software).dump()) == software);
 }
 

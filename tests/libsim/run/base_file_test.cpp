@@ -96,7 +96,7 @@ TEST_CASE("a run takes systems, stacks and models by name, and with changes in p
   REQUIRE(run.system.network.bandwidth.value == BytesPerSecond{50e9});
   REQUIRE(run.system.software.name == "nanotron, changed");
   REQUIRE(run.system.software.host.kernel.value == Seconds{1e-6});
-  REQUIRE(run.system.software.host.gemm.value == Seconds{90e-6});
+  REQUIRE(run.system.software.host.gemm == load_software_file("nanotron").host.gemm);
   // What is printed loads again.
   RunConfig const again = parse_run_config(to_yaml(run), "printed.yaml", {});
   REQUIRE(again.system == run.system);
@@ -115,7 +115,8 @@ TEST_CASE("every stack that comes along loads and has its file's name", "[run]")
   Software const checked = load_software_file("nanotron-checked");
   Software const plain = load_software_file("nanotron");
   REQUIRE(checked.kernels == plain.kernels);
-  REQUIRE(checked.host.collective_per_rank.value == Seconds{214e-6});
+  REQUIRE(plain.host.collective_per_rank.source.empty());
+  REQUIRE(checked.host.collective_per_rank.value.value > 0);
 }
 
 TEST_CASE("a system is validated only if measurements of this very machine stand behind it",
