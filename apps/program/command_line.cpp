@@ -4,6 +4,7 @@
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "libsim/config/did_you_mean.hpp"
@@ -77,6 +78,17 @@ std::string complaint_of(po::error const& error, po::options_description const& 
   return error.what();
 }
 
+/// Of two values for one key, as in `--set a=1 --set a=2`, one would be lost without a word.
+void refuse_repeated_keys(Option const& option, std::vector<std::string> const& values) {
+  std::set<std::string> keys;
+  for (std::string const& text : values) {
+    std::string const key = text.substr(0, text.find('='));
+    if (keys.insert(key).second) continue;
+    throw CommandLineError{option.shown() + ": found '" + key +
+                           "' more than once; accepted: each key once"};
+  }
+}
+
 }  // namespace
 
 CommandLine::CommandLine(Command const& command, std::vector<std::string> const& words)
@@ -116,6 +128,9 @@ CommandLine::CommandLine(Command const& command, std::vector<std::string> const&
 
 void CommandLine::check_words() const {
   for (Option const& option : command_->options) {
+    if (option.may_repeat && option.value.name.find("=VALUE") != std::string::npos) {
+      refuse_repeated_keys(option, values_of(option.name));
+    }
     if (option.value.kind != Value::Kind::word) continue;
     std::vector<std::string> const& accepted = option.value.accepted;
     for (std::string const& word : values_of(option.name)) {

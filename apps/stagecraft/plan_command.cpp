@@ -1,6 +1,7 @@
 #include <chrono>
 #include <iostream>
 #include <optional>
+#include <set>
 
 #include "apps/program/command_line.hpp"
 #include "apps/stagecraft/commands.hpp"
@@ -16,6 +17,42 @@ namespace stagecraft {
 
 namespace {
 
+/// The nearest numbers of GPUs, below and above, for which there are plans.
+std::string near_numbers(SearchRequest request) {
+  constexpr int reach = 64;
+  int const gpus = request.gpus;
+  std::string text;
+  for (int const step : {-1, 1}) {
+    for (int away = 1; away <= reach; ++away) {
+      request.gpus = gpus + step * away;
+      if (request.gpus < 1) break;
+      if (!has_plans(request)) continue;
+      text += (text.empty() ? "; the nearest are " : " and ") + std::to_string(request.gpus);
+      break;
+    }
+  }
+  return text;
+}
+
+/// The numbers that the legal runs have for what --fix calls `name`; empty for other names.
+std::string values_there(SearchRequest const& request, std::string const& name) {
+  std::set<std::int64_t> values;
+  for (ShapeChoice const& shape : shape_choices(request)) {
+    for (ScheduleChoice const& choice : schedule_choices(request, shape)) {
+      if (name == "tensor") values.insert(shape.tensor);
+      if (name == "micro") values.insert(shape.micro);
+      if (name == "pipeline") values.insert(choice.pipeline);
+      if (name == "data") values.insert(choice.data);
+      if (name == "interleave") values.insert(choice.interleave);
+    }
+  }
+  std::string text;
+  for (std::int64_t const value : values) {
+    text += (text.empty() ? ": " : ", ") + std::to_string(value);
+  }
+  return text;
+}
+
 /// Reports that there is no plan: because of --fix, or even without it.
 [[noreturn]] void refuse_empty_space(PlanOptions const& plan) {
   SearchRequest free = plan.request;
@@ -27,13 +64,15 @@ namespace {
         "--gpus: found '" + std::to_string(free.gpus) +
         "'; accepted: a number that is the product tensor x pipeline x data of a legal "
         "run of this model with --global-batch " +
-        std::to_string(free.global_batch)};
+        std::to_string(free.global_batch) + near_numbers(free)};
   }
   std::string all;
   for (FixOption const& fix : plan.fixes) {
     free.filter = fix.alone;
     if (!has_plans(free)) {
-      throw CommandLineError{"--fix: found '" + fix.text + "'; accepted: what " + run + " has"};
+      free.filter = {};
+      throw CommandLineError{"--fix: found '" + fix.text + "'; accepted: what " + run + " has" +
+                             values_there(free, fix.text.substr(0, fix.text.find('=')))};
     }
     all += (all.empty() ? "'" : " and '") + fix.text + "'";
   }

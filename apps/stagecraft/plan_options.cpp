@@ -148,8 +148,8 @@ RunConfig load_base(std::string const& model,
     return nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   };
   try {
-    std::string text =
-        "model: " + quoted(model) + "\nsystem: " + quoted(system) + "\nschedule: {kind: 1f1b}\n";
+    std::string text = "model: " + quoted(model) + "\nsystem: " + quoted(system) +
+                       "\nschedule: {kind: 1f1b}\nbatch: {global: 1}\n";
     if (software) text += "software: " + quoted(*software) + "\n";
     return parse_run_config(text, command_line, overrides);
   } catch (ConfigError const& error) {

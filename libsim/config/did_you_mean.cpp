@@ -38,7 +38,9 @@ std::string_view nearest_word(std::string_view word, std::vector<std::string> co
   std::size_t best_distance = 0;
   for (std::string const& candidate : candidates) {
     std::size_t const distance = edit_distance(word, candidate);
-    if (distance <= std::max<std::size_t>(1, candidate.size() / 3) &&
+    // The dashes of an option are no letters that could be mistaken.
+    std::size_t const dashes = std::min(candidate.find_first_not_of('-'), candidate.size());
+    if (distance <= std::max<std::size_t>(1, (candidate.size() - dashes) / 3) &&
         (best.empty() || distance < best_distance)) {
       best = candidate;
       best_distance = distance;

@@ -60,7 +60,10 @@ void SectionReader::finish() const {
   for (ConfigNode const& entry : section_.entries()) {
     if (std::find(known_.begin(), known_.end(), entry.name()) != known_.end()) continue;
     std::string accepted = joined(known_);
-    std::string_view const meant = nearest_word(entry.name(), known_);
+    auto const synonym = std::ranges::find_if(
+        synonyms_, [&](auto const& pair) { return pair.first == entry.name(); });
+    std::string_view const meant =
+        synonym != synonyms_.end() ? synonym->second : nearest_word(entry.name(), known_);
     if (!meant.empty()) {
       accepted += "; did you mean '" + std::string{meant} + "'?";
       // The default of the misspelt key must not cause further, confusing problems.

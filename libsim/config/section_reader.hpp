@@ -59,6 +59,9 @@ class SectionReader {
     }
   }
 
+  /// What another program calls a key: the hint for it, if the map has it instead.
+  void synonym(std::string_view other, std::string_view key) { synonyms_.emplace_back(other, key); }
+
   /// Reports every unknown key of the map, with the nearest known one.
   void finish() const;
 
@@ -68,6 +71,7 @@ class SectionReader {
 
   ConfigNode section_;
   std::vector<std::string> known_;
+  std::vector<std::pair<std::string, std::string>> synonyms_;
 };
 
 }  // namespace stagecraft

@@ -1,7 +1,10 @@
 #include "libsim/model/model_config_reader.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libsim/config/section_reader.hpp"
@@ -69,6 +72,25 @@ void visit_fields(Visitor& visitor, Model& model, Need need_of_layers = Need::re
   visitor.word("causal_mask", model.causal_mask);
   visitor.word("precision", model.precision);
 }
+
+/// What config.json of Hugging Face calls these keys.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 16> huggingface_names{
+    {{"num_layers", "layers"},
+     {"num_hidden_layers", "layers"},
+     {"n_layer", "layers"},
+     {"hidden_size", "hidden"},
+     {"n_embd", "hidden"},
+     {"d_model", "hidden"},
+     {"num_attention_heads", "heads"},
+     {"num_heads", "heads"},
+     {"n_head", "heads"},
+     {"num_key_value_heads", "kv_heads"},
+     {"intermediate_size", "ffn_hidden"},
+     {"max_position_embeddings", "sequence"},
+     {"seq_length", "sequence"},
+     {"vocab_size", "vocabulary"},
+     {"rope_theta", "rotary_base"},
+     {"rms_norm_eps", "norm_epsilon"}}};
 
 std::string with_value(ConfigNode const& node, std::int64_t value) {
   return node.key() + " (" + std::to_string(value) + ")";
@@ -195,6 +217,7 @@ ModelConfig read_model_config(ConfigNode const& section) {
   SectionReader reader{section};
   visit_fields(reader, model, section.child("pattern").exists() ? Need::optional : Need::required);
   ConfigNode const pattern = reader.take("pattern");
+  for (auto const& [other, key] : huggingface_names) reader.synonym(other, key);
   reader.finish();
 
   ConfigNode const hidden = section.child("hidden");

@@ -45,6 +45,15 @@ std::string name_of_changed(YamlNode const& section) {
   return std::filesystem::path{base->text}.stem().string() + ", changed";
 }
 
+/// A default of the global batch would give numbers that mean nothing.
+void require_batch(ConfigNode const& run) {
+  ConfigNode const batch = run.child("batch");
+  ConfigNode const global = batch.child("global");
+  bool const is_other_problem = batch.exists() && !batch.is_map();
+  if (global.exists() || is_other_problem || !batch.is_sound() || !run.is_map()) return;
+  global.report("the sequences of an iteration over all replicas, such as batch: {global: 64}");
+}
+
 /// Elements of the stack's buckets.
 std::int64_t default_bucket(RunConfig const& config) {
   ReplicaTraffic const& replicas = config.system.software.replicas;
@@ -126,6 +135,7 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
     }
   }
   reader.finish();
+  require_batch(node);
   config.training = read_training_config(node);
   config.system = read_system(system);
   if (software.exists()) {

@@ -12,6 +12,15 @@ namespace {
 
 using nlohmann::json;
 
+/// The keys and values of a map as --set takes them.
+std::string settings_of(json const& map) {
+  std::string text;
+  for (auto const& [key, value] : map.items()) {
+    text += " --set " + key + "=" + value.get<std::string>();
+  }
+  return text;
+}
+
 /// Words of --set, quoted for a shell.
 std::string settings(json const& set) {
   std::string text;
@@ -70,14 +79,20 @@ TEST_CASE("explain's tensors sum to simulate's at_peak, its times to simulate's 
 }
 
 TEST_CASE("each change that explain tries is what simulate gives with its --set") {
-  std::string const run = paper_run("22b-present") +
-                          " --set parallel.pipeline=2 --set parallel.tensor=4"
-                          " --set batch.micro=1";
-  json const explained = json_of("explain " + run + " --json");
+  json const own{{"parallel.pipeline", "2"}, {"parallel.tensor", "4"}, {"batch.micro", "1"}};
+  json const explained =
+      json_of("explain " + paper_run("22b-present") + settings_of(own) + " --json");
   int legal = 0;
   for (json const& change : explained.at("changes")) {
     INFO(change.at("change"));
-    std::string const simulate = "simulate " + run + settings(change.at("set"));
+    // The change's value of a key takes the place of the run's own.
+    json kept = own;
+    for (json const& text : change.at("set")) {
+      std::string const setting = text;
+      kept.erase(setting.substr(0, setting.find('=')));
+    }
+    std::string const simulate =
+        "simulate " + paper_run("22b-present") + settings_of(kept) + settings(change.at("set"));
     if (!change.at("refusal").is_null()) {
       REQUIRE(change.at("peak_bytes").is_null());
       require_refusal(simulate, {change.at("refusal").get<std::string>().substr(0, 10)});

@@ -27,7 +27,8 @@ TEST_CASE("an imported model is a run's model, and its notes are on standard err
   REQUIRE_THAT(text_of(model),
                Catch::StartsWith("# " + llama + ", model_type llama: 8030261248 parameters.\n"));
   std::string const run = folder.write("run.yaml", "model: model.yaml\nsystem: " + system_file +
-                                                       "\nparallel: {tensor: 8, sequence: true}\n");
+                                                       "\nparallel: {tensor: 8, sequence: true}\n"
+                                                       "batch: {global: 8}\n");
   REQUIRE(json_of("simulate --json " + run)["config"]["model"]["ffn_hidden"] == 14336);
   ProgramResult const printed = run_stagecraft("import huggingface " + llama + " -s 2048");
   REQUIRE(printed.output == text_of(model));

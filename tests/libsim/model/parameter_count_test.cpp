@@ -18,11 +18,31 @@ std::filesystem::path const models =
 /// s)/(12hL)) and the final norm's 2h (Narayanan et al. 2021, arXiv:2104.04473, equation 1, counts
 /// 2h less).
 std::map<std::string, std::int64_t> const published{
-    {"gpt2-small", 124'439'808},     {"gpt2-xl", 1'557'611'200},
-    {"llama2-7b", 6'738'415'616},    {"llama2-70b", 68'976'648'192},
-    {"llama3-8b", 8'030'261'248},    {"llama3-405b", 405'853'388'800},
-    {"gpt-22b", 22'074'273'792},     {"gpt3-175b", 174'615'846'912},
-    {"mtnlg-530b", 529'600'819'200}, {"gpt-1t", 1'008'038'758'400}};
+    {"gpt2-small", 124'439'808},
+    {"gpt2-xl", 1'557'611'200},
+    {"llama2-7b", 6'738'415'616},
+    {"llama2-70b", 68'976'648'192},
+    {"llama3-8b", 8'030'261'248},
+    {"llama3-405b", 405'853'388'800},
+    {"gpt-22b", 22'074'273'792},
+    {"gpt3-175b", 174'615'846'912},
+    {"mtnlg-530b", 529'600'819'200},
+    {"gpt-1t", 1'008'038'758'400},
+    {"llama3-70b", 70'553'706'496},
+    {"llama3.1-8b", 8'030'261'248},
+    {"llama3.1-70b", 70'553'706'496},
+    {"llama3.1-405b", 405'853'388'800},
+    {"llama3.1-8b-128k", 8'030'261'248},
+    {"llama3.1-70b-128k", 70'553'706'496},
+    {"llama3.1-405b-128k", 405'853'388'800},
+    {"mistral-7b", 7'248'023'552},
+    // L (2h^2 + 16 d h + 8h^2 + 4h) + 2 v h + 2h: the papers' 12.5 + 3.2 and 331.6 + 9.4 billion.
+    {"nemotron4-15b", 15'628'775'424},
+    {"nemotron4-340b", 341'029'195'776},
+    // Without the norms of queries and keys: 7,298,617,344 less 32 x 2 x 4096, 8,190,735,360 less
+    // 36 x 2 x 128.
+    {"olmo2-7b", 7'298'617'344 - 262'144},
+    {"qwen3-8b", 8'190'735'360 - 9'216}};
 
 TEST_CASE("every model file has the published number of parameters", "[model]") {
   std::set<std::string> seen;

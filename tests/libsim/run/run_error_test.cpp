@@ -84,13 +84,13 @@ TEST_CASE("a precision that the system has no peak for is refused", "[run]") {
   REQUIRE(
       message(
           "model: {layers: 4, hidden: 32, heads: 4, sequence: 16, vocabulary: 9, precision: fp64}\n"
-          "system: ../systems/selene-a100.yaml\n") == "no error");
+          "system: ../systems/selene-a100.yaml\nbatch: {global: 1}\n") == "no error");
   auto const system = to_json(load_system_file(paper / "../systems/selene-a100.yaml"));
   auto without = system;
   without["accelerator"]["peak"]["value"].erase("fp16");
   REQUIRE(
       message("model: {layers: 4, hidden: 32, heads: 4, sequence: 16, vocabulary: 9}\nsystem: " +
-              without.dump() + "\n") ==
+              without.dump() + "\nbatch: {global: 1}\n") ==
       "x.yaml:1:8: model.precision: found 'fp16' (the default); accepted: a precision of "
       "system.accelerator.peak (bf16, fp32, fp64)");
 }
@@ -112,7 +112,7 @@ TEST_CASE("a file that is missing, a folder or too large is refused by name", "[
   REQUIRE_THROWS_WITH(load_run_config("/tmp", {}),
                       "/tmp: found '/tmp', a folder; accepted: a YAML file");
   REQUIRE(
-      message("model: /tmp\nsystem: /dev/zero\n") ==
+      message("model: /tmp\nsystem: /dev/zero\nbatch: {global: 1}\n") ==
       "x.yaml:1:8: model: found '/tmp', a folder; accepted: a YAML file\n"
       "x.yaml:2:9: system: found '/dev/zero', which is not a regular file; accepted: a YAML file");
   REQUIRE_THROWS_WITH(

@@ -1,0 +1,102 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+// What a newcomer types, each with the way out that the message must name.
+
+namespace stagecraft {
+
+namespace {
+
+std::string const model = "'" STAGECRAFT_SOURCE_DIR "/configs/models/llama3-8b.yaml'";
+std::string const on_selene = " --system selene-a100 --global-batch 64";
+std::string const fixtures = STAGECRAFT_SOURCE_DIR "/tests/libsim/import/";
+
+}  // namespace
+
+TEST_CASE("hints: files of other programs name the command that reads them") {
+  std::string const config = "'" + fixtures + "configs/llama-2-7b.json'";
+  std::string const hint =
+      "found a config.json of Hugging Face (stagecraft import huggingface "
+      "makes a model file of it); accepted: a ";
+  require_refusal("plan " + config + on_selene + " --gpus 8", {hint + "model file"});
+  require_refusal("simulate " + config, {hint + "run file"});
+  require_refusal("simulate '" + fixtures + "scripts/train_gpt3_175b_distributed.sh'",
+                  {"found a script ('#!')", "stagecraft import megatron --script"});
+}
+
+TEST_CASE("hints: Hugging Face's names of a model's keys name those of here") {
+  TemporaryFolder const folder;
+  require_refusal(
+      "plan " +
+          folder.write("m.yaml",
+                       "{layers: 2, hidden_size: 64, num_attention_heads: 4, sequence: 32, "
+                       "vocab_size: 1}") +
+          on_selene + " --gpus 8",
+      {"hidden_size: found an unknown key", "did you mean 'hidden'?", "did you mean 'heads'?",
+       "did you mean 'vocabulary'?"});
+}
+
+TEST_CASE("hints: tabs, and files that are missing or unreadable") {
+  TemporaryFolder const folder;
+  require_refusal("simulate " + folder.write("tab.yaml", "model:\n\tlayers: 2\n"),
+                  {"tab.yaml:2:1: found a tab in the indentation; accepted: spaces"});
+  require_refusal("simulate no/such.yaml",
+                  {"which cannot be opened (No such file or directory; looked for in /"});
+  require_refusal("simulate '~/run.yaml'", {"only a shell expands '~'"});
+  require_refusal("simulate '$HOME/run.yaml'", {"only a shell expands variables"});
+  std::string const locked = folder.write("locked.yaml", "model: x\n");
+  std::string const path = locked.substr(locked.front() == '\'' ? 1 : 0,
+                                         locked.size() - (locked.front() == '\'' ? 2 : 0));
+  std::filesystem::permissions(path, std::filesystem::perms::none);
+  ProgramResult const result = run_stagecraft("simulate " + locked);
+  // The superuser reads every file, and then finds what is wrong in it.
+  REQUIRE(result.exit_code == 2);
+  REQUIRE_THAT(result.errors,
+               Catch::Contains("(Permission denied)") || Catch::Contains("found nothing"));
+}
+
+TEST_CASE("hints: plan names the numbers that work") {
+  // Llama 3 8B with a batch of 64: 13 divides neither its heads nor the batch, and a pipeline of 13
+  // has uneven stages only if they differ by at most a quarter.
+  require_refusal("plan " + model + on_selene + " --gpus 67 --fix layout=even",
+                  {"--gpus: found '67'", "; the nearest are 66 and 68"});
+  // Tensor parallelism divides the 32 heads and the 64 GPUs.
+  require_refusal("plan " + model + on_selene + " --gpus 64 --fix tensor=3",
+                  {"--fix: found 'tensor=3'", "has: 1, 2, 4, 8, 16, 32\n"});
+}
+
+TEST_CASE("hints: a run without a global batch is refused") {
+  TemporaryFolder const folder;
+  std::string const run = "{model: gpt-22b, system: selene-a100, parallel: {tensor: 8}";
+  require_refusal("simulate " + folder.write("none.yaml", run + "}"),
+                  {"batch.global: found nothing; accepted: the sequences of an iteration"});
+  require_refusal("simulate " + folder.write("micro.yaml", run + ", batch: {micro: 1}}"),
+                  {"batch.global: found nothing"});
+  REQUIRE(
+      run_stagecraft("simulate " + folder.write("set.yaml", run + "}") + " --set batch.global=4")
+          .exit_code == 0);
+}
+
+TEST_CASE("hints: a key that is set twice is refused") {
+  require_refusal(
+      "simulate " + paper_run("22b-full") + " --set batch.global=8 --set batch.global=4",
+      {"--set: found 'batch.global' more than once; accepted: each key once"});
+  require_refusal("plan " + model + on_selene + " --gpus 64 --fix tensor=8 --fix tensor=4",
+                  {"--fix: found 'tensor' more than once"});
+}
+
+TEST_CASE("hints: anchors and merges of YAML are read") {
+  TemporaryFolder const folder;
+  std::string const text =
+      "model: gpt-22b\nsystem: selene-a100\n"
+      "parallel: &layout {tensor: 8}\nbatch: {<<: {micro: 4}, global: 4}\n";
+  REQUIRE(json_of("simulate --json " + folder.write("merged.yaml", text))
+              .at("config")
+              .at("batch")
+              .at("micro") == 4);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,148 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "libsim/run/run_config.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// What is published of a model, as far as its training depends on it.
+struct Facts {
+  std::int64_t layers, hidden, heads, kv_heads, head_dim, ffn_hidden, vocabulary;
+  Activation activation = Activation::swiglu;
+  Norm norm = Norm::rmsnorm;
+  double norm_epsilon = 1e-5;
+  Positions positions = Positions::rotary;
+  double rotary_base = 10000;
+  bool is_tied = false;
+  bool has_biases = false;
+  double dropout = 0;
+};
+
+/// Decoders of the GPT-2 kind: ffn 4h, GELU, layer norms, learned positions, tied, biases, dropout
+/// 0.1 (Radford et al. 2019; config.json of openai-community/gpt2, and Megatron-LM's defaults).
+Facts gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t vocabulary) {
+  return {layers,
+          hidden,
+          heads,
+          heads,
+          hidden / heads,
+          4 * hidden,
+          vocabulary,
+          Activation::gelu,
+          Norm::layernorm,
+          1e-5,
+          Positions::learned,
+          10000,
+          true,
+          true,
+          0.1};
+}
+
+/// config.json of meta-llama on Hugging Face: rms_norm_eps 1e-05, hidden_act silu, no biases,
+/// untied; rope_theta 10000 in Llama 2 and 500000 since Llama 3.
+Facts llama(std::int64_t layers,
+            std::int64_t hidden,
+            std::int64_t heads,
+            std::int64_t kv_heads,
+            std::int64_t ffn_hidden,
+            std::int64_t vocabulary,
+            double rotary_base) {
+  Facts facts{layers, hidden, heads, kv_heads, hidden / heads, ffn_hidden, vocabulary};
+  facts.rotary_base = rotary_base;
+  return facts;
+}
+
+/// Parmar et al. 2024, arXiv:2402.16819, and NVIDIA 2024, arXiv:2406.11704: rotary positions, no
+/// biases, no dropout, untied, layer norms; the squared ReLU is approximated.
+Facts nemotron(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
+  Facts facts{layers, hidden, heads, 8, hidden / heads, 4 * hidden, 256'000};
+  facts.activation = Activation::relu;
+  facts.norm = Norm::layernorm;
+  return facts;
+}
+
+Facts with_epsilon(Facts facts, double epsilon) {
+  facts.norm_epsilon = epsilon;
+  return facts;
+}
+
+struct Published {
+  Facts facts;
+  std::int64_t sequence;
+  char const* source;
+};
+
+constexpr char const* paper = "Korthikanti et al. 2022, arXiv:2205.05198, table 3 and section 6";
+Facts const llama8 = llama(32, 4096, 32, 8, 14336, 128'256, 5e5);
+Facts const llama70 = llama(80, 8192, 64, 8, 28672, 128'256, 5e5);
+Facts const llama405 = llama(126, 16384, 128, 8, 53248, 128'256, 5e5);
+
+std::map<std::string, Published> const published{
+    {"gpt-22b", {gpt(48, 6144, 64, 51200), 2048, paper}},
+    {"gpt3-175b", {gpt(96, 12288, 96, 51200), 2048, paper}},
+    {"mtnlg-530b", {gpt(105, 20480, 128, 51200), 2048, paper}},
+    {"gpt-1t", {gpt(128, 25600, 160, 51200), 2048, paper}},
+    {"gpt2-small", {gpt(12, 768, 12, 50257), 1024, "config.json of openai-community/gpt2"}},
+    {"gpt2-xl", {gpt(48, 1600, 25, 50257), 1024, "config.json of openai-community/gpt2-xl"}},
+    {"llama2-7b",
+     {llama(32, 4096, 32, 32, 11008, 32000, 1e4), 4096, "config.json of Llama-2-7b-hf"}},
+    {"llama2-70b",
+     {llama(80, 8192, 64, 8, 28672, 32000, 1e4), 4096, "config.json of Llama-2-70b-hf"}},
+    {"llama3-8b", {llama8, 8192, "config.json of Meta-Llama-3-8B"}},
+    {"llama3-70b", {llama70, 8192, "config.json of Meta-Llama-3-70B"}},
+    {"llama3-405b", {llama405, 8192, "arXiv:2407.21783, table 3"}},
+    {"llama3.1-8b", {llama8, 8192, "config.json of Llama-3.1-8B"}},
+    {"llama3.1-70b", {llama70, 8192, "config.json of Llama-3.1-70B"}},
+    {"llama3.1-405b", {llama405, 8192, "config.json of Llama-3.1-405B"}},
+    {"llama3.1-8b-128k", {llama8, 131'072, "config.json of Llama-3.1-8B"}},
+    {"llama3.1-70b-128k", {llama70, 131'072, "config.json of Llama-3.1-70B"}},
+    {"llama3.1-405b-128k", {llama405, 131'072, "config.json of Llama-3.1-405B"}},
+    {"mistral-7b",
+     {llama(32, 4096, 32, 8, 14336, 32768, 1e6), 8192, "config.json of Mistral-7B-v0.3"}},
+    {"nemotron4-15b", {nemotron(32, 6144, 48), 4096, "arXiv:2402.16819, table 1"}},
+    {"nemotron4-340b", {nemotron(96, 18432, 96), 4096, "arXiv:2406.11704, table 1"}},
+    {"olmo2-7b",
+     {with_epsilon(llama(32, 4096, 32, 32, 11008, 100'352, 5e5), 1e-6), 4096,
+      "config.json of OLMo-2-1124-7B"}},
+    {"qwen3-8b",
+     {with_epsilon(llama(36, 4096, 32, 8, 12288, 151'936, 1e6), 1e-6), 4096,
+      "config.json of Qwen3-8B; arXiv:2505.09388, section 3.2"}}};
+
+TEST_CASE("bundled models agree with what is published in every field that training needs",
+          "[model]") {
+  std::size_t files = 0;
+  auto const folder = std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs" / "models";
+  for (auto const& entry : std::filesystem::directory_iterator{folder}) {
+    std::string const name = entry.path().stem();
+    CAPTURE(name);
+    REQUIRE(published.contains(name));
+    auto const& [facts, sequence, source] = published.at(name);
+    CAPTURE(source);
+    ModelConfig const model = load_model_file(entry.path());
+    REQUIRE(model.layers == facts.layers);
+    REQUIRE(model.hidden == facts.hidden);
+    REQUIRE(model.heads == facts.heads);
+    REQUIRE(model.kv_heads == facts.kv_heads);
+    REQUIRE(model.head_dim == facts.head_dim);
+    REQUIRE(model.ffn_hidden == facts.ffn_hidden);
+    REQUIRE(model.vocabulary == facts.vocabulary);
+    REQUIRE(model.sequence == sequence);
+    REQUIRE(model.activation == facts.activation);
+    REQUIRE(model.norm == facts.norm);
+    REQUIRE(model.norm_epsilon == facts.norm_epsilon);
+    REQUIRE(model.positions == facts.positions);
+    if (model.positions == Positions::rotary) REQUIRE(model.rotary_base == facts.rotary_base);
+    REQUIRE(model.tied_embeddings == facts.is_tied);
+    REQUIRE(model.biases == facts.has_biases);
+    REQUIRE_FALSE(model.qkv_bias);
+    REQUIRE(model.dropout == facts.dropout);
+    ++files;
+  }
+  REQUIRE(files == published.size());
+}
+
+}  // namespace
+}  // namespace stagecraft
