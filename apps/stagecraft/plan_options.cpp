@@ -1,6 +1,7 @@
 #include "apps/stagecraft/plan_options.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -8,6 +9,7 @@
 #include <sstream>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "apps/program/output_paths.hpp"
 #include "libsim/config/problem.hpp"
@@ -22,15 +24,49 @@ namespace {
 
 constexpr int most_ranks = 1 << 24;  // see plan_limits
 
-/// Reads a price per accelerator hour: `2.5/gpu-hour`.
-double read_price(std::string const& text) {
+/// Reads a price per accelerator hour: `2.5/gpu-hour`, or with a currency, `$2.5/gpu-hour` or
+/// `2.5 EUR/gpu-hour`.
+double read_price(std::string const& text, std::string& currency) {
   constexpr std::string_view unit = "/gpu-hour";
   if (!text.ends_with(unit)) {
     throw CommandLineError{"--price: found '" + text +
                            "'; accepted: a number and its unit, as in "
-                           "2.5/gpu-hour"};
+                           "2.5/gpu-hour or 2.5 EUR/gpu-hour"};
   }
-  return number_from_zero("--price", text.substr(0, text.size() - unit.size()));
+  std::string const price = text.substr(0, text.size() - unit.size());
+  constexpr std::string_view digits = "0123456789.";
+  std::size_t const first = std::min(price.find_first_of(digits), price.size());
+  std::size_t const last = std::min(price.find_last_of(digits), price.size() - 1) + 1;
+  currency = price.substr(0, first) + price.substr(last);
+  std::erase(currency, ' ');
+  bool const is_currency = std::ranges::none_of(
+      currency, [](char c) { return std::string_view{"+-e,"}.find(c) != std::string_view::npos; });
+  if (!is_currency || first == price.size()) return number_from_zero("--price", price);
+  return number_from_zero("--price", price.substr(first, last - first));
+}
+
+/// A count as people write it: `15T`, `300B`, `4M`, `8k` (powers of ten), `300e9`.
+std::string without_suffix(std::string text) {
+  constexpr std::array<std::pair<char, char const*>, 4> suffixes{
+      {{'k', "e3"}, {'M', "e6"}, {'B', "e9"}, {'T', "e12"}}};
+  for (auto const& [letter, power] : suffixes) {
+    if (text.size() < 2 || text.back() != letter) continue;
+    text.pop_back();
+    return text + power;
+  }
+  return text;
+}
+
+/// A whole number that may have such a suffix.
+int count_of(CommandLine const& line, std::string const& option, int most) {
+  std::string const text = line.value(option);
+  std::string const plain = without_suffix(text);
+  if (plain == text) return line.whole_number(option, 1, most);
+  double const value = number_from_zero("--" + option, plain);
+  if (value < 1 || value > most || value != std::floor(value)) {
+    return line.whole_number(option, 1, most);  // refuses the text as it was written
+  }
+  return static_cast<int>(value);
 }
 
 [[noreturn]] void refuse_filter(std::string const& text, std::string const& accepted) {
@@ -178,10 +214,11 @@ std::vector<Option> plan_options() {
        .description = "how many of the fastest plans to show"},
       {.name = "price",
        .value = Value::text("P/gpu-hour"),
-       .description = "price of a GPU per hour, e.g. 2.5/gpu-hour"},
+       .description = "price of a GPU per hour, e.g. 2.5/gpu-hour or 2.5 EUR/gpu-hour"},
       {.name = "tokens",
        .value = Value::text("T"),
-       .description = "tokens to train on, e.g. 300e9; adds days and, with --price, the cost"},
+       .description =
+           "tokens to train on, e.g. 300e9 or 15T; adds days and, with --price, the cost"},
       {.name = "fix",
        .value = Value::text("NAME=VALUE,..."),
        .may_repeat = true,
@@ -212,17 +249,17 @@ PlanOptions read_plan_options(CommandLine const& line) {
   SearchRequest& request = options.request;
   std::string const system = line.needed("system", "a system file");
   line.needed("gpus", "a number of accelerators");
-  request.gpus = line.whole_number("gpus", 1, most_ranks);
+  request.gpus = count_of(line, "gpus", most_ranks);
   line.needed("global-batch", "sequences per optimizer step");
-  request.global_batch = line.whole_number("global-batch", 1, std::numeric_limits<int>::max());
+  request.global_batch = count_of(line, "global-batch", std::numeric_limits<int>::max());
   request.top = line.whole_number("top", 1, 1000);
   request.exhaustive = line.has("exhaustive");
   int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   request.jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
   read_filters(line, options);
-  if (line.has("price")) options.price = read_price(line.value("price"));
+  if (line.has("price")) options.price = read_price(line.value("price"), options.currency);
   if (line.has("tokens")) {
-    options.tokens = line.number_from_zero("tokens");
+    options.tokens = number_from_zero("--tokens", without_suffix(line.value("tokens")));
   }
   options.json = line.has("json");
   if (line.has("output")) {

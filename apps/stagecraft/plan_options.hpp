@@ -23,6 +23,7 @@ struct PlanOptions {
   std::vector<std::string> warnings;
   bool json = false;
   std::optional<double> price;   ///< per GPU hour, in the user's currency
+  std::string currency;          ///< of the price, as the user wrote it; may be empty
   std::optional<double> tokens;  ///< to train on
   std::optional<std::filesystem::path> output;
 };

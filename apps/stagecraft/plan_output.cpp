@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/model/model_names.hpp"
@@ -32,6 +33,47 @@ std::optional<double> cost_of(FoundPlan const& plan, PlanOptions const& options)
 std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options) {
   return options.request.system.accelerator.memory.value.count() -
          plan.config.memory.reserve.count() - plan.peak();
+}
+
+/// Model FLOPs per second and accelerator, in 10^12, as MFU counts them.
+double teraflops_per_gpu(FoundPlan const& plan, PlanOptions const& options) {
+  return plan.simulation.model_flops / to_seconds(plan.simulation.iteration) /
+         options.request.gpus / 1e12;
+}
+
+double tokens_per_gpu(FoundPlan const& plan, PlanOptions const& options) {
+  return plan.simulation.tokens_per_second / options.request.gpus;
+}
+
+/// What of a device is to stay free beside the reserve: fragmentation is not modelled.
+constexpr double margin = 0.05;
+
+/// Whether a plan leaves the margin.
+bool has_margin(FoundPlan const& plan, PlanOptions const& options) {
+  return static_cast<double>(headroom_of(plan, options)) >=
+         margin * static_cast<double>(options.request.system.accelerator.memory.value.count());
+}
+
+/// If the best leaves less than the margin: how little, and the fastest plan that leaves it.
+std::string margin_text(SearchResult const& result, PlanOptions const& options) {
+  FoundPlan const& best = result.best.front();
+  if (has_margin(best, options)) return {};
+  std::string text = "#1 leaves " + gibibytes(headroom_of(best, options)) +
+                     " GiB free beside the reserve, less than " + decimals(100 * margin, 0) +
+                     " % of the device; ";
+  for (auto const& [name, plans] :
+       {std::pair{"#", &result.best}, {"of time against memory #", &result.front}}) {
+    for (std::size_t i = 0; i < plans->size(); ++i) {
+      FoundPlan const& plan = (*plans)[i];
+      if (!has_margin(plan, options)) continue;
+      double const more =
+          to_seconds(plan.simulation.iteration) / to_seconds(best.simulation.iteration) - 1;
+      return text + name + std::to_string(i + 1) + " leaves " +
+             gibibytes(headroom_of(plan, options)) + " GiB and takes " + decimals(100 * more, 1) +
+             " % longer\n";
+    }
+  }
+  return text + "no plan shown leaves more\n";
 }
 
 std::string text_of(RecomputePolicy const& policy) {
@@ -78,6 +120,8 @@ std::string layout_text(TrainingConfig const& config) {
 std::string plan_table(std::vector<FoundPlan> const& plans, PlanOptions const& options) {
   std::vector<TextTable::Column> columns{{"#"},
                                          {"s"},
+                                         {"TFLOP/s"},
+                                         {"tokens/s"},
                                          {"MFU %"},
                                          {"peak GiB"},
                                          {"free"},
@@ -91,7 +135,10 @@ std::string plan_table(std::vector<FoundPlan> const& plans, PlanOptions const& o
                                          {"layout", Align::left},
                                          {"optim", Align::left}};
   if (options.tokens) columns.push_back({"days"});
-  if (options.price) columns.push_back({options.tokens ? "cost" : "cost per iteration"});
+  if (options.price) {
+    std::string const currency = options.currency.empty() ? "" : " " + options.currency;
+    columns.push_back({(options.tokens ? "cost" : "cost per iteration") + currency});
+  }
   columns.push_back({"recompute by stage", Align::left});
   TextTable table{columns};
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -99,6 +146,8 @@ std::string plan_table(std::vector<FoundPlan> const& plans, PlanOptions const& o
     ParallelLayout const& parallel = plan.config.parallel;
     std::vector<std::string> cells{std::to_string(i + 1),
                                    decimals(to_seconds(plan.simulation.iteration), 3),
+                                   decimals(teraflops_per_gpu(plan, options), 0),
+                                   decimals(tokens_per_gpu(plan, options), 0),
                                    decimals(100 * plan.simulation.mfu, 1),
                                    gibibytes(plan.peak()),
                                    gibibytes(headroom_of(plan, options)),
@@ -136,6 +185,10 @@ nlohmann::ordered_json entry(FoundPlan const& plan, PlanOptions const& options) 
   json["headroom_bytes"] = headroom_of(plan, options);
   json["mfu"] = plan.simulation.mfu;
   json["tokens_per_second"] = plan.simulation.tokens_per_second;
+  json["tokens_per_second_per_gpu"] = tokens_per_gpu(plan, options);
+  json["teraflops_per_gpu"] = teraflops_per_gpu(plan, options);
+  json["free_bytes"] = headroom_of(plan, options);
+  json["has_margin"] = has_margin(plan, options);
   auto const optional = [](std::optional<double> const& value) {
     return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
   };
@@ -158,16 +211,21 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
   FoundPlan const& best = result.best.front();
   std::string text = counts_text(result, options, seconds);
   text +=
-      "\nfastest plans that fit (t tensor, SP sequence parallelism, p pipeline, m chunks per "
-      "stage, d data, b microbatch)\n";
+      "\nfastest plans that fit (TFLOP/s and tokens/s per GPU; free: GiB beside the reserve; t "
+      "tensor, SP sequence parallelism, p pipeline, m chunks per stage, d data, b microbatch, "
+      "optim "
+      "optimizer state)\n";
   text += plan_table(result.best, options);
+  text += margin_text(result, options);
   text += "\ntime against memory: no other plan is both faster and smaller (up to " +
           decimals(front_reach, 1) + " times the best's time)\n";
   text += plan_table(result.front, options);
-  text += "\nMegatron-LM flags of the best:\n" + megatron_flags(best.config) + "\n";
-  for (std::string const& gap : megatron_gaps(best.config))
-    text += "not in these flags: " + gap + "\n";
-  return text;
+  std::vector<std::string> const gaps = megatron_gaps(best.config);
+  text += gaps.empty()
+              ? "\nMegatron-LM flags of the best:\n"
+              : "\nMegatron-LM has no flags for all of the best; these run another plan:\n";
+  for (std::string const& gap : gaps) text += "not in these flags: " + gap + "\n";
+  return text + megatron_flags(best.config) + "\n";
 }
 
 nlohmann::ordered_json to_json(SearchResult const& result,

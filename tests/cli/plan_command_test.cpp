@@ -58,6 +58,29 @@ TEST_CASE("plan -o writes the best plan as a run file, and days and money follow
   REQUIRE(best.at("cost").get<double>() == Approx(seconds / 3600 * 8 * 2.5));
 }
 
+TEST_CASE("plan's rates are per GPU, counts have suffixes, and little free memory is said") {
+  ProgramResult const tables =
+      run_stagecraft(plan("gpt-22b", 8, 4, "--top 1 --price '2.5 EUR/gpu-hour' --tokens 1.5B"));
+  REQUIRE(tables.exit_code == 0);
+  REQUIRE_THAT(tables.output, Catch::Contains("  TFLOP/s  tokens/s  MFU %  ") &&
+                                  Catch::Contains("cost EUR") &&
+                                  Catch::Contains("free: GiB beside the reserve"));
+  json const best = json_of(plan("gpt-22b", 8, 4, "--top 1 --json --tokens 1.5B")).at("best")[0];
+  // MFU is of the A100's 312 TFLOP/s.
+  REQUIRE(best.at("teraflops_per_gpu").get<double>() == Approx(312 * best.at("mfu").get<double>()));
+  double const rate = best.at("tokens_per_second").get<double>();
+  REQUIRE(best.at("tokens_per_second_per_gpu").get<double>() == Approx(rate / 8));
+  REQUIRE(best.at("days").get<double>() == Approx(1.5e9 / rate / 86400));
+  // 80 GiB less 2 GiB of reserve; a twentieth of the device is 4 GiB.
+  std::int64_t const gibibyte = std::int64_t{1} << 30;
+  std::int64_t const free = 78 * gibibyte - best.at("peak_bytes").get<std::int64_t>();
+  REQUIRE(best.at("free_bytes") == free);
+  bool const has_margin = free >= 4 * gibibyte;
+  REQUIRE(best.at("has_margin") == has_margin);
+  bool const is_said = tables.output.find("#1 leaves ") != std::string::npos;
+  REQUIRE(is_said == !has_margin);
+}
+
 TEST_CASE("plan exits with 3 where nothing fits and says what came closest") {
   TemporaryFolder const folder;
   std::string const file = (folder.path() / "best.yaml").string();
