@@ -179,7 +179,8 @@ std::string legend(PlayedOrder const& played, Layout const& layout, Colour colou
   }
   if (layout.loses_cells) text += "a computation shorter than a column may be missing\n";
   auto const sample = [&](Part part) {
-    std::vector<Glyph> cell(layout.has_chunks ? 3 : 2);
+    std::vector<Glyph> cell(2);
+    if (layout.has_chunks) cell.emplace_back();
     Layout one = layout;
     one.columns = cell.size();
     one.columns_per_tick = 1;
