@@ -14,7 +14,9 @@ namespace stagecraft {
 
 namespace {
 
-nlohmann::ordered_json to_json(PipelineOrder const& order, PlayedOrder const& played) {
+nlohmann::ordered_json to_json(AskedSchedule const& asked) {
+  PipelineOrder const& order = asked.order;
+  PlayedOrder const& played = asked.played;
   using Json = nlohmann::ordered_json;
   Json orders = Json::array();
   Json in_flight = Json::array();
@@ -28,22 +30,28 @@ nlohmann::ordered_json to_json(PipelineOrder const& order, PlayedOrder const& pl
     starts.push_back(played.in_units(played.ranks[rank].start));
     ends.push_back(played.in_units(played.ranks[rank].end));
   }
-  return {{"orders", orders},
-          {"placement", name_of(shape_of(order.placement))},
-          {"makespan", played.in_units(played.makespan)},
-          {"span", played.in_units(span_of(played))},
-          {"ideal", played.in_units(ideal_time(played))},
-          {"bubble_fraction", bubble_fraction(played)},
-          {"rank_start", starts},
-          {"rank_end", ends},
-          {"in_flight_chunks", in_flight},
-          {"in_flight_until_input_gradient", until_input_gradient}};
+  Json document{{"orders", orders},
+                {"placement", name_of(shape_of(order.placement))},
+                {"makespan", played.in_units(played.makespan)},
+                {"span", played.in_units(span_of(played))},
+                {"ideal", played.in_units(ideal_time(played))},
+                {"bubble_fraction", bubble_fraction(played)},
+                {"rank_start", starts},
+                {"rank_end", ends},
+                {"in_flight_chunks", in_flight},
+                {"in_flight_until_input_gradient", until_input_gradient}};
+  if (asked.found) {
+    document["lower_bound"] = asked.found->lower_bound;
+    document["iterations"] = asked.found->iterations;
+    document["ended_by"] = name_of(asked.found->ended_by);
+  }
+  return document;
 }
 
 int run_schedule(CommandLine const& line) {
   AskedSchedule const asked = play_asked_schedule(line);
   if (line.has("json")) {
-    std::cout << to_json(asked.order, asked.played).dump(1) << '\n';
+    std::cout << to_json(asked).dump(1) << '\n';
     return 0;
   }
   TextStyle const style = standard_output_style();

@@ -36,7 +36,7 @@ struct KindOptions {
   bool has_memory = false;  ///< takes --memory
 };
 
-constexpr std::array<KindOptions, 16> kind_options{
+constexpr std::array<KindOptions, 17> kind_options{
     {{.kind = OrderKind::gpipe, .chunks = 1},
      {.kind = OrderKind::one_f_one_b, .chunks = 1},
      {.kind = OrderKind::interleaved, .chunks = 0, .has_group = true},
@@ -52,7 +52,8 @@ constexpr std::array<KindOptions, 16> kind_options{
      {.kind = OrderKind::dualpipev, .chunks = 2},
      {.kind = OrderKind::dualpipe, .chunks = 2},
      {.kind = OrderKind::group_interleaved, .chunks = 0, .has_group = true},
-     {.kind = OrderKind::order, .chunks = 0}}};
+     {.kind = OrderKind::order, .chunks = 0},
+     {.kind = OrderKind::searched, .chunks = 0, .has_limit = true, .has_memory = true}}};
 
 KindOptions const& options_of(OrderKind kind) {
   return *std::find_if(kind_options.begin(), kind_options.end(),
@@ -280,6 +281,30 @@ AskedSchedule play_ordered(CommandLine const& line, PipelineOrder order, ChunkCo
   return {title + ", overlapped transfers", std::move(order), std::move(played)};
 }
 
+AskedSchedule play_searched(CommandLine const& line, OrderRequest const& request) {
+  SearchEffort effort;
+  effort.seed = static_cast<std::uint64_t>(line.whole_number("seed", 0, any_count));
+  effort.iterations = line.whole_number("iterations", 0, any_count);
+  effort.seconds = line.number_from_zero("seconds");
+  FoundOrder found = search_order(request, effort);
+  AskedSchedule asked = play_ordered(line, found.order, request.costs);
+  std::ostringstream title;
+  title << asked.title << "\nno order of these costs within this memory takes less than "
+        << found.lower_bound << "; " << found.iterations << " changes tried, ended by "
+        << name_of(found.ended_by);
+  asked.title = title.str();
+  asked.found = std::move(found);
+  return asked;
+}
+
+void check_searched(CommandLine const& line) {
+  for (char const* option : {"seed", "iterations", "seconds"}) {
+    if (!line.is_given(option)) continue;
+    refuse("--" + std::string{option}, line.value(option),
+           "accepted: only with --schedule searched");
+  }
+}
+
 /// The order of a file, held against the shape that the command line may name.
 PipelineOrder read_order(CommandLine const& line) {
   PipelineOrder order = read_order_file(line.needed("order", "a JSON file"));
@@ -335,12 +360,26 @@ std::vector<Option> schedule_options() {
           {.name = "memory",
            .value = Value::text("F,I,W"),
            .fallback = "1,0,-1",
-           .description = "zb_auto, zbv: how a forward, input gradient and weight gradient change "
-                          "what a stage holds"},
+           .description =
+               "zb_auto, zbv, searched: how a forward, input gradient and weight gradient change "
+               "what a stage holds"},
           {.name = "memory-limit",
            .value = Value::text("X"),
-           .description = "zb_auto, zbv, v_auto: what a stage may hold, in forwards (default: as "
-                          "1F1B, P, or 2P of two chunks)"},
+           .description =
+               "zb_auto, zbv, v_auto, searched: what a stage may hold, in forwards (default: as "
+               "1F1B, P, or 2P of two chunks)"},
+          {.name = "seed",
+           .value = Value::text("S"),
+           .fallback = "1",
+           .description = "searched: of the random changes"},
+          {.name = "iterations",
+           .value = Value::text("N"),
+           .fallback = "100000",
+           .description = "searched: changes to try"},
+          {.name = "seconds",
+           .value = Value::text("T"),
+           .fallback = "10",
+           .description = "searched: a cap on the time for them"},
           {.name = "order",
            .value = Value::file("FILE", {"json"}),
            .description = "--schedule order: the file with the order, as --json prints it"},
@@ -371,15 +410,18 @@ std::vector<Option> schedule_options() {
 
 AskedSchedule play_asked_schedule(CommandLine const& line) {
   line.needed("schedule", accepted_names<OrderKind>());
-  if (line.word<OrderKind>("schedule") == OrderKind::order) {
+  auto const kind = line.word<OrderKind>("schedule");
+  if (kind != OrderKind::searched) check_searched(line);
+  if (kind == OrderKind::order) {
     return play_ordered(line, read_order(line), read_costs(line));
   }
   OrderRequest request = read_request(line);
-  if (auto const kind = issued_kind(request)) {
+  if (auto const issued = issued_kind(request)) {
     P2p const p2p = line.has("p2p") ? line.word<P2p>("p2p") : P2p::blocking;
-    return play_issued(request, *kind, p2p, read_costs(line));
+    return play_issued(request, *issued, p2p, read_costs(line));
   }
   request.costs = read_costs(line);
+  if (kind == OrderKind::searched) return play_searched(line, request);
   return play_ordered(line, make_order(request), request.costs);
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/program/command_line.hpp"
+#include "libsim/schedule/order_search.hpp"
 #include "libsim/schedule/pipeline_order.hpp"
 #include "libsim/schedule/played_order.hpp"
 
@@ -17,6 +19,7 @@ struct AskedSchedule {
   std::string title;  ///< kind and shape, for people
   PipelineOrder order;
   PlayedOrder played;
+  std::optional<FoundOrder> found{};  ///< --schedule searched: the order, and what the search says
 };
 
 /// \throws CommandLineError, ScheduleError

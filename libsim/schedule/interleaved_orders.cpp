@@ -29,6 +29,7 @@ enum class Steady { one_by_one, paired };
 PipelineOrder alternating_order(
     int stages, int n, int chunks, int group, int extra_warmup, Steady steady) {
   std::vector<ChunkRun> const forwards = grouped_forwards(n, chunks, group);
+  auto const forward = [&](int k) { return forwards[static_cast<std::size_t>(k)]; };
   int const all = n * chunks;
   PipelineOrder order{round_placement(stages, chunks), n, {}};
   for (int rank = 0; rank < stages; ++rank) {
@@ -36,16 +37,16 @@ PipelineOrder alternating_order(
     int const warmup = std::min(2 * (stages - rank - 1) + (chunks - 1) * group + extra_warmup, all);
     for (int k = 0; k < all + warmup; ++k) {
       if (k < warmup) {
-        writer.forward(forwards[static_cast<std::size_t>(k)].chunk);
+        writer.forward(forward(k).chunk);
         continue;
       }
-      auto const backward = mirrored(forwards[static_cast<std::size_t>(k - warmup)], chunks);
+      auto const backward = mirrored(forward(k - warmup), chunks);
       if (k >= all) {
         writer.backward(backward);
       } else if (steady == Steady::paired) {
-        writer.pair(forwards[static_cast<std::size_t>(k)].chunk, backward);
+        writer.pair(forward(k).chunk, backward);
       } else {
-        writer.forward(forwards[static_cast<std::size_t>(k)].chunk);
+        writer.forward(forward(k).chunk);
         writer.backward(backward);
       }
     }
@@ -92,15 +93,16 @@ PipelineOrder interleaved_zb_order(int stages, int microbatches, int chunks) {
   }
   int const group = microbatches / rounds;
   std::vector<ChunkRun> const forwards = grouped_forwards(microbatches, chunks, group);
+  auto const forward = [&](int k) { return forwards[static_cast<std::size_t>(k)]; };
   int const all = microbatches * chunks;
   PipelineOrder order{round_placement(stages, chunks), microbatches, {}};
   for (int rank = 0; rank < stages; ++rank) {
     RankWriter writer{std::vector<std::int32_t>(static_cast<std::size_t>(chunks))};
     int const warmup = std::min((chunks - 1) * group + stages - rank - 1, all);
-    for (int k = 0; k < warmup; ++k) writer.forward(forwards[static_cast<std::size_t>(k)].chunk);
+    for (int k = 0; k < warmup; ++k) writer.forward(forward(k).chunk);
     for (int k = 0; k < all; ++k) {
-      if (warmup + k < all) writer.forward(forwards[static_cast<std::size_t>(warmup + k)].chunk);
-      writer.input_gradient(mirrored(forwards[static_cast<std::size_t>(k)], chunks));
+      if (warmup + k < all) writer.forward(forward(warmup + k).chunk);
+      writer.input_gradient(mirrored(forward(k), chunks));
       if (k >= rank) writer.weight_gradient();
     }
     writer.finish_weight_gradients();

@@ -9,4 +9,8 @@ struct MemoryChanges {
   double weight_gradient = -1;
 };
 
+/// \throws ScheduleError  unless a forward adds, a weight gradient does not, and what a microbatch
+///         adds it takes away.
+void check_memory(MemoryChanges const& memory);
+
 }  // namespace stagecraft

@@ -26,12 +26,13 @@ enum class OrderKind : std::uint8_t {
   dualpipev,
   dualpipe,
   group_interleaved,
-  order,  ///< read from a file
+  order,     ///< read from a file
+  searched,  ///< found by a search, see order_search.hpp
 };
 
 template <>
 struct EnumNames<OrderKind> {
-  static constexpr std::array<std::pair<OrderKind, std::string_view>, 16> all{
+  static constexpr std::array<std::pair<OrderKind, std::string_view>, 17> all{
       {{OrderKind::gpipe, "gpipe"},
        {OrderKind::one_f_one_b, "1f1b"},
        {OrderKind::interleaved, "interleaved"},
@@ -47,7 +48,8 @@ struct EnumNames<OrderKind> {
        {OrderKind::dualpipev, "dualpipev"},
        {OrderKind::dualpipe, "dualpipe"},
        {OrderKind::group_interleaved, "group_interleaved"},
-       {OrderKind::order, "order"}}};
+       {OrderKind::order, "order"},
+       {OrderKind::searched, "searched"}}};
 };
 
 /// Whether an order follows from a rule, or from costs and memory.

@@ -1,6 +1,5 @@
 #include "libsim/schedule/order_request.hpp"
 
-#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -30,15 +29,6 @@ PipelineOrder interleaved(OrderRequest const& request) {
   int const group = request.group > 0 ? request.group : request.stages;
   auto const make = request.expert_overlap ? expert_overlap_order : interleaved_order;
   return make(request.stages, request.microbatches, request.chunks, group);
-}
-
-/// Refuses changes after which a microbatch would leave something behind.
-void check_memory(MemoryChanges const& memory) {
-  double const left = memory.forward + memory.input_gradient + memory.weight_gradient;
-  if (memory.forward > 0 && std::abs(left) <= 1e-9 * memory.forward) return;
-  throw ScheduleError{
-      "memory: found changes that do not sum up to 0, or none at the forward; "
-      "accepted: f above 0, and f + i + w = 0"};
 }
 
 /// The limit on each rank in the unit of the memory changes.
@@ -73,6 +63,7 @@ PipelineOrder make_order(OrderRequest const& request) {
     case OrderKind::gpipe:
     case OrderKind::one_f_one_b:
     case OrderKind::order:
+    case OrderKind::searched:
       break;
     case OrderKind::interleaved:
       return interleaved(request);

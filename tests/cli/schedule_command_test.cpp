@@ -109,7 +109,7 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
            {"--schedule 1f1b -p 4 -n 1000000000", "accepted: a product of at most 1000000"},
            {"--schedule 1f1b -p 4 -n 8 -m 2",
             "--chunks (-m): found '2'; accepted: 1, or --schedule interleaved, "
-            "interleaved_zb, group_interleaved"},
+            "interleaved_zb, group_interleaved, searched"},
            {"--schedule gpipe -p 4 -n 8 --group 4", "accepted: only with --schedule interleaved"},
            {"--schedule interleaved -p 4 -n 8 -m 2 --group 3",
             "--group: found '3'; accepted with --schedule interleaved: 4, 8 ("},
@@ -189,6 +189,27 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "schedule --schedule searched says how far its order is from the bound, and why it ended") {
+  std::string const shape = "schedule --json --schedule searched -p 4 -n 8";
+  nlohmann::json const at_once = json_of(shape);
+  REQUIRE(at_once.size() == 13);
+  // (n + p - 1) of F, I and the drain of W: 3n + p - 1, which ZB-H1 reaches.
+  REQUIRE(at_once.at("makespan") == 27);
+  REQUIRE(at_once.at("lower_bound") == 27);
+  REQUIRE(at_once.at("ended_by") == "bound");
+  std::string const tight = shape + " --memory-limit 2 --iterations 300 --seed 5";
+  nlohmann::json const first = json_of(tight);
+  REQUIRE(first == json_of(tight));
+  REQUIRE(first.at("ended_by") == "iterations");
+  REQUIRE(first.at("iterations") == 300);
+  REQUIRE(first.at("makespan") >= first.at("lower_bound"));
+  REQUIRE(first.at("in_flight_chunks") == nlohmann::json{2, 2, 2, 2});
+  REQUIRE(json_of(tight + " --seconds 0").at("ended_by") == "seconds");
+  // Two chunks per stage lie in a V where that is better.
+  REQUIRE(json_of(shape + " -m 2 --transfer 0.25 --iterations 10").at("placement") == "v");
+}
+
 TEST_CASE("schedule refuses options that a schedule with split backwards does not take") {
   for (auto const& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
            {"zb_h1 -p 4 -n 8 --backward 2",
@@ -202,7 +223,8 @@ TEST_CASE("schedule refuses options that a schedule with split backwards does no
            {"1f1b -p 4 -n 8 --expert-overlap",
             "--expert-overlap: found with --schedule 1f1b; accepted: interleaved"},
            {"1f1b -p 4 -n 8 --memory-limit 4",
-            "--memory-limit: found '4'; accepted: only with --schedule zb_auto, zbv, v_auto"},
+            "--memory-limit: found '4'; accepted: only with --schedule zb_auto, zbv, v_auto, "
+            "searched"},
            {"v_auto -p 4 -n 8 --memory 1,0,-1",
             "--memory: found '1,0,-1'; accepted: only with --schedule zb_auto, zbv"},
            {"zb_auto -p 4 -n 8 --memory 1,0", "--memory: found '1,0'; accepted: three numbers"},
@@ -210,6 +232,8 @@ TEST_CASE("schedule refuses options that a schedule with split backwards does no
            {"zb_auto -p 4 -n 8 --memory 1,x,-1", "accepted: three numbers f,i,w"},
            {"v_half -p 4 -n 8 --variant auto", "found 'auto'; accepted: only with --schedule zbv"},
            {"zbv -p 4 -n 8 --memory-limit 4", "(zbv: --variant auto)"},
+           {"zbv -p 4 -n 8 --seed 4", "--seed: found '4'; accepted: only with --schedule searched"},
+           {"searched -p 4 -n 8 --memory-limit 0.5", "within which no order was found"},
            {"zbv -p 4 -n 8 --recompute-chunks 1",
             "found '1'; accepted: only with --schedule group_interleaved"},
            {"zb_h2 -p 4 -n 6", "found '6'; accepted: at least 2p - 1 (7)"},

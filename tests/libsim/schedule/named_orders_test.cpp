@@ -270,7 +270,7 @@ TEST_CASE("a shape that a schedule does not take is refused with what it takes")
                Contains("found '1'; accepted: at least 2"));
   REQUIRE_THAT(
       message({.kind = OrderKind::zb_auto, .stages = 2, .microbatches = 4, .memory = {1, 0.5, -1}}),
-      Contains("accepted: f above 0, and f + i + w = 0"));
+      Contains("accepted: f above 0, w not above 0, and f + i + w = 0"));
   REQUIRE_THAT(message({.kind = OrderKind::group_interleaved,
                         .stages = 4,
                         .microbatches = 8,

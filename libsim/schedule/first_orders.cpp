@@ -1,0 +1,211 @@
+#include "libsim/schedule/first_orders.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "libsim/schedule/schedule_error.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+/// The letter of a part (0 F, 1 I, 2 W) of a chunk.
+std::uint16_t letter_at(int part, int chunk, int chunks) {
+  return static_cast<std::uint16_t>(part * chunks + chunk);
+}
+
+/// Every microbatch passes through the whole pipeline before the next: least memory.
+LetterOrder one_by_one(Placement const& placement, int microbatches) {
+  LetterOrder order{placement, microbatches, {}};
+  int const chunks = placement.chunks();
+  for (std::int32_t rank = 0; rank < placement.stages(); ++rank) {
+    std::vector<std::int32_t> by_stage(static_cast<std::size_t>(chunks));
+    for (int chunk = 0; chunk < chunks; ++chunk) by_stage[static_cast<std::size_t>(chunk)] = chunk;
+    std::sort(by_stage.begin(), by_stage.end(), [&](std::int32_t a, std::int32_t b) {
+      return placement.virtual_stage({rank, a}) < placement.virtual_stage({rank, b});
+    });
+    auto& letters = order.ranks.emplace_back();
+    for (int k = 0; k < microbatches; ++k) {
+      for (std::int32_t const chunk : by_stage) letters.push_back(letter_at(0, chunk, chunks));
+      for (auto chunk = by_stage.rbegin(); chunk != by_stage.rend(); ++chunk) {
+        letters.push_back(letter_at(1, *chunk, chunks));
+        letters.push_back(letter_at(2, *chunk, chunks));
+      }
+    }
+  }
+  return order;
+}
+
+/// What a rank runs if it could run a forward and an input gradient.
+enum class Preference { gradients, forwards };
+
+/// Builds an order in time: a rank that is free runs what has arrived, or a weight gradient if
+/// nothing has.
+class ListScheduler {
+ public:
+  ListScheduler(Placement const& placement,
+                int microbatches,
+                SplitTicks const& costs,
+                MemoryChanges const& memory,
+                double memory_limit)
+      : costs_{costs},
+        memory_{memory},
+        limit_{memory_limit * (1 + 1e-9)},
+        ranks_(static_cast<std::size_t>(placement.stages())),
+        ends_(2 * static_cast<std::size_t>(placement.virtual_stages())) {
+    order_.placement = placement;
+    order_.microbatches = microbatches;
+    order_.ranks.resize(ranks_.size());
+    for (RankState& rank : ranks_) rank.counts.resize(3 * chunks());
+  }
+
+  /// nullopt if a rank has no memory for what would let it go on.
+  std::optional<LetterOrder> run(Preference preference) && {
+    std::size_t left = ranks_.size() * 3 * chunks() * static_cast<std::size_t>(order_.microbatches);
+    for (; left > 0; --left) {
+      std::optional<Choice> first;
+      std::size_t on_rank = 0;
+      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        auto const choice = choice_of(rank, preference);
+        if (!choice || (first && choice->start >= first->start)) continue;
+        first = choice;
+        on_rank = rank;
+      }
+      if (!first) return std::nullopt;
+      put(on_rank, *first);
+    }
+    return std::move(order_);
+  }
+
+ private:
+  struct RankState {
+    SimTime free{0};
+    double held = 0;
+    std::vector<std::int32_t> counts;  ///< by letter
+  };
+  struct Choice {
+    SimTime start{0};
+    int part = 0;
+    int chunk = 0;
+  };
+
+  std::size_t chunks() const { return static_cast<std::size_t>(order_.placement.chunks()); }
+
+  std::int32_t count(std::size_t rank, int part, int chunk) const {
+    return ranks_[rank].counts[letter_at(part, chunk, order_.placement.chunks())];
+  }
+
+  /// When the next forward (part 0) or input gradient (part 1) of a chunk could start; nullopt if
+  /// there is none whose input is made.
+  std::optional<SimTime> arrival(std::size_t rank, int part, int chunk) const {
+    Placement const& placement = order_.placement;
+    std::int32_t const microbatch = count(rank, part, chunk);
+    if (microbatch >= order_.microbatches) return std::nullopt;
+    int const here = placement.virtual_stage({static_cast<std::int32_t>(rank), chunk});
+    if (part == 0 && placement.is_first(here)) return SimTime{0};
+    bool const is_turn = part == 1 && placement.is_last(here);
+    int const there = is_turn ? here : part == 0 ? here - 1 : here + 1;
+    auto const stream =
+        static_cast<std::size_t>(part == 0 || is_turn ? there : placement.virtual_stages() + there);
+    if (static_cast<std::size_t>(microbatch) >= ends_[stream].size()) return std::nullopt;
+    bool const is_here = placement.place(there).stage == static_cast<std::int32_t>(rank);
+    return ends_[stream][static_cast<std::size_t>(microbatch)] +
+           (is_here ? SimTime{0} : costs_.transfer);
+  }
+
+  std::optional<Choice> choice_of(std::size_t rank, Preference preference) const {
+    RankState const& state = ranks_[rank];
+    std::optional<Choice> best;
+    bool const gradients_first = preference == Preference::gradients;
+    for (int const part : {gradients_first ? 1 : 0, gradients_first ? 0 : 1}) {
+      double const change = part == 0 ? memory_.forward : memory_.input_gradient;
+      if (state.held + change > limit_) continue;
+      for (int chunk = order_.placement.chunks(); chunk-- > 0;) {
+        auto const arrived = arrival(rank, part, chunk);
+        if (!arrived) continue;
+        SimTime const start = std::max(*arrived, state.free);
+        if (!best || start < best->start) best = Choice{start, part, chunk};
+      }
+    }
+    if (best && best->start == state.free) return best;
+    for (int chunk = 0; chunk < order_.placement.chunks(); ++chunk) {
+      if (count(rank, 2, chunk) >= count(rank, 1, chunk)) continue;
+      bool const is_short = best && state.free + costs_.weight_gradient > best->start;
+      if (!is_short) return Choice{state.free, 2, chunk};
+    }
+    return best;
+  }
+
+  void put(std::size_t rank, Choice const& choice) {
+    RankState& state = ranks_[rank];
+    Placement const& placement = order_.placement;
+    int const here = placement.virtual_stage({static_cast<std::int32_t>(rank), choice.chunk});
+    SimTime const cost = choice.part == 0   ? costs_.forward
+                         : choice.part == 1 ? costs_.input_gradient
+                                            : costs_.weight_gradient;
+    state.free = choice.start + cost;
+    state.held += choice.part == 0   ? memory_.forward
+                  : choice.part == 1 ? memory_.input_gradient
+                                     : memory_.weight_gradient;
+    std::uint16_t const each = letter_at(choice.part, choice.chunk, placement.chunks());
+    ++state.counts[each];
+    order_.ranks[rank].push_back(each);
+    if (choice.part == 2) return;
+    auto const stream =
+        static_cast<std::size_t>(choice.part == 0 ? here : placement.virtual_stages() + here);
+    ends_[stream].push_back(state.free);
+  }
+
+  SplitTicks costs_;
+  MemoryChanges memory_;
+  double limit_;
+  LetterOrder order_;
+  std::vector<RankState> ranks_;
+  std::vector<std::vector<SimTime>> ends_;  ///< of forwards, then gradients, by virtual stage
+};
+
+bool is_legal_order(LetterOrder const& order, MemoryChanges const& memory, double memory_limit) {
+  return std::all_of(order.ranks.begin(), order.ranks.end(), [&](auto const& rank) {
+    return is_rank_legal(rank, order.placement.chunks(), memory, memory_limit);
+  });
+}
+
+}  // namespace
+
+std::vector<LetterOrder> first_orders(OrderRequest const& request,
+                                      Placement const& placement,
+                                      SplitTicks const& costs,
+                                      double memory_limit) {
+  std::vector<LetterOrder> orders;
+  auto const add = [&](std::optional<LetterOrder> const& order) {
+    if (order && order->placement == placement &&
+        is_legal_order(*order, request.memory, memory_limit)) {
+      orders.push_back(*order);
+    }
+  };
+  for (OrderKind const kind :
+       {OrderKind::zb_h1, OrderKind::zb_h2, OrderKind::zb_auto, OrderKind::interleaved,
+        OrderKind::interleaved_zb, OrderKind::zbv, OrderKind::v_half, OrderKind::v_min,
+        OrderKind::one_f_one_b_v, OrderKind::dualpipev, OrderKind::group_interleaved}) {
+    for (OrderVariant const variant : {OrderVariant::fixed, OrderVariant::automatic}) {
+      if (variant == OrderVariant::automatic && kind != OrderKind::zbv) continue;
+      OrderRequest named = request;
+      named.kind = kind;
+      named.variant = variant;
+      named.memory_limit = memory_limit / request.memory.forward;
+      try {
+        add(letters_of(make_order(named)));
+      } catch (ScheduleError const&) {  // a schedule that does not take these numbers
+      }
+    }
+  }
+  for (Preference const preference : {Preference::gradients, Preference::forwards}) {
+    add(ListScheduler{placement, request.microbatches, costs, request.memory, memory_limit}.run(
+        preference));
+  }
+  add(one_by_one(placement, request.microbatches));
+  return orders;
+}
+
+}  // namespace stagecraft

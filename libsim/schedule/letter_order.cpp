@@ -1,0 +1,147 @@
+#include "libsim/schedule/letter_order.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace stagecraft {
+
+namespace {
+
+constexpr std::array<Part, 3> split_parts{Part::forward, Part::input_gradient,
+                                          Part::weight_gradient};
+
+std::uint16_t letter(int part, int chunk, int chunks) {
+  return static_cast<std::uint16_t>(part * chunks + chunk);
+}
+
+}  // namespace
+
+std::optional<LetterOrder> letters_of(PipelineOrder const& order) {
+  if (order.placement.copies() > 1) return std::nullopt;
+  int const chunks = order.placement.chunks();
+  LetterOrder letters{order.placement, order.microbatches, {}};
+  for (auto const& tasks : order.ranks) {
+    auto& rank = letters.ranks.emplace_back();
+    std::vector<std::int32_t> next(3 * static_cast<std::size_t>(chunks));
+    auto const add = [&](int part, ChunkRun const& run) {
+      rank.push_back(letter(part, run.chunk, chunks));
+      return next[rank.back()]++ == run.microbatch;
+    };
+    for (OrderTask const& task : tasks) {
+      bool is_next = task.run.part != Part::recompute;
+      if (task.run.part == Part::forward) is_next = add(0, task.run);
+      if (gives_gradient(task.run.part)) is_next = add(1, task.run);
+      if (ends_in_flight(task.run.part)) is_next = is_next && add(2, task.run);
+      if (!is_next) return std::nullopt;
+    }
+  }
+  return letters;
+}
+
+PipelineOrder order_of(LetterOrder const& letters) {
+  PipelineOrder order{letters.placement, letters.microbatches, {}};
+  auto const chunks = static_cast<std::size_t>(letters.placement.chunks());
+  for (auto const& rank : letters.ranks) {
+    auto& tasks = order.ranks.emplace_back();
+    std::vector<std::int32_t> next(3 * chunks);
+    for (std::uint16_t const each : rank) {
+      tasks.push_back({.run = {split_parts.at(each / chunks), next[each]++,
+                               static_cast<std::int32_t>(each % chunks)}});
+    }
+  }
+  return order;
+}
+
+bool is_rank_legal(std::vector<std::uint16_t> const& rank,
+                   int chunks,
+                   MemoryChanges const& memory,
+                   double memory_limit) {
+  std::array<double, 3> const changes{memory.forward, memory.input_gradient,
+                                      memory.weight_gradient};
+  double const limit = memory_limit * (1 + 1e-9);  // sums of decimal changes are rounded
+  auto const per_part = static_cast<std::size_t>(chunks);
+  std::vector<std::int32_t> counts(3 * per_part);
+  double held = 0;
+  for (std::uint16_t const each : rank) {
+    std::int32_t const count = ++counts[each];
+    if (each >= per_part && count > counts[each - per_part]) return false;
+    held += changes.at(each / per_part);
+    if (held > limit) return false;
+  }
+  return true;
+}
+
+LetterPlayer::LetterPlayer(Placement const& placement, int microbatches, SplitTicks const& costs)
+    : letters_per_rank_{3 * static_cast<std::size_t>(placement.chunks())},
+      microbatches_{static_cast<std::size_t>(microbatches)},
+      tasks_(letters_per_rank_ * static_cast<std::size_t>(placement.stages())),
+      ends_(2 * static_cast<std::size_t>(placement.virtual_stages()) * microbatches_),
+      made_(2 * static_cast<std::size_t>(placement.virtual_stages())),
+      taken_(tasks_.size()),
+      next_(static_cast<std::size_t>(placement.stages())),
+      free_(next_.size()) {
+  std::int32_t const gradients = placement.virtual_stages();  // streams after those of forwards
+  for (int v = 0; v < placement.virtual_stages(); ++v) {
+    ChunkPlace const place = placement.place(v);
+    auto const task = [&](int part) -> Task& {
+      return tasks_[static_cast<std::size_t>(place.stage) * letters_per_rank_ +
+                    letter(part, place.chunk, placement.chunks())];
+    };
+    auto const hop = [&](int other) {
+      return placement.place(other).stage == place.stage ? SimTime{0} : costs.transfer;
+    };
+    task(0) = {costs.forward, {}, v, -1};
+    if (v > 0) task(0) = {costs.forward, hop(v - 1), v, v - 1};
+    bool const is_last = v + 1 == placement.virtual_stages();
+    task(1) = {costs.input_gradient, is_last ? SimTime{0} : hop(v + 1), gradients + v,
+               is_last ? v : gradients + v + 1};
+    task(2) = {costs.weight_gradient, {}, -1, -1};
+  }
+}
+
+std::optional<LetterTimes> LetterPlayer::play(LetterOrder const& order) {
+  std::fill(made_.begin(), made_.end(), 0);
+  std::fill(taken_.begin(), taken_.end(), 0);
+  std::fill(next_.begin(), next_.end(), 0);
+  std::fill(free_.begin(), free_.end(), SimTime{0});
+  for (bool is_moving = true; is_moving;) {
+    is_moving = false;
+    for (std::size_t rank = 0; rank < next_.size(); ++rank) {
+      while (next_[rank] < order.ranks[rank].size() && advance(rank, order.ranks[rank])) {
+        is_moving = true;
+      }
+    }
+  }
+  LetterTimes times;
+  for (std::size_t rank = 0; rank < next_.size(); ++rank) {
+    if (next_[rank] < order.ranks[rank].size()) return std::nullopt;
+    times.makespan = std::max(times.makespan, free_[rank]);
+    times.sum_of_ends += free_[rank];
+  }
+  return times;
+}
+
+bool LetterPlayer::advance(std::size_t rank, std::vector<std::uint16_t> const& letters) {
+  std::size_t const at = rank * letters_per_rank_ + letters[next_[rank]];
+  Task const& task = tasks_[at];
+  std::int32_t const microbatch = taken_[at];
+  SimTime start = free_[rank];
+  if (task.needed >= 0) {
+    auto const stream = static_cast<std::size_t>(task.needed);
+    if (made_[stream] <= microbatch) return false;
+    start = std::max(start, ends_[stream * microbatches_ + static_cast<std::size_t>(microbatch)] +
+                                task.transfer);
+  }
+  free_[rank] = start + task.cost;
+  if (task.made >= 0) {
+    auto const stream = static_cast<std::size_t>(task.made);
+    ends_[stream * microbatches_ + static_cast<std::size_t>(microbatch)] = free_[rank];
+    ++made_[stream];
+  }
+  ++taken_[at];
+  ++next_[rank];
+  return true;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "libsim/schedule/makespan_bound.hpp"
+#include "libsim/schedule/memory_changes.hpp"
+#include "libsim/schedule/pipeline_order.hpp"
+
+namespace stagecraft {
+
+/// An order of split backwards in which each part of a chunk takes microbatches in order, so that
+/// which part of which chunk comes next says it all.
+struct LetterOrder {
+  Placement placement;  ///< of one copy of the model
+  int microbatches = 1;
+  /// By rank: part * chunks + chunk, where part is 0 for a forward, 1 for an input gradient and 2
+  /// for a weight gradient.
+  std::vector<std::vector<std::uint16_t>> ranks;
+};
+
+/// The letters of an order. Whole backwards become an input gradient and a weight gradient right
+/// behind it, pairs one task after the other; so it takes no longer. nullopt if some part of a
+/// chunk takes microbatches out of order, or if there is recompute or a second copy of the model.
+std::optional<LetterOrder> letters_of(PipelineOrder const& order);
+
+PipelineOrder order_of(LetterOrder const& letters);
+
+/// Whether each prefix of a rank's letters has, of each chunk, no fewer forwards than input
+/// gradients and no fewer of those than weight gradients, and stays within the memory limit.
+bool is_rank_legal(std::vector<std::uint16_t> const& rank,
+                   int chunks,
+                   MemoryChanges const& memory,
+                   double memory_limit);
+
+/// What an order is judged by: its makespan, then the sum of the ends of its ranks.
+struct LetterTimes {
+  SimTime makespan{0};
+  SimTime sum_of_ends{0};
+
+  friend auto operator<=>(LetterTimes const&, LetterTimes const&) = default;
+};
+
+/// Plays orders of one placement and number of microbatches, as play_order() does, again and again.
+class LetterPlayer {
+ public:
+  LetterPlayer(Placement const& placement, int microbatches, SplitTicks const& costs);
+
+  /// nullopt if the ranks wait for each other in a circle.
+  std::optional<LetterTimes> play(LetterOrder const& order);
+
+ private:
+  /// What a letter of a rank is, and needs of another rank.
+  struct Task {
+    SimTime cost{0};
+    SimTime transfer{0};       ///< of what it needs
+    std::int32_t made = -1;    ///< stream of what it makes for others; -1: nothing
+    std::int32_t needed = -1;  ///< stream of what it needs; -1: nothing
+  };
+
+  bool advance(std::size_t rank, std::vector<std::uint16_t> const& letters);
+
+  std::size_t letters_per_rank_;
+  std::size_t microbatches_;
+  std::vector<Task> tasks_;          ///< by rank and letter
+  std::vector<SimTime> ends_;        ///< by stream (part of a virtual stage) and microbatch
+  std::vector<std::int32_t> made_;   ///< how many of each stream are made
+  std::vector<std::int32_t> taken_;  ///< by rank and letter
+  std::vector<std::size_t> next_;    ///< by rank
+  std::vector<SimTime> free_;        ///< likewise
+};
+
+}  // namespace stagecraft

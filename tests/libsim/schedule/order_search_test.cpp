@@ -1,0 +1,189 @@
+#include "libsim/schedule/order_search.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "libsim/schedule/letter_order.hpp"
+#include "libsim/schedule/makespan_bound.hpp"
+#include "libsim/schedule/order_timeline.hpp"
+#include "libsim/schedule/schedule_error.hpp"
+#include "tests/oracle/order_oracle.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+using Catch::Contains;
+
+SplitTicks ticks_of(ChunkCosts const& costs, CostTicks const& ticks) {
+  return {ticks.of(costs.forward), ticks.of(costs.input_gradient), ticks.of(costs.weight_gradient),
+          ticks.of(costs.transfer)};
+}
+
+/// The most chunks that some rank of an order holds until their weight gradients.
+int most_held(PipelineOrder const& order) {
+  int most = 0;
+  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+    most = std::max(most, most_in_flight(order, rank, InFlight::until_weight_gradient));
+  }
+  return most;
+}
+
+/// Every legal order of a rank with one chunk that holds at most `limit` microbatches.
+std::vector<std::vector<std::uint16_t>> all_rank_orders(int microbatches, double limit) {
+  std::vector<std::uint16_t> letters;
+  for (std::uint16_t each = 0; each < 3; ++each) {
+    letters.insert(letters.end(), static_cast<std::size_t>(microbatches), each);
+  }
+  std::vector<std::vector<std::uint16_t>> orders;
+  do {
+    if (is_rank_legal(letters, 1, {}, limit)) orders.push_back(letters);
+  } while (std::next_permutation(letters.begin(), letters.end()));
+  return orders;
+}
+
+/// The least makespan of all orders of one chunk per stage.
+SimTime least_of_all(int stages, int microbatches, SplitTicks const& costs, double limit) {
+  auto const rank_orders = all_rank_orders(microbatches, limit);
+  LetterOrder order{round_placement(stages, 1), microbatches, {}};
+  LetterPlayer player{order.placement, microbatches, costs};
+  std::vector<std::size_t> chosen(static_cast<std::size_t>(stages));
+  SimTime least = SimTime::max();
+  while (true) {
+    order.ranks.clear();
+    for (std::size_t const each : chosen) order.ranks.push_back(rank_orders[each]);
+    if (auto const times = player.play(order)) least = std::min(least, times->makespan);
+    std::size_t rank = 0;
+    while (rank < chosen.size() && ++chosen[rank] == rank_orders.size()) chosen[rank++] = 0;
+    if (rank == chosen.size()) return least;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("letters are played as the orders that they stand for") {
+  int played_orders = 0;
+  for (auto const& entry : order_oracle()) {
+    PipelineOrder const order = recorded_order(entry);
+    auto const letters = letters_of(order);
+    std::string const text = entry.at("orders").dump();
+    bool const is_split = text.find('B') == std::string::npos;
+    if (!letters || !is_split) continue;
+    INFO(name_of_order(entry));
+    ++played_orders;
+    REQUIRE(order_of(*letters) == order);
+    CostTicks const ticks{costs_of(entry), 1e6};
+    LetterPlayer player{order.placement, order.microbatches, ticks_of(costs_of(entry), ticks)};
+    SimTime const makespan = player.play(*letters)->makespan;
+    REQUIRE(static_cast<double>(makespan.count()) / ticks.ticks_per_unit() ==
+            entry.at("makespan").get<double>());
+  }
+  REQUIRE(played_orders > 30);
+}
+
+TEST_CASE("no recorded order undercuts the bound of its memory") {
+  int bounded = 0;
+  for (auto const& entry : order_oracle()) {
+    PipelineOrder const order = recorded_order(entry);
+    if (order.placement.copies() > 1) continue;
+    INFO(name_of_order(entry));
+    ++bounded;
+    CostTicks const ticks{costs_of(entry), 1e6};
+    SimTime const bound = makespan_bound(order.placement, order.microbatches,
+                                         ticks_of(costs_of(entry), ticks), {}, most_held(order));
+    REQUIRE(static_cast<double>(bound.count()) / ticks.ticks_per_unit() <=
+            entry.at("makespan").get<double>());
+  }
+  REQUIRE(bounded == 60);
+}
+
+TEST_CASE("the bound of a full pipeline is 3n + p - 1 for F = I = W and memory for 1F1B") {
+  // ZB-H1 reaches it: (p-1)(F + I - W) of bubble.
+  for (int const p : {1, 2, 4, 8}) {
+    for (int n = p; n <= 4 * p; ++n) {
+      CAPTURE(p, n);
+      SplitTicks const unit{SimTime{1}, SimTime{1}, SimTime{1}, SimTime{0}};
+      REQUIRE(makespan_bound(round_placement(p, 1), n, unit, {}, p) == SimTime{3 * n + p - 1});
+    }
+  }
+}
+
+TEST_CASE("a search finds the best of all orders of small pipelines, and no bound exceeds it") {
+  struct Shape {
+    int stages;
+    int microbatches;
+    int limit;
+  };
+  for (auto const& [p, n, limit] : {Shape{2, 2, 1}, Shape{2, 2, 2}, Shape{2, 3, 1}, Shape{2, 3, 2},
+                                    Shape{2, 3, 3}, Shape{3, 2, 1}, Shape{3, 2, 2}}) {
+    for (ChunkCosts const& costs :
+         {ChunkCosts{}, ChunkCosts{.forward = 2, .input_gradient = 3, .weight_gradient = 1},
+          ChunkCosts{.forward = 3, .transfer = 1, .input_gradient = 4, .weight_gradient = 5}}) {
+      CAPTURE(p, n, limit, costs.forward);
+      OrderRequest const request{.kind = OrderKind::searched,
+                                 .stages = p,
+                                 .microbatches = n,
+                                 .costs = costs,
+                                 .memory_limit = limit};
+      FoundOrder const found = search_order(request, {.iterations = 3000});
+      CostTicks const ticks{costs, 1e6};
+      double const least =
+          static_cast<double>(least_of_all(p, n, ticks_of(costs, ticks), limit).count()) /
+          ticks.ticks_per_unit();
+      PlayedOrder const played = play_order(found.order, costs);
+      REQUIRE(played.in_units(played.makespan) == least);
+      REQUIRE(found.lower_bound <= least);
+      REQUIRE(most_held(found.order) <= limit);
+    }
+  }
+}
+
+TEST_CASE("a searched order is never worse than a named one within the limit") {
+  ChunkCosts const costs{.forward = 18.522,
+                         .backward = 27.423,
+                         .transfer = 0.601,
+                         .input_gradient = 18.086,
+                         .weight_gradient = 9.337};
+  for (int const limit : {2, 4, 6, 8}) {
+    OrderRequest request{.stages = 4, .microbatches = 10, .costs = costs, .memory_limit = limit};
+    FoundOrder const found = search_order(request, {.iterations = 500});
+    double const makespan = [&] {
+      PlayedOrder const played = play_order(found.order, costs);
+      return played.in_units(played.makespan);
+    }();
+    REQUIRE(most_held(found.order) <= limit);
+    REQUIRE(found.lower_bound <= makespan);
+    for (OrderKind const kind : {OrderKind::zb_h1, OrderKind::zb_h2, OrderKind::zb_auto}) {
+      request.kind = kind;
+      PipelineOrder const named = make_order(request);
+      if (most_held(named) > limit) continue;
+      PlayedOrder const played = play_order(named, costs);
+      REQUIRE(makespan <= played.in_units(played.makespan));
+    }
+  }
+}
+
+TEST_CASE("equal seeds and iterations give equal orders; the result says what ended the search") {
+  OrderRequest const request{.stages = 4, .microbatches = 8, .chunks = 2, .memory_limit = 4};
+  FoundOrder const first = search_order(request, {.seed = 7, .iterations = 400});
+  FoundOrder const second = search_order(request, {.seed = 7, .iterations = 400});
+  REQUIRE(first.order == second.order);
+  REQUIRE(first.iterations == 400);
+  REQUIRE(first.ended_by == SearchEnd::iterations);
+  FoundOrder const capped = search_order(request, {.seed = 7, .iterations = 400, .seconds = 0});
+  REQUIRE(capped.ended_by == SearchEnd::seconds);
+  REQUIRE(capped.iterations == 0);
+  // ZB-H1 reaches the bound at once.
+  FoundOrder const at_bound = search_order({.stages = 4, .microbatches = 8}, {});
+  REQUIRE(at_bound.ended_by == SearchEnd::bound);
+  REQUIRE(at_bound.lower_bound == 27);
+}
+
+TEST_CASE("a memory limit that no order keeps is said to have none") {
+  REQUIRE_THROWS_WITH(
+      search_order({.stages = 4, .microbatches = 8, .memory_limit = 0.5}, {}),
+      Contains("memory limit: found one of 0.500000 forwards, within which no order was found"));
+}
+
+}  // namespace stagecraft
