@@ -262,7 +262,7 @@ bool has_split_backward(PipelineOrder const& order) {
 }
 
 AskedSchedule play_ordered(CommandLine const& line, PipelineOrder order, ChunkCosts const& costs) {
-  std::string const kind = line.value("schedule");
+  std::string const& kind = line.value("schedule");
   if (line.has("p2p") && line.word<P2p>("p2p") == P2p::blocking) {
     refuse("--p2p", "blocking",
            "accepted with --schedule " + kind + ": overlapped (its tasks do not wait for sends)");

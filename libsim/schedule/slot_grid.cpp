@@ -15,7 +15,8 @@ int first_slot(int from, int residue) {
 }
 
 void repeat(std::string& row, char letter, int first, int times) {
-  for (int k = 0; k < times; ++k) row[static_cast<std::size_t>(first + block_slots * k)] = letter;
+  auto slot = static_cast<std::size_t>(first);
+  for (int k = 0; k < times; ++k, slot += block_slots) row[slot] = letter;
 }
 
 Part part_of(char letter, GridBackward backward) {

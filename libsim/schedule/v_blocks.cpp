@@ -236,6 +236,7 @@ PipelineOrder v_half_order(int stages, int microbatches) {
   int const p = stages;
   int const extra = p % 2 == 0 ? 3 : 0;  // so that no two tasks of a rank share a slot
   std::vector<std::array<int, 4>> block;
+  block.reserve(static_cast<std::size_t>(p));
   for (int r = 0; r < p; ++r) {
     block.push_back({2 * r, 3 * p - 2 - r, 3 * p + extra - 1 + 2 * r, 6 * p + extra - 2 - r});
   }
@@ -246,6 +247,7 @@ PipelineOrder v_min_order(int stages, int microbatches) {
   int const p = stages;
   int const extra = p % 3 == 0 ? 2 : 0;  // likewise
   std::vector<std::array<int, 4>> block;
+  block.reserve(static_cast<std::size_t>(p));
   for (int r = 0; r < p; ++r) {
     block.push_back({r, 2 * p - 1 - r, 2 * p + extra + r, 4 * p + extra - 1 - r});
   }

@@ -34,6 +34,7 @@ std::vector<SlotBlock> blocks_of(int stages) {
   for (auto& rank : slots) put_backward(rank, 2);
   for (auto rank = slots.rbegin(); rank != slots.rend(); ++rank) put_backward(*rank, 3);
   std::vector<SlotBlock> blocks;
+  blocks.reserve(slots.size());
   for (auto const& rank : slots) {
     blocks.push_back({rank[0] % block_slots, rank[1] % block_slots, rank[2] % block_slots,
                       rank[3] % block_slots, rank[4] % block_slots, rank[5] % block_slots});
