@@ -2,6 +2,7 @@
 #include <iostream>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/output_paths.hpp"
@@ -90,7 +91,9 @@ int run_simulate(CommandLine const& line) {
   TrainingPlan const plan = make_plan(run.config.training);
   std::optional<PlayedIteration> played;
   if (trace) played.emplace(plan, run.config.system);
-  Simulation const simulation = played ? played->simulation : simulate(plan, run.config.system);
+  Simulation simulation = played ? played->simulation : simulate(plan, run.config.system);
+  add_reservations(simulation, plan, run.config.system,
+                   static_cast<int>(std::thread::hardware_concurrency()));
   if (line.has("json")) {
     std::cout << document(simulation, plan, run.config).dump(1) << '\n';
   } else {

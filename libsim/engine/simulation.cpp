@@ -161,6 +161,21 @@ Simulation simulate(TrainingPlan const& plan, System const& system) {
   return simulate(CostedPlan{plan, system}, system, nullptr);
 }
 
+void add_reservations(Simulation& simulation,
+                      TrainingPlan const& plan,
+                      System const& system,
+                      int jobs) {
+  std::int64_t const capacity =
+      system.accelerator.memory.value.count() - plan.config.memory.reserve.count();
+  std::vector<StageReservation> const reservations = reserve_stages(plan, capacity, jobs);
+  for (std::size_t i = 0; i < reservations.size(); ++i) {
+    StageResult& stage = simulation.stages[i];
+    stage.reservation = reservations[i];
+    stage.device = reservations[i].reserved + plan.config.memory.reserve.count();
+    stage.margin = capacity - reservations[i].reserved;
+  }
+}
+
 PlayedIteration::PlayedIteration(TrainingPlan const& plan, System const& system)
     : costed{plan, system} {
   TimeRecorder recorder{costed};

@@ -8,6 +8,7 @@
 #include "libsim/engine/task_profile.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/model/category_bytes.hpp"
+#include "libsim/plan/stage_reservation.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/units/units.hpp"
 
@@ -23,6 +24,9 @@ struct StageResult {
   CategoryBytes at_peak;
   SimTime peak_at{0};
   std::int64_t activation_peak = 0;
+  std::optional<StageReservation> reservation;  ///< see add_reservations()
+  std::int64_t device = 0;  ///< with it: reserved, and the reserve that is kept for all else
+  std::int64_t margin = 0;  ///< with it: what the accelerator has beyond that; may be negative
 
   std::int64_t peak() const { return at_peak.sum(); }
 };
@@ -67,6 +71,13 @@ struct Simulation {
 /// Plays one iteration of the plan on the system.
 /// \throws std::invalid_argument  when the system cannot price the plan.
 Simulation simulate(TrainingPlan const& plan, System const& system);
+
+/// Adds to each stage what its allocator reserves on the system's accelerator, the reserve set
+/// aside. Uses up to `jobs` threads.
+void add_reservations(Simulation& simulation,
+                      TrainingPlan const& plan,
+                      System const& system,
+                      int jobs);
 
 /// An iteration that is played once, for everybody who looks at it: its result and all its times.
 /// The plan and the system must outlive it.

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "libsim/allocator/allocator.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/model/recompute_policy.hpp"
 #include "libsim/units/units.hpp"
@@ -63,6 +65,11 @@ struct MemoryConfig {
   bool distributed_optimizer = false;  ///< shard the optimizer state over the replicas (ZeRO-1)
   /// Device context and NCCL buffers; counted only when asking whether a stage fits.
   Bytes reserve{std::int64_t{2} << 30};
+
+  /// Whose behaviour reserved bytes are predicted of. It changes nothing that is computed, and is
+  /// not part of a plan's fingerprint.
+  AllocatorKind allocator = AllocatorKind::pytorch;
+  std::string allocator_settings{};  ///< as PYTORCH_CUDA_ALLOC_CONF has them
 
   friend bool operator==(MemoryConfig const&, MemoryConfig const&) = default;
 };

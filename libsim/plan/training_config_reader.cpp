@@ -50,6 +50,7 @@ void visit_memory(Visitor& visitor, Memory& memory) {
   visitor.boolean("output_deallocation", memory.output_deallocation);
   visitor.boolean("distributed_optimizer", memory.distributed_optimizer);
   visitor.quantity("reserve", memory.reserve);
+  visitor.word("allocator", memory.allocator);
 }
 
 template <typename Visitor, typename Training>
@@ -136,7 +137,17 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   read("batch", config.batch, [](auto& v, auto& fields) { visit_batch(v, fields); });
   config.schedule = read_schedule(root.child("schedule"));
   config.recompute = read_recompute(root.child("recompute"));
-  read("memory", config.memory, [](auto& v, auto& fields) { visit_memory(v, fields); });
+  read("memory", config.memory, [](auto& v, auto& fields) {
+    visit_memory(v, fields);
+    ConfigNode const settings = v.take("allocator_settings");
+    bool const is_given = settings.exists() && !settings.reads("");  // an empty text is the default
+    if (is_given) fields.allocator_settings = settings.text().value_or("");
+  });
+  if (!config.memory.allocator_settings.empty()) {
+    ConfigNode const settings = root.child("memory").child("allocator_settings");
+    read_allocator_settings(config.memory.allocator_settings, settings.place(), settings.key(),
+                            settings.diagnostics());
+  }
   config.layout = read_layout(root.child("layout"));
   read("training", config.training, [](auto& v, auto& fields) { visit_training(v, fields); });
   bool const has_group = config.schedule.group != 0;
@@ -169,8 +180,10 @@ nlohmann::ordered_json to_json(TrainingConfig const& config) {
   root["schedule"] =
       written(schedule, [](auto& v, auto const& fields) { visit_schedule(v, fields); });
   root["recompute"] = to_json(config.recompute);
-  root["memory"] =
-      written(config.memory, [](auto& v, auto const& fields) { visit_memory(v, fields); });
+  root["memory"] = written(config.memory, [](auto& v, auto const& fields) {
+    visit_memory(v, fields);
+    v.text("allocator_settings", fields.allocator_settings);
+  });
   root["layout"] = to_json(config.layout);
   root["training"] =
       written(config.training, [](auto& v, auto const& fields) { visit_training(v, fields); });

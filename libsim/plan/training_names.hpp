@@ -25,4 +25,12 @@ struct EnumNames<P2p> {
       {{P2p::blocking, "blocking"}, {P2p::overlapped, "overlapped"}}};
 };
 
+template <>
+struct EnumNames<AllocatorKind> {
+  static constexpr std::array<std::pair<AllocatorKind, std::string_view>, 3> all{
+      {{AllocatorKind::pytorch, "pytorch"},
+       {AllocatorKind::cuda_async, "cuda_async"},
+       {AllocatorKind::arena, "arena"}}};
+};
+
 }  // namespace stagecraft

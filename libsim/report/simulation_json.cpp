@@ -20,7 +20,9 @@ Json layer_json(std::optional<LayerResult> const& layer) {
           {"paper_bytes", layer->paper ? Json(layer->paper->count()) : Json(nullptr)}};
 }
 
+/// `retries` is null if the run dies instead; all are null if no allocator was asked.
 Json stage_json(StageResult const& stage) {
+  std::optional<StageReservation> const& reserved = stage.reservation;
   return {{"stage", stage.stage},
           {"layers", stage.layers},
           {"in_flight_chunks", stage.in_flight_chunks},
@@ -29,7 +31,14 @@ Json stage_json(StageResult const& stage) {
           {"peak_bytes", stage.peak()},
           {"peak_at_seconds", seconds(stage.peak_at)},
           {"at_peak", to_json(stage.at_peak)},
-          {"activation_peak_bytes", stage.activation_peak}};
+          {"activation_peak_bytes", stage.activation_peak},
+          {"reserved_bytes", reserved ? Json(reserved->reserved) : Json(nullptr)},
+          {"allocated_bytes", reserved ? Json(reserved->allocated) : Json(nullptr)},
+          {"inactive_split_bytes", reserved ? Json(reserved->inactive_split) : Json(nullptr)},
+          {"device_bytes", reserved ? Json(stage.device) : Json(nullptr)},
+          {"margin_bytes", reserved ? Json(stage.margin) : Json(nullptr)},
+          {"retries", reserved && !reserved->runs_out ? Json(reserved->retries) : Json(nullptr)},
+          {"runs_out", reserved ? Json(reserved->runs_out) : Json(nullptr)}};
 }
 
 Json breakdown_json(Breakdown const& breakdown) {

@@ -44,6 +44,13 @@ std::string breakdown_table(Simulation const& simulation) {
   return table.text();
 }
 
+/// What the allocator makes of a stage whose tensors fit.
+std::string allocator_note(StageResult const& stage) {
+  if (!stage.reservation) return "";
+  if (stage.reservation->runs_out) return "fits, but not with its allocator's fragments";
+  return stage.reservation->retries > 0 ? "fits after the cache is released" : "";
+}
+
 std::string stage_table(Simulation const& simulation,
                         TrainingPlan const& plan,
                         System const& system) {
@@ -55,15 +62,21 @@ std::string stage_table(Simulation const& simulation,
                              Category::activations, Category::recomputed, Category::communication};
   std::vector<TextTable::Column> columns{{"stage"}, {"layers"}, {"in flight"}, {"busy s"}};
   for (Category const category : shown) columns.push_back({heading_of(category)});
-  columns.insert(columns.end(), {{"peak " + unit_name}, {"at s"}, {"", Align::left}});
+  columns.insert(columns.end(), {{"peak " + unit_name}, {"at s"}});
+  bool const has_reservations =
+      !simulation.stages.empty() && simulation.stages.front().reservation.has_value();
+  if (has_reservations) columns.push_back({"reserved"});
+  columns.push_back({"", Align::left});
   TextTable table{std::move(columns)};
   for (StageResult const& stage : simulation.stages) {
     std::vector<std::string> cells{std::to_string(stage.stage), std::to_string(stage.layers),
                                    std::to_string(stage.in_flight_chunks),
                                    decimals(to_seconds(stage.busy), 3)};
     for (Category const category : shown) cells.push_back(in_unit(unit, stage.at_peak[category]));
-    cells.insert(cells.end(), {in_unit(unit, stage.peak()), decimals(to_seconds(stage.peak_at), 3),
-                               stage.fits ? "" : "does not fit"});
+    cells.push_back(in_unit(unit, stage.peak()));
+    cells.push_back(decimals(to_seconds(stage.peak_at), 3));
+    if (has_reservations) cells.push_back(in_unit(unit, stage.reservation->reserved));
+    cells.emplace_back(stage.fits ? allocator_note(stage) : "does not fit");
     table.add_row(std::move(cells));
   }
   std::string text =

@@ -9,10 +9,24 @@
 #include "libsim/engine/store_window.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/parallel_for.hpp"
+#include "libsim/plan/stage_reservation.hpp"
 #include "libsim/validation/regime.hpp"
 
 namespace stagecraft {
 namespace {
+
+/// What the allocator of a stage reserves; without a stage, the most of all.
+std::int64_t reserved_bytes(RunConfig const& run, std::optional<std::int64_t> stage) {
+  TrainingPlan const plan = make_plan(resolve_store_windows(run.training, run.system));
+  std::int64_t const capacity =
+      run.system.accelerator.memory.value.count() - run.training.memory.reserve.count();
+  std::int64_t reserved = 0;
+  for (StagePlan const& planned : plan.stages) {
+    if (stage && planned.stage != *stage) continue;
+    reserved = std::max(reserved, reserve_stage(plan, planned, capacity).reserved);
+  }
+  return reserved;
+}
 
 /// Predicts the run of a row; false if that fails, with the reason in `row`.
 bool add_prediction(RunConfig const& run, ValidatedRow& row) {
@@ -30,6 +44,9 @@ bool add_prediction(RunConfig const& run, ValidatedRow& row) {
     row.predicted_allocated_bytes =
         stage ? prediction.stages[static_cast<std::size_t>(*stage)].peak() : fullest;
     row.predicted_fits = fullest + reserve <= capacity;
+    if (row.measured.reserved_bytes) {
+      row.predicted_reserved_bytes = reserved_bytes(run, row.measured.stage);
+    }
     return true;
   } catch (std::exception const& error) {
     row.problems.push_back({row.place, "",

@@ -73,10 +73,12 @@ TEST_CASE("simulate --json prints the fields that scripts rely on, each with its
   for (std::size_t i = 0; i < stages.size(); ++i) {
     CAPTURE(i);
     json const& stage = stages[i];
-    REQUIRE(keys_of(stage) == std::vector<std::string>{"activation_peak_bytes", "at_peak",
-                                                       "busy_seconds", "fits", "in_flight_chunks",
-                                                       "layers", "peak_at_seconds", "peak_bytes",
-                                                       "stage"});
+    REQUIRE(keys_of(stage) ==
+            std::vector<std::string>{"activation_peak_bytes", "allocated_bytes", "at_peak",
+                                     "busy_seconds", "device_bytes", "fits", "in_flight_chunks",
+                                     "inactive_split_bytes", "layers", "margin_bytes",
+                                     "peak_at_seconds", "peak_bytes", "reserved_bytes", "retries",
+                                     "runs_out", "stage"});
     REQUIRE(stage.at("stage") == i);
     REQUIRE(stage.at("fits").is_boolean());
     for (char const* key : {"layers", "in_flight_chunks", "peak_bytes", "activation_peak_bytes"}) {
@@ -88,6 +90,12 @@ TEST_CASE("simulate --json prints the fields that scripts rely on, each with its
             std::vector<std::string>{"activations", "communication", "gradients", "optimizer",
                                      "parameters", "recomputed", "workspace"});
     for (json const& bytes : stage.at("at_peak")) REQUIRE(bytes.is_number_integer());
+    // The reserve of 2 GiB of 80 GiB stands for what is on the device beside the allocator.
+    constexpr std::int64_t gib = std::int64_t{1} << 30;
+    auto const reserved = stage.at("reserved_bytes").get<std::int64_t>();
+    REQUIRE(reserved >= stage.at("allocated_bytes").get<std::int64_t>());
+    REQUIRE(stage.at("device_bytes") == reserved + 2 * gib);
+    REQUIRE(stage.at("margin_bytes") == 78 * gib - reserved);
   }
 }
 

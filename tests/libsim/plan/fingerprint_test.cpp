@@ -139,6 +139,10 @@ TEST_CASE("the reserve, and settings without effect, leave the fingerprint alone
   std::string const before = fingerprint(make_plan(rich_run()));
   TrainingConfig config = rich_run();
   SECTION("reserve") { config.memory.reserve = Bytes{123}; }
+  SECTION("allocator") {
+    config.memory.allocator = AllocatorKind::arena;
+    config.memory.allocator_settings = "expandable_segments:True";
+  }
   SECTION("an even layout written as a list") {
     config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {4, 4}};
   }

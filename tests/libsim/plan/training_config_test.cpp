@@ -43,6 +43,19 @@ TEST_CASE("a run that names only its model trains on one rank, 1F1B, without rec
   REQUIRE(config.layout == LayerSplit{});
 }
 
+TEST_CASE("settings of the allocator are checked where they are written", "[plan]") {
+  TrainingConfig const config =
+      read("memory: {allocator: cuda_async, allocator_settings: 'max_split_size_mb:64'}");
+  REQUIRE(config.memory.allocator == AllocatorKind::cuda_async);
+  REQUIRE(config.memory.allocator_settings == "max_split_size_mb:64");
+  REQUIRE(message("memory: {allocator_settings: ''}") == "no error");
+  REQUIRE(message("memory: {allocator_settings: 'max_split_size_mb:1'}") ==
+          "x.yaml:2:30: memory.allocator_settings.max_split_size_mb: found '1'; accepted: a whole "
+          "number of MiB from 20");
+  REQUIRE(message("memory: {allocator: torch}") ==
+          "x.yaml:2:21: memory.allocator: found 'torch'; accepted: pytorch, cuda_async, arena");
+}
+
 TEST_CASE("tensor parallelism divides heads, kv heads, the MLP and, with it, the sequence",
           "[plan]") {
   REQUIRE(message("parallel: {tensor: 5}") ==

@@ -1,0 +1,231 @@
+#include "libsim/plan/stage_reservation.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "libsim/host/parallel_for.hpp"
+#include "libsim/plan/buffer_events.hpp"
+#include "libsim/plan/parameter_layout.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr int most_iterations = 3;  // the second has moments, the third what they displaced
+constexpr std::int32_t stream = 0;
+
+std::unique_ptr<Allocator> make_allocator(TrainingPlan const& plan, std::int64_t capacity) {
+  MemoryConfig const& memory = plan.config.memory;
+  Diagnostics diagnostics;  // the reader of the configuration has reported its problems
+  AllocatorSettings const settings =
+      read_allocator_settings(memory.allocator_settings, {}, "", diagnostics);
+  return stagecraft::make_allocator(memory.allocator, settings, capacity);
+}
+
+/// Says when an iteration holds no more news for an allocator.
+class SteadyState {
+ public:
+  explicit SteadyState(StagePlan const& stage)
+      : stage_{stage},
+        order_{unroll(stage.program)},
+        last_run_(stage.tasks.size(), -1),
+        has_run_(stage.tasks.size(), false) {
+    int in_flight = 0;
+    int most = -1;
+    for (std::size_t i = 0; i < order_.entries.size(); ++i) {
+      IssueEntry const& entry = order_.entries[i];
+      if (entry.kind != IssueEntry::Kind::run) continue;
+      last_run_[static_cast<std::size_t>(entry.task)] = static_cast<std::int32_t>(i);
+      Task const& task = task_of(entry);
+      if (task.kind == Task::Kind::forward && ++in_flight > most) {
+        most = in_flight;
+        fullest_ = static_cast<std::int32_t>(i);
+      }
+      if (ends_backward(task)) --in_flight;
+    }
+  }
+
+  void restart() { std::fill(has_run_.begin(), has_run_.end(), false); }
+
+  /// Whether all that comes after `index` repeats what has run since the last restart.
+  bool is_reached_by(std::int32_t index) {
+    IssueEntry const& entry = order_.entries[static_cast<std::size_t>(index)];
+    if (index < fullest_ || entry.kind != IssueEntry::Kind::run) return false;
+    has_run_[static_cast<std::size_t>(entry.task)] = true;
+    if (!ends_backward(task_of(entry))) return false;
+    for (std::size_t task = 0; task < last_run_.size(); ++task) {
+      bool const computes = stage_.tasks[task].kind != Task::Kind::step;
+      if (computes && last_run_[task] > index && !has_run_[task]) return false;
+    }
+    return true;
+  }
+
+ private:
+  Task const& task_of(IssueEntry const& entry) const {
+    return stage_.tasks[static_cast<std::size_t>(entry.task)];
+  }
+
+  StagePlan const& stage_;
+  IssueOrder order_;
+  std::vector<std::int32_t> last_run_;  ///< by task: its last entry of the issue order
+  std::vector<bool> has_run_;           ///< by task
+  std::int32_t fullest_ = 0;            ///< the entry with which most passes are in flight
+};
+
+class StageReplay {
+ public:
+  StageReplay(TrainingPlan const& plan,
+              StagePlan const& stage,
+              Allocator& allocator,
+              ReplayExtent extent)
+      : plan_{plan}, stage_{stage}, allocator_{allocator}, extent_{extent}, steady_{stage} {}
+
+  /// False if the device has no memory left.
+  bool run() {
+    if (!allocate_resident()) return false;
+    for (int i = 0; i < most_iterations; ++i) {
+      std::int64_t const before = counters().device_alloc;
+      if (!iterate()) return false;
+      if (i == 0 && !allocate_moments()) return false;
+      if (i > 0 && counters().device_alloc == before) break;
+    }
+    return true;
+  }
+
+  StageReservation result() const {
+    return {.reserved = counters().peak_reserved,
+            .allocated = counters().peak_allocated,
+            .inactive_split = inactive_split_,
+            .retries = counters().retries,
+            .runs_out = false};
+  }
+
+ private:
+  AllocatorCounters const& counters() const { return allocator_.counters(); }
+
+  /// Allocates a buffer, if it has any bytes; false if that fails.
+  bool allocate(std::int64_t bytes, BlockId& block) {
+    if (bytes == 0) return true;
+    block = allocator_.allocate(bytes, stream);
+    if (block == no_block) return false;
+    if (counters().peak_reserved > peak_) {
+      peak_ = counters().peak_reserved;
+      inactive_split_ = counters().inactive_split;
+    }
+    return true;
+  }
+  bool keep(std::int64_t bytes) {
+    BlockId block = no_block;
+    return allocate(bytes, block);
+  }
+
+  /// Buffers of so many bytes per element of optimizer state.
+  bool keep_state(std::int64_t bytes_per_element) {
+    if (stage_.shards > 1) {
+      return std::all_of(stage_.sharded_runs.begin(), stage_.sharded_runs.end(),
+                         [&](ShardedRun const& run) {
+                           return keep(run.shard(stage_.shards) * bytes_per_element);
+                         });
+    }
+    return std::all_of(sizes_.begin(), sizes_.end(),
+                       [&](std::int64_t elements) { return keep(elements * bytes_per_element); });
+  }
+
+  bool allocate_resident() {
+    for (PlacedParameter const& parameter : parameter_layout(plan_, stage_)) {
+      sizes_.push_back(parameter.elements());
+      if (!keep(parameter.weight->bytes().count())) return false;
+    }
+    return keep(stage_.gradient_bytes.count()) && keep_state(master_bytes());
+  }
+  /// Half-precision parameters have an fp32 copy; the other 8 bytes per element are moments.
+  std::int64_t master_bytes() const {
+    Precision const precision = plan_.config.model.precision;
+    return precision == Precision::fp16 || precision == Precision::bf16 ? 4 : 0;
+  }
+  bool allocate_moments() {
+    Bytes const all = optimizer_bytes_per_parameter(plan_.config.model.precision);
+    std::int64_t const each = (all.count() - master_bytes()) / 2;
+    return keep_state(each) && keep_state(each);
+  }
+
+  bool iterate() {
+    BufferEvents events{plan_, stage_};
+    events.next();  // what is resident
+    blocks_.clear();
+    steady_.restart();
+    std::int64_t taken = counters().device_alloc;
+    while (events.next()) {
+      for (BufferEvent const& event : events.now()) {
+        if (!take(event)) return false;
+      }
+      if (extent_ == ReplayExtent::whole) continue;
+      if (counters().device_alloc != taken) {
+        taken = counters().device_alloc;
+        steady_.restart();
+      } else if (steady_.is_reached_by(events.entry())) {
+        break;
+      }
+    }
+    // At the end of an iteration no activation lives; in which order they go makes no difference
+    // to the blocks that are then free.
+    for (BlockId const block : blocks_) {
+      if (block != no_block) allocator_.free(block);
+    }
+    return true;
+  }
+
+  bool take(BufferEvent const& event) {
+    auto const buffer = static_cast<std::size_t>(event.buffer);
+    switch (event.change->kind) {
+      case BufferChange::Kind::allocate:
+        if (blocks_.size() <= buffer) blocks_.resize(buffer + 1, no_block);
+        return allocate(event.change->bytes, blocks_[buffer]);
+      case BufferChange::Kind::release:
+        if (blocks_[buffer] != no_block) allocator_.free(blocks_[buffer]);
+        blocks_[buffer] = no_block;
+        break;
+      case BufferChange::Kind::hand_over:
+        break;
+    }
+    return true;
+  }
+
+  TrainingPlan const& plan_;
+  StagePlan const& stage_;
+  Allocator& allocator_;
+  ReplayExtent extent_;
+  SteadyState steady_;
+  std::vector<std::int64_t> sizes_;  ///< elements of each parameter
+  std::vector<BlockId> blocks_;      ///< of live activations, by buffer
+  std::int64_t peak_ = 0;
+  std::int64_t inactive_split_ = 0;
+};
+
+}  // namespace
+
+StageReservation reserve_stage(TrainingPlan const& plan,
+                               StagePlan const& stage,
+                               std::int64_t capacity,
+                               ReplayExtent extent) {
+  for (bool const is_limited : {true, false}) {
+    auto const allocator =
+        make_allocator(plan, is_limited ? std::max<std::int64_t>(capacity, 0) : unlimited_capacity);
+    StageReplay replay{plan, stage, *allocator, extent};
+    if (!replay.run()) continue;
+    StageReservation result = replay.result();
+    result.runs_out = !is_limited;
+    return result;
+  }
+  return {.reserved = unlimited_capacity, .runs_out = true};
+}
+
+std::vector<StageReservation> reserve_stages(TrainingPlan const& plan,
+                                             std::int64_t capacity,
+                                             int jobs) {
+  std::vector<StageReservation> result(plan.stages.size());
+  parallel_for(jobs, plan.stages.size(),
+               [&](std::size_t i) { result[i] = reserve_stage(plan, plan.stages[i], capacity); });
+  return result;
+}
+
+}  // namespace stagecraft

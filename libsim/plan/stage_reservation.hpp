@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// What the allocator of a rank takes from the device for a stage's tensors, in bytes.
+struct StageReservation {
+  std::int64_t reserved = 0;        ///< most at any time
+  std::int64_t allocated = 0;       ///< most in blocks that are in use, with what is not split off
+  std::int64_t inactive_split = 0;  ///< fragments, when reserved was largest
+  std::int64_t retries = 0;         ///< requests for which the cache was released
+  bool runs_out = false;  ///< of the capacity; the other numbers are then those without a limit
+
+  friend bool operator==(StageReservation const&, StageReservation const&) = default;
+};
+
+/// How much of an iteration is replayed.
+enum class ReplayExtent : std::uint8_t {
+  /// Until the stage has held the activations of all passes in flight, and each of its tasks has
+  /// run since the allocator last took memory. What follows repeats that.
+  until_steady,
+  whole,
+};
+
+/// Replays a stage's buffers, in issue order, through the allocator that the configuration names,
+/// on a device of `capacity` bytes: parameters, gradients and master weights, then whole iterations
+/// until one takes no memory. Adam's moments appear in the first step.
+///
+/// Parameters and optimizer state are a buffer per parameter (with the distributed optimizer, state
+/// is one per range that it shards), gradients are one buffer. All requests are of one stream.
+StageReservation reserve_stage(TrainingPlan const& plan,
+                               StagePlan const& stage,
+                               std::int64_t capacity,
+                               ReplayExtent extent = ReplayExtent::until_steady);
+
+/// The same for all stages, on up to `jobs` threads.
+std::vector<StageReservation> reserve_stages(TrainingPlan const& plan,
+                                             std::int64_t capacity,
+                                             int jobs = 1);
+
+}  // namespace stagecraft
