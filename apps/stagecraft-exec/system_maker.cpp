@@ -83,8 +83,9 @@ SystemMaker::SystemMaker(DeviceChoice const& device, System const& like)
   assume(node.accelerators, like.name);
   for (Sourced<CollectiveCost>* const cost :
        {&node.all_reduce, &node.all_gather, &node.reduce_scatter, &node.p2p}) {
-    assume(*cost, like.name);
+    if (!cost->source.empty()) assume(*cost, like.name);
   }
+  if (!like.node.collectives.source.empty()) assume(node.collectives, like.name);
   assume(system_.network.bandwidth, like.name);
   assume(system_.network.efficiency, like.name);
   assume(system_.network.latency, like.name);
@@ -191,6 +192,7 @@ void SystemMaker::measure_links() {
   std::cerr << "collectives between " << gpus << " GPUs\n";
   NcclCosts const costs = measure_nccl(gpus);
   std::string const source = "NCCL among " + std::to_string(gpus) + " GPUs; " + source_;
+  system_.node.collectives = {};  // they would take precedence
   set(system_.node.all_reduce, costs.all_reduce, source);
   set(system_.node.all_gather, costs.all_gather, source);
   set(system_.node.reduce_scatter, costs.reduce_scatter, source);

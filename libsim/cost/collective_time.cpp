@@ -2,23 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace stagecraft {
 namespace {
-
-/// Piecewise linear through the points; below the first a constant, beyond the last its last slope.
-double interpolate(std::vector<CollectivePoint> const& table, double bytes) {
-  auto const size = [&](std::size_t i) { return static_cast<double>(table[i].size.count()); };
-  auto const time = [&](std::size_t i) { return table[i].duration.value; };
-  if (bytes <= size(0) || table.size() == 1) return time(0);
-  std::size_t upper = 1;
-  while (upper + 1 < table.size() && size(upper) < bytes) ++upper;
-  double const slope = (time(upper) - time(upper - 1)) / (size(upper) - size(upper - 1));
-  return time(upper - 1) + slope * (bytes - size(upper - 1));
-}
 
 CollectiveCost const& cost_of(OpKind kind, Node const& node) {
   switch (kind) {
@@ -62,8 +53,17 @@ double ring_bytes(OpKind kind, Bytes whole, int ranks) {
   return rounds_of(kind) * (share * static_cast<double>(whole.count()));
 }
 
-Seconds node_collective_time(OpKind kind, Bytes whole, int ranks, Node const& node) {
-  if (ranks == 1) return Seconds{0};
+BytesPerSecond network_share(System const& system) {
+  Network const& network = system.network;
+  double const accelerators = system.node.accelerators.value;
+  double const adapters = network.adapters.value > 0 ? network.adapters.value : accelerators;
+  return {network.bandwidth.value.value * network.efficiency.value * adapters / accelerators};
+}
+
+namespace {
+
+/// Time inside one node by latency and bandwidth, or by a table for one number of ranks.
+Seconds node_time(OpKind kind, Bytes whole, int ranks, Node const& node) {
   CollectiveCost const& cost = cost_of(kind, node);
   bool const is_bus_given = kind == OpKind::all_reduce && node.bus_bandwidth.value.value > 0;
   if (cost.table.empty() || is_bus_given) {
@@ -77,15 +77,8 @@ Seconds node_collective_time(OpKind kind, Bytes whole, int ranks, Node const& no
   return Seconds{interpolate(cost.table, bytes)};
 }
 
-BytesPerSecond network_share(System const& system) {
-  Network const& network = system.network;
-  double const accelerators = system.node.accelerators.value;
-  double const adapters = network.adapters.value > 0 ? network.adapters.value : accelerators;
-  return {network.bandwidth.value.value * network.efficiency.value * adapters / accelerators};
-}
-
-Seconds network_collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
-  if (spread.ranks == 1) return Seconds{0};
+/// Time over several nodes by rates and latencies.
+Seconds network_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
   Network const& network = system.network;
   double const measured = measured_rate(kind, spread, system);
   double const rate = measured > 0 ? measured : spread.fewest() * network_share(system).value;
@@ -96,6 +89,72 @@ Seconds network_collective_time(OpKind kind, Bytes whole, NodeSpread spread, Sys
   double const tree_bandwidth = measured > 0 ? 1 : 0.92;  // what was measured may be a tree's
   double const depth = std::ceil(std::log2(spread.nodes()));
   return Seconds{std::min(ring.value, 2 * depth * step + transfer / tree_bandwidth)};
+}
+
+Seconds modelled_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
+  return spread.nodes() == 1 ? node_time(kind, whole, spread.ranks, system.node)
+                             : network_time(kind, whole, spread, system);
+}
+
+/// The measured shape inside one node that is nearest: of the same kind if there is one, then by
+/// the number of ranks.
+CollectiveShape const* nearest_in_node(CollectiveTables const& tables, OpKind kind, int ranks) {
+  CollectiveShape const* nearest = nullptr;
+  auto const distance = [&](CollectiveShape const& shape) {
+    return std::pair{shape.kind != kind, std::abs(shape.per_node - ranks)};
+  };
+  for (auto const& [shape, points] : tables) {
+    if (shape.nodes != 1) continue;
+    if (nearest == nullptr || distance(shape) < distance(*nearest)) nearest = &shape;
+  }
+  return nearest;
+}
+
+/// The measured shape over several nodes with as many ranks on each: of the largest number of nodes
+/// that is not above that of `spread`, else of the smallest.
+CollectiveShape const* nearest_over_nodes(CollectiveTables const& tables,
+                                          OpKind kind,
+                                          NodeSpread spread) {
+  CollectiveShape const* nearest = nullptr;
+  for (auto const& [shape, points] : tables) {  // ascending in the number of nodes
+    bool const is_alike =
+        shape.kind == kind && shape.nodes > 1 && shape.per_node == spread.per_node;
+    if (is_alike && (nearest == nullptr || shape.nodes <= spread.nodes())) nearest = &shape;
+  }
+  return nearest;
+}
+
+/// The time from measured tables; nullopt if they have no shape that is near enough.
+std::optional<Seconds> measured_time(OpKind kind,
+                                     Bytes whole,
+                                     NodeSpread spread,
+                                     System const& system) {
+  bool const is_in_node = spread.nodes() == 1;
+  MeasuredCollectives const& measured_collectives =
+      is_in_node ? system.node.collectives.value : system.network.collectives.value;
+  if (!measured_collectives.tables) return std::nullopt;
+  CollectiveTables const& tables = *measured_collectives.tables;
+  if (is_in_node) {
+    CollectiveShape const* const shape = nearest_in_node(tables, kind, spread.ranks);
+    if (shape == nullptr) return std::nullopt;
+    double const per_byte = ring_bytes(shape->kind, Bytes{1 << 20}, shape->ranks()) / (1 << 20);
+    double const bytes = ring_bytes(kind, whole, spread.ranks) / per_byte;
+    return Seconds{interpolate(tables.at(*shape), bytes)};
+  }
+  CollectiveShape const* const shape = nearest_over_nodes(tables, kind, spread);
+  if (shape == nullptr) return std::nullopt;
+  double const measured = interpolate(tables.at(*shape), static_cast<double>(whole.count()));
+  NodeSpread const other{.ranks = shape->ranks(), .per_node = shape->per_node};
+  double const ours = modelled_time(kind, whole, spread, system).value;
+  return Seconds{measured * ours / modelled_time(kind, whole, other, system).value};
+}
+
+}  // namespace
+
+Seconds collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
+  if (spread.ranks == 1) return Seconds{0};
+  if (auto const measured = measured_time(kind, whole, spread, system)) return *measured;
+  return modelled_time(kind, whole, spread, system);
 }
 
 }  // namespace stagecraft

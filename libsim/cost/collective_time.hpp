@@ -13,13 +13,7 @@ namespace stagecraft {
 /// Pre of all functions here: is_collective(kind).
 double ring_bytes(OpKind kind, Bytes whole, int ranks);
 
-/// Time of a collective of `ranks` ranks inside one node, on a tensor of `whole` bytes unsharded.
-///
-/// From a measured table: interpolated in size, constant below its first point, straight beyond its
-/// last, and rescaled from the table's number of ranks by the ring's bytes.
-Seconds node_collective_time(OpKind kind, Bytes whole, int ranks, Node const& node);
-
-/// Where the ranks of a collective are, if they do not all share one node.
+/// Where the ranks of a collective are.
 struct NodeSpread {
   int ranks = 1;
   int per_node = 1;  ///< ranks of the group on one node
@@ -29,15 +23,21 @@ struct NodeSpread {
   int fewest() const { return ranks % per_node == 0 ? per_node : ranks % per_node; }
 };
 
-/// Time of a collective over several nodes.
+/// Time of a collective on a tensor of `whole` bytes, unsharded.
 ///
-/// The groups of a node run it at the same time and share its adapters: one of k ranks per node has
-/// k of as many parts of them as the node has accelerators. If the system gives measured rates, an
-/// all-reduce of whole nodes runs at theirs, and gathers and scatters at k parts of theirs. A ring
-/// pays the network's latency for each step; an all-reduce is a tree, whose depth is the logarithm
-/// of the number of nodes, where that is faster.
+/// From the system's measured tables where they have its shape or a near one. In a node that is the
+/// nearest number of ranks, else another kind, at the size for which a ring moves as many bytes;
+/// over nodes it is the nearest number of nodes with as many ranks on each, times what the model
+/// below has for ours relative to it.
+///
+/// Else, in a node: latency + ring bytes / bandwidth, or a table for one number of ranks. Over
+/// nodes: the groups of a node run it at the same time and share its adapters: one of k ranks per
+/// node has k of as many parts of them as the node has accelerators. If the system gives measured
+/// rates, an all-reduce of whole nodes runs at theirs, and gathers and scatters at k parts of
+/// theirs. A ring pays the network's latency for each step; an all-reduce is a tree, whose depth is
+/// the logarithm of the number of nodes, where that is faster.
 /// Source: NVIDIA/nccl, src/graph/tuning.cc: a tree has 0.92 of a ring's bandwidth.
-Seconds network_collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system);
+Seconds collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system);
 
 /// The rate at which one accelerator sends over the network while all others of its node send too.
 BytesPerSecond network_share(System const& system);

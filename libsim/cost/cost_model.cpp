@@ -163,10 +163,7 @@ FlopsPerSecond CostModel::peak_of(ElementType type) const {
 Seconds CostModel::collective_seconds(OpKind kind, GroupId group, Bytes payload) const {
   double sum = 0;
   for (LevelPlacement const& level : plan_.groups.placement(group)) {
-    Seconds const time = is_in_one_node(level)
-                             ? node_collective_time(kind, payload, level.members, system_.node)
-                             : network_collective_time(kind, payload, spread_of(level), system_);
-    sum += time.value;
+    sum += collective_time(kind, payload, spread_of(level), system_).value;
   }
   return Seconds{sum};
 }
@@ -232,6 +229,7 @@ bool CostModel::is_in_one_node(LevelPlacement const& level) const {
 }
 
 NodeSpread CostModel::spread_of(LevelPlacement const& level) const {
+  if (is_in_one_node(level)) return {.ranks = level.members, .per_node = level.members};
   int const stride = std::max(1, level.span / std::max(1, level.members - 1));
   int const per_node = std::max(1, system_.node.accelerators.value / stride);
   return {.ranks = level.members, .per_node = std::min(level.members, per_node)};

@@ -146,6 +146,14 @@ void read_value(ConfigNode const& node, GradientOverlap& overlap) {
   overlap = node.word<GradientOverlap>().value_or(GradientOverlap::never);
 }
 
+void read_value(ConfigNode const& node, MeasuredCollectives& collectives) {
+  collectives.file = node.text().value_or("");
+  if (collectives.file.empty() && node.is_sound()) node.report("the name of a CSV file");
+}
+
+nlohmann::ordered_json value_json(MeasuredCollectives const& collectives) {
+  return collectives.file;
+}
 nlohmann::ordered_json value_json(int value) { return value; }
 nlohmann::ordered_json value_json(double value) { return value; }
 

@@ -27,6 +27,8 @@ void read_value(ConfigNode const& node, RateByNodes& rates);
 /// A map from kinds of ops to factors.
 void read_value(ConfigNode const& node, std::map<OpKind, double>& factors, NumberRange range);
 void read_value(ConfigNode const& node, GradientOverlap& overlap);
+/// The name of a file of tables, which is not opened here.
+void read_value(ConfigNode const& node, MeasuredCollectives& collectives);
 
 nlohmann::ordered_json value_json(int value);
 nlohmann::ordered_json value_json(bool value);
@@ -40,5 +42,6 @@ nlohmann::ordered_json value_json(CollectiveCost const& cost);
 nlohmann::ordered_json value_json(RateByNodes const& rates);
 nlohmann::ordered_json value_json(std::map<OpKind, double> const& factors);
 nlohmann::ordered_json value_json(GradientOverlap overlap);
+nlohmann::ordered_json value_json(MeasuredCollectives const& collectives);
 
 }  // namespace stagecraft

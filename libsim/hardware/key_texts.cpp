@@ -43,6 +43,13 @@ constexpr std::array keys_of_system{
             "The bus bandwidth that all_reduce_perf of nccl-tests reports for large "
             "messages among all accelerators of a node; it takes precedence over the "
             "bandwidth of node.all_reduce."},
+    KeyText{"node.collectives", "the name of a CSV file, optional",
+            "Measured times, as `stagecraft import nccl-tests` writes them: a column `bytes` of "
+            "whole tensors and one for each shape, such as `all_reduce 1x8` for 8 ranks of one "
+            "node, in microseconds. The file is beside this one or in configs/systems. It takes "
+            "precedence over the rates of this section, which may then be left out. A kind or a "
+            "number of ranks without a column is read from the nearest one where a ring moves as "
+            "many bytes."},
     KeyText{"network.bandwidth", "a rate",
             "The bandwidth of one network adapter per direction, as the data sheet has it. "
             "400 Gbps is 50 GB/s."},
@@ -62,6 +69,10 @@ constexpr std::array keys_of_system{
             "inherit it."},
     KeyText{"network.gather_bandwidth", "a rate, or rates by nodes, optional",
             "The same of all-gathers."},
+    KeyText{"network.collectives", "the name of a CSV file, optional",
+            "Measured times over several nodes, as under node; `all_reduce 4x8` is of 8 ranks on "
+            "each of 4 nodes. They take precedence for groups with as many ranks on each node; "
+            "for other numbers of nodes the nearest is scaled as the rates of this section say."},
     KeyText{"calibration.gemm_efficiency", "0.001 to 1",
             "The fraction of the peak that the main loop of a matrix product sustains, with "
             "the clock under load."},

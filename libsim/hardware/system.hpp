@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libsim/hardware/collective_tables.hpp"
 #include "libsim/hardware/measured_device.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/hardware/sourced.hpp"
@@ -12,14 +13,6 @@
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
-
-/// One measured point of a collective: payload of the whole (unsharded) tensor and its duration.
-struct CollectivePoint {
-  Bytes size;
-  Seconds duration;
-
-  friend bool operator==(CollectivePoint const&, CollectivePoint const&) = default;
-};
 
 /// How long a collective takes inside one node.
 ///
@@ -56,6 +49,8 @@ struct Node {
   /// What nccl-tests reports for a large all-reduce among all accelerators; takes precedence over
   /// the bandwidth of all_reduce. 0: not given.
   Sourced<BytesPerSecond> bus_bandwidth;
+  /// As nccl-tests measured them; they take precedence over all of the above but p2p.
+  Sourced<MeasuredCollectives> collectives;
 
   friend bool operator==(Node const&, Node const&) = default;
 };
@@ -74,6 +69,8 @@ struct Network {
   /// and all-gather.
   Sourced<RateByNodes> bus_bandwidth;
   Sourced<RateByNodes> gather_bandwidth;
+  /// As nccl-tests measured them; they take precedence where they have as many ranks on each node.
+  Sourced<MeasuredCollectives> collectives;
 
   friend bool operator==(Network const&, Network const&) = default;
 };

@@ -28,11 +28,12 @@ void visit_system(Visitor& visitor, AnySystem& system) {
   visitor.section("node", [&](auto& section) {
     auto& node = system.node;
     section.constant("accelerators", node.accelerators);
-    section.constant("all_reduce", node.all_reduce);
-    section.constant("all_gather", node.all_gather);
-    section.constant("reduce_scatter", node.reduce_scatter);
+    section.optional_constant("all_reduce", node.all_reduce);
+    section.optional_constant("all_gather", node.all_gather);
+    section.optional_constant("reduce_scatter", node.reduce_scatter);
     section.constant("p2p", node.p2p);
     section.optional_constant("bus_bandwidth", node.bus_bandwidth);
+    section.optional_constant("collectives", node.collectives);
   });
   visitor.section("network", [&](auto& section) {
     auto& network = system.network;
@@ -42,6 +43,7 @@ void visit_system(Visitor& visitor, AnySystem& system) {
     section.constant("latency", network.latency);
     section.optional_constant("bus_bandwidth", network.bus_bandwidth);
     section.optional_constant("gather_bandwidth", network.gather_bandwidth);
+    section.optional_constant("collectives", network.collectives);
   });
   visitor.section("calibration", [&](auto& section) {
     auto& calibration = system.calibration;

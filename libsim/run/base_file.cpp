@@ -53,14 +53,16 @@ bool gives(YamlNode const& file, std::string_view name, std::span<std::string_vi
 /// precedence and would leave what the file gives without effect.
 void drop_contradicted_rates(YamlNode const& file, YamlNode& base) {
   constexpr std::array<std::string_view, 3> of_network{"bandwidth", "adapters", "efficiency"};
-  constexpr std::array<std::string_view, 1> of_node{"all_reduce"};
+  constexpr std::array<std::string_view, 3> of_node{"all_reduce", "all_gather", "reduce_scatter"};
   if (YamlNode* const network = base.find("network");
       network && gives(file, "network", of_network)) {
     take(*network, "bus_bandwidth");
     take(*network, "gather_bandwidth");
+    take(*network, "collectives");
   }
   if (YamlNode* const node = base.find("node"); node && gives(file, "node", of_node)) {
     take(*node, "bus_bandwidth");
+    take(*node, "collectives");
   }
 }
 

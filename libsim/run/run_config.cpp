@@ -11,6 +11,7 @@
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/plan/training_config_reader.hpp"
 #include "libsim/run/base_file.hpp"
+#include "libsim/run/collectives_file.hpp"
 #include "libsim/run/file_kind.hpp"
 #include "libsim/run/named_file.hpp"
 #include "libsim/run/run_tree.hpp"
@@ -83,7 +84,9 @@ ModelConfig load_model_file(std::filesystem::path const& path) {
 System load_system_file(std::filesystem::path const& path) {
   Diagnostics diagnostics;
   YamlNode const root = load_with_base(path, FileKind::system, "systems", diagnostics);
-  System system = read_system(ConfigNode{root, "", diagnostics});
+  ConfigNode const section{root, "", diagnostics};
+  System system = read_system(section);
+  open_collectives(system, section, diagnostics);
   diagnostics.throw_if_any();
   return system;
 }

@@ -9,11 +9,16 @@
 namespace stagecraft {
 namespace {
 
-/// The seconds that one byte takes on the slowest path of a collective.
-double seconds_per_byte(CollectiveCost const& cost) {
-  if (cost.table.empty()) return 1 / cost.bandwidth.value;
-  CollectivePoint const& last = cost.table.back();
+/// The seconds that one byte takes at the end of a measured table.
+double seconds_per_byte(std::vector<CollectivePoint> const& table) {
+  CollectivePoint const& last = table.back();
   return last.duration.value / static_cast<double>(std::max<std::int64_t>(1, last.size.count()));
+}
+
+/// The seconds that one byte takes on the slowest path of a collective; 0 if it is not given.
+double seconds_per_byte(CollectiveCost const& cost) {
+  if (!cost.table.empty()) return seconds_per_byte(cost.table);
+  return cost.bandwidth.value > 0 ? 1 / cost.bandwidth.value : 0;
 }
 
 double latency(CollectiveCost const& cost) {
@@ -74,6 +79,14 @@ double longest_iteration(RunConfig const& config, double peak) {
         &system.node.reduce_scatter.value, &system.node.p2p.value}) {
     byte_time = std::max(byte_time, seconds_per_byte(*cost));
     call_time += latency(*cost);
+  }
+  for (auto const* const measured :
+       {&system.node.collectives.value, &system.network.collectives.value}) {
+    if (!measured->tables) continue;
+    for (auto const& [shape, table] : *measured->tables) {
+      byte_time = std::max(byte_time, seconds_per_byte(table));
+      call_time = std::max(call_time, table.back().duration.value);
+    }
   }
   constexpr double calls_per_layer = 100;
   constexpr double passes_over_bytes = 4;

@@ -12,6 +12,7 @@
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/plan/training_config_reader.hpp"
 #include "libsim/run/base_file.hpp"
+#include "libsim/run/collectives_file.hpp"
 #include "libsim/run/file_kind.hpp"
 #include "libsim/run/named_file.hpp"
 #include "libsim/run/run_time_limit.hpp"
@@ -138,6 +139,7 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
   require_batch(node);
   config.training = read_training_config(node);
   config.system = read_system(system);
+  open_collectives(config.system, system, diagnostics);
   if (software.exists()) {
     config.system.software = read_software(software);
     bool const is_changed = std::ranges::any_of(software.entries(), [](ConfigNode const& entry) {

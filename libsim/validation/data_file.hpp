@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "libsim/config/csv_table.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/run/run_variants.hpp"
 #include "libsim/validation/cell_settings.hpp"
-#include "libsim/validation/csv_table.hpp"
 #include "libsim/validation/measured_values.hpp"
 
 namespace stagecraft {

@@ -20,7 +20,7 @@ TEST_CASE("report writes one page with the summary in words, also of several tra
   std::string const page = folder.text("one.html");
   REQUIRE_THAT(page, StartsWith("<!doctype html>") && Contains("<title>a &lt; b</title>"));
   // The numbers of `simulate`: iteration, fullest stage, capacity.
-  REQUIRE_THAT(page, Contains("13.83\u00a0s") && Contains("60.13\u00a0GiB") &&
+  REQUIRE_THAT(page, Contains("14.00\u00a0s") && Contains("60.13\u00a0GiB") &&
                          Contains("Of its 80.00\u00a0GiB"));
   REQUIRE(run_stagecraft("report " + folder.path("present.h5") + " " + folder.path("full.h5") +
                          " -o " + folder.path("two.html"))

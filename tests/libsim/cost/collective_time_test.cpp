@@ -19,14 +19,19 @@ Node with_table() {
   return node;
 }
 
+double in_node(OpKind kind, Bytes whole, int ranks, Node const& node) {
+  System system = invented_system();
+  system.node = node;
+  return collective_time(kind, whole, {.ranks = ranks, .per_node = ranks}, system).value;
+}
+
 double all_reduce(Bytes whole, int ranks, Node const& node) {
-  return node_collective_time(OpKind::all_reduce, whole, ranks, node).value;
+  return in_node(OpKind::all_reduce, whole, ranks, node);
 }
 
 double over_network(
     OpKind kind, std::int64_t whole, int ranks, int per_node, System const& system) {
-  return network_collective_time(kind, Bytes{whole}, {.ranks = ranks, .per_node = per_node}, system)
-      .value;
+  return collective_time(kind, Bytes{whole}, {.ranks = ranks, .per_node = per_node}, system).value;
 }
 
 TEST_CASE("a ring moves (n-1)/n of the tensor, an all-reduce twice that", "[cost]") {
@@ -40,7 +45,7 @@ TEST_CASE("a ring moves (n-1)/n of the tensor, an all-reduce twice that", "[cost
 TEST_CASE("without a table a collective takes its latency and a ring's bytes", "[cost]") {
   Node node = invented_system().node;
   node.all_gather.value.latency = {40e-6};
-  REQUIRE(node_collective_time(OpKind::all_gather, Bytes{800'000'000}, 8, node).value ==
+  REQUIRE(in_node(OpKind::all_gather, Bytes{800'000'000}, 8, node) ==
           Approx(40e-6 + 700e6 / 100e9));
 }
 
@@ -67,8 +72,7 @@ TEST_CASE("other numbers of ranks read the table where the ring moves as many by
 TEST_CASE("one rank waits for nobody", "[cost]") {
   System const system = lossy_system();
   for (OpKind const kind : {OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter}) {
-    REQUIRE(node_collective_time(kind, Bytes{MiB}, 1, system.node).value == 0);
-    REQUIRE(network_collective_time(kind, Bytes{MiB}, {.ranks = 1}, system).value == 0);
+    REQUIRE(collective_time(kind, Bytes{MiB}, {.ranks = 1}, system).value == 0);
   }
 }
 
@@ -115,6 +119,58 @@ TEST_CASE("the groups of a node share its adapters", "[cost]") {
   REQUIRE(over_network(OpKind::all_gather, whole, 4, 1, system) == Approx(12e6 / 5e9));
   REQUIRE(over_network(OpKind::all_gather, whole, 4, 2, system) == Approx(12e6 / 10e9));
   REQUIRE(over_network(OpKind::all_gather, whole, 16, 8, system) == Approx(15e6 / 40e9));
+}
+
+/// Points that a straight line of `step` a MiB on top of `start` passes through.
+std::vector<CollectivePoint> line(double start, double step) {
+  return {{Bytes{1 * MiB}, Seconds{start + step}}, {Bytes{64 * MiB}, Seconds{start + 64 * step}}};
+}
+
+System with_tables(CollectiveTables tables) {
+  System system = lossy_system();
+  auto const shared = std::make_shared<CollectiveTables const>(std::move(tables));
+  system.node.collectives.value = {"t.csv", shared};
+  system.network.collectives.value = {"t.csv", shared};
+  return system;
+}
+
+TEST_CASE("measured tables give their own points back, in a node and over nodes", "[cost]") {
+  System const system = with_tables({{{OpKind::all_reduce, 1, 8}, line(1, 0.5)},
+                                     {{OpKind::all_reduce, 2, 8}, line(2, 0.25)},
+                                     {{OpKind::all_gather, 2, 4}, line(3, 0.125)}});
+  REQUIRE(over_network(OpKind::all_reduce, 4 * MiB, 8, 8, system) == Approx(3));
+  REQUIRE(over_network(OpKind::all_reduce, 4 * MiB, 16, 8, system) == Approx(3));
+  REQUIRE(over_network(OpKind::all_gather, 8 * MiB, 8, 4, system) == Approx(4));
+}
+
+TEST_CASE("in a node, what was not measured is read where a ring moves as many bytes", "[cost]") {
+  System const system = with_tables(
+      {{{OpKind::all_reduce, 1, 2}, line(1, 0.5)}, {{OpKind::all_reduce, 1, 8}, line(2, 0.25)}});
+  // An all-gather among 8 moves 7/8 of the tensor, an all-reduce 14/8: as of half the size.
+  REQUIRE(over_network(OpKind::all_gather, 8 * MiB, 8, 8, system) == Approx(3));
+  // 3 ranks are nearer to 2: 4/3 of the tensor against 1.
+  REQUIRE(over_network(OpKind::all_reduce, 6 * MiB, 3, 3, system) == Approx(1 + 0.5 * 8));
+}
+
+TEST_CASE("for other numbers of nodes the nearest measurement is scaled as the rates say",
+          "[cost]") {
+  CollectiveTables const tables{{{OpKind::all_gather, 2, 8}, line(2, 0.25)},
+                                {{OpKind::all_gather, 8, 8}, line(7, 0.25)}};
+  System const measured = with_tables(tables);
+  System const plain = lossy_system();
+  auto const modelled = [&](int ranks) {
+    return over_network(OpKind::all_gather, 4 * MiB, ranks, 8, plain);
+  };
+  // 4 nodes lie between 2 and 8: those of 2 hold.
+  REQUIRE(over_network(OpKind::all_gather, 4 * MiB, 32, 8, measured) ==
+          Approx(3 * modelled(32) / modelled(16)));
+  REQUIRE(over_network(OpKind::all_gather, 4 * MiB, 128, 8, measured) ==
+          Approx(8 * modelled(128) / modelled(64)));
+  // Another number of ranks per node, and another kind, were not measured.
+  REQUIRE(over_network(OpKind::all_gather, 4 * MiB, 32, 4, measured) ==
+          over_network(OpKind::all_gather, 4 * MiB, 32, 4, plain));
+  REQUIRE(over_network(OpKind::all_reduce, 4 * MiB, 32, 8, measured) ==
+          over_network(OpKind::all_reduce, 4 * MiB, 32, 8, plain));
 }
 
 TEST_CASE("what nccl-tests measured among whole nodes takes precedence", "[cost]") {

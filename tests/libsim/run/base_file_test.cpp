@@ -2,35 +2,16 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "libsim/run/run_config.hpp"
+#include "tests/libsim/run/temporary_folder.hpp"
 
 namespace stagecraft {
 namespace {
 
-/// A folder that is removed with what is in it.
-class Folder {
- public:
-  Folder() : path_{std::filesystem::temp_directory_path() / "stagecraft_base_file_test"} {
-    std::filesystem::create_directories(path_);
-  }
-  Folder(Folder const&) = delete;
-  Folder& operator=(Folder const&) = delete;
-  ~Folder() { std::filesystem::remove_all(path_); }
-
-  std::string write(std::string const& name, std::string const& text) const {
-    std::ofstream{path_ / name} << text;
-    return (path_ / name).string();
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
 TEST_CASE("a system file gives what differs from its base, with its own provenance", "[run]") {
-  Folder const folder;
+  TemporaryFolder const folder;
   std::string const file = folder.write("mine.yaml",
                                         "base: selene-a100\n"
                                         "accelerator: {memory: 40 GiB}\n"
@@ -53,7 +34,7 @@ TEST_CASE("a system file gives what differs from its base, with its own provenan
 }
 
 TEST_CASE("a base may have a base, and a chain that does not end is refused", "[run]") {
-  Folder const folder;
+  TemporaryFolder const folder;
   folder.write("a.yaml", "base: dgx-h100\nnetwork: {bandwidth: 10 GB/s}\n");
   System const system = load_system_file(
       folder.write("b.yaml", "base: a.yaml\nname: b\nnetwork: {efficiency: 0.9}\n"));
@@ -70,7 +51,7 @@ TEST_CASE("a base may have a base, and a chain that does not end is refused", "[
 }
 
 TEST_CASE("rates that were measured on a network are not inherited by another one", "[run]") {
-  Folder const folder;
+  TemporaryFolder const folder;
   REQUIRE_FALSE(load_system_file("aws-p5").network.bus_bandwidth.value.empty());
   System const slower =
       load_system_file(folder.write("s.yaml", "base: aws-p5\nnetwork: {bandwidth: 10 GB/s}\n"));
@@ -82,7 +63,7 @@ TEST_CASE("rates that were measured on a network are not inherited by another on
 }
 
 TEST_CASE("a run takes systems, stacks and models by name, and with changes in place", "[run]") {
-  Folder const folder;
+  TemporaryFolder const folder;
   RunConfig const run =
       load_run_config(folder.write("run.yaml",
                                    "model: {base: gpt3-175b, sequence: 4096}\n"
@@ -124,6 +105,7 @@ TEST_CASE("a system is validated only if measurements of this very machine stand
   // configs/systems/README or experiments/validation: Selene, AWS p5, vTrain's nodes.
   auto const folder = std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs/systems";
   for (auto const& entry : std::filesystem::directory_iterator{folder}) {
+    if (entry.path().extension() != ".yaml") continue;
     std::string const name = entry.path().stem();
     CAPTURE(name);
     bool const was_measured = name == "selene-a100" || name == "aws-p5" || name == "a100-4hdr";

@@ -1,4 +1,4 @@
-#include "libsim/validation/csv_table.hpp"
+#include "libsim/config/csv_table.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>
