@@ -8,6 +8,7 @@
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/training_names.hpp"
+#include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
 
@@ -177,10 +178,54 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
          " cannot be among the best, " + std::to_string(result.simulated) + " simulated\n";
 }
 
-nlohmann::ordered_json entry(FoundPlan const& plan, PlanOptions const& options) {
+TimeInterval interval_of_plan(FoundPlan const& plan, PlanOptions const& options) {
+  return interval_of(plan.simulation, plan.config, options.request.system);
+}
+
+/// The probability that the best plan is faster than another one, both run on this machine.
+double probability_best(FoundPlan const& best, FoundPlan const& other, PlanOptions const& options) {
+  return probability_faster(to_seconds(best.simulation.iteration),
+                            to_seconds(other.simulation.iteration),
+                            interval_of_plan(best, options).regime);
+}
+
+/// How sure it must be that the best plan is faster than another one for them to be separable.
+constexpr double sure = 0.8;
+
+/// The plans that may be faster than the best, by their index in the result.
+std::vector<std::size_t> rivals_of(SearchResult const& result, PlanOptions const& options) {
+  std::vector<std::size_t> rivals;
+  for (std::size_t i = 1; i < result.best.size(); ++i) {
+    if (probability_best(result.best.front(), result.best[i], options) < sure) rivals.push_back(i);
+  }
+  return rivals;
+}
+
+/// The one measurement that would say most: of the rival of which it is least sure that it is
+/// slower, beside the best; without rivals of the best, which replaces the bias of all times.
+nlohmann::ordered_json next_measurement(SearchResult const& result, PlanOptions const& options) {
+  std::vector<std::size_t> const rivals = rivals_of(result, options);
+  if (rivals.empty()) {
+    return {
+        {"plan", 0},
+        {"reason",
+         "an iteration of the best plan: with `stagecraft fit --measured` the times of all plans "
+         "are then as far off as plans of one machine differ"}};
+  }
+  return {{"plan", rivals.front()},
+          {"reason",
+           "an iteration of this plan and one of the best: the two are least surely separated"}};
+}
+
+nlohmann::ordered_json entry(FoundPlan const& plan,
+                             FoundPlan const& best,
+                             PlanOptions const& options) {
   nlohmann::ordered_json json;
   json["config"] = to_json(RunConfig{plan.config, options.request.system, {}});
   json["iteration_seconds"] = to_seconds(plan.simulation.iteration);
+  put_interval(json, interval_of_plan(plan, options));
+  json["probability_slower_than_best"] = probability_best(best, plan, options);
+  json["separable"] = probability_best(best, plan, options) >= sure;
   json["peak_bytes"] = plan.peak();
   json["headroom_bytes"] = headroom_of(plan, options);
   json["mfu"] = plan.simulation.mfu;
@@ -199,10 +244,24 @@ nlohmann::ordered_json entry(FoundPlan const& plan, PlanOptions const& options) 
   return json;
 }
 
-nlohmann::ordered_json entries(std::vector<FoundPlan> const& plans, PlanOptions const& options) {
+nlohmann::ordered_json entries(std::vector<FoundPlan> const& plans,
+                               FoundPlan const& best,
+                               PlanOptions const& options) {
   auto list = nlohmann::ordered_json::array();
-  for (FoundPlan const& plan : plans) list.push_back(entry(plan, options));
+  for (FoundPlan const& plan : plans) list.push_back(entry(plan, best, options));
   return list;
+}
+
+std::string certainty_text(SearchResult const& result, PlanOptions const& options) {
+  std::string text =
+      "best: " + interval_text(interval_of_plan(result.best.front(), options)) + "\n";
+  std::vector<std::size_t> const rivals = rivals_of(result, options);
+  if (rivals.empty()) return text + "the others are slower with 80 % or more\n";
+  text += "not separable from it (slower with less than 80 %):";
+  for (std::size_t const i : rivals)
+    text += (i == rivals.front() ? " " : ", ") + std::to_string(i + 1);
+  return text + "; an iteration of number " + std::to_string(rivals.front() + 1) +
+         " measured beside one of the best would say most\n";
 }
 
 }  // namespace
@@ -216,7 +275,7 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
       "optim "
       "optimizer state)\n";
   text += plan_table(result.best, options);
-  text += margin_text(result, options);
+  text += margin_text(result, options) + certainty_text(result, options);
   text += "\ntime against memory: no other plan is both faster and smaller (up to " +
           decimals(front_reach, 1) + " times the best's time)\n";
   text += plan_table(result.front, options);
@@ -231,14 +290,17 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
 nlohmann::ordered_json to_json(SearchResult const& result,
                                PlanOptions const& options,
                                double seconds) {
+  nlohmann::ordered_json best = entries(result.best, result.best.front(), options);
+  best.front()["separable"] = rivals_of(result, options).empty();  // from all others
   return {{"considered", result.considered},
           {"simulated", result.simulated},
           {"dismissed_by_memory", result.dismissed_by_memory},
           {"dismissed_by_bound", result.dismissed_by_bound},
           {"seconds", seconds},
           {"jobs", options.request.jobs},
-          {"best", entries(result.best, options)},
-          {"pareto", entries(result.front, options)}};
+          {"best", best},
+          {"pareto", entries(result.front, result.best.front(), options)},
+          {"next_measurement", next_measurement(result, options)}};
 }
 
 std::string near_miss_text(SearchResult const& result, PlanOptions const& options) {

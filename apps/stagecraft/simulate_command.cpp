@@ -11,6 +11,7 @@
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/report/interval_report.hpp"
 #include "libsim/report/simulation_json.hpp"
 #include "libsim/report/simulation_tables.hpp"
 #include "libsim/units/quantity.hpp"
@@ -58,6 +59,7 @@ nlohmann::ordered_json document(Simulation const& simulation,
                                 TrainingPlan const& plan,
                                 RunConfig const& config) {
   nlohmann::ordered_json json = to_json(simulation, plan);
+  put_interval(json, interval_of(simulation, plan.config, config.system));
   json["config"] = to_json(config);
   json["warnings"] = config.warnings;
   return json;

@@ -8,6 +8,7 @@ namespace stagecraft {
 
 CostedPlan::CostedPlan(TrainingPlan const& plan, System const& system)
     : plan_{plan},
+      system_{system},
       cost_{system, plan},
       blocks_{profile_blocks(plan, cost_)},
       channels_{channel_costs(plan, cost_)} {

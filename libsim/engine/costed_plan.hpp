@@ -23,6 +23,7 @@ class CostedPlan {
   ~CostedPlan() = default;
 
   TrainingPlan const& plan() const { return plan_; }
+  System const& system() const { return system_; }
   CostModel const& cost() const { return cost_; }
   std::vector<BlockProfile> const& blocks() const { return blocks_; }
   /// By task of a stage.
@@ -39,6 +40,7 @@ class CostedPlan {
   };
 
   TrainingPlan const& plan_;
+  System const& system_;
   CostModel cost_;
   std::vector<BlockProfile> blocks_;
   std::vector<Stage> stages_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "libsim/engine/costed_plan.hpp"
+#include "libsim/engine/relative_error.hpp"
 #include "libsim/plan/stage_memory.hpp"
 #include "libsim/plan/training_plan.hpp"
 
@@ -25,6 +26,7 @@ Prediction predict(TrainingConfig const& config, System const& system) {
   prediction.laps = end.loops;
   prediction.laps_left_out = end.loops_left_out;
   prediction.iteration = end.makespan + costed.cost().iteration_overhead();
+  prediction.relative_error = relative_error(error_terms(costed, prediction.iteration));
   prediction.stages.reserve(plan.stages.size());
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     StageMemory const& memory = memories[i];

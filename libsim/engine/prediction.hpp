@@ -24,8 +24,9 @@ struct StagePrediction {
 struct Prediction {
   SimTime iteration{0};
   std::vector<StagePrediction> stages;
-  int laps = 1;           ///< repetitions of the steady phase in the schedule
-  int laps_left_out = 0;  ///< of them, known to repeat others
+  double relative_error = 0;  ///< of the iteration, before calibration (ErrorTerms)
+  int laps = 1;               ///< repetitions of the steady phase in the schedule
+  int laps_left_out = 0;      ///< of them, known to repeat others
 
   /// Busy time of the busiest stage.
   SimTime longest_busy() const;

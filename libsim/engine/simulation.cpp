@@ -5,6 +5,7 @@
 #include "libsim/engine/costed_plan.hpp"
 #include "libsim/engine/flops.hpp"
 #include "libsim/engine/player.hpp"
+#include "libsim/engine/relative_error.hpp"
 #include "libsim/model/blocks.hpp"
 #include "libsim/plan/stage_memory.hpp"
 
@@ -128,6 +129,7 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
   Simulation result;
   SimTime const overhead = cost.iteration_overhead();
   result.iteration = timeline.makespan + overhead;
+  result.relative_error = relative_error(error_terms(costed, result.iteration));
   std::int64_t const capacity = system.accelerator.memory.value.count();
   std::size_t busiest = 0;
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {

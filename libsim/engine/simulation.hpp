@@ -50,7 +50,8 @@ struct Breakdown {
 /// The outcome of an iteration. FLOPs are of the whole job.
 struct Simulation {
   SimTime iteration{0};
-  SimTime ideal{0};  ///< busy time of the busiest stage
+  SimTime ideal{0};           ///< busy time of the busiest stage
+  double relative_error = 0;  ///< of the iteration, before calibration (ErrorTerms)
   double model_flops = 0;
   double hardware_flops = 0;
   double mfu = 0;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "libsim/report/interval_report.hpp"
 #include "libsim/report/simulation_json.hpp"
 
 namespace stagecraft {
@@ -88,24 +89,26 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
   Json changes = Json::array();
   for (ChangeEffect const& effect : explanation.effects) changes.push_back(change_json(effect));
   auto const stage = static_cast<std::size_t>(explanation.peak.stage);
-  return {{"schema", "stagecraft.explanation/1"},
-          {"plan", fingerprint(explanation.plan)},
-          {"config", to_json(settled)},
-          {"iteration_seconds", to_seconds(explanation.simulation.iteration)},
-          {"peak_bytes", figures.peak},
-          {"free_bytes", figures.room},
-          {"fits", figures.fits()},
-          {"peak", peak_json(explanation.peak, explanation.simulation.stages[stage].at_peak)},
-          {"critical_path", path_json(explanation.path)},
-          {"busiest_stage",
-           {{"stage", busiest_stage(explanation.simulation)},
-            {"seconds", kinds_json(explanation.busiest)}}},
-          {"changes", changes},
-          {"best",
-           {{"fastest", index_or_null(explanation.best.fastest)},
-            {"smallest", index_or_null(explanation.best.smallest)},
-            {"cheapest", index_or_null(explanation.best.cheapest)}}},
-          {"warnings", warnings}};
+  Json json{{"schema", "stagecraft.explanation/1"},
+            {"plan", fingerprint(explanation.plan)},
+            {"config", to_json(settled)},
+            {"iteration_seconds", to_seconds(explanation.simulation.iteration)},
+            {"peak_bytes", figures.peak},
+            {"free_bytes", figures.room},
+            {"fits", figures.fits()},
+            {"peak", peak_json(explanation.peak, explanation.simulation.stages[stage].at_peak)},
+            {"critical_path", path_json(explanation.path)},
+            {"busiest_stage",
+             {{"stage", busiest_stage(explanation.simulation)},
+              {"seconds", kinds_json(explanation.busiest)}}},
+            {"changes", changes},
+            {"best",
+             {{"fastest", index_or_null(explanation.best.fastest)},
+              {"smallest", index_or_null(explanation.best.smallest)},
+              {"cheapest", index_or_null(explanation.best.cheapest)}}},
+            {"warnings", warnings}};
+  put_interval(json, interval_of(explanation.simulation, explanation.plan.config, run.system));
+  return json;
 }
 
 }  // namespace stagecraft

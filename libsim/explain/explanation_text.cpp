@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "libsim/explain/explanation_sections.hpp"
+#include "libsim/report/interval_report.hpp"
 #include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/report/wrapped_text.hpp"
@@ -33,10 +34,14 @@ std::string room_text(Explanation const& explanation, RunConfig const& run) {
 std::string explanation_text(Explanation const& explanation,
                              RunConfig const& run,
                              ExplanationStyle const& style) {
-  std::string text = wrapped_lines(run_title(explanation.plan, run.system), style.width) +
-                     wrapped(room_text(explanation, run), style.width) + '\n' +
-                     memory_section(explanation, style) + '\n' + time_section(explanation, style) +
-                     '\n' + changes_section(explanation, style);
+  std::string text =
+      wrapped_lines(run_title(explanation.plan, run.system), style.width) +
+      wrapped(room_text(explanation, run), style.width) +
+      wrapped(
+          interval_text(interval_of(explanation.simulation, explanation.plan.config, run.system)),
+          style.width) +
+      '\n' + memory_section(explanation, style) + '\n' + time_section(explanation, style) + '\n' +
+      changes_section(explanation, style);
   if (!explanation.pointless.empty()) text += "\nCHOICES THAT DO NOT PAY\n";
   for (std::string const& warning : explanation.pointless) {
     text += wrapped("- " + warning, style.width, 2);

@@ -72,6 +72,7 @@ Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
           {"config", nullptr},
           {"parameters", parameter_count(plan.config.model)},
           {"iteration_seconds", seconds(simulation.iteration)},
+          {"relative_error", simulation.relative_error},
           {"ideal_seconds", seconds(simulation.ideal)},
           {"bubble_fraction", simulation.bubble_fraction()},
           {"model_flops", simulation.model_flops},

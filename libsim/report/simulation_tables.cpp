@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/units/quantity.hpp"
 
@@ -119,8 +120,9 @@ std::string run_title(TrainingPlan const& plan, System const& system) {
 std::string simulation_tables(Simulation const& simulation,
                               TrainingPlan const& plan,
                               System const& system) {
-  return run_title(plan, system) + rates(simulation) + "\n" + breakdown_table(simulation) + "\n" +
-         stage_table(simulation, plan, system);
+  return run_title(plan, system) + rates(simulation) +
+         interval_text(interval_of(simulation, plan.config, system)) + "\n\n" +
+         breakdown_table(simulation) + "\n" + stage_table(simulation, plan, system);
 }
 
 }  // namespace stagecraft

@@ -9,6 +9,7 @@
 #include "libsim/engine/store_window.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/parallel_for.hpp"
+#include "libsim/interval/time_interval.hpp"
 #include "libsim/plan/stage_reservation.hpp"
 #include "libsim/validation/regime.hpp"
 
@@ -41,6 +42,10 @@ bool add_prediction(RunConfig const& run, ValidatedRow& row) {
     }
     auto const stage = row.measured.stage;
     row.predicted_seconds = to_seconds(prediction.iteration);
+    row.relative_error = prediction.relative_error;
+    row.interval_seconds =
+        time_interval(*row.predicted_seconds, prediction.relative_error, run.training, run.system)
+            .seconds;
     row.predicted_allocated_bytes =
         stage ? prediction.stages[static_cast<std::size_t>(*stage)].peak() : fullest;
     row.predicted_fits = fullest + reserve <= capacity;

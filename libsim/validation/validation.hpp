@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,6 +19,10 @@ struct ValidatedRow {
   MeasuredValues measured;
   std::vector<Problem> problems;  ///< if there is any, nothing is predicted
   std::optional<double> predicted_seconds;
+  /// Of the predicted time, before calibration (Prediction::relative_error).
+  std::optional<double> relative_error;
+  /// The interval in which the time lies with 80 %; nullopt if nothing stands behind it.
+  std::optional<std::array<double, 2>> interval_seconds;
   std::optional<std::int64_t> predicted_allocated_bytes;  ///< of measured.stage, else the fullest
   /// Reserved memory is not modelled: always nullopt.
   std::optional<std::int64_t> predicted_reserved_bytes;

@@ -69,6 +69,11 @@ std::optional<double> ValidationSummary::fit_accuracy() const {
          static_cast<double>(verdicts);
 }
 
+std::optional<double> ValidationSummary::interval_coverage() const {
+  if (intervals == 0) return std::nullopt;
+  return static_cast<double>(covered) / static_cast<double>(intervals);
+}
+
 ValidationSummary summarize(Validation const& validation) {
   std::vector<ValidatedRow const*> rows;
   rows.reserve(validation.rows.size());
@@ -91,6 +96,11 @@ ValidationSummary summarize(std::vector<ValidatedRow const*> const& rows) {
     }
     if (auto const ratio = row.time_ratio()) {
       times.push_back(*ratio);
+      if (auto const& interval = row.interval_seconds) {
+        double const measured = *row.measured.iteration_seconds;
+        ++summary.intervals;
+        if ((*interval)[0] <= measured && measured <= (*interval)[1]) ++summary.covered;
+      }
       if (!row.measured.group.empty()) {
         CompetingRuns& runs = groups[row.measured.group];
         runs.predicted.push_back(*row.predicted_seconds);

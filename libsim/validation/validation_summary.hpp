@@ -32,6 +32,11 @@ struct ValidationSummary {
   std::optional<PredictionErrors> allocated_bytes;
   std::optional<PredictionErrors> reserved_bytes;
 
+  std::int64_t intervals = 0;  ///< timed rows with an interval
+  std::int64_t covered = 0;    ///< of them, whose measured time is in it
+
+  /// The fraction of measured times that are in their intervals.
+  std::optional<double> interval_coverage() const;
   /// The fraction of right verdicts.
   std::optional<double> fit_accuracy() const;
 };

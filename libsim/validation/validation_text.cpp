@@ -71,6 +71,10 @@ std::string notes(ValidationSummary const& all) {
             percent_text(all.ranking->mean_regret) + " % longer than the fastest one, " +
             percent_text(all.ranking->largest_regret) + " % at most.\n";
   }
+  if (auto const coverage = all.interval_coverage()) {
+    text += percent_text(*coverage) + " % of " + counted(all.intervals, "measured time") +
+            (all.intervals == 1 ? " is in its" : " are in their") + " 80 % intervals.\n";
+  }
   if (auto const accuracy = all.fit_accuracy()) {
     text += percent_text(*accuracy) + " % of " + counted(all.verdicts, "verdict") +
             " of fit are right; " + std::to_string(all.wrong_fits) + " predicted to fit did not, " +

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Writes configs/residuals.yaml: how far off predictions of measured runs were, by regime.
+
+usage: intervals.py RESULTS   a folder with the documents of `stagecraft validate --json` (see run.sh)
+
+A unit is what errs together. Within one system and stack it is a group of runs that the fit held out (fit.py; of data that
+nothing was fitted on, any group): how a new group of the same machine and software is predicted. Beyond, it is a source
+(data set, cluster, software). The score of a run is |ln(measured / predicted) - bias| over its relative error. The
+interval's scale is the 80 % quantile of the scores of a regime of groups, in which every group has the same weight (Dunn, Wasserman and Ramdas 2022, arXiv:1809.07441), and with G sources the ceil(0.8 (G + 1))-th smallest of
+their 80 % quantiles. A regime needs four units, one of groups also 20 runs. Coverage: each unit is left out, and its runs compared with the interval of
+the others.
+"""
+import csv
+import json
+import math
+import pathlib
+import statistics
+import sys
+
+import fit
+
+LEVEL = 0.8
+FEWEST = 4
+ROOT = fit.ROOT
+# Data set: system, stack (None: a column says it), accelerator, whether constants were fitted on some of its groups.
+SETS = {
+    "nanotron": ("aws-p5", None, "H100", True),
+    "vtrain-single-node": ("a100-4hdr", "megatron-deepspeed-2022", "A100", True),
+    "vtrain-multi-node": ("a100-4hdr", "megatron-deepspeed-2022", "A100", False),
+    "narayanan-2021": ("selene-a100", "megatron-2021", "A100", False),
+    "table5": ("selene-a100", "megatron-2022", "A100", False),
+}
+
+
+def runs(results):
+    """(system, stack, accelerator, source, group, residual, relative error) of each timed run that was not fitted."""
+    for name, (system, stack, accelerator, is_fitted) in SETS.items():
+        folder = fit.HERE if name == "table5" else fit.HERE / "data"
+        with open(folder / f"{name}.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        for row, result in zip(rows, json.loads((results / f"{name}.json").read_text())["rows"]):
+            if not row["measured.iteration_seconds"] or result["error_percent"] is None:
+                continue
+            if is_fitted and fit.is_fitted(row["group"]):
+                continue
+            software = stack or row["software"]
+            residual = math.log(result["measured_seconds"] / result["predicted_seconds"])
+            yield (system, software, accelerator, f"{name} {software}", row["group"], residual,
+                   result["relative_error_percent"] / 100)
+
+
+def quantile(pairs, level):
+    """The value below which `level` of the weights lie, of (value, weight)."""
+    pairs = sorted(pairs)
+    whole, sum_ = sum(weight for _, weight in pairs), 0
+    for value, weight in pairs:
+        sum_ += weight
+        if sum_ >= min(level, 1) * whole - 1e-12:
+            return value
+    return pairs[-1][0]
+
+
+def weighted(units):
+    return [(residual, 1 / len(unit)) for unit in units for residual, _ in unit]
+
+
+def of_groups(units):
+    bias = quantile(weighted(units), 0.5)
+    scores = [(abs(residual - bias) / error, 1 / len(unit)) for unit in units for residual, error in unit]
+    return bias, quantile(scores, LEVEL)
+
+
+def of_sources(units):
+    bias = statistics.median(statistics.median(residual for residual, _ in unit) for unit in units)
+    scores = sorted(quantile([(abs(residual - bias) / error, 1) for residual, error in unit], LEVEL) for unit in units)
+    return bias, scores[min(len(units), math.ceil(LEVEL * (len(units) + 1))) - 1]
+
+
+def coverage(units, method):
+    """Mean over the units of the part of their runs that an interval from the others covers."""
+    parts = []
+    for i, unit in enumerate(units):
+        bias, scale = method(units[:i] + units[i + 1:])
+        parts.append(statistics.mean(abs(residual - bias) <= scale * error for residual, error in unit))
+    weights = [len(unit) for unit in units]
+    by_run = sum(part * weight for part, weight in zip(parts, weights)) / sum(weights)
+    return statistics.mean(parts), by_run
+
+
+def difference(groups):
+    """Standard deviation of the difference of two residuals of one group, outliers aside."""
+    sizes = [(abs(a - b), 1 / len(unit)) for unit in groups for i, (a, _) in enumerate(unit) for b, _ in unit[:i]]
+    return 1.4826 * quantile(sizes, 0.5)
+
+
+def main():
+    found = list(runs(pathlib.Path(sys.argv[1])))
+
+    def parts(key, chosen):
+        units = {}
+        for run in found:
+            if chosen(run):
+                units.setdefault(key(run), []).append(run[5:])
+        return list(units.values())
+
+    regimes = []
+
+    def add(names, units, groups, method):
+        if len(units) < FEWEST or method is of_groups and sum(map(len, units)) < 20:
+            return
+        bias, scale = method(units)
+        by_unit, by_run = coverage(units, method)
+        regimes.append({**names, "units": len(units), "bias": bias, "scale": scale, "difference": difference(groups),
+                        "coverage": by_unit})
+        where = ", ".join(names.values()) or "anywhere else in 16 bits on A100 and H100"
+        half = statistics.median(scale * error for unit in units for _, error in unit)
+        runs_ = sum(map(len, units))
+        print(f"| {where} | {len(units)} | {runs_} | {100 * math.expm1(bias):+.1f} | {100 * half:.1f} "
+              f"| {100 * by_unit:.0f} | {100 * by_run:.0f} | {100 * difference(groups):.1f} |")
+
+    print("| regime | units | runs | bias % | half width % (median) | units covered % | runs covered % | two plans differ by % |"
+          "\n|---|---|---|---|---|---|---|---|")
+    for system, software in dict.fromkeys(run[:2] for run in found):
+        groups = parts(lambda run: run[3:5], lambda run: run[:2] == (system, software))
+        add({"system": system, "software": software}, groups, groups, of_groups)
+    for accelerator in dict.fromkeys(run[2] for run in found):
+        of_it = lambda run: run[2] == accelerator
+        add({"accelerator": accelerator}, parts(lambda run: run[3], of_it), parts(lambda run: run[3:5], of_it), of_sources)
+    add({}, parts(lambda run: run[3], lambda run: True), parts(lambda run: run[3:5], lambda run: True), of_sources)
+    lines = ["# How far off predictions of measured runs were, by regime; narrow regimes first. Made by",
+             "# experiments/validation/run.sh; its README says how. Residuals are ln(measured / predicted).", "regimes:"]
+    for regime in regimes:
+        for i, (key, value) in enumerate(regime.items()):
+            lines.append(("  - " if i == 0 else "    ") + f"{key}: {value if isinstance(value, (str, int)) else f'{value:.4f}'}")
+    (ROOT / "configs/residuals.yaml").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
