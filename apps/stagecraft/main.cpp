@@ -11,9 +11,9 @@ int main(int argc, char** argv) {
   stagecraft schedule --schedule interleaved -p 4 -n 8 -m 2
 )",
        .commands = {simulate_command(), explain_command(), plan_command(), sweep_command(),
-                    validate_command(), fit_command(), reproduce_command(), layer_command(), schedule_command(),
-                    compare_command(), report_command(), export_command(), import_command(),
-                    allocator_command(), system_command(), software_command()},
+                    validate_command(), fit_command(), reproduce_command(), layer_command(),
+                    schedule_command(), compare_command(), report_command(), export_command(),
+                    import_command(), allocator_command(), system_command(), software_command()},
        .features = program_features},
       {argv + 1, argv + argc});
 }

@@ -101,11 +101,10 @@ class LogReader {
       }
     }
     if (result.tables.empty() && diagnostics_.problems().empty()) {
-      diagnostics_.add({.place = {origin_},
-                        .key = "",
-                        .found = "no times that can be used",
-                        .accepted = "what all_reduce_perf, all_gather_perf or reduce_scatter_perf "
-                                    "of nccl-tests prints, with two sizes or more"});
+      first_line_ = 0;
+      report("no times that can be used",
+             "what all_reduce_perf, all_gather_perf or reduce_scatter_perf of nccl-tests prints, "
+             "with two sizes or more");
     }
     diagnostics_.throw_if_any();
     return result;
@@ -149,11 +148,12 @@ class LogReader {
   }
 
   void report(std::string found, std::string accepted) {
-    diagnostics_.add({.place = {origin_, std::max(1, first_line_), 1},
-                      .key = "",
-                      .found = std::move(found),
-                      .accepted = std::move(accepted),
-                      .stands_alone = true});
+    Problem problem;
+    problem.place = {origin_, std::max(1, first_line_), 1};
+    problem.found = std::move(found);
+    problem.accepted = std::move(accepted);
+    problem.stands_alone = true;
+    diagnostics_.add(std::move(problem));
   }
 
   void note(std::string const& text) {

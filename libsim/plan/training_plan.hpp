@@ -7,11 +7,11 @@
 #include "libsim/model/block_program.hpp"
 #include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
-#include "libsim/schedule/placement.hpp"
 #include "libsim/plan/plan_groups.hpp"
 #include "libsim/plan/stage_program.hpp"
 #include "libsim/plan/step_op.hpp"
 #include "libsim/plan/training_config.hpp"
+#include "libsim/schedule/placement.hpp"
 
 namespace stagecraft {
 

@@ -83,7 +83,8 @@ TEST_CASE("an unknown stays within its bounds", "[fit]") {
   REQUIRE(solve(problem, {0}).unknowns[0] == 0.25);
 }
 
-TEST_CASE("the noise is the median distance from the median, as a normal distribution has it", "[fit]") {
+TEST_CASE("the noise is the median distance from the median, as a normal distribution has it",
+          "[fit]") {
   LeastSquaresProblem problem = linear({0.01, -0.02, 0.03}, {{0.0}, {0.0}, {0.0}});
   LeastSquaresSolution const solution = solve(problem, {0});
   REQUIRE(solution.noise == Approx(1.4826 * 0.02));
