@@ -62,13 +62,36 @@ BytesPerSecond network_share(System const& system) {
 
 namespace {
 
+/// The measured shape inside one node that is nearest: of the same kind if there is one, then by
+/// the number of ranks.
+CollectiveShape const* nearest_in_node(CollectiveTables const& tables, OpKind kind, int ranks) {
+  CollectiveShape const* nearest = nullptr;
+  auto const distance = [&](CollectiveShape const& shape) {
+    return std::pair{shape.kind != kind, std::abs(shape.per_node - ranks)};
+  };
+  for (auto const& [shape, points] : tables) {
+    if (shape.nodes != 1) continue;
+    if (nearest == nullptr || distance(shape) < distance(*nearest)) nearest = &shape;
+  }
+  return nearest;
+}
+
+/// What a collective takes at least where only the rate of large ones is given: as the smallest one
+/// that was measured; 0 if none was.
+double least_time(OpKind kind, int ranks, CollectiveCost const& cost, Node const& node) {
+  if (!cost.table.empty()) return cost.table.front().duration.value;
+  auto const& tables = node.collectives.value.tables;
+  CollectiveShape const* const shape = tables ? nearest_in_node(*tables, kind, ranks) : nullptr;
+  return shape == nullptr ? 0 : tables->at(*shape).front().duration.value;
+}
+
 /// Time inside one node by latency and bandwidth, or by a table for one number of ranks.
 Seconds node_time(OpKind kind, Bytes whole, int ranks, Node const& node) {
   CollectiveCost const& cost = cost_of(kind, node);
   bool const is_bus_given = kind == OpKind::all_reduce && node.bus_bandwidth.value.value > 0;
   if (cost.table.empty() || is_bus_given) {
     double const rate = is_bus_given ? node.bus_bandwidth.value.value : cost.bandwidth.value;
-    double const least = cost.table.empty() ? 0 : cost.table.front().duration.value;
+    double const least = least_time(kind, ranks, cost, node);
     return Seconds{std::max(least, cost.latency.value + ring_bytes(kind, whole, ranks) / rate)};
   }
   // The table's time for the tensor of which its ranks would move as many bytes as ours do.
@@ -96,20 +119,6 @@ Seconds modelled_time(OpKind kind, Bytes whole, NodeSpread spread, System const&
                              : network_time(kind, whole, spread, system);
 }
 
-/// The measured shape inside one node that is nearest: of the same kind if there is one, then by
-/// the number of ranks.
-CollectiveShape const* nearest_in_node(CollectiveTables const& tables, OpKind kind, int ranks) {
-  CollectiveShape const* nearest = nullptr;
-  auto const distance = [&](CollectiveShape const& shape) {
-    return std::pair{shape.kind != kind, std::abs(shape.per_node - ranks)};
-  };
-  for (auto const& [shape, points] : tables) {
-    if (shape.nodes != 1) continue;
-    if (nearest == nullptr || distance(shape) < distance(*nearest)) nearest = &shape;
-  }
-  return nearest;
-}
-
 /// The measured shape over several nodes with as many ranks on each: of the largest number of nodes
 /// that is not above that of `spread`, else of the smallest.
 CollectiveShape const* nearest_over_nodes(CollectiveTables const& tables,
@@ -130,6 +139,8 @@ std::optional<Seconds> measured_time(OpKind kind,
                                      NodeSpread spread,
                                      System const& system) {
   bool const is_in_node = spread.nodes() == 1;
+  bool const is_bus_given = system.node.bus_bandwidth.value.value > 0;
+  if (is_in_node && kind == OpKind::all_reduce && is_bus_given) return std::nullopt;
   MeasuredCollectives const& measured_collectives =
       is_in_node ? system.node.collectives.value : system.network.collectives.value;
   if (!measured_collectives.tables) return std::nullopt;

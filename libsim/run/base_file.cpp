@@ -64,6 +64,10 @@ void drop_contradicted_rates(YamlNode const& file, YamlNode& base) {
     take(*node, "bus_bandwidth");
     take(*node, "collectives");
   }
+  constexpr std::array<std::string_view, 1> tables{"collectives"};
+  if (YamlNode* const node = base.find("node"); node && gives(file, "node", tables)) {
+    take(*node, "bus_bandwidth");
+  }
 }
 
 bool inherit(YamlNode& section,

@@ -103,13 +103,11 @@ void require_node_constants(ConfigNode const& node) {
 }  // namespace
 
 void open_collectives(System& system, ConfigNode const& section, Diagnostics& diagnostics) {
-  constexpr std::array<std::string_view, 4> rates_of_node{"all_reduce", "all_gather",
-                                                          "reduce_scatter", "bus_bandwidth"};
   constexpr std::array<std::string_view, 5> rates_of_network{"bandwidth", "adapters", "efficiency",
                                                              "bus_bandwidth", "gather_bandwidth"};
   for (auto const& [key, measured, rates] :
        {std::tuple{"node", &system.node.collectives,
-                   std::span<std::string_view const>{rates_of_node}},
+                   std::span<std::string_view const>{collectives_of_node}},
         {"network", &system.network.collectives, rates_of_network}}) {
     ConfigNode const below = section.child(key);
     if (overrides_tables(below, rates)) *measured = {};

@@ -143,6 +143,16 @@ TEST_CASE("measured tables give their own points back, in a node and over nodes"
   REQUIRE(over_network(OpKind::all_gather, 8 * MiB, 8, 4, system) == Approx(4));
 }
 
+TEST_CASE("a bus bandwidth in the node takes precedence, but not below the least measured time",
+          "[cost]") {
+  System system = with_tables({{{OpKind::all_reduce, 1, 8}, line(1, 0.5)}});
+  system.node.bus_bandwidth.value = {1e6};
+  // 14/8 of the bytes at 1 MB/s; the smallest measured one takes 1.5 s.
+  REQUIRE(over_network(OpKind::all_reduce, 8'000'000, 8, 8, system) == Approx(14));
+  REQUIRE(over_network(OpKind::all_reduce, 8'000, 8, 8, system) == Approx(1.5));
+  REQUIRE(over_network(OpKind::all_gather, 8 * MiB, 8, 8, system) == Approx(3));
+}
+
 TEST_CASE("in a node, what was not measured is read where a ring moves as many bytes", "[cost]") {
   System const system = with_tables(
       {{{OpKind::all_reduce, 1, 2}, line(1, 0.5)}, {{OpKind::all_reduce, 1, 8}, line(2, 0.25)}});
