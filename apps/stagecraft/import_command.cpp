@@ -7,6 +7,7 @@
 #include "apps/program/command_line.hpp"
 #include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "libsim/config/yaml_text.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/import/huggingface_import.hpp"
 #include "libsim/import/ignore_list.hpp"

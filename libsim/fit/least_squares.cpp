@@ -110,8 +110,9 @@ Point step_from(LeastSquaresProblem const& problem,
                 std::vector<double> const& gradient,
                 double noise) {
   double const before = cost_of(problem, point, noise);
-  constexpr double most_damping = 1e4;
-  for (double damping = 1e-3; damping < most_damping; damping *= 10) {
+  constexpr int tries = 7;  // up to a damping of 1000
+  double damping = 1e-3;
+  for (int i = 0; i < tries; ++i, damping *= 10) {
     SymmetricMatrix damped = curvature;
     for (std::size_t k = 0; k < damped.size(); ++k) damped[k][k] *= 1 + damping;
     std::vector<double> const move = product_of(inverse_of(std::move(damped)), gradient);

@@ -29,7 +29,7 @@ std::optional<Number> parsed(std::string text) {
 
 /// How a value that the script leaves open is given.
 std::string shown(ShellWord const& word) {
-  std::string const text = "'" + printable(word.text) + "'";
+  std::string text = "'" + printable(word.text) + "'";
   if (!is_unresolved(word.text)) return text;
   std::vector<std::string> names = open_names(word.text);
   bool const is_script_argument =

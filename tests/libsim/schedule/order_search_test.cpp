@@ -164,7 +164,8 @@ TEST_CASE("a searched order is never worse than a named one within the limit") {
   }
 }
 
-TEST_CASE("equal seeds and iterations give equal orders; the result says what ended the search") {
+TEST_CASE(
+    "equal seeds and iterations give equal orders, and the result says what ended the search") {
   OrderRequest const request{.stages = 4, .microbatches = 8, .chunks = 2, .memory_limit = 4};
   FoundOrder const first = search_order(request, {.seed = 7, .iterations = 400});
   FoundOrder const second = search_order(request, {.seed = 7, .iterations = 400});
