@@ -59,7 +59,7 @@ std::string without_suffix(std::string text) {
 
 /// A whole number that may have such a suffix.
 int count_of(CommandLine const& line, std::string const& option, int most) {
-  std::string const text = line.value(option);
+  std::string const& text = line.value(option);
   std::string const plain = without_suffix(text);
   if (plain == text) return line.whole_number(option, 1, most);
   double const value = number_from_zero("--" + option, plain);
