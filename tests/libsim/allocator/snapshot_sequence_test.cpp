@@ -1,10 +1,13 @@
 #include "libsim/allocator/snapshot_sequence.hpp"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <string>
 
 #include "libsim/allocator/allocation_replay.hpp"
 #include "libsim/export/pickle_writer.hpp"
@@ -36,7 +39,9 @@ void write_entry(PickleWriter& pickle, Entry const& entry) {
 
 /// A snapshot of two devices of which the second has events; `live` are blocks of one segment.
 std::string snapshot(std::vector<Entry> const& entries, std::vector<Entry> const& live = {}) {
-  auto const file = std::filesystem::temp_directory_path() / "stagecraft_snapshot_test.pickle";
+  // Tests run side by side as processes of their own.
+  auto const file = std::filesystem::temp_directory_path() /
+                    ("stagecraft_snapshot_test_" + std::to_string(::getpid()) + ".pickle");
   OutputFile output{file};
   PickleWriter pickle{output};
   pickle.begin_dictionary();
@@ -70,7 +75,9 @@ std::string snapshot(std::vector<Entry> const& entries, std::vector<Entry> const
   pickle.finish();
   output.finish();
   std::ifstream stream{file, std::ios::binary};
-  return {std::istreambuf_iterator<char>{stream}, {}};
+  std::string bytes{std::istreambuf_iterator<char>{stream}, {}};
+  std::filesystem::remove(file);
+  return bytes;
 }
 
 AllocationReplay replayed(std::vector<Entry> const& entries, std::vector<Entry> const& live = {}) {
