@@ -135,7 +135,7 @@ TEST_CASE("explain's tables say what a reader looks for, within 80 columns") {
   REQUIRE(result.errors.empty());
   for (std::string const part :
        {"WHY STAGE 0 HOLDS 60.13 GiB", "mlp activation input", "4 layers x 31 passes",
-        "WHAT THE 13.8", "critical path", "WHAT EACH SINGLE CHANGE WOULD DO", "no recompute",
+        "WHAT THE 14.0", "critical path", "WHAT EACH SINGLE CHANGE WOULD DO", "no recompute",
         "microbatch 1 -> 2", "Helps time most: ", "Helps memory most: "}) {
     INFO(part);
     REQUIRE(result.output.find(part) != std::string::npos);

@@ -1,7 +1,10 @@
 #include "libsim/schedule/order_file.hpp"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <string>
 
 #include "libsim/schedule/order_text.hpp"
 #include "libsim/schedule/schedule_error.hpp"
@@ -13,7 +16,9 @@ namespace {
 using Catch::Contains;
 
 std::filesystem::path written(std::string const& text) {
-  auto const path = std::filesystem::temp_directory_path() / "stagecraft_order_file_test.json";
+  // Tests run side by side as processes of their own.
+  auto const path = std::filesystem::temp_directory_path() /
+                    ("stagecraft_order_file_test_" + std::to_string(::getpid()) + ".json");
   std::ofstream{path} << text;
   return path;
 }
