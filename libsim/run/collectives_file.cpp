@@ -53,7 +53,11 @@ std::string settled_name(std::string const& name, Place const& place) {
                                            : std::filesystem::path{*place.origin}.parent_path();
   std::filesystem::path const beside = folder / name;
   bool const is_name = std::filesystem::path{name}.filename() == name;
-  if (is_name && (!is_file(beside) || is_file(config_folder() / "systems" / name))) return name;
+  std::error_code ignored;
+  if (is_name && (!is_file(beside) || std::filesystem::equivalent(
+                                          beside, config_folder() / "systems" / name, ignored))) {
+    return name;
+  }
   return std::filesystem::absolute(beside).lexically_normal().string();
 }
 

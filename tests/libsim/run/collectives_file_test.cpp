@@ -38,6 +38,14 @@ TEST_CASE("tables beside the system file are found, and printed as an absolute n
   REQUIRE_FALSE(system.validated);
 }
 
+TEST_CASE("a file beside the system file comes before one of configs/systems", "[run]") {
+  TemporaryFolder const folder;
+  std::string const own = folder.write("vtrain-a100-all-reduce.csv", tables_text);
+  std::string const file = folder.write(
+      "mine.yaml", "base: dgx-h100\nnode: {collectives: vtrain-a100-all-reduce.csv}\n");
+  REQUIRE(load_system_file(file).node.collectives.value.file == own);
+}
+
 TEST_CASE("an override of a rate takes the place of tables", "[run]") {
   auto const file = std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs/paper/22b-full.yaml";
   auto const with = [&](std::string const& setting) {
