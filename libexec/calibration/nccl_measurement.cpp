@@ -23,7 +23,7 @@ namespace {
 constexpr std::chrono::seconds timeout{60};
 constexpr std::size_t step = 4;  ///< the factor from one size to the next
 constexpr int samples = 7;
-constexpr int calls = 10;  ///< between two events
+constexpr int calls_between_events = 10;
 constexpr int fillings_ahead = 20;
 /// The byte of bf16 numbers near 0.01: transfers of zeros are faster on some links.
 constexpr int filling = 0x3c;
@@ -148,14 +148,14 @@ class Member {
               "cudaMemsetAsync");
       }
       check(cudaEventRecord(workspace_.begin.get(), workspace_.stream.get()), "cudaEventRecord");
-      for (int i = 0; i < calls; ++i) call();
+      for (int i = 0; i < calls_between_events; ++i) call();
       check(cudaEventRecord(workspace_.end.get(), workspace_.stream.get()), "cudaEventRecord");
       await_end();
       float milliseconds = 0;
       check(cudaEventElapsedTime(&milliseconds, workspace_.begin.get(), workspace_.end.get()),
             "cudaEventElapsedTime");
       constexpr double milli = 1e-3;
-      if (sample > 0) taken.push_back(milli * milliseconds / calls);
+      if (sample > 0) taken.push_back(milli * milliseconds / calls_between_events);
     }
     return median(taken);
   }
