@@ -3,8 +3,7 @@
 #include <iostream>
 #include <utility>
 
-#include "libsim/engine/store_window.hpp"
-#include "libsim/hardware/provenance.hpp"
+#include "libsim/engine/ready_run.hpp"
 
 namespace stagecraft {
 
@@ -32,12 +31,7 @@ RunArguments read_run_arguments(CommandLine const& line) {
   result.overrides = line.values_of("set");
   result.config = load_run_config(result.path, result.overrides);
   result.as_read = result.config.training;
-  // A plan does not depend on a system, so what depends on a system's memory is resolved here.
-  result.config.training =
-      resolve_store_windows(std::move(result.config.training), result.config.system);
-  if (auto warning = validation_warning(result.config.system)) {
-    result.config.warnings.push_back(std::move(*warning));
-  }
+  result.config = ready_run(std::move(result.config));
   for (std::string const& warning : result.config.warnings) {
     std::cerr << "warning: " << warning << '\n';
   }

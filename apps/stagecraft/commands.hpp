@@ -1,6 +1,7 @@
 #pragma once
 
 #include "apps/program/command.hpp"
+#include "apps/program/program.hpp"
 
 namespace stagecraft {
 
@@ -39,5 +40,8 @@ Command allocator_command();
 Command system_command();
 /// Every constant of a software stack with value, unit and source.
 Command software_command();
+
+/// `stagecraft`: all of them.
+Program planning_program();
 
 }  // namespace stagecraft

@@ -15,11 +15,7 @@ int run_layer(CommandLine const& line) {
   CostModel const cost{run.config.system, plan};
   std::vector<LayerReport> const reports = report_layers(plan, cost);
   if (line.has("json")) {
-    nlohmann::ordered_json layers = nlohmann::ordered_json::array();
-    for (LayerReport const& report : reports) layers.push_back(to_json(report));
-    nlohmann::ordered_json const document = {
-        {"schema", "stagecraft.layers/1"}, {"plan", fingerprint(plan)}, {"layers", layers}};
-    std::cout << document.dump(1) << '\n';
+    std::cout << layers_document(plan, reports).dump(1) << '\n';
     return 0;
   }
   for (std::size_t i = 0; i < reports.size(); ++i) {

@@ -1,19 +1,6 @@
 #include "apps/program/program.hpp"
-#include "apps/program/program_features.hpp"
 #include "apps/stagecraft/commands.hpp"
 
 int main(int argc, char** argv) {
-  using namespace stagecraft;
-  return run_program(
-      {.name = "stagecraft",
-       .purpose = "Predicts memory and iteration time of pipeline-parallel Transformer training.",
-       .examples = R"(  stagecraft simulate configs/paper/175b-present.yaml
-  stagecraft schedule --schedule interleaved -p 4 -n 8 -m 2
-)",
-       .commands = {simulate_command(), explain_command(), plan_command(), sweep_command(),
-                    validate_command(), fit_command(), reproduce_command(), layer_command(),
-                    schedule_command(), compare_command(), report_command(), export_command(),
-                    import_command(), allocator_command(), system_command(), software_command()},
-       .features = program_features},
-      {argv + 1, argv + argc});
+  return stagecraft::run_program(stagecraft::planning_program(), {argv + 1, argv + argc});
 }

@@ -11,10 +11,9 @@
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
-#include "libsim/report/interval_report.hpp"
-#include "libsim/report/simulation_json.hpp"
+#include "libsim/report/memory_excess.hpp"
+#include "libsim/report/simulation_document.hpp"
 #include "libsim/report/simulation_tables.hpp"
-#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
@@ -55,37 +54,6 @@ std::optional<TraceRequest> read_trace_request(CommandLine const& line, RunArgum
   return request;
 }
 
-nlohmann::ordered_json document(Simulation const& simulation,
-                                TrainingPlan const& plan,
-                                RunConfig const& config) {
-  nlohmann::ordered_json json = to_json(simulation, plan);
-  put_interval(json, interval_of(simulation, plan.config, config.system));
-  json["config"] = to_json(config);
-  json["warnings"] = config.warnings;
-  return json;
-}
-
-/// The stages that do not fit, and what the fullest one lacks; empty if all fit.
-std::string excess_text(Simulation const& simulation, RunConfig const& config) {
-  std::string stages;
-  StageResult const* fullest = nullptr;
-  int count = 0;
-  for (StageResult const& stage : simulation.stages) {
-    if (stage.fits) continue;
-    stages += (stages.empty() ? "" : ", ") + std::to_string(stage.stage);
-    if (fullest == nullptr || stage.peak() > fullest->peak()) fullest = &stage;
-    ++count;
-  }
-  if (fullest == nullptr) return {};
-  Bytes const reserve = config.training.memory.reserve;
-  Bytes const capacity = config.system.accelerator.memory.value;
-  Bytes const excess{fullest->peak() + reserve.count() - capacity.count()};
-  return (count == 1 ? "stage " + stages + " does not fit" : "stages " + stages + " do not fit") +
-         (count == 1 ? ": it holds " : ": stage " + std::to_string(fullest->stage) + " holds ") +
-         readable_text(Bytes{fullest->peak()}) + ", " + readable_text(excess) + " more than the " +
-         readable_text(capacity) + " less " + readable_text(reserve) + " of reserve";
-}
-
 int run_simulate(CommandLine const& line) {
   RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
@@ -97,13 +65,13 @@ int run_simulate(CommandLine const& line) {
   add_reservations(simulation, plan, run.config.system,
                    static_cast<int>(std::thread::hardware_concurrency()));
   if (line.has("json")) {
-    std::cout << document(simulation, plan, run.config).dump(1) << '\n';
+    std::cout << simulation_document(simulation, plan, run.config).dump(1) << '\n';
   } else {
     std::cout << simulation_tables(simulation, plan, run.config.system);
   }
   if (trace) record_to_file(trace->path, *played, run.config.system, trace->options);
   if (!line.has("require-fit")) return 0;
-  std::string const excess = excess_text(simulation, run.config);
+  std::string const excess = memory_excess(simulation, run.config);
   if (excess.empty()) return 0;
   std::cerr << "stagecraft simulate: " << excess << '\n';
   return does_not_fit;

@@ -235,4 +235,11 @@ nlohmann::ordered_json to_json(LayerReport const& report) {
           {"saved", saved}};
 }
 
+nlohmann::ordered_json layers_document(TrainingPlan const& plan,
+                                       std::vector<LayerReport> const& reports) {
+  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+  for (LayerReport const& report : reports) layers.push_back(to_json(report));
+  return {{"schema", "stagecraft.layers/1"}, {"plan", fingerprint(plan)}, {"layers", layers}};
+}
+
 }  // namespace stagecraft

@@ -27,30 +27,50 @@ RunConfig RunVariants::with(std::span<Setting const* const> settings) const {
   return read_run_tree(root, std::move(diagnostics));
 }
 
-RunVariants load_run_variants(std::optional<std::filesystem::path> const& path,
-                              std::vector<std::string> const& overrides) {
-  Diagnostics diagnostics;
-  YamlNode root;
-  root.kind = YamlNode::Kind::map;
-  std::filesystem::path folder;
-  if (path) {
-    auto content = parse_yaml_file(*path, Place{}, "", diagnostics);
-    diagnostics.throw_if_any();
-    root = std::move(*content);
-    folder = path->parent_path();
-    if (auto problem = wrong_kind(root, FileKind::run, "")) diagnostics.add(std::move(*problem));
-    if (root.kind != YamlNode::Kind::map) {
-      diagnostics.add({root.place, "", "no keys", "a run file"});
+namespace {
+
+/// The variants of the run file `root`, without which the overrides are all there is.
+RunVariants variants_of(std::optional<YamlNode> root,
+                        std::filesystem::path const& folder,
+                        std::vector<std::string> const& overrides,
+                        Diagnostics diagnostics) {
+  if (root) {
+    if (auto problem = wrong_kind(*root, FileKind::run, "")) diagnostics.add(std::move(*problem));
+    if (root->kind != YamlNode::Kind::map) {
+      diagnostics.add({root->place, "", "no keys", "a run file"});
     }
     diagnostics.throw_if_any();
+  } else {
+    root.emplace();
+    root->kind = YamlNode::Kind::map;
   }
   OverrideRules const rules{run_word_keys(), [&](YamlNode& section, std::string const& key) {
                               return open_reference(section, key, folder, diagnostics);
                             }};
-  for (std::string const& text : overrides) apply_override(root, text, rules, diagnostics);
-  RunVariants variants{std::move(root), folder, diagnostics};
+  for (std::string const& text : overrides) apply_override(*root, text, rules, diagnostics);
+  RunVariants variants{std::move(*root), folder, diagnostics};
   diagnostics.throw_if_any();
   return variants;
+}
+
+}  // namespace
+
+RunVariants load_run_variants(std::optional<std::filesystem::path> const& path,
+                              std::vector<std::string> const& overrides) {
+  Diagnostics diagnostics;
+  if (!path) return variants_of({}, {}, overrides, std::move(diagnostics));
+  auto root = parse_yaml_file(*path, Place{}, "", diagnostics);
+  diagnostics.throw_if_any();
+  return variants_of(std::move(root), path->parent_path(), overrides, std::move(diagnostics));
+}
+
+RunVariants parse_run_variants(std::string_view text,
+                               std::filesystem::path const& origin,
+                               std::vector<std::string> const& overrides) {
+  Diagnostics diagnostics;
+  auto root = parse_yaml(text, origin.string(), diagnostics);
+  diagnostics.throw_if_any();
+  return variants_of(std::move(root), origin.parent_path(), overrides, std::move(diagnostics));
 }
 
 void open_setting(Setting& setting, std::filesystem::path const& folder, Diagnostics& diagnostics) {

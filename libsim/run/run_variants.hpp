@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libsim/config/yaml_tree.hpp"
@@ -43,6 +44,12 @@ class RunVariants {
 /// \throws ConfigError  if a file or an override cannot be read.
 RunVariants load_run_variants(std::optional<std::filesystem::path> const& path,
                               std::vector<std::string> const& overrides);
+
+/// The same of a text in memory. `origin` names it in messages; files that it names are looked for
+/// in the folder of `origin`.
+RunVariants parse_run_variants(std::string_view text,
+                               std::filesystem::path const& origin,
+                               std::vector<std::string> const& overrides);
 
 /// Replaces a setting of `model` or `system` that names a file, relative to `folder`, by its
 /// content.

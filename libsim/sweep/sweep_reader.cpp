@@ -277,11 +277,9 @@ void check_entries(Sweep const& sweep, Diagnostics& diagnostics) {
   }
 }
 
-}  // namespace
-
-Sweep load_sweep(std::filesystem::path const& path) {
-  Diagnostics diagnostics;
-  auto const root = parse_yaml_file(path, Place{}, "", diagnostics);
+Sweep read_sweep(std::optional<YamlNode> const& root,
+                 std::filesystem::path const& path,
+                 Diagnostics diagnostics) {
   diagnostics.throw_if_any();
   SectionReader sections{ConfigNode{*root, "", diagnostics}};
   if (root->kind != YamlNode::Kind::map) diagnostics.throw_if_any();
@@ -301,6 +299,20 @@ Sweep load_sweep(std::filesystem::path const& path) {
   diagnostics.throw_if_any();
   sweep.fingerprint = fingerprint_of(sweep);
   return sweep;
+}
+
+}  // namespace
+
+Sweep load_sweep(std::filesystem::path const& path) {
+  Diagnostics diagnostics;
+  auto const root = parse_yaml_file(path, Place{}, "", diagnostics);
+  return read_sweep(root, path, std::move(diagnostics));
+}
+
+Sweep parse_sweep(std::string_view text, std::filesystem::path const& origin) {
+  Diagnostics diagnostics;
+  auto const root = parse_yaml(text, origin.string(), diagnostics);
+  return read_sweep(root, origin, std::move(diagnostics));
 }
 
 }  // namespace stagecraft

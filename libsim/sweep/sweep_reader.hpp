@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 #include "libsim/sweep/sweep.hpp"
 
@@ -24,5 +25,9 @@ namespace stagecraft {
 /// \throws ConfigError  with every problem, including unknown keys and values that cannot be read on
 ///     any axis.
 Sweep load_sweep(std::filesystem::path const& path);
+
+/// The same of a text in memory. `origin` names it in messages; files that it names are looked for
+/// in the folder of `origin`.
+Sweep parse_sweep(std::string_view text, std::filesystem::path const& origin);
 
 }  // namespace stagecraft

@@ -1,0 +1,16 @@
+#include "libsim/engine/ready_run.hpp"
+
+#include <utility>
+
+#include "libsim/engine/store_window.hpp"
+#include "libsim/hardware/provenance.hpp"
+
+namespace stagecraft {
+
+RunConfig ready_run(RunConfig run) {
+  run.training = resolve_store_windows(std::move(run.training), run.system);
+  if (auto warning = validation_warning(run.system)) run.warnings.push_back(std::move(*warning));
+  return run;
+}
+
+}  // namespace stagecraft

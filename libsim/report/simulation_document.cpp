@@ -1,0 +1,18 @@
+#include "libsim/report/simulation_document.hpp"
+
+#include "libsim/report/interval_report.hpp"
+#include "libsim/report/simulation_json.hpp"
+
+namespace stagecraft {
+
+nlohmann::ordered_json simulation_document(Simulation const& simulation,
+                                           TrainingPlan const& plan,
+                                           RunConfig const& run) {
+  nlohmann::ordered_json json = to_json(simulation, plan);
+  put_interval(json, interval_of(simulation, plan.config, run.system));
+  json["config"] = to_json(run);
+  json["warnings"] = run.warnings;
+  return json;
+}
+
+}  // namespace stagecraft

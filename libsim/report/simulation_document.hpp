@@ -1,0 +1,17 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "libsim/engine/simulation.hpp"
+#include "libsim/run/run_config.hpp"
+
+namespace stagecraft {
+
+/// The whole document of `simulate --json`, schema stagecraft.simulation/1: to_json() with the
+/// interval of the iteration's time, the effective configuration and the run's warnings.
+/// Pre: `plan` is that of `run`, which ready_run() made.
+nlohmann::ordered_json simulation_document(Simulation const& simulation,
+                                           TrainingPlan const& plan,
+                                           RunConfig const& run);
+
+}  // namespace stagecraft
