@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "apps/program/command_line.hpp"
+#include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/data_files.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
@@ -45,7 +46,7 @@ std::string write_yaml(std::filesystem::path const& path,
   return path.string();
 }
 
-int fit_one_measurement(CommandLine const& line) {
+FitOutcome fit_one_measurement(CommandLine const& line) {
   std::vector<std::string> const& runs = line.arguments();
   if (runs.size() != 1) {
     throw CommandLineError{"--measured: found " + std::to_string(runs.size()) +
@@ -65,9 +66,10 @@ int fit_one_measurement(CommandLine const& line) {
   if (line.has("software")) overrides.push_back("software=" + line.value("software"));
   auto const folder = output_folder(line);
   RunConfig const run = load_run_config(runs.front(), overrides);
-  for (std::string const& warning : run.warnings) std::cerr << "warning: " << warning << '\n';
+  FitOutcome outcome;
+  for (std::string const& warning : run.warnings) outcome.notes += "warning: " + warning + '\n';
   StackFactor const factor = fit_factor(run, *measured, runs.front());
-  std::vector<std::string> files;
+  std::vector<std::string>& files = outcome.files;
   if (folder) {
     std::string const comment =
         "A stack fitted by stagecraft fit to one measured iteration of " + runs.front();
@@ -77,13 +79,9 @@ int fit_one_measurement(CommandLine const& line) {
     content["software"] = "./software.yaml";
     files.push_back(write_yaml(*folder / "run.yaml", runs.front() + " with that stack", content));
   }
-  if (line.has("json")) {
-    std::cout << to_json(factor, files).dump(1) << '\n';
-    return 0;
-  }
-  std::cout << factor_text(factor);
-  for (std::string const& file : files) std::cout << "wrote " << file << '\n';
-  return 0;
+  outcome.document = to_json(factor, files);
+  outcome.text = factor_text(factor);
+  return outcome;
 }
 
 std::vector<std::string> read_constants(CommandLine const& line) {
@@ -117,7 +115,7 @@ std::string file_names(std::vector<std::string> const& paths) {
   return names;
 }
 
-int fit_data_files(CommandLine const& line) {
+FitOutcome fit_data_files(CommandLine const& line, CommandProgress const& progress) {
   int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   int const jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
   RunVariants const base = base_of(line);
@@ -128,31 +126,29 @@ int fit_data_files(CommandLine const& line) {
   std::size_t total = 0;
   for (DataFile const& file : files) total += file.rows();
 
-  std::optional<ProgressBar> bar{std::in_place};
   FitData const data = read_fit_data(files, base, jobs, [&](std::int64_t rows) {
     auto const done = static_cast<double>(rows);
-    bar->show("reading", done / static_cast<double>(total), done, "rows");
+    progress("reading", done / static_cast<double>(total), done);
   });
+  FitOutcome outcome;
   if (data.runs.empty()) {
-    bar.reset();
-    std::cerr << problems_text(data.problems, 10)
-              << "stagecraft fit: no row can be used: " << data.problems.rows.size()
-              << " have a problem, " << data.untimed << " have no time, " << data.others
-              << " are of another system or stack than '" << data.system.name << "' with '"
-              << data.system.software.name << "'\n";
-    return all_rows_failed;
+    outcome.notes = problems_text(data.problems, 10);
+    outcome.failure = "no row can be used: " + std::to_string(data.problems.rows.size()) +
+                      " have a problem, " + std::to_string(data.untimed) + " have no time, " +
+                      std::to_string(data.others) + " are of another system or stack than '" +
+                      data.system.name + "' with '" + data.system.software.name + "'";
+    return outcome;
   }
   Fit const result = fit(data, choices, jobs, [&](double share, std::int64_t predictions) {
-    bar->show("fitting", share, static_cast<double>(predictions), "predictions");
+    progress("fitting", share, static_cast<double>(predictions));
   });
-  bar.reset();
 
   for (std::string const& key : left_out) {
-    std::cerr << "warning: " << key
-              << " is marked as fitted too and was left alone (--constants)\n";
+    outcome.notes +=
+        "warning: " + key + " is marked as fitted too and was left alone (--constants)\n";
   }
-  std::cerr << problems_text(data.problems, 10);
-  std::vector<std::string> written;
+  outcome.notes += problems_text(data.problems, 10);
+  std::vector<std::string>& written = outcome.files;
   if (folder) {
     std::string const names = file_names(line.arguments());
     System const system = fitted_system(data.system, result, provenance_text(result, {names}));
@@ -160,20 +156,36 @@ int fit_data_files(CommandLine const& line) {
     written.push_back(write_yaml(*folder / "system.yaml", comment, to_json(system)));
     written.push_back(write_yaml(*folder / "software.yaml", comment, to_json(system.software)));
   }
-  if (line.has("json")) {
-    std::cout << to_json(result, data, written).dump(1) << '\n';
-    return 0;
-  }
-  std::cout << fit_text(result, data);
-  for (std::string const& file : written) std::cout << "wrote " << file << '\n';
-  return 0;
+  outcome.document = to_json(result, data, written);
+  outcome.text = fit_text(result, data);
+  return outcome;
 }
 
 int run_fit(CommandLine const& line) {
-  return line.has("measured") ? fit_one_measurement(line) : fit_data_files(line);
+  std::optional<ProgressBar> bar{std::in_place};
+  FitOutcome const outcome = fit_as_asked(line, [&](char const* part, double share, double count) {
+    bar->show(part, share, count, part == std::string{"reading"} ? "rows" : "predictions");
+  });
+  bar.reset();
+  std::cerr << outcome.notes;
+  if (outcome.failure) {
+    std::cerr << "stagecraft fit: " << *outcome.failure << '\n';
+    return all_rows_failed;
+  }
+  if (line.has("json")) {
+    std::cout << outcome.document.dump(1) << '\n';
+    return 0;
+  }
+  std::cout << outcome.text;
+  for (std::string const& file : outcome.files) std::cout << "wrote " << file << '\n';
+  return 0;
 }
 
 }  // namespace
+
+FitOutcome fit_as_asked(CommandLine const& line, CommandProgress const& progress) {
+  return line.has("measured") ? fit_one_measurement(line) : fit_data_files(line, progress);
+}
 
 Command fit_command() {
   return {

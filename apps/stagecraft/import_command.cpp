@@ -6,6 +6,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/output_paths.hpp"
+#include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/host/output_file.hpp"
@@ -15,6 +16,7 @@
 #include "libsim/import/megatron_import.hpp"
 #include "libsim/import/nccl_tests.hpp"
 #include "libsim/import/text_file.hpp"
+#include "libsim/model/model_config_reader.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/run/named_file.hpp"
 #include "libsim/run/run_config.hpp"
@@ -55,6 +57,21 @@ void write_result(CommandLine const& line, std::string const& text) {
 }
 
 int run_huggingface_import(CommandLine const& line) {
+  ImportedFile const imported = import_huggingface_as_asked(line);
+  print_notes(imported.notes);
+  write_result(line, imported.text);
+  return 0;
+}
+
+int run_megatron_import(CommandLine const& line) {
+  ImportedFile const imported = import_megatron_as_asked(line);
+  print_notes(imported.notes);
+  write_result(line, imported.text);
+  return 0;
+}
+
+/// The model file of a config.json.
+ImportedFile huggingface_model(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
     throw CommandLineError{"FILE: found " + std::to_string(files.size()) +
@@ -74,9 +91,7 @@ int run_huggingface_import(CommandLine const& line) {
     wanted.precision = line.word<Precision>("precision");
   }
   HuggingfaceImport const import = import_huggingface(files.front(), wanted);
-  print_notes(import.notes);
-  write_result(line, to_model_file(import, files.front()));
-  return 0;
+  return {to_model_file(import, files.front()), import.notes, to_json(import.model)};
 }
 
 /// NAME=VALUE pairs.
@@ -131,7 +146,8 @@ LaunchCommand launch_of(CommandLine const& line, std::vector<ShellWord> const& f
   return script;
 }
 
-int run_megatron_import(CommandLine const& line) {
+/// The run file of Megatron-LM's flags.
+ImportedFile megatron_run(CommandLine const& line) {
   std::vector<ShellWord> flags;
   for (std::string const& word : line.rest()) flags.push_back({word, 0, 0});
   if (!line.arguments().empty() && !line.has("script")) {
@@ -153,9 +169,7 @@ int run_megatron_import(CommandLine const& line) {
   // Checks the run against the system, for example whether it has a peak in the run's precision.
   RunConfig const run = parse_run_config(text, "the imported run", {});
   for (std::string const& warning : run.warnings) import.notes.push_back(warning);
-  print_notes(import.notes);
-  write_result(line, text);
-  return 0;
+  return {text, std::move(import.notes), {}};
 }
 
 /// The tables' file beside a system file: mine.yaml has mine-collectives.csv.
@@ -312,6 +326,12 @@ launcher, which says how many ranks there are. ARGUMENTs are those of the script
 }
 
 }  // namespace
+
+ImportedFile import_huggingface_as_asked(CommandLine const& line) {
+  return huggingface_model(line);
+}
+
+ImportedFile import_megatron_as_asked(CommandLine const& line) { return megatron_run(line); }
 
 Command import_command() {
   return {.name = "import",

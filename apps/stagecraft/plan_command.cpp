@@ -4,6 +4,7 @@
 #include <set>
 
 #include "apps/program/command_line.hpp"
+#include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/plan_options.hpp"
 #include "apps/stagecraft/plan_output.hpp"
@@ -79,14 +80,11 @@ std::string values_there(SearchRequest const& request, std::string const& name) 
   throw CommandLineError{"--fix: found " + all + "; accepted: what " + run + " has together"};
 }
 
-SearchResult search_with_progress(SearchRequest request) {
+SearchResult search_with_progress(PlanOptions const& plan) {
   ProgressBar bar;
-  request.progress = [&](SearchProgress const& progress) {
-    bool const simulates = progress.is_simulating;
-    bar.show(simulates ? "simulating" : "bounding", progress.done,
-             static_cast<double>(simulates ? progress.simulated : progress.considered), "plans");
-  };
-  return search_plans(request);
+  return search_as_asked(plan, [&](char const* part, double share, double count) {
+    bar.show(part, share, count, "plans");
+  });
 }
 
 int run_plan(CommandLine const& line) {
@@ -96,9 +94,8 @@ int run_plan(CommandLine const& line) {
   if (plan.output) output.emplace(*plan.output);
 
   auto const begin = std::chrono::steady_clock::now();
-  SearchResult const result = search_with_progress(plan.request);
+  SearchResult const result = search_with_progress(plan);
   std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
-  if (result.considered == 0) refuse_empty_space(plan);
   if (plan.json) std::cout << to_json(result, plan, seconds.count()).dump(1) << '\n';
   if (result.best.empty()) {
     std::cerr << "stagecraft plan: " << near_miss_text(result, plan) << '\n';
@@ -113,6 +110,18 @@ int run_plan(CommandLine const& line) {
 }
 
 }  // namespace
+
+SearchResult search_as_asked(PlanOptions const& plan, CommandProgress const& progress) {
+  SearchRequest request = plan.request;
+  request.progress = [&](SearchProgress const& state) {
+    bool const simulates = state.is_simulating;
+    progress(simulates ? "simulating" : "bounding", state.done,
+             static_cast<double>(simulates ? state.simulated : state.considered));
+  };
+  SearchResult result = search_plans(request);
+  if (result.considered == 0) refuse_empty_space(plan);
+  return result;
+}
 
 Command plan_command() {
   return {

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "apps/program/command_line.hpp"
+#include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
 #include "apps/stagecraft/sweep_options.hpp"
@@ -124,10 +125,11 @@ void print_warnings(std::vector<std::string> const& warnings) {
   }
 }
 
-std::int64_t count_within_limit(Sweep const& sweep, SweepOptions const& options) {
-  ProgressBar bar;
+std::int64_t count_within_limit(Sweep const& sweep,
+                                SweepOptions const& options,
+                                CommandProgress const& progress) {
   std::int64_t const count = count_points(sweep, options.jobs, [&](double done) {
-    bar.show("counting", done, done * static_cast<double>(sweep.points), "points");
+    progress("counting", done, done * static_cast<double>(sweep.points));
   });
   if (count == 0) {
     throw InputError{sweep.origin + ": where: found conditions that leave out all " +
@@ -163,23 +165,23 @@ void simulate_points(Sweep const& sweep,
                      std::int64_t count,
                      SweepOptions const& options,
                      SweepJournal& journal,
+                     CommandProgress const& progress,
                      SweepOutcome& outcome) {
   auto const begin = std::chrono::steady_clock::now();
   auto const total = static_cast<double>(options.shard.size_of(count));
-  {
-    ProgressBar bar;
-    run_sweep(sweep, options.shard, options.jobs, journal, [&](std::int64_t rows) {
-      bar.show("simulating", static_cast<double>(rows) / total, static_cast<double>(rows),
-               "points");
-    });
-  }
+  run_sweep(sweep, options.shard, options.jobs, journal, [&](std::int64_t rows) {
+    progress("simulating", static_cast<double>(rows) / total, static_cast<double>(rows));
+  });
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   outcome.table = table_of(sweep, options.shard, journal);
   outcome.warnings = journal.warnings();
   write_sweep_table(outcome.table, options.output, options.csv);
 }
 
-SweepOutcome run(Sweep const& sweep, std::int64_t count, SweepOptions const& options) {
+SweepOutcome run(Sweep const& sweep,
+                 std::int64_t count,
+                 SweepOptions const& options,
+                 CommandProgress const& progress) {
   SweepOutcome outcome{.output = options.output,
                        .csv = options.csv,
                        .points = sweep.points,
@@ -201,7 +203,7 @@ SweepOutcome run(Sweep const& sweep, std::int64_t count, SweepOptions const& opt
   try_outputs(options, journal);
   std::int64_t const before = journal.rows();
   try {
-    simulate_points(sweep, count, options, journal, outcome);
+    simulate_points(sweep, count, options, journal, progress, outcome);
   } catch (OutputError const& error) {
     if (journal.rows() == 0) throw;
     throw std::runtime_error{std::string{error.what()} + "; " + std::to_string(journal.rows()) +
@@ -232,7 +234,7 @@ void print(SweepOutcome const& outcome, SweepOptions const& options) {
   }
 }
 
-int sweep_as_asked(CommandLine const& line) {
+int run_sweep_command(CommandLine const& line) {
   SweepOptions const options = read_sweep_options(line);
   refuse_existing(options);
   if (options.merges) {
@@ -242,8 +244,13 @@ int sweep_as_asked(CommandLine const& line) {
   Sweep const sweep = load_sweep(options.inputs.front());
   require_countable(sweep, options);
   print_warnings(check_sweep(sweep));
-  std::int64_t const count = count_within_limit(sweep, options);
+  std::optional<ProgressBar> bar{std::in_place};
+  CommandProgress const progress = [&](char const* part, double share, double points) {
+    bar->show(part, share, points, "points");
+  };
+  std::int64_t const count = count_within_limit(sweep, options, progress);
   if (options.is_dry_run) {
+    bar.reset();
     std::int64_t const rows = options.shard.size_of(count);
     if (options.json) {
       std::cout << forecast_json(sweep, rows, sweep.points - count, options).dump(1) << '\n';
@@ -252,11 +259,21 @@ int sweep_as_asked(CommandLine const& line) {
     }
     return 0;
   }
-  print(run(sweep, count, options), options);
+  SweepOutcome const outcome = run(sweep, count, options, progress);
+  bar.reset();
+  print(outcome, options);
   return 0;
 }
 
 }  // namespace
+
+SweepOutcome sweep_as_asked(Sweep const& sweep,
+                            SweepOptions const& options,
+                            CommandProgress const& progress) {
+  refuse_existing(options);
+  require_countable(sweep, options);
+  return run(sweep, count_within_limit(sweep, options, progress), options, progress);
+}
 
 Command sweep_command() {
   return {
@@ -291,7 +308,7 @@ words. Groups vary slowest, the last key fastest.
 )",
       .options = sweep_options(),
       .argument = Value::file("SWEEP.yaml SHARD.h5", {"yaml", "h5"}),
-      .run = sweep_as_asked};
+      .run = run_sweep_command};
 }
 
 }  // namespace stagecraft

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "apps/program/command_line.hpp"
+#include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/data_files.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
@@ -50,24 +51,17 @@ void print_warnings(Validation const& validation) {
 
 int run_validate(CommandLine const& line) {
   using Clock = std::chrono::steady_clock;
-  std::optional<std::filesystem::path> base;
-  if (line.has("base")) base = line.value("base");
-  int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  int const jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
-  RunVariants const runs = load_run_variants(base, line.values_of("set"));
-  std::vector<DataFile> const files = read_data_files(line.arguments());
-  std::size_t total = 0;
-  for (DataFile const& file : files) total += file.rows();
-
-  Clock::time_point const begin = Clock::now();
+  std::optional<Clock::time_point> begin;
   std::optional<ProgressBar> bar{std::in_place};
   Validation const validation =
-      validate(files, runs, read_keys(line), jobs, [&](std::int64_t rows) {
-        auto const done = static_cast<double>(rows);
-        bar->show("predicting", done / static_cast<double>(total), done, "rows");
+      validate_as_asked(line, [&](char const* part, double share, double count) {
+        if (!begin) begin = Clock::now();
+        bar->show(part, share, count, "rows");
       });
   bar.reset();
-  double const seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  Clock::time_point const end = Clock::now();
+  double const seconds = std::chrono::duration<double>(end - begin.value_or(end)).count();
+  std::size_t const total = validation.rows.size();
 
   print_warnings(validation);
   if (line.has("json")) {
@@ -90,6 +84,22 @@ int run_validate(CommandLine const& line) {
 }
 
 }  // namespace
+
+Validation validate_as_asked(CommandLine const& line, CommandProgress const& progress) {
+  std::optional<std::filesystem::path> base;
+  if (line.has("base")) base = line.value("base");
+  int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int const jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
+  RunVariants const runs = load_run_variants(base, line.values_of("set"));
+  std::vector<DataFile> const files = read_data_files(line.arguments());
+  std::size_t total = 0;
+  for (DataFile const& file : files) total += file.rows();
+  progress("predicting", 0, 0);
+  return validate(files, runs, read_keys(line), jobs, [&](std::int64_t rows) {
+    auto const done = static_cast<double>(rows);
+    progress("predicting", done / static_cast<double>(total), done);
+  });
+}
 
 Command validate_command() {
   return {.name = "validate",

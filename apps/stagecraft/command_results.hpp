@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/program/command_line.hpp"
+#include "apps/stagecraft/plan_options.hpp"
+#include "apps/stagecraft/sweep_options.hpp"
+#include "apps/stagecraft/sweep_output.hpp"
+#include "libsim/search/plan_search.hpp"
+#include "libsim/sweep/sweep.hpp"
+#include "libsim/validation/validation.hpp"
+
+namespace stagecraft {
+
+// What commands compute, for callers that do not want it printed. Each is in the source of its
+// command, and throws what the command would report.
+
+/// Called with the part of the work, the share of it that is done (0 to 1), and how many of what
+/// the part counts. What it throws ends the work.
+using CommandProgress = std::function<void(char const* part, double share, double count)>;
+
+/// `plan`. \throws CommandLineError  if no run at all is legal.
+SearchResult search_as_asked(PlanOptions const& plan, CommandProgress const& progress);
+
+/// `validate`.
+Validation validate_as_asked(CommandLine const& line, CommandProgress const& progress);
+
+/// The outcome of `fit`.
+struct FitOutcome {
+  nlohmann::ordered_json document{};     ///< of `fit --json`
+  std::string text{};                    ///< the same for people
+  std::string notes{};                   ///< lines, for standard error
+  std::vector<std::string> files{};      ///< that were written
+  std::optional<std::string> failure{};  ///< why nothing was fitted
+};
+FitOutcome fit_as_asked(CommandLine const& line, CommandProgress const& progress);
+
+/// A file made of another program's configuration.
+struct ImportedFile {
+  std::string text;
+  std::vector<std::string> notes;    ///< what was assumed, approximated or ignored
+  nlohmann::ordered_json content{};  ///< of a model file: its keys
+};
+ImportedFile import_huggingface_as_asked(CommandLine const& line);
+ImportedFile import_megatron_as_asked(CommandLine const& line);
+
+/// `sweep`, of a sweep that was read, neither merging nor as a dry run.
+SweepOutcome sweep_as_asked(Sweep const& sweep,
+                            SweepOptions const& options,
+                            CommandProgress const& progress);
+
+}  // namespace stagecraft
