@@ -10,6 +10,7 @@
 #   checks  what `tests/run.sh --all` also needs: clang, clang-tidy, clang-format, sanitizers, ccache
 #   browser what opens reports in tests/browser
 #   peers   what experiments/speed/layer.sh compares with: Debian's PyTorch, and what installs PyPI's
+#   python  what the Python package is built and tested with, besides what pip installs
 #   figures what draws the figures from the data that `stagecraft reproduce` writes
 set -eu
 
@@ -22,6 +23,7 @@ slurm='slurm-wlm'
 checks='clang clang-tidy-14 clang-format-14 libclang-rt-14-dev ccache'
 browser='chromium fonts-dejavu-core python3'
 figures='python3 python3-matplotlib'
+python='python3 python3-dev python3-venv'
 peers='python3 python3-torch python3-numpy python3-venv'
 
 wanted=
@@ -35,9 +37,10 @@ for set in "$@"; do
     checks) wanted="$wanted $checks" ;;
     browser) wanted="$wanted $browser" ;;
     figures) wanted="$wanted $figures" ;;
+    python) wanted="$wanted $python" ;;
     peers) wanted="$wanted $peers" ;;
     *)
-      echo "packages.sh: found '$set'; accepted: build, scripts, test, mpi, slurm, checks, browser, figures, peers" >&2
+      echo "packages.sh: found '$set'; accepted: build, scripts, test, mpi, slurm, checks, browser, figures, peers, python" >&2
       exit 2
       ;;
   esac

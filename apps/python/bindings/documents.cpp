@@ -1,0 +1,21 @@
+#include "apps/python/bindings/documents.hpp"
+
+#include "libsim/explain/explanation.hpp"
+#include "libsim/explain/explanation_json.hpp"
+#include "libsim/report/layer_report.hpp"
+
+namespace stagecraft::python {
+
+std::string explain_document(Run const& run, int jobs) {
+  RunConfig config = run.ready();  // with its warnings
+  config.training = run.as_read().training;
+  return to_json(explain(config, jobs), config).dump();
+}
+
+std::string layer_document(Run const& run) {
+  TrainingPlan const plan = make_plan(run.ready().training);
+  CostModel const cost{run.ready().system, plan};
+  return layers_document(plan, report_layers(plan, cost)).dump();
+}
+
+}  // namespace stagecraft::python

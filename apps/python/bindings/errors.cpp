@@ -1,0 +1,84 @@
+#include "apps/python/bindings/errors.hpp"
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/program/command_line.hpp"
+#include "libsim/config/problem.hpp"
+
+namespace stagecraft::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+nb::object errors_module() { return nb::module_::import_("stagecraft._errors"); }
+
+void set_error(char const* type, nb::object const& error) {
+  PyErr_SetObject(errors_module().attr(type).ptr(), error.ptr());
+}
+
+nb::object text_or_none(std::string const& text) {
+  return text.empty() ? nb::object{nb::none()} : nb::object{nb::str(text.c_str(), text.size())};
+}
+
+nb::object number_or_none(int number) {
+  return number == 0 ? nb::object{nb::none()} : nb::object{nb::int_(number)};
+}
+
+nb::object as_python(Problem const& problem) {
+  return errors_module().attr("Problem")(
+      text_or_none(problem.place.origin ? *problem.place.origin : std::string{}),
+      number_or_none(problem.place.line), number_or_none(problem.place.column),
+      text_or_none(problem.key), text_or_none(problem.found), text_or_none(problem.accepted));
+}
+
+void set_config_error(char const* message, std::vector<Problem> const& problems) {
+  nb::list list;
+  for (Problem const& problem : problems) list.append(as_python(problem));
+  set_error("ConfigError", errors_module().attr("ConfigError")(message, list));
+}
+
+/// The parts of `--option: found X; accepted: Y`.
+Problem problem_of(CommandLineError const& error) {
+  std::string_view text{error.what()};
+  constexpr std::string_view found = "found ";
+  constexpr std::string_view accepted = "; accepted: ";
+  Problem problem;
+  if (std::size_t const at = text.find(": " + std::string{found}); at != text.npos) {
+    problem.key = text.substr(0, at);
+    text.remove_prefix(at + 2);
+  }
+  if (text.starts_with(found)) text.remove_prefix(found.size());
+  std::size_t const at = text.find(accepted);
+  problem.found = text.substr(0, at);
+  if (at != text.npos) problem.accepted = text.substr(at + accepted.size());
+  return problem;
+}
+
+}  // namespace
+
+void register_errors() {
+  nb::register_exception_translator([](std::exception_ptr const& thrown, void* /*unused*/) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (ConfigError const& error) {
+      set_config_error(error.what(), error.problems());
+    } catch (CommandLineError const& error) {
+      set_config_error(error.what(), {problem_of(error)});
+    } catch (DoesNotFit const& error) {
+      set_error("DoesNotFit", nb::str(error.what()));
+    } catch (nb::builtin_exception const&) {
+      throw;
+    } catch (std::bad_alloc const&) {
+      throw;
+    } catch (std::exception const& error) {
+      set_error("Error", nb::str(error.what()));
+    }
+  });
+}
+
+}  // namespace stagecraft::python

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <string>
+
+namespace stagecraft::python {
+
+/// How far a piece of work has come. One thread works and reports; the one that waits listens.
+class Work {
+ public:
+  /// Notes that `share` (0 to 1) of the part `what` is done.
+  /// \throws Interrupted  if the caller wants no more of it. Only run_interruptibly() catches that.
+  void report(char const* what, double share);
+
+ private:
+  friend void run_interruptibly(nanobind::object const& progress,
+                                std::function<void(Work&)> const& work);
+  struct Interrupted {};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string what_;
+  double share_ = 0;
+  bool is_over_ = false;
+  bool is_unwanted_ = false;
+  std::exception_ptr failure_;
+};
+
+/// Runs `work` in a thread of its own without the interpreter's lock. Meanwhile the calling thread
+/// answers signals, so that Ctrl-C ends the work at its next report, and calls `progress` (unless
+/// it is None) with the part and the share that are done, several times a second. Throws what
+/// `work`, a signal's handler or `progress` throws.
+void run_interruptibly(nanobind::object const& progress, std::function<void(Work&)> const& work);
+
+}  // namespace stagecraft::python

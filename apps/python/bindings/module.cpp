@@ -1,0 +1,134 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "apps/program/program.hpp"
+#include "apps/python/bindings/command_documents.hpp"
+#include "apps/python/bindings/documents.hpp"
+#include "apps/python/bindings/errors.hpp"
+#include "apps/python/bindings/frames.hpp"
+#include "apps/python/bindings/interruptible.hpp"
+#include "apps/python/bindings/run.hpp"
+#include "apps/python/bindings/simulated_run.hpp"
+#include "apps/stagecraft/commands.hpp"
+#include "libsim/host/parallel_for.hpp"
+#include "libsim/host/program_version.hpp"
+#include "libsim/run/paper_config_folder.hpp"
+
+namespace stagecraft::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using Runs = std::vector<std::shared_ptr<Run const>>;
+using SimulatedRuns = std::vector<std::shared_ptr<SimulatedRun const>>;
+
+/// Threads for `threads` as Python's functions take them: 0 means all cores.
+int threads_of(int threads) {
+  if (threads > 0) return threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+std::shared_ptr<Run const> load(std::string const& path,
+                                std::optional<std::string> text,
+                                std::vector<std::string> overrides) {
+  return std::make_shared<Run const>(RunSource{path, std::move(text), std::move(overrides)});
+}
+
+SimulatedRuns simulate_many(Runs const& runs, int threads, nb::object const& progress) {
+  SimulatedRuns results(runs.size());
+  run_interruptibly(progress, [&](Work& work) {
+    std::atomic<std::size_t> done = 0;
+    auto const total = static_cast<double>(runs.size());
+    parallel_for(threads_of(threads), runs.size(), [&](std::size_t i) {
+      results[i] = std::make_shared<SimulatedRun const>(runs[i]);
+      work.report("simulating", static_cast<double>(++done) / total);
+    });
+  });
+  return results;
+}
+
+void bind_runs(nb::module_& module) {
+  nb::class_<Run>(module, "Run")
+      .def("with_", &Run::with, "overrides"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("json", [](Run const& run) { return to_json(run.ready()).dump(); })
+      .def("yaml", [](Run const& run) { return to_yaml(run.ready()); })
+      .def("warnings", [](Run const& run) { return run.ready().warnings; });
+  module.def("load", &load, "path"_a, "text"_a.none(), "overrides"_a,
+             nb::call_guard<nb::gil_scoped_release>());
+}
+
+void bind_simulations(nb::module_& module) {
+  nb::class_<SimulatedRun>(module, "SimulatedRun")
+      .def_prop_ro("iteration_seconds", &SimulatedRun::iteration_seconds)
+      .def_prop_ro("peak_bytes", &SimulatedRun::peak_bytes)
+      .def("played_document", &SimulatedRun::played_document,
+           nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "document",
+          [](SimulatedRun const& run, int threads) { return run.document(threads_of(threads)); },
+          "threads"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "require_fit",
+          [](SimulatedRun const& run, int threads) {
+            std::string const excess = run.excess(threads_of(threads));
+            if (!excess.empty()) throw DoesNotFit{excess};
+          },
+          "threads"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def(
+      "simulate",
+      [](std::shared_ptr<Run const> run) {
+        return std::make_shared<SimulatedRun const>(std::move(run));
+      },
+      "run"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def("simulate_many", &simulate_many, "runs"_a, "threads"_a, "progress"_a.none());
+}
+
+void bind_documents(nb::module_& module) {
+  module.def(
+      "explain",
+      [](Run const& run, int threads) { return explain_document(run, threads_of(threads)); },
+      "run"_a, "threads"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def("layer", &layer_document, "run"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def("plan", &plan_document, "words"_a, "progress"_a.none());
+  module.def("schedule", &schedule_document, "words"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def("validate", &validate_document, "words"_a, "progress"_a.none());
+  module.def("fit", &fit_document, "words"_a, "progress"_a.none());
+  module.def("import_huggingface", &imported_huggingface, "words"_a,
+             nb::call_guard<nb::gil_scoped_release>());
+  module.def("import_megatron", &imported_megatron, "words"_a,
+             nb::call_guard<nb::gil_scoped_release>());
+  // HDF5 is used by one thread at a time: the one that holds the interpreter's lock.
+  module.def("write_trace", &write_trace, "run"_a, "path"_a, "by_op"_a);
+  module.def("write_report", &write_report, "words"_a);
+  module.def("read_trace", &trace_frames, "path"_a);
+  module.def("sweep", &sweep_frame, "path"_a, "text"_a.none(), "words"_a, "progress"_a.none());
+}
+
+}  // namespace
+
+}  // namespace stagecraft::python
+
+NB_MODULE(_core, module) {
+  using namespace stagecraft;
+  python::register_errors();
+  python::bind_runs(module);
+  python::bind_simulations(module);
+  python::bind_documents(module);
+  module.def("version", [] { return program_version(); });
+  module.def("config_folder", [] { return config_folder().string(); });
+  module.def(
+      "run_program",
+      [](std::vector<std::string> const& words) { return run_program(planning_program(), words); },
+      nanobind::arg("words"), nanobind::call_guard<nanobind::gil_scoped_release>());
+}

@@ -1,0 +1,107 @@
+"""Run files: read, changed, written."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Union
+
+from . import _core
+
+Source = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+"""What a run can be read from: a path, a name in the package, or a mapping of the keys."""
+
+_shipped = "stagecraft:configs/"
+
+
+def value_text(value: object) -> str:
+    """A value as `--set KEY=VALUE` takes it, which is YAML. A str is taken as it is written there."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    import json
+
+    return json.dumps(value)
+
+
+def path_text(path: Union[str, "os.PathLike[str]"]) -> str:
+    """A path, with `stagecraft:configs/...` replaced by the place of the file in the package."""
+    text = os.fspath(path)
+    if text.startswith(_shipped):
+        return os.path.join(_core.config_folder(), text[len(_shipped) :])
+    return text
+
+
+class Config:
+    """A run: what is trained, how, and on which system. It was checked when it was read.
+
+    A Config never changes; `with_` makes another one. Threads may share it.
+    """
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: _core.Run) -> None:
+        self._run = run
+
+    def with_(self, overrides: Mapping[str, Any]) -> Config:
+        """The same run with other values of some keys, as `--set` on a command line.
+
+        overrides: dotted keys of the run file, such as `parallel.tensor`, and their values. A str is
+            YAML, as on a command line: "80 GiB", "full", "[6, 5, 5]".
+        Raises ConfigError with every problem of the result.
+        """
+        return Config(self._run.with_([(key, value_text(value)) for key, value in overrides.items()]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The effective configuration: every key, with defaults filled in, model and system in place."""
+        import json
+
+        document: dict[str, Any] = json.loads(self._run.json())
+        return document
+
+    def to_yaml(self) -> str:
+        """The same as the text of a run file, which loads from any folder (`--print-config`)."""
+        return self._run.yaml()
+
+    @property
+    def warnings(self) -> list[str]:
+        """Settings without effect, each with its place, and what is uncertain about the system."""
+        return self._run.warnings()
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of a dotted key of the effective configuration, such as `parallel.tensor`."""
+        value: Any = self.to_dict()
+        for part in key.split("."):
+            if not isinstance(value, dict) or part not in value:
+                raise KeyError(key)
+            value = value[part]
+        return value
+
+    def __repr__(self) -> str:
+        config = self.to_dict()
+        parallel, batch = config["parallel"], config["batch"]
+        return (
+            f"<stagecraft.Config: {config['model']['layers']} layers of {config['model']['hidden']}, "
+            f"tensor {parallel['tensor']}, pipeline {parallel['pipeline']}, data {parallel['data']}, "
+            f"global batch {batch['global']}, on {config['system']['name']}>"
+        )
+
+
+def load(source: Source, overrides: Mapping[str, Any] | None = None) -> Config:
+    """Reads and checks a run.
+
+    source: the path of a run file; a file of the package, "stagecraft:configs/paper/175b-full.yaml";
+        or a mapping with a run file's keys, in which files are relative to the current folder.
+    overrides: other values of some keys, as `with_` takes them.
+    Raises ConfigError with every problem: file, line, column, key, what was found, what is accepted.
+    """
+    settings = [f"{key}={value_text(value)}" for key, value in (overrides or {}).items()]
+    if isinstance(source, Mapping):
+        import json
+
+        return Config(_core.load("<dict>", json.dumps(dict(source)), settings))
+    return Config(_core.load(path_text(source), None, settings))

@@ -1,0 +1,187 @@
+"""What commands compute, as documents."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Mapping, Sequence, Union
+
+from . import _core
+from ._config import Config, path_text, value_text
+from ._progress import Progress, listener
+from ._words import options, repeated, settings
+
+Path = Union[str, "os.PathLike[str]"]
+"""A file, or "stagecraft:configs/..." for one of the package."""
+
+
+def explain(cfg: Config, threads: int = 0) -> dict[str, Any]:
+    """Why the fullest stage is full, what the time is made of, and what each single change would do.
+
+    threads: how many; 0 means all cores.
+    Returns the document of `stagecraft explain --json`.
+    """
+    document: dict[str, Any] = json.loads(_core.explain(cfg._run, threads))
+    return document
+
+
+def layer(cfg: Config) -> dict[str, Any]:
+    """One layer for one microbatch on one rank, op by op: FLOPs, bytes, seconds.
+
+    Returns the document of `stagecraft layer --json`.
+    """
+    document: dict[str, Any] = json.loads(_core.layer(cfg._run))
+    return document
+
+
+def plan(
+    model: Path,
+    system: Path,
+    gpus: int,
+    global_batch: int,
+    *,
+    software: Path | None = None,
+    top: int = 10,
+    fix: Mapping[str, Any] | None = None,
+    set: Mapping[str, Any] | None = None,
+    price: str | None = None,
+    tokens: float | str | None = None,
+    exhaustive: bool = False,
+    threads: int = 0,
+    progress: Progress = None,
+) -> dict[str, Any]:
+    """Searches layouts, schedules and recompute policies for the fastest plans that fit in memory.
+
+    model, system, software: files, or names of the package such as "gpt3-175b" and "selene-a100".
+    gpus: how many accelerators; every plan uses all of them.
+    global_batch: sequences per optimizer step.
+    top: how many of the fastest plans to return.
+    fix: values that plans may have, such as {"tensor": [4, 8], "recompute": "selective"}.
+    set: other values of keys that are not searched, such as {"memory.reserve": "4 GiB"}.
+    price: per GPU hour, such as "2.5/gpu-hour" or "2.5 EUR/gpu-hour".
+    tokens: to train on; adds days and, with a price, the cost.
+    exhaustive: simulate every plan and dismiss none by bounds.
+    threads: how many; 0 means all cores.
+    Returns the document of `stagecraft plan --json`: seconds, bytes per GPU; `best` has a `config` each,
+        which `load` takes.
+    Raises DoesNotFit if no plan fits, ConfigError for wrong arguments and files.
+    """
+    fixes = [
+        name + "=" + (",".join(map(value_text, value)) if isinstance(value, (list, tuple)) else value_text(value))
+        for name, value in (fix or {}).items()
+    ]
+    words = [
+        path_text(model),
+        *options(
+            system=system,
+            software=software,
+            gpus=gpus,
+            global_batch=global_batch,
+            top=top,
+            price=price,
+            tokens=tokens,
+            exhaustive=exhaustive,
+            jobs=threads or None,
+        ),
+        *repeated("fix", fixes),
+        *settings(set),
+    ]
+    document: dict[str, Any] = json.loads(_core.plan(words, listener(progress)))
+    return document
+
+
+def schedule(
+    kind: str,
+    pipeline: int,
+    microbatches: int,
+    *,
+    chunks: int | None = None,
+    group: int | None = None,
+    forward: float = 1,
+    input_gradient: float = 1,
+    weight_gradient: float = 1,
+    backward: float | None = None,
+    transfer: float = 0,
+    p2p: str | None = None,
+    memory: tuple[float, float, float] | None = None,
+    memory_limit: float | None = None,
+    variant: str | None = None,
+    expert_overlap: bool = False,
+    recompute_chunks: int | None = None,
+    order: Path | None = None,
+    seed: int | None = None,
+    iterations: int | None = None,
+    seconds: float | None = None,
+) -> dict[str, Any]:
+    """A pipeline schedule alone: what each rank computes when, makespan, bubble, chunks in flight.
+
+    kind: "1f1b", "interleaved", "zb_h1", ... as `stagecraft schedule --schedule` takes them.
+    pipeline, microbatches, chunks: ranks, microbatches per iteration, chunks per rank.
+    forward, input_gradient, weight_gradient, transfer: costs per chunk or message, in any unit.
+    The others are the options of `stagecraft schedule`.
+    Returns the document of `stagecraft schedule --json`, in the unit of the costs.
+    """
+    words = options(
+        schedule=kind,
+        pipeline=pipeline,
+        microbatches=microbatches,
+        chunks=chunks,
+        group=group,
+        forward=forward,
+        input_gradient=input_gradient,
+        weight_gradient=weight_gradient,
+        backward=backward,
+        transfer=transfer,
+        p2p=p2p,
+        memory=memory,
+        memory_limit=memory_limit,
+        variant=variant,
+        expert_overlap=expert_overlap,
+        recompute_chunks=recompute_chunks,
+        order=order,
+        seed=seed,
+        iterations=iterations,
+        seconds=seconds,
+    )
+    document: dict[str, Any] = json.loads(_core.schedule(words))
+    return document
+
+
+def fit(
+    *data: Path,
+    system: Path | None = None,
+    software: Path | None = None,
+    constants: Sequence[str] | None = None,
+    measured: str | None = None,
+    base: Path | None = None,
+    set: Mapping[str, Any] | None = None,
+    output: Path | None = None,
+    threads: int = 0,
+    progress: Progress = None,
+) -> dict[str, Any]:
+    """Fits constants of a system and its software to measured runs.
+
+    data: data files (CSV); with `measured`, such as "12.9s", one run file whose iteration takes that long.
+    constants: keys such as "system.calibration.gemm_efficiency"; None: those that the files mark as fitted.
+    base: a run file with the values that no column sets.
+    output: a folder for the fitted files.
+    Returns the document of `stagecraft fit --json`, with `notes`, the lines that the command adds.
+    Raises Error if no row can be used.
+    """
+    words = [
+        *map(path_text, data),
+        *options(
+            system=system,
+            software=software,
+            constants=constants,
+            measured=measured,
+            base=base,
+            output=output,
+            jobs=threads or None,
+        ),
+        *settings(set),
+    ]
+    text, notes = _core.fit(words, listener(progress))
+    document: dict[str, Any] = json.loads(text)
+    document["notes"] = notes.splitlines()
+    return document

@@ -1,0 +1,156 @@
+"""Results as tables of pandas."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence, Union
+
+from . import _core
+from ._config import Config, path_text
+from ._progress import Progress, listener
+from ._words import options, settings
+
+if TYPE_CHECKING:
+    import pandas
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def _frame(columns: Mapping[str, Any], units: Mapping[str, str]) -> pandas.DataFrame:
+    """A table over the arrays themselves. Its `attrs["units"]` has the unit of each column that has one."""
+    import pandas
+
+    frame = pandas.DataFrame(dict(columns), copy=False)
+    frame.attrs["units"] = dict(units)
+    return frame
+
+
+def sweep(
+    spec: Path | Mapping[str, Any],
+    output: Path | None = None,
+    *,
+    csv: Path | None = None,
+    shard: str | None = None,
+    resume: bool = False,
+    limit: int | None = None,
+    threads: int = 0,
+    progress: Progress = None,
+) -> pandas.DataFrame:
+    """Simulates the cross product of lists of values; one row per point.
+
+    spec: a sweep file, or a mapping with its keys (base, cases, values, where), in which files are relative
+        to the current folder.
+    output: an HDF5 file for the rows; a call that was interrupted goes on with resume=True.
+    csv: the same as CSV. shard: "I/N", a part of the points. limit: the most rows that may be computed.
+    threads: how many; 0 means all cores.
+    Returns the columns of `stagecraft sweep`, times in seconds, bytes per GPU; a point that is impossible
+        has valid 0 and a message. attrs: `units`, `warnings`, and `document`, that of `sweep --json`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "sweep.h5") if output is None else os.fspath(output)
+        name, text = ("<dict>", json.dumps(dict(spec))) if isinstance(spec, Mapping) else (path_text(spec), None)
+        words = [
+            name,
+            *options(output=out, csv=csv, shard=shard, resume=resume, limit=limit, jobs=threads or None),
+        ]
+        result = _core.sweep(name, text, words, listener(progress))
+    frame = _frame(
+        {name: values for name, _, values in result["columns"]},
+        {name: unit for name, unit, _ in result["columns"] if unit},
+    )
+    frame.attrs["warnings"] = result["warnings"]
+    frame.attrs["document"] = json.loads(result["document"])
+    return frame
+
+
+class Trace(NamedTuple):
+    """One iteration, simulated or executed."""
+
+    meta: dict[str, str]
+    """program_version, command_line, config (YAML), plan (fingerprint), device, clock."""
+    ops: pandas.DataFrame
+    """One row per op of each rank in issue order: rank, stage, start and duration in picoseconds, op, phase,
+    stream (categories), layer, microbatch, chunk (-1 if they do not apply), bytes, flops."""
+    memory: pandas.DataFrame
+    """One row per change of memory of each rank: rank, stage, time in picoseconds, bytes by category."""
+
+
+def read_trace(path: Path) -> Trace:
+    """Reads a trace file.
+
+    Raises Error if it is missing, damaged, or not a trace.
+    """
+    import numpy
+    import pandas
+
+    content = _core.read_trace(path_text(path))
+    tables: list[dict[str, Any]] = []
+    for kind in (2, 3):
+        ranks = content["ranks"]
+        columns: dict[str, Any] = {}
+        lengths = [len(next(iter(rank[kind].values()))) for rank in ranks]
+        columns["rank"] = numpy.repeat(numpy.array([rank[0] for rank in ranks], dtype=numpy.int64), lengths)
+        columns["stage"] = numpy.repeat(numpy.array([rank[1] for rank in ranks], dtype=numpy.int64), lengths)
+        for name in ranks[0][kind] if ranks else ():
+            arrays = [rank[kind][name] for rank in ranks]
+            columns[name] = arrays[0] if len(arrays) == 1 else numpy.concatenate(arrays)
+        tables.append(columns)
+    ops, memory = tables
+    for name, categories in content["names"].items():
+        if name in ops:
+            ops[name] = pandas.Categorical.from_codes(ops[name], categories=categories)
+    units = {"start": "ps", "duration": "ps", "bytes": "byte", "flops": "FLOP"}
+    of_memory = {name: "byte" for name in memory if name not in ("rank", "stage", "time")} | {"time": "ps"}
+    return Trace(content["meta"], _frame(ops, units), _frame(memory, of_memory))
+
+
+class Validation(NamedTuple):
+    """Measured runs beside their predictions."""
+
+    rows: pandas.DataFrame
+    """One row per run: the members of `rows` of `stagecraft validate --json`."""
+    summary: dict[str, Any]
+    """Errors, ranking and fit of all rows, in percent."""
+    by: dict[str, Any]
+    """The same for each value of the keys that were asked for."""
+
+
+def validate(
+    *data: Path,
+    base: Path | None = None,
+    by: Sequence[str] | None = None,
+    set: Mapping[str, Any] | None = None,
+    threads: int = 0,
+    progress: Progress = None,
+) -> Validation:
+    """Predicts every row of data files (CSV) and compares it with what was measured.
+
+    base: a run file with the values that no column sets. by: keys whose values divide the rows.
+    set: other values of keys of the base. threads: how many; 0 means all cores.
+    A row that cannot be predicted has a `problem` and does not count.
+    Raises ConfigError if a file is not CSV, or a column is not a key.
+    """
+    import pandas
+
+    words = [
+        *map(path_text, data),
+        *options(base=base, by=by, jobs=threads or None),
+        *settings(set),
+    ]
+    document = json.loads(_core.validate(words, listener(progress)))
+    return Validation(pandas.DataFrame(document["rows"]), document["summary"], document["by"])
+
+
+def write_trace(cfg: Config, path: Path, detail: str = "chunk") -> None:
+    """Writes the simulated iteration of a run as a trace file (HDF5).
+
+    detail: "chunk" (one row per forward or backward) or "op" (one per kernel).
+    """
+    if detail not in ("chunk", "op"):
+        from ._errors import ConfigError, Problem
+
+        problem = Problem(None, None, None, "detail", repr(detail), "chunk, op")
+        raise ConfigError(f"detail: found {detail!r}; accepted: chunk, op", [problem])
+    _core.write_trace(cfg._run, os.fspath(path), detail == "op")

@@ -1,0 +1,101 @@
+"""Configurations of other programs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, NamedTuple, Sequence, Union
+
+from . import _core
+from ._config import Config, path_text
+from ._words import options, repeated
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class ImportedModel(NamedTuple):
+    """A model file made of another program's configuration."""
+
+    text: str
+    """The model file, YAML; `load` takes its path, or the mapping below, as `model`."""
+    model: dict[str, Any]
+    """The same as a mapping."""
+    notes: list[str]
+    """What was assumed, approximated, ignored or has no effect."""
+
+
+class ImportedRun(NamedTuple):
+    """A run file made of another program's flags."""
+
+    text: str
+    """The run file, YAML."""
+    config: Config
+    """The same, read."""
+    notes: list[str]
+    """What was assumed, approximated, ignored or has no effect."""
+
+
+def import_huggingface(
+    source: Any,
+    *,
+    sequence: int | None = None,
+    attention: str | None = None,
+    precision: str | None = None,
+    ignore: Sequence[str] = (),
+) -> ImportedModel:
+    """A model of Hugging Face's transformers.
+
+    source: the path of a config.json, a mapping with its keys, or a configuration of transformers.
+    sequence: tokens per training sequence; None: the longest that the configuration names.
+    attention: "flash" (default) or "unfused". precision: None means the file's torch_dtype.
+    ignore: keys to ignore although they change the model.
+    Raises ConfigError with everything that cannot be represented.
+    """
+    import json
+    import tempfile
+
+    words = [
+        *options(sequence=sequence, attention=attention, precision=precision),
+        *repeated("ignore", ignore),
+    ]
+    if hasattr(source, "to_dict"):
+        source = source.to_dict()
+    if isinstance(source, Mapping):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "config.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(dict(source), file)
+            text, model, notes = _core.import_huggingface([path, *words])
+    else:
+        text, model, notes = _core.import_huggingface([path_text(source), *words])
+    return ImportedModel(text, json.loads(model), notes)
+
+
+def import_megatron(
+    flags: Sequence[str] = (),
+    *,
+    script: Path | None = None,
+    arguments: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+    system: Path | None = None,
+    world_size: int | None = None,
+    megatron: str | None = None,
+    ignore: Sequence[str] = (),
+) -> ImportedRun:
+    """A run of Megatron-LM's pretrain_gpt.py.
+
+    flags: words of its command line. script: a launch script; `arguments` are its $1, $2, ..., and
+        `variables` what it expects to be set.
+    system: a file or a name of the package; None: the paper's, selene-a100.
+    world_size: ranks of the job; None: the launcher's. megatron: "2022" or "current".
+    ignore: flags to ignore although they change the run.
+    Raises ConfigError with everything that cannot be represented.
+    """
+    words = [
+        *options(script=script, system=system, world_size=world_size, megatron=megatron),
+        *repeated("variable", [f"{name}={value}" for name, value in (variables or {}).items()]),
+        *repeated("ignore", ignore),
+        *arguments,
+        *(["--", *flags] if flags else []),
+    ]
+    text, _, notes = _core.import_megatron(words)
+    return ImportedRun(text, Config(_core.load("imported run", text, [])), notes)

@@ -1,0 +1,272 @@
+"""Predictions of an iteration."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Iterable, Mapping
+
+from . import _core
+from ._config import Config
+from ._progress import Progress, listener
+
+_of_allocator = frozenset(
+    ("reserved_bytes", "allocated_bytes", "inactive_split_bytes", "device_bytes", "margin_bytes", "retries", "runs_out")
+)
+
+
+class Stage(Mapping[str, Any]):
+    """What a pipeline stage holds in memory, per GPU, and how long it computes.
+
+    The keys are those of `stages` of `simulate --json`; each is an attribute too.
+    """
+
+    __slots__ = ("_simulation", "_number")
+
+    def __init__(self, simulation: Simulation, number: int) -> None:
+        self._simulation = simulation
+        self._number = number
+
+    def __getitem__(self, key: str) -> Any:
+        stage = self._simulation._played["stages"][self._number]
+        if key in _of_allocator or stage[key] is None:
+            stage = self._simulation._whole["stages"][self._number]
+        return stage[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._simulation._played["stages"][self._number])
+
+    def __len__(self) -> int:
+        return len(self._simulation._played["stages"][self._number])
+
+    @property
+    def stage(self) -> int:
+        """Number of the stage, from 0."""
+        return self._number
+
+    @property
+    def layers(self) -> int:
+        """Layers of the stage."""
+        return int(self["layers"])
+
+    @property
+    def in_flight_chunks(self) -> int:
+        """Most chunk passes whose forward has run and whose backward has not."""
+        return int(self["in_flight_chunks"])
+
+    @property
+    def busy_seconds(self) -> float:
+        """Time for which its compute stream works, in seconds."""
+        return float(self["busy_seconds"])
+
+    @property
+    def fits(self) -> bool:
+        """Whether it fits in the accelerator's memory."""
+        return bool(self["fits"])
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes at its peak, without the reserve."""
+        return int(self["peak_bytes"])
+
+    @property
+    def peak_at_seconds(self) -> float:
+        """When the peak is, in seconds from the start of the iteration."""
+        return float(self["peak_at_seconds"])
+
+    @property
+    def at_peak(self) -> dict[str, int]:
+        """Bytes by category at the peak."""
+        return dict(self["at_peak"])
+
+    @property
+    def activation_peak_bytes(self) -> int:
+        """Most bytes of activations, recomputed tensors and communication together."""
+        return int(self["activation_peak_bytes"])
+
+    @property
+    def reserved_bytes(self) -> int | None:
+        """Bytes that the framework's allocator reserves. Replays the allocator when first read."""
+        value: int | None = self["reserved_bytes"]
+        return value
+
+    @property
+    def device_bytes(self) -> int | None:
+        """Bytes of the accelerator's memory that are taken, the reserve among them."""
+        value: int | None = self["device_bytes"]
+        return value
+
+    @property
+    def margin_bytes(self) -> int | None:
+        """Bytes that the accelerator has beyond that; may be negative."""
+        value: int | None = self["margin_bytes"]
+        return value
+
+    def __repr__(self) -> str:
+        return f"<stagecraft.Stage {self.stage}: {self.layers} layers, {self.peak_bytes / 2**30:.1f} GiB>"
+
+
+class Simulation:
+    """The predicted iteration of a run. Times are in seconds, bytes are integers and per GPU, FLOPs are
+    of the whole job. The names are those of `simulate --json`.
+
+    `iteration_seconds` and `peak_bytes` are there at once. Everything else is computed when it is first
+    read. Threads may share it.
+    """
+
+    __slots__ = ("_config", "_run", "_played_document", "_whole_document")
+
+    def __init__(self, config: Config, run: _core.SimulatedRun) -> None:
+        self._config = config
+        self._run = run
+        self._played_document: dict[str, Any] | None = None
+        self._whole_document: dict[str, Any] | None = None
+
+    @property
+    def _played(self) -> dict[str, Any]:
+        if self._whole_document is not None:
+            return self._whole_document
+        if self._played_document is None:
+            self._played_document = json.loads(self._run.played_document())
+        return self._played_document
+
+    @property
+    def _whole(self) -> dict[str, Any]:
+        if self._whole_document is None:
+            self._whole_document = json.loads(self._run.document(0))
+        return self._whole_document
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document of `stagecraft simulate --json`."""
+        document: dict[str, Any] = json.loads(json.dumps(self._whole))
+        return document
+
+    @property
+    def config(self) -> Config:
+        """The run that was simulated."""
+        return self._config
+
+    @property
+    def iteration_seconds(self) -> float:
+        """Predicted time of an iteration, in seconds."""
+        return self._run.iteration_seconds
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes that the fullest stage holds at its peak, without the reserve."""
+        return self._run.peak_bytes
+
+    @property
+    def plan(self) -> str:
+        """Fingerprint of the plan: SHA-256, 64 hexadecimal digits."""
+        return str(self._played["plan"])
+
+    @property
+    def iteration_interval_seconds(self) -> tuple[float, float] | None:
+        """The 80 % interval of the iteration's time, in seconds; None if nothing stands behind one."""
+        interval = self._played["iteration_interval_seconds"]
+        return None if interval is None else (float(interval[0]), float(interval[1]))
+
+    @property
+    def ideal_seconds(self) -> float:
+        """Busy time of the busiest stage, without any waiting, in seconds."""
+        return float(self._played["ideal_seconds"])
+
+    @property
+    def bubble_fraction(self) -> float:
+        """(iteration - ideal) / ideal."""
+        return float(self._played["bubble_fraction"])
+
+    @property
+    def model_flops(self) -> float:
+        """Matrix-product FLOPs of an iteration, nothing recomputed."""
+        return float(self._played["model_flops"])
+
+    @property
+    def hardware_flops(self) -> float:
+        """Matrix-product FLOPs that the programs really do."""
+        return float(self._played["hardware_flops"])
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs utilization, a fraction of the peak."""
+        return float(self._played["mfu"])
+
+    @property
+    def hfu(self) -> float:
+        """Hardware FLOPs utilization, a fraction of the peak."""
+        return float(self._played["hfu"])
+
+    @property
+    def hfu_paper(self) -> float | None:
+        """The same by the paper's equation 8; None if that does not apply."""
+        value: float | None = self._played["hfu_paper"]
+        return value
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens per second of the whole job."""
+        return float(self._played["tokens_per_second"])
+
+    @property
+    def layer(self) -> dict[str, Any] | None:
+        """One middle layer and one microbatch: seconds and bytes; None if layers differ in policy."""
+        layer: dict[str, Any] | None = self._played["layer"]
+        return None if layer is None else dict(layer)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The pipeline stages."""
+        return tuple(Stage(self, number) for number in range(len(self._played["stages"])))
+
+    @property
+    def breakdown_seconds(self) -> dict[str, float]:
+        """What the busiest stage's time goes to, in seconds; sums to `iteration_seconds`."""
+        return dict(self._played["breakdown_seconds"])
+
+    @property
+    def fits(self) -> bool:
+        """Whether every stage fits in memory."""
+        return all(stage.fits for stage in self.stages)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to know before trusting the numbers, each with its place."""
+        return list(self._played["warnings"])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{stage.stage}</td><td>{stage.layers}</td><td>{stage.peak_bytes / 2**30:.1f}</td>"
+            f"<td>{stage.activation_peak_bytes / 2**30:.1f}</td><td>{'yes' if stage.fits else 'no'}</td></tr>"
+            for stage in self.stages
+        )
+        return (
+            f"<p>{self.iteration_seconds:.4g} s per iteration, MFU {100 * self.mfu:.1f} %, "
+            f"bubble {100 * self.bubble_fraction:.1f} %</p><table><tr><th>stage</th><th>layers</th>"
+            f"<th>peak GiB</th><th>activations GiB</th><th>fits</th></tr>{rows}</table>"
+        )
+
+    def __repr__(self) -> str:
+        return f"<stagecraft.Simulation: {self.iteration_seconds:.4g} s, {self.peak_bytes / 2**30:.1f} GiB>"
+
+
+def simulate(cfg: Config, require_fit: bool = False) -> Simulation:
+    """Predicts memory and time of an iteration of a run.
+
+    require_fit: raise DoesNotFit, which names the stages, if one does not fit in memory.
+    """
+    run = _core.simulate(cfg._run)
+    if require_fit:
+        run.require_fit(0)
+    return Simulation(cfg, run)
+
+
+def simulate_many(cfgs: Iterable[Config], threads: int = 0, progress: Progress = None) -> list[Simulation]:
+    """Predicts many runs at once, without the interpreter's lock. Ctrl-C ends it.
+
+    threads: how many; 0 means all cores.
+    progress: see Progress.
+    Returns one Simulation per Config, in their order.
+    """
+    configs = list(cfgs)
+    runs = _core.simulate_many([config._run for config in configs], threads, listener(progress))
+    return [Simulation(config, run) for config, run in zip(configs, runs)]

@@ -1,0 +1,30 @@
+#!/bin/sh
+# Builds the Python module in a build folder that may have everything else already, and runs its tests;
+# installs what is missing by itself, PyPI's packages into BUILD/python-venv.
+#
+# usage: tests/python/run.sh BUILD
+#   BUILD  a configured build folder, such as build/release
+set -eu
+cd "$(dirname "$0")/../.."
+if [ $# -ne 1 ] || [ ! -f "$1/CMakeCache.txt" ]; then
+  echo "run.sh: found '$*'; accepted: a configured build folder, such as build/release" >&2
+  exit 2
+fi
+build=$(cd "$1" && pwd)
+venv=$build/python-venv
+
+experiments/packages.sh python
+[ -x "$venv/bin/python" ] || /usr/bin/python3 -m venv "$venv"
+if ! cmp -s tests/python/requirements.txt "$venv/requirements.txt"; then
+  "$venv/bin/pip" install -q --disable-pip-version-check -r tests/python/requirements.txt
+  cp tests/python/requirements.txt "$venv/requirements.txt"
+fi
+
+cmake -B "$build" -DWITH_PYTHON=ON -DPython_EXECUTABLE="$venv/bin/python" >"$build/python-configure.log" 2>&1 ||
+  { cat "$build/python-configure.log" && exit 1; }
+cmake --build "$build" --target stagecraft stagecraft_python
+
+(cd apps/python && "$venv/bin/mypy" --strict --cache-dir "$build/mypy" stagecraft)
+cd tests/python
+PYTHONPATH=$build/apps/python PYTHONDONTWRITEBYTECODE=1 STAGECRAFT_PROGRAM=$build/apps/stagecraft/stagecraft \
+  "$venv/bin/python" -W error::ResourceWarning -m unittest -v

@@ -1,0 +1,127 @@
+"""What other commands compute, and files: the same from Python as from the command."""
+
+import os
+import tempfile
+import unittest
+
+import command
+import stagecraft
+
+
+def without_seconds(document):
+    return {key: value for key, value in document.items() if key != "seconds"}
+
+
+class Documents(unittest.TestCase):
+    small = dict(model=command.configs / "models/gpt-22b.yaml", system="selene-a100", gpus=8, global_batch=8)
+
+    def words(self, *more):
+        return ("plan", self.small["model"], "--system", "selene-a100", "--gpus", 8, "--global-batch", 8, *more)
+
+    def test_plan_gives_the_document_of_its_command(self):
+        found = stagecraft.plan(**self.small, top=3, fix={"tensor": [4, 8], "recompute": "selective"})
+        expected = command.document(*self.words("--top", 3, "--fix", "tensor=4,8", "--fix", "recompute=selective"))
+        self.assertEqual(without_seconds(found), without_seconds(expected))
+        best = found["best"][0]
+        simulation = stagecraft.simulate(stagecraft.load(best["config"]))
+        self.assertEqual(simulation.iteration_seconds, best["iteration_seconds"])
+
+    def test_plan_refuses_in_the_words_of_its_command(self):
+        for error, arguments, more in (
+            (stagecraft.ConfigError, {"fix": {"tensor": 3}}, ("--fix", "tensor=3")),
+            (stagecraft.DoesNotFit, {"set": {"memory.reserve": "79 GiB"}}, ("--set", "memory.reserve=79 GiB")),
+        ):
+            with self.subTest(arguments), self.assertRaises(error) as caught:
+                stagecraft.plan(**self.small, **arguments)
+            self.assertIn(str(caught.exception), command.run(*self.words(*more)).stderr)
+        problem = self.problem_of(fix={"tensor": 3})
+        self.assertEqual((problem.key, problem.found), ("--fix", "'tensor=3'"))
+
+    def problem_of(self, **arguments):
+        try:
+            stagecraft.plan(**self.small, **arguments)
+        except stagecraft.ConfigError as error:
+            return error.problems[0]
+
+    def test_schedule_has_the_bubble_of_the_closed_form(self):
+        for p, m in ((2, 4), (4, 8), (8, 64)):
+            # Narayanan et al. 2021, section 2.2: (p - 1) / m of the ideal time.
+            self.assertAlmostEqual(stagecraft.schedule("1f1b", p, m)["bubble_fraction"], (p - 1) / m)
+        self.assertEqual(stagecraft.schedule("zbv", 4, 8, weight_gradient=0.5),
+                         command.document("schedule", "--schedule", "zbv", "-p", 4, "-n", 8, "--weight-gradient", 0.5))
+
+    def test_imports_are_those_of_the_command(self):
+        flags = ("--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
+                 "--max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 16 --fp16 "
+                 "--tensor-model-parallel-size 2").split()
+        imported = stagecraft.import_megatron(flags, world_size=8)
+        process = command.run("import", "megatron", "--world-size", 8, "--", *flags)
+        self.assertEqual(imported.text, process.stdout)
+        self.assertEqual("".join(f"note: {note}\n" for note in imported.notes), process.stderr)
+        self.assertEqual(imported.config["parallel.data"], 4)  # 8 ranks, tensor 2
+        config = {"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024,
+                  "vocab_size": 50257, "activation_function": "gelu_new", "torch_dtype": "float32"}
+        model = stagecraft.import_huggingface(config)
+        self.assertEqual((model.model["layers"], model.model["hidden"]), (12, 768))
+        run = stagecraft.load({"model": model.model, "system": "selene-a100", "batch": {"global": 8},
+                               "schedule": "1f1b"})
+        self.assertGreater(stagecraft.simulate(run).peak_bytes, 0)
+        with self.assertRaises(stagecraft.ConfigError):
+            stagecraft.import_huggingface({**config, "model_type": "no such model"})
+
+
+class Tables(unittest.TestCase):
+    def test_a_sweep_is_a_table_with_the_numbers_of_simulate(self):
+        run = command.paper / "22b-full.yaml"
+        keys = {"batch.micro": [1, 2, 4], "recompute": ["none", "full"], "parallel.data": [1, 2]}
+        frame = stagecraft.sweep({"base": str(run), "values": keys}, threads=2)
+        self.assertEqual(len(frame), 12)
+        # The run has 4 sequences per iteration: two replicas cannot have microbatches of 4.
+        possible = frame["parallel.data"] * frame["batch.micro"] <= 4
+        self.assertEqual(list(frame["valid"]), [int(one) for one in possible])
+        for _, row in frame[possible].iterrows():
+            cfg = stagecraft.load(run, {key: row[key] for key in keys})
+            simulation = stagecraft.simulate(cfg)
+            self.assertEqual((row["iteration_seconds"], row["peak_bytes"], row["plan"]),
+                             (simulation.iteration_seconds, simulation.peak_bytes, simulation.plan))
+        self.assertEqual(frame.attrs["units"]["iteration_seconds"], "s")
+        self.assertEqual(frame.attrs["document"]["rows"], 12)
+
+    def test_a_trace_is_read_as_it_was_written(self):
+        cfg = stagecraft.load(command.paper / "175b-present.yaml")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "t.h5")
+            stagecraft.write_trace(cfg, path)
+            trace = stagecraft.read_trace(path)
+            page = stagecraft.report(path, title="A title")
+            with self.assertRaises(stagecraft.Error):
+                stagecraft.read_trace(os.path.join(folder, "missing.h5"))
+        simulation = stagecraft.simulate(cfg)
+        self.assertEqual(trace.meta["plan"], simulation.plan)
+        ends = trace.ops["start"] + trace.ops["duration"]
+        self.assertEqual(ends.max(), round(simulation.iteration_seconds * 1e12))
+        categories = trace.memory.drop(columns=["rank", "stage", "time", "workspace"]).sum(axis=1)
+        for stage in simulation.stages:
+            held = categories[trace.memory["stage"] == stage.stage].max()
+            self.assertEqual(held, stage.peak_bytes - stage.at_peak["workspace"])
+        self.assertIn("A title", page.html)
+        self.assertIn("<iframe", page._repr_html_())
+
+    def test_validate_and_fit_give_the_documents_of_their_commands(self):
+        data = command.configs.parent / "experiments/validation/table5.csv"
+        found = stagecraft.validate(data)
+        expected = command.document("validate", data)
+        self.assertEqual(found.summary, expected["summary"])
+        self.assertEqual(list(found.rows["predicted_seconds"]), [row["predicted_seconds"] for row in expected["rows"]])
+        # Korthikanti et al. 2022, table 5: seconds of the eight rows.
+        self.assertEqual(sorted(found.rows["measured_seconds"]),
+                         sorted([1.42, 1.10, 18.13, 13.75, 49.05, 37.83, 94.42, 71.49]))
+        run = command.paper / "22b-present.yaml"
+        fitted = stagecraft.fit(run, measured="1.13s")
+        notes = fitted.pop("notes")
+        self.assertEqual(fitted, command.document("fit", run, "--measured", "1.13s"))
+        self.assertEqual(notes, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

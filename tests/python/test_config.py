@@ -1,0 +1,107 @@
+"""Runs are read, changed and refused as the command does."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import command
+import stagecraft
+
+
+class Configs(unittest.TestCase):
+    def test_a_mapping_a_file_and_a_shipped_file_give_the_same_run(self):
+        path = command.paper / "175b-present.yaml"
+        read = stagecraft.load(path)
+        again = stagecraft.load(read.to_dict())
+        self.assertEqual(again.to_dict(), read.to_dict())
+        self.assertEqual(stagecraft.load("stagecraft:configs/paper/175b-present.yaml").to_dict(), read.to_dict())
+        self.assertEqual(read.to_yaml(), command.run("simulate", path, "--print-config").stdout)
+        self.assertEqual(read["parallel.pipeline"], 8)  # table 3 of the paper
+        with self.assertRaises(KeyError):
+            read["parallel.pipelines"]
+
+    def test_a_later_value_of_a_key_replaces_an_earlier_one(self):
+        base = stagecraft.load(command.paper / "175b-present.yaml")
+        changed = base.with_({"parallel.tensor": 4, "system": "dgx-h100"}).with_({"parallel.tensor": 2})
+        self.assertEqual(changed["parallel.tensor"], 2)
+        self.assertEqual(changed["system.name"], stagecraft.load(
+            command.paper / "175b-present.yaml", {"system": "dgx-h100"})["system.name"])
+        self.assertEqual(base["parallel.tensor"], 8)
+
+    def test_problems_have_their_places_as_attributes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.yaml")
+            with open(path, "w") as file:
+                file.write("model: gpt3-175b\nsystem: selene-a100\nparallel: {tensor: 5, pipelines: 8}\n"
+                           "batch: {global: 64}\n")
+            with self.assertRaises(stagecraft.ConfigError) as caught:
+                stagecraft.load(path)
+            self.assertEqual(str(caught.exception) + "\n", command.run("simulate", path).stderr)
+        error = caught.exception
+        self.assertIsInstance(error, ValueError)
+        self.assertIsInstance(error, stagecraft.Error)
+        # Line and column of `pipelines` and of `5`, counted by hand.
+        self.assertEqual({(p.file, p.line, p.column, p.key) for p in error.problems},
+                         {(path, 3, 23, "parallel.pipelines"), (path, 3, 20, "parallel.tensor")})
+        self.assertEqual([p.found for p in error.problems if p.key == "parallel.tensor"], ["'5'"])
+        self.assertEqual(pickle.loads(pickle.dumps(error)).problems, error.problems)
+
+    def test_a_key_that_was_set_is_named_as_the_command_names_it(self):
+        path = command.paper / "175b-present.yaml"
+        with self.assertRaises(stagecraft.ConfigError) as caught:
+            stagecraft.load(path).with_({"parallel.tensor": 5, "recompute": "som"})
+        process = command.run("simulate", path, "--set", "parallel.tensor=5", "--set", "recompute=som")
+        self.assertEqual(str(caught.exception) + "\n", process.stderr)
+
+
+class Processes(unittest.TestCase):
+    def test_the_entry_point_is_the_program(self):
+        for words in (["simulate", str(command.paper / "22b-full.yaml")], ["simulate", "missing.yaml"], ["--help"]):
+            ours = subprocess.run([sys.executable, "-m", "stagecraft._cli", *words], capture_output=True, text=True)
+            theirs = command.run(*words)
+            self.assertEqual((ours.returncode, ours.stdout, ours.stderr),
+                             (theirs.returncode, theirs.stdout, theirs.stderr))
+
+    def test_an_interrupt_ends_a_long_call_soon(self):
+        configs = [stagecraft.load(command.paper / "175b-present.yaml")] * 200_000
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        begin = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt):
+            stagecraft.simulate_many(configs)
+        self.assertLess(time.monotonic() - begin, 3)
+
+    def test_what_a_progress_function_raises_ends_the_call(self):
+        configs = [stagecraft.load(command.paper / "175b-present.yaml")] * 200_000
+
+        def refuse(what, share):
+            raise LookupError(what)
+
+        with self.assertRaisesRegex(LookupError, "simulating"):
+            stagecraft.simulate_many(configs, progress=refuse)
+
+    def test_a_forked_process_simulates(self):
+        cfg = stagecraft.load(command.paper / "22b-full.yaml")
+        expected = stagecraft.simulate_many([cfg] * 4, threads=2)[0].iteration_seconds
+        child = os.fork()
+        if child == 0:
+            same = stagecraft.simulate_many([cfg] * 4, threads=2)[3].iteration_seconds == expected
+            os._exit(0 if same else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_calls_print_nothing(self):
+        text = ("import stagecraft\n"
+                "cfg = stagecraft.load('stagecraft:configs/paper/22b-full.yaml', {'system': 'dgx-h100'})\n"
+                "stagecraft.simulate(cfg).to_dict(); stagecraft.explain(cfg); stagecraft.layer(cfg)\n"
+                "assert cfg.with_({'parallel.sequence': True, 'parallel.tensor': 1}).warnings\n")
+        process = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+        self.assertEqual((process.returncode, process.stdout, process.stderr), (0, "", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
