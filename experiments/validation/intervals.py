@@ -6,9 +6,9 @@ usage: intervals.py RESULTS   a folder with the documents of `stagecraft validat
 A unit is what errs together. Within one system and stack it is a group of runs that the fit held out (fit.py; of data that
 nothing was fitted on, any group): how a new group of the same machine and software is predicted. Beyond, it is a source
 (data set, cluster, software). The score of a run is |ln(measured / predicted) - bias| over its relative error. The
-interval's scale is the 80 % quantile of the scores of a regime of groups, in which every group has the same weight (Dunn, Wasserman and Ramdas 2022, arXiv:1809.07441), and with G sources the ceil(0.8 (G + 1))-th smallest of
-their 80 % quantiles. A regime needs four units, one of groups also 20 runs. Coverage: each unit is left out, and its runs compared with the interval of
-the others.
+interval's scale is the 80 % quantile of the scores, in which every unit has the same weight (Dunn, Wasserman and Ramdas
+2022, arXiv:1809.07441). A regime needs four units and 20 runs. Coverage: each unit is left out, and its runs compared with
+the interval of the others.
 """
 import csv
 import json
@@ -22,19 +22,21 @@ import fit
 LEVEL = 0.8
 FEWEST = 4
 ROOT = fit.ROOT
-# Data set: system, stack (None: a column says it), accelerator, whether constants were fitted on some of its groups.
+ACCELERATORS = {"aws-p5": "H100", "dgx-h100": "H100", "a100-4hdr": "A100", "selene-a100": "A100", "jean-zay-a100": "A100"}
+# Data set: system and stack (None: a column says it), whether constants were fitted on some of its groups.
 SETS = {
-    "nanotron": ("aws-p5", None, "H100", True),
-    "vtrain-single-node": ("a100-4hdr", "megatron-deepspeed-2022", "A100", True),
-    "vtrain-multi-node": ("a100-4hdr", "megatron-deepspeed-2022", "A100", False),
-    "narayanan-2021": ("selene-a100", "megatron-2021", "A100", False),
-    "table5": ("selene-a100", "megatron-2022", "A100", False),
+    "nanotron": ("aws-p5", None, True),
+    "vtrain-single-node": ("a100-4hdr", "megatron-deepspeed-2022", True),
+    "vtrain-multi-node": ("a100-4hdr", "megatron-deepspeed-2022", False),
+    "narayanan-2021": ("selene-a100", "megatron-2021", False),
+    "table5": ("selene-a100", "megatron-2022", False),
+    "published": (None, None, False),
 }
 
 
 def runs(results):
     """(system, stack, accelerator, source, group, residual, relative error) of each timed run that was not fitted."""
-    for name, (system, stack, accelerator, is_fitted) in SETS.items():
+    for name, (of_set, stack, is_fitted) in SETS.items():
         folder = fit.HERE if name == "table5" else fit.HERE / "data"
         with open(folder / f"{name}.csv", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -43,9 +45,11 @@ def runs(results):
                 continue
             if is_fitted and fit.is_fitted(row["group"]):
                 continue
-            software = stack or row["software"]
+            system, software = of_set or row["system"], stack or row["software"]
+            if system not in ACCELERATORS:
+                continue
             residual = math.log(result["measured_seconds"] / result["predicted_seconds"])
-            yield (system, software, accelerator, f"{name} {software}", row["group"], residual,
+            yield (system, software, ACCELERATORS[system], f"{name} {system} {software}", row["group"], residual,
                    result["relative_error_percent"] / 100)
 
 
@@ -64,23 +68,17 @@ def weighted(units):
     return [(residual, 1 / len(unit)) for unit in units for residual, _ in unit]
 
 
-def of_groups(units):
+def limits(units):
     bias = quantile(weighted(units), 0.5)
     scores = [(abs(residual - bias) / error, 1 / len(unit)) for unit in units for residual, error in unit]
     return bias, quantile(scores, LEVEL)
 
 
-def of_sources(units):
-    bias = statistics.median(statistics.median(residual for residual, _ in unit) for unit in units)
-    scores = sorted(quantile([(abs(residual - bias) / error, 1) for residual, error in unit], LEVEL) for unit in units)
-    return bias, scores[min(len(units), math.ceil(LEVEL * (len(units) + 1))) - 1]
-
-
-def coverage(units, method):
+def coverage(units):
     """Mean over the units of the part of their runs that an interval from the others covers."""
     parts = []
     for i, unit in enumerate(units):
-        bias, scale = method(units[:i] + units[i + 1:])
+        bias, scale = limits(units[:i] + units[i + 1:])
         parts.append(statistics.mean(abs(residual - bias) <= scale * error for residual, error in unit))
     weights = [len(unit) for unit in units]
     by_run = sum(part * weight for part, weight in zip(parts, weights)) / sum(weights)
@@ -105,11 +103,11 @@ def main():
 
     regimes = []
 
-    def add(names, units, groups, method):
-        if len(units) < FEWEST or method is of_groups and sum(map(len, units)) < 20:
+    def add(names, units, groups):
+        if len(units) < FEWEST or sum(map(len, units)) < 20:
             return
-        bias, scale = method(units)
-        by_unit, by_run = coverage(units, method)
+        bias, scale = limits(units)
+        by_unit, by_run = coverage(units)
         regimes.append({**names, "units": len(units), "bias": bias, "scale": scale, "difference": difference(groups),
                         "coverage": by_unit})
         where = ", ".join(names.values()) or "anywhere else in 16 bits on A100 and H100"
@@ -122,11 +120,11 @@ def main():
           "\n|---|---|---|---|---|---|---|---|")
     for system, software in dict.fromkeys(run[:2] for run in found):
         groups = parts(lambda run: run[3:5], lambda run: run[:2] == (system, software))
-        add({"system": system, "software": software}, groups, groups, of_groups)
+        add({"system": system, "software": software}, groups, groups)
     for accelerator in dict.fromkeys(run[2] for run in found):
         of_it = lambda run: run[2] == accelerator
-        add({"accelerator": accelerator}, parts(lambda run: run[3], of_it), parts(lambda run: run[3:5], of_it), of_sources)
-    add({}, parts(lambda run: run[3], lambda run: True), parts(lambda run: run[3:5], lambda run: True), of_sources)
+        add({"accelerator": accelerator}, parts(lambda run: run[3], of_it), parts(lambda run: run[3:5], of_it))
+    add({}, parts(lambda run: run[3], lambda run: True), parts(lambda run: run[3:5], lambda run: True))
     lines = ["# How far off predictions of measured runs were, by regime; narrow regimes first. Made by",
              "# experiments/validation/run.sh; its README says how. Residuals are ln(measured / predicted).", "regimes:"]
     for regime in regimes:

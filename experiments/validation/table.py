@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The table "How far to trust it" of the results of `stagecraft validate --json`.
 
-usage: table.py RESULTS   a folder with nanotron.json, vtrain-single-node.json, vtrain-multi-node.json, narayanan-2021.json
+usage: table.py RESULTS   a folder with a document for each data set (see run.sh)
 """
 import csv
 import json
@@ -10,6 +10,16 @@ import statistics
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+PUBLISHED = {
+    "dgxc-24.11.1": "H100, 16 to 2,048, Nemotron-4 15B in bf16, dgxc-benchmarking v24.11.1",
+    "dgxc-25.02": "H100, the same, v25.02",
+    "dgxc-25.04.02": "H100, the same, v25.04.02, t 2",
+    "simumax-b200": "B200, one node, Llama 3 70B with 12 layers, SimuMax",
+    "mt-nlg": "A100, 2,240 to 3,360, MT-NLG 530B",
+    "bloom-0221": "A100, 384, trials for BLOOM, 21 February 2022",
+    "bloom-0225": "A100, 384, the same, 25 February",
+    "bloom-0228": "A100, 384, the same, 28 February",
+}
 
 
 def runs(results, name):
@@ -38,7 +48,7 @@ def line(title, errors):
 
 def main():
     results = pathlib.Path(sys.argv[1])
-    sets = {name: runs(results, name) for name in ("nanotron", "vtrain-single-node", "vtrain-multi-node", "narayanan-2021")}
+    sets = {name: runs(results, name) for name in ("nanotron", "vtrain-single-node", "vtrain-multi-node", "narayanan-2021", "published")}
     print("| regime | runs | mean % | median % | p90 % | bias % |\n|---|---|---|---|---|---|")
     rows = sets["nanotron"][0]
     line("H100, nanotron sweep, all", [error for _, error in rows])
@@ -60,6 +70,9 @@ def main():
         for tensor in (1, 2, 4, 8, 16):
             line(f"{title}, t {tensor}", [error for row, error in rows if int(row["parallel.tensor"]) == tensor])
     line("A100, Narayanan et al. 2021, table 1", [error for _, error in sets["narayanan-2021"][0]])
+    rows = sets["published"][0]
+    for group in dict.fromkeys(row["group"] for row, _ in rows):
+        line(PUBLISHED.get(group, group), [error for row, error in rows if row["group"] == group])
     summary = sets["nanotron"][1]["summary"]
     print(f"\nChoice of a plan among the sweep's runs of one model on one number of GPUs, one campaign: the plan predicted "
           f"fastest takes {summary['regret_mean_percent']:.1f} % longer than the best in the mean, "
