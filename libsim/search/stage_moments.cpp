@@ -1,6 +1,7 @@
 #include "libsim/search/stage_moments.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "libsim/plan/message_buffers.hpp"
 #include "libsim/plan/plan_programs.hpp"
@@ -18,8 +19,31 @@ void note(std::vector<Holding>& instants, Holding const& now) {
   instants.push_back(now);
 }
 
-/// Goes through a stage's program and notes its moments. The steady-state loop is gone through once
-/// if it leaves the stage holding what it held before.
+/// What a stage holds and has done at an instant of its issue order.
+struct Progress {
+  Holding held;
+  ExchangeCounts exchanges;
+  int forwards = 0;
+  int backwards = 0;
+
+  /// Where it would be after `times` more of what it did since `before`.
+  Progress repeated_since(Progress const& before, int times) const {
+    Progress then = *this;
+    then.held.repeat_since(before.held, times);
+    auto const repeat = [times](auto& now, auto old) { now += times * (now - old); };
+    repeat(then.exchanges.with_next, before.exchanges.with_next);
+    repeat(then.exchanges.with_previous, before.exchanges.with_previous);
+    repeat(then.exchanges.with_both, before.exchanges.with_both);
+    repeat(then.forwards, before.forwards);
+    repeat(then.backwards, before.backwards);
+    return then;
+  }
+  friend bool operator==(Progress const&, Progress const&) = default;
+};
+
+/// Goes through a stage's program and notes its moments. Of entries that repeat, the times between
+/// two that changed the same and the last are skipped: what is held moves in a straight line there,
+/// so that it is most at one of its ends.
 class MomentWalk {
  public:
   MomentWalk(TrainingPlan const& plan,
@@ -33,48 +57,50 @@ class MomentWalk {
         runs_{schedule.shape.microbatches * schedule.shape.chunks},
         is_blocking_{schedule.shape.p2p == P2p::blocking},
         keeps_output_{!plan.config.memory.output_deallocation},
-        now_{content.distinct.size()} {
+        now_{Holding{content.distinct.size()}, {}, 0, 0} {
     moments_.before_forward.resize(content.distinct.size());
     moments_.before_backward.resize(content.distinct.size());
     moments_.window = store_window(schedule.shape, stage);
   }
 
   StageMoments walk() && {
-    auto const end = static_cast<std::int32_t>(program_.entries.size());
-    if (program_.steady_loop == StageProgram::none) {
-      take(0, end);
-    } else {
-      take(0, program_.loop_begin());
-      loop(program_.loop_begin(), program_.steady_loop);
-      take(program_.steady_loop + 1, end);
-    }
-    moments_.exchanges = exchanges_;
+    take(0, static_cast<std::int32_t>(program_.entries.size()));
+    moments_.exchanges = now_.exchanges;
     return std::move(moments_);
   }
 
  private:
   void take(std::int32_t begin, std::int32_t end) {
-    auto const visit = [&](IssueEntry const& entry, std::int32_t /*advance*/) { take(entry); };
-    visit_entries(program_, begin, end, 0, visit);
+    for (std::int32_t i = begin; i < end; ++i) {
+      IssueEntry const& entry = program_.entries[static_cast<std::size_t>(i)];
+      if (entry.kind == IssueEntry::Kind::repeat) {
+        repeat(i - entry.count, i, entry.times - 1);
+      } else {
+        take(entry);
+      }
+    }
   }
 
-  void loop(std::int32_t begin, std::int32_t end) {
-    int const more = program_.entries[static_cast<std::size_t>(end)].times - 1;
-    Holding const held = now_;
-    ExchangeCounts const before = exchanges_;
-    int const forwards = forwards_;
-    int const backwards = backwards_;
-    take(begin, end);
-    if (held != now_) {
-      for (int time = 0; time < more; ++time) take(begin, end);
-      return;
+  void repeat(std::int32_t begin, std::int32_t end, int times) {
+    std::optional<Progress> expected;
+    for (int more = times; more > 0; --more) {
+      Progress const before = now_;
+      take(begin, end);
+      int const skipped = more - 2;
+      if (expected == now_ && skipped > 0) {
+        Progress const then = now_.repeated_since(before, skipped);
+        if (!is_warm_between(now_, then)) {
+          now_ = then;
+          more = 2;
+        }
+      }
+      expected = now_.repeated_since(before, 1);
     }
-    auto const repeat = [more](auto& now, auto then) { now += more * (now - then); };
-    repeat(exchanges_.with_next, before.with_next);
-    repeat(exchanges_.with_previous, before.with_previous);
-    repeat(exchanges_.with_both, before.with_both);
-    repeat(forwards_, forwards);
-    repeat(backwards_, backwards);
+  }
+
+  /// Whether the first window's last forward is among those between two instants.
+  bool is_warm_between(Progress const& a, Progress const& b) const {
+    return a.backwards == 0 && a.forwards < moments_.window && moments_.window <= b.forwards;
   }
 
   void take(IssueEntry const& entry) {
@@ -83,7 +109,7 @@ class MomentWalk {
         run(schedule_.run_of(entry));
         break;
       case IssueEntry::Kind::wait:
-        if (is_blocking_ && forwards_ > 0 && backwards_ < runs_) count_exchange(entry);
+        if (is_blocking_ && now_.forwards > 0 && now_.backwards < runs_) count_exchange(entry);
         move(entry);
         break;
       case IssueEntry::Kind::post:
@@ -98,16 +124,16 @@ class MomentWalk {
   void run(ChunkRun const& run) {
     bool const is_forward = run.part == Part::forward;
     int const of = content_.of_chunk[static_cast<std::size_t>(run.chunk)];
-    if (is_forward && forwards_ + 1 == moments_.window && backwards_ == 0) {
-      moments_.warm = now_;
+    if (is_forward && now_.forwards + 1 == moments_.window && now_.backwards == 0) {
+      moments_.warm = now_.held;
       moments_.after_warm = of;
     }
     auto& instants = is_forward ? moments_.before_forward : moments_.before_backward;
-    note(instants[static_cast<std::size_t>(of)], now_);
-    now_.chunks(of) += is_forward ? 1 : -1;
-    ++(is_forward ? forwards_ : backwards_);
+    note(instants[static_cast<std::size_t>(of)], now_.held);
+    now_.held.chunks(of) += is_forward ? 1 : -1;
+    ++(is_forward ? now_.forwards : now_.backwards);
     bool const has_head = content_.distinct[static_cast<std::size_t>(of)].has_head;
-    if (!is_forward && keeps_output_ && !has_head) --now_.whole_messages();
+    if (!is_forward && keeps_output_ && !has_head) --now_.held.whole_messages();
   }
 
   void count_exchange(IssueEntry const& entry) {
@@ -119,19 +145,19 @@ class MomentWalk {
                          (transfer.end == Transfer::End::send);
       (is_up ? next : previous) = true;
     }
-    ++(next && previous ? exchanges_.with_both
-       : next           ? exchanges_.with_next
-                        : exchanges_.with_previous);
+    ++(next && previous ? now_.exchanges.with_both
+       : next           ? now_.exchanges.with_next
+                        : now_.exchanges.with_previous);
   }
 
   void move(IssueEntry const& entry) {
     for (std::int32_t i = entry.first; i < entry.first + entry.count; ++i) {
       for (MessageMove const& change :
            message_moves(plan_, entry.kind, program_.transfers[static_cast<std::size_t>(i)])) {
-        auto& buffers =
-            change.buffer == MessageBuffer::whole ? now_.whole_messages() : now_.message_pieces();
+        auto& buffers = change.buffer == MessageBuffer::whole ? now_.held.whole_messages()
+                                                              : now_.held.message_pieces();
         buffers += change.allocates ? 1 : -1;
-        if (change.allocates) note(moments_.in_messages, now_);
+        if (change.allocates) note(moments_.in_messages, now_.held);
       }
     }
   }
@@ -144,10 +170,7 @@ class MomentWalk {
   bool is_blocking_;
   bool keeps_output_;
   StageMoments moments_;
-  Holding now_;
-  ExchangeCounts exchanges_;
-  int forwards_ = 0;
-  int backwards_ = 0;
+  Progress now_;
 };
 
 }  // namespace

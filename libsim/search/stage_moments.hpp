@@ -26,6 +26,8 @@ struct ExchangeCounts {
   std::int64_t with_next = 0;  ///< with the next stage only
   std::int64_t with_previous = 0;
   std::int64_t with_both = 0;
+
+  friend bool operator==(ExchangeCounts const&, ExchangeCounts const&) = default;
 };
 
 /// What a stage holds at an instant of its issue order, in numbers that no policy changes.
@@ -47,6 +49,12 @@ class Holding {
   /// Whether none of its numbers is more than the other's.
   bool holds_no_more(Holding const& other) const {
     return std::ranges::equal(numbers_, other.numbers_, std::less_equal<>{});
+  }
+  /// Adds `times` times what there is more of than in `before`.
+  void repeat_since(Holding const& before, std::int32_t times) {
+    for (std::size_t i = 0; i < numbers_.size(); ++i) {
+      numbers_[i] += times * (numbers_[i] - before.numbers_[i]);
+    }
   }
   friend bool operator==(Holding const&, Holding const&) = default;
 
