@@ -3,9 +3,10 @@
 #
 # usage: tests/run.sh [--all]
 #   --all  also clang-format, headers compiled alone, the build without tests, a program that uses an
-#          installation, clang-tidy, reports in a browser, sanitizers, fuzzers
+#          installation, the Python package, clang-tidy, reports in a browser, sanitizers, fuzzers
 #
-# Stops at the first step that fails. The last line counts each test, and each other step, once.
+# Stops at the first step that fails. The last line counts each test, and each other step, once; lines
+# before it name what was skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,6 +22,7 @@ esac
 
 passed=0
 failed=0
+skipped=
 durations=
 current='start'
 
@@ -30,19 +32,19 @@ finish() {
     [ "$failed" -gt 0 ] || failed=1
     printf '\nFAILED: %s\n' "$current"
   fi
-  printf '\n%s%d passed, %d failed\n' "$durations" "$passed" "$failed"
+  printf '\n%s%s%d passed, %d failed\n' "$durations" "$skipped" "$passed" "$failed"
 }
 trap finish EXIT
 
 # step NAME COMMAND...: runs it under a heading and takes its time. A command that runs tests counts
 # them; any other counts as one.
 step() {
-  local begin=$SECONDS before=$passed
+  local begin=$SECONDS before=$passed skipped_before=$skipped
   current=$1
   shift
   printf '\n=== %s\n' "$current"
   "$@"
-  [ "$passed" -gt "$before" ] || passed=$((passed + 1))
+  [ "$passed" -gt "$before" ] || [ "$skipped" != "$skipped_before" ] || passed=$((passed + 1))
   durations+=$(printf '%5d s  %s' $((SECONDS - begin)) "$current")$'\n'
 }
 
@@ -61,8 +63,11 @@ build_and_test() {
   ctest --preset "$1" | tee "$log" || status=$?
   local bad total
   read -r bad total < <(sed -nE 's/.*, ([0-9]+) tests failed out of ([0-9]+)$/\1 \2/p' "$log") || true
+  local names
+  names=$(sed -nE 's/^\s+[0-9]+ - (.*) \(Skipped\)$/skipped: \1/p' "$log")
+  skipped+=${names:+$names$'\n'}
   failed=$((failed + ${bad:-0}))
-  passed=$((passed + ${total:-0} - ${bad:-0}))
+  passed=$((passed + ${total:-0} - ${bad:-0} - $(grep -c . <<<"$names" || true)))
   return "$status"
 }
 
@@ -88,6 +93,18 @@ run_tidy() {
   run-clang-tidy-14 -p "build/$preset" -quiet -checks=-bugprone-suspicious-include \
     "^$PWD/(build/$preset/)?(libsim|libexec|apps)/.*\\.c(pp|xx)$" >build/tidy.log 2>&1 ||
     { grep -E 'warning:|error:' -A 4 build/tidy.log && return 1; }
+}
+
+# The Python package in the build folder of the tests. Its tools come from PyPI: where that cannot be
+# reached, the step is skipped and the last lines say so.
+test_python() {
+  experiments/packages.sh python
+  local probe=build/python-probe
+  if python3 -m venv "$probe" && "$probe/bin/pip" download -q --no-deps -d "$probe" nanobind; then
+    tests/python/run.sh "build/$preset"
+  else
+    skipped+=$'skipped: the Python package, for PyPI cannot be reached\n'
+  fi
 }
 
 # Reports as a browser shows them.
@@ -147,6 +164,7 @@ if $all; then
   step 'build without tests' build_without_tests
   step 'reproduction of the paper' experiments/reproduce.sh
   step 'use of an installation' use_installation
+  step 'Python package' test_python
   step 'browser' open_in_browser
   step 'clang-tidy' run_tidy
   step 'tests with address and undefined-behaviour sanitizers' build_and_test asan
