@@ -23,7 +23,7 @@ for python in "$@"; do
   rm -rf "$raw" "$trial"
   "$python" -m venv "$trial"
   "$trial/bin/pip" wheel -q --disable-pip-version-check --no-deps -w "$raw" \
-    -C build-dir="$PWD/build/wheel-$version" apps/python
+    --config-settings=build-dir="$PWD/build/wheel-$version" apps/python
   "$tools/bin/auditwheel" show "$raw"/*.whl
   # Nothing is to be bundled: a wheel that needs more than the C library is refused here.
   "$tools/bin/auditwheel" repair -q --plat manylinux_2_36_x86_64 -w build/wheels "$raw"/*.whl

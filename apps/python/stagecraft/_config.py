@@ -28,6 +28,14 @@ def value_text(value: object) -> str:
     return json.dumps(value)
 
 
+def parsed(document: str) -> dict[str, Any]:
+    """A JSON document. (Modules that not every program needs are imported when they are first used.)"""
+    import json
+
+    members: dict[str, Any] = json.loads(document)
+    return members
+
+
 def path_text(path: Union[str, "os.PathLike[str]"]) -> str:
     """A path, with `stagecraft:configs/...` replaced by the place of the file in the package."""
     text = os.fspath(path)
@@ -58,10 +66,7 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """The effective configuration: every key, with defaults filled in, model and system in place."""
-        import json
-
-        document: dict[str, Any] = json.loads(self._run.json())
-        return document
+        return parsed(self._run.json())
 
     def to_yaml(self) -> str:
         """The same as the text of a run file, which loads from any folder (`--print-config`)."""

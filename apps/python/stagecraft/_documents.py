@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Mapping, Sequence, Union
 
 from . import _core
-from ._config import Config, path_text, value_text
+from ._config import Config, parsed, path_text, value_text
 from ._progress import Progress, listener
 from ._words import options, repeated, settings
 
@@ -21,8 +20,7 @@ def explain(cfg: Config, threads: int = 0) -> dict[str, Any]:
     threads: how many; 0 means all cores.
     Returns the document of `stagecraft explain --json`.
     """
-    document: dict[str, Any] = json.loads(_core.explain(cfg._run, threads))
-    return document
+    return parsed(_core.explain(cfg._run, threads))
 
 
 def layer(cfg: Config) -> dict[str, Any]:
@@ -30,8 +28,7 @@ def layer(cfg: Config) -> dict[str, Any]:
 
     Returns the document of `stagecraft layer --json`.
     """
-    document: dict[str, Any] = json.loads(_core.layer(cfg._run))
-    return document
+    return parsed(_core.layer(cfg._run))
 
 
 def plan(
@@ -86,8 +83,7 @@ def plan(
         *repeated("fix", fixes),
         *settings(set),
     ]
-    document: dict[str, Any] = json.loads(_core.plan(words, listener(progress)))
-    return document
+    return parsed(_core.plan(words, listener(progress)))
 
 
 def schedule(
@@ -143,8 +139,7 @@ def schedule(
         iterations=iterations,
         seconds=seconds,
     )
-    document: dict[str, Any] = json.loads(_core.schedule(words))
-    return document
+    return parsed(_core.schedule(words))
 
 
 def fit(
@@ -182,6 +177,6 @@ def fit(
         *settings(set),
     ]
     text, notes = _core.fit(words, listener(progress))
-    document: dict[str, Any] = json.loads(text)
+    document = parsed(text)
     document["notes"] = notes.splitlines()
     return document

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence, Union
 
 from . import _core
-from ._config import Config, path_text
+from ._config import Config, parsed, path_text
 from ._progress import Progress, listener
 from ._words import options, settings
 
@@ -48,6 +46,9 @@ def sweep(
     Returns the columns of `stagecraft sweep`, times in seconds, bytes per GPU; a point that is impossible
         has valid 0 and a message. attrs: `units`, `warnings`, and `document`, that of `sweep --json`.
     """
+    import json
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "sweep.h5") if output is None else os.fspath(output)
         name, text = ("<dict>", json.dumps(dict(spec))) if isinstance(spec, Mapping) else (path_text(spec), None)
@@ -61,7 +62,7 @@ def sweep(
         {name: unit for name, unit, _ in result["columns"] if unit},
     )
     frame.attrs["warnings"] = result["warnings"]
-    frame.attrs["document"] = json.loads(result["document"])
+    frame.attrs["document"] = parsed(result["document"])
     return frame
 
 
@@ -139,7 +140,7 @@ def validate(
         *options(base=base, by=by, jobs=threads or None),
         *settings(set),
     ]
-    document = json.loads(_core.validate(words, listener(progress)))
+    document = parsed(_core.validate(words, listener(progress)))
     return Validation(pandas.DataFrame(document["rows"]), document["summary"], document["by"])
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import os
-import tempfile
 from typing import Sequence, Union
 
 from . import _core
@@ -31,6 +29,8 @@ class Report:
             file.write(self.html)
 
     def _repr_html_(self) -> str:
+        import base64
+
         page = base64.b64encode(self.html.encode()).decode()
         return f'<iframe src="data:text/html;base64,{page}" width="100%" height="720" style="border:0"></iframe>'
 
@@ -45,6 +45,8 @@ def report(*sources: Config | Path, title: str | None = None, ranks: Sequence[in
     title: of the page; None: the names of the files. ranks: those to draw; None: the fullest of each stage.
     Raises Error if a file is not a trace.
     """
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         paths = []
         for number, source in enumerate(sources):

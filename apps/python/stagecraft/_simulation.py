@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Iterable, Mapping
 
 from . import _core
-from ._config import Config
+from ._config import Config, parsed
 from ._progress import Progress, listener
 
 _of_allocator = frozenset(
@@ -126,19 +125,20 @@ class Simulation:
         if self._whole_document is not None:
             return self._whole_document
         if self._played_document is None:
-            self._played_document = json.loads(self._run.played_document())
+            self._played_document = parsed(self._run.played_document())
         return self._played_document
 
     @property
     def _whole(self) -> dict[str, Any]:
         if self._whole_document is None:
-            self._whole_document = json.loads(self._run.document(0))
+            self._whole_document = parsed(self._run.document(0))
         return self._whole_document
 
     def to_dict(self) -> dict[str, Any]:
         """The document of `stagecraft simulate --json`."""
-        document: dict[str, Any] = json.loads(json.dumps(self._whole))
-        return document
+        from copy import deepcopy
+
+        return deepcopy(self._whole)
 
     @property
     def config(self) -> Config:
