@@ -14,6 +14,7 @@
 #include "apps/program/output_paths.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/hardware/provenance.hpp"
+#include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/search/search_names.hpp"
@@ -125,6 +126,9 @@ void read_filter(std::string const& text, SearchFilter& filter) {
     read_switch(text, list, filter.distributed_optimizer);
   } else if (name == "schedule") {
     read_words(text, list, filter.schedule);
+    bool const is_arranged =
+        std::none_of(filter.schedule.begin(), filter.schedule.end(), has_order);
+    if (!is_arranged) refuse_filter(text, "gpipe, 1f1b, interleaved");
   } else if (name == "recompute") {
     read_words(text, list, filter.recompute);
   } else if (name == "layout" && list == "even") {

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "libexec/executor/parameter_start.hpp"
 #include "libsim/plan/message_buffers.hpp"
+#include "libsim/plan/ordered_schedule.hpp"
 
 namespace stagecraft {
 namespace {
@@ -15,10 +18,18 @@ constexpr Name message_name(Transfer::Payload payload) {
                                                   : Name{"message", "gradient"};
 }
 
+/// A plan of other passes, or whose stages pass chunks to themselves, would be run wrongly.
+RankContext const& checked(RankContext const& context) {
+  ScheduleKind const kind = context.plan.config.schedule.kind;
+  if (!has_order(kind)) return context;
+  throw std::invalid_argument{"schedule: found '" + std::string{name_of(kind)} +
+                              "', which is only simulated; accepted: gpipe, 1f1b, interleaved"};
+}
+
 }  // namespace
 
 RankExecutor::RankExecutor(RankContext const& context)
-    : context_{context},
+    : context_{checked(context)},
       order_{unroll(context.program.program)},
       parameters_{context},
       blocks_{context, parameters_},

@@ -26,7 +26,7 @@ double hardware_flops(TrainingPlan const& plan) {
     for (Task const& task : rank.tasks) {
       double flops = 0;
       if (task.kind != Task::Kind::step) {
-        Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
+        Pass const pass = pass_of(task);
         auto const& blocks = plan.chunks[static_cast<std::size_t>(task.program)].blocks;
         for (std::int32_t i = task.first_block; i < task.first_block + task.block_count; ++i) {
           flops += of_pass(blocks[static_cast<std::size_t>(i)], pass);

@@ -2,13 +2,13 @@
 
 #include <utility>
 
-#include "libsim/engine/store_window.hpp"
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/hardware/provenance.hpp"
 
 namespace stagecraft {
 
 RunConfig ready_run(RunConfig run) {
-  run.training = resolve_store_windows(std::move(run.training), run.system);
+  run.training = settled(std::move(run.training), run.system);
   if (auto warning = validation_warning(run.system)) run.warnings.push_back(std::move(*warning));
   return run;
 }

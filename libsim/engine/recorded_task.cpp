@@ -76,7 +76,7 @@ RecordedTask record_ops(CostedPlan const& costed,
   TrainingPlan const& plan = costed.plan();
   ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
   bool const is_forward = task.kind == Task::Kind::forward;
-  OpRecorder recorder{costed, vocabulary, is_forward ? Pass::forward : Pass::backward};
+  OpRecorder recorder{costed, vocabulary, pass_of(task)};
   for (std::int32_t i = 0; i < task.block_count; ++i) {
     auto const position = static_cast<std::size_t>(
         is_forward ? task.first_block + i : task.first_block + task.block_count - 1 - i);
@@ -88,13 +88,13 @@ RecordedTask record_ops(CostedPlan const& costed,
 
 RecordedTask record_chunk(CostedPlan const& costed,
                           Task const& task,
+                          TraceVocabulary const& vocabulary,
                           SimTime duration,
                           MemoryProfile memory) {
-  bool const is_forward = task.kind == Task::Kind::forward;
   ChunkSums const sums = chunk_sums(costed.plan(), task);
   RecordedOp const row{.end = duration,
-                       .op = is_forward ? TraceVocabulary::forward : TraceVocabulary::backward,
-                       .phase = is_forward ? TracePhase::forward : TracePhase::backward,
+                       .op = vocabulary.index_of(pass_of(task)),
+                       .phase = phase_of(pass_of(task)),
                        .bytes = sums.bytes,
                        .flops = sums.flops};
   // The release of an output that was kept has a row of its own.
@@ -139,7 +139,8 @@ std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
     } else if (detail == TraceDetail::op) {
       recorded.push_back(record_ops(costed, task, vocabulary));
     } else {
-      recorded.push_back(record_chunk(costed, task, profile.duration, memories.of(task).profile));
+      recorded.push_back(
+          record_chunk(costed, task, vocabulary, profile.duration, memories.of(task).profile));
     }
   }
   return recorded;

@@ -28,7 +28,7 @@ TaskProfile profile_step(Op const& op, CostModel const& cost) {
 TaskProfile profile_chunk(TrainingPlan const& plan,
                           Task const& task,
                           std::vector<BlockProfile> const& blocks) {
-  Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
+  Pass const pass = pass_of(task);
   TaskProfile profile;
   for (std::int32_t const index : blocks_in_order(plan, task)) {
     auto const i = static_cast<std::size_t>(index);
@@ -60,7 +60,9 @@ std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel con
   profiles.reserve(plan.blocks.size());
   for (BlockProgram const& block : plan.blocks) {
     profiles.push_back({.forward = time_pass(block, Pass::forward, cost),
-                        .backward = time_pass(block, Pass::backward, cost)});
+                        .backward = time_pass(block, Pass::backward, cost),
+                        .input_gradient = time_pass(block, Pass::input_gradient, cost),
+                        .weight_gradient = time_pass(block, Pass::weight_gradient, cost)});
   }
   return profiles;
 }
@@ -82,7 +84,7 @@ SimTime offset_of_op(TrainingPlan const& plan,
                      std::int32_t op) {
   SimTime offset{0};
   if (op < 0) return offset;
-  Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
+  Pass const pass = pass_of(task);
   std::vector<std::int32_t> const order = blocks_in_order(plan, task);
   for (std::int32_t i = 0; i < block; ++i) {
     auto const index = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);

@@ -9,12 +9,19 @@
 
 namespace stagecraft {
 
-/// Times of a block, both passes.
+/// Times of a block, all its passes.
 struct BlockProfile {
   PassTimes forward;
   PassTimes backward;
+  PassTimes input_gradient;   ///< 0 without a split backward
+  PassTimes weight_gradient;  ///< likewise
 
-  PassTimes const& times(Pass pass) const { return pass == Pass::forward ? forward : backward; }
+  PassTimes const& times(Pass pass) const {
+    return pass == Pass::forward          ? forward
+           : pass == Pass::backward       ? backward
+           : pass == Pass::input_gradient ? input_gradient
+                                          : weight_gradient;
+  }
 };
 
 /// Where an iteration's time is counted.

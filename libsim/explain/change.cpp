@@ -6,6 +6,7 @@
 
 #include "libsim/explain/recompute_changes.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
 
 namespace stagecraft {
@@ -104,7 +105,7 @@ class ChangeList {
     }
     add_word("model.causal_mask", model.causal_mask, CausalMask::per_microbatch,
              "one causal mask per microbatch", CausalMask::none, "no causal masks");
-    if (parallel.pipeline > 1) {
+    if (parallel.pipeline > 1 && !has_order(config_.schedule.kind)) {
       bool const is_blocking = config_.schedule.p2p == P2p::blocking;
       ScheduleConfig schedule = config_.schedule;
       schedule.p2p = is_blocking ? P2p::overlapped : P2p::blocking;

@@ -6,7 +6,7 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/prediction.hpp"
-#include "libsim/engine/store_window.hpp"
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/stage_tasks.hpp"
@@ -27,7 +27,7 @@ std::string text_of(ConfigError const& error) {
 /// The configuration with windows resolved and one policy per stage, which is `none` if the stage's
 /// window stores everything.
 TrainingConfig settled(RunConfig const& run) {
-  TrainingConfig training = settled_with_stack(resolve_store_windows(run.training, run.system));
+  TrainingConfig training = settled_with_stack(settled(run.training, run.system));
   auto const stages = static_cast<std::size_t>(training.parallel.pipeline);
   if (training.recompute.size() == 1) training.recompute.resize(stages, training.recompute.front());
   ScheduleShape const shape = checked_shape(schedule_shape(training));
@@ -51,7 +51,7 @@ Trial simulate_change(std::string const& yaml, Change const& change) {
   trial.effect.change = change;
   try {
     RunConfig changed = parse_run_config(yaml, "the run", change.set);
-    changed.training = resolve_store_windows(changed.training, changed.system);
+    changed.training = settled(changed.training, changed.system);
     trial.effect.figures = figures_of(changed);
     trial.training = settled(changed);
   } catch (ConfigError const& error) {
@@ -63,7 +63,7 @@ Trial simulate_change(std::string const& yaml, Change const& change) {
 }  // namespace
 
 RunFigures figures_of(RunConfig const& run) {
-  TrainingConfig const training = resolve_store_windows(run.training, run.system);
+  TrainingConfig const training = settled(run.training, run.system);
   Prediction const prediction = predict(training, run.system);
   std::size_t const fullest = fullest_stage(prediction.stages);
   std::int64_t const peak = prediction.stages[fullest].peak();

@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "libsim/engine/fullest_stage.hpp"
-#include "libsim/engine/store_window.hpp"
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/explain/pointless_choices.hpp"
 
 namespace stagecraft {
 
 Explanation explain(RunConfig const& run, int jobs) {
   Explanation result;
-  result.plan = make_plan(resolve_store_windows(run.training, run.system));
+  result.plan = make_plan(settled(run.training, run.system));
   PlayedIteration const played{result.plan, run.system};
   result.simulation = played.simulation;
   result.peak =

@@ -26,7 +26,7 @@ TimeShares exposed_communication(BlockProgram const& block, PassTimes const& tim
 TimeShares exposed_communication(CostedPlan const& costed, Task const& task) {
   TimeShares exposed;
   if (task.kind == Task::Kind::step) return exposed;
-  Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
+  Pass const pass = pass_of(task);
   for (std::int32_t const index : blocks_in_order(costed.plan(), task)) {
     auto const i = static_cast<std::size_t>(index);
     exposed += exposed_communication(costed.plan().blocks[i], costed.blocks()[i].times(pass), pass);

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "libsim/engine/prediction.hpp"
-#include "libsim/engine/store_window.hpp"
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/hardware/software_reader.hpp"
 #include "libsim/hardware/system_reader.hpp"
 #include "libsim/host/parallel_for.hpp"
@@ -42,7 +42,7 @@ ReadRow read_row(DataFile const& file,
     return read;
   }
   try {
-    data.run->training = resolve_store_windows(data.run->training, data.run->system);
+    data.run->training = settled(data.run->training, data.run->system);
     static_cast<void>(predict(data.run->training, data.run->system));
     read.use = ReadRow::Use::fitted;
     read.run = std::move(data.run);

@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "libsim/engine/prediction.hpp"
-#include "libsim/engine/store_window.hpp"
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/hardware/tunable_constants.hpp"
 #include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
 StackFactor fit_factor(RunConfig run, Seconds measured, std::string const& name) {
-  TrainingConfig const training = resolve_store_windows(run.training, run.system);
+  TrainingConfig const training = settled(run.training, run.system);
   Sourced<double>& factor = run.system.software.factor;
   StackFactor result;
   result.prior = factor.value;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "libsim/model/model_config.hpp"
@@ -11,8 +12,6 @@
 #include "libsim/model/tensor.hpp"
 
 namespace stagecraft {
-
-enum class Pass : std::uint8_t { forward, backward };
 
 /// The number of tensor ranks that hold the same key and value heads: more than 1 if there are
 /// fewer such heads than tensor ranks.
@@ -61,7 +60,7 @@ struct BufferLife {
   std::int32_t release = 0;
 
   /// Whether it is kept from forward to backward: what the paper calls an activation.
-  bool is_saved() const { return allocate_pass == Pass::forward && release_pass == Pass::backward; }
+  bool is_saved() const { return allocate_pass == Pass::forward && release_pass != Pass::forward; }
 };
 
 /// What one part of a model computes for one microbatch on one rank: the single description from
@@ -74,6 +73,9 @@ struct BufferLife {
 /// The blocks of a chunk run one after another, in model order forward and in reverse order
 /// backward; a block's output is the next block's input. Every block drains its tensor-parallel
 /// stream at the end of each pass.
+///
+/// split_backward() adds the two passes of a split backward; the whole backward stays, as a
+/// schedule may run either.
 struct BlockProgram {
   enum class Kind : std::uint8_t { inputs, embedding, layers, head };
   Kind kind = Kind::layers;
@@ -82,17 +84,36 @@ struct BlockProgram {
   std::vector<Tensor> tensors;
   std::vector<Op> forward;
   std::vector<Op> backward;
+  std::vector<Op> input_gradient;   ///< of a split backward; empty if there is none
+  std::vector<Op> weight_gradient;  ///< likewise
   std::vector<Parameter> parameters;
   TensorId input = no_tensor;        ///< hidden state received from the block before
   TensorId output = no_tensor;       ///< hidden state handed to the block after
   TensorId grad_output = no_tensor;  ///< gradient received from the block after
   TensorId grad_input = no_tensor;   ///< gradient handed to the block before
   std::vector<BufferLife> lives;     ///< lives of all microbatch buffers, in order of allocation
+  /// The same if the backward is split. What happens in the forward pass is the same.
+  std::vector<BufferLife> split_lives;
 
   Tensor const& tensor(TensorId id) const { return tensors[static_cast<std::size_t>(id)]; }
-  std::vector<Op> const& ops(Pass pass) const { return pass == Pass::forward ? forward : backward; }
-  std::vector<Op>& ops(Pass pass) { return pass == Pass::forward ? forward : backward; }
+  std::vector<Op> const& ops(Pass pass) const {
+    return pass == Pass::forward          ? forward
+           : pass == Pass::backward       ? backward
+           : pass == Pass::input_gradient ? input_gradient
+                                          : weight_gradient;
+  }
+  std::vector<Op>& ops(Pass pass) {
+    return const_cast<std::vector<Op>&>(std::as_const(*this).ops(pass));
+  }
+  /// The lives that the pass follows.
+  std::vector<BufferLife> const& lives_in(Pass pass) const {
+    return pass == Pass::forward || pass == Pass::backward ? lives : split_lives;
+  }
 };
+
+/// Bytes that a block keeps from its input gradient to its weight gradient; 0 without a split
+/// backward.
+Bytes bytes_until_weight_gradient(BlockProgram const& block);
 
 /// Bytes that a block keeps from forward to backward. They include its input, if backward reads it,
 /// but not its output, which is the next block's input.

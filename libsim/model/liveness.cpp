@@ -1,7 +1,10 @@
 #include "libsim/model/liveness.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <span>
+#include <stdexcept>
 
 namespace stagecraft {
 namespace {
@@ -76,14 +79,30 @@ std::int32_t end_position(std::vector<Op> const& ops, std::int32_t position) {
   return static_cast<std::int32_t>(ops.size()) - 1;
 }
 
-}  // namespace
-
-void insert_waits(BlockProgram& block) {
-  block.forward = with_waits(block, block.forward);
-  block.backward = with_waits(block, block.backward);
+/// Whether the op waits for the second pass of a split backward: a product for the gradient of a
+/// weight, or a collective that gathers its input again.
+bool is_of_weights(Op const& op) {
+  return op.phase == Phase::weight_gradient &&
+         (op.kind == OpKind::gemm || op.stream == Stream::tensor_parallel);
 }
 
-void derive_liveness(BlockProgram& block) {
+void check_operands(BlockProgram const& block) {
+  std::vector<Op const*> waiting;
+  for (Op const& op : block.backward) {
+    if (op.kind == OpKind::wait) continue;
+    if (is_of_weights(op)) {
+      waiting.push_back(&op);
+      continue;
+    }
+    for (Op const* const weights : waiting) {
+      if (!touches(block, op.writes, weights->reads)) continue;
+      throw std::logic_error{to_string(op.name) + " overwrites what " + to_string(weights->name) +
+                             " still reads in a split backward"};
+    }
+  }
+}
+
+std::vector<BufferLife> lives_over(BlockProgram const& block, std::span<Pass const> passes) {
   std::vector<BufferLife> life(block.tensors.size());
   auto const at = [&](TensorId buffer) -> BufferLife& {
     return life[static_cast<std::size_t>(buffer)];
@@ -99,8 +118,8 @@ void derive_liveness(BlockProgram& block) {
              .release = -1};
   };
   enter(block.input, Pass::forward);
-  for (Pass const pass : {Pass::forward, Pass::backward}) {
-    if (pass == Pass::backward) enter(block.grad_output, Pass::backward);
+  for (Pass const pass : passes) {
+    if (pass == passes[1]) enter(block.grad_output, pass);
     std::vector<Op> const& ops = block.ops(pass);
     for (std::size_t i = 0; i < ops.size(); ++i) {
       auto const position = static_cast<std::int32_t>(i);
@@ -126,10 +145,36 @@ void derive_liveness(BlockProgram& block) {
   };
   leave(block.output);
   leave(block.grad_input);
-  block.lives.clear();
+  std::vector<BufferLife> lives;
   for (BufferLife const& entry : life) {
-    if (entry.buffer != no_tensor) block.lives.push_back(entry);
+    if (entry.buffer != no_tensor) lives.push_back(entry);
   }
+  return lives;
+}
+
+}  // namespace
+
+void insert_waits(BlockProgram& block) {
+  block.forward = with_waits(block, block.forward);
+  block.backward = with_waits(block, block.backward);
+}
+
+void derive_liveness(BlockProgram& block) {
+  block.lives = lives_over(block, std::array{Pass::forward, Pass::backward});
+}
+
+void split_backward(BlockProgram& block) {
+  check_operands(block);
+  std::vector<Op> first;
+  std::vector<Op> second;
+  for (Op const& op : block.backward) {
+    if (op.kind == OpKind::wait) continue;  // made anew for each pass
+    (is_of_weights(op) ? second : first).push_back(op);
+  }
+  block.input_gradient = with_waits(block, first);
+  block.weight_gradient = with_waits(block, second);
+  block.split_lives =
+      lives_over(block, std::array{Pass::forward, Pass::input_gradient, Pass::weight_gradient});
 }
 
 }  // namespace stagecraft

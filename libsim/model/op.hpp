@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -32,6 +33,12 @@ struct EnumNames<Stream> {
 
 /// What a reducing collective computes.
 enum class Reduction : std::uint8_t { sum, maximum };
+
+/// What a block runs for a microbatch at one time: its forward; and its backward whole, or as an
+/// input gradient and, any time later, a weight gradient.
+enum class Pass : std::uint8_t { forward, backward, input_gradient, weight_gradient };
+inline constexpr std::size_t pass_count = 4;
+constexpr std::size_t index_of(Pass pass) { return static_cast<std::size_t>(pass); }
 
 /// Why an op runs.
 enum class Phase : std::uint8_t {

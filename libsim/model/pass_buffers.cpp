@@ -8,7 +8,7 @@ PassBuffers::PassBuffers(BlockProgram const& block, Pass pass)
     : begin_(2 * block.ops(pass).size() + 1) {
   // A counting sort: first the number of moves at each place, then where its moves begin.
   auto const visit = [&](auto take) {
-    for (BufferLife const& life : block.lives) {
+    for (BufferLife const& life : block.lives_in(pass)) {
       if (life.allocate_pass == pass && life.allocate >= 0) take(life.buffer, life.allocate, true);
       if (life.release_pass == pass && life.release >= 0) take(life.buffer, life.release, false);
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -42,14 +43,17 @@ class PassBuffers {
       begin_;  ///< first move before and first move after each op, then the end
 };
 
-/// Both passes of a block.
-struct BlockBuffers {
-  PassBuffers forward;
-  PassBuffers backward;
-
+/// All passes of a block.
+class BlockBuffers {
+ public:
   explicit BlockBuffers(BlockProgram const& block)
-      : forward{block, Pass::forward}, backward{block, Pass::backward} {}
-  PassBuffers const& of(Pass pass) const { return pass == Pass::forward ? forward : backward; }
+      : passes_{PassBuffers{block, Pass::forward}, PassBuffers{block, Pass::backward},
+                PassBuffers{block, Pass::input_gradient},
+                PassBuffers{block, Pass::weight_gradient}} {}
+  PassBuffers const& of(Pass pass) const { return passes_[index_of(pass)]; }
+
+ private:
+  std::array<PassBuffers, pass_count> passes_;
 };
 
 }  // namespace stagecraft

@@ -43,7 +43,7 @@ std::int64_t recompute_in(RankTrace const& rank,
   OpColumns const& ops = rank.ops;
   auto const phase = names.phase(ops.phase[row]);
   if (phase == TracePhase::recompute) return ops.duration[row];
-  if (phase != TracePhase::backward) return 0;
+  if (!names.is_whole_chunk(ops.op[row]) || !may_recompute(phase)) return 0;
   double const share =
       static_cast<double>(shares.millionths(rank.stage, ops.microbatch[row], ops.chunk[row])) *
       1e-6;

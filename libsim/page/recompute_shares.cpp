@@ -19,7 +19,9 @@ RecomputeShares::RecomputeShares(RunConfig const& config) {
       auto const index = static_cast<std::size_t>(entry.task);
       Task const& task = rank_plan.tasks[index];
       TaskProfile const& profile = profiles[index];
-      if (task.kind != Task::Kind::backward || profile.duration.count() == 0) return;
+      bool const may_recompute =
+          task.kind == Task::Kind::backward || task.kind == Task::Kind::input_gradient;
+      if (!may_recompute || profile.duration.count() == 0) return;
       double const share = static_cast<double>(profile.shares.recompute.count()) /
                            static_cast<double>(profile.duration.count());
       shares_[{rank_plan.stage, entry.microbatch + advance, task.chunk}] =

@@ -45,9 +45,11 @@ void TracePacker::add_ops(RankTrace const& rank) {
   last_.assign(kinds_.size(), {});
   std::int64_t previous_end = 0;
   for (std::size_t row = 0; row < ops.rows(); ++row) {
-    bool const is_whole_backward = names_.phase(ops.phase[row]) == TracePhase::backward;
+    bool const is_whole_chunk = names_.is_whole_chunk(ops.op[row]);
     std::int64_t const share =
-        is_whole_backward ? shares_.millionths(rank.stage, ops.microbatch[row], ops.chunk[row]) : 0;
+        is_whole_chunk && may_recompute(names_.phase(ops.phase[row]))
+            ? shares_.millionths(rank.stage, ops.microbatch[row], ops.chunk[row])
+            : 0;
     std::size_t const place =
         place_of({ops.op[row], ops.phase[row], ops.stream[row], ops.layer[row], ops.chunk[row],
                   ops.bytes[row], ops.flops[row], share});

@@ -34,32 +34,42 @@ class BufferEvents::TaskCompiler {
   TaskCompiler(TrainingPlan const& plan, std::vector<Task> const& tasks) : plan_{plan} {
     // Forward tasks come first, because backward tasks refer to the buffers that they allocate.
     for (Task const& task : tasks) {
-      if (task.kind == Task::Kind::forward) forward_of(task.program);
+      if (task.kind == Task::Kind::forward) pass_of_chunk(task.program, Pass::forward);
     }
   }
 
   CompiledTask compile(Task const& task) {
     if (task.kind == Task::Kind::step) return {};
-    if (task.kind == Task::Kind::forward) return forward_of(task.program).compiled;
-    ChunkReferences references = forward_of(task.program).references;
-    return compile(task, Pass::backward, references);
+    Pass const pass = pass_of(task);
+    bool const is_referred_to = pass == Pass::forward || pass == Pass::input_gradient;
+    if (is_referred_to) return pass_of_chunk(task.program, pass).compiled;
+    Pass const before = pass == Pass::backward ? Pass::forward : Pass::input_gradient;
+    ChunkReferences references = pass_of_chunk(task.program, before).references;
+    return compile(task, pass, references);
   }
 
  private:
-  struct Forward {
+  /// A pass through a whole chunk, to whose buffers a later pass refers.
+  struct ChunkPass {
     CompiledTask compiled;
     ChunkReferences references;
   };
 
-  Forward const& forward_of(std::int32_t program) {
-    auto const [place, is_new] = forwards_.try_emplace(program);
+  /// Pre: the pass is a forward or an input gradient.
+  ChunkPass const& pass_of_chunk(std::int32_t program, Pass pass) {
+    bool const is_forward = pass == Pass::forward;
+    auto& known = is_forward ? forwards_ : input_gradients_;
+    auto const [place, is_new] = known.try_emplace(program);
     if (is_new) {
       auto const blocks = plan_.chunks[static_cast<std::size_t>(program)].blocks.size();
       Task whole;
+      whole.kind = is_forward ? Task::Kind::forward : Task::Kind::input_gradient;
       whole.program = program;
       whole.block_count = static_cast<std::int32_t>(blocks);
-      place->second.references.resize(blocks);
-      place->second.compiled = compile(whole, Pass::forward, place->second.references);
+      ChunkPass& made = place->second;
+      made.references.resize(blocks);
+      if (!is_forward) made.references = pass_of_chunk(program, Pass::forward).references;
+      made.compiled = compile(whole, pass, made.references);
     }
     return place->second;
   }
@@ -78,9 +88,11 @@ class BufferEvents::TaskCompiler {
     BufferChange change{.category = MessageMove{}.category(),
                         .chunk = chunk.chunk,
                         .bytes = plan_.message_bytes().count()};
-    compiled.sends_output = is_forward            ? !chunk.has_head
-                            : ends_backward(task) ? !chunk.has_embedding
+    bool const has_output = is_forward            ? !chunk.has_head
+                            : ends_gradient(task) ? !chunk.has_embedding
                                                   : false;
+    if (has_output) compiled.next_chunk = neighbour_here(chunk, is_forward);
+    compiled.sends_output = has_output && compiled.next_chunk < 0;
     if (compiled.sends_output) {
       change.kind = BufferChange::Kind::hand_over;
       change.payload = payload;
@@ -92,6 +104,14 @@ class BufferEvents::TaskCompiler {
       compiled.events.push_back({change, {Reference::From::output}});
     }
     return compiled;
+  }
+
+  /// The chunk of the same stage that follows, or for gradients precedes, a chunk; -1: another
+  /// stage has it.
+  std::int32_t neighbour_here(ChunkProgram const& chunk, bool is_forward) const {
+    int const here = plan_.placement.virtual_stage({chunk.stage, chunk.chunk});
+    ChunkPlace const other = plan_.placement.place(is_forward ? here + 1 : here - 1);
+    return other.stage == chunk.stage ? other.chunk : -1;
   }
 
   void append_block(CompiledTask& compiled,
@@ -118,7 +138,9 @@ class BufferEvents::TaskCompiler {
       change.bytes = buffer.bytes().count();
       compiled.events.push_back({change, reference_of(tensor)});
     };
-    if (TensorId const in = is_forward ? block.input : block.grad_output; in != no_tensor) {
+    bool const hands_over = pass != Pass::weight_gradient;
+    TensorId const in = is_forward ? block.input : block.grad_output;
+    if (hands_over && in != no_tensor) {
       reference_of(in) = compiled.passed;
       append(BufferChange::Kind::hand_over, in);
     }
@@ -132,12 +154,14 @@ class BufferEvents::TaskCompiler {
         append(BufferChange::Kind::release, move.buffer);
       }
     }
+    if (!hands_over) return;
     if (TensorId const out = is_forward ? block.output : block.grad_input; out != no_tensor) {
       compiled.passed = reference_of(out);
     }
-    if (!is_forward) return;
+    if (pass == Pass::backward) return;
     for (Reference& reference : references) {
-      if (reference.from == Reference::From::task) reference.from = Reference::From::forward;
+      if (reference.from != Reference::From::task) continue;
+      reference.from = is_forward ? Reference::From::forward : Reference::From::input_gradient;
     }
   }
 
@@ -146,7 +170,8 @@ class BufferEvents::TaskCompiler {
   }
 
   TrainingPlan const& plan_;
-  std::map<std::int32_t, Forward> forwards_;
+  std::map<std::int32_t, ChunkPass> forwards_;         ///< by chunk program
+  std::map<std::int32_t, ChunkPass> input_gradients_;  ///< likewise
   std::map<std::size_t, BlockBuffers> buffers_;
 };
 
@@ -216,8 +241,9 @@ void BufferEvents::run(Task const& task, CompiledTask const& compiled, std::int3
   InFlight& pass = in_flight(task.chunk, microbatch);
   bool const is_forward = task.kind == Task::Kind::forward;
   if (is_forward) pass.forward = buffers_;
-  std::array<std::int64_t, 5> const first{buffers_, pass.forward, pass.received[0],
-                                          pass.received[1], pass.sent[0]};
+  if (task.kind == Task::Kind::input_gradient) pass.input_gradient = buffers_;
+  std::array<std::int64_t, 6> const first{buffers_,         pass.forward,     pass.input_gradient,
+                                          pass.received[0], pass.received[1], pass.sent[0]};
   auto const number_of = [&](Reference const& buffer) {
     return first[static_cast<std::size_t>(buffer.from)] + buffer.offset;
   };
@@ -228,7 +254,10 @@ void BufferEvents::run(Task const& task, CompiledTask const& compiled, std::int3
   auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
   if (compiled.sends_output) {
     pass.sent[index_of(payload)] = number_of(compiled.passed);
-  } else if (!is_forward) {
+  } else if (compiled.next_chunk >= 0) {
+    in_flight(compiled.next_chunk, microbatch).received[index_of(payload)] =
+        number_of(compiled.passed);
+  } else if (task.kind == Task::Kind::backward) {
     pass.received[index_of(payload)] = number_of(compiled.passed);
   }
   buffers_ += compiled.allocations;

@@ -83,14 +83,15 @@ class BufferEvents {
   /// offset.
   struct Reference {
     enum class From : std::uint8_t {
-      task,        ///< the first buffer that this run of the task allocates
-      forward,     ///< the first that the forward of the same chunk and microbatch allocated
-      activation,  ///< the input of the chunk's forward, received or handed over
-      gradient,    ///< the input of its backward, received or left by the task before
-      output,      ///< the output that its forward has sent
+      task,            ///< the first buffer that this run of the task allocates
+      forward,         ///< the first that the forward of the same chunk and microbatch allocated
+      input_gradient,  ///< likewise, their input gradient
+      activation,      ///< the input of the chunk's forward, received or handed over
+      gradient,        ///< the input of its backward, received or left by the task before
+      output,          ///< the output that its forward has sent
     };
     From from = From::task;
-    std::int32_t offset = 0;  ///< forward, task: buffers allocated before this one
+    std::int32_t offset = 0;  ///< task, forward, input_gradient: buffers allocated before this one
   };
   struct TaskEvent {
     BufferChange change;
@@ -102,12 +103,15 @@ class BufferEvents {
     std::int32_t allocations = 0;
     Reference passed;           ///< what its last block leaves to the next task
     bool sends_output = false;  ///< the task ends its pass, and the chunk has a neighbour
+    /// The chunk of the same stage to which the task leaves its output instead; -1: none.
+    std::int32_t next_chunk = -1;
   };
   /// The buffers of a chunk's tensors, by position of the block and by tensor.
   using ChunkReferences = std::vector<std::vector<Reference>>;
   /// The buffers that later tasks of a microbatch in a chunk refer to.
   struct InFlight {
     std::int64_t forward = 0;
+    std::int64_t input_gradient = 0;
     std::array<std::int64_t, 2> received{};  ///< by payload
     std::array<std::int64_t, 2> sent{};      ///< by payload
   };

@@ -19,6 +19,22 @@ ConfigNode node_at(ConfigNode const& root, std::string_view key) {
 
 }  // namespace
 
+void report(ScheduleError const& error, ConfigNode const& node) {
+  std::string const text = error.what();  // "x: found y; accepted: z", or who waits for whom
+  std::string const middle = "; accepted: ";
+  std::size_t const end = text.find(middle);
+  if (end == std::string::npos) {
+    node.report(text, "an order in which no ranks wait for each other in a circle");
+    return;
+  }
+  std::string found = text.substr(0, end);
+  if (found.rfind("schedule: found ", 0) == 0) found.erase(0, 16);
+  if (std::size_t const at = found.find(": found "); at != std::string::npos) {
+    found.replace(at, 8, " ");
+  }
+  node.report(std::move(found), text.substr(end + middle.size()));
+}
+
 bool CombinationCheck::sound(std::initializer_list<std::string_view> keys) const {
   return std::all_of(keys.begin(), keys.end(),
                      [&](std::string_view key) { return root_.diagnostics().is_sound(key); });

@@ -7,8 +7,12 @@
 
 #include "libsim/config/config_node.hpp"
 #include "libsim/plan/training_config.hpp"
+#include "libsim/schedule/schedule_error.hpp"
 
 namespace stagecraft {
+
+/// Reports what is wrong with a schedule at the key that asks for it.
+void report(ScheduleError const& error, ConfigNode const& node);
 
 /// A configuration and the run file that it was read from. Checks of values that constrain each
 /// other derive from it.

@@ -10,7 +10,8 @@ std::vector<std::int32_t> first_with_same_blocks(TrainingPlan const& plan) {
   std::vector<std::int32_t> distinct;
   for (ChunkProgram const& chunk : plan.chunks) {
     auto const same = std::find_if(distinct.begin(), distinct.end(), [&](std::int32_t other) {
-      return plan.chunks[static_cast<std::size_t>(other)].blocks == chunk.blocks;
+      ChunkProgram const& known = plan.chunks[static_cast<std::size_t>(other)];
+      return known.blocks == chunk.blocks && known.keeps_output == chunk.keeps_output;
     });
     if (same == distinct.end()) {
       distinct.push_back(static_cast<std::int32_t>(first.size()));

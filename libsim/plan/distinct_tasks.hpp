@@ -10,7 +10,8 @@
 
 namespace stagecraft {
 
-/// For each chunk program of the plan, the first one with the same blocks.
+/// For each chunk program of the plan, the first one with the same blocks and the same use of its
+/// output.
 std::vector<std::int32_t> first_with_same_blocks(TrainingPlan const& plan);
 
 /// Keeps one value per distinct task of a plan. Most stages run the same chunks, so the value of a
@@ -30,7 +31,7 @@ class DistinctTasks {
     auto const program = static_cast<std::size_t>(task.program);
     auto const all = static_cast<std::int32_t>(plan_.chunks[program].blocks.size());
     if (task.block_count != all) return made_.emplace_back(make());
-    std::size_t const pass = task.kind == Task::Kind::forward ? 0 : 1;
+    std::size_t const pass = index_of(pass_of(task));
     Value const*& known = whole_[static_cast<std::size_t>(same_as_[program])][pass];
     if (known == nullptr) known = &made_.emplace_back(make());
     return *known;
@@ -38,9 +39,9 @@ class DistinctTasks {
 
  private:
   TrainingPlan const& plan_;
-  std::deque<Value> made_;                          ///< a deque, so that references stay valid
-  std::vector<std::int32_t> same_as_;               ///< first_with_same_blocks()
-  std::vector<std::array<Value const*, 2>> whole_;  ///< by chunk program and pass
+  std::deque<Value> made_;             ///< a deque, so that references stay valid
+  std::vector<std::int32_t> same_as_;  ///< first_with_same_blocks()
+  std::vector<std::array<Value const*, pass_count>> whole_;  ///< by chunk program and pass
 };
 
 }  // namespace stagecraft

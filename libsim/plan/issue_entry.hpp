@@ -10,23 +10,48 @@ namespace stagecraft {
 /// A unit of a stage's work, described once and issued many times. Durations and memory profiles
 /// are indexed by its position in StagePlan::tasks.
 struct Task {
-  enum class Kind : std::uint8_t { forward, backward, step };
+  enum class Kind : std::uint8_t { forward, backward, step, input_gradient, weight_gradient };
   Kind kind = Kind::forward;
   Stream stream = Stream::compute;
   /// The group, if several stages take part: the task starts when the last of them has arrived.
   /// Ranks of one stage behave alike, so groups within a stage are not named here.
   std::optional<GroupId> group;
-  bool is_stored = false;    ///< forward, backward: runs the program that stores all activations
-  std::int32_t chunk = 0;    ///< forward, backward: chunk of the stage
-  std::int32_t program = 0;  ///< forward, backward: index into TrainingPlan::chunks
+  bool is_stored = false;        ///< passes: runs the program that stores all activations
+  std::int32_t chunk = 0;        ///< passes: chunk of the stage
+  std::int32_t program = 0;      ///< passes: index into TrainingPlan::chunks
   std::int32_t first_block = 0;  ///< with program: blocks [first_block, first_block + block_count)
   std::int32_t block_count = 0;
   std::int32_t op = 0;  ///< step: index into the stage's step program
 };
 
-/// Whether the task ends the backward of a microbatch in a chunk: backward ends at the first block.
-constexpr bool ends_backward(Task const& task) {
-  return task.kind == Task::Kind::backward && task.first_block == 0;
+/// The pass through blocks that a task is, or is a part of. Pre: it is not of the step.
+constexpr Pass pass_of(Task const& task) {
+  switch (task.kind) {
+    case Task::Kind::backward:
+      return Pass::backward;
+    case Task::Kind::input_gradient:
+      return Pass::input_gradient;
+    case Task::Kind::weight_gradient:
+      return Pass::weight_gradient;
+    case Task::Kind::forward:
+    case Task::Kind::step:
+      break;
+  }
+  return Pass::forward;
+}
+
+/// Whether the task makes the gradient of its chunk's input: a backward does at the first block.
+constexpr bool ends_gradient(Task const& task) {
+  bool const is_gradient =
+      task.kind == Task::Kind::backward || task.kind == Task::Kind::input_gradient;
+  return is_gradient && task.first_block == 0;
+}
+
+/// Whether a microbatch has left the chunk after the task, and nothing of it is kept.
+constexpr bool ends_in_flight(Task const& task) {
+  bool const is_last =
+      task.kind == Task::Kind::backward || task.kind == Task::Kind::weight_gradient;
+  return is_last && task.first_block == 0;
 }
 
 /// One message between two consecutive virtual stages (Placement), as one of its two ends sees it:

@@ -34,7 +34,8 @@ std::vector<std::int64_t> layers_of_virtual_stages(TrainingConfig const& config)
   layers.reserve(virtual_stages);
   Placement const placement = placement_of({.kind = config.schedule.kind,
                                             .stages = config.parallel.pipeline,
-                                            .chunks = config.parallel.interleave});
+                                            .chunks = config.parallel.interleave,
+                                            .order = config.schedule.order});
   for (int v = 0; v < placement.virtual_stages(); ++v) {
     auto const stage = static_cast<std::size_t>(placement.place(v).stage);
     layers.push_back(per_stage[stage] / config.parallel.interleave);

@@ -103,6 +103,7 @@ class LayoutCheck : CombinationCheck {
     if (split.kind == LayerSplit::Kind::first_last) {
       TrainingConfig whole_stages = config_;
       whole_stages.parallel.interleave = 1;
+      whole_stages.schedule = {};
       stage_layers = layers_of_virtual_stages(whole_stages);
     }
     if (is_per_stage) {

@@ -29,8 +29,9 @@ Bytes message_buffer_bytes(TrainingPlan const& plan, MessageBuffer buffer) {
 }
 
 bool releases_output(TrainingPlan const& plan, Task const& task) {
-  return ends_backward(task) && !plan.config.memory.output_deallocation &&
-         !plan.chunks[static_cast<std::size_t>(task.program)].has_head;
+  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(task.program)];
+  return ends_gradient(task) && !plan.config.memory.output_deallocation && !chunk.has_head &&
+         !chunk.keeps_output;
 }
 
 }  // namespace stagecraft

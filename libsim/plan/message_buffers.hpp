@@ -40,7 +40,8 @@ MessageMoveList message_moves(TrainingPlan const& plan,
 Bytes message_buffer_bytes(TrainingPlan const& plan, MessageBuffer buffer);
 
 /// Whether the end of a task releases the output that its chunk's forward has sent. Without output
-/// deallocation the end of a chunk's backward does; with it, the wait for the send.
+/// deallocation the end of a chunk's backward, or of its input gradient, does; with it, the wait
+/// for the send.
 bool releases_output(TrainingPlan const& plan, Task const& task);
 
 }  // namespace stagecraft

@@ -1,7 +1,9 @@
 #include "libsim/plan/pipeline_schedule.hpp"
 
 #include <string>
+#include <utility>
 
+#include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/schedule_rules.hpp"
 #include "libsim/plan/stage_order.hpp"
 #include "libsim/plan/stage_writer.hpp"
@@ -59,6 +61,7 @@ std::string accepted_groups(std::int64_t microbatches, std::int64_t stages) {
 
 ScheduleShape checked_shape(ScheduleShape shape) {
   check_counts(shape);
+  if (has_order(shape.kind)) return with_order(std::move(shape));
   if (rules_of(shape.kind).takes_chunks) {
     if (shape.group == 0) shape.group = shape.stages;
     check_group(shape);
@@ -73,7 +76,9 @@ ScheduleShape checked_shape(ScheduleShape shape) {
   return shape;
 }
 
-Placement placement_of(ScheduleShape const& shape) { return rules_of(shape.kind).placement(shape); }
+Placement placement_of(ScheduleShape const& shape) {
+  return has_order(shape.kind) ? placement_of_order(shape) : rules_of(shape.kind).placement(shape);
+}
 
 PipelineSchedule lay_out(ScheduleShape const& shape, SteadyLoop const& loop) {
   PipelineSchedule schedule;
@@ -99,9 +104,12 @@ PipelineSchedule lay_out(ScheduleShape const& shape, SteadyLoop const& loop) {
   return schedule;
 }
 
+PipelineSchedule lay_out_checked(ScheduleShape const& shape) {
+  return shape.order ? lay_out_order(shape) : lay_out(shape, find_loop(shape));
+}
+
 PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape) {
-  ScheduleShape const checked = checked_shape(shape);
-  return lay_out(checked, find_loop(checked));
+  return lay_out_checked(checked_shape(shape));
 }
 
 PipelineOrder order_of(PipelineSchedule const& schedule) {

@@ -18,18 +18,22 @@ struct ScheduleShape {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   int stages = 1;        ///< p
   int microbatches = 1;  ///< n, of one replica in one iteration
-  int chunks = 1;        ///< m of the paper: chunks per stage; 1 unless interleaved
+  int chunks = 1;        ///< m of the paper: chunks per stage
   int group = 0;         ///< interleaved: microbatches per group; 0 means p
   P2p p2p = P2p::blocking;
+  /// Kinds that are laid out from an order (has_order()): the order, once it is made.
+  SharedOrder order{};
+  OrderVariant variant = OrderVariant::fixed;  ///< zbv
 
   friend bool operator==(ScheduleShape const&, ScheduleShape const&) = default;
 };
 
-/// The parts that stage programs have: forward and whole backward.
-inline constexpr int part_count = 2;
+/// The parts that stage programs have. What a chunk recomputes belongs to its backward, or to its
+/// input gradient.
+inline constexpr int part_count = 4;
 
 /// What a part receives and sends. Activations go to the next virtual stage, gradients to the one
-/// before. Pre: a forward or a whole backward.
+/// before. Pre: it is not a weight gradient, which does neither.
 constexpr Transfer::Payload message_of(Part part) {
   return part == Part::forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
 }
@@ -72,16 +76,20 @@ constexpr bool is_group(std::int64_t group, std::int64_t microbatches, std::int6
 /// Pre: 1 <= stages <= microbatches.
 std::string accepted_groups(std::int64_t microbatches, std::int64_t stages);
 
-/// The shape with its group filled in.
+/// The shape with its group, or its order, filled in.
 /// \throws ScheduleError  if no schedule has it. Accepted: p, n, m from 1; interleaved: p >= 2,
-///         p <= group <= n, and n mod group 0 or >= p; others: m = 1 and no group.
+///         p <= group <= n, and n mod group 0 or >= p; kinds with an order: what checked_order()
+///         accepts; others: m = 1 and no group.
 ScheduleShape checked_shape(ScheduleShape shape);
 
 /// The stage and chunk of each virtual stage.
 Placement placement_of(ScheduleShape const& shape);
 
-/// Lays out GPipe (backward in the order of the forward), 1F1B or interleaved 1F1B, as Megatron-LM
-/// issues them.
+/// Lays out a schedule. Kinds with an order of their own follow it with overlapped messages; see
+/// append_ordered_steps().
+///
+/// GPipe (backward in the order of the forward), 1F1B and interleaved 1F1B are laid out as
+/// Megatron-LM issues them.
 ///
 /// Blocking p2p follows Megatron's joint calls (forward and backward messages of a steady step in
 /// one exchange). GPipe, which Megatron lacks, exchanges as 1F1B does if every forward is in the
@@ -93,6 +101,8 @@ Placement placement_of(ScheduleShape const& shape);
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py; Narayanan et al. 2021,
 /// arXiv:2104.04473, section 2.2; Huang et al. 2019, arXiv:1811.06965 (GPipe).
 PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape);
+/// The same of a shape that checked_shape() has made.
+PipelineSchedule lay_out_checked(ScheduleShape const& shape);
 
 /// What the stages of a schedule compute in which order, without messages.
 PipelineOrder order_of(PipelineSchedule const& schedule);

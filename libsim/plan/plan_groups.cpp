@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libsim/model/block_program.hpp"
+#include "libsim/plan/plan_programs.hpp"
 
 namespace stagecraft {
 namespace {
@@ -38,8 +39,11 @@ PlanGroups make_groups(TrainingConfig const& config) {
                             Stream::tensor_parallel);
   }
   roles.gradients = add("data group", {{data}});
-  if (int const last = config.parallel.pipeline - 1; config.model.tied_embeddings && last > 0) {
-    roles.embedding = add("embedding group", {{positions_of_axis(stages.axis, {0, last})}});
+  Placement const placement = placement_of(schedule_shape(config));
+  int const first = placement.place(0).stage;
+  int const last = placement.place(placement.virtual_stages() - 1).stage;
+  if (config.model.tied_embeddings && first != last) {
+    roles.embedding = add("embedding group", {{positions_of_axis(stages.axis, {first, last})}});
   }
   // These groups sum scalars, which cost latencies only: first inside the nodes, then between them.
   roles.model = add("model group", {{tensor}, {stages}});

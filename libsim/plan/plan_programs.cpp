@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/model/liveness.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/step_program.hpp"
@@ -144,6 +145,8 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
     first_layer += layers[v];
     chunk.has_embedding = v == 0;
     chunk.has_head = v + 1 == layers.size();
+    chunk.keeps_output =
+        !chunk.has_head && plan.placement.place(static_cast<int>(v) + 1).stage == chunk.stage;
     if (config.model.causal_mask == CausalMask::per_microbatch) {
       chunk.blocks.push_back(catalogue.inputs());
     }
@@ -151,7 +154,8 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
     append_layers(chunk, catalogue,
                   policies[policies.size() == 1 ? 0 : static_cast<std::size_t>(chunk.stage)]);
     if (chunk.has_head) {
-      bool const shares = config.model.tied_embeddings && config.parallel.pipeline == 1;
+      bool const shares = config.model.tied_embeddings &&
+                          plan.placement.place(0).stage == static_cast<int>(chunk.stage);
       chunk.blocks.push_back(catalogue.head(shares ? HeadWeight::shared : HeadWeight::own));
     }
     StageChunk& of_stage = plan.stages[static_cast<std::size_t>(chunk.stage)]
@@ -194,10 +198,19 @@ ScheduleShape schedule_shape(TrainingConfig const& config) {
           .microbatches = static_cast<int>(microbatches(config)),
           .chunks = config.parallel.interleave,
           .group = config.schedule.group,
-          .p2p = config.schedule.p2p};
+          .p2p = config.schedule.p2p,
+          .order = config.schedule.order,
+          .variant = config.schedule.variant};
 }
 
 TrainingPlan make_programs(TrainingConfig const& config) {
+  ScheduleShape const shape = checked_shape(schedule_shape(config));
+  return make_programs(config, placement_of(shape), shape.order && splits_backward(*shape.order));
+}
+
+TrainingPlan make_programs(TrainingConfig const& config,
+                           Placement const& placement,
+                           bool is_split) {
   bool const is_open =
       std::any_of(config.recompute.begin(), config.recompute.end(),
                   [](auto const& policy) { return policy.store_microbatches.automatic; });
@@ -207,7 +220,7 @@ TrainingPlan make_programs(TrainingConfig const& config) {
         "a number, as from resolve_store_windows()"};
   }
   TrainingPlan plan = make_outline(config);
-  plan.placement = placement_of(schedule_shape(config));
+  plan.placement = placement;
   plan.stages.resize(static_cast<std::size_t>(config.parallel.pipeline));
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
     plan.stages[stage].stage = static_cast<std::int32_t>(stage);
@@ -219,6 +232,9 @@ TrainingPlan make_programs(TrainingConfig const& config) {
       std::any_of(config.recompute.begin(), config.recompute.end(),
                   [](auto const& policy) { return policy.store_microbatches.count > 0; });
   if (has_window) append_chunks(plan, catalogue, Variant::stored);
+  if (is_split) {
+    for (BlockProgram& block : plan.blocks) split_backward(block);
+  }
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     StagePlan& stage = plan.stages[i];
     // Most stages are as the one before, so that only a few are counted.

@@ -11,5 +11,8 @@ ScheduleShape schedule_shape(TrainingConfig const& config);
 /// A plan without its issue orders: it has blocks, chunks and what each stage holds. Tasks,
 /// programs and transfers are still empty.
 TrainingPlan make_programs(TrainingConfig const& config);
+/// The same with a schedule that is known: where its chunks lie, and whether some backward is
+/// split.
+TrainingPlan make_programs(TrainingConfig const& config, Placement const& placement, bool is_split);
 
 }  // namespace stagecraft

@@ -9,7 +9,8 @@ namespace stagecraft {
 class StageWriter;
 class VirtualOrder;
 
-/// The properties of a kind of schedule. A new kind is a row of the table in schedule_rules.cpp.
+/// The properties of a kind of schedule that has no order of its own (has_order()). A new kind is a
+/// row of the table in schedule_rules.cpp.
 struct ScheduleRules {
   std::string_view title;     ///< for people: "interleaved 1F1B"
   bool takes_chunks = false;  ///< a stage may have several chunks; microbatches come in groups
@@ -26,6 +27,7 @@ struct ScheduleRules {
                 int stage) = nullptr;
 };
 
+/// Pre: !has_order(kind).
 ScheduleRules const& rules_of(ScheduleKind kind);
 
 }  // namespace stagecraft

@@ -159,4 +159,32 @@ void append_overlapped_steps(StageWriter& writer, std::vector<ChunkRun> const& r
   writer.wait({earlier.first, earlier.count + last.count});
 }
 
+void append_ordered_steps(StageWriter& writer, std::vector<OrderTask> const& tasks) {
+  assert(!tasks.empty());
+  // Of the computation that begins with a task: a single task or a pair.
+  auto const end_of = [&](std::size_t first) { return first + (tasks[first].is_paired ? 2 : 1); };
+  auto const receive = [&](std::size_t first) {
+    for (std::size_t i = first; i < end_of(first); ++i) writer.receive_input_of(tasks[i].run);
+  };
+  auto const send = [&](std::size_t first) {
+    for (std::size_t i = first; i < end_of(first); ++i) writer.send_output_of(tasks[i].run);
+  };
+  receive(0);
+  StageWriter::Range earlier = writer.post();
+  std::size_t before = 0;
+  for (std::size_t first = 0; first < tasks.size(); first = end_of(first)) {
+    std::size_t const end = end_of(first);
+    if (first > 0) send(before);
+    if (end < tasks.size()) receive(end);
+    auto const latest = writer.post();
+    writer.wait(earlier);
+    for (std::size_t i = first; i < end; ++i) writer.run(tasks[i].run);
+    earlier = latest;
+    before = first;
+  }
+  send(before);
+  auto const last = writer.post();
+  writer.wait({earlier.first, earlier.count + last.count});
+}
+
 }  // namespace stagecraft

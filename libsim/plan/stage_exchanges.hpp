@@ -34,4 +34,9 @@ void append_interleaved_blocking_steps(StageWriter& writer,
 /// Pre: `runs` is not empty.
 void append_overlapped_steps(StageWriter& writer, std::vector<ChunkRun> const& runs);
 
+/// The same for the tasks of an order. A pair counts as one computation: its inputs are waited for
+/// before it, and both its outputs are sent behind it.
+/// Pre: `tasks` is not empty.
+void append_ordered_steps(StageWriter& writer, std::vector<OrderTask> const& tasks);
+
 }  // namespace stagecraft

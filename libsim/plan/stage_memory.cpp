@@ -113,7 +113,7 @@ class ProgramMemory {
     Task const& task = stage_.tasks[at(entry.task)];
     if (task.kind == Task::Kind::forward) {
       walk_.begin_chunk();
-    } else if (ends_backward(task)) {
+    } else if (ends_in_flight(task)) {
       walk_.end_chunk();
     }
   }

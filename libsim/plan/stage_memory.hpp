@@ -19,7 +19,7 @@ struct StageMemory {
   std::int32_t peak_block = 0;       ///< MemoryProfile::peak_block and peak_op of that entry
   std::int32_t peak_op = -1;
   std::int32_t in_flight_chunks =
-      0;  ///< most (microbatch, chunk) pairs between forward and backward
+      0;  ///< most (microbatch, chunk) pairs from forward to the end of backward
 };
 
 /// Memory of a rank at the start of an iteration: parameters, gradients and optimizer state.

@@ -40,7 +40,7 @@ class SteadyState {
         most = in_flight;
         fullest_ = static_cast<std::int32_t>(i);
       }
-      if (ends_backward(task)) --in_flight;
+      if (ends_in_flight(task)) --in_flight;
     }
   }
 
@@ -51,7 +51,7 @@ class SteadyState {
     IssueEntry const& entry = order_.entries[static_cast<std::size_t>(index)];
     if (index < fullest_ || entry.kind != IssueEntry::Kind::run) return false;
     has_run_[static_cast<std::size_t>(entry.task)] = true;
-    if (!ends_backward(task_of(entry))) return false;
+    if (!ends_in_flight(task_of(entry))) return false;
     for (std::size_t task = 0; task < last_run_.size(); ++task) {
       bool const computes = stage_.tasks[task].kind != Task::Kind::step;
       if (computes && last_run_[task] > index && !has_run_[task]) return false;

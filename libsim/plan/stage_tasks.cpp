@@ -41,15 +41,15 @@ class StageTasks {
   static constexpr std::int32_t none = -1;
 
   void append_entries(std::vector<IssueEntry> const& entries) {
-    std::vector<std::size_t> const last = last_runs(entries);
+    last_ = last_runs(entries);
     stage_.program.entries.reserve(entries.size() + 32);  // plus reductions and the step
     for (std::size_t i = 0; i < entries.size(); ++i) {
       IssueEntry entry = entries[i];
       if (entry.kind == IssueEntry::Kind::run) {
         ChunkRun const run = schedule_.run_of(entry);
-        bool const is_last = last[static_cast<std::size_t>(entry.task)] == i;
-        if (is_last && run.part == Part::backward && overlaps_gradients(plan_.config)) {
-          append_reduced_backward(run);
+        bool const is_last = last_[static_cast<std::size_t>(run.chunk)] == i;
+        if (is_last && ends_in_flight(run.part) && overlaps_gradients(plan_.config)) {
+          append_last_backward(run);
           continue;
         }
         entry.task = task_of(run);
@@ -58,15 +58,51 @@ class StageTasks {
     }
   }
 
-  /// For each task of the schedule, the last entry that runs it. The last backward of a chunk is
+  /// By chunk: the entry that completes its gradients, a whole backward or a weight gradient. It is
   /// never repeated (StageWriter::repeat).
   std::vector<std::size_t> last_runs(std::vector<IssueEntry> const& entries) const {
-    std::vector<std::size_t> last(static_cast<std::size_t>(schedule_.tasks()));
+    std::vector<std::size_t> last(static_cast<std::size_t>(schedule_.shape.chunks));
     for (std::size_t i = 0; i < entries.size(); ++i) {
       IssueEntry const& entry = entries[i];
-      if (entry.kind == IssueEntry::Kind::run) last[static_cast<std::size_t>(entry.task)] = i;
+      if (entry.kind != IssueEntry::Kind::run) continue;
+      ChunkRun const run = schedule_.run_of(entry);
+      if (ends_in_flight(run.part)) last[static_cast<std::size_t>(run.chunk)] = i;
     }
     return last;
+  }
+
+  ChunkProgram const& program_of(std::int32_t chunk) const {
+    return plan_
+        .chunks[static_cast<std::size_t>(stage_.chunks[static_cast<std::size_t>(chunk)].program)];
+  }
+
+  /// The chunk whose head adds to the gradient of another chunk's embedding; `none` if there is no
+  /// such chunk.
+  std::int32_t sharing_chunk() const {
+    if (!plan_.config.model.tied_embeddings || schedule_.shape.chunks == 1) return none;
+    for (std::int32_t chunk = 1; chunk < schedule_.shape.chunks; ++chunk) {
+      if (program_of(chunk).has_head && program_of(0).has_embedding) return chunk;
+    }
+    return none;
+  }
+
+  /// The last run of a chunk, and the reductions that can follow it.
+  void append_last_backward(ChunkRun const& run) {
+    std::int32_t const sharing = sharing_chunk();
+    bool const waits = run.chunk == 0 && sharing != none &&
+                       last_[static_cast<std::size_t>(sharing)] > last_.front();
+    if (waits) {
+      stage_.program.entries.push_back({.task = task_of(run), .microbatch = run.microbatch});
+      return;
+    }
+    append_reduced_backward(run);
+    if (run.chunk != sharing || last_.front() > last_[static_cast<std::size_t>(sharing)]) return;
+    append_gradient_reduction(stage_, plan_, {.first = 0, .count = chunk_parameters(0)});
+  }
+
+  std::int64_t chunk_parameters(std::int32_t chunk) const {
+    ChunkProgram const& program = program_of(chunk);
+    return parameters_of(plan_, program, 0, static_cast<std::int32_t>(program.blocks.size()));
   }
 
   /// Whether the run's microbatch is among those whose activations are all stored.
@@ -110,7 +146,23 @@ class StageTasks {
   int stored_in_window_;                ///< how many in a window are stored
   std::optional<WindowPlaces> places_;  ///< if any is
   std::vector<std::int32_t> whole_;     ///< by task of the schedule, and whether it is stored
+  std::vector<std::size_t> last_;       ///< last_runs() of the entries
 };
+
+constexpr Task::Kind kind_of(Part part) {
+  switch (part) {
+    case Part::backward:
+      return Task::Kind::backward;
+    case Part::input_gradient:
+      return Task::Kind::input_gradient;
+    case Part::weight_gradient:
+      return Task::Kind::weight_gradient;
+    case Part::forward:
+    case Part::recompute:
+      break;
+  }
+  return Task::Kind::forward;
+}
 
 bool has_window(TrainingConfig const& config) {
   return std::any_of(config.recompute.begin(), config.recompute.end(),
@@ -130,7 +182,7 @@ Task whole_task(TrainingPlan const& plan,
                 bool is_stored) {
   StageChunk const& chunk = stage.chunks[static_cast<std::size_t>(run.chunk)];
   Task task;
-  task.kind = run.part == Part::forward ? Task::Kind::forward : Task::Kind::backward;
+  task.kind = kind_of(run.part);
   task.is_stored = is_stored;
   task.chunk = run.chunk;
   task.program = is_stored ? chunk.stored_program : chunk.program;

@@ -10,9 +10,14 @@
 
 namespace stagecraft {
 
-/// The window of the paper's appendix C: the largest number of forwards in flight on a stage, which
-/// is one more than in the warm-up. Pre: `shape` is legal, its group filled in.
+/// The window of the paper's appendix C: the largest number of forwards in flight on a stage, up to
+/// their gradients. Without an order it is one more than in the warm-up.
+/// Pre: `shape` is legal, its group or order filled in.
 inline int store_window(ScheduleShape const& shape, int stage) {
+  if (shape.order) {
+    return most_in_flight(*shape.order, static_cast<std::size_t>(stage),
+                          InFlight::until_input_gradient);
+  }
   return std::min(warmup_forwards(shape, stage) + 1, shape.microbatches * shape.chunks);
 }
 

@@ -11,7 +11,7 @@ StageWriter::StageWriter(PipelineSchedule& schedule, SteadyLoop const& loop, int
       loop_{loop},
       program_{schedule.stages[static_cast<std::size_t>(stage)]},
       stage_{stage},
-      loop_begins_after_{loop.backwards_before(stage)},
+      loop_begins_after_{loop.has_loop() ? loop.backwards_before(stage) : 0},
       backwards_left_(static_cast<std::size_t>(loop.shape.chunks), loop.shape.microbatches) {}
 
 void StageWriter::run(ChunkRun const& run) {
@@ -25,6 +25,7 @@ void StageWriter::run(ChunkRun const& run) {
 }
 
 void StageWriter::send_output_of(ChunkRun const& run) {
+  if (run.part == Part::weight_gradient) return;
   Placement const& placement = schedule_.placement;
   int const here = placement.virtual_stage({stage_, run.chunk});
   bool const is_activation = run.part == Part::forward;
@@ -33,6 +34,7 @@ void StageWriter::send_output_of(ChunkRun const& run) {
 }
 
 void StageWriter::receive_input_of(ChunkRun const& run) {
+  if (run.part == Part::weight_gradient) return;
   Placement const& placement = schedule_.placement;
   int const here = placement.virtual_stage({stage_, run.chunk});
   bool const is_activation = run.part == Part::forward;

@@ -12,7 +12,7 @@ namespace stagecraft {
 ///
 /// send_output_of() and receive_input_of() collect transfers, which post() starts together. They
 /// leave out what does not cross stages: the input of the model's first chunk, the output of its
-/// last, and what the stage passes to itself.
+/// last, what the stage passes to itself, and weight gradients.
 class StageWriter {
  public:
   /// Transfers [first, first + count) of the stage.

@@ -7,8 +7,9 @@ namespace stagecraft {
 TaskMemories::TaskMemories(TrainingPlan const& plan) : plan_{plan}, tasks_{plan} {
   blocks_.reserve(plan.blocks.size());
   for (BlockProgram const& block : plan.blocks) {
-    blocks_.push_back(
-        {profile_memory(block, Pass::forward), profile_memory(block, Pass::backward)});
+    blocks_.push_back({profile_memory(block, Pass::forward), profile_memory(block, Pass::backward),
+                       profile_memory(block, Pass::input_gradient),
+                       profile_memory(block, Pass::weight_gradient)});
   }
 }
 
@@ -18,7 +19,7 @@ MemoryMove const& TaskMemories::of(Task const& task) {
 }
 
 MemoryProfile TaskMemories::profile(Task const& task) const {
-  std::size_t const pass = task.kind == Task::Kind::forward ? 0 : 1;
+  std::size_t const pass = index_of(pass_of(task));
   MemoryProfile sum;
   std::int32_t number = 0;
   for (std::int32_t const index : blocks_in_order(plan_, task)) {

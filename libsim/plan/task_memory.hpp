@@ -43,7 +43,7 @@ class TaskMemories {
   MemoryProfile profile(Task const& task) const;
 
   TrainingPlan const& plan_;
-  std::vector<std::array<MemoryProfile, 2>> blocks_;  ///< by block and pass
+  std::vector<std::array<MemoryProfile, pass_count>> blocks_;  ///< by block and pass
   DistinctTasks<MemoryMove> tasks_;
   MemoryMove none_{MemoryProfile{}};
 };

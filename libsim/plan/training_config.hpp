@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "libsim/allocator/allocator.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/model/recompute_policy.hpp"
+#include "libsim/schedule/order_kind.hpp"
+#include "libsim/schedule/pipeline_order.hpp"
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
@@ -45,8 +48,26 @@ struct BatchConfig {
   friend bool operator==(BatchConfig const&, BatchConfig const&) = default;
 };
 
-enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved };
+using ScheduleKind = OrderKind;
 enum class P2p : std::uint8_t { blocking, overlapped };
+
+/// An order, or none, that all copies of a configuration share.
+class SharedOrder {
+ public:
+  SharedOrder() = default;
+  explicit SharedOrder(PipelineOrder order)
+      : order_{std::make_shared<PipelineOrder const>(std::move(order))} {}
+  explicit operator bool() const { return order_ != nullptr; }
+  PipelineOrder const& operator*() const { return *order_; }
+  PipelineOrder const* operator->() const { return order_.get(); }
+
+  friend bool operator==(SharedOrder const& a, SharedOrder const& b) {
+    return a.order_ == b.order_ || (a && b && *a == *b);
+  }
+
+ private:
+  std::shared_ptr<PipelineOrder const> order_;
+};
 
 /// Section `schedule`.
 struct ScheduleConfig {
@@ -55,6 +76,15 @@ struct ScheduleConfig {
   int group = 0;
   P2p p2p = P2p::blocking;
   bool scatter_gather = true;  ///< without sequence parallelism: send 1/t, gather at the receiver
+
+  OrderVariant variant = OrderVariant::fixed;  ///< zbv
+  /// zb_auto, zbv, v_auto, searched: what a stage may hold, in forwards of one chunk; see
+  /// OrderRequest.
+  std::optional<double> memory_limit{};
+  std::int64_t seed = 1;              ///< searched
+  std::int64_t iterations = 100'000;  ///< searched: changes that are tried
+  double seconds = 10;                ///< searched: a cap on them
+  SharedOrder order{};                ///< order: the order itself
 
   friend bool operator==(ScheduleConfig const&, ScheduleConfig const&) = default;
 };
@@ -82,7 +112,7 @@ struct LayerSplit {
   std::optional<std::int64_t> first;
   std::optional<std::int64_t> last;
   /// list: either one entry per stage (split evenly over its chunks), or one per virtual stage, in
-  /// model order (chunk c of stage r is entry c * p + r).
+  /// model order (in a loop, chunk c of stage r is entry c * p + r).
   std::vector<std::int64_t> list;
 
   friend bool operator==(LayerSplit const&, LayerSplit const&) = default;

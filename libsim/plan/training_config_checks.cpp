@@ -9,7 +9,9 @@
 #include "libsim/plan/combination_check.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/layout_checks.hpp"
+#include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/size_limits.hpp"
 #include "libsim/plan/training_names.hpp"
 
@@ -62,6 +64,7 @@ class Checker : CombinationCheck {
     std::int64_t const m = config_.parallel.interleave;
     std::string_view const kind = root_.child("schedule").is_map() ? "schedule.kind" : "schedule";
     bool const is_interleaved = config_.schedule.kind == ScheduleKind::interleaved;
+    if (has_order(config_.schedule.kind)) return check_order(kind);
     if (sound({kind, "parallel.interleave"}) && m > 1 && !is_interleaved) {
       refuse(kind, name_of(config_.schedule.kind),
              "interleaved, as parallel.interleave is " + to_text(m));
@@ -140,6 +143,32 @@ class Checker : CombinationCheck {
     return value < 1e15 ? std::to_string(static_cast<std::int64_t>(value)) : "more than 10^15";
   }
 
+  /// Of a schedule that is made as an order. What depends on costs is checked once they are known.
+  void check_order(std::string_view kind) const {
+    ScheduleConfig const& schedule = config_.schedule;
+    std::string const name{name_of(schedule.kind)};
+    if (!sound({"schedule", "parallel", "batch"})) return;
+    if (schedule.p2p == P2p::blocking) {
+      refuse("schedule.p2p", "blocking", "overlapped, as schedule is " + name);
+    }
+    int const chunks = chunks_of(schedule);
+    if (chunks > 0 && config_.parallel.interleave != chunks) {
+      refuse("parallel.interleave", config_.parallel.interleave,
+             to_text(chunks) + ", as schedule is " + name);
+      return;
+    }
+    bool const has_microbatches =
+        config_.batch.global % (config_.batch.micro * config_.parallel.data) == 0;
+    bool const is_open = depends_on_costs(schedule.kind, schedule.variant) && !schedule.order;
+    if (!has_microbatches || is_open) return;
+    try {
+      checked_shape(schedule_shape(config_));
+    } catch (ScheduleError const& error) {
+      ConfigNode const section = root_.child("schedule");
+      report(error, kind == "schedule" ? section : section.child("kind"));
+    }
+  }
+
   void check_group() const {
     std::int64_t const p = config_.parallel.pipeline;
     std::int64_t const group = config_.schedule.group;
@@ -171,10 +200,11 @@ class Checker : CombinationCheck {
       return std::nullopt;
     }
     std::vector<std::int64_t> const layers = layers_of_virtual_stages(config_);
-    auto const stages = static_cast<std::size_t>(config_.parallel.pipeline);
+    Placement const placement = placement_of(schedule_shape(config_));
     std::int64_t largest = 0;
     for (std::size_t v = 0; v < layers.size(); ++v) {
-      if (!stage || v % stages == *stage) largest = std::max(largest, layers[v]);
+      auto const of_chunk = static_cast<std::size_t>(placement.place(static_cast<int>(v)).stage);
+      if (!stage || of_chunk == *stage) largest = std::max(largest, layers[v]);
     }
     return largest;
   }

@@ -1,14 +1,21 @@
 #include "libsim/plan/training_config_reader.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/model_config_reader.hpp"
+#include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/recompute_reader.hpp"
 #include "libsim/plan/training_config_checks.hpp"
 #include "libsim/plan/training_names.hpp"
+#include "libsim/schedule/order_file.hpp"
+#include "libsim/schedule/order_text.hpp"
 
 namespace stagecraft {
 namespace {
@@ -37,9 +44,22 @@ void visit_batch(Visitor& visitor, Batch& batch) {
 
 template <typename Visitor, typename Schedule>
 void visit_schedule(Visitor& visitor, Schedule& schedule) {
+  constexpr std::int64_t many = std::numeric_limits<std::int64_t>::max();
   visitor.word("kind", schedule.kind, Need::required);
-  if (schedule.kind == ScheduleKind::interleaved) {
+  if constexpr (!std::is_const_v<Schedule>) {
+    if (has_order(schedule.kind)) schedule.p2p = P2p::overlapped;
+  }
+  if (takes_group(schedule.kind)) {
     visitor.integer("group", schedule.group, {1, std::numeric_limits<int>::max()});
+  }
+  if (schedule.kind == ScheduleKind::zbv) visitor.word("variant", schedule.variant);
+  if (depends_on_costs(schedule.kind, schedule.variant)) {
+    visitor.number("memory_limit", schedule.memory_limit, {0, 1e9});
+  }
+  if (schedule.kind == ScheduleKind::searched) {
+    visitor.integer("seed", schedule.seed, {0, many});
+    visitor.integer("iterations", schedule.iterations, {0, many});
+    visitor.number("seconds", schedule.seconds, {0, 1e6});
   }
   visitor.word("p2p", schedule.p2p);
   visitor.boolean("scatter_gather", schedule.scatter_gather);
@@ -67,11 +87,50 @@ void visit_training(Visitor& visitor, Training& training) {
   visitor.number("loss_scale", training.loss_scale, {1, 0x1p40});
 }
 
+/// The file that a key names: relative to the file that has the key, or to the current folder.
+std::filesystem::path named_file(ConfigNode const& node, std::string const& name) {
+  Place const& place = node.place();
+  if (place.line == 0 || !place.origin) return name;
+  return std::filesystem::path{*place.origin}.parent_path() / name;
+}
+
+PipelineOrder read_texts(ConfigNode const& orders, PlacementShape shape) {
+  std::vector<std::string> ranks;
+  for (ConfigNode const& rank : orders.items()) ranks.push_back(rank.text().value_or(""));
+  if (ranks.empty()) throw ScheduleError{"found no rank; accepted: one text per rank"};
+  return order_of_texts(ranks, shape);
+}
+
+/// The keys of kind order: a file, or the texts of all ranks with their placement.
+SharedOrder read_order(SectionReader& reader, ConfigNode const& section) {
+  ConfigNode const file = reader.take("file");
+  ConfigNode const orders = reader.take("orders");
+  auto shape = PlacementShape::loop;
+  reader.word("placement", shape);
+  if (file.exists() == orders.exists()) {
+    section.report(file.exists() ? "both file and orders" : "neither file nor orders",
+                   "file, a JSON file with `orders`, or orders, one text per rank");
+    return {};
+  }
+  ConfigNode const& source = file.exists() ? file : orders;
+  try {
+    if (orders.exists()) return SharedOrder{read_texts(orders, shape)};
+    if (auto const name = file.text()) return SharedOrder{read_order_file(named_file(file, *name))};
+  } catch (ScheduleError const& error) {
+    report(error, source);
+  }
+  return {};
+}
+
 ScheduleConfig read_schedule(ConfigNode const& section) {
   ScheduleConfig schedule;
   if (!section.exists()) return schedule;
   if (section.is_scalar()) {
     if (auto const kind = section.word<ScheduleKind>()) schedule.kind = *kind;
+    if (has_order(schedule.kind)) schedule.p2p = P2p::overlapped;
+    if (schedule.kind == ScheduleKind::order) {
+      section.report("a map {kind: order, file: x.json}, or with orders in place of file");
+    }
     return schedule;
   }
   if (!section.is_map()) {
@@ -80,7 +139,10 @@ ScheduleConfig read_schedule(ConfigNode const& section) {
   }
   SectionReader reader{section};
   visit_schedule(reader, schedule);
-  if (schedule.kind != ScheduleKind::interleaved) {
+  if (schedule.kind == ScheduleKind::order && section.child("kind").is_sound()) {
+    schedule.order = read_order(reader, section);
+  }
+  if (!takes_group(schedule.kind)) {
     ConfigNode const group = reader.take("group");
     if (group.exists() && section.child("kind").is_sound()) {
       group.report_key(group.found(), "this key only with kind interleaved");
@@ -154,6 +216,10 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   if (config.schedule.kind == ScheduleKind::interleaved && !has_group) {
     config.schedule.group = config.parallel.pipeline;
   }
+  // The schedule says it, so a run need not.
+  if (config.parallel.interleave == 1) {
+    config.parallel.interleave = std::max(1, chunks_of(config.schedule));
+  }
   check_training_config(config, root);
   if (config.parallel.sequence && config.parallel.tensor == 1 &&
       root.child("parallel").is_sound()) {
@@ -177,8 +243,14 @@ nlohmann::ordered_json to_json(TrainingConfig const& config) {
       written(config.batch, [](auto& v, auto const& fields) { visit_batch(v, fields); });
   ScheduleConfig schedule = config.schedule;
   if (schedule.group == 0) schedule.group = config.parallel.pipeline;
-  root["schedule"] =
-      written(schedule, [](auto& v, auto const& fields) { visit_schedule(v, fields); });
+  root["schedule"] = written(schedule, [](auto& v, auto const& fields) {
+    visit_schedule(v, fields);
+    if (fields.kind != ScheduleKind::order || !fields.order) return;
+    v.put("placement", name_of(shape_of(fields.order->placement)));
+    auto ranks = nlohmann::ordered_json::array();
+    for (auto const& tasks : fields.order->ranks) ranks.push_back(order_text(tasks));
+    v.put("orders", std::move(ranks));
+  });
   root["recompute"] = to_json(config.recompute);
   root["memory"] = written(config.memory, [](auto& v, auto const& fields) {
     visit_memory(v, fields);

@@ -12,14 +12,6 @@ namespace stagecraft {
 // The names in section `schedule`, as configurations and output have them.
 
 template <>
-struct EnumNames<ScheduleKind> {
-  static constexpr std::array<std::pair<ScheduleKind, std::string_view>, 3> all{
-      {{ScheduleKind::gpipe, "gpipe"},
-       {ScheduleKind::one_f_one_b, "1f1b"},
-       {ScheduleKind::interleaved, "interleaved"}}};
-};
-
-template <>
 struct EnumNames<P2p> {
   static constexpr std::array<std::pair<P2p, std::string_view>, 2> all{
       {{P2p::blocking, "blocking"}, {P2p::overlapped, "overlapped"}}};

@@ -46,7 +46,7 @@ std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Task const& 
   std::vector<std::int32_t> const& all = plan.chunks[static_cast<std::size_t>(task.program)].blocks;
   auto const first = all.begin() + task.first_block;
   std::vector<std::int32_t> blocks(first, first + task.block_count);
-  if (task.kind == Task::Kind::backward) std::reverse(blocks.begin(), blocks.end());
+  if (task.kind != Task::Kind::forward) std::reverse(blocks.begin(), blocks.end());
   return blocks;
 }
 
@@ -57,8 +57,10 @@ void lay_out_stage(TrainingPlan const& plan, PipelineSchedule const& schedule, S
 }
 
 TrainingPlan make_plan(TrainingConfig const& config) {
-  TrainingPlan plan = make_programs(config);
-  PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
+  ScheduleShape const shape = checked_shape(schedule_shape(config));
+  bool const is_split = shape.order && splits_backward(*shape.order);
+  TrainingPlan plan = make_programs(config, placement_of(shape), is_split);
+  PipelineSchedule const schedule = lay_out_checked(shape);
   plan.channels = schedule.channels;
   plan.messages = schedule.messages;
   plan.most_queued = schedule.most_queued;

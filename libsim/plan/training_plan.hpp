@@ -27,6 +27,7 @@ struct ChunkProgram {
   std::vector<std::int32_t> blocks;  ///< into TrainingPlan::blocks
   bool has_embedding = false;        ///< it begins with the embedding and receives no activation
   bool has_head = false;             ///< it ends with the loss and sends no activation
+  bool keeps_output = false;         ///< the next chunk of the model is on the same stage
 };
 
 /// The programs of a chunk of a stage.

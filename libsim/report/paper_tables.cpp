@@ -3,8 +3,8 @@
 #include <array>
 #include <map>
 
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/engine/simulation.hpp"
-#include "libsim/engine/store_window.hpp"
 #include "libsim/model/blocks.hpp"
 
 namespace stagecraft {
@@ -182,7 +182,7 @@ std::vector<Reproduction> reproduce_appendix_c(std::filesystem::path const& pape
     RunConfig run = load_paper_run(paper_configs, model, "present");
     double const present = predict(run).mfu;
     run.training.recompute.front().store_microbatches.automatic = true;
-    run.training = resolve_store_windows(run.training, run.system);
+    run.training = settled(run.training, run.system);
     double const window = predict(run).mfu;
     auto const add = [&](std::string quantity, double published, double predicted) {
       result.rows.push_back({.model = model.name,

@@ -66,15 +66,23 @@ PipelineOrder read_order_file(std::filesystem::path const& path) {
     throw ScheduleError{"order: found no list `orders` in '" + path.string() +
                         "'; accepted: one text per rank, like \"F0.0 I0.0 W0.0\""};
   }
-  PipelineOrder order;
-  int chunks = 1;
-  std::size_t tasks = 0;
+  std::vector<std::string> texts;
   for (auto const& rank : document.at("orders")) {
     if (!rank.is_string()) {
       throw ScheduleError{"order: found " + rank.dump().substr(0, 40) +
                           " in `orders`; accepted: one text per rank"};
     }
-    order.ranks.push_back(read_order_text(rank.get<std::string>()));
+    texts.push_back(rank.get<std::string>());
+  }
+  return order_of_texts(texts, read_shape(document));
+}
+
+PipelineOrder order_of_texts(std::vector<std::string> const& ranks, PlacementShape shape) {
+  PipelineOrder order;
+  int chunks = 1;
+  std::size_t tasks = 0;
+  for (std::string const& rank : ranks) {
+    order.ranks.push_back(read_order_text(rank));
     tasks += order.ranks.back().size();
     for (OrderTask const& task : order.ranks.back()) {
       chunks = std::max(chunks, task.run.chunk + 1);
@@ -88,8 +96,11 @@ PipelineOrder read_order_file(std::filesystem::path const& path) {
         std::to_string(chunks - 1) + " among " + std::to_string(tasks) +
         " tasks; accepted: F, and B or I and W, of every microbatch in every chunk"};
   }
-  order.placement =
-      make_placement(read_shape(document), static_cast<int>(order.ranks.size()), chunks);
+  if (shape != PlacementShape::loop && chunks > 2) {
+    throw ScheduleError{"order: found chunk " + std::to_string(chunks - 1) +
+                        "; accepted: 0 and 1, as the placement is " + std::string{name_of(shape)}};
+  }
+  order.placement = make_placement(shape, static_cast<int>(ranks.size()), chunks);
   return order;
 }
 

@@ -3,8 +3,10 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "libsim/schedule/pipeline_order.hpp"
 #include "libsim/units/enum_names.hpp"
@@ -31,5 +33,9 @@ PlacementShape shape_of(Placement const& placement);
 /// ignored. The number of microbatches is that of the largest plus one.
 /// \throws ScheduleError  if there is no such file or it has no orders; check_order() is not called.
 PipelineOrder read_order_file(std::filesystem::path const& path);
+
+/// The order of such texts, one per rank.
+/// \throws ScheduleError  likewise. Pre: there is a rank.
+PipelineOrder order_of_texts(std::vector<std::string> const& ranks, PlacementShape shape);
 
 }  // namespace stagecraft

@@ -26,4 +26,11 @@ int most_in_flight(PipelineOrder const& order, std::size_t rank, InFlight until)
   return most;
 }
 
+bool splits_backward(PipelineOrder const& order) {
+  return std::any_of(order.ranks.begin(), order.ranks.end(), [](auto const& tasks) {
+    return std::any_of(tasks.begin(), tasks.end(),
+                       [](OrderTask const& task) { return task.run.part == Part::input_gradient; });
+  });
+}
+
 }  // namespace stagecraft

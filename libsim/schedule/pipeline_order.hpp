@@ -39,6 +39,9 @@ struct MicrobatchRange {
 /// first copy the first microbatches.
 MicrobatchRange microbatches_of_copy(PipelineOrder const& order, int copy);
 
+/// Whether some backward of the order is split.
+bool splits_backward(PipelineOrder const& order);
+
 /// Until when a chunk pass counts as in flight.
 enum class InFlight : std::uint8_t { until_weight_gradient, until_input_gradient };
 

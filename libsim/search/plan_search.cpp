@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "libsim/engine/prediction.hpp"
-#include "libsim/engine/store_window.hpp"
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/search/candidate_source.hpp"
 
@@ -193,8 +193,8 @@ class Search {
   }
 
   TrainingConfig config_of(std::size_t number) const {
-    return resolve_store_windows(
-        stagecraft::config_of(request_, candidates_, candidates_.plans[number]), request_.system);
+    return settled(stagecraft::config_of(request_, candidates_, candidates_.plans[number]),
+                   request_.system);
   }
 
   FoundPlan found(Outcome const& outcome) const {

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "libsim/engine/store_window.hpp"
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 
@@ -36,7 +36,7 @@ SweepRow evaluate_point(Sweep const& sweep, std::int64_t point) {
   choose_entries(sweep.axes, point, entries);
   try {
     RunConfig const run = run_of(sweep, entries);
-    TrainingPlan const plan = make_plan(resolve_store_windows(run.training, run.system));
+    TrainingPlan const plan = make_plan(settled(run.training, run.system));
     Simulation const simulation = simulate(plan, run.system);
     SweepRow row{
         .point = point, .message = {}, .plan = fingerprint(plan), .integers = {}, .reals = {}};

@@ -12,8 +12,8 @@ KnownNames::KnownNames(TraceNames const& names) {
     streams_.push_back(value_named<TraceStream>(name));
   }
   for (std::string const& name : names.op) {
-    whole_chunks_.push_back(name == name_of(TracePhase::forward) ||
-                            name == name_of(TracePhase::backward));
+    auto const phase = value_named<TracePhase>(name);
+    whole_chunks_.push_back(phase && (phase == TracePhase::forward || is_backward(*phase)));
   }
 }
 

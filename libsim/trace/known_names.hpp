@@ -18,7 +18,7 @@ class KnownNames {
   std::optional<TracePhase> phase(std::int64_t index) const { return at(phases_, index); }
   /// Pre: an index into TraceNames::stream.
   std::optional<TraceStream> stream(std::int64_t index) const { return at(streams_, index); }
-  /// Whether a row with this op is the whole forward or backward of a chunk.
+  /// Whether a row with this op is the whole forward of a chunk, or its backward or a part of it.
   bool is_whole_chunk(std::int64_t op) const { return whole_chunks_[static_cast<std::size_t>(op)]; }
 
  private:
@@ -35,6 +35,11 @@ class KnownNames {
 constexpr bool is_backward(TracePhase phase) {
   return phase == TracePhase::recompute || phase == TracePhase::input_gradient ||
          phase == TracePhase::weight_gradient || phase == TracePhase::backward;
+}
+
+/// Whether the row of a whole chunk may contain recompute.
+constexpr bool may_recompute(std::optional<TracePhase> phase) {
+  return phase == TracePhase::backward || phase == TracePhase::input_gradient;
 }
 
 constexpr bool is_message(TraceStream stream) { return stream >= TraceStream::send_activation; }

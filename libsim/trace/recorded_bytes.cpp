@@ -3,7 +3,7 @@
 namespace stagecraft {
 
 ChunkSums chunk_sums(TrainingPlan const& plan, Task const& task) {
-  Pass const pass = task.kind == Task::Kind::forward ? Pass::forward : Pass::backward;
+  Pass const pass = pass_of(task);
   ChunkSums sums;
   for (std::int32_t const block : blocks_in_order(plan, task)) {
     for (Op const& op : plan.blocks[static_cast<std::size_t>(block)].ops(pass)) {

@@ -28,6 +28,20 @@ TracePhase phase_of(Op const& op) {
   return TracePhase::optimizer;
 }
 
+TracePhase phase_of(Pass pass) {
+  switch (pass) {
+    case Pass::forward:
+      return TracePhase::forward;
+    case Pass::input_gradient:
+      return TracePhase::input_gradient;
+    case Pass::weight_gradient:
+      return TracePhase::weight_gradient;
+    case Pass::backward:
+      break;
+  }
+  return TracePhase::backward;
+}
+
 TraceStream stream_of(Stream stream) {
   switch (stream) {
     case Stream::compute:
@@ -71,6 +85,9 @@ TraceVocabulary::TraceVocabulary(TrainingPlan const& plan) {
   }
   for (StagePlan const& rank : plan.stages) {
     for (Op const& op : rank.step_ops) add(to_string(op.name));
+    for (Task const& task : rank.tasks) {
+      if (task.kind != Task::Kind::step) add(std::string{name_of(phase_of(pass_of(task)))});
+    }
   }
 }
 

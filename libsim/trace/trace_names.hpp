@@ -23,7 +23,7 @@ enum class TraceDetail : std::uint8_t {
 enum class TracePhase : std::uint8_t {
   forward,
   recompute,
-  input_gradient,
+  input_gradient,  ///< of a whole chunk: recompute too
   weight_gradient,
   backward,       ///< whole chunks only: recompute, input and weight gradients together
   transfer,       ///< messages between stages
@@ -45,6 +45,8 @@ struct EnumNames<TracePhase> {
 };
 
 TracePhase phase_of(Op const& op);
+/// Of a row for a whole chunk.
+TracePhase phase_of(Pass pass);
 
 /// The stream of a row of a trace. Intervals of one stream of a rank never overlap: messages of
 /// one payload and direction follow each other, but not those of different payloads.
@@ -84,6 +86,9 @@ class TraceVocabulary {
   std::int64_t index_of(Name const& op) const { return index_.at(to_string(op)); }
   /// The index of names such as `send.activation`.
   std::int64_t index_of(Transfer const& transfer) const;
+
+  /// The index of the name of a row for a whole chunk. Pre: the plan has such passes.
+  std::int64_t index_of(Pass pass) const { return index_.at(std::string{name_of(phase_of(pass))}); }
 
   // Names of the rows of whole chunks, and of what a system adds to each iteration.
   static constexpr std::int64_t forward = 0;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "libsim/engine/prediction.hpp"
-#include "libsim/engine/store_window.hpp"
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/interval/time_interval.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 /// What the allocator of a stage reserves; without a stage, the most of all.
 std::int64_t reserved_bytes(RunConfig const& run, std::optional<std::int64_t> stage) {
-  TrainingPlan const plan = make_plan(resolve_store_windows(run.training, run.system));
+  TrainingPlan const plan = make_plan(settled(run.training, run.system));
   std::int64_t const capacity =
       run.system.accelerator.memory.value.count() - run.training.memory.reserve.count();
   std::int64_t reserved = 0;
@@ -32,8 +32,7 @@ std::int64_t reserved_bytes(RunConfig const& run, std::optional<std::int64_t> st
 /// Predicts the run of a row; false if that fails, with the reason in `row`.
 bool add_prediction(RunConfig const& run, ValidatedRow& row) {
   try {
-    Prediction const prediction =
-        predict(resolve_store_windows(run.training, run.system), run.system);
+    Prediction const prediction = predict(settled(run.training, run.system), run.system);
     std::int64_t const reserve = run.training.memory.reserve.count();
     std::int64_t const capacity = run.system.accelerator.memory.value.count();
     std::int64_t fullest = 0;

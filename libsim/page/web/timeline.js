@@ -240,7 +240,7 @@ class Timeline {
       const row = track.row[slice], microbatch = lane.trace.ops.microbatch[row];
       const kinds = lane.trace.kinds, kind = lane.trace.ops.kind[row];
       const name = lane.trace.data.names.op[kinds.op[kind]];
-      const isChunk = name === "forward" || name === "backward";
+      const isChunk = /^(forward|backward|input_gradient|weight_gradient)$/.test(name);
       const text = isChunk ? `${microbatch}` : name;
       if (!isChunk && width < 6.2 * text.length) continue;
       context.fillStyle = "#fff";

@@ -1,17 +1,18 @@
 // The content of a lane: the compute stream of a rank, and its messages and collectives.
 
-const CATEGORIES = ["forward", "backward", "recompute", "optimizer", "data_parallel", "transfer", "tensor_parallel", "other"];
+const CATEGORIES = ["forward", "backward", "weight_gradient", "recompute", "optimizer", "data_parallel", "transfer", "tensor_parallel", "other"];
 const CATEGORY_TITLES = {
-  forward: "forward", backward: "backward", recompute: "recompute", optimizer: "optimizer step",
+  forward: "forward", backward: "backward", weight_gradient: "weight gradient", recompute: "recompute", optimizer: "optimizer step",
   data_parallel: "gradient exchange", transfer: "messages between stages",
   tensor_parallel: "exchange within a stage", other: "other", waiting: "waiting",
 };
 const BACKWARD = CATEGORIES.indexOf("backward");
 const RECOMPUTE = CATEGORIES.indexOf("recompute");
 
-function categoryOf(phase, stream) {
+function categoryOf(phase, stream, op) {
   if (stream === "tensor_parallel" || stream === "data_parallel") return CATEGORIES.indexOf(stream);
   if (/^(send|receive)_/.test(stream)) return CATEGORIES.indexOf("transfer");
+  if (op === "weight_gradient") return CATEGORIES.indexOf(op);  // of a whole chunk, run on its own
   if (phase === "input_gradient" || phase === "weight_gradient") return BACKWARD;
   const category = CATEGORIES.indexOf(phase);
   return category >= 0 ? category : CATEGORIES.indexOf("other");
@@ -42,7 +43,7 @@ function makeLanes(trace) {
   const category = new Uint8Array(count), share = new Float32Array(count), isMain = new Uint8Array(count);
   for (let k = 0; k < count; k++) {
     const stream = names.stream[kinds.stream[k]];
-    category[k] = categoryOf(names.phase[kinds.phase[k]], stream);
+    category[k] = categoryOf(names.phase[kinds.phase[k]], stream, names.op[kinds.op[k]]);
     share[k] = kinds.recompute[k] * 1e-6;
     isMain[k] = stream === "compute" ? 1 : 0;
   }

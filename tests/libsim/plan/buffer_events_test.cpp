@@ -5,8 +5,10 @@
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "tests/libsim/odd_runs.hpp"
+#include "tests/libsim/split_runs.hpp"
 
 namespace stagecraft {
 namespace {
@@ -56,6 +58,13 @@ class NamedBuffers {
   std::int64_t allocated_ = 0;
 };
 
+std::vector<OddRun> all_runs() {
+  std::vector<OddRun> runs = odd_runs();
+  std::vector<OddRun> const split = split_runs();
+  runs.insert(runs.end(), split.begin(), split.end());
+  return runs;
+}
+
 bool is_on_the_job(BlockProgram const& block, TensorId tensor) {
   return block.tensor(block.tensor(tensor).buffer).lifetime == Lifetime::job;
 }
@@ -64,7 +73,7 @@ bool is_on_the_job(BlockProgram const& block, TensorId tensor) {
 
 TEST_CASE("a buffer is allocated once, released once under its last name, and keeps its size",
           "[buffers]") {
-  for (OddRun const& run : odd_runs()) {
+  for (OddRun const& run : all_runs()) {
     TrainingPlan const plan = make_plan(run.config);
     for (StagePlan const& stage : plan.stages) {
       CAPTURE(run.name, stage.stage);
@@ -83,7 +92,7 @@ TEST_CASE("a buffer is allocated once, released once under its last name, and ke
 }
 
 TEST_CASE("the operands of an op have their buffers once its own are allocated", "[buffers]") {
-  for (OddRun const& run : odd_runs()) {
+  for (OddRun const& run : all_runs()) {
     TrainingPlan const plan = make_plan(run.config);
     for (StagePlan const& stage : plan.stages) {
       IssueOrder const order = unroll(stage.program);

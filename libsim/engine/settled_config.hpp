@@ -1,0 +1,22 @@
+#pragma once
+
+#include "libsim/hardware/system.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// The same run with all decided that follows from costs or from a system's memory: a plan is made
+/// of the result. A schedule whose order depends on costs becomes the order itself
+/// (with_settled_order()), then windows of stored microbatches become numbers
+/// (resolve_store_windows()).
+/// Pre: `config` was checked by its reader.
+/// \throws ScheduleError  if the schedule has no order for the run; it says why.
+TrainingConfig settled(TrainingConfig config, System const& system);
+
+/// Makes the order of a schedule that depends on costs (depends_on_costs()). Generators know one
+/// chunk: it takes, and holds, what the chunks of the plan do on average, and a message the longest
+/// time of any. Memory limits count in forwards of such a chunk.
+/// \throws ScheduleError  if settled() does.
+TrainingConfig with_settled_order(TrainingConfig config, System const& system);
+
+}  // namespace stagecraft

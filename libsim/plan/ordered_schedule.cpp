@@ -1,0 +1,166 @@
+#include "libsim/plan/ordered_schedule.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libsim/plan/stage_exchanges.hpp"
+#include "libsim/plan/stage_writer.hpp"
+#include "libsim/plan/steady_loop.hpp"
+#include "libsim/schedule/order_request.hpp"
+#include "libsim/schedule/order_timeline.hpp"
+
+namespace stagecraft {
+namespace {
+
+[[noreturn]] void refuse(std::string const& what,
+                         std::string const& found,
+                         std::string const& accepted) {
+  throw ScheduleError{what + ": found '" + found + "'; accepted: " + accepted};
+}
+
+void check_size(std::string const& what, int found, int accepted) {
+  if (found == accepted) return;
+  refuse(what + " of the order", std::to_string(found), std::to_string(accepted));
+}
+
+/// The microbatches in the order in which a rank runs them through a part of one of its chunks.
+std::vector<std::int32_t> sequence_of(PipelineOrder const& order,
+                                      ChunkPlace const& place,
+                                      bool is_forward) {
+  std::vector<std::int32_t> microbatches;
+  for (OrderTask const& task : order.ranks[static_cast<std::size_t>(place.stage)]) {
+    bool const is_wanted =
+        is_forward ? task.run.part == Part::forward : gives_gradient(task.run.part);
+    if (is_wanted && task.run.chunk == place.chunk) microbatches.push_back(task.run.microbatch);
+  }
+  return microbatches;
+}
+
+/// A channel hands its messages on in the order in which they were sent.
+void check_message_order(PipelineOrder const& order) {
+  for (int v = 1; v < order.placement.virtual_stages(); ++v) {
+    for (bool const is_forward : {true, false}) {
+      ChunkPlace const before = order.placement.place(v - 1);
+      ChunkPlace const after = order.placement.place(v);
+      if (sequence_of(order, before, is_forward) == sequence_of(order, after, is_forward)) continue;
+      refuse("order",
+             std::string{is_forward ? "forwards" : "gradients"} + " of stages " +
+                 std::to_string(before.stage) + " and " + std::to_string(after.stage) +
+                 " that take microbatches in different orders",
+             "one order of microbatches between two neighbouring stages");
+    }
+  }
+}
+
+void check_parts(PipelineOrder const& order) {
+  for (auto const& tasks : order.ranks) {
+    for (OrderTask const& task : tasks) {
+      if (task.run.part != Part::recompute) continue;
+      refuse("order", "a task R",
+             "tasks F, B, I and W (the policy in `recompute` places recompute)");
+    }
+  }
+}
+
+/// An order that is not a rule's may be anything.
+void check_given(ScheduleShape const& shape) {
+  PipelineOrder const& order = *shape.order;
+  check_size("ranks", static_cast<int>(order.ranks.size()), shape.stages);
+  check_size("chunks per rank", order.placement.chunks(), shape.chunks);
+  check_size("microbatches", order.microbatches, shape.microbatches);
+  play_order(order, {});  // finds what is illegal, and circles
+  check_parts(order);
+  check_message_order(order);
+}
+
+}  // namespace
+
+bool is_v_shaped(ScheduleKind kind) {
+  return kind == ScheduleKind::zbv || kind == ScheduleKind::v_half || kind == ScheduleKind::v_min ||
+         kind == ScheduleKind::v_auto || kind == ScheduleKind::one_f_one_b_v ||
+         kind == ScheduleKind::dualpipev;
+}
+
+bool depends_on_costs(ScheduleKind kind, OrderVariant variant) {
+  return kind == ScheduleKind::zb_auto || kind == ScheduleKind::v_auto ||
+         kind == ScheduleKind::searched || kind == ScheduleKind::group_interleaved ||
+         (kind == ScheduleKind::zbv && variant == OrderVariant::automatic);
+}
+
+int chunks_of(ScheduleConfig const& schedule) {
+  if (schedule.kind == ScheduleKind::order && schedule.order) {
+    return schedule.order->placement.chunks();
+  }
+  if (is_v_shaped(schedule.kind) || schedule.kind == ScheduleKind::dualpipe) return 2;
+  bool const takes_chunks =
+      schedule.kind == ScheduleKind::interleaved || schedule.kind == ScheduleKind::interleaved_zb ||
+      schedule.kind == ScheduleKind::group_interleaved || schedule.kind == ScheduleKind::searched;
+  return takes_chunks ? 0 : 1;
+}
+
+Placement placement_of_order(ScheduleShape const& shape) {
+  if (shape.order) return shape.order->placement;
+  if (is_v_shaped(shape.kind)) return v_placement(shape.stages);
+  if (shape.kind == ScheduleKind::dualpipe) return bidirectional_placement(shape.stages);
+  return round_placement(shape.stages, shape.chunks);
+}
+
+ScheduleShape with_order(ScheduleShape shape) {
+  if (shape.kind == ScheduleKind::dualpipe ||
+      (shape.order && shape.order->placement.copies() > 1)) {
+    refuse("schedule", std::string{name_of(shape.kind)} + ", with two copies of the model",
+           "a schedule of one copy, such as dualpipev (plans have one set of parameters a stage)");
+  }
+  std::int64_t const forwards =
+      std::int64_t{shape.stages} * shape.chunks * std::int64_t{shape.microbatches};
+  if (forwards > max_ordered_forwards) {
+    refuse("stages x chunks x microbatches", std::to_string(forwards),
+           "a product of at most " + std::to_string(max_ordered_forwards) + " with " +
+               std::string{name_of(shape.kind)});
+  }
+  if (shape.order) {
+    check_given(shape);
+    return shape;
+  }
+  if (shape.kind == ScheduleKind::order) refuse("schedule", "order", "an order: orders or file");
+  if (depends_on_costs(shape.kind, shape.variant)) {
+    refuse("schedule",
+           std::string{name_of(shape.kind)} + ", whose order depends on costs that no plan knows",
+           "the order itself, as --print-config writes it");
+  }
+  int const chunks = chunks_of({.kind = shape.kind});
+  if (chunks > 0 && shape.chunks != chunks) {
+    refuse("chunks per stage", std::to_string(shape.chunks),
+           std::to_string(chunks) + " with " + std::string{name_of(shape.kind)});
+  }
+  OrderRequest request;
+  request.kind = shape.kind;
+  request.stages = shape.stages;
+  request.microbatches = shape.microbatches;
+  request.chunks = shape.chunks;
+  request.group = shape.group;
+  request.variant = shape.variant;
+  shape.order = SharedOrder{make_order(request)};
+  return shape;
+}
+
+PipelineSchedule lay_out_order(ScheduleShape const& shape) {
+  PipelineOrder const& order = *shape.order;
+  PipelineSchedule schedule;
+  schedule.shape = shape;
+  schedule.placement = order.placement;
+  schedule.channels = 2 * (schedule.placement.virtual_stages() - 1);
+  schedule.messages = schedule.channels * shape.microbatches;
+  schedule.most_queued = shape.microbatches;
+  schedule.stages.resize(static_cast<std::size_t>(shape.stages));
+  SteadyLoop const no_loop{.shape = shape};
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    StageWriter writer{schedule, no_loop, stage};
+    append_ordered_steps(writer, order.ranks[static_cast<std::size_t>(stage)]);
+  }
+  return schedule;
+}
+
+}  // namespace stagecraft

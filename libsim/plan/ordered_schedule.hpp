@@ -1,0 +1,45 @@
+#pragma once
+
+#include "libsim/plan/pipeline_schedule.hpp"
+
+namespace stagecraft {
+
+/// The limit on the forwards (p * n * m) of an order.
+inline constexpr std::int64_t max_ordered_forwards = 1'000'000;
+
+/// Whether schedules of the kind are made as an order first (libsim/schedule). GPipe, 1F1B and
+/// interleaved 1F1B are laid out by rules, which know their steady-state loop.
+constexpr bool has_order(ScheduleKind kind) {
+  return kind != ScheduleKind::gpipe && kind != ScheduleKind::one_f_one_b &&
+         kind != ScheduleKind::interleaved;
+}
+
+/// Whether microbatches go through the kind's chunks in groups.
+constexpr bool takes_group(ScheduleKind kind) {
+  return kind == ScheduleKind::interleaved || kind == ScheduleKind::group_interleaved;
+}
+
+/// Whether the kind places two chunks of each stage in a V.
+bool is_v_shaped(ScheduleKind kind);
+
+/// Whether the kind's order follows from costs or from memory, so that it has to be settled before
+/// there is a plan (libsim/engine/settled_config.hpp).
+bool depends_on_costs(ScheduleKind kind, OrderVariant variant);
+
+/// How many chunks a stage has in the kind's schedules, if the kind says so; else 0.
+int chunks_of(ScheduleConfig const& schedule);
+
+/// The stage and chunk of each virtual stage. Pre: has_order(shape.kind).
+Placement placement_of_order(ScheduleShape const& shape);
+
+/// The shape with its order: made by the kind's rule, or the given one, checked.
+/// \throws ScheduleError  if the kind depends on costs and there is no order; if the order is not
+///         legal or does not have the shape's stages, chunks and microbatches; and for what plans
+///         do not have: orders with recompute of their own (the recompute policy places it), with
+///         two copies of the model, or in which a microbatch overtakes another between two stages.
+ScheduleShape with_order(ScheduleShape shape);
+
+/// Lays out the shape's order, without repeats. Pre: with_order() has checked it.
+PipelineSchedule lay_out_order(ScheduleShape const& shape);
+
+}  // namespace stagecraft

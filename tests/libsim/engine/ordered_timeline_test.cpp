@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "libsim/engine/prediction.hpp"
+#include "libsim/engine/schedule_timeline.hpp"
+#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/simulation.hpp"
+#include "libsim/plan/ordered_schedule.hpp"
+#include "libsim/plan/plan_programs.hpp"
+#include "tests/libsim/invented_system.hpp"
+#include "tests/libsim/split_runs.hpp"
+#include "tests/oracle/order_oracle.hpp"
+
+namespace stagecraft {
+namespace {
+
+ScheduleShape shape_of(PipelineOrder order) {
+  ScheduleShape shape{ScheduleKind::order,
+                      order.placement.stages(),
+                      order.microbatches,
+                      order.placement.chunks(),
+                      0,
+                      P2p::overlapped};
+  shape.order = SharedOrder{std::move(order)};
+  return shape;
+}
+
+bool is_for_plans(PipelineOrder const& order) {
+  bool const recomputes = std::any_of(order.ranks.begin(), order.ranks.end(), [](auto const& rank) {
+    return std::any_of(rank.begin(), rank.end(),
+                       [](OrderTask const& task) { return task.run.part == Part::recompute; });
+  });
+  return order.placement.copies() == 1 && !recomputes;
+}
+
+}  // namespace
+
+TEST_CASE("a recorded order, laid out with messages and played, takes the oracle's time",
+          "[ordered]") {
+  int played_orders = 0;
+  for (auto const& entry : order_oracle()) {
+    PipelineOrder const order = recorded_order(entry);
+    if (!is_for_plans(order)) continue;
+    INFO(name_of_order(entry));
+    ++played_orders;
+    ChunkCosts costs = costs_of(entry);
+    PipelineSchedule const schedule = make_pipeline_schedule(shape_of(order));
+    PlayedOrder const played = play_schedule(schedule, costs);
+    REQUIRE(played.in_units(played.makespan) == entry.at("makespan").get<double>());
+    REQUIRE(played.in_units(span_of(played)) == entry.at("max_rank_span").get<double>());
+    if (!entry.contains("mk_p2p025_async")) continue;
+    costs.transfer = 0.25;
+    PlayedOrder const with_transfers = play_schedule(schedule, costs);
+    REQUIRE(with_transfers.in_units(with_transfers.makespan) ==
+            entry.at("mk_p2p025_async").get<double>());
+  }
+  REQUIRE(played_orders > 40);
+}
+
+TEST_CASE("laid-out ZB-H2, ZB-1p and ZB-2p have the bubble rates of the zero-bubble paper",
+          "[ordered]") {
+  // Qi et al. 2023, arXiv:2401.10241: times of table 9 in ms, rates of table 5. The memory of a
+  // layer: F 34h + 5as, I -(2h + 5as), W -32h, per token.
+  struct Row {
+    int n;
+    ChunkCosts costs;
+    double h;
+    double a;
+    double zb_h2;
+    double zb_1p;
+    double zb_2p;
+  };
+  auto const costs = [](double f, double i, double w, double c) {
+    return ChunkCosts{f, i + w, c, i, w};
+  };
+  for (Row const& row : {
+           Row{24, costs(18.522, 18.086, 9.337, 0.601), 2304, 24, 0.1083, 0.1585, 0.0433},
+           Row{24, costs(29.718, 29.444, 19.927, 0.527), 4096, 32, 0.0698, 0.1323, 0.0029},
+           Row{32, costs(29.802, 29.428, 19.53, 0.577), 4096, 32, 0.0559, 0.1045, 0.0022},
+       }) {
+    constexpr int p = 8;
+    auto const rate = [&](ScheduleKind kind, double limit) {
+      OrderRequest request;
+      request.kind = kind;
+      request.stages = p;
+      request.microbatches = row.n;
+      request.costs = row.costs;
+      double const scores = 5 * row.a * 1024;
+      request.memory = {34 * row.h + scores, -2 * row.h - scores, -32 * row.h};
+      request.memory_limit = limit;
+      PlayedOrder const played =
+          play_schedule(make_pipeline_schedule(shape_of(make_order(request))), row.costs);
+      double const cost = played.in_units(span_of(played));
+      double const busy = row.n * (row.costs.forward + row.costs.backward);
+      return std::round((cost - busy) / cost * 1e4) / 1e4;
+    };
+    CAPTURE(row.n, row.h);
+    REQUIRE(rate(ScheduleKind::zb_h2, p) == row.zb_h2);
+    REQUIRE(rate(ScheduleKind::zb_auto, p) == row.zb_1p);
+    REQUIRE(rate(ScheduleKind::zb_auto, 2 * p) == row.zb_2p);
+  }
+}
+
+TEST_CASE("a split plan's breakdown sums up, and its prediction is its simulation", "[ordered]") {
+  System const system = lossy_system();
+  for (OddRun const& run : split_runs()) {
+    CAPTURE(run.name);
+    TrainingPlan const plan = make_plan(run.config);
+    Simulation const simulation = simulate(plan, system);
+    Prediction const prediction = predict(run.config, system);
+    REQUIRE(prediction.iteration == simulation.iteration);
+    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+      REQUIRE(prediction.stages[stage].busy == simulation.stages[stage].busy);
+      REQUIRE(prediction.stages[stage].at_peak == simulation.stages[stage].at_peak);
+    }
+    TimeShares const& shares = simulation.breakdown.shares;
+    REQUIRE(shares.sum() + simulation.breakdown.transfer + simulation.breakdown.bubble ==
+            simulation.iteration);
+    // What is computed does not depend on when.
+    TrainingConfig unsplit = run.config;
+    unsplit.schedule = {};
+    unsplit.parallel.interleave = 1;
+    if (run.config.recompute.front().store_microbatches.count == 0) {
+      REQUIRE(simulation.hardware_flops == simulate(make_plan(unsplit), system).hardware_flops);
+    }
+  }
+}
+
+TEST_CASE("a schedule that depends on costs is settled as an order within its limit", "[ordered]") {
+  System const system = invented_system();
+  for (auto const& [kind, chunks, limit] :
+       {std::tuple{ScheduleKind::zb_auto, 1, 4.0}, std::tuple{ScheduleKind::zb_auto, 1, 7.0},
+        std::tuple{ScheduleKind::v_auto, 2, 6.0}, std::tuple{ScheduleKind::searched, 1, 5.0}}) {
+    TrainingConfig config = with_schedule(modest_run(2, 4), kind, chunks);
+    config.schedule.memory_limit = limit;
+    config.schedule.iterations = 200;
+    CAPTURE(name_of(kind), limit);
+    REQUIRE_THROWS_AS(make_plan(config), ScheduleError);
+    TrainingConfig const order = settled(config, system);
+    REQUIRE(order.schedule.kind == ScheduleKind::order);
+    REQUIRE(settled(order, system) == order);
+    TrainingPlan const plan = make_plan(order);
+    REQUIRE(plan.placement == placement_of_order(schedule_shape(order)));
+    REQUIRE(simulate(plan, system).iteration > SimTime{0});
+  }
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,152 @@
+#include "libsim/plan/ordered_schedule.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/stage_memory.hpp"
+#include "libsim/plan/training_plan.hpp"
+#include "libsim/schedule/order_text.hpp"
+#include "tests/libsim/plan/summed_events.hpp"
+#include "tests/libsim/split_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::vector<int> in_flight(ScheduleKind kind, int p, int chunks) {
+  TrainingConfig config = with_schedule(modest_run(1, p), kind, chunks);
+  config.model.layers = std::int64_t{2} * p;
+  config.batch.global = std::int64_t{2} * 4 * p;  // 4p microbatches
+  std::vector<int> most;
+  for (StageMemory const& stage : peak_memory(make_plan(config))) {
+    most.push_back(stage.in_flight_chunks);
+  }
+  return most;
+}
+
+bool has_op(StagePlan const& stage, std::string const& name) {
+  return std::any_of(stage.step_ops.begin(), stage.step_ops.end(),
+                     [&](StepOp const& op) { return to_string(op.name) == name; });
+}
+
+}  // namespace
+
+TEST_CASE("a split plan's memory is the sum of its buffer events", "[ordered]") {
+  for (OddRun const& run : split_runs()) {
+    TrainingPlan const plan = make_plan(run.config);
+    std::vector<StageMemory> const memory = peak_memory(plan);
+    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+      CAPTURE(run.name, stage);
+      StageMemory const events = summed_events(plan, plan.stages[stage]);
+      REQUIRE(memory[stage].at_peak == events.at_peak);
+      REQUIRE(memory[stage].activation_peak == events.activation_peak);
+      REQUIRE(memory[stage].peak_entry == events.peak_entry);
+    }
+  }
+}
+
+TEST_CASE("stages hold as many chunks until their weight gradients as is published", "[ordered]") {
+  // ZB-H1 and V-ZB: Qi et al. 2023, arXiv:2401.10241; V-Half, V-Min: Qi et al. 2024,
+  // arXiv:2405.15362. Halves of a stage's layers in a V, so 2p of them are the p of 1F1B.
+  int const p = GENERATE(4, 6);
+  CAPTURE(p);
+  auto const all = [&](int count) { return std::vector<int>(static_cast<std::size_t>(p), count); };
+  REQUIRE(in_flight(ScheduleKind::zb_h1, p, 1) == all(p));
+  REQUIRE(in_flight(ScheduleKind::zb_h2, p, 1) == all(2 * p - 1));
+  REQUIRE(in_flight(ScheduleKind::zbv, p, 2) == all(2 * p));
+  REQUIRE(in_flight(ScheduleKind::v_half, p, 2) == all(2 * ((p + 2) / 2)));
+  REQUIRE(in_flight(ScheduleKind::v_min, p, 2) == all(2 * ((p + 4) / 3)));
+}
+
+TEST_CASE("a named schedule and its order written out are the same plan", "[ordered]") {
+  for (ScheduleKind const kind : {ScheduleKind::zb_h1, ScheduleKind::zbv}) {
+    TrainingConfig config =
+        with_schedule(modest_run(2, 4), kind, kind == ScheduleKind::zbv ? 2 : 1);
+    std::string const named = fingerprint(make_plan(config));
+    config.schedule.order = checked_shape(schedule_shape(config)).order;
+    config.schedule.kind = ScheduleKind::order;
+    REQUIRE(fingerprint(make_plan(config)) == named);
+    // Another order of the same tasks is another plan.
+    PipelineOrder other = *config.schedule.order;
+    std::swap(other.ranks.back()[other.ranks.back().size() - 1],
+              other.ranks.back()[other.ranks.back().size() - 2]);
+    config.schedule.order = SharedOrder{other};
+    REQUIRE(fingerprint(make_plan(config)) != named);
+  }
+}
+
+TEST_CASE("in a V the first stage has embedding and head, and tied weights need no reduction",
+          "[ordered]") {
+  TrainingConfig config = with_schedule(modest_run(1, 4), ScheduleKind::zbv, 2);
+  config.model.tied_embeddings = true;
+  TrainingPlan const plan = make_plan(config);
+  auto const chunk = [&](std::size_t stage, std::size_t number) -> ChunkProgram const& {
+    return plan.chunks[static_cast<std::size_t>(plan.stages[stage].chunks[number].program)];
+  };
+  REQUIRE(chunk(0, 0).has_embedding);
+  REQUIRE(chunk(0, 1).has_head);
+  REQUIRE(chunk(3, 0).keeps_output);
+  REQUIRE(chunk(3, 0).first_layer + 1 == chunk(3, 1).first_layer);
+  for (StagePlan const& stage : plan.stages) {
+    REQUIRE_FALSE(has_op(stage, "step.all_reduce_embedding_gradient"));
+  }
+  // One table, not two: the stage has as many parameters more than untied ones have less.
+  std::int64_t const tied = plan.stages[0].parameters;
+  config.model.tied_embeddings = false;
+  REQUIRE(make_plan(config).stages[0].parameters - tied == plan.shape.vocabulary() * 128);
+}
+
+TEST_CASE("gradients are reduced after a chunk's last weight gradient", "[ordered]") {
+  for (OddRun const& run : split_runs()) {
+    if (!run.config.parallel.overlap_gradients) continue;
+    TrainingPlan const plan = make_plan(run.config);
+    for (StagePlan const& stage : plan.stages) {
+      CAPTURE(run.name, stage.stage);
+      std::vector<std::int64_t> reduced(2);
+      int left = 0;
+      IssueOrder const order = unroll(stage.program);
+      for (IssueEntry const& entry : order.entries) {
+        if (entry.kind != IssueEntry::Kind::run) continue;
+        Task const& task = stage.tasks[static_cast<std::size_t>(entry.task)];
+        if (task.kind == Task::Kind::forward) ++left;
+        if (ends_in_flight(task)) --left;
+        if (task.kind != Task::Kind::step) continue;
+        StepOp const& op = stage.step_ops[static_cast<std::size_t>(task.op)];
+        if (to_string(op.name) != "step.scale_gradients") continue;
+        for (ParameterRange const& range : op.ranges) reduced[left == 0 ? 1 : 0] += range.count;
+      }
+      REQUIRE(left == 0);
+      REQUIRE(reduced[0] + reduced[1] == stage.parameters);
+      REQUIRE(reduced[1] > 0);
+    }
+  }
+}
+
+TEST_CASE("orders that no plan has are refused with what is accepted", "[ordered]") {
+  auto const refusal = [](ScheduleKind kind, int chunks, std::vector<std::string> const& ranks) {
+    ScheduleShape shape{kind, 2, 2, chunks, 0, P2p::overlapped};
+    if (!ranks.empty()) {
+      PipelineOrder order{round_placement(2, 1), 2, {}};
+      for (std::string const& rank : ranks) order.ranks.push_back(read_order_text(rank));
+      shape.order = SharedOrder{order};
+    }
+    try {
+      checked_shape(shape);
+    } catch (ScheduleError const& error) {
+      return std::string{error.what()};
+    }
+    return std::string{};
+  };
+  REQUIRE(refusal(ScheduleKind::dualpipe, 2, {}) ==
+          "schedule: found 'dualpipe, with two copies of the model'; accepted: a schedule of one "
+          "copy, such as dualpipev (plans have one set of parameters a stage)");
+  REQUIRE(refusal(ScheduleKind::zb_auto, 1, {}).find("depends on costs") != std::string::npos);
+  REQUIRE(refusal(ScheduleKind::zb_h2, 1, {}).find("at least 2p - 1 (3)") != std::string::npos);
+  REQUIRE(refusal(ScheduleKind::zbv, 1, {}) == "chunks per stage: found '1'; accepted: 2 with zbv");
+  REQUIRE(refusal(ScheduleKind::order, 1, {"F0.0 F1.0 B0.0 B1.0", "F1.0 B1.0 F0.0 B0.0"}) != "");
+  REQUIRE(refusal(ScheduleKind::order, 1, {"F0.0 R0.0 B0.0 F1.0 B1.0", "F0.0 B0.0 F1.0 B1.0"}) ==
+          "order: found 'a task R'; accepted: tasks F, B, I and W (the policy in `recompute` "
+          "places recompute)");
+  REQUIRE(refusal(ScheduleKind::order, 1, {"F0.0 F1.0 B0.0 B1.0", "F0.0 B0.0 F1.0 B1.0"}) == "");
+}
+
+}  // namespace stagecraft
