@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "libsim/model/block_program.hpp"
-#include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/pipeline_schedule.hpp"
 
 namespace stagecraft {
 namespace {
@@ -39,7 +39,10 @@ PlanGroups make_groups(TrainingConfig const& config) {
                             Stream::tensor_parallel);
   }
   roles.gradients = add("data group", {{data}});
-  Placement const placement = placement_of(schedule_shape(config));
+  Placement const placement = placement_of({.kind = config.schedule.kind,
+                                            .stages = config.parallel.pipeline,
+                                            .chunks = config.parallel.interleave,
+                                            .order = config.schedule.order});
   int const first = placement.place(0).stage;
   int const last = placement.place(placement.virtual_stages() - 1).stage;
   if (config.model.tied_embeddings && first != last) {
