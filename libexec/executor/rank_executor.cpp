@@ -136,7 +136,7 @@ void RankExecutor::run_backward(Task const& task, std::int64_t microbatch) {
       instance.gradient = std::move(at(program.tensor(program.grad_input).buffer));
     }
   }
-  if (!ends_backward(task)) return;
+  if (!ends_gradient(task)) return;
   if (instance.gradient) {
     outbox_[{Transfer::Payload::gradient, microbatch, chunk.chunk}] = std::move(instance.gradient);
   }

@@ -10,6 +10,7 @@
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/model_config_reader.hpp"
+#include "libsim/plan/combination_check.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/recompute_reader.hpp"
 #include "libsim/plan/training_config_checks.hpp"
