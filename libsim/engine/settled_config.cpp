@@ -38,11 +38,13 @@ class AverageChunk {
     return costs;
   }
 
-  /// In bytes. The three sum to 0, also where chunks hand something to each other.
+  /// In bytes. The three sum to 0, also where chunks hand something to each other. Where an input
+  /// gradient adds to what is held (gathered gradients of sequence parallelism), the forward
+  /// reserves it: generators that fill a limit with forwards would be stuck behind them.
   MemoryChanges memory() {
     MemoryChanges memory;
-    memory.forward = bytes(Part::forward);
     memory.weight_gradient = std::min(0.0, bytes(Part::weight_gradient));
+    memory.forward = std::max(bytes(Part::forward), -memory.weight_gradient);
     memory.input_gradient = -memory.forward - memory.weight_gradient;
     return memory;
   }

@@ -15,7 +15,8 @@ TrainingConfig settled(TrainingConfig config, System const& system);
 
 /// Makes the order of a schedule that depends on costs (depends_on_costs()). Generators know one
 /// chunk: it takes, and holds, what the chunks of the plan do on average, and a message the longest
-/// time of any. Memory limits count in forwards of such a chunk.
+/// time of any. Memory limits count in forwards of such a chunk, or in what waits for its weight
+/// gradient if that is more.
 /// \throws ScheduleError  if settled() does.
 TrainingConfig with_settled_order(TrainingConfig config, System const& system);
 

@@ -148,4 +148,19 @@ TEST_CASE("a schedule that depends on costs is settled as an order within its li
   }
 }
 
+TEST_CASE(
+    "where input gradients add to what a stage holds, the usual limit leaves room for p of them",
+    "[ordered]") {
+  // (28/t + 4)sbh wait for the weight gradient, of 34sbh/t that the forward has left.
+  for (ScheduleKind const kind : {ScheduleKind::zb_auto, ScheduleKind::searched}) {
+    TrainingConfig config = with_schedule(modest_run(4, 4), kind, 1);
+    config.parallel.sequence = true;
+    config.recompute.front().granularity = RecomputeGranularity::selective;
+    config.schedule.iterations = 200;
+    CAPTURE(name_of(kind));
+    TrainingConfig const order = settled(config, invented_system());
+    REQUIRE(most_in_flight(*order.schedule.order, 0, InFlight::until_input_gradient) >= 4);
+  }
+}
+
 }  // namespace stagecraft
