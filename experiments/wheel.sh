@@ -25,7 +25,7 @@ for python in "$@"; do
   "$trial/bin/pip" wheel -q --disable-pip-version-check --no-deps -w "$raw" \
     --config-settings=build-dir="$PWD/build/wheel-$version" apps/python
   "$tools/bin/auditwheel" show "$raw"/*.whl
-  # Nothing is to be bundled: a wheel that needs more than the C library is refused here.
+  # Bundles HDF5, and what it needs, under names of their own.
   "$tools/bin/auditwheel" repair -q --plat manylinux_2_36_x86_64 -w build/wheels "$raw"/*.whl
 
   wheel=$(ls -t build/wheels/*.whl | head -n 1)
