@@ -72,7 +72,7 @@ std::string complaint_of(po::error const& error, po::options_description const& 
   if (syntax != nullptr && syntax->kind() == po::invalid_syntax::missing_parameter) {
     po::option_description const* const option =
         options.find_nothrow(name.substr(name.find_first_not_of('-')), false);
-    return name + ": found nothing; accepted: " +
+    return name + ": missing; accepted: " +
            (option == nullptr ? "a value" : option->format_parameter());
   }
   return error.what();
@@ -162,7 +162,7 @@ Option const& CommandLine::declared(std::string_view option) const {
 
 std::string const& CommandLine::needed(std::string_view option, std::string const& accepted) const {
   if (has(option)) return value(option);
-  throw CommandLineError{declared(option).shown() + ": found nothing; accepted: " + accepted};
+  throw CommandLineError{declared(option).shown() + ": missing; accepted: " + accepted};
 }
 
 int CommandLine::whole_number(std::string_view option, int least, int most) const {

@@ -1,14 +1,22 @@
 #include <iostream>
+#include <optional>
 
 #include "apps/program/command_line.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/report/comparison.hpp"
 #include "libsim/report/comparison_text.hpp"
+#include "libsim/report/own_plan.hpp"
 
 namespace stagecraft {
 
 namespace {
+
+/// A share in percent, with or without its sign.
+double read_percent(std::string const& option, std::string text) {
+  if (text.ends_with('%')) text.pop_back();
+  return number_from_zero(option, text);
+}
 
 int run_compare(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
@@ -17,7 +25,15 @@ int run_compare(CommandLine const& line) {
                            " files; accepted: two traces"};
   }
   PlanCheck const check = line.has("force") ? PlanCheck::any_plan : PlanCheck::same_plan;
-  Comparison const comparison = compare(TraceReader{files[0]}, TraceReader{files[1]}, check);
+  std::optional<double> tolerance;
+  if (line.has("tolerance")) tolerance = read_percent("--tolerance", line.value("tolerance"));
+  TraceReader const a{files[0]};
+  TraceReader const b{files[1]};
+  if (check == PlanCheck::same_plan) {
+    require_own_plan(a);
+    require_own_plan(b);
+  }
+  Comparison const comparison = compare(a, b, check);
   if (line.has("json")) {
     // Names come from files and may not be UTF-8.
     auto const replace = nlohmann::ordered_json::error_handler_t::replace;
@@ -25,29 +41,40 @@ int run_compare(CommandLine const& line) {
   } else {
     std::cout << comparison_tables(comparison, standard_output_style().width);
   }
-  return 0;
+  if (!tolerance || comparison.agrees_within(*tolerance)) return 0;
+  std::cerr << "stagecraft compare: the traces differ by more than --tolerance "
+            << line.value("tolerance") << '\n';
+  return 1;
 }
 
 }  // namespace
 
 Command compare_command() {
-  return {.name = "compare",
-          .summary = "two traces of one plan: memory, times, and the causes of differences",
-          .introduction = R"(usage: stagecraft compare A.h5 B.h5 [options]
+  return {
+      .name = "compare",
+      .summary = "two traces of one plan: memory, times, and the causes of differences",
+      .introduction = R"(usage: stagecraft compare A.h5 B.h5 [options]
 
 Holds two traces of one plan against each other, predicted or executed: memory at the peak of
 each stage by category, time by op and phase, iteration, and where the difference comes from.
-Traces of two plans are refused.
+Every row is held against its counterpart: work, order, sizes, memory, start and duration.
+Traces of two plans are refused, and so is a trace whose configuration is not that of its plan.
 )",
-          .examples = R"(  stagecraft compare predicted.h5 executed.h5
+      .examples = R"(  stagecraft compare predicted.h5 executed.h5
   stagecraft compare selene.h5 h200.h5 --json
+  stagecraft compare before.h5 after.h5 --tolerance 1%
   stagecraft compare full.h5 selective.h5 --force
 )",
-          .options = {{.name = "force",
-                       .description = "compare even if the traces are of different plans"},
-                      {.name = "json", .description = "print one JSON document"}},
-          .argument = Value::file("TRACE.h5"),
-          .run = run_compare};
+      .options = {{.name = "force",
+                   .description = "compare even if the traces are of different plans"},
+                  {.name = "tolerance",
+                   .value = Value::text("PERCENT"),
+                   .description = "exit with 1 if the rows or the memory of any rank differ, or "
+                                  "if the iteration or an op's time does by more than this "
+                                  "share of A's iteration"},
+                  {.name = "json", .description = "print one JSON document"}},
+      .argument = Value::file("TRACE.h5"),
+      .run = run_compare};
 }
 
 }  // namespace stagecraft

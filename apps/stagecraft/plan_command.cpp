@@ -77,7 +77,14 @@ std::string values_there(SearchRequest const& request, std::string const& name) 
     }
     all += (all.empty() ? "'" : " and '") + fix.text + "'";
   }
-  throw CommandLineError{"--fix: found " + all + "; accepted: what " + run + " has together"};
+  if (all.empty()) {
+    throw CommandLineError{std::string{"--launchable: found '"} + name_of(*plan.launchable) +
+                           "', which can run no plan of this model on " +
+                           std::to_string(free.gpus) +
+                           " GPUs; accepted: other numbers of GPUs, or no --launchable"};
+  }
+  throw CommandLineError{"--fix: found " + all + "; accepted: what " + run + " has together" +
+                         (plan.launchable ? ", which --launchable can run" : "")};
 }
 
 SearchResult search_with_progress(PlanOptions const& plan) {
@@ -131,7 +138,7 @@ Command plan_command() {
 
 Searches tensor, sequence, pipeline and data parallelism, schedules, microbatch sizes, layer
 layouts, recompute policies and the sharding of optimizer state for the fastest plans that fit
-in memory. Every number is what `stagecraft simulate` gives for that plan.
+in memory and leave a margin. Every number is what `stagecraft simulate` gives for that plan.
 )",
       .examples =
           R"(  stagecraft plan configs/models/gpt3-175b.yaml --system configs/systems/selene-a100.yaml \
@@ -140,6 +147,8 @@ in memory. Every number is what `stagecraft simulate` gives for that plan.
     --gpus 16 --global-batch 128 --price 2.5/gpu-hour --tokens 300e9
   stagecraft plan model.yaml --system s.yaml --gpus 64 --global-batch 64 --fix tensor=4,8 \
     --fix recompute=selective,per_stage --json
+  stagecraft plan model.yaml --system s.yaml --gpus 64 --global-batch 64 --margin 10% \
+    --launchable megatron-core
 )",
       .options = plan_options(),
       .argument = Value::file("MODEL.yaml"),

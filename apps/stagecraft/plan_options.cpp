@@ -12,51 +12,21 @@
 #include <utility>
 
 #include "apps/program/output_paths.hpp"
+#include "apps/stagecraft/operating_options.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/hardware/provenance.hpp"
+#include "libsim/import/megatron_gaps.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/search/search_names.hpp"
+#include "libsim/units/quantity.hpp"
 
 namespace stagecraft {
 
 namespace {
 
 constexpr int most_ranks = 1 << 24;  // see plan_limits
-
-/// Reads a price per accelerator hour: `2.5/gpu-hour`, or with a currency, `$2.5/gpu-hour` or
-/// `2.5 EUR/gpu-hour`.
-double read_price(std::string const& text, std::string& currency) {
-  constexpr std::string_view unit = "/gpu-hour";
-  if (!text.ends_with(unit)) {
-    throw CommandLineError{"--price: found '" + text +
-                           "'; accepted: a number and its unit, as in "
-                           "2.5/gpu-hour or 2.5 EUR/gpu-hour"};
-  }
-  std::string const price = text.substr(0, text.size() - unit.size());
-  constexpr std::string_view digits = "0123456789.";
-  std::size_t const first = std::min(price.find_first_of(digits), price.size());
-  std::size_t const last = std::min(price.find_last_of(digits), price.size() - 1) + 1;
-  currency = price.substr(0, first) + price.substr(last);
-  std::erase(currency, ' ');
-  bool const is_currency = std::ranges::none_of(
-      currency, [](char c) { return std::string_view{"+-e,"}.find(c) != std::string_view::npos; });
-  if (!is_currency || first == price.size()) return number_from_zero("--price", price);
-  return number_from_zero("--price", price.substr(first, last - first));
-}
-
-/// A count as people write it: `15T`, `300B`, `4M`, `8k` (powers of ten), `300e9`.
-std::string without_suffix(std::string text) {
-  constexpr std::array<std::pair<char, char const*>, 4> suffixes{
-      {{'k', "e3"}, {'M', "e6"}, {'B', "e9"}, {'T', "e12"}}};
-  for (auto const& [letter, power] : suffixes) {
-    if (text.size() < 2 || text.back() != letter) continue;
-    text.pop_back();
-    return text + power;
-  }
-  return text;
-}
 
 /// A whole number that may have such a suffix.
 int count_of(CommandLine const& line, std::string const& option, int most) {
@@ -164,6 +134,35 @@ void check_override(std::string const& text) {
   }
 }
 
+/// Reads --margin: a share of the device in percent, a size, or 0.
+std::int64_t read_margin(std::string const& text, std::int64_t device) {
+  if (text == "0") return 0;
+  std::optional<Bytes> size = parse_quantity<Bytes>(text);
+  if (text.ends_with('%')) {
+    double const percent = number_from_zero("--margin", text.substr(0, text.size() - 1));
+    if (percent <= 100) size = Bytes{std::llround(percent / 100 * static_cast<double>(device))};
+  }
+  if (!size || size->count() > device) {
+    throw CommandLineError{"--margin: found '" + text +
+                           "'; accepted: a share of the device as in 5%, a size as in 4GiB, or 0"};
+  }
+  return size->count();
+}
+
+/// Restricts the search to what --launchable names.
+void read_launchable(std::string const& text, PlanOptions& options) {
+  MegatronVersion const version = text == name_of(MegatronVersion::of_2022)
+                                      ? MegatronVersion::of_2022
+                                      : MegatronVersion::current;
+  options.launchable = version;
+  options.request.is_wanted = [version](TrainingConfig const& config) {
+    return is_launchable(config, version);
+  };
+  for (std::string const& gap : megatron_gaps_of_model(options.request.base, version)) {
+    options.warnings.push_back("--launchable " + text + " cannot run this model as it is: " + gap);
+  }
+}
+
 constexpr char const* command_line = "the command line";
 
 /// Moves problems in the generated run file to the options of the command line that they come from.
@@ -234,6 +233,15 @@ std::vector<Option> plan_options() {
        .may_repeat = true,
        .description =
            "override a key that is not searched, e.g. --set memory.reserve=4GiB; may be repeated"},
+      {.name = "margin",
+       .value = Value::text("M"),
+       .fallback = "5%",
+       .description = "what each GPU keeps free beside memory.reserve: a share of its memory or a "
+                      "size such as 4GiB; 0 fills it"},
+      {.name = "launchable",
+       .value = Value::word({name_of(MegatronVersion::of_2022), name_of(MegatronVersion::current)}),
+       .description = "only plans that this framework's flags can say and run: megatron-2022 or "
+                      "megatron-core"},
       {.name = "exhaustive", .description = "simulate every plan, dismiss none by bounds"},
       {.name = "jobs", .value = Value::text("J"), .description = "threads (default: all cores)"},
       {.name = "output",
@@ -276,6 +284,9 @@ PlanOptions read_plan_options(CommandLine const& line) {
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);
+  request.margin =
+      read_margin(line.value("margin"), request.system.accelerator.memory.value.count());
+  if (line.has("launchable")) read_launchable(line.value("launchable"), options);
   if (auto warning = validation_warning(request.system)) {
     options.warnings.push_back(std::move(*warning));
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/program/command_line.hpp"
+#include "libsim/import/megatron_version.hpp"
 #include "libsim/search/search_request.hpp"
 
 namespace stagecraft {
@@ -22,11 +23,26 @@ struct PlanOptions {
   std::vector<FixOption> fixes;  ///< request.filter consists of these
   std::vector<std::string> warnings;
   bool json = false;
-  std::optional<double> price;   ///< per GPU hour, in the user's currency
-  std::string currency;          ///< of the price, as the user wrote it; may be empty
-  std::optional<double> tokens;  ///< to train on
+  std::optional<double> price;                ///< per GPU hour, in the user's currency
+  std::string currency;                       ///< of the price, as the user wrote it; may be empty
+  std::optional<double> tokens;               ///< to train on
+  std::optional<MegatronVersion> launchable;  ///< only what this version can run
   std::optional<std::filesystem::path> output;
 };
+
+/// The share of a device that a plan leaves free beside the reserve unless --margin says otherwise:
+/// fragmentation and the framework's own memory vary.
+inline constexpr double usual_margin = 0.05;
+
+/// The version of Megatron-LM whose flags are printed.
+constexpr MegatronVersion version_of_flags(PlanOptions const& options) {
+  return options.launchable.value_or(MegatronVersion::current);
+}
+
+/// The name of a version for --launchable.
+constexpr char const* name_of(MegatronVersion version) {
+  return version == MegatronVersion::of_2022 ? "megatron-2022" : "megatron-core";
+}
 
 /// The options of the command.
 std::vector<Option> plan_options();

@@ -1,11 +1,15 @@
 #include "apps/stagecraft/plan_output.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "libsim/import/megatron_flags.hpp"
+#include "libsim/import/megatron_gaps.hpp"
+#include "libsim/interval/measured_range.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/report/interval_report.hpp"
@@ -46,13 +50,11 @@ double tokens_per_gpu(FoundPlan const& plan, PlanOptions const& options) {
   return plan.simulation.tokens_per_second / options.request.gpus;
 }
 
-/// What of a device is to stay free beside the reserve: fragmentation is not modelled.
-constexpr double margin = 0.05;
-
-/// Whether a plan leaves the margin.
+/// Whether a plan leaves the usual margin, whatever --margin says.
 bool has_margin(FoundPlan const& plan, PlanOptions const& options) {
   return static_cast<double>(headroom_of(plan, options)) >=
-         margin * static_cast<double>(options.request.system.accelerator.memory.value.count());
+         usual_margin *
+             static_cast<double>(options.request.system.accelerator.memory.value.count());
 }
 
 /// If the best leaves less than the margin: how little, and the fastest plan that leaves it.
@@ -60,7 +62,7 @@ std::string margin_text(SearchResult const& result, PlanOptions const& options) 
   FoundPlan const& best = result.best.front();
   if (has_margin(best, options)) return {};
   std::string text = "#1 leaves " + gibibytes(headroom_of(best, options)) +
-                     " GiB free beside the reserve, less than " + decimals(100 * margin, 0) +
+                     " GiB free beside the reserve, less than " + decimals(100 * usual_margin, 0) +
                      " % of the device; ";
   for (auto const& [name, plans] :
        {std::pair{"#", &result.best}, {"of time against memory #", &result.front}}) {
@@ -118,7 +120,41 @@ std::string layout_text(TrainingConfig const& config) {
          std::to_string(config.layout.last.value_or(0));
 }
 
-std::string plan_table(std::vector<FoundPlan> const& plans, PlanOptions const& options) {
+std::vector<std::size_t> numbers_of(std::vector<FoundPlan> const& plans) {
+  std::vector<std::size_t> all(plans.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+/// Whether two plans differ only in how many layers or microbatches are recomputed.
+bool are_one_family(TrainingConfig a, TrainingConfig b) {
+  for (TrainingConfig* const config : {&a, &b}) {
+    for (RecomputePolicy& policy : config->recompute) {
+      policy.layers = 1;
+      policy.store_microbatches.count = policy.store_microbatches.count > 0 ? 1 : 0;
+    }
+  }
+  return a == b;
+}
+
+/// The fastest and the smallest plan of each family of a front, by their numbers.
+std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front) {
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 0; i < front.size(); ++i) {
+    auto const is_kin = [&](FoundPlan const& other) {
+      return are_one_family(other.config, front[i].config);
+    };
+    auto const at = front.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::none_of(front.begin(), at, is_kin) || std::none_of(at + 1, front.end(), is_kin)) {
+      ends.push_back(i);
+    }
+  }
+  return ends;
+}
+
+std::string plan_table(std::vector<FoundPlan> const& plans,
+                       std::vector<std::size_t> const& shown,
+                       PlanOptions const& options) {
   std::vector<TextTable::Column> columns{{"#"},
                                          {"s"},
                                          {"TFLOP/s"},
@@ -142,7 +178,7 @@ std::string plan_table(std::vector<FoundPlan> const& plans, PlanOptions const& o
   }
   columns.push_back({"recompute by stage", Align::left});
   TextTable table{columns};
-  for (std::size_t i = 0; i < plans.size(); ++i) {
+  for (std::size_t const i : shown) {
     FoundPlan const& plan = plans[i];
     ParallelLayout const& parallel = plan.config.parallel;
     std::vector<std::string> cells{std::to_string(i + 1),
@@ -167,6 +203,22 @@ std::string plan_table(std::vector<FoundPlan> const& plans, PlanOptions const& o
     table.add_row(std::move(cells));
   }
   return table.text();
+}
+
+/// What the plans leave free, for the heading of the table.
+std::string room_text(PlanOptions const& options) {
+  SearchRequest const& request = options.request;
+  std::string text;
+  if (request.margin > 0) {
+    double const share = static_cast<double>(request.margin) /
+                         static_cast<double>(request.system.accelerator.memory.value.count());
+    text += " and leave " + gibibytes(request.margin) + " GiB (" + decimals(100 * share, 1) +
+            " % of the device) beside " + gibibytes(request.base.memory.reserve.count()) +
+            " GiB of reserve";
+  }
+  if (options.launchable)
+    text += std::string{", of those that "} + name_of(*options.launchable) + " can run";
+  return text;
 }
 
 std::string counts_text(SearchResult const& result, PlanOptions const& options, double seconds) {
@@ -226,6 +278,7 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   put_interval(json, interval_of_plan(plan, options));
   json["probability_slower_than_best"] = probability_best(best, plan, options);
   json["separable"] = probability_best(best, plan, options) >= sure;
+  json["not_validated_for"] = unmeasured_settings(plan.config, options.request.system);
   json["peak_bytes"] = plan.peak();
   json["headroom_bytes"] = headroom_of(plan, options);
   json["mfu"] = plan.simulation.mfu;
@@ -239,8 +292,8 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   };
   json["days"] = optional(days_of(plan, options));
   json["cost"] = optional(cost_of(plan, options));
-  json["megatron_flags"] = megatron_flags(plan.config);
-  json["megatron_gaps"] = megatron_gaps(plan.config);
+  json["megatron_flags"] = megatron_flags(plan.config, version_of_flags(options));
+  json["megatron_gaps"] = megatron_gaps(plan.config, version_of_flags(options));
   return json;
 }
 
@@ -252,16 +305,49 @@ nlohmann::ordered_json entries(std::vector<FoundPlan> const& plans,
   return list;
 }
 
+/// The flags of a plan; if they do not say all of it, first what they leave out.
+std::string flags_text(FoundPlan const& plan, PlanOptions const& options) {
+  MegatronVersion const version = version_of_flags(options);
+  std::vector<std::string> const gaps = megatron_gaps(plan.config, version);
+  std::string const name =
+      version == MegatronVersion::of_2022 ? "Megatron-LM of 2022" : "Megatron-LM";
+  if (gaps.empty()) {
+    return "\n" + name + " flags of the best:\n" + megatron_flags(plan.config, version) + "\n";
+  }
+  std::string text = "\nThese flags do not run the best plan: " + name + " has none for\n";
+  for (std::string const& gap : gaps) text += "  " + gap + "\n";
+  if (!options.launchable && !is_launchable(plan.config, version)) {
+    text += std::string{"(--launchable "} + name_of(version) +
+            " searches only plans that the flags can say)\n";
+  }
+  return text + megatron_flags(plan.config, version) + "\n";
+}
+
+/// The plans that may be as fast as the best, and itself, by ascending peak memory: indices.
+std::vector<std::size_t> near_ties(SearchResult const& result, PlanOptions const& options) {
+  std::vector<std::size_t> ties = rivals_of(result, options);
+  if (ties.empty()) return ties;
+  ties.insert(ties.begin(), 0);
+  std::ranges::stable_sort(ties, {}, [&](std::size_t i) { return result.best[i].peak(); });
+  return ties;
+}
+
 std::string certainty_text(SearchResult const& result, PlanOptions const& options) {
   std::string text =
       "best: " + interval_text(interval_of_plan(result.best.front(), options)) + "\n";
   std::vector<std::size_t> const rivals = rivals_of(result, options);
   if (rivals.empty()) return text + "the others are slower with 80 % or more\n";
-  text += "not separable from it (slower with less than 80 %):";
-  for (std::size_t const i : rivals)
-    text += (i == rivals.front() ? " " : ", ") + std::to_string(i + 1);
-  return text + "; an iteration of number " + std::to_string(rivals.front() + 1) +
-         " measured beside one of the best would say most\n";
+  text += "as fast as far as is known (slower with less than 80 %), by memory: ";
+  std::vector<std::size_t> const ties = near_ties(result, options);
+  double const best = to_seconds(result.best.front().simulation.iteration);
+  for (std::size_t const i : ties) {
+    double const more = to_seconds(result.best[i].simulation.iteration) / best - 1;
+    text += (i == ties.front() ? "#" : ", #") + std::to_string(i + 1) + " " +
+            gibibytes(result.best[i].peak()) + " GiB";
+    if (i > 0) text += " (+" + decimals(100 * more, 1) + " %)";
+  }
+  return text + "\nan iteration of #" + std::to_string(rivals.front() + 1) +
+         " measured beside one of #1 would say most\n";
 }
 
 }  // namespace
@@ -269,38 +355,50 @@ std::string certainty_text(SearchResult const& result, PlanOptions const& option
 std::string plan_tables(SearchResult const& result, PlanOptions const& options, double seconds) {
   FoundPlan const& best = result.best.front();
   std::string text = counts_text(result, options, seconds);
-  text +=
-      "\nfastest plans that fit (TFLOP/s and tokens/s per GPU; free: GiB beside the reserve; t "
-      "tensor, SP sequence parallelism, p pipeline, m chunks per stage, d data, b microbatch, "
-      "optim "
-      "optimizer state)\n";
-  text += plan_table(result.best, options);
-  text += margin_text(result, options) + certainty_text(result, options);
+  text += "\nfastest plans that fit" + room_text(options) +
+          "\n(TFLOP/s and tokens/s per GPU; free: GiB beside the reserve; t tensor, SP sequence "
+          "parallelism, p pipeline, m chunks per stage, d data, b microbatch, optim optimizer "
+          "state)\n";
+  text += plan_table(result.best, numbers_of(result.best), options);
+  text += margin_text(result, options) + certainty_text(result, options) +
+          unmeasured_text(unmeasured_settings(best.config, options.request.system));
   text += "\ntime against memory: no other plan is both faster and smaller (up to " +
           decimals(front_reach, 1) + " times the best's time)\n";
-  text += plan_table(result.front, options);
-  std::vector<std::string> const gaps = megatron_gaps(best.config);
-  text += gaps.empty()
-              ? "\nMegatron-LM flags of the best:\n"
-              : "\nMegatron-LM has no flags for all of the best; these run another plan:\n";
-  for (std::string const& gap : gaps) text += "not in these flags: " + gap + "\n";
-  return text + megatron_flags(best.config) + "\n";
+  std::vector<std::size_t> const shown = ends_of_families(result.front);
+  text += plan_table(result.front, shown, options);
+  std::size_t const left_out = result.front.size() - shown.size();
+  if (left_out > 0) {
+    text += std::to_string(left_out) +
+            " more lie between two of these and differ from them only in how much is recomputed "
+            "(--json has them)\n";
+  }
+  return text + flags_text(best, options);
 }
 
 nlohmann::ordered_json to_json(SearchResult const& result,
                                PlanOptions const& options,
                                double seconds) {
-  nlohmann::ordered_json best = entries(result.best, result.best.front(), options);
-  best.front()["separable"] = rivals_of(result, options).empty();  // from all others
-  return {{"considered", result.considered},
-          {"simulated", result.simulated},
-          {"dismissed_by_memory", result.dismissed_by_memory},
-          {"dismissed_by_bound", result.dismissed_by_bound},
-          {"seconds", seconds},
-          {"jobs", options.request.jobs},
-          {"best", best},
-          {"pareto", entries(result.front, result.best.front(), options)},
-          {"next_measurement", next_measurement(result, options)}};
+  nlohmann::ordered_json json{{"considered", result.considered},
+                              {"simulated", result.simulated},
+                              {"dismissed_by_memory", result.dismissed_by_memory},
+                              {"dismissed_by_bound", result.dismissed_by_bound},
+                              {"seconds", seconds},
+                              {"jobs", options.request.jobs},
+                              {"margin_bytes", options.request.margin},
+                              {"launchable", nullptr},
+                              {"best", nlohmann::ordered_json::array()},
+                              {"near_ties", nlohmann::ordered_json::array()},
+                              {"pareto", nlohmann::ordered_json::array()},
+                              {"next_measurement", nullptr}};
+  if (options.launchable) json["launchable"] = name_of(*options.launchable);
+  if (result.best.empty()) return json;
+  FoundPlan const& fastest = result.best.front();
+  json["best"] = entries(result.best, fastest, options);
+  json["best"].front()["separable"] = rivals_of(result, options).empty();  // from all others
+  json["near_ties"] = near_ties(result, options);
+  json["pareto"] = entries(result.front, fastest, options);
+  json["next_measurement"] = next_measurement(result, options);
+  return json;
 }
 
 std::string near_miss_text(SearchResult const& result, PlanOptions const& options) {
@@ -312,10 +410,15 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
   std::vector<RecomputePolicy> const policies{policy_of(miss.policy)};
   TrainingConfig const config =
       make_config(options.request, miss.arrangement, policies, miss.distributed_optimizer);
+  std::int64_t const margin = options.request.margin;
+  std::string const kept =
+      margin > 0 ? " of reserve and " + gibibytes(margin) + " of margin" : " of reserve";
+  std::string const without =
+      margin > 0 && miss.excess <= margin ? "; without the margin it fits (--margin 0)" : "";
   return text + " the closest holds " + gibibytes(miss.excess) + " GiB too much on stage " +
          std::to_string(miss.stage) + " (" +
          gibibytes(options.request.system.accelerator.memory.value.count()) + " GiB less " +
-         gibibytes(config.memory.reserve.count()) + " of reserve): tensor " +
+         gibibytes(config.memory.reserve.count()) + kept + "): tensor " +
          std::to_string(config.parallel.tensor) +
          (config.parallel.sequence ? " with sequence parallelism" : "") + ", pipeline " +
          std::to_string(config.parallel.pipeline) + " x " +
@@ -323,7 +426,7 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
          std::to_string(config.parallel.data) + ", microbatch " +
          std::to_string(config.batch.micro) + ", " + std::string{name_of(config.schedule.kind)} +
          ", recompute " + recompute_text(config) + ", optimizer state " +
-         (miss.distributed_optimizer ? "sharded" : "not sharded");
+         (miss.distributed_optimizer ? "sharded" : "not sharded") + without;
 }
 
 }  // namespace stagecraft

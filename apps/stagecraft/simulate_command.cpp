@@ -1,19 +1,24 @@
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/output_paths.hpp"
 #include "apps/program/run_options.hpp"
 #include "apps/program/trace_options.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/operating_options.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/engine/store_window.hpp"
 #include "libsim/report/memory_excess.hpp"
 #include "libsim/report/simulation_document.hpp"
 #include "libsim/report/simulation_tables.hpp"
+#include "libsim/report/what_if.hpp"
 
 namespace stagecraft {
 
@@ -54,20 +59,46 @@ std::optional<TraceRequest> read_trace_request(CommandLine const& line, RunArgum
   return request;
 }
 
+/// The base line of a what-if.
+struct BaseLine {
+  explicit BaseLine(std::string const& file) : config{load_run_config(file, {})}, name{file} {
+    config.training = resolve_store_windows(std::move(config.training), config.system);
+    simulation = simulate(make_plan(config.training), config.system);
+  }
+
+  SimulatedRun run() const { return {name, &config, &simulation}; }
+
+  RunConfig config;
+  std::string name;
+  Simulation simulation;
+};
+
 int run_simulate(CommandLine const& line) {
   RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
   std::optional<TraceRequest> const trace = read_trace_request(line, run);
+  OperatingRates const rates = read_operating_rates(line);
+  std::unique_ptr<BaseLine const> base;
+  if (line.has("against")) base = std::make_unique<BaseLine const>(line.value("against"));
   TrainingPlan const plan = make_plan(run.config.training);
   std::optional<PlayedIteration> played;
   if (trace) played.emplace(plan, run.config.system);
   Simulation simulation = played ? played->simulation : simulate(plan, run.config.system);
   add_reservations(simulation, plan, run.config.system,
                    static_cast<int>(std::thread::hardware_concurrency()));
+  OperatingFigures const figures =
+      operating_figures(to_seconds(simulation.iteration), simulation.tokens_per_second,
+                        world_size(run.config.training.parallel), rates);
+  SimulatedRun const this_run{run.path, &run.config, &simulation};
   if (line.has("json")) {
-    std::cout << simulation_document(simulation, plan, run.config).dump(1) << '\n';
+    nlohmann::ordered_json json = simulation_document(simulation, plan, run.config);
+    json["operation"] = to_json(figures, rates);
+    if (base) json["against"] = what_if_json(base->run(), this_run);
+    std::cout << json.dump(1) << '\n';
   } else {
-    std::cout << simulation_tables(simulation, plan, run.config.system);
+    std::cout << simulation_tables(simulation, plan, run.config.system)
+              << operating_text(figures, rates);
+    if (base) std::cout << '\n' << what_if_table(base->run(), this_run);
   }
   if (trace) record_to_file(trace->path, *played, run.config.system, trace->options);
   if (!line.has("require-fit")) return 0;
@@ -91,10 +122,18 @@ iteration takes and what the time goes to.
       .examples = R"(  stagecraft simulate configs/paper/175b-present.yaml
   stagecraft simulate configs/paper/175b-present.yaml --set recompute=full --set batch.micro=2
   stagecraft simulate configs/paper/22b-full.yaml --json --require-fit
+  stagecraft simulate configs/paper/175b-present.yaml --set recompute=full \
+    --against configs/paper/175b-present.yaml
+  stagecraft simulate configs/paper/175b-present.yaml --price 2.5/gpu-hour --power 400W \
+    --pue 1.2 --tokens 300B --gpu-hours-per-failure 40k
   stagecraft simulate configs/paper/1t-full.yaml --trace 1t.h5 --detail op --ranks 0,1,32,63
 )",
       .options = joined_options(
           {{{.name = "require-fit", .description = "exit with 3 if a stage does not fit in memory"},
+            {.name = "against",
+             .value = Value::file("BASE.yaml"),
+             .description = "a run file to show beside this run, with the differences; --set does "
+                            "not change it"},
             {.name = "trace",
              .value = Value::file("F.h5"),
              .description = "also write a trace of the iteration"},
@@ -106,6 +145,7 @@ iteration takes and what the time goes to.
             {.name = "ranks",
              .value = Value::text("R,R,..."),
              .description = "write only these pipeline stages to the trace"}},
+           operating_options(),
            run_options()}),
       .argument = run_file(),
       .run = run_simulate};

@@ -62,7 +62,9 @@ std::string to_string(Problem const& problem) {
   std::string text = to_string(problem.place);
   if (!text.empty()) text += ": ";
   if (!problem.key.empty()) text += problem.key + ": ";
-  return text + "found " + problem.found + "; accepted: " + problem.accepted;
+  // A key that is not there is missing; whoever wrote the file did not write "nothing".
+  std::string const what = problem.found == "nothing" ? "missing" : "found " + problem.found;
+  return text + what + "; accepted: " + problem.accepted;
 }
 
 ConfigError::ConfigError(std::vector<Problem> problems)

@@ -43,6 +43,34 @@ class FlagLine {
   std::string text_;
 };
 
+bool is_half(ModelConfig const& model) {
+  return model.precision == Precision::fp16 || model.precision == Precision::bf16;
+}
+
+void write_precision(FlagLine& line, ModelConfig const& model) {
+  line.flag("fp16", model.precision == Precision::fp16)
+      .flag("bf16", model.precision == Precision::bf16)
+      .flag("accumulate-allreduce-grads-in-fp32", is_half(model));
+}
+
+/// The GPT of 2022: learned positions, LayerNorm, GELU, biases, tied embeddings, and the vocabulary
+/// of its tokenizer.
+void write_model_of_2022(FlagLine& line, ModelConfig const& model) {
+  line.value("num-layers", model.layers)
+      .value("hidden-size", model.hidden)
+      .value("ffn-hidden-size", model.ffn_hidden)
+      .value("num-attention-heads", model.heads);
+  if (model.head_dim * model.heads != model.hidden) line.value("kv-channels", model.head_dim);
+  line.value("seq-length", model.sequence)
+      .value("max-position-embeddings", position_rows(model))
+      .value("tokenizer-type", "GPT2BPETokenizer")
+      .value("make-vocab-size-divisible-by", model.vocabulary_multiple)
+      .value("layernorm-epsilon", model.norm_epsilon)
+      .value("hidden-dropout", model.dropout)
+      .value("attention-dropout", attention_dropout(model));
+  write_precision(line, model);
+}
+
 void write_model(FlagLine& line, ModelConfig const& model) {
   line.value("num-layers", model.layers)
       .value("hidden-size", model.hidden)
@@ -79,11 +107,22 @@ void write_model(FlagLine& line, ModelConfig const& model) {
       .value("hidden-dropout", model.dropout)
       .value("attention-dropout", attention_dropout(model))
       .value("attention-backend", model.attention == Attention::flash ? "flash" : "unfused")
-      .flag("no-create-attention-mask-in-dataloader", model.causal_mask == CausalMask::none)
-      .flag("fp16", model.precision == Precision::fp16)
-      .flag("bf16", model.precision == Precision::bf16)
-      .flag("accumulate-allreduce-grads-in-fp32",
-            model.precision == Precision::fp16 || model.precision == Precision::bf16);
+      .flag("no-create-attention-mask-in-dataloader", model.causal_mask == CausalMask::none);
+  write_precision(line, model);
+}
+
+void write_layout_of_2022(FlagLine& line, TrainingConfig const& config) {
+  ParallelLayout const& parallel = config.parallel;
+  line.value("tensor-model-parallel-size", parallel.tensor)
+      .value("pipeline-model-parallel-size", parallel.pipeline);
+  if (parallel.interleave > 1) {
+    line.value("num-layers-per-virtual-pipeline-stage",
+               config.model.layers / parallel.pipeline / parallel.interleave);
+  }
+  bool const is_cut = parallel.tensor > 1 && parallel.pipeline > 1 && !parallel.sequence;
+  line.flag("no-scatter-gather-tensors-in-pipeline", is_cut && !config.schedule.scatter_gather)
+      .flag("sequence-parallel", parallel.sequence && parallel.tensor > 1)
+      .flag("use-distributed-optimizer", config.memory.distributed_optimizer);
 }
 
 void write_layout(FlagLine& line, TrainingConfig const& config) {
@@ -91,14 +130,16 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
   LayerSplit const& layout = config.layout;
   line.value("tensor-model-parallel-size", parallel.tensor)
       .value("pipeline-model-parallel-size", parallel.pipeline);
-  bool const is_list = layout.kind == LayerSplit::Kind::list;
+  // The flags of the first and the last stage do not take 0 (transformer_config.py).
+  bool const is_list =
+      layout.kind == LayerSplit::Kind::list || layout.first == 0 || layout.last == 0;
   if (is_list) {
     line.value("pipeline-model-parallel-layout", pipeline_layout(layers_of_virtual_stages(config)));
   } else if (parallel.interleave > 1) {
     line.value("num-virtual-stages-per-pipeline-rank", parallel.interleave);
   }
-  if (layout.first) line.value("decoder-first-pipeline-num-layers", *layout.first);
-  if (layout.last) line.value("decoder-last-pipeline-num-layers", *layout.last);
+  if (!is_list && layout.first) line.value("decoder-first-pipeline-num-layers", *layout.first);
+  if (!is_list && layout.last) line.value("decoder-last-pipeline-num-layers", *layout.last);
   if (parallel.interleave > 1) {
     if (config.schedule.group != 0 && config.schedule.group != parallel.pipeline) {
       line.value("microbatch-group-size-per-virtual-pipeline-stage", config.schedule.group);
@@ -110,7 +151,7 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
       .flag("overlap-grad-reduce", overlaps_gradients(config));
 }
 
-void write_recompute(FlagLine& line, RecomputePolicy const& policy) {
+void write_recompute(FlagLine& line, RecomputePolicy const& policy, MegatronVersion version) {
   if (policy.granularity == RecomputeGranularity::none) return;
   if (policy.granularity == RecomputeGranularity::full) {
     line.value("recompute-granularity", "full")
@@ -119,11 +160,13 @@ void write_recompute(FlagLine& line, RecomputePolicy const& policy) {
         .flag("distribute-saved-activations", policy.sharded_checkpoints);
     return;
   }
+  line.value("recompute-granularity", "selective");
+  if (version == MegatronVersion::of_2022) return;  // it recomputes the core of attention
   std::string modules;
   for (std::string const& name : policy.modules) {
     modules += (modules.empty() ? "" : " ") + std::string{find_region(name)->megatron_name};
   }
-  line.value("recompute-granularity", "selective").value("recompute-modules", modules);
+  line.value("recompute-modules", modules);
 }
 
 void write_training(FlagLine& line, Hyperparameters const& training) {
@@ -140,58 +183,20 @@ void write_training(FlagLine& line, Hyperparameters const& training) {
 
 }  // namespace
 
-std::string megatron_flags(TrainingConfig const& config) {
+std::string megatron_flags(TrainingConfig const& config, MegatronVersion version) {
   FlagLine line;
-  write_model(line, config.model);
-  write_layout(line, config);
+  if (version == MegatronVersion::of_2022) {
+    write_model_of_2022(line, config.model);
+    write_layout_of_2022(line, config);
+  } else {
+    write_model(line, config.model);
+    write_layout(line, config);
+  }
   line.value("micro-batch-size", config.batch.micro)
       .value("global-batch-size", config.batch.global);
-  write_recompute(line, config.recompute.front());
+  write_recompute(line, config.recompute.front(), version);
   write_training(line, config.training);
   return line.text();
-}
-
-std::vector<std::string> megatron_gaps(TrainingConfig const& config) {
-  std::vector<std::string> gaps;
-  auto const gap = [&](bool is_there, std::string_view text) {
-    if (is_there) gaps.emplace_back(text);
-  };
-  ModelConfig const& model = config.model;
-  ParallelLayout const& parallel = config.parallel;
-  bool const is_interleaved = parallel.interleave > 1;
-  gap(!model.pattern.empty(), "model.pattern: the flags say layers of one kind");
-  gap(model.activation == Activation::relu, "model.activation relu: the flags say GELU");
-  gap(model.activation == Activation::geglu,
-      "model.activation geglu: the flags say a gated quick GELU, which keeps and costs the same");
-  gap(model.residual != Residual::sequential,
-      "model.residual: the flags say layers whose MLP follows their attention");
-  gap(model.precision == Precision::fp64, "model.precision fp64: the flags say fp32");
-  gap(model.dropout_mask == DropoutMask::regenerated,
-      "model.dropout_mask regenerated: Megatron-LM stores masks");
-  gap(model.softmax_dropout == SoftmaxDropout::fused,
-      "model.softmax_dropout fused: Megatron-LM's softmax and dropout are two kernels");
-  gap(model.positions == Positions::rotary && model.rotary_base != std::floor(model.rotary_base),
-      "model.rotary_base: Megatron-LM takes whole numbers");
-  gap(config.schedule.kind == ScheduleKind::gpipe, "schedule gpipe: the flags say 1f1b");
-  gap(config.schedule.kind == ScheduleKind::interleaved && !is_interleaved,
-      "schedule interleaved with one chunk: the flags say 1f1b");
-  gap(config.schedule.p2p == P2p::overlapped && !is_interleaved,
-      "schedule.p2p overlapped: Megatron-LM overlaps only transfers of interleaved schedules");
-  gap(config.schedule.p2p == P2p::blocking && is_interleaved && parallel.pipeline == 2,
-      "schedule.p2p blocking: Megatron-LM refuses it if two stages interleave");
-  gap(config.schedule.scatter_gather && !parallel.sequence && parallel.tensor > 1 &&
-          parallel.pipeline > 1,
-      "schedule.scatter_gather: the current Megatron-LM sends whole messages");
-  gap(config.recompute.size() > 1, "recompute per stage: the flags say what stage 0 does");
-  RecomputePolicy const& policy = config.recompute.front();
-  gap(policy.store_microbatches.automatic || policy.store_microbatches.count > 0,
-      "recompute.store_microbatches: Megatron-LM has no window that works");
-  gap(!config.memory.output_deallocation,
-      "memory.output_deallocation false: Megatron-LM always deallocates");
-  gap(config.layout.kind == LayerSplit::Kind::list && is_interleaved &&
-          config.layout.list.size() == static_cast<std::size_t>(parallel.pipeline),
-      "layout: a list of stages is written as one of virtual stages");
-  return gaps;
 }
 
 }  // namespace stagecraft

@@ -5,20 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "libsim/import/megatron_version.hpp"
 #include "libsim/import/shell_words.hpp"
 #include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {
 
-/// The defaults of flags that a command line leaves out. of_2022: attention is unfused, transfers
-/// between stages block and are cut over the tensor group; current: attention is fused, transfers
-/// of an interleaved schedule overlap and are whole.
-enum class MegatronVersion : std::uint8_t { of_2022, current };
-
 /// What a command line does not say.
 struct MegatronOptions {
   std::optional<std::int64_t> world_size{};
-  /// If not given: of_2022 if there is a flag that newer versions do not have, else current.
+  /// Whose defaults hold. If not given: of_2022 if there is a flag that newer versions do not have,
+  /// else current.
   std::optional<MegatronVersion> version{};
   std::vector<std::string> ignore{};  ///< flags to leave out although they matter
 };

@@ -6,7 +6,6 @@ namespace stagecraft {
 namespace {
 
 constexpr IntegerRange widths{1, 1 << 24};
-constexpr std::int64_t gpt2_vocabulary = 50257;
 
 /// A number with two names, the first of which is required if the second is missing.
 std::int64_t required_either(MegatronArguments const& arguments,

@@ -73,6 +73,22 @@ std::vector<RankComparison> compare_memory(Pair<Ranks> const& ranks) {
   return compared;
 }
 
+/// The ranks of compare_memory(), row by row; two ranks at a time are in memory.
+std::vector<RowComparison> compare_rows_of(TraceReader const& a,
+                                           TraceReader const& b,
+                                           Pair<Ranks> const& ranks) {
+  std::size_t const larger = ranks[1].size() > ranks[0].size() ? 1 : 0;
+  std::vector<RowComparison> compared;
+  for (RankSummary const& rank : ranks[larger]) {
+    RankSummary const* const partner = partner_of(rank, ranks[1 - larger]);
+    if (partner == nullptr) continue;
+    RankSummary const& of_a = larger == 0 ? rank : *partner;
+    RankSummary const& of_b = larger == 0 ? *partner : rank;
+    compared.push_back(compare_rows(a.read(of_a.rank), a.names(), b.read(of_b.rank), b.names()));
+  }
+  return compared;
+}
+
 /// Adds the time of each op of a trace; a stage counts once, however many ranks it has.
 void add_ops(std::map<OpKey, Pair<double>>& ops,
              std::size_t side,
@@ -156,6 +172,25 @@ bool has_whole_chunks(Ranks const& ranks) {
 
 }  // namespace
 
+bool Comparison::is_same_work() const {
+  return std::ranges::all_of(rows, [](RowComparison const& row) { return row.is_same_work(); });
+}
+
+bool Comparison::agrees_within(double percent) const {
+  double const most = percent / 100 * iteration_seconds[0];
+  auto const is_apart = [&](Pair<double> const& times) {
+    return std::abs(times[1] - times[0]) > most;
+  };
+  bool const has_same_peaks = std::ranges::all_of(ranks, [](RankComparison const& rank) {
+    Pair<CategoryBytes> held = rank.at_peak;
+    for (CategoryBytes& bytes : held) bytes[Category::workspace] = 0;
+    return held[0] == held[1];
+  });
+  bool const has_same_stages = stages_alone[0].empty() && stages_alone[1].empty();
+  return is_same_work() && has_same_peaks && has_same_stages && !is_apart(iteration_seconds) &&
+         std::ranges::none_of(ops, [&](OpComparison const& op) { return is_apart(op.seconds); });
+}
+
 std::optional<double> Comparison::iteration_percent() const {
   if (!(iteration_seconds[0] > 0)) return std::nullopt;
   return 100 * (iteration_seconds[1] - iteration_seconds[0]) / iteration_seconds[0];
@@ -183,6 +218,9 @@ Comparison compare(TraceReader const& a, TraceReader const& b, PlanCheck check) 
   comparison.ops = compare_ops(ranks, stages);
   comparison.stage = busiest_stage(ranks[0], stages);
   comparison.same_detail = has_whole_chunks(ranks[0]) == has_whole_chunks(ranks[1]);
+  if (comparison.same_plan() && comparison.same_detail) {
+    comparison.rows = compare_rows_of(a, b, ranks);
+  }
   comparison.contributions =
       contributions_on(comparison.stage, ranks, iteration, comparison.same_detail);
   return comparison;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libsim/model/category_bytes.hpp"
+#include "libsim/report/row_comparison.hpp"
 #include "libsim/report/trace_summary.hpp"
 #include "libsim/trace/trace_reader.hpp"
 
@@ -48,12 +49,21 @@ struct Comparison {
   Pair<double> iteration_seconds{};
   Pair<std::vector<std::int32_t>> stages_alone;  ///< stages that the other trace does not have
   std::vector<RankComparison> ranks;             ///< of the stages that both have
-  std::vector<OpComparison> ops;                 ///< by the sum of both times, largest first
-  std::int32_t stage = 0;  ///< the one with most compute time in A (ties: the lowest)
+  /// The same ranks row by row; empty if the traces are of two plans or of two details, whose rows
+  /// are not the same ones.
+  std::vector<RowComparison> rows;
+  std::vector<OpComparison> ops;  ///< by the sum of both times, largest first
+  std::int32_t stage = 0;         ///< the one with most compute time in A (ties: the lowest)
   std::vector<Contribution> contributions;  ///< on that stage, largest difference first
   bool same_detail = true;                  ///< false if one has whole chunks and the other has ops
 
   bool same_plan() const { return meta[0].plan == meta[1].plan; }
+  /// Whether the rows of all ranks are the same work with the same memory; true if none was
+  /// compared.
+  bool is_same_work() const;
+  /// Whether the traces agree: same work, same memory at the peaks but for workspace, and
+  /// iterations and times of each op that differ by at most `percent` of A's iteration.
+  bool agrees_within(double percent) const;
   /// By how much B's iteration is longer than A's; nullopt if A's takes no time.
   std::optional<double> iteration_percent() const;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -229,14 +231,71 @@ std::string explain_difference(Comparison const& comparison, std::string const& 
   return text + " " + explain_memory(comparison, other);
 }
 
+namespace {
+
+std::string explain_rows(Comparison const& comparison) {
+  if (comparison.rows.empty()) {
+    return comparison.same_plan() ? "Rows were not compared: the traces have two levels of detail."
+                                  : "Rows were not compared: the traces are of two plans.";
+  }
+  std::string text;
+  auto const add = [&](std::string_view what, std::optional<RowDifference> RowComparison::*which) {
+    auto const found = std::ranges::find_if(
+        comparison.rows, [&](RowComparison const& rows) { return (rows.*which).has_value(); });
+    if (found == comparison.rows.end()) return;
+    RowDifference const& first = *((*found).*which);
+    text += std::string{text.empty() ? "" : " "} + std::string{what} + " first on stage " +
+            std::to_string(found->stage) + ", row " + std::to_string(first.row) + ": " +
+            first.what + ".";
+  };
+  add("The work differs", &RowComparison::order);
+  add("The sizes of the work differ", &RowComparison::size);
+  add("Memory over the iteration differs", &RowComparison::memory);
+  if (text.empty()) text = "All rows are the same work in the same order, with the same memory.";
+  std::int64_t start = 0;
+  std::int64_t duration = 0;
+  for (RowComparison const& rows : comparison.rows) {
+    start = std::max(start, rows.start_apart);
+    duration = std::max(duration, rows.duration_apart);
+  }
+  if (start == 0 && duration == 0) return text + " All starts and durations are equal.";
+  return text + " Starts differ by up to " + length_text(to_seconds(SimTime{start})) +
+         ", durations by up to " + length_text(to_seconds(SimTime{duration})) + ".";
+}
+
+}  // namespace
+
 std::string comparison_tables(Comparison const& comparison, int width) {
   return header(comparison) + "\nmemory at the peak\n" + memory_table(comparison) + "\n" +
          wrapped("compute stream of stage " + std::to_string(comparison.stage) +
                      ", the busiest of A; communication that it waits for counts in its phase",
                  width) +
          stage_table(comparison) + "\nops, all stages that both have together\n" +
-         op_table(comparison) + "\n" + wrapped(explain_difference(comparison), width);
+         op_table(comparison) + "\n" + wrapped(explain_difference(comparison), width) +
+         wrapped(explain_rows(comparison), width);
 }
+
+namespace {
+
+nlohmann::ordered_json rows_json(Comparison const& comparison) {
+  auto const difference = [](std::optional<RowDifference> const& first) {
+    if (!first) return nlohmann::ordered_json(nullptr);
+    return nlohmann::ordered_json{{"row", first->row}, {"what", first->what}};
+  };
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (RowComparison const& rows : comparison.rows) {
+    list.push_back({{"ranks", rows.ranks},
+                    {"stage", rows.stage},
+                    {"order", difference(rows.order)},
+                    {"size", difference(rows.size)},
+                    {"memory", difference(rows.memory)},
+                    {"start_apart_seconds", to_seconds(SimTime{rows.start_apart})},
+                    {"duration_apart_seconds", to_seconds(SimTime{rows.duration_apart})}});
+  }
+  return list;
+}
+
+}  // namespace
 
 nlohmann::ordered_json to_json(Comparison const& comparison) {
   nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
@@ -259,17 +318,22 @@ nlohmann::ordered_json to_json(Comparison const& comparison) {
   }
   auto const percent = comparison.iteration_percent();
   auto const& meta = comparison.meta;
-  return {{"schema", "stagecraft.comparison/1"},
-          {"same_plan", comparison.same_plan()},
-          {"plans", {meta[0].plan, meta[1].plan}},
-          {"files", comparison.files},
-          {"clocks", {name_of(meta[0].clock), name_of(meta[1].clock)}},
-          {"iteration_seconds", comparison.iteration_seconds},
-          {"iteration_percent", percent ? nlohmann::ordered_json(*percent) : nullptr},
-          {"stages_alone", comparison.stages_alone},
-          {"ranks", ranks},
-          {"ops", ops},
-          {"explanation", explain_difference(comparison)}};
+  return {
+      {"schema", "stagecraft.comparison/1"},
+      {"same_plan", comparison.same_plan()},
+      {"plans", {meta[0].plan, meta[1].plan}},
+      {"files", comparison.files},
+      {"clocks", {name_of(meta[0].clock), name_of(meta[1].clock)}},
+      {"iteration_seconds", comparison.iteration_seconds},
+      {"iteration_percent", percent ? nlohmann::ordered_json(*percent) : nullptr},
+      {"stages_alone", comparison.stages_alone},
+      {"ranks", ranks},
+      {"ops", ops},
+      {"rows", rows_json(comparison)},
+      {"same_work", comparison.rows.empty() ? nlohmann::ordered_json(nullptr)
+                                            : nlohmann::ordered_json(comparison.is_same_work())},
+      {"explanation", explain_difference(comparison)},
+      {"rows_explanation", explain_rows(comparison)}};
 }
 
 }  // namespace stagecraft

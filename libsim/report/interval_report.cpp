@@ -24,4 +24,11 @@ std::string interval_text(TimeInterval const& interval) {
          interval.reason + ")";
 }
 
+std::string unmeasured_text(std::vector<std::string> const& settings) {
+  if (settings.empty()) return {};
+  std::string text = "not validated for ";
+  for (std::size_t i = 0; i < settings.size(); ++i) text += (i > 0 ? ", " : "") + settings[i];
+  return text + "\n";
+}
+
 }  // namespace stagecraft

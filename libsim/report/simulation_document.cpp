@@ -1,5 +1,6 @@
 #include "libsim/report/simulation_document.hpp"
 
+#include "libsim/interval/measured_range.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/simulation_json.hpp"
 
@@ -10,6 +11,7 @@ nlohmann::ordered_json simulation_document(Simulation const& simulation,
                                            RunConfig const& run) {
   nlohmann::ordered_json json = to_json(simulation, plan);
   put_interval(json, interval_of(simulation, plan.config, run.system));
+  json["not_validated_for"] = unmeasured_settings(plan.config, run.system);
   json["config"] = to_json(run);
   json["warnings"] = run.warnings;
   return json;

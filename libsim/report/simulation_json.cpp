@@ -3,6 +3,7 @@
 #include <string>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/report/causal_mfu.hpp"
 
 namespace stagecraft {
 namespace {
@@ -78,6 +79,7 @@ Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
           {"model_flops", simulation.model_flops},
           {"hardware_flops", simulation.hardware_flops},
           {"mfu", simulation.mfu},
+          {"mfu_causal", mfu_causal(simulation, plan.config)},
           {"hfu", simulation.hfu},
           {"hfu_paper", simulation.hfu_paper ? Json(*simulation.hfu_paper) : Json(nullptr)},
           {"tokens_per_second", simulation.tokens_per_second},

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <utility>
 
+#include "libsim/interval/measured_range.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/report/causal_mfu.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/units/quantity.hpp"
@@ -15,15 +17,16 @@ namespace {
 
 std::string percent(double fraction) { return decimals(100 * fraction, 1) + " %"; }
 
-std::string rates(Simulation const& simulation) {
+std::string rates(Simulation const& simulation, TrainingConfig const& config) {
   std::string text = "iteration " + decimals(to_seconds(simulation.iteration), 3) + " s, " +
                      decimals(simulation.tokens_per_second, 0) + " tokens/s, MFU " +
-                     percent(simulation.mfu) + ", HFU " + percent(simulation.hfu);
+                     percent(simulation.mfu) + " (" + percent(mfu_causal(simulation, config)) +
+                     " with causal attention counted half), HFU " + percent(simulation.hfu);
   if (simulation.hfu_paper) {
     text += " (" + percent(*simulation.hfu_paper) + " as the paper counts)";
   }
-  return text + ", " + percent(simulation.bubble_fraction()) +
-         " more than its busiest stage computes\n";
+  return text + "\nwaiting (bubble, exposed communication, overhead): " +
+         percent(simulation.bubble_fraction()) + " on top of what the busiest stage computes\n";
 }
 
 std::string breakdown_table(Simulation const& simulation) {
@@ -120,8 +123,9 @@ std::string run_title(TrainingPlan const& plan, System const& system) {
 std::string simulation_tables(Simulation const& simulation,
                               TrainingPlan const& plan,
                               System const& system) {
-  return run_title(plan, system) + rates(simulation) +
-         interval_text(interval_of(simulation, plan.config, system)) + "\n\n" +
+  return run_title(plan, system) + rates(simulation, plan.config) +
+         interval_text(interval_of(simulation, plan.config, system)) + "\n" +
+         unmeasured_text(unmeasured_settings(plan.config, system)) + "\n" +
          breakdown_table(simulation) + "\n" + stage_table(simulation, plan, system);
 }
 

@@ -4,11 +4,22 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "libsim/search/recompute_choice.hpp"
 
 namespace stagecraft {
 namespace {
+
+TrainingConfig config_with(SearchRequest const& request,
+                           Arrangement const& arrangement,
+                           std::vector<PolicyCode> const& codes,
+                           bool distributed_optimizer) {
+  std::vector<RecomputePolicy> policies;
+  policies.reserve(codes.size());
+  for (PolicyCode const code : codes) policies.push_back(policy_of(code));
+  return make_config(request, arrangement, std::move(policies), distributed_optimizer);
+}
 
 /// Enumerates the policies of one arrangement and one kind of optimizer.
 class PolicyRound {
@@ -33,7 +44,8 @@ class PolicyRound {
 
   void run() {
     for (std::size_t i = 0; i < choices_.policies().size(); ++i) {
-      if (is_wanted(choices_.policies()[i].kind)) add_uniform(i);
+      PolicyCode const code = choices_.policies()[i];
+      if (is_wanted(code.kind) && is_wanted(std::vector{code})) add_uniform(i);
     }
     if (is_wanted(RecomputeKind::per_stage)) add_least_recompute();
     if (is_wanted(RecomputeKind::window) && !fits_without_recompute()) {
@@ -44,6 +56,12 @@ class PolicyRound {
 
  private:
   bool is_wanted(RecomputeKind kind) const { return allows(request_.filter.recompute, kind); }
+  /// Whether the request wants the plan that an entry with these policies stands for.
+  bool is_wanted(std::vector<PolicyCode> const& codes) const {
+    return !request_.is_wanted ||
+           request_.is_wanted(config_with(request_, found_.arrangements.back(), codes,
+                                          made_.distributed_optimizer));
+  }
   StageFacts const& facts(int stage) const { return facts_[static_cast<std::size_t>(stage)]; }
   StageTimes& times(int stage) { return times_[static_cast<std::size_t>(stage)]; }
   std::int64_t excess(int stage, std::size_t policy) const {
@@ -60,9 +78,12 @@ class PolicyRound {
     made.bound = iteration_bound(times_, moments_, messages_);
     made.peak = most_excess + request_.system.accelerator.memory.value.count() -
                 request_.base.memory.reserve.count();
-    // Its times would overflow, and the reader of a run refuses it.
-    if (made.bound > longest_) return;
     ++found_.considered;
+    // Its times would overflow, and the reader of a run refuses it.
+    if (made.bound > longest_) {
+      ++found_.too_long;
+      return;
+    }
     found_.plans.push_back(made);
   }
 
@@ -105,7 +126,7 @@ class PolicyRound {
       times(stage) = choices_.times(stage, *policy, facts(stage));
       codes.push_back(choices_.policies()[*policy]);
     }
-    if (is_uniform) return;  // it is already among the plans
+    if (is_uniform || !is_wanted(codes)) return;  // the first is already among the plans
     Candidate made = made_;
     made.policy = {RecomputeKind::per_stage, 0};
     made.stages = static_cast<std::int32_t>(found_.stage_policies.size());
@@ -128,9 +149,9 @@ class PolicyRound {
       most = std::max(most, resident + choices_.least_held_with_window(stage, policy) - room_);
       times(stage) = choices_.window_times(stage, policy, stored, facts(stage));
     }
-    if (!stores) return;
     Candidate made = made_;
     made.policy = {RecomputeKind::window, code};
+    if (!stores || !is_wanted(std::vector{made.policy})) return;
     add(made, most);
   }
 
@@ -161,6 +182,7 @@ void Candidates::append(Candidates&& next) {
             std::back_inserter(stage_policies));
   considered += next.considered;
   dismissed_by_memory += next.dismissed_by_memory;
+  too_long += next.too_long;
   if (next.closest && (!closest || next.closest->excess < closest->excess)) closest = next.closest;
 }
 
@@ -171,6 +193,7 @@ CandidateSource::CandidateSource(SearchRequest const& request)
       facts_{request} {}
 
 std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
+                                                bool distributed_optimizer,
                                                 std::vector<StageFacts> const& facts) const {
   if (request_.exhaustive) return 0;
   bool const fits = std::all_of(facts.begin(), facts.end(),
@@ -178,7 +201,9 @@ std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
   if (fits) return 0;
   std::vector<PolicyCode> const policies = uniform_policies(largest_chunk(arrangement));
   return std::count_if(policies.begin(), policies.end(), [&](PolicyCode const policy) {
-    return allows(request_.filter.recompute, policy.kind);
+    if (!allows(request_.filter.recompute, policy.kind)) return false;
+    return !request_.is_wanted ||
+           request_.is_wanted(config_with(request_, arrangement, {policy}, distributed_optimizer));
   });
 }
 
@@ -198,7 +223,7 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless) {
         }
         auto const facts = facts_.of(arrangement, distributed);
         if (hopeless == Hopeless::counted) {
-          std::int64_t const dismissed = dismissed_at_once(arrangement, *facts);
+          std::int64_t const dismissed = dismissed_at_once(arrangement, distributed, *facts);
           found.considered += dismissed;
           found.dismissed_by_memory += dismissed;
           if (dismissed > 0) continue;
@@ -227,16 +252,11 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless) {
 TrainingConfig config_of(SearchRequest const& request,
                          Candidates const& candidates,
                          Candidate const& plan) {
-  std::vector<RecomputePolicy> policies;
-  if (plan.stages < 0) {
-    policies.push_back(policy_of(plan.policy));
-  } else {
-    for (PolicyCode const code : candidates.stage_policies[static_cast<std::size_t>(plan.stages)]) {
-      policies.push_back(policy_of(code));
-    }
-  }
-  return make_config(request, candidates.arrangements[static_cast<std::size_t>(plan.arrangement)],
-                     std::move(policies), plan.distributed_optimizer);
+  std::vector<PolicyCode> const codes =
+      plan.stages < 0 ? std::vector{plan.policy}
+                      : candidates.stage_policies[static_cast<std::size_t>(plan.stages)];
+  return config_with(request, candidates.arrangements[static_cast<std::size_t>(plan.arrangement)],
+                     codes, plan.distributed_optimizer);
 }
 
 }  // namespace stagecraft

@@ -25,7 +25,7 @@ struct Outcome {
 struct Trial {
   Outcome outcome;
   bool fits = false;
-  bool is_double = false;  ///< a window that stores nothing is the same plan as one without window
+  bool is_empty_window = false;  ///< it stores nothing: the same plan as one without a window
 };
 
 /// The outcomes so far that may belong to the answer.
@@ -82,15 +82,15 @@ class Standings {
 class Search {
  public:
   explicit Search(SearchRequest const& request)
-      : request_{request}, source_{request}, standings_{request.top} {}
+      : request_{with_margin(request)}, source_{request_}, standings_{request.top} {}
 
   SearchResult run() {
     gather();
     simulate_promising();
-    result_.dismissed_by_memory = candidates_.dismissed_by_memory;
-    result_.dismissed_by_bound =
-        static_cast<std::int64_t>(candidates_.plans.size()) - result_.simulated - doubles_;
-    result_.considered = candidates_.considered - doubles_;
+    result_.dismissed_by_memory = candidates_.dismissed_by_memory + empty_windows_;
+    result_.dismissed_by_bound = static_cast<std::int64_t>(candidates_.plans.size()) -
+                                 result_.simulated - empty_windows_ + candidates_.too_long;
+    result_.considered = candidates_.considered;
     for (Outcome const& outcome : standings_.best()) result_.best.push_back(found(outcome));
     for (Outcome const& outcome : standings_.front()) result_.front.push_back(found(outcome));
     if (result_.best.empty()) result_.closest = closest();
@@ -164,8 +164,8 @@ class Search {
     parallel_for(request_.jobs, batch.size(),
                  [&](std::size_t i) { trials[i] = attempt(batch[i]); });
     for (Trial const& trial : trials) {
-      if (trial.is_double) {
-        ++doubles_;
+      if (trial.is_empty_window) {
+        ++empty_windows_;
         continue;
       }
       ++result_.simulated;
@@ -177,11 +177,11 @@ class Search {
     TrainingConfig const config = config_of(plan);
     Trial trial{.outcome = {.plan = plan}};
     bool const has_window = candidates_.plans[plan].policy.kind == RecomputeKind::window;
-    trial.is_double = has_window && std::all_of(config.recompute.begin(), config.recompute.end(),
-                                                [](auto const& policy) {
-                                                  return policy.store_microbatches.count == 0;
-                                                });
-    if (trial.is_double) return trial;
+    trial.is_empty_window =
+        has_window &&
+        std::all_of(config.recompute.begin(), config.recompute.end(),
+                    [](auto const& policy) { return policy.store_microbatches.count == 0; });
+    if (trial.is_empty_window) return trial;
     Prediction const prediction = predict(config, request_.system);
     trial.outcome.iteration = prediction.iteration;
     for (StagePrediction const& stage : prediction.stages) {
@@ -199,6 +199,7 @@ class Search {
 
   FoundPlan found(Outcome const& outcome) const {
     FoundPlan plan{.config = config_of(outcome.plan), .simulation = {}};
+    plan.config.memory.reserve = plan.config.memory.reserve - Bytes{request_.margin};
     plan.simulation = stagecraft::simulate(make_plan(plan.config), request_.system);
     if (plan.simulation.iteration != outcome.iteration || plan.peak() != outcome.peak) {
       throw std::logic_error{"a prediction differs from the simulation of its plan"};
@@ -206,12 +207,18 @@ class Search {
     return plan;
   }
 
-  SearchRequest const& request_;
+  /// The margin is kept as the reserve is, by everything that asks whether a plan fits.
+  static SearchRequest with_margin(SearchRequest request) {
+    request.base.memory.reserve = request.base.memory.reserve + Bytes{request.margin};
+    return request;
+  }
+
+  SearchRequest const request_;
   CandidateSource source_;
   Candidates candidates_;
   Standings standings_;
   SearchResult result_;
-  std::int64_t doubles_ = 0;
+  std::int64_t empty_windows_ = 0;  ///< no microbatch of theirs can be stored
 };
 
 }  // namespace

@@ -21,8 +21,10 @@ struct FoundPlan {
 
 /// The result of a plan search.
 struct SearchResult {
-  std::int64_t considered = 0;  ///< number of distinct plans
+  /// Plans of the space; the same number however many are simulated.
+  std::int64_t considered = 0;
   std::int64_t simulated = 0;
+  /// Plans that cannot fit, and windows of which no microbatch can be stored.
   std::int64_t dismissed_by_memory = 0;
   std::int64_t dismissed_by_bound = 0;
   /// The K fastest plans that fit. Equally fast plans are ordered by peak, then by the order of the

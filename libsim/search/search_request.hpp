@@ -62,7 +62,12 @@ struct SearchRequest {
   int top = 10;             ///< K: number of fastest plans to return
   bool exhaustive = false;  ///< simulates every plan and dismisses none
   int jobs = 1;             ///< threads
+  /// Bytes that a plan leaves free beside memory.reserve on its fullest stage.
+  std::int64_t margin = 0;
   SearchFilter filter;
+  /// Whether a plan belongs to the space; windows are still `auto`. Empty: all do. Threads share
+  /// it.
+  std::function<bool(TrainingConfig const&)> is_wanted{};
   std::function<void(SearchProgress const&)> progress = [](SearchProgress const&) {};
 };
 

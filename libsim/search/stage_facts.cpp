@@ -16,16 +16,26 @@ std::int64_t price_of(std::vector<StepOp> const& ops, CostModel const& cost) {
   return sum.count();
 }
 
+/// Whether parameters, optimizer state and the step depend on how a stage's layers are cut into
+/// chunks: layers may differ, and gradients that are reduced behind the last backward lie in
+/// buckets, which end with their chunk and are padded if the optimizer is sharded.
+bool depend_on_chunks(SearchRequest const& request,
+                      LayerKinds const& kinds,
+                      Arrangement const& arrangement,
+                      bool distributed_optimizer) {
+  return !kinds.are_alike() ||
+         overlaps_gradients(
+             make_config(request, arrangement, {RecomputePolicy{}}, distributed_optimizer));
+}
+
 }  // namespace
 
 std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
                                          LayerKinds const& kinds,
                                          Arrangement const& arrangement,
                                          bool distributed_optimizer) {
-  // If all layers are alike, parameters depend neither on how a stage's layers are cut into chunks
-  // nor on microbatches.
   Arrangement plain = arrangement;
-  if (kinds.are_alike()) {
+  if (!depend_on_chunks(request, kinds, arrangement, distributed_optimizer)) {
     plain.schedule.interleave = 1;
     plain.schedule.kind = ScheduleKind::one_f_one_b;
   }
@@ -57,10 +67,11 @@ std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
 std::shared_ptr<std::vector<StageFacts> const> StageFactsCache::of(Arrangement const& arrangement,
                                                                    bool distributed_optimizer) {
   LayerShares const& shares = arrangement.shares;
+  bool const by_chunk = depend_on_chunks(request_, kinds_, arrangement, distributed_optimizer);
   Key const key{arrangement.shape.tensor,
                 arrangement.shape.sequence ? 1 : 0,
                 arrangement.schedule.pipeline,
-                kinds_.are_alike() ? 1 : arrangement.schedule.interleave,
+                by_chunk ? arrangement.schedule.interleave : 1,
                 shares.first,
                 shares.middle,
                 shares.last,

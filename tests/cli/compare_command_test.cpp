@@ -118,6 +118,19 @@ TEST_CASE("compare says which stages it leaves out because one trace lacks them"
   REQUIRE_THAT(missing.errors, Contains("none.h5: there is no such file"));
 }
 
+TEST_CASE("compare --tolerance exits with 1 if the traces differ by more") {
+  Traces traces;
+  ProgramResult const same = traces.compare("selene", "selene", "--tolerance 0");
+  REQUIRE(same.exit_code == 0);
+  REQUIRE_THAT(same.output, Contains("All rows are the same work in the same order, with the same "
+                                     "memory. All starts and durations are"));
+  // Another system: the same work and memory, other times.
+  REQUIRE(traces.compare("selene", "h100").exit_code == 0);
+  REQUIRE(traces.compare("selene", "h100", "--tolerance 1%").exit_code == 1);
+  REQUIRE(traces.compare("selene", "h100", "--tolerance 100%").exit_code == 0);
+  REQUIRE(traces.compare("selene", "h100", "--tolerance x").exit_code == 2);
+}
+
 TEST_CASE("compare wants two files and says so") {
   for (std::string const arguments : {"", "a.h5", "a.h5 b.h5 c.h5"}) {
     ProgramResult const result = run_stagecraft("compare " + arguments);

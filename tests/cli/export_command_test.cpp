@@ -92,7 +92,7 @@ TEST_CASE("export says what it does not accept") {
   REQUIRE_THAT(errors(""), Contains("found 0 files; accepted: one trace"));
   REQUIRE_THAT(errors(trace + " --format svg -o x"),
                Contains("--format: found 'svg'; accepted: chrome, csv, memory-snapshot, chakra"));
-  REQUIRE_THAT(errors(trace + " --format csv"), Contains("--output (-o): found nothing"));
+  REQUIRE_THAT(errors(trace + " --format csv"), Contains("--output (-o): missing"));
   REQUIRE_THAT(errors(trace + " --format chrome --memory -o x"),
                Contains("--memory: found with --format chrome; accepted: with csv"));
   REQUIRE_THAT(errors(trace + " --format csv --ranks 1 -o x"),

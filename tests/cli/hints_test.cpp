@@ -54,8 +54,7 @@ TEST_CASE("hints: tabs, and files that are missing or unreadable") {
   ProgramResult const result = run_stagecraft("simulate " + locked);
   // The superuser reads every file, and then finds what is wrong in it.
   REQUIRE(result.exit_code == 2);
-  REQUIRE_THAT(result.errors,
-               Catch::Contains("(Permission denied)") || Catch::Contains("found nothing"));
+  REQUIRE_THAT(result.errors, Catch::Contains("(Permission denied)") || Catch::Contains("missing"));
 }
 
 TEST_CASE("hints: plan names the numbers that work") {
@@ -72,9 +71,9 @@ TEST_CASE("hints: a run without a global batch is refused") {
   TemporaryFolder const folder;
   std::string const run = "{model: gpt-22b, system: selene-a100, parallel: {tensor: 8}";
   require_refusal("simulate " + folder.write("none.yaml", run + "}"),
-                  {"batch.global: found nothing; accepted: the sequences of an iteration"});
+                  {"batch.global: missing; accepted: the sequences of an iteration"});
   require_refusal("simulate " + folder.write("micro.yaml", run + ", batch: {micro: 1}}"),
-                  {"batch.global: found nothing"});
+                  {"batch.global: missing"});
   REQUIRE(
       run_stagecraft("simulate " + folder.write("set.yaml", run + "}") + " --set batch.global=4")
           .exit_code == 0);

@@ -76,7 +76,7 @@ TEST_CASE("input that cannot be imported is refused", "[cli]") {
                   {"found no command with --num-layers"});
   require_refusal("import huggingface", {"(see stagecraft import huggingface --help)"});
   require_refusal("import megatron -- --num-layers 24", {"accepted: at least --seq-length\n"});
-  require_refusal("import megatron -- " + flags, {"world size: found nothing"});
+  require_refusal("import megatron -- " + flags, {"world size: missing"});
   require_refusal("import megatron --world-size 8 -- " + flags + " --num-expert 8",
                   {"--num-expert: found an unknown flag", "did you mean '--num-experts'?"});
   require_refusal("import megatron --world-size 8 --system no/such.yaml -- " + flags,
@@ -84,7 +84,7 @@ TEST_CASE("input that cannot be imported is refused", "[cli]") {
 }
 
 TEST_CASE("a command line that asks for nothing is refused", "[cli]") {
-  require_refusal("import", {"source: found nothing; accepted: huggingface, megatron"});
+  require_refusal("import", {"source: missing; accepted: huggingface, megatron"});
   require_refusal("import onnx x", {"source: found 'onnx'; accepted: huggingface, megatron"});
   require_refusal("import huggingface", {"FILE: found 0 files; accepted: one config.json"});
   require_refusal("import huggingface " + llama + " -s 0", {"--sequence (-s): found '0'"});

@@ -97,7 +97,7 @@ TEST_CASE("measure refuses what it cannot measure with exit code 2") {
   TemporaryFolder const folder;
   folder.write("run.yaml", small_run);
   auto const [arguments, part] = GENERATE(table<std::string, std::string>(
-      {{"", "what to measure: found nothing; accepted: layer"},
+      {{"", "what to measure: missing; accepted: layer"},
        {"network run.yaml", "found 'network'; accepted: layer"},
        {"layer", "CONFIG: found 0 files"},
        {"layer run.yaml --repeats 0", "--repeats: found '0'"},

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <tuple>
 
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
@@ -79,6 +81,77 @@ TEST_CASE("plan's rates are per GPU, counts have suffixes, and little free memor
   REQUIRE(best.at("has_margin") == has_margin);
   bool const is_said = tables.output.find("#1 leaves ") != std::string::npos;
   REQUIRE(is_said == !has_margin);
+}
+
+TEST_CASE("plan keeps 5 % of the device free unless --margin says otherwise") {
+  std::int64_t const gibibyte = std::int64_t{1} << 30;
+  auto const free_bytes = [](std::string const& rest) {
+    json const result = json_of(plan("gpt-22b", 8, 4, "--top 5 --json --fix tensor=8 " + rest));
+    std::int64_t least = std::int64_t{80} << 30;
+    for (json const& entry : result.at("best")) {
+      least = std::min(least, entry.at("free_bytes").get<std::int64_t>());
+    }
+    return least;
+  };
+  REQUIRE(free_bytes("") >= 4 * gibibyte);
+  REQUIRE(free_bytes("--margin 25%") >= 20 * gibibyte);
+  REQUIRE(free_bytes("--margin 24GiB") >= 24 * gibibyte);
+  for (std::string const wrong : {"x", "5", "101%", "81GiB"}) {
+    require_refusal(plan("gpt-22b", 8, 4, "--margin " + wrong),
+                    {"--margin: found '" + wrong + "'; accepted: a share of the device"});
+  }
+  ProgramResult const none =
+      run_stagecraft(plan("gpt-22b", 8, 4, "--fix tensor=8 --fix recompute=none --margin 79GiB"));
+  REQUIRE(none.exit_code == 3);
+  REQUIRE_THAT(none.errors, Catch::Contains("79.00 of margin"));
+}
+
+TEST_CASE("plan lists by memory what may be as fast as the best") {
+  json const result = json_of(plan("gpt-22b", 8, 4, "--top 4 --json --fix tensor=4"));
+  std::int64_t before = 0;
+  for (json const& index : result.at("near_ties")) {
+    json const& entry = result.at("best").at(index.get<std::size_t>());
+    REQUIRE(entry.at("peak_bytes").get<std::int64_t>() >= before);
+    before = entry.at("peak_bytes").get<std::int64_t>();
+    REQUIRE((index == 0 || entry.at("separable") == false));
+  }
+}
+
+TEST_CASE("plan --launchable finds plans that the flags say, and import megatron reads them back") {
+  TemporaryFolder const folder;
+  for (auto const& [framework, version, vocabulary] :
+       {std::tuple{"megatron-core", "current", "51200"},
+        std::tuple{"megatron-2022", "2022", "50257"}}) {
+    CAPTURE(framework);
+    json const result = json_of(plan("gpt-22b", 8, 8,
+                                     std::string{"--top 2 --json --fix tensor=2,4 --launchable "} +
+                                         framework + " --set model.vocabulary=" + vocabulary));
+    REQUIRE(result.at("launchable") == framework);
+    REQUIRE(result.at("best").size() == 2);
+    for (json const& entry : result.at("best")) {
+      REQUIRE(entry.at("megatron_gaps").empty());
+      std::string const file = (folder.path() / "run.yaml").string();
+      ProgramResult const imported =
+          run_stagecraft(std::string{"import megatron --world-size 8 --megatron "} + version +
+                         " --system selene-a100 -o '" + file + "' -- " +
+                         entry.at("megatron_flags").get<std::string>());
+      INFO(imported.errors);
+      REQUIRE(imported.exit_code == 0);
+      std::string const whole = folder.write("whole.yaml", entry.at("config").dump());
+      json const again = json_of("simulate '" + file + "' --json");
+      REQUIRE(again.at("plan") == json_of("simulate '" + whole + "' --json").at("plan"));
+      REQUIRE(again.at("iteration_seconds") == entry.at("iteration_seconds"));
+    }
+  }
+  require_refusal(plan("gpt-22b", 8, 4, "--launchable deepspeed"),
+                  {"--launchable: found 'deepspeed'; accepted: megatron-2022, megatron-core"});
+  ProgramResult const other =
+      run_stagecraft(plan("gpt-22b", 8, 8, "--top 1 --fix tensor=4 --launchable megatron-2022"));
+  REQUIRE(other.exit_code == 0);
+  REQUIRE_THAT(other.errors, Catch::Contains("cannot run this model as it is: model.vocabulary"));
+  std::size_t const warned = other.output.find("These flags do not run the best plan");
+  REQUIRE(warned != std::string::npos);
+  REQUIRE(warned < other.output.find("--num-layers"));
 }
 
 TEST_CASE("plan exits with 3 where nothing fits and says what came closest") {

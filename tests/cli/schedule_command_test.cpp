@@ -96,9 +96,9 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
     std::string message;
   };
   for (auto const& [arguments, message] : std::vector<Refusal>{
-           {"", "--schedule: found nothing; accepted: gpipe, 1f1b, interleaved"},
-           {"--schedule 1f1b -n 4", "--pipeline (-p): found nothing; accepted: a whole"},
-           {"--schedule 1f1b -p 4", "--microbatches (-n): found nothing; accepted: a whole"},
+           {"", "--schedule: missing; accepted: gpipe, 1f1b, interleaved"},
+           {"--schedule 1f1b -n 4", "--pipeline (-p): missing; accepted: a whole"},
+           {"--schedule 1f1b -p 4", "--microbatches (-n): missing; accepted: a whole"},
            {"--schedule zigzag -p 4 -n 4",
             "--schedule: found 'zigzag'; accepted: gpipe, 1f1b, interleaved"},
            {"--schedule 1f1b -p 0 -n 4", "--pipeline (-p): found '0'; accepted: a whole number"},
@@ -133,7 +133,7 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
            {"--schedule 1f1b -p 4 -n 8 extra", "found 'extra'; accepted: options only"},
            {"--schedule 1f1b -p 4 -n 8 --jsn", "--jsn: found an unknown option; accepted: --"},
            {"--schedule 1f1b -p 4 -n 8 --jsn", "; did you mean '--json'?"},
-           {"--schedule 1f1b -p 4 -n 8 --group", "--group: found nothing; accepted: G"},
+           {"--schedule 1f1b -p 4 -n 8 --group", "--group: missing; accepted: G"},
            {"--schedule 1f1b -p 4 -n 8 -n 8", "found more than once; accepted: once"},
        }) {
     CAPTURE(arguments);
@@ -238,7 +238,7 @@ TEST_CASE("schedule refuses options that a schedule with split backwards does no
             "found '1'; accepted: only with --schedule group_interleaved"},
            {"zb_h2 -p 4 -n 6", "found '6'; accepted: at least 2p - 1 (7)"},
            {"dualpipe -p 3 -n 8", "found '3'; accepted: an even number"},
-           {"order", "--order: found nothing; accepted: a JSON file"},
+           {"order", "--order: missing; accepted: a JSON file"},
            {"order --order /nowhere.json", "found no file '/nowhere.json'"}}) {
     CAPTURE(arguments);
     ProgramResult const result = run_stagecraft("schedule --schedule " + arguments);

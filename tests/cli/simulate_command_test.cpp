@@ -362,4 +362,72 @@ TEST_CASE("what a command reads is not written over") {
   fs::remove_all(folder);
 }
 
+TEST_CASE("simulate --against shows a base line, what differs and by how much") {
+  std::string const base = paper_run("175b-present");
+  std::string const what_if = "simulate " + base + " --set recompute=full --against " + base;
+  nlohmann::json const json = json_of(what_if + " --json");
+  nlohmann::json const before = json_of("simulate " + base + " --json");
+  nlohmann::json const& against = json.at("against");
+  REQUIRE(against.at("iteration_seconds") == before.at("iteration_seconds"));
+  REQUIRE(against.at("mfu") == before.at("mfu"));
+  REQUIRE(against.at("difference").at("iteration_seconds").get<double>() ==
+          Approx(json.at("iteration_seconds").get<double>() -
+                 before.at("iteration_seconds").get<double>()));
+  nlohmann::json const& first = against.at("changes").at(0);
+  REQUIRE(first.at("key") == "recompute.granularity");
+  REQUIRE(first.at("before") == "selective");
+  REQUIRE(first.at("after") == "full");
+  ProgramResult const tables = run_stagecraft(what_if);
+  REQUIRE(tables.exit_code == 0);
+  REQUIRE_THAT(tables.output, Catch::Contains("base line") && Catch::Contains("this run") &&
+                                  Catch::Contains("selective -> full"));
+  REQUIRE_THAT(run_stagecraft("simulate " + base + " --against " + base).output,
+               Catch::Contains("no key differs"));
+  require_refusal("simulate " + base + " --against none.yaml", {"none.yaml"});
+}
+
+TEST_CASE("simulate says money, energy and goodput of a run when asked") {
+  std::string const run = "simulate " + paper_run("175b-present");
+  nlohmann::json const json =
+      json_of(run +
+              " --json --price '2 EUR/gpu-hour' --power 500W --pue 1.2 --tokens 1B"
+              " --gpu-hours-per-failure 40k");
+  nlohmann::json const& operation = json.at("operation");
+  double const seconds = json.at("iteration_seconds").get<double>();
+  REQUIRE(operation.at("cost_per_iteration").get<double>() == Approx(64 * 2 * seconds / 3600));
+  REQUIRE(operation.at("joules_per_iteration").get<double>() == Approx(64 * 600 * seconds));
+  REQUIRE(operation.at("joules_per_token").get<double>() ==
+          Approx(64 * 600 / json.at("tokens_per_second").get<double>()));
+  REQUIRE(operation.at("goodput").at("seconds_between_failures").get<double>() ==
+          Approx(40000.0 / 64 * 3600));
+  double const share = operation.at("goodput").at("share").get<double>();
+  REQUIRE(share < 1);
+  double const days = 1e9 / json.at("tokens_per_second").get<double>() / 86400 / share;
+  REQUIRE(operation.at("days").get<double>() == Approx(days));
+  REQUIRE(operation.at("cost").get<double>() == Approx(days * 24 * 64 * 2));
+  REQUIRE(json_of(run + " --json").at("operation").at("cost").is_null());
+  require_refusal(run + " --pue 1.2", {"--pue: found without --power"});
+  require_refusal(run + " --power 0W", {"--power: found '0W'; accepted: a number above 0"});
+  require_refusal(run + " --restart-time 5", {"--restart-time: found '5'"});
+}
+
+TEST_CASE("MFU is given with all and with the causal half of attention, and named so") {
+  nlohmann::json const json = json_of("simulate " + paper_run("175b-present") + " --json");
+  // Korthikanti et al. 2022, appendix A: 72 B L s h^2 (1 + s/6h + v/12hL), of which s/6h is
+  // attention.
+  double const attention = 2048.0 / (6 * 12288.0);
+  double const head = 51200.0 / (12 * 12288.0 * 96);
+  REQUIRE(json.at("mfu_causal").get<double>() / json.at("mfu").get<double>() ==
+          Approx((1 + attention / 2 + head) / (1 + attention + head)));
+}
+
+TEST_CASE("simulate names what was never validated") {
+  std::string const run = "simulate " + paper_run("175b-present");
+  REQUIRE(json_of(run + " --json").at("not_validated_for").empty());
+  std::string const longer = run + " --set model.attention=flash --set model.sequence=16384";
+  REQUIRE(json_of(longer + " --json").at("not_validated_for").size() == 2);
+  REQUIRE_THAT(run_stagecraft(longer).output,
+               Catch::Contains("not validated for model.attention flash (measured on A100: "));
+}
+
 }  // namespace stagecraft

@@ -106,7 +106,7 @@ TEST_CASE("sweep refuses a sweep file's mistakes with their place, and writes no
   refuse("values: {parallel.tensor: [2, 8]}\nwhere: [parallel.tensor >]\n",
          {"sweep.yaml:3:9: where"});
   require_refusal("sweep -o " + in(folder, "r.h5"), {"SWEEP.yaml: found 0 files"});
-  require_refusal("sweep " + sweep_file(folder, tensors), {"--output (-o): found nothing"});
+  require_refusal("sweep " + sweep_file(folder, tensors), {"--output (-o): missing"});
   require_refusal("sweep " + sweep_file(folder, tensors) + " -o x.h5 --shard 3/2",
                   {"--shard 3/2: found '3'"});
 }

@@ -41,7 +41,7 @@ TEST_CASE("what is no scalar is named by what it is", "[config]") {
           "x.yaml:1:4: k: found a map; accepted: a whole number from 1 to 8");
   REQUIRE(integer_report("'8'") ==
           "x.yaml:1:4: k: found the text '8'; accepted: a whole number from 1 to 8");
-  REQUIRE(integer_report("null").find("k: found nothing; accepted: a whole number from 1 to 8") !=
+  REQUIRE(integer_report("null").find("k: missing; accepted: a whole number from 1 to 8") !=
           std::string::npos);
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("a key that is left out is reported where its section stands", "[confi
   auto const root = parse_yaml("a: 1\nsection:\n  x: 1\n", "x.yaml", diagnostics);
   ConfigNode{*root, "", diagnostics}.child("section").child("k").integer({1, 8});
   REQUIRE_THROWS_WITH(diagnostics.throw_if_any(),
-                      "x.yaml:3:3: section.k: found nothing; accepted: a whole number from 1 to 8");
+                      "x.yaml:3:3: section.k: missing; accepted: a whole number from 1 to 8");
 }
 
 TEST_CASE("control characters and long texts are made fit for a terminal", "[config]") {

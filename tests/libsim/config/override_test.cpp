@@ -43,7 +43,7 @@ TEST_CASE("an override without a key, a value or a way to its key is refused", "
   REQUIRE_THROWS_WITH(overridden("a: 1", "=3"), Catch::Contains("found '=3'; accepted: KEY=VALUE"));
   REQUIRE_THROWS_WITH(overridden("a: 1", "a..b=3"), Catch::Contains("accepted: KEY=VALUE"));
   REQUIRE_THROWS_WITH(overridden("a: 1", "a="),
-                      "--set a=: a: found nothing; accepted: a value after '='");
+                      "--set a=: a: missing; accepted: a value after '='");
   REQUIRE_THROWS_WITH(
       overridden("a: [1]", "a.b=3"),
       "--set a.b=3: a: found a list; accepted: a map, as the override sets a key below it");

@@ -49,7 +49,7 @@ TEST_CASE("a required key left out, wrong types and unknown keys are reported to
   REQUIRE_THROWS_WITH(
       read("sample:\n  cuont: 4\n  rate: 2\n  other: 1\n"),
       "x.yaml:3:9: sample.rate: found '2'; accepted: a number from 0 to below 1\n"
-      "x.yaml:2:3: sample.name: found nothing; accepted: text\n"
+      "x.yaml:2:3: sample.name: missing; accepted: text\n"
       "x.yaml:2:3: sample.cuont: found an unknown key; accepted: count, rate, is_on, name, size; "
       "did "
       "you mean 'count'?\n"
@@ -70,7 +70,7 @@ TEST_CASE("a misspelt key is unsound under its right name, so that its default s
 
 TEST_CASE("a section that is no map is one problem", "[config]") {
   REQUIRE_THROWS_WITH(read("sample: 3"), "x.yaml:1:9: sample: found '3'; accepted: a map");
-  REQUIRE_THROWS_WITH(read("sample:"), Catch::Contains("sample: found nothing; accepted: a map"));
+  REQUIRE_THROWS_WITH(read("sample:"), Catch::Contains("sample: missing; accepted: a map"));
 }
 
 TEST_CASE("what is written has every key, in the order in which it is read", "[config]") {

@@ -55,7 +55,7 @@ TEST_CASE("a constant without a source was given by the user, and an empty sourc
       with("accelerator", "memory", "{value: 80 GiB, source: ''}"),
       "new.yaml:1:25: accelerator.memory.source: found the text ''; accepted: text");
   REQUIRE_THROWS_WITH(with("accelerator", "memory", "{source: x}"),
-                      Catch::Contains("accelerator.memory.value: found nothing; accepted: a size"));
+                      Catch::Contains("accelerator.memory.value: missing; accepted: a size"));
 }
 
 TEST_CASE("a constant says on what it was fitted, not merely that it was", "[hardware]") {
@@ -97,7 +97,7 @@ TEST_CASE("a collective is a latency and a bandwidth, or a table of ascending si
       with("node", "all_reduce", "{value: {table: [[4 MiB], [8 MiB, 1 us]]}, source: x}"),
       "new.yaml:1:18: node.all_reduce.value.table[0]: found a list; accepted: a point [size, "
       "time], such as [1 MiB, 92.8 us]\n"
-      "new.yaml:1:9: node.all_reduce.value.ranks: found nothing; accepted: a whole number "
+      "new.yaml:1:9: node.all_reduce.value.ranks: missing; accepted: a whole number "
       "from 2 to 1000000");
   REQUIRE_THROWS_WITH(
       with("node", "all_reduce", "{value: {table: [], ranks: 8}, source: x}"),
@@ -116,7 +116,7 @@ TEST_CASE("a section that is left out is one problem", "[hardware]") {
   read_system(ConfigNode{*root, "system", diagnostics});
   REQUIRE(diagnostics.problems().size() == 1);
   REQUIRE(to_string(diagnostics.problems().front()) ==
-          selene + ":3:1: system.calibration: found nothing; accepted: a map");
+          selene + ":3:1: system.calibration: missing; accepted: a map");
 }
 
 }  // namespace

@@ -44,11 +44,11 @@ TEST_CASE("a key that is missing is named with what it must be", "[import]") {
                                                   {"intermediate_size", "REMOVE"},
                                                   {"max_position_embeddings", "REMOVE"}});
   REQUIRE(refusal(text) ==
-          "c.json:1:1: num_hidden_layers: found nothing; accepted: a whole number from 1 to 100000 "
+          "c.json:1:1: num_hidden_layers: missing; accepted: a whole number from 1 to 100000 "
           "(also under the name n_layer or num_layers)\n"
-          "c.json:1:1: intermediate_size: found nothing; accepted: a whole number from 1 to "
+          "c.json:1:1: intermediate_size: missing; accepted: a whole number from 1 to "
           "67108864 (also under the name n_inner or ffn_dim or ffn_hidden_size)\n"
-          "c.json:1:1: max_position_embeddings: found nothing; accepted: a whole number from 1 to "
+          "c.json:1:1: max_position_embeddings: missing; accepted: a whole number from 1 to "
           "16777216 (also under the name n_positions or n_ctx or max_sequence_length), or "
           "--sequence N");
 }
@@ -112,9 +112,9 @@ TEST_CASE("families that are not read are refused, known ones with the reason", 
   REQUIRE_THAT(refusal(R"({"model_type": "frobnicator"})"),
                Catch::Contains("c.json:1:16: model_type: found the text 'frobnicator' (no class of "
                                "transformers that this import knows); accepted: "));
-  REQUIRE_THAT(refusal("{}"), Catch::Contains("model_type: found nothing; accepted: bloom"));
+  REQUIRE_THAT(refusal("{}"), Catch::Contains("model_type: missing; accepted: bloom"));
   REQUIRE_THAT(refusal(R"({"text_config": {}, "model_type": "llava"})"),
-               Catch::Contains("text_config.model_type: found nothing; accepted: "));
+               Catch::Contains("text_config.model_type: missing; accepted: "));
 }
 
 TEST_CASE("unknown keys are refused with the nearest known one unless ignored", "[import]") {
@@ -166,7 +166,7 @@ TEST_CASE("a table of positions must hold the sequence", "[import]") {
   HuggingfaceOptions options;
   options.sequence = 2048;
   REQUIRE_THAT(refusal(text_of_file(config_file("gpt2")), options),
-               Catch::Contains("max_position_embeddings: found nothing; accepted: at least") ||
+               Catch::Contains("max_position_embeddings: missing; accepted: at least") ||
                    Catch::Contains("at least the length that --sequence asks for (2048)"));
 }
 

@@ -3,10 +3,12 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "libsim/import/megatron_gaps.hpp"
 #include "libsim/import/megatron_import.hpp"
 #include "libsim/import/pipeline_layout.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/training_config_checks.hpp"
+#include "libsim/plan/training_plan.hpp"
 #include "libsim/run/run_config.hpp"
 #include "tests/libsim/engine/random_runs.hpp"
 #include "tests/libsim/odd_runs.hpp"
@@ -28,8 +30,12 @@ TrainingConfig as_megatron_has_it(TrainingConfig config) {
   model.dropout_mask = DropoutMask::stored;
   if (model.attention_dropout == model.dropout) model.attention_dropout.reset();
   parallel.sequence = parallel.sequence && parallel.tensor > 1;
-  if (config.layout.kind == LayerSplit::Kind::list) {
-    config.layout.list = layers_of_virtual_stages(config);
+  bool const has_empty_end = config.layout.first == 0 || config.layout.last == 0;
+  if (config.layout.kind == LayerSplit::Kind::list || has_empty_end) {
+    config.layout = {.kind = LayerSplit::Kind::list,
+                     .first = {},
+                     .last = {},
+                     .list = layers_of_virtual_stages(config)};
   }
   bool const is_interleaved = parallel.interleave > 1;
   schedule.kind = is_interleaved ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
@@ -61,7 +67,8 @@ void require_round_trip(TrainingConfig const& config) {
   TrainingConfig const wanted = as_megatron_has_it(config);
   REQUIRE(problems_of(wanted).empty());
   REQUIRE(settled_with_stack(imported(config)) == settled_with_stack(wanted));
-  if (megatron_gaps(config).empty()) REQUIRE(wanted == config);
+  if (!megatron_gaps(config).empty()) return;
+  REQUIRE(fingerprint(make_plan(wanted)) == fingerprint(make_plan(config)));
 }
 
 TEST_CASE("the flags of the paper's runs read back to the same runs", "[import]") {

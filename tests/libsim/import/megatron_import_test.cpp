@@ -116,7 +116,7 @@ TEST_CASE("the vocabulary is the tokenizer's, or the padded one", "[import]") {
   ModelConfig const padded = config_of("--padded-vocab-size 50304").model;
   REQUIRE((padded.vocabulary == 50304 && padded.vocabulary_multiple == 1));
   REQUIRE_THAT(refusal(plain + "--tokenizer-type Llama2Tokenizer"),
-               Catch::Contains("--vocab-size: found nothing; accepted: the number of tokens of "
+               Catch::Contains("--vocab-size: missing; accepted: the number of tokens of "
                                "Llama2Tokenizer"));
 }
 
@@ -140,8 +140,7 @@ TEST_CASE("every problem of a command line comes out at once", "[import]") {
        {"--num-layers: found 'x'; accepted: a whole number from 1 to 100000",
         "--hidden-size: found '-5'",
         "--num-attention-heads: found '$HEADS', which the script does not set",
-        "--seq-length: found nothing",
-        "--micro-batch-size: found no value; accepted: a value after it",
+        "--seq-length: missing", "--micro-batch-size: found no value; accepted: a value after it",
         "--context-parallel-size: found '2'; accepted: 1, or --ignore context-parallel-size",
         "--normalization: found 'Batch'; accepted: LayerNorm, RMSNorm"}) {
     CAPTURE(part);
@@ -162,9 +161,9 @@ TEST_CASE("flags that cannot be run together are refused by the flags' names", "
             "--global-batch-size (batch.global): found '63'; accepted: a multiple"},
            {"--bf16", "--fp16: found the flag; accepted: --fp16 or --bf16, not both"},
            {"--recompute-granularity full",
-            "--recompute-method: found nothing; accepted: uniform, block"},
+            "--recompute-method: missing; accepted: uniform, block"},
            {"--recompute-granularity full --recompute-method uniform",
-            "--recompute-num-layers: found nothing; accepted: a whole number"},
+            "--recompute-num-layers: missing; accepted: a whole number"},
            {"--recompute-granularity some",
             "--recompute-granularity: found 'some'; accepted: full"},
            {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 25",

@@ -147,7 +147,7 @@ TEST_CASE("figure 18 of the paper of 2021 is an interleaved run", "[import]") {
 TEST_CASE("llm-jp's Llama 2 13B needs its vocabulary and then is Llama 2 13B", "[import]") {
   REQUIRE_THROWS_WITH(
       import_script("llama2_13b_llm-jp.sh"),
-      "llama2_13b_llm-jp.sh: --vocab-size: found nothing; accepted: the number of tokens of "
+      "llama2_13b_llm-jp.sh: --vocab-size: missing; accepted: the number of tokens of "
       "SentencePieceTokenizer, which no flag says: --vocab-size N beside the others");
   MegatronImport const import = import_script("llama2_13b_llm-jp.sh", {"--vocab-size", "32000"});
   REQUIRE(parameter_count(import.config.model) == 13'015'864'320);

@@ -73,11 +73,11 @@ TEST_CASE("what a model must have is reported all at once", "[model]") {
   read_model_config(ConfigNode{*root, "model", diagnostics});
   REQUIRE_THROWS_WITH(
       diagnostics.throw_if_any(),
-      "m.yaml:1:1: model.layers: found nothing; accepted: a whole number from 1 to 100000\n"
-      "m.yaml:1:1: model.hidden: found nothing; accepted: a whole number from 1 to 16777216\n"
-      "m.yaml:1:1: model.heads: found nothing; accepted: a whole number from 1 to 1048576\n"
-      "m.yaml:1:1: model.sequence: found nothing; accepted: a whole number from 1 to 16777216\n"
-      "m.yaml:1:1: model.vocabulary: found nothing; accepted: a whole number from 1 to 2147483648\n"
+      "m.yaml:1:1: model.layers: missing; accepted: a whole number from 1 to 100000\n"
+      "m.yaml:1:1: model.hidden: missing; accepted: a whole number from 1 to 16777216\n"
+      "m.yaml:1:1: model.heads: missing; accepted: a whole number from 1 to 1048576\n"
+      "m.yaml:1:1: model.sequence: missing; accepted: a whole number from 1 to 16777216\n"
+      "m.yaml:1:1: model.vocabulary: missing; accepted: a whole number from 1 to 2147483648\n"
       "m.yaml:1:7: model.norm: found 'batchnorm'; accepted: layernorm, rmsnorm");
 }
 

@@ -246,7 +246,7 @@ TEST_CASE("a recompute key that its granularity does not use is refused", "[plan
           "granularity "
           "selective or full");
   REQUIRE(message("recompute: {layers: 2}")
-              .find("recompute.granularity: found nothing; accepted: none, "
+              .find("recompute.granularity: missing; accepted: none, "
                     "selective, full") != std::string::npos);
   REQUIRE(message("recompute: {granularity: selective, modules: [mlp, mlp]}") ==
           "x.yaml:2:52: recompute.modules[1]: found 'mlp'; accepted: each module once");

@@ -56,7 +56,7 @@ TEST_CASE("an override of a rate takes the place of tables", "[run]") {
   REQUIRE(with("system.node.bus_bandwidth=200 GB/s").tables != nullptr);
   // With one of the rates given the others must be, too: the tables are gone.
   REQUIRE_THROWS_WITH(with("system.node.all_reduce={latency: 80 us, bandwidth: 230 GB/s}"),
-                      Catch::Contains("system.node.all_gather: found nothing"));
+                      Catch::Contains("system.node.all_gather: missing"));
 }
 
 TEST_CASE("tables that cannot be used are named with what is wrong", "[run]") {

@@ -110,7 +110,7 @@ TEST_CASE("a problem of an override names the override as its place", "[run]") {
   REQUIRE(message({"batch={global: 64"})
               .find("--set batch={global: 64: batch: found a YAML syntax error") == 0);
   REQUIRE(message({"recompute="}) ==
-          "--set recompute=: recompute: found nothing; accepted: a value after '='");
+          "--set recompute=: recompute: missing; accepted: a value after '='");
 }
 
 TEST_CASE("an override that names a file that is not there says so at its place", "[run]") {

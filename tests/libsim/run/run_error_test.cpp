@@ -32,8 +32,8 @@ std::string const head = "model: ../models/gpt3-175b.yaml\nsystem: ../systems/se
 
 TEST_CASE("a run without model and system is told both", "[run]") {
   REQUIRE(message("batch: {global: 4}") ==
-          "x.yaml:1:1: model: found nothing; accepted: a map, or the name of a YAML file\n"
-          "x.yaml:1:1: system: found nothing; accepted: a map, or the name of a YAML file");
+          "x.yaml:1:1: model: missing; accepted: a map, or the name of a YAML file\n"
+          "x.yaml:1:1: system: missing; accepted: a map, or the name of a YAML file");
 }
 
 TEST_CASE("all problems of a run come at once, each at its own place", "[run]") {

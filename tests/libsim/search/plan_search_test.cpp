@@ -1,6 +1,7 @@
 #include "libsim/search/plan_search.hpp"
 
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "libsim/engine/prediction.hpp"
 #include "libsim/plan/training_config_reader.hpp"
@@ -31,7 +32,28 @@ TEST_CASE("bounds dismiss nothing of the answer that an exhaustive search gives"
   REQUIRE(quick.simulated < whole.simulated);
   REQUIRE(quick.considered ==
           quick.simulated + quick.dismissed_by_memory + quick.dismissed_by_bound);
-  REQUIRE(whole.considered == whole.simulated);
+  // Only windows that can store nothing are not simulated.
+  REQUIRE(whole.considered == whole.simulated + whole.dismissed_by_memory);
+  REQUIRE(whole.dismissed_by_bound == 0);
+  REQUIRE(quick.considered == whole.considered);
+}
+
+TEST_CASE("a margin is kept free as a larger reserve is, and is not part of the plans",
+          "[search]") {
+  SearchRequest request = small_searches()[0];
+  SearchResult const full = search_plans(request);
+  std::int64_t const device = request.system.accelerator.memory.value.count();
+  request.margin = device - full.best.front().peak() + 1;  // the best does not leave it
+  SearchResult const careful = search_plans(request);
+  REQUIRE(!careful.best.empty());
+  for (FoundPlan const& plan : careful.best) {
+    REQUIRE(plan.peak() + request.margin <= device);
+    REQUIRE(plan.config.memory.reserve == request.base.memory.reserve);
+  }
+  request.base.memory.reserve = Bytes{std::exchange(request.margin, 0)};
+  SearchResult const reserved = search_plans(request);
+  REQUIRE(reserved.considered == careful.considered);
+  REQUIRE(reserved.best.front().simulation.iteration == careful.best.front().simulation.iteration);
 }
 
 TEST_CASE("the number of threads changes neither plans nor counts", "[search]") {

@@ -142,7 +142,7 @@ TEST_CASE("a file without measurements, with a column twice or without a name is
 TEST_CASE("a key that neither a column nor the base has is the file's fault", "[validation]") {
   RunVariants const empty = load_run_variants(std::nullopt, {});
   REQUIRE(refusal("model,parallel.tensor,measured.fits\n../models/gpt3-175b.yaml,8,true\n", empty)
-              .starts_with("f.csv:1:1: system: found nothing; accepted: "));
+              .starts_with("f.csv:1:1: system: missing; accepted: "));
   RunVariants const wrong =
       load_run_variants(std::string{folder} + "175b-present.yaml", {"batch.micro=many"});
   REQUIRE(refusal("parallel.tensor,measured.fits\n8,true\n", wrong)

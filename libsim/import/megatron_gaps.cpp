@@ -1,0 +1,170 @@
+#include "libsim/import/megatron_gaps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "libsim/import/megatron_model.hpp"
+#include "libsim/plan/training_names.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Collects the gaps of one run.
+class Gaps {
+ public:
+  Gaps(TrainingConfig const& config, MegatronVersion version)
+      : config_{config}, is_of_2022_{version == MegatronVersion::of_2022} {}
+
+  std::vector<std::string> run() {
+    add_of_model();
+    if (is_of_2022_) {
+      add_of_model_in_2022();
+      add_of_layout_in_2022();
+    } else {
+      add_of_current();
+    }
+    add_of_schedule();
+    add_of_recompute();
+    gap(!config_.memory.output_deallocation,
+        "memory.output_deallocation false: Megatron-LM always deallocates");
+    return std::move(gaps_);
+  }
+
+ private:
+  void gap(bool is_there, std::string_view text) {
+    if (is_there) gaps_.emplace_back(text);
+  }
+
+  void add_of_model() {
+    ModelConfig const& model = config_.model;
+    gap(!model.pattern.empty(), "model.pattern: the flags say layers of one kind");
+    gap(model.activation == Activation::relu, "model.activation relu: the flags say GELU");
+    gap(model.residual != Residual::sequential,
+        "model.residual: the flags say layers whose MLP follows their attention");
+    gap(model.precision == Precision::fp64, "model.precision fp64: the flags say fp32");
+    gap(model.dropout_mask == DropoutMask::regenerated,
+        "model.dropout_mask regenerated: Megatron-LM stores masks");
+    gap(model.softmax_dropout == SoftmaxDropout::fused,
+        "model.softmax_dropout fused: Megatron-LM's softmax and dropout are two kernels");
+  }
+
+  void add_of_model_in_2022() {
+    ModelConfig const& model = config_.model;
+    gap(model.vocabulary != gpt2_vocabulary,
+        "model.vocabulary: in 2022 the tokenizer's files say it; the flags name GPT-2's, with "
+        "50257 tokens");
+    gap(model.positions != Positions::learned,
+        "model.positions rotary: Megatron-LM of 2022 has learned positions");
+    gap(model.norm != Norm::layernorm, "model.norm rmsnorm: Megatron-LM of 2022 has LayerNorm");
+    gap(is_gated(model.activation), "model.activation: Megatron-LM of 2022 has GELU");
+    gap(model.kv_heads != model.heads, "model.kv_heads: Megatron-LM of 2022 has as many as heads");
+    gap(!model.biases, "model.biases false: Megatron-LM of 2022 has biases");
+    gap(!model.tied_embeddings,
+        "model.tied_embeddings false: Megatron-LM of 2022 ties embedding and head");
+    gap(model.attention == Attention::flash,
+        "model.attention flash: Megatron-LM of 2022 has unfused attention");
+    gap(model.causal_mask == CausalMask::none,
+        "model.causal_mask none: Megatron-LM of 2022 makes one per microbatch");
+  }
+
+  void add_of_layout_in_2022() {
+    ParallelLayout const& parallel = config_.parallel;
+    ScheduleConfig const& schedule = config_.schedule;
+    bool const is_interleaved = parallel.interleave > 1;
+    gap(config_.layout.kind != LayerSplit::Kind::even,
+        "layout: Megatron-LM of 2022 gives every stage as many layers");
+    gap(is_interleaved && parallel.pipeline == 2,
+        "parallel.interleave: Megatron-LM of 2022 refuses it with two stages");
+    gap(is_interleaved && schedule.group != 0 && schedule.group != parallel.pipeline,
+        "schedule.group: Megatron-LM of 2022 takes as many microbatches as stages");
+    gap(schedule.p2p == P2p::overlapped && parallel.pipeline > 1,
+        "schedule.p2p overlapped: Megatron-LM of 2022 has blocking transfers");
+    gap(overlaps_gradients(config_),
+        "parallel.overlap_gradients: Megatron-LM of 2022 reduces gradients after the last "
+        "backward");
+  }
+
+  void add_of_current() {
+    ModelConfig const& model = config_.model;
+    ParallelLayout const& parallel = config_.parallel;
+    ScheduleConfig const& schedule = config_.schedule;
+    bool const is_interleaved = parallel.interleave > 1;
+    gap(model.activation == Activation::geglu,
+        "model.activation geglu: the flags say a gated quick GELU, which keeps and costs the same");
+    gap(model.positions == Positions::rotary && model.rotary_base != std::floor(model.rotary_base),
+        "model.rotary_base: Megatron-LM takes whole numbers");
+    gap(schedule.p2p == P2p::overlapped && !is_interleaved,
+        "schedule.p2p overlapped: Megatron-LM overlaps only transfers of interleaved schedules");
+    gap(schedule.p2p == P2p::blocking && is_interleaved && parallel.pipeline == 2,
+        "schedule.p2p blocking: Megatron-LM refuses it if two stages interleave");
+    gap(schedule.scatter_gather && !parallel.sequence && parallel.tensor > 1 &&
+            parallel.pipeline > 1,
+        "schedule.scatter_gather: the current Megatron-LM sends whole messages");
+    gap(config_.layout.kind == LayerSplit::Kind::list && is_interleaved &&
+            config_.layout.list.size() == static_cast<std::size_t>(parallel.pipeline),
+        "layout: a list of stages is written as one of virtual stages");
+    gap(overlaps_gradients(config_) && bucket_elements(config_) != 0,
+        "parallel.gradient_bucket: the flags say buckets of Megatron-LM's own size");
+  }
+
+  void add_of_schedule() {
+    ScheduleKind const kind = config_.schedule.kind;
+    bool const is_known = kind == ScheduleKind::one_f_one_b || kind == ScheduleKind::interleaved;
+    if (!is_known) {
+      gap(true, "schedule " + std::string{name_of(kind)} + ": the flags say " +
+                    std::string{config_.parallel.interleave > 1 ? "interleaved" : "1f1b"});
+    }
+    gap(kind == ScheduleKind::interleaved && config_.parallel.interleave == 1,
+        "schedule interleaved with one chunk: the flags say 1f1b");
+  }
+
+  void add_of_recompute() {
+    std::vector<RecomputePolicy> const& policies = config_.recompute;
+    gap(policies.size() > 1, "recompute per stage: the flags say what stage 0 does");
+    RecomputePolicy const& policy = policies.front();
+    gap(policy.store_microbatches.automatic || policy.store_microbatches.count > 0,
+        "recompute.store_microbatches: Megatron-LM has no window that works");
+    gap(is_of_2022_ && policy.granularity == RecomputeGranularity::selective &&
+            policy.modules != RecomputePolicy{}.modules,
+        "recompute.modules: Megatron-LM of 2022 recomputes the core of attention");
+  }
+
+  TrainingConfig const& config_;
+  bool is_of_2022_;
+  std::vector<std::string> gaps_;
+};
+
+/// The run on one rank, without anything that a search chooses.
+TrainingConfig without_choices(TrainingConfig config) {
+  std::optional<bool> const overlap = config.parallel.overlap_gradients;
+  config.parallel = ParallelLayout{};
+  config.parallel.overlap_gradients = overlap;
+  config.schedule = ScheduleConfig{};
+  config.recompute = {RecomputePolicy{}};
+  config.layout = LayerSplit{};
+  return config;
+}
+
+}  // namespace
+
+std::vector<std::string> megatron_gaps(TrainingConfig const& config, MegatronVersion version) {
+  return Gaps{config, version}.run();
+}
+
+std::vector<std::string> megatron_gaps_of_model(TrainingConfig const& config,
+                                                MegatronVersion version) {
+  return megatron_gaps(without_choices(config), version);
+}
+
+bool is_launchable(TrainingConfig const& config, MegatronVersion version) {
+  std::vector<std::string> const gaps = megatron_gaps(config, version);
+  if (gaps.empty()) return true;
+  std::vector<std::string> const of_model = megatron_gaps_of_model(config, version);
+  return std::ranges::all_of(gaps, [&](std::string const& text) {
+    return std::ranges::find(of_model, text) != of_model.end();
+  });
+}
+
+}  // namespace stagecraft

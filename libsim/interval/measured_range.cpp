@@ -1,0 +1,110 @@
+#include "libsim/interval/measured_range.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "libsim/model/model_names.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// What the measured runs on one accelerator have.
+struct MeasuredRange {
+  std::string_view accelerator;  ///< a part of its name
+  Precision precision = Precision::fp16;
+  Attention attention = Attention::unfused;
+  std::int64_t least_sequence = 0;
+  std::int64_t most_sequence = 0;
+  int most_tensor = 1;
+  int most_gpus = 1;
+  bool has_interleaved = false;
+  bool has_overlapped_p2p = false;
+  bool has_sharded_optimizer = false;
+  bool has_recompute = false;  ///< selective and full; else none at all
+};
+
+/// A100: Table 5 (Korthikanti et al. 2022, Megatron-LM), Narayanan et al. 2021, vTrain, MT-NLG,
+/// BLOOM. H100: nanotron, NVIDIA's published benchmarks. B200: one node.
+constexpr std::array<MeasuredRange, 3> ranges{{{.accelerator = "A100",
+                                                .precision = Precision::fp16,
+                                                .attention = Attention::unfused,
+                                                .least_sequence = 1024,
+                                                .most_sequence = 2048,
+                                                .most_tensor = 16,
+                                                .most_gpus = 3360,
+                                                .has_interleaved = true,
+                                                .has_overlapped_p2p = false,
+                                                .has_sharded_optimizer = true,
+                                                .has_recompute = true},
+                                               {.accelerator = "H100",
+                                                .precision = Precision::bf16,
+                                                .attention = Attention::flash,
+                                                .least_sequence = 4096,
+                                                .most_sequence = 4096,
+                                                .most_tensor = 128,
+                                                .most_gpus = 2048,
+                                                .has_interleaved = false,
+                                                .has_overlapped_p2p = false,
+                                                .has_sharded_optimizer = true,
+                                                .has_recompute = false},
+                                               {.accelerator = "B200",
+                                                .precision = Precision::bf16,
+                                                .attention = Attention::flash,
+                                                .least_sequence = 4096,
+                                                .most_sequence = 4096,
+                                                .most_tensor = 8,
+                                                .most_gpus = 8,
+                                                .has_interleaved = false,
+                                                .has_overlapped_p2p = false,
+                                                .has_sharded_optimizer = true,
+                                                .has_recompute = false}}};
+
+}  // namespace
+
+std::vector<std::string> unmeasured_settings(TrainingConfig const& config, System const& system) {
+  auto const* const range = std::ranges::find_if(ranges, [&](MeasuredRange const& candidate) {
+    return system.accelerator.name.find(candidate.accelerator) != std::string::npos;
+  });
+  if (range == ranges.end())
+    return {"accelerator " + system.accelerator.name + " (no run was measured)"};
+  std::vector<std::string> settings;
+  std::string const on = " (measured on " + std::string{range->accelerator} + ": ";
+  auto const add = [&](bool is_outside, std::string const& setting, std::string const& measured) {
+    if (is_outside) settings.push_back(setting + on + measured + ")");
+  };
+  ModelConfig const& model = config.model;
+  ParallelLayout const& parallel = config.parallel;
+  add(model.precision != range->precision,
+      "model.precision " + std::string{name_of(model.precision)},
+      std::string{name_of(range->precision)});
+  add(model.attention != range->attention,
+      "model.attention " + std::string{name_of(model.attention)},
+      std::string{name_of(range->attention)});
+  std::string const least = std::to_string(range->least_sequence);
+  add(model.sequence < range->least_sequence || model.sequence > range->most_sequence,
+      "model.sequence " + std::to_string(model.sequence),
+      range->least_sequence == range->most_sequence
+          ? least
+          : least + " to " + std::to_string(range->most_sequence));
+  add(parallel.tensor > range->most_tensor, "parallel.tensor " + std::to_string(parallel.tensor),
+      "up to " + std::to_string(range->most_tensor));
+  add(world_size(parallel) > range->most_gpus, std::to_string(world_size(parallel)) + " GPUs",
+      "up to " + std::to_string(range->most_gpus));
+  ScheduleKind const kind = config.schedule.kind;
+  bool const is_measured = kind == ScheduleKind::one_f_one_b ||
+                           (kind == ScheduleKind::interleaved && range->has_interleaved);
+  add(!is_measured, "schedule", range->has_interleaved ? "1f1b, interleaved" : "1f1b");
+  add(parallel.pipeline > 1 && config.schedule.p2p == P2p::overlapped && !range->has_overlapped_p2p,
+      "schedule.p2p overlapped", "blocking");
+  add(config.memory.distributed_optimizer && parallel.data > 1 && !range->has_sharded_optimizer,
+      "memory.distributed_optimizer", "the whole optimizer on each replica");
+  bool const recomputes = std::ranges::any_of(config.recompute, [](RecomputePolicy const& policy) {
+    return policy.granularity != RecomputeGranularity::none;
+  });
+  add(recomputes && !range->has_recompute, "recompute", "none");
+  return settings;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,129 @@
+#include "libsim/report/operation.hpp"
+
+#include <cmath>
+
+#include "libsim/report/text_table.hpp"
+#include "libsim/units/quantity.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr double seconds_per_hour = 3600;
+constexpr double seconds_per_day = 86400;
+constexpr double joules_per_kilowatt_hour = 3.6e6;
+
+/// Daly's interval between two checkpoints that each take `delta`, seconds.
+double best_interval(double delta, double between_failures) {
+  if (delta >= 2 * between_failures) return between_failures;
+  double const ratio = delta / (2 * between_failures);
+  return std::sqrt(2 * delta * between_failures) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - delta;
+}
+
+/// Energy as people read it: kWh, or MWh from 10,000 kWh on.
+std::string energy_text(double joules) {
+  double const hours = joules / joules_per_kilowatt_hour;
+  return hours >= 1e4 ? decimals(hours / 1000, 1) + " MWh" : decimals(hours, 3) + " kWh";
+}
+
+std::string money_text(double amount, OperatingRates const& rates) {
+  return decimals(amount, 2) + (rates.currency.empty() ? "" : " " + rates.currency);
+}
+
+}  // namespace
+
+Goodput goodput_of(int gpus, double hours_per_failure, Seconds checkpoint, Seconds restart) {
+  Goodput goodput;
+  double const between = hours_per_failure * seconds_per_hour / gpus;
+  goodput.between_failures = Seconds{between};
+  double const delta = checkpoint.value;
+  // Without a cost of checkpoints they are made all the time: the limit for tau -> 0.
+  if (delta == 0) {
+    goodput.share = std::exp(-restart.value / between);
+    return goodput;
+  }
+  double const tau = best_interval(delta, between);
+  goodput.interval = Seconds{tau};
+  goodput.share =
+      tau / (between * std::exp(restart.value / between) * std::expm1((tau + delta) / between));
+  return goodput;
+}
+
+OperatingFigures operating_figures(double iteration_seconds,
+                                   double tokens_per_second,
+                                   int gpus,
+                                   OperatingRates const& rates) {
+  OperatingFigures figures;
+  double const tokens_per_iteration = tokens_per_second * iteration_seconds;
+  if (rates.price) {
+    figures.cost_per_iteration = *rates.price * gpus * iteration_seconds / seconds_per_hour;
+  }
+  if (rates.watts) {
+    figures.joules_per_iteration = *rates.watts * rates.pue * gpus * iteration_seconds;
+    figures.joules_per_token = *figures.joules_per_iteration / tokens_per_iteration;
+  }
+  if (rates.hours_per_failure) {
+    figures.goodput = goodput_of(gpus, *rates.hours_per_failure, rates.checkpoint, rates.restart);
+  }
+  if (!rates.tokens) return figures;
+  double const share = figures.goodput ? figures.goodput->share : 1;
+  double const seconds = *rates.tokens / tokens_per_second / share;
+  figures.days = seconds / seconds_per_day;
+  if (rates.price) figures.cost = *rates.price * gpus * seconds / seconds_per_hour;
+  if (rates.watts) figures.joules = *rates.watts * rates.pue * gpus * seconds;
+  return figures;
+}
+
+std::string operating_text(OperatingFigures const& figures, OperatingRates const& rates) {
+  std::string text;
+  std::string line;
+  auto const add = [&](std::string const& part) { line += (line.empty() ? "" : ", ") + part; };
+  auto const end = [&](std::string const& begin) {
+    if (!line.empty()) text += begin + line + "\n";
+    line.clear();
+  };
+  if (figures.cost_per_iteration) add(money_text(*figures.cost_per_iteration, rates));
+  if (figures.joules_per_iteration) {
+    add(energy_text(*figures.joules_per_iteration) + " (" + decimals(*figures.joules_per_token, 3) +
+        " J per token)");
+  }
+  end("an iteration costs ");
+  if (figures.goodput) {
+    Goodput const& goodput = *figures.goodput;
+    add("goodput " + decimals(100 * goodput.share, 1) + " %: an interruption every " +
+        decimals(goodput.between_failures.value / seconds_per_hour, 1) + " h, a checkpoint every " +
+        decimals(goodput.interval.value / 60, 1) + " min");
+  }
+  end("");
+  if (figures.days) {
+    add(decimals(*figures.days, 2) + " days");
+    if (figures.cost) add(money_text(*figures.cost, rates));
+    if (figures.joules) add(energy_text(*figures.joules));
+    end("training on " + decimals(*rates.tokens / 1e9, 1) + " billion tokens takes ");
+  }
+  return text;
+}
+
+nlohmann::ordered_json to_json(OperatingFigures const& figures, OperatingRates const& rates) {
+  auto const optional = [](std::optional<double> const& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+  };
+  nlohmann::ordered_json goodput = nullptr;
+  if (figures.goodput) {
+    goodput = {{"share", figures.goodput->share},
+               {"seconds_between_failures", figures.goodput->between_failures.value},
+               {"checkpoint_interval_seconds", figures.goodput->interval.value}};
+  }
+  return {{"price_per_gpu_hour", optional(rates.price)},
+          {"currency", rates.currency},
+          {"watts_per_gpu", optional(rates.watts)},
+          {"pue", rates.pue},
+          {"cost_per_iteration", optional(figures.cost_per_iteration)},
+          {"joules_per_iteration", optional(figures.joules_per_iteration)},
+          {"joules_per_token", optional(figures.joules_per_token)},
+          {"goodput", goodput},
+          {"days", optional(figures.days)},
+          {"cost", optional(figures.cost)},
+          {"joules", optional(figures.joules)}};
+}
+
+}  // namespace stagecraft

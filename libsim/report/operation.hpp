@@ -1,0 +1,60 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// What a run costs its owner beside time, as the owner says it; what is not given is not computed.
+struct OperatingRates {
+  std::optional<double> price;              ///< per GPU hour
+  std::string currency;                     ///< of the price, as it was written; may be empty
+  std::optional<double> watts;              ///< mean power of the node per GPU, while it trains
+  double pue = 1;                           ///< power of the building per power of its computers
+  std::optional<double> tokens;             ///< to train on
+  std::optional<double> hours_per_failure;  ///< GPU hours between two interruptions of a GPU
+  Seconds checkpoint{60};                   ///< for which saving a checkpoint stops training
+  Seconds restart{1200};                    ///< from an interruption until training goes on
+};
+
+/// How interruptions and checkpoints slow a job down.
+struct Goodput {
+  double share = 1;          ///< of the time that the job would take without interruptions
+  Seconds between_failures;  ///< mean time between two interruptions of the job
+  Seconds interval;          ///< useful time between two checkpoints
+};
+
+/// The goodput of a job whose interruptions come at a constant rate, with checkpoints at the
+/// interval that costs least: tau / (M e^(R/M) (e^((tau + delta)/M) - 1)).
+///
+/// Pre: gpus >= 1, hours_per_failure > 0, checkpoint >= 0, restart >= 0.
+/// Source: Daly 2006, "A higher order estimate of the optimum checkpoint interval for restart
+/// dumps".
+Goodput goodput_of(int gpus, double hours_per_failure, Seconds checkpoint, Seconds restart);
+
+/// The figures of a run: of one iteration, and of the whole training if `tokens` is given.
+struct OperatingFigures {
+  std::optional<double> cost_per_iteration;
+  std::optional<double> joules_per_iteration;  ///< of the building: PUE is counted
+  std::optional<double> joules_per_token;
+  std::optional<Goodput> goodput;
+  std::optional<double> days;  ///< interruptions counted if their rate is given
+  std::optional<double> cost;
+  std::optional<double> joules;
+};
+
+OperatingFigures operating_figures(double iteration_seconds,
+                                   double tokens_per_second,
+                                   int gpus,
+                                   OperatingRates const& rates);
+
+/// Lines for people; empty if nothing was asked for.
+std::string operating_text(OperatingFigures const& figures, OperatingRates const& rates);
+
+/// What is not computed is null.
+nlohmann::ordered_json to_json(OperatingFigures const& figures, OperatingRates const& rates);
+
+}  // namespace stagecraft

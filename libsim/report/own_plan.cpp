@@ -1,0 +1,29 @@
+#include "libsim/report/own_plan.hpp"
+
+#include <string>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/engine/store_window.hpp"
+#include "libsim/plan/training_plan.hpp"
+#include "libsim/run/run_config.hpp"
+#include "libsim/trace/trace_error.hpp"
+
+namespace stagecraft {
+
+void require_own_plan(TraceReader const& trace) {
+  TraceMeta const& meta = trace.meta();
+  std::string made;
+  try {
+    RunConfig const run = parse_run_config(meta.config, trace.name(), {});
+    made = fingerprint(make_plan(resolve_store_windows(run.training, run.system)));
+  } catch (ConfigError const& error) {
+    throw TraceFileError{trace.name(), std::string{"has a configuration that cannot be read ("} +
+                                           error.what() + "); --force compares it anyway"};
+  }
+  if (made == meta.plan) return;
+  throw TraceFileError{trace.name(), "says that it is of plan " + meta.plan +
+                                         ", but its configuration makes plan " + made +
+                                         "; --force compares it anyway"};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,42 @@
+#include "libsim/interval/measured_range.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "libsim/run/run_config.hpp"
+
+namespace stagecraft {
+namespace {
+
+std::filesystem::path const configs = std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "configs";
+
+std::vector<std::string> unmeasured(std::string const& run,
+                                    std::vector<std::string> const& overrides) {
+  RunConfig const config = load_run_config(configs / "paper" / run, overrides);
+  return unmeasured_settings(config.training, config.system);
+}
+
+}  // namespace
+
+TEST_CASE("the runs of table 5, which were measured, have no unmeasured settings", "[interval]") {
+  for (std::string const model : {"22b", "175b", "530b", "1t"}) {
+    for (std::string const kind : {"full", "present"}) {
+      CAPTURE(model, kind);
+      REQUIRE(unmeasured(model + "-" + kind + ".yaml", {}).empty());
+    }
+  }
+}
+
+TEST_CASE("what no run was measured with is named with what was", "[interval]") {
+  using Texts = std::vector<std::string>;
+  REQUIRE(unmeasured("175b-present.yaml", {"model.attention=flash", "model.sequence=131072"}) ==
+          Texts{"model.attention flash (measured on A100: unfused)",
+                "model.sequence 131072 (measured on A100: 1024 to 2048)"});
+  REQUIRE(unmeasured("175b-present.yaml",
+                     {"model.precision=bf16", "parallel.data=128", "batch.global=8192"}) ==
+          Texts{"model.precision bf16 (measured on A100: fp16)",
+                "8192 GPUs (measured on A100: up to 3360)"});
+  REQUIRE(unmeasured("22b-full.yaml", {"system=mi300x"}).front().starts_with("accelerator "));
+}
+
+}  // namespace stagecraft
