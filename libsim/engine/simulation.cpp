@@ -169,7 +169,8 @@ void add_reservations(Simulation& simulation,
                       int jobs) {
   std::int64_t const capacity =
       system.accelerator.memory.value.count() - plan.config.memory.reserve.count();
-  std::vector<StageReservation> const reservations = reserve_stages(plan, capacity, jobs);
+  std::vector<StageReservation> const reservations =
+      reserve_stages(plan, capacity, framework_memory(system.software), jobs);
   for (std::size_t i = 0; i < reservations.size(); ++i) {
     StageResult& stage = simulation.stages[i];
     stage.reservation = reservations[i];

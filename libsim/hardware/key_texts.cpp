@@ -165,7 +165,35 @@ constexpr std::array keys_of_software{
             "Whether collectives of the backward pass run beside the products of the "
             "gradients."},
     KeyText{"tensor.own_shard_first", "true or false",
-            "Whether the product of the own shard runs while the others' are gathered."}};
+            "Whether the product of the own shard runs while the others' are gathered."},
+    KeyText{"memory.kept", "factors by kind of op",
+            "What the stack keeps from forward to backward beside the op program's tensors, in "
+            "bytes relative to what the op writes: {swiglu: 1}. Reserved bytes follow all keys of "
+            "this section, counted bytes none."},
+    KeyText{"memory.held", "factors by kind of op", "The same until the pass of a chunk ends."},
+    KeyText{"memory.temporary", "factors by kind of op", "The same while the op runs."},
+    KeyText{"memory.separate_gradients", "true or false",
+            "Whether the weight gradients of a microbatch have buffers of their own, in the type "
+            "of the parameters, until they are added to the main gradients at the end of its "
+            "backward pass."},
+    KeyText{"memory.replica_gradient_bytes", "0 to 64",
+            "Bytes per parameter of the buckets that replicas reduce, where these are no part of "
+            "the main gradients; not with the distributed optimizer."},
+    KeyText{"memory.kept_gathers", "true or false",
+            "Whether gathered activations, and gathered gradients, go into one buffer each that "
+            "is never freed."},
+    KeyText{"memory.joined_master_weights", "true or false",
+            "Whether all master weights of a rank are one buffer."},
+    KeyText{"memory.gather_copies", "true or false",
+            "Whether the distributed optimizer gathers the parameters through copies: of the own "
+            "shard, of every replica's, and of all together."},
+    KeyText{"memory.workspace", "a size",
+            "Workspace of matrix products that the allocator serves, once for each pass's thread."},
+    KeyText{"memory.host_lead", "0 to 1000000",
+            "How many kernels the host is ahead of the accelerator. What a collective has used "
+            "can be allocated again only after so many kernels; 0: at once."},
+    KeyText{"memory.kernels_per_op", "a number",
+            "With host_lead: how many kernels the stack launches for one op of the op program."}};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 
 #include "libsim/hardware/sourced.hpp"
 #include "libsim/model/op_kind.hpp"
+#include "libsim/plan/framework_memory.hpp"
 #include "libsim/plan/training_config.hpp"
 #include "libsim/units/units.hpp"
 
@@ -70,9 +71,27 @@ struct TensorTraffic {
   friend bool operator==(TensorTraffic const&, TensorTraffic const&) = default;
 };
 
-/// The training framework of a run, as far as its times depend on it. Only the defaults that it
-/// gives to keys of the run (overlap, buckets) reach a plan and its fingerprint. A constant without
-/// a source was not given; its value is then neutral.
+/// What the stack allocates beside the tensors of the op program: FrameworkMemory with sources.
+/// Section `memory`.
+struct MemoryUse {
+  Sourced<std::map<OpKind, double>> kept;
+  Sourced<std::map<OpKind, double>> held;
+  Sourced<std::map<OpKind, double>> temporary;
+  Sourced<bool> separate_gradients;
+  Sourced<int> replica_gradient_bytes;
+  Sourced<bool> kept_gathers;
+  Sourced<bool> joined_master_weights;
+  Sourced<bool> gather_copies;
+  Sourced<Bytes> workspace;
+  Sourced<int> host_lead;
+  Sourced<double> kernels_per_op{1, {}, {}};
+
+  friend bool operator==(MemoryUse const&, MemoryUse const&) = default;
+};
+
+/// The training framework of a run, as far as times and memory depend on it. Only the defaults that
+/// it gives to keys of the run (overlap, buckets) reach a plan and its fingerprint. A constant
+/// without a source was not given; its value is then neutral.
 struct Software {
   std::string name;
   /// By which every duration is multiplied: what one measured iteration says of a stack.
@@ -81,8 +100,12 @@ struct Software {
   KernelUse kernels;
   ReplicaTraffic replicas;
   TensorTraffic tensor;
+  MemoryUse memory;
 
   friend bool operator==(Software const&, Software const&) = default;
 };
+
+/// The memory of the stack, as the allocator of a rank sees it.
+FrameworkMemory framework_memory(Software const& software);
 
 }  // namespace stagecraft

@@ -48,6 +48,21 @@ void visit_software(Visitor& visitor, AnySoftware& software) {
     section.optional_constant("overlaps_backward", software.tensor.overlaps_backward);
     section.optional_constant("own_shard_first", software.tensor.own_shard_first);
   });
+  visitor.section("memory", Need::optional, [&](auto& section) {
+    auto& memory = software.memory;
+    section.optional_constant("kept", memory.kept, factor);
+    section.optional_constant("held", memory.held, factor);
+    section.optional_constant("temporary", memory.temporary, factor);
+    section.optional_constant("separate_gradients", memory.separate_gradients);
+    section.optional_constant("replica_gradient_bytes", memory.replica_gradient_bytes,
+                              zero_or_more);
+    section.optional_constant("kept_gathers", memory.kept_gathers);
+    section.optional_constant("joined_master_weights", memory.joined_master_weights);
+    section.optional_constant("gather_copies", memory.gather_copies);
+    section.optional_constant("workspace", memory.workspace);
+    section.optional_constant("host_lead", memory.host_lead, IntegerRange{0, 1'000'000});
+    section.optional_constant("kernels_per_op", memory.kernels_per_op, factor);
+  });
 }
 
 }  // namespace stagecraft

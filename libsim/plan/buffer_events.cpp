@@ -31,7 +31,8 @@ std::string BufferChange::name() const {
 /// Makes the events of each task of a stage.
 class BufferEvents::TaskCompiler {
  public:
-  TaskCompiler(TrainingPlan const& plan, std::vector<Task> const& tasks) : plan_{plan} {
+  TaskCompiler(TrainingPlan const& plan, std::vector<Task> const& tasks, EventDetail detail)
+      : plan_{plan}, detail_{detail} {
     // Forward tasks come first, because backward tasks refer to the buffers that they allocate.
     for (Task const& task : tasks) {
       if (task.kind == Task::Kind::forward) pass_of_chunk(task.program, Pass::forward);
@@ -144,13 +145,16 @@ class BufferEvents::TaskCompiler {
       reference_of(in) = compiled.passed;
       append(BufferChange::Kind::hand_over, in);
     }
+    PassBuffers const& moves = buffers_of(index, pass);
     std::vector<Op> const& ops = block.ops(pass);
-    for (BufferMove const& move : buffers_of(index, pass).all()) {
-      change.op = &ops[static_cast<std::size_t>(move.op)];
-      if (move.allocates) {
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      change.op = &ops[i];
+      for (BufferMove const& move : moves.before(i)) {
         reference_of(move.buffer) = {Reference::From::task, compiled.allocations++};
         append(BufferChange::Kind::allocate, move.buffer);
-      } else {
+      }
+      if (detail_ == EventDetail::ops) append_op(compiled, change, references);
+      for (BufferMove const& move : moves.after(i)) {
         append(BufferChange::Kind::release, move.buffer);
       }
     }
@@ -165,23 +169,44 @@ class BufferEvents::TaskCompiler {
     }
   }
 
+  /// Appends that `change.op` runs, and what buffers it uses if it is a collective.
+  static void append_op(CompiledTask& compiled,
+                        BufferChange change,
+                        std::vector<Reference> const& references) {
+    BlockProgram const& block = *change.block;
+    change.kind = BufferChange::Kind::run;
+    change.tensor = no_tensor;
+    change.bytes = 0;
+    compiled.events.push_back({change, {}});
+    if (!is_collective(change.op->kind)) return;
+    change.kind = BufferChange::Kind::lend;
+    for (TensorList const* const operands : {&change.op->reads, &change.op->writes}) {
+      for (TensorId const id : *operands) {
+        if (block.tensor(id).lifetime != Lifetime::microbatch) continue;
+        change.tensor = block.tensor(id).buffer;
+        compiled.events.push_back({change, references[static_cast<std::size_t>(change.tensor)]});
+      }
+    }
+  }
+
   PassBuffers const& buffers_of(std::size_t block, Pass pass) {
     return buffers_.try_emplace(block, plan_.blocks[block]).first->second.of(pass);
   }
 
   TrainingPlan const& plan_;
+  EventDetail detail_;
   std::map<std::int32_t, ChunkPass> forwards_;         ///< by chunk program
   std::map<std::int32_t, ChunkPass> input_gradients_;  ///< likewise
   std::map<std::size_t, BlockBuffers> buffers_;
 };
 
-BufferEvents::BufferEvents(TrainingPlan const& plan, StagePlan const& stage)
+BufferEvents::BufferEvents(TrainingPlan const& plan, StagePlan const& stage, EventDetail detail)
     : plan_{plan},
       stage_{stage},
       order_{unroll(stage.program)},
       microbatches_{static_cast<std::size_t>(microbatches(plan.config))},
       in_flight_(static_cast<std::size_t>(plan.config.parallel.interleave) * microbatches_) {
-  TaskCompiler compiler{plan, stage.tasks};
+  TaskCompiler compiler{plan, stage.tasks, detail};
   compiled_.reserve(stage.tasks.size());
   for (Task const& task : stage.tasks) compiled_.push_back(compiler.compile(task));
   auto const resident = [&](Category category, Bytes bytes) {
@@ -235,6 +260,17 @@ bool BufferEvents::next() {
       break;
   }
   return true;
+}
+
+Task const* BufferEvents::task() const {
+  if (entry_ < 0) return nullptr;
+  IssueEntry const& entry = order_.entries[static_cast<std::size_t>(entry_)];
+  if (entry.kind != IssueEntry::Kind::run) return nullptr;
+  return &stage_.tasks[static_cast<std::size_t>(entry.task)];
+}
+
+std::int32_t BufferEvents::microbatch() const {
+  return entry_ < 0 ? -1 : order_.entries[static_cast<std::size_t>(entry_)].microbatch;
 }
 
 void BufferEvents::run(Task const& task, CompiledTask const& compiled, std::int32_t microbatch) {

@@ -19,6 +19,8 @@ struct BufferChange {
     /// The next owner takes the buffer over: the next block, as its own tensor, or a message.
     hand_over,
     release,
+    run,   ///< not of a buffer: the op runs, between what is allocated and released around it
+    lend,  ///< a collective uses the buffer
   };
   Kind kind = Kind::allocate;
   Category category = Category::activations;                  ///< that the bytes count as
@@ -48,12 +50,17 @@ struct BufferEvent {
   std::int32_t microbatch = -1;          ///< -1: resident
 };
 
+enum class EventDetail : std::uint8_t { buffers, ops };
+
 /// The life of all buffers of one stage through an iteration, in its issue order: the only account
 /// of a plan's memory. Sums, explanations and allocator models are made from it.
 ///
 /// Memory moves in issue order (libsim/model/block_program.hpp, libsim/plan/message_buffers.hpp),
 /// so that events need neither costs nor a system. Each task's events are made once; a run of the
 /// task only adds numbers, at a few nanoseconds per event.
+///
+/// With EventDetail::ops there are also the ops that run, for those who know what else happens
+/// then.
 ///
 ///     BufferEvents events{plan, stage};
 ///     while (events.next()) {
@@ -62,7 +69,9 @@ struct BufferEvent {
 class BufferEvents {
  public:
   /// Both must outlive the object.
-  BufferEvents(TrainingPlan const& plan, StagePlan const& stage);
+  BufferEvents(TrainingPlan const& plan,
+               StagePlan const& stage,
+               EventDetail detail = EventDetail::buffers);
   BufferEvents(BufferEvents const&) = delete;  // events point into it
   BufferEvents(BufferEvents&&) = delete;
   BufferEvents& operator=(BufferEvents const&) = delete;
@@ -74,6 +83,9 @@ class BufferEvents {
   bool next();
   /// The current entry of the issue order; -1 for the resident buffers.
   std::int32_t entry() const { return entry_; }
+  /// The task that it runs; null if it does not run any.
+  Task const* task() const;
+  std::int32_t microbatch() const;
   /// The events of the current entry. The span is valid until next() is called; what the events
   /// point at lives as long as this object.
   std::span<BufferEvent const> now() const { return now_; }

@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/buffer_events.hpp"
+#include "libsim/plan/framework_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 
 namespace stagecraft {
 namespace {
 
 constexpr int most_iterations = 3;  // the second has moments, the third what they displaced
-constexpr std::int32_t stream = 0;
 
 std::unique_ptr<Allocator> make_allocator(TrainingPlan const& plan, std::int64_t capacity) {
   MemoryConfig const& memory = plan.config.memory;
@@ -76,8 +77,16 @@ class StageReplay {
   StageReplay(TrainingPlan const& plan,
               StagePlan const& stage,
               Allocator& allocator,
+              FrameworkMemory const& framework,
               ReplayExtent extent)
-      : plan_{plan}, stage_{stage}, allocator_{allocator}, extent_{extent}, steady_{stage} {}
+      : plan_{plan},
+        stage_{stage},
+        allocator_{allocator},
+        framework_{framework},
+        has_framework_{framework != FrameworkMemory{}},
+        buffers_{framework, plan, stage, allocator_},
+        extent_{extent},
+        steady_{stage} {}
 
   /// False if the device has no memory left.
   bool run() {
@@ -86,6 +95,7 @@ class StageReplay {
       std::int64_t const before = counters().device_alloc;
       if (!iterate()) return false;
       if (i == 0 && !allocate_moments()) return false;
+      if (!buffers_.step(state_sizes_)) return false;
       if (i > 0 && counters().device_alloc == before) break;
     }
     return true;
@@ -94,7 +104,7 @@ class StageReplay {
   StageReservation result() const {
     return {.reserved = counters().peak_reserved,
             .allocated = counters().peak_allocated,
-            .inactive_split = inactive_split_,
+            .inactive_split = allocator_.inactive_split_at_peak(),
             .retries = counters().retries,
             .runs_out = false};
   }
@@ -102,40 +112,34 @@ class StageReplay {
  private:
   AllocatorCounters const& counters() const { return allocator_.counters(); }
 
-  /// Allocates a buffer, if it has any bytes; false if that fails.
-  bool allocate(std::int64_t bytes, BlockId& block) {
-    if (bytes == 0) return true;
-    block = allocator_.allocate(bytes, stream);
-    if (block == no_block) return false;
-    if (counters().peak_reserved > peak_) {
-      peak_ = counters().peak_reserved;
-      inactive_split_ = counters().inactive_split;
-    }
-    return true;
-  }
-  bool keep(std::int64_t bytes) {
-    BlockId block = no_block;
-    return allocate(bytes, block);
-  }
-
   /// Buffers of so many bytes per element of optimizer state.
   bool keep_state(std::int64_t bytes_per_element) {
-    if (stage_.shards > 1) {
-      return std::all_of(stage_.sharded_runs.begin(), stage_.sharded_runs.end(),
-                         [&](ShardedRun const& run) {
-                           return keep(run.shard(stage_.shards) * bytes_per_element);
-                         });
-    }
-    return std::all_of(sizes_.begin(), sizes_.end(),
-                       [&](std::int64_t elements) { return keep(elements * bytes_per_element); });
+    return std::all_of(state_sizes_.begin(), state_sizes_.end(), [&](std::int64_t elements) {
+      return allocator_.keep(elements * bytes_per_element);
+    });
   }
 
   bool allocate_resident() {
+    std::vector<std::int64_t> parameters;
     for (PlacedParameter const& parameter : parameter_layout(plan_, stage_)) {
-      sizes_.push_back(parameter.elements());
-      if (!keep(parameter.weight->bytes().count())) return false;
+      parameters.push_back(parameter.elements());
+      if (!allocator_.keep(parameter.weight->bytes().count())) return false;
     }
-    return keep(stage_.gradient_bytes.count()) && keep_state(master_bytes());
+    state_sizes_ = parameters;
+    if (stage_.shards > 1) {
+      state_sizes_.clear();
+      for (ShardedRun const& run : stage_.sharded_runs) {
+        state_sizes_.push_back(run.shard(stage_.shards));
+      }
+    }
+    return allocator_.keep(stage_.gradient_bytes.count()) && allocate_master() &&
+           buffers_.allocate_resident(parameters);
+  }
+  bool allocate_master() {
+    if (!framework_.joins_master_weights) return keep_state(master_bytes());
+    std::int64_t const elements =
+        std::accumulate(state_sizes_.begin(), state_sizes_.end(), std::int64_t{0});
+    return allocator_.keep(elements * master_bytes());
   }
   /// Half-precision parameters have an fp32 copy; the other 8 bytes per element are moments.
   std::int64_t master_bytes() const {
@@ -149,15 +153,13 @@ class StageReplay {
   }
 
   bool iterate() {
-    BufferEvents events{plan_, stage_};
+    BufferEvents events{plan_, stage_, has_framework_ ? EventDetail::ops : EventDetail::buffers};
     events.next();  // what is resident
     blocks_.clear();
     steady_.restart();
     std::int64_t taken = counters().device_alloc;
     while (events.next()) {
-      for (BufferEvent const& event : events.now()) {
-        if (!take(event)) return false;
-      }
+      if (!take(events)) return false;
       if (extent_ == ReplayExtent::whole) continue;
       if (counters().device_alloc != taken) {
         taken = counters().device_alloc;
@@ -168,9 +170,18 @@ class StageReplay {
     }
     // At the end of an iteration no activation lives; in which order they go makes no difference
     // to the blocks that are then free.
-    for (BlockId const block : blocks_) {
-      if (block != no_block) allocator_.free(block);
+    for (BlockId& block : blocks_) allocator_.free(block);
+    buffers_.end_iteration();
+    return true;
+  }
+
+  bool take(BufferEvents& events) {
+    Task const* const task = events.task();
+    if (has_framework_ && task != nullptr && !buffers_.begin(*task)) return false;
+    for (BufferEvent const& event : events.now()) {
+      if (!take(event)) return false;
     }
+    if (has_framework_ && task != nullptr) buffers_.end(*task, events.microbatch());
     return true;
   }
 
@@ -179,12 +190,17 @@ class StageReplay {
     switch (event.change->kind) {
       case BufferChange::Kind::allocate:
         if (blocks_.size() <= buffer) blocks_.resize(buffer + 1, no_block);
-        return allocate(event.change->bytes, blocks_[buffer]);
+        if (buffers_.replaces(*event.change)) return buffers_.allocate_instead(*event.change);
+        return allocator_.allocate(event.change->bytes, blocks_[buffer]);
       case BufferChange::Kind::release:
-        if (blocks_[buffer] != no_block) allocator_.free(blocks_[buffer]);
-        blocks_[buffer] = no_block;
+        allocator_.free(blocks_[buffer]);
         break;
       case BufferChange::Kind::hand_over:
+        break;
+      case BufferChange::Kind::run:
+        return buffers_.run(event);
+      case BufferChange::Kind::lend:
+        if (framework_.host_lead > 0) allocator_.lend(blocks_[buffer]);
         break;
     }
     return true;
@@ -192,13 +208,14 @@ class StageReplay {
 
   TrainingPlan const& plan_;
   StagePlan const& stage_;
-  Allocator& allocator_;
+  TrackedAllocator allocator_;
+  FrameworkMemory const& framework_;
+  bool has_framework_;
+  FrameworkBuffers buffers_;
   ReplayExtent extent_;
   SteadyState steady_;
-  std::vector<std::int64_t> sizes_;  ///< elements of each parameter
-  std::vector<BlockId> blocks_;      ///< of live activations, by buffer
-  std::int64_t peak_ = 0;
-  std::int64_t inactive_split_ = 0;
+  std::vector<std::int64_t> state_sizes_;  ///< elements of each buffer of optimizer state
+  std::vector<BlockId> blocks_;            ///< of live activations, by buffer
 };
 
 }  // namespace
@@ -206,11 +223,12 @@ class StageReplay {
 StageReservation reserve_stage(TrainingPlan const& plan,
                                StagePlan const& stage,
                                std::int64_t capacity,
+                               FrameworkMemory const& framework,
                                ReplayExtent extent) {
   for (bool const is_limited : {true, false}) {
     auto const allocator =
         make_allocator(plan, is_limited ? std::max<std::int64_t>(capacity, 0) : unlimited_capacity);
-    StageReplay replay{plan, stage, *allocator, extent};
+    StageReplay replay{plan, stage, *allocator, framework, extent};
     if (!replay.run()) continue;
     StageReservation result = replay.result();
     result.runs_out = !is_limited;
@@ -221,10 +239,12 @@ StageReservation reserve_stage(TrainingPlan const& plan,
 
 std::vector<StageReservation> reserve_stages(TrainingPlan const& plan,
                                              std::int64_t capacity,
+                                             FrameworkMemory const& framework,
                                              int jobs) {
   std::vector<StageReservation> result(plan.stages.size());
-  parallel_for(jobs, plan.stages.size(),
-               [&](std::size_t i) { result[i] = reserve_stage(plan, plan.stages[i], capacity); });
+  parallel_for(jobs, plan.stages.size(), [&](std::size_t i) {
+    result[i] = reserve_stage(plan, plan.stages[i], capacity, framework);
+  });
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "libsim/plan/framework_memory.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -31,15 +32,18 @@ enum class ReplayExtent : std::uint8_t {
 /// until one takes no memory. Adam's moments appear in the first step.
 ///
 /// Parameters and optimizer state are a buffer per parameter (with the distributed optimizer, state
-/// is one per range that it shards), gradients are one buffer. All requests are of one stream.
+/// is one per range that it shards), gradients are one buffer. `framework` adds what it allocates
+/// beside that. All requests are of one stream.
 StageReservation reserve_stage(TrainingPlan const& plan,
                                StagePlan const& stage,
                                std::int64_t capacity,
+                               FrameworkMemory const& framework = {},
                                ReplayExtent extent = ReplayExtent::until_steady);
 
 /// The same for all stages, on up to `jobs` threads.
 std::vector<StageReservation> reserve_stages(TrainingPlan const& plan,
                                              std::int64_t capacity,
+                                             FrameworkMemory const& framework = {},
                                              int jobs = 1);
 
 }  // namespace stagecraft

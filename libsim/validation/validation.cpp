@@ -21,10 +21,11 @@ std::int64_t reserved_bytes(RunConfig const& run, std::optional<std::int64_t> st
   TrainingPlan const plan = make_plan(settled(run.training, run.system));
   std::int64_t const capacity =
       run.system.accelerator.memory.value.count() - run.training.memory.reserve.count();
+  FrameworkMemory const framework = framework_memory(run.system.software);
   std::int64_t reserved = 0;
   for (StagePlan const& planned : plan.stages) {
     if (stage && planned.stage != *stage) continue;
-    reserved = std::max(reserved, reserve_stage(plan, planned, capacity).reserved);
+    reserved = std::max(reserved, reserve_stage(plan, planned, capacity, framework).reserved);
   }
   return reserved;
 }

@@ -1,0 +1,20 @@
+#include "libsim/hardware/software.hpp"
+
+namespace stagecraft {
+
+FrameworkMemory framework_memory(Software const& software) {
+  MemoryUse const& memory = software.memory;
+  return {.kept = memory.kept.value,
+          .held = memory.held.value,
+          .temporary = memory.temporary.value,
+          .separates_gradients = memory.separate_gradients.value,
+          .replica_gradient_bytes = memory.replica_gradient_bytes.value,
+          .keeps_gathered = memory.kept_gathers.value,
+          .joins_master_weights = memory.joined_master_weights.value,
+          .copies_gathered_parameters = memory.gather_copies.value,
+          .workspace = memory.workspace.value,
+          .host_lead = memory.host_lead.value,
+          .kernels_per_op = memory.host_lead.value > 0 ? memory.kernels_per_op.value : 1};
+}
+
+}  // namespace stagecraft

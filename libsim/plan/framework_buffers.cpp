@@ -1,0 +1,184 @@
+#include "libsim/plan/framework_buffers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace stagecraft {
+namespace {
+
+constexpr std::int64_t time_per_kernel = 1000;
+constexpr std::int64_t bucket = std::int64_t{25} << 20;  ///< DistributedDataParallel's default
+
+std::int64_t written_bytes(BlockProgram const& block, Op const& op) {
+  std::int64_t bytes = 0;
+  for (TensorId const tensor : op.writes) bytes += block.tensor(tensor).bytes().count();
+  return bytes;
+}
+
+/// The bytes that a table gives an op, relative to what it writes.
+std::int64_t bytes_of(std::map<OpKind, double> const& factors,
+                      BlockProgram const& block,
+                      Op const& op) {
+  auto const found = factors.find(op.kind);
+  if (found == factors.end()) return 0;
+  return std::llround(found->second * static_cast<double>(written_bytes(block, op)));
+}
+
+/// Whether a block's backward pass computes an op of this kind again.
+bool recomputes(BlockProgram const& block, OpKind kind) {
+  return std::any_of(block.backward.begin(), block.backward.end(),
+                     [&](Op const& op) { return op.kind == kind && op.phase == Phase::recompute; });
+}
+
+/// The kind of op whose name is that of `kind` with _backward appended; `kind` if there is none.
+OpKind backward_of(OpKind kind) {
+  std::string const name = std::string{name_of(kind)} + "_backward";
+  for (OpKind const other : op_kinds) {
+    if (name_of(other) == name) return other;
+  }
+  return kind;
+}
+
+std::size_t gathered_index(Op const& op) { return op.phase == Phase::input_gradient ? 1 : 0; }
+
+}  // namespace
+
+FrameworkBuffers::FrameworkBuffers(FrameworkMemory const& framework,
+                                   TrainingPlan const& plan,
+                                   StagePlan const& stage,
+                                   TrackedAllocator& allocator)
+    : framework_{framework},
+      plan_{plan},
+      stage_{stage},
+      allocator_{allocator},
+      kept_(static_cast<std::size_t>(plan.config.parallel.interleave) *
+            static_cast<std::size_t>(microbatches(plan.config))) {
+  for (auto const& [kind, factor] : framework.kept) kept_until_[backward_of(kind)] = kind;
+  allocator.whole().set_event_delay(framework.host_lead * time_per_kernel);
+}
+
+bool FrameworkBuffers::allocate_resident(std::span<std::int64_t const> parameters) {
+  bool const is_reduced = plan_.config.parallel.data > 1 && stage_.shards == 1;
+  if (!is_reduced || framework_.replica_gradient_bytes == 0) return true;
+  // Buckets are filled from the last parameter on; the first of them is 1 MiB.
+  std::int64_t bytes = 0;
+  std::int64_t limit = std::int64_t{1} << 20;
+  for (auto elements = parameters.rbegin(); elements != parameters.rend(); ++elements) {
+    bytes += *elements * framework_.replica_gradient_bytes;
+    if (bytes < limit) continue;
+    if (!allocator_.keep(bytes)) return false;
+    bytes = 0;
+    limit = bucket;
+  }
+  return allocator_.keep(bytes);
+}
+
+bool FrameworkBuffers::begin(Task const& task) {
+  if (task.kind == Task::Kind::step) return true;
+  bool& has_workspace = has_workspace_[task.kind == Task::Kind::forward ? 0 : 1];
+  if (has_workspace) return true;
+  has_workspace = true;
+  return allocator_.keep(framework_.workspace.count());
+}
+
+bool FrameworkBuffers::run(BufferEvent const& event) {
+  BlockProgram const& block = *event.change->block;
+  Op const& op = *event.change->op;
+  if (framework_.host_lead > 0 && traits_of(op.kind).op_class != OpClass::synchronisation) {
+    allocator_.whole().advance(std::llround(framework_.kernels_per_op * time_per_kernel));
+  }
+  BlockId temporary = no_block;
+  if (!allocator_.allocate(bytes_of(framework_.temporary, block, op), temporary)) return false;
+  allocator_.free(temporary);
+  if (!allocate_into(held_, bytes_of(framework_.held, block, op))) return false;
+  if (keeps(*event.change) && !allocate_into(kept(event.change->chunk, event.microbatch),
+                                             bytes_of(framework_.kept, block, op))) {
+    return false;
+  }
+  if (kept_until_.contains(op.kind)) {
+    Blocks& blocks = kept(event.change->chunk, event.microbatch);
+    if (!blocks.empty()) {
+      allocator_.free(blocks.back());
+      blocks.pop_back();
+    }
+  }
+  if (!framework_.separates_gradients) return true;
+  std::int64_t const size = element_size(activation_type(plan_.config.model.precision));
+  return std::all_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
+    Tensor const& tensor = block.tensor(id);
+    return tensor.category != Category::gradients ||
+           allocate_into(gradients_, tensor.shape.elements() * size);
+  });
+}
+
+bool FrameworkBuffers::keeps(BufferChange const& change) const {
+  if (!framework_.kept.contains(change.op->kind)) return false;
+  return change.op->phase == Phase::recompute || !recomputes(*change.block, change.op->kind);
+}
+
+bool FrameworkBuffers::replaces(BufferChange const& change) const {
+  return framework_.keeps_gathered && change.op != nullptr &&
+         change.op->kind == OpKind::all_gather &&
+         change.block->tensor(change.tensor).buffer ==
+             change.block->tensor(*change.op->writes.begin()).buffer;
+}
+
+bool FrameworkBuffers::allocate_instead(BufferChange const& change) {
+  Gathered& gathered = gathered_[gathered_index(*change.op)];
+  if (change.bytes <= gathered.bytes) return true;
+  // The larger buffer is allocated before the smaller one is dropped.
+  BlockId larger = no_block;
+  if (!allocator_.allocate(change.bytes, larger)) return false;
+  allocator_.free(gathered.block);
+  gathered = {larger, change.bytes};
+  return true;
+}
+
+void FrameworkBuffers::end(Task const& task, std::int32_t microbatch) {
+  free_all(held_);
+  if (!ends_in_flight(task)) return;
+  free_all(gradients_);
+  free_all(kept(task.chunk, microbatch));
+}
+
+bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {
+  constexpr std::int64_t host_waits = std::int64_t{1} << 40;
+  if (framework_.host_lead > 0) allocator_.whole().advance(host_waits);
+  if (!framework_.copies_gathered_parameters || stage_.shards == 1) return true;
+  std::int64_t elements = 0;
+  for (std::int64_t const shard : shards) elements += shard;
+  std::int64_t const bytes = elements * element_size(activation_type(plan_.config.model.precision));
+  // The own shard and those of all replicas, one by one, and NCCL's one output for all of them.
+  Blocks copies;
+  bool fits = allocate_into(copies, bytes);
+  for (int i = 0; fits && i < stage_.shards; ++i) fits = allocate_into(copies, bytes);
+  fits = fits && allocate_into(copies, bytes * stage_.shards);
+  free_all(copies);
+  return fits;
+}
+
+void FrameworkBuffers::end_iteration() {
+  free_all(held_);
+  free_all(gradients_);
+  for (Blocks& blocks : kept_) free_all(blocks);
+}
+
+bool FrameworkBuffers::allocate_into(Blocks& blocks, std::int64_t bytes) {
+  if (bytes == 0) return true;
+  blocks.push_back(no_block);
+  return allocator_.allocate(bytes, blocks.back());
+}
+
+void FrameworkBuffers::free_all(Blocks& blocks) {
+  for (BlockId& block : blocks) allocator_.free(block);
+  blocks.clear();
+}
+
+FrameworkBuffers::Blocks& FrameworkBuffers::kept(std::int32_t chunk, std::int32_t microbatch) {
+  return kept_[static_cast<std::size_t>(chunk) *
+                   static_cast<std::size_t>(microbatches(plan_.config)) +
+               static_cast<std::size_t>(microbatch)];
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "libsim/plan/buffer_events.hpp"
+#include "libsim/plan/framework_memory.hpp"
+#include "libsim/plan/tracked_allocator.hpp"
+
+namespace stagecraft {
+
+/// Allocates what a framework needs beside the op program while a stage's events are replayed. A
+/// member function that allocates returns false if the device has no memory left.
+class FrameworkBuffers {
+ public:
+  /// All must outlive the object.
+  FrameworkBuffers(FrameworkMemory const& framework,
+                   TrainingPlan const& plan,
+                   StagePlan const& stage,
+                   TrackedAllocator& allocator);
+
+  /// What exists from the start, given the elements of each parameter.
+  bool allocate_resident(std::span<std::int64_t const> parameters);
+  /// Before a task runs.
+  bool begin(Task const& task);
+  /// An event of kind `run`.
+  bool run(BufferEvent const& event);
+  /// Whether a buffer that is never freed takes the place of this one.
+  bool replaces(BufferChange const& change) const;
+  bool allocate_instead(BufferChange const& change);
+  /// After a task has run for a microbatch.
+  void end(Task const& task, std::int32_t microbatch);
+  /// During the optimizer step.
+  bool step(std::span<std::int64_t const> shards);
+  /// Frees all that an interrupted iteration still has.
+  void end_iteration();
+
+ private:
+  using Blocks = std::vector<BlockId>;
+
+  bool allocate_into(Blocks& blocks, std::int64_t bytes);
+  void free_all(Blocks& blocks);
+  Blocks& kept(std::int32_t chunk, std::int32_t microbatch);
+  bool keeps(BufferChange const& change) const;
+
+  FrameworkMemory const& framework_;
+  TrainingPlan const& plan_;
+  StagePlan const& stage_;
+  TrackedAllocator& allocator_;
+  std::map<OpKind, OpKind> kept_until_;  ///< the op of the backward pass that reads what is kept
+  std::vector<Blocks> kept_;             ///< by chunk and microbatch
+  Blocks held_;                          ///< until the pass ends
+  Blocks gradients_;                     ///< of the pass
+  struct Gathered {
+    BlockId block = no_block;
+    std::int64_t bytes = 0;
+  };
+  std::array<Gathered, 2> gathered_;     ///< activations, and gradients of row-parallel layers
+  std::array<bool, 2> has_workspace_{};  ///< by pass
+};
+
+}  // namespace stagecraft

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libsim/allocator/allocator.hpp"
+
+namespace stagecraft {
+
+/// An allocator of one stream whose fragments are noted whenever it has reserved more than before.
+class TrackedAllocator {
+ public:
+  explicit TrackedAllocator(Allocator& allocator) : allocator_{allocator} {}
+
+  /// Allocates a buffer, if it has any bytes; false if the device has no memory left.
+  bool allocate(std::int64_t bytes, BlockId& block) {
+    if (bytes == 0) return true;
+    block = allocator_.allocate(bytes, compute_stream);
+    if (block == no_block) return false;
+    if (counters().peak_reserved > peak_) {
+      peak_ = counters().peak_reserved;
+      inactive_split_ = counters().inactive_split;
+    }
+    return true;
+  }
+  /// The same for a buffer that is never freed.
+  bool keep(std::int64_t bytes) {
+    BlockId block = no_block;
+    return allocate(bytes, block);
+  }
+  void free(BlockId& block) {
+    if (block != no_block) allocator_.free(block);
+    block = no_block;
+  }
+  /// Notes that a collective uses the block.
+  void lend(BlockId block) {
+    if (block != no_block) allocator_.record_stream(block, communication_stream);
+  }
+
+  Allocator& whole() { return allocator_; }
+  AllocatorCounters const& counters() const { return allocator_.counters(); }
+  std::int64_t inactive_split_at_peak() const { return inactive_split_; }
+
+ private:
+  static constexpr std::int32_t compute_stream = 0;
+  static constexpr std::int32_t communication_stream = 1;
+
+  Allocator& allocator_;
+  std::int64_t peak_ = 0;
+  std::int64_t inactive_split_ = 0;
+};
+
+}  // namespace stagecraft
