@@ -109,9 +109,10 @@ TEST_CASE("every key that a system or software file can have is explained, in it
   REQUIRE(system_keys().size() == keys + 1);  // and base, which no system has once it is read
   // A stack whose sections have every key is refused another, and the message lists them.
   Diagnostics diagnostics;
-  auto const root =
-      parse_yaml("{name: x, host: {z: 1}, kernels: {z: 1}, replicas: {z: 1}, tensor: {z: 1}}",
-                 "s.yaml", diagnostics);
+  auto const root = parse_yaml(
+      "{name: x, host: {z: 1}, kernels: {z: 1}, replicas: {z: 1}, tensor: {z: 1}, "
+      "memory: {z: 1}}",
+      "s.yaml", diagnostics);
   read_software(ConfigNode{*root, "", diagnostics});
   std::set<std::string> accepted{"base", "name", "factor"};
   for (Problem const& problem : diagnostics.problems()) {

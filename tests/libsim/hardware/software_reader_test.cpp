@@ -41,7 +41,13 @@ TEST_CASE("the default stack is the paper's", "[hardware]") {
 TEST_CASE("a stack is written as it is read", "[hardware]") {
   Software const software = read_file(folder / "nanotron.yaml");
   REQUIRE(software.kernels.accumulation_bytes.value == 12);
+  REQUIRE(framework_memory(software).kept == std::map<OpKind, double>{{OpKind::swiglu, 1}});
   REQUIRE(read_text(to_json(software).dump()) == software);
+}
+
+TEST_CASE("a stack that says nothing of memory allocates the op program's tensors alone",
+          "[hardware]") {
+  REQUIRE(framework_memory(read_text("{name: mine}")) == FrameworkMemory{});
 }
 
 TEST_CASE("a constant may stand alone, it was then given by the user", "[hardware]") {
