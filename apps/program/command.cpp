@@ -21,10 +21,9 @@ int run_subcommand(Command const& command, std::vector<std::string> const& words
     }
     names.push_back(below.name);
   }
-  throw CommandLineError{
-      command.subcommand_is + ": " +
-      (words.empty() ? "missing; accepted: " + joined(names)
-                     : "found " + refused_word(words.front(), names))};
+  throw CommandLineError{command.subcommand_is + ": " +
+                         (words.empty() ? "missing; accepted: " + joined(names)
+                                        : "found " + refused_word(words.front(), names))};
 }
 
 }  // namespace

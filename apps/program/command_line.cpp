@@ -72,8 +72,8 @@ std::string complaint_of(po::error const& error, po::options_description const& 
   if (syntax != nullptr && syntax->kind() == po::invalid_syntax::missing_parameter) {
     po::option_description const* const option =
         options.find_nothrow(name.substr(name.find_first_not_of('-')), false);
-    return name + ": missing; accepted: " +
-           (option == nullptr ? "a value" : option->format_parameter());
+    return name +
+           ": missing; accepted: " + (option == nullptr ? "a value" : option->format_parameter());
   }
   return error.what();
 }

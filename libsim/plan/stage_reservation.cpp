@@ -85,7 +85,8 @@ class StageReplay {
         framework_{framework},
         has_framework_{framework != FrameworkMemory{}},
         buffers_{framework, plan, stage, allocator_},
-        extent_{extent},
+        // Without a loop nothing says that the rest repeats what has run.
+        extent_{stage.program.steady_loop == StageProgram::none ? ReplayExtent::whole : extent},
         steady_{stage} {}
 
   /// False if the device has no memory left.

@@ -5,6 +5,7 @@
 #include "libsim/plan/stage_memory.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/paper_models.hpp"
+#include "tests/libsim/split_runs.hpp"
 
 namespace stagecraft {
 namespace {
@@ -38,6 +39,17 @@ TEST_CASE("an arena reserves the peak that a stage's memory sums to", "[plan]") 
   std::vector<StageReservation> const arena = reserved_by(config, AllocatorKind::arena);
   for (std::size_t stage = 0; stage < memory.size(); ++stage) {
     REQUIRE(arena[stage].reserved == memory[stage].at_peak.sum());
+  }
+}
+
+TEST_CASE("an arena reserves the peak of split backwards, wherever in the order it is", "[plan]") {
+  for (OddRun const& run : split_runs()) {
+    CAPTURE(run.name);
+    std::vector<StageMemory> const memory = peak_memory(make_plan(run.config));
+    std::vector<StageReservation> const arena = reserved_by(run.config, AllocatorKind::arena);
+    for (std::size_t stage = 0; stage < memory.size(); ++stage) {
+      CHECK(arena[stage].reserved == memory[stage].at_peak.sum());
+    }
   }
 }
 

@@ -146,7 +146,8 @@ TEST_CASE("all parts of a sweep file are read before anything is refused", "[swe
         "sweep.yaml:9:72: recompute: found 'ful'; accepted: none, selective, full",
         "sweep.yaml:11:5: where: found its end", "sweep.yaml:12:5: where: found the key 'paralel",
         "sweep.yaml:13:5: where: found 'gpip', which schedule can never be; accepted: gpipe, 1f1b, "
-        "interleaved, zb_h1", "did you mean 'gpipe'?"}) {
+        "interleaved, zb_h1",
+        "did you mean 'gpipe'?"}) {
     CAPTURE(part);
     REQUIRE_THAT(all, Contains(part));
   }
