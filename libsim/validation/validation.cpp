@@ -16,19 +16,38 @@
 namespace stagecraft {
 namespace {
 
-/// What the allocator of a stage reserves; without a stage, the most of all.
-std::int64_t reserved_bytes(RunConfig const& run, std::optional<std::int64_t> stage) {
-  TrainingPlan const plan = make_plan(settled(run.training, run.system));
-  std::int64_t const capacity =
-      run.system.accelerator.memory.value.count() - run.training.memory.reserve.count();
-  FrameworkMemory const framework = framework_memory(run.system.software);
-  std::int64_t reserved = 0;
-  for (StagePlan const& planned : plan.stages) {
-    if (stage && planned.stage != *stage) continue;
-    reserved = std::max(reserved, reserve_stage(plan, planned, capacity, framework).reserved);
+/// The allocators of a run's stages, as far as they are asked for.
+class Reservations {
+ public:
+  explicit Reservations(RunConfig const& run)
+      : plan_{make_plan(settled(run.training, run.system))},
+        framework_{framework_memory(run.system.software)},
+        capacity_{run.system.accelerator.memory.value.count() -
+                  run.training.memory.reserve.count()} {}
+
+  /// What a stage reserves; without a stage, the most of all.
+  std::int64_t reserved_bytes(std::optional<std::int64_t> stage) const {
+    std::int64_t reserved = 0;
+    for (StagePlan const& planned : plan_.stages) {
+      if (stage && planned.stage != *stage) continue;
+      reserved = std::max(reserved, of(planned).reserved);
+    }
+    return reserved;
   }
-  return reserved;
-}
+  bool all_fit() const {
+    return std::ranges::none_of(plan_.stages,
+                                [this](StagePlan const& stage) { return of(stage).runs_out; });
+  }
+
+ private:
+  StageReservation of(StagePlan const& stage) const {
+    return reserve_stage(plan_, stage, capacity_, framework_);
+  }
+
+  TrainingPlan plan_;
+  FrameworkMemory framework_;
+  std::int64_t capacity_;
+};
 
 /// Predicts the run of a row; false if that fails, with the reason in `row`.
 bool add_prediction(RunConfig const& run, ValidatedRow& row) {
@@ -49,9 +68,14 @@ bool add_prediction(RunConfig const& run, ValidatedRow& row) {
     row.predicted_allocated_bytes =
         stage ? prediction.stages[static_cast<std::size_t>(*stage)].peak() : fullest;
     row.predicted_fits = fullest + reserve <= capacity;
+    bool const knows_framework = framework_memory(run.system.software) != FrameworkMemory{};
+    if (!row.measured.reserved_bytes && !knows_framework) return true;
+    Reservations const reservations{run};
     if (row.measured.reserved_bytes) {
-      row.predicted_reserved_bytes = reserved_bytes(run, row.measured.stage);
+      row.predicted_reserved_bytes = reservations.reserved_bytes(stage);
     }
+    // Where only the op program's buffers are known, the reserve stands for all others.
+    if (*row.predicted_fits && knows_framework) row.predicted_fits = reservations.all_fit();
     return true;
   } catch (std::exception const& error) {
     row.problems.push_back({row.place, "",

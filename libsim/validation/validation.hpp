@@ -26,8 +26,10 @@ struct ValidatedRow {
   std::optional<std::int64_t> predicted_allocated_bytes;  ///< of measured.stage, else the fullest
   /// Reserved memory is not modelled: always nullopt.
   std::optional<std::int64_t> predicted_reserved_bytes;
-  std::optional<bool> predicted_fits;  ///< whether every stage does
-  std::vector<std::string> regimes;    ///< its value of each key of Validation::by
+  /// Whether every stage does: by what its allocator reserves where the stack says what the
+  /// framework allocates, else by counted bytes; beside memory.reserve in both cases.
+  std::optional<bool> predicted_fits;
+  std::vector<std::string> regimes;  ///< its value of each key of Validation::by
 
   /// predicted / measured time; nullopt if one of them is not known.
   std::optional<double> time_ratio() const;
