@@ -31,8 +31,8 @@ Validation validate_as_asked(CommandLine const& line, CommandProgress const& pro
 
 /// The outcome of `fit`.
 struct FitOutcome {
-  nlohmann::ordered_json document{};     ///< of `fit --json`
-  std::string text{};                    ///< the same for people
+  nlohmann::ordered_json document = nlohmann::ordered_json::object();  ///< of `fit --json`
+  std::string text{};                                                  ///< the same for people
   std::string notes{};                   ///< lines, for standard error
   std::vector<std::string> files{};      ///< that were written
   std::optional<std::string> failure{};  ///< why nothing was fitted
