@@ -13,8 +13,8 @@
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/operating_options.hpp"
 #include "libsim/engine/record.hpp"
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/engine/simulation.hpp"
-#include "libsim/engine/store_window.hpp"
 #include "libsim/report/memory_excess.hpp"
 #include "libsim/report/simulation_document.hpp"
 #include "libsim/report/simulation_tables.hpp"
@@ -62,7 +62,7 @@ std::optional<TraceRequest> read_trace_request(CommandLine const& line, RunArgum
 /// The base line of a what-if.
 struct BaseLine {
   explicit BaseLine(std::string const& file) : config{load_run_config(file, {})}, name{file} {
-    config.training = resolve_store_windows(std::move(config.training), config.system);
+    config.training = settled(config.training, config.system);
     simulation = simulate(make_plan(config.training), config.system);
   }
 
@@ -92,7 +92,7 @@ int run_simulate(CommandLine const& line) {
   SimulatedRun const this_run{run.path, &run.config, &simulation};
   if (line.has("json")) {
     nlohmann::ordered_json json = simulation_document(simulation, plan, run.config);
-    json["operation"] = to_json(figures, rates);
+    if (!operating_text(figures, rates).empty()) json["operation"] = to_json(figures, rates);
     if (base) json["against"] = what_if_json(base->run(), this_run);
     std::cout << json.dump(1) << '\n';
   } else {

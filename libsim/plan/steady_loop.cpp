@@ -14,7 +14,7 @@ int SteadyLoop::backwards_before(int stage) const {
 }
 
 SteadyLoop find_loop(ScheduleShape const& shape) {
-  SteadyLoop const whole{.shape = shape};
+  SteadyLoop whole{.shape = shape};
   if (!rules_of(shape.kind).alternates) return whole;
   int const group = rules_of(shape.kind).takes_chunks ? shape.group : 1;
   int const lap = group * shape.chunks;

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/engine/store_window.hpp"
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/trace/trace_error.hpp"
@@ -15,7 +15,7 @@ void require_own_plan(TraceReader const& trace) {
   std::string made;
   try {
     RunConfig const run = parse_run_config(meta.config, trace.name(), {});
-    made = fingerprint(make_plan(resolve_store_windows(run.training, run.system)));
+    made = fingerprint(make_plan(settled(run.training, run.system)));
   } catch (ConfigError const& error) {
     throw TraceFileError{trace.name(), std::string{"has a configuration that cannot be read ("} +
                                            error.what() + "); --force compares it anyway"};
