@@ -39,7 +39,7 @@ std::filesystem::path beside_this_library(std::filesystem::path const& program) 
 std::filesystem::path config_folder() {
   std::filesystem::path const program = std::filesystem::read_symlink("/proc/self/exe");
   std::filesystem::path const installed = program.parent_path() / STAGECRAFT_CONFIGS_FROM_PROGRAMS;
-  std::filesystem::path const beside = beside_this_library(program);
+  std::filesystem::path beside = beside_this_library(program);
   if (std::error_code ignored; !beside.empty() && std::filesystem::is_directory(beside, ignored)) {
     return beside;
   }
