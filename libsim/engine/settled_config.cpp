@@ -90,13 +90,7 @@ TrainingConfig with_settled_order(TrainingConfig config, System const& system) {
   ScheduleShape const shape = schedule_shape(config);
   TrainingPlan const plan = make_programs(without_windows, placement_of(shape), true);
   AverageChunk chunk{plan, system};
-  OrderRequest request;
-  request.kind = shape.kind;
-  request.stages = shape.stages;
-  request.microbatches = shape.microbatches;
-  request.chunks = shape.chunks;
-  request.group = shape.group;
-  request.variant = shape.variant;
+  OrderRequest request = order_request(shape);
   request.costs = chunk.costs();
   request.memory = chunk.memory();
   request.memory_limit = schedule.memory_limit;

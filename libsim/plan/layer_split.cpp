@@ -32,10 +32,7 @@ std::vector<std::int64_t> layers_of_virtual_stages(TrainingConfig const& config)
       split.kind == LayerSplit::Kind::list ? split.list : layers_of_stages(config);
   std::vector<std::int64_t> layers;
   layers.reserve(virtual_stages);
-  Placement const placement = placement_of({.kind = config.schedule.kind,
-                                            .stages = config.parallel.pipeline,
-                                            .chunks = config.parallel.interleave,
-                                            .order = config.schedule.order});
+  Placement const placement = placement_of(config);
   for (int v = 0; v < placement.virtual_stages(); ++v) {
     auto const stage = static_cast<std::size_t>(placement.place(v).stage);
     layers.push_back(per_stage[stage] / config.parallel.interleave);

@@ -8,7 +8,6 @@
 #include "libsim/plan/stage_exchanges.hpp"
 #include "libsim/plan/stage_writer.hpp"
 #include "libsim/plan/steady_loop.hpp"
-#include "libsim/schedule/order_request.hpp"
 #include "libsim/schedule/order_timeline.hpp"
 
 namespace stagecraft {
@@ -107,6 +106,17 @@ Placement placement_of_order(ScheduleShape const& shape) {
   return round_placement(shape.stages, shape.chunks);
 }
 
+OrderRequest order_request(ScheduleShape const& shape) {
+  OrderRequest request;
+  request.kind = shape.kind;
+  request.stages = shape.stages;
+  request.microbatches = shape.microbatches;
+  request.chunks = shape.chunks;
+  request.group = shape.group;
+  request.variant = shape.variant;
+  return request;
+}
+
 ScheduleShape with_order(ScheduleShape shape) {
   if (shape.kind == ScheduleKind::dualpipe ||
       (shape.order && shape.order->placement.copies() > 1)) {
@@ -135,14 +145,7 @@ ScheduleShape with_order(ScheduleShape shape) {
     refuse("chunks per stage", std::to_string(shape.chunks),
            std::to_string(chunks) + " with " + std::string{name_of(shape.kind)});
   }
-  OrderRequest request;
-  request.kind = shape.kind;
-  request.stages = shape.stages;
-  request.microbatches = shape.microbatches;
-  request.chunks = shape.chunks;
-  request.group = shape.group;
-  request.variant = shape.variant;
-  shape.order = SharedOrder{make_order(request)};
+  shape.order = SharedOrder{make_order(order_request(shape))};
   return shape;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "libsim/plan/pipeline_schedule.hpp"
+#include "libsim/schedule/order_request.hpp"
 
 namespace stagecraft {
 
@@ -32,11 +33,14 @@ int chunks_of(ScheduleConfig const& schedule);
 /// The stage and chunk of each virtual stage. Pre: has_order(shape.kind).
 Placement placement_of_order(ScheduleShape const& shape);
 
+/// What the order of a shape follows from, but for costs and memory.
+OrderRequest order_request(ScheduleShape const& shape);
+
 /// The shape with its order: made by the kind's rule, or the given one, checked.
-/// \throws ScheduleError  if the kind depends on costs and there is no order; if the order is not
-///         legal or does not have the shape's stages, chunks and microbatches; and for what plans
-///         do not have: orders with recompute of their own (the recompute policy places it), with
-///         two copies of the model, or in which a microbatch overtakes another between two stages.
+/// \throws ScheduleError  if the kind depends on costs and no order is given; if the order is illegal
+///         or does not match the shape's stages, chunks and microbatches; and if a plan cannot hold
+///         it: it places recompute itself (the recompute policy does), needs two copies of the
+///         model, or lets one microbatch overtake another between two stages.
 ScheduleShape with_order(ScheduleShape shape);
 
 /// Lays out the shape's order, without repeats. Pre: with_order() has checked it.

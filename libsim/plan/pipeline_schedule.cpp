@@ -80,6 +80,13 @@ Placement placement_of(ScheduleShape const& shape) {
   return has_order(shape.kind) ? placement_of_order(shape) : rules_of(shape.kind).placement(shape);
 }
 
+Placement placement_of(TrainingConfig const& config) {
+  return placement_of({.kind = config.schedule.kind,
+                       .stages = config.parallel.pipeline,
+                       .chunks = config.parallel.interleave,
+                       .order = config.schedule.order});
+}
+
 PipelineSchedule lay_out(ScheduleShape const& shape, SteadyLoop const& loop) {
   PipelineSchedule schedule;
   schedule.shape = shape;

@@ -84,6 +84,13 @@ ScheduleShape checked_shape(ScheduleShape shape);
 
 /// The stage and chunk of each virtual stage.
 Placement placement_of(ScheduleShape const& shape);
+/// The same of a run, whatever its batch is.
+Placement placement_of(TrainingConfig const& config);
+
+/// Whether some backward of the schedule is split. Pre: checked_shape() has made the shape.
+inline bool splits_backward(ScheduleShape const& shape) {
+  return shape.order && splits_backward(*shape.order);
+}
 
 /// Lays out a schedule. Kinds with an order of their own follow it with overlapped messages; see
 /// append_ordered_steps().

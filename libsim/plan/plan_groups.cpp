@@ -39,10 +39,7 @@ PlanGroups make_groups(TrainingConfig const& config) {
                             Stream::tensor_parallel);
   }
   roles.gradients = add("data group", {{data}});
-  Placement const placement = placement_of({.kind = config.schedule.kind,
-                                            .stages = config.parallel.pipeline,
-                                            .chunks = config.parallel.interleave,
-                                            .order = config.schedule.order});
+  Placement const placement = placement_of(config);
   int const first = placement.place(0).stage;
   int const last = placement.place(placement.virtual_stages() - 1).stage;
   if (config.model.tied_embeddings && first != last) {

@@ -205,7 +205,7 @@ ScheduleShape schedule_shape(TrainingConfig const& config) {
 
 TrainingPlan make_programs(TrainingConfig const& config) {
   ScheduleShape const shape = checked_shape(schedule_shape(config));
-  return make_programs(config, placement_of(shape), shape.order && splits_backward(*shape.order));
+  return make_programs(config, placement_of(shape), splits_backward(shape));
 }
 
 TrainingPlan make_programs(TrainingConfig const& config,

@@ -143,25 +143,15 @@ void append_interleaved_blocking_steps(StageWriter& writer,
 }
 
 void append_overlapped_steps(StageWriter& writer, std::vector<ChunkRun> const& runs) {
-  assert(!runs.empty());
-  writer.receive_input_of(runs.front());
-  StageWriter::Range earlier = writer.post();
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (i > 0) writer.send_output_of(runs[i - 1]);
-    if (i + 1 < runs.size()) writer.receive_input_of(runs[i + 1]);
-    auto const latest = writer.post();
-    writer.wait(earlier);
-    writer.run(runs[i]);
-    earlier = latest;
-  }
-  writer.send_output_of(runs.back());
-  auto const last = writer.post();
-  writer.wait({earlier.first, earlier.count + last.count});
+  std::vector<OrderTask> tasks;
+  tasks.reserve(runs.size());
+  for (ChunkRun const& run : runs) tasks.push_back({run});
+  append_ordered_steps(writer, tasks);
 }
 
 void append_ordered_steps(StageWriter& writer, std::vector<OrderTask> const& tasks) {
   assert(!tasks.empty());
-  // Of the computation that begins with a task: a single task or a pair.
+  // A computation is a single task or a pair; this is the task behind it.
   auto const end_of = [&](std::size_t first) { return first + (tasks[first].is_paired ? 2 : 1); };
   auto const receive = [&](std::size_t first) {
     for (std::size_t i = first; i < end_of(first); ++i) writer.receive_input_of(tasks[i].run);

@@ -143,7 +143,8 @@ class Checker : CombinationCheck {
     return value < 1e15 ? std::to_string(static_cast<std::int64_t>(value)) : "more than 10^15";
   }
 
-  /// Of a schedule that is made as an order. What depends on costs is checked once they are known.
+  /// Checks a schedule that is made as an order. An order that depends on costs is checked once the
+  /// costs are known.
   void check_order(std::string_view kind) const {
     ScheduleConfig const& schedule = config_.schedule;
     std::string const name{name_of(schedule.kind)};
@@ -200,7 +201,7 @@ class Checker : CombinationCheck {
       return std::nullopt;
     }
     std::vector<std::int64_t> const layers = layers_of_virtual_stages(config_);
-    Placement const placement = placement_of(schedule_shape(config_));
+    Placement const placement = placement_of(config_);
     std::int64_t largest = 0;
     for (std::size_t v = 0; v < layers.size(); ++v) {
       auto const of_chunk = static_cast<std::size_t>(placement.place(static_cast<int>(v)).stage);

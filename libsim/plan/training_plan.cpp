@@ -58,8 +58,7 @@ void lay_out_stage(TrainingPlan const& plan, PipelineSchedule const& schedule, S
 
 TrainingPlan make_plan(TrainingConfig const& config) {
   ScheduleShape const shape = checked_shape(schedule_shape(config));
-  bool const is_split = shape.order && splits_backward(*shape.order);
-  TrainingPlan plan = make_programs(config, placement_of(shape), is_split);
+  TrainingPlan plan = make_programs(config, placement_of(shape), splits_backward(shape));
   PipelineSchedule const schedule = lay_out_checked(shape);
   plan.channels = schedule.channels;
   plan.messages = schedule.messages;
