@@ -29,6 +29,10 @@ std::int64_t parameter_count(ModelConfig const& model);
 /// Source: Korthikanti et al. 2022, equation 7; summed over the op programs here.
 std::int64_t model_flops_per_sequence(ModelConfig const& model);
 
+/// Those of them that are of the two products of attention, scores and context: 12 L s^2 h for the
+/// paper's models.
+std::int64_t attention_flops_per_sequence(ModelConfig const& model);
+
 /// The paper's closed form of the bytes that one layer keeps per microbatch on one rank (table 2;
 /// 2sbh/t for full recompute with sequence parallelism or sharded checkpoints). Pre:
 /// has_paper_bytes.

@@ -51,6 +51,12 @@ std::int64_t model_flops_per_sequence(ModelConfig const& model) {
   return flops(build_head(shape, HeadWeight::own)) + sum_over_layers(shape, flops);
 }
 
+std::int64_t attention_flops_per_sequence(ModelConfig const& model) {
+  return sum_over_layers(unsharded(model), [](BlockProgram const& block) {
+    return flops_of(block, [](Op const& op) { return op.module == "core_attention"; });
+  });
+}
+
 bool has_paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {
   ModelConfig const& model = shape.model;
   bool const is_paper_model =
