@@ -269,9 +269,10 @@ PlanOptions read_plan_options(CommandLine const& line) {
   int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   request.jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
   read_filters(line, options);
-  if (line.has("price")) options.price = read_price(line.value("price"), options.currency);
+  if (line.has("price"))
+    options.rates.price = read_price(line.value("price"), options.rates.currency);
   if (line.has("tokens")) {
-    options.tokens = number_from_zero("--tokens", without_suffix(line.value("tokens")));
+    options.rates.tokens = number_from_zero("--tokens", without_suffix(line.value("tokens")));
   }
   options.json = line.has("json");
   if (line.has("output")) {

@@ -7,6 +7,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "libsim/import/megatron_version.hpp"
+#include "libsim/report/operation.hpp"
 #include "libsim/search/search_request.hpp"
 
 namespace stagecraft {
@@ -23,9 +24,7 @@ struct PlanOptions {
   std::vector<FixOption> fixes;  ///< request.filter consists of these
   std::vector<std::string> warnings;
   bool json = false;
-  std::optional<double> price;                ///< per GPU hour, in the user's currency
-  std::string currency;                       ///< of the price, as the user wrote it; may be empty
-  std::optional<double> tokens;               ///< to train on
+  OperatingRates rates;  ///< price, currency and tokens; the rest as by default
   std::optional<MegatronVersion> launchable;  ///< only what this version can run
   std::optional<std::filesystem::path> output;
 };

@@ -19,20 +19,20 @@
 namespace stagecraft {
 namespace {
 
-constexpr double seconds_per_day = 86400;
+OperatingFigures figures_of(FoundPlan const& plan, PlanOptions const& options) {
+  return operating_figures(to_seconds(plan.simulation.iteration), plan.simulation.tokens_per_second,
+                           options.request.gpus, options.rates);
+}
 
 /// The time of training on all tokens, in days.
 std::optional<double> days_of(FoundPlan const& plan, PlanOptions const& options) {
-  if (!options.tokens) return std::nullopt;
-  return *options.tokens / plan.simulation.tokens_per_second / seconds_per_day;
+  return figures_of(plan, options).days;
 }
 
 /// The cost of training on all tokens; without a number of tokens, of an iteration.
 std::optional<double> cost_of(FoundPlan const& plan, PlanOptions const& options) {
-  if (!options.price) return std::nullopt;
-  double const seconds = options.tokens ? *days_of(plan, options) * seconds_per_day
-                                        : to_seconds(plan.simulation.iteration);
-  return *options.price * options.request.gpus * seconds / 3600;
+  OperatingFigures const figures = figures_of(plan, options);
+  return options.rates.tokens ? figures.cost : figures.cost_per_iteration;
 }
 
 std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options) {
@@ -171,10 +171,10 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
                                          {"schedule", Align::left},
                                          {"layout", Align::left},
                                          {"optim", Align::left}};
-  if (options.tokens) columns.push_back({"days"});
-  if (options.price) {
-    std::string const currency = options.currency.empty() ? "" : " " + options.currency;
-    columns.push_back({(options.tokens ? "cost" : "cost per iteration") + currency});
+  if (options.rates.tokens) columns.push_back({"days"});
+  if (options.rates.price) {
+    std::string const currency = options.rates.currency.empty() ? "" : " " + options.rates.currency;
+    columns.push_back({(options.rates.tokens ? "cost" : "cost per iteration") + currency});
   }
   columns.push_back({"recompute by stage", Align::left});
   TextTable table{columns};
