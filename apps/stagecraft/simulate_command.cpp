@@ -12,8 +12,8 @@
 #include "apps/program/trace_options.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/operating_options.hpp"
+#include "libsim/engine/ready_run.hpp"
 #include "libsim/engine/record.hpp"
-#include "libsim/engine/settled_config.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/report/memory_excess.hpp"
 #include "libsim/report/simulation_document.hpp"
@@ -61,10 +61,10 @@ std::optional<TraceRequest> read_trace_request(CommandLine const& line, RunArgum
 
 /// The base line of a what-if.
 struct BaseLine {
-  explicit BaseLine(std::string const& file) : config{load_run_config(file, {})}, name{file} {
-    config.training = settled(config.training, config.system);
-    simulation = simulate(make_plan(config.training), config.system);
-  }
+  explicit BaseLine(std::string const& file)
+      : config{ready_run(load_run_config(file, {}))},
+        name{file},
+        simulation{simulate(make_plan(config.training), config.system)} {}
 
   SimulatedRun run() const { return {name, &config, &simulation}; }
 
@@ -89,15 +89,15 @@ int run_simulate(CommandLine const& line) {
   OperatingFigures const figures =
       operating_figures(to_seconds(simulation.iteration), simulation.tokens_per_second,
                         world_size(run.config.training.parallel), rates);
+  std::string const operation = operating_text(figures, rates);
   SimulatedRun const this_run{run.path, &run.config, &simulation};
   if (line.has("json")) {
     nlohmann::ordered_json json = simulation_document(simulation, plan, run.config);
-    if (!operating_text(figures, rates).empty()) json["operation"] = to_json(figures, rates);
+    if (!operation.empty()) json["operation"] = to_json(figures, rates);
     if (base) json["against"] = what_if_json(base->run(), this_run);
     std::cout << json.dump(1) << '\n';
   } else {
-    std::cout << simulation_tables(simulation, plan, run.config.system)
-              << operating_text(figures, rates);
+    std::cout << simulation_tables(simulation, plan, run.config.system) << operation;
     if (base) std::cout << '\n' << what_if_table(base->run(), this_run);
   }
   if (trace) record_to_file(trace->path, *played, run.config.system, trace->options);

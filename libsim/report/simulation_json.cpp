@@ -42,7 +42,9 @@ Json stage_json(StageResult const& stage) {
           {"runs_out", reserved ? Json(reserved->runs_out) : Json(nullptr)}};
 }
 
-Json breakdown_json(Breakdown const& breakdown) {
+}  // namespace
+
+Json to_json(Breakdown const& breakdown) {
   TimeShares const& shares = breakdown.shares;
   return {{"forward", seconds(shares.forward)},
           {"backward", seconds(shares.backward)},
@@ -53,8 +55,6 @@ Json breakdown_json(Breakdown const& breakdown) {
           {"head_and_embedding", seconds(shares.head_and_embedding)},
           {"optimizer", seconds(shares.optimizer)}};
 }
-
-}  // namespace
 
 Json to_json(CategoryBytes const& bytes) {
   Json json;
@@ -85,7 +85,7 @@ Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
           {"tokens_per_second", simulation.tokens_per_second},
           {"layer", layer_json(simulation.layer)},
           {"stages", stages},
-          {"breakdown_seconds", breakdown_json(simulation.breakdown)},
+          {"breakdown_seconds", to_json(simulation.breakdown)},
           {"warnings", Json::array()}};
 }
 

@@ -11,6 +11,9 @@ namespace stagecraft {
 /// job; a value that does not apply is null.
 nlohmann::ordered_json to_json(Simulation const& simulation, TrainingPlan const& plan);
 
+/// An object with the seconds of each part of an iteration.
+nlohmann::ordered_json to_json(Breakdown const& breakdown);
+
 /// An object with the bytes of each category.
 nlohmann::ordered_json to_json(CategoryBytes const& bytes);
 

@@ -30,18 +30,8 @@ std::string rates(Simulation const& simulation, TrainingConfig const& config) {
 }
 
 std::string breakdown_table(Simulation const& simulation) {
-  Breakdown const& breakdown = simulation.breakdown;
-  std::array<std::pair<std::string_view, SimTime>, 8> const parts{
-      {{"forward", breakdown.shares.forward},
-       {"backward", breakdown.shares.backward},
-       {"recompute", breakdown.shares.recompute},
-       {"head and embedding", breakdown.shares.head_and_embedding},
-       {"pipeline transfer", breakdown.transfer},
-       {"bubble", breakdown.bubble},
-       {"data parallel", breakdown.shares.data_parallel},
-       {"optimizer", breakdown.shares.optimizer}}};
   TextTable table{{{"time of the busiest stage", Align::left}, {"s"}, {"%"}}};
-  for (auto const& [name, time] : parts) {
+  for (auto const& [name, time] : parts_of(simulation.breakdown)) {
     table.add_row({std::string{name}, decimals(to_seconds(time), 3),
                    decimals(100 * to_seconds(time) / to_seconds(simulation.iteration), 1)});
   }
@@ -118,6 +108,17 @@ std::string run_title(TrainingPlan const& plan, System const& system) {
           " sequences per iteration, " + std::to_string(microbatches(config)) +
           " microbatches of " + std::to_string(config.batch.micro) + " per replica\n";
   return text;
+}
+
+std::array<BreakdownPart, 8> parts_of(Breakdown const& breakdown) {
+  return {{{"forward", breakdown.shares.forward},
+           {"backward", breakdown.shares.backward},
+           {"recompute", breakdown.shares.recompute},
+           {"head and embedding", breakdown.shares.head_and_embedding},
+           {"pipeline transfer", breakdown.transfer},
+           {"bubble", breakdown.bubble},
+           {"data parallel", breakdown.shares.data_parallel},
+           {"optimizer", breakdown.shares.optimizer}}};
 }
 
 std::string simulation_tables(Simulation const& simulation,

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "libsim/engine/simulation.hpp"
 #include "libsim/hardware/system.hpp"
@@ -12,6 +14,15 @@ std::string parameters_text(ModelConfig const& model);
 
 /// Lines that say what is run, on which system, and how it is parallelized.
 std::string run_title(TrainingPlan const& plan, System const& system);
+
+/// A part of an iteration's time, by the name that people read.
+struct BreakdownPart {
+  std::string_view name;
+  SimTime time{0};
+};
+
+/// How the busiest stage spends an iteration; the parts sum to it.
+std::array<BreakdownPart, 8> parts_of(Breakdown const& breakdown);
 
 /// A simulation for people: what was run, how long an iteration takes and what the busiest stage
 /// spends its time on, and one line per stage with its memory by category in GiB.

@@ -1,22 +1,21 @@
 #include "libsim/report/what_if.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "libsim/config/problem.hpp"
+#include "libsim/engine/fullest_stage.hpp"
+#include "libsim/report/simulation_json.hpp"
+#include "libsim/report/simulation_tables.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
 namespace {
 
 std::int64_t fullest_peak(Simulation const& simulation) {
-  std::int64_t most = 0;
-  for (StageResult const& stage : simulation.stages) most = std::max(most, stage.peak());
-  return most;
+  return simulation.stages[fullest_stage(simulation.stages)].peak();
 }
 
 std::int64_t free_bytes(SimulatedRun const& run) {
@@ -26,22 +25,6 @@ std::int64_t free_bytes(SimulatedRun const& run) {
 
 double tokens_per_gpu(SimulatedRun const& run) {
   return run.simulation->tokens_per_second / world_size(run.config->training.parallel);
-}
-
-using Parts = std::array<std::pair<std::string_view, double>, 8>;
-
-/// Where the time of the busiest stage goes, seconds.
-Parts parts_of(Simulation const& simulation) {
-  Breakdown const& breakdown = simulation.breakdown;
-  TimeShares const& shares = breakdown.shares;
-  return {{{"forward", to_seconds(shares.forward)},
-           {"backward", to_seconds(shares.backward)},
-           {"recompute", to_seconds(shares.recompute)},
-           {"head and embedding", to_seconds(shares.head_and_embedding)},
-           {"pipeline transfer", to_seconds(breakdown.transfer)},
-           {"bubble", to_seconds(breakdown.bubble)},
-           {"data parallel", to_seconds(shares.data_parallel)},
-           {"optimizer", to_seconds(shares.optimizer)}}};
 }
 
 /// A key that has other values, as `path: before -> after`.
@@ -122,10 +105,11 @@ std::string what_if_table(SimulatedRun const& base, SimulatedRun const& run) {
   add("free GiB beside the reserve", static_cast<double>(free_bytes(base)) / gibibyte,
       static_cast<double>(free_bytes(run)) / gibibyte, 2);
   table.add_rule();
-  Parts const before = parts_of(a);
-  Parts const after = parts_of(b);
+  auto const before = parts_of(a.breakdown);
+  auto const after = parts_of(b.breakdown);
   for (std::size_t i = 0; i < before.size(); ++i) {
-    add(std::string{before[i].first} + " s", before[i].second, after[i].second, 3);
+    add(std::string{before[i].name} + " s", to_seconds(before[i].time), to_seconds(after[i].time),
+        3);
   }
   std::string text = "against " + printable(base.name) + "\n" +
                      changes_text(changes_between(base, run)) + "\n" + table.text();
@@ -145,12 +129,6 @@ nlohmann::ordered_json what_if_json(SimulatedRun const& base, SimulatedRun const
   for (KeyChange const& change : changes_between(base, run)) {
     changes.push_back({{"key", change.key}, {"before", change.before}, {"after", change.after}});
   }
-  nlohmann::ordered_json breakdown;
-  for (auto const& [name, seconds] : parts_of(a)) {
-    std::string key{name};
-    std::ranges::replace(key, ' ', '_');
-    breakdown[key] = seconds;
-  }
   return {{"file", base.name},
           {"config", to_json(*base.config)},
           {"changes", changes},
@@ -159,7 +137,7 @@ nlohmann::ordered_json what_if_json(SimulatedRun const& base, SimulatedRun const
           {"mfu", a.mfu},
           {"peak_bytes", fullest_peak(a)},
           {"free_bytes", free_bytes(base)},
-          {"breakdown_seconds", breakdown},
+          {"breakdown_seconds", to_json(a.breakdown)},
           {"difference",
            {{"iteration_seconds", to_seconds(b.iteration) - to_seconds(a.iteration)},
             {"tokens_per_second", b.tokens_per_second - a.tokens_per_second},
