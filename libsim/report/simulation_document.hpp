@@ -7,8 +7,14 @@
 
 namespace stagecraft {
 
-/// The whole document of `simulate --json`, schema stagecraft.simulation/1: to_json() with the
-/// interval of the iteration's time, the effective configuration and the run's warnings.
+/// What a simulation has found, with the interval of the iteration's time: the document of
+/// `simulate --json` without `config` and `warnings`.
+nlohmann::ordered_json simulation_results(Simulation const& simulation,
+                                          TrainingPlan const& plan,
+                                          System const& system);
+
+/// The whole document of `simulate --json`, schema stagecraft.simulation/1: the results,
+/// the effective configuration and the run's warnings.
 /// Pre: `plan` is that of `run`, which ready_run() made.
 nlohmann::ordered_json simulation_document(Simulation const& simulation,
                                            TrainingPlan const& plan,

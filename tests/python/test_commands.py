@@ -29,6 +29,7 @@ class Documents(unittest.TestCase):
     def test_plan_refuses_in_the_words_of_its_command(self):
         for error, arguments, more in (
             (stagecraft.ConfigError, {"fix": {"tensor": 3}}, ("--fix", "tensor=3")),
+            (stagecraft.ConfigError, {"margin": "much"}, ("--margin", "much")),
             (stagecraft.DoesNotFit, {"set": {"memory.reserve": "79 GiB"}}, ("--set", "memory.reserve=79 GiB")),
         ):
             with self.subTest(arguments), self.assertRaises(error) as caught:

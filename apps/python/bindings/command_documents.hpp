@@ -29,7 +29,7 @@ using Imported = std::tuple<std::string, std::string, std::vector<std::string>>;
 Imported imported_huggingface(std::vector<std::string> const& words);
 Imported imported_megatron(std::vector<std::string> const& words);
 
-/// Writes the simulated iteration of a run as a trace file. `words`: options of `simulate`.
+/// Writes the simulated iteration of a run as a trace file, with a row per op or per chunk.
 void write_trace(Run const& run, std::string const& path, bool by_op);
 
 /// The page of `report`, written to the file that the words name.

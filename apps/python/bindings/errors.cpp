@@ -42,15 +42,18 @@ void set_config_error(char const* message, std::vector<Problem> const& problems)
   set_error("ConfigError", errors_module().attr("ConfigError")(message, list));
 }
 
-/// The parts of `--option: found X; accepted: Y`.
+/// The parts of `--option: found X; accepted: Y`, or of `--option: missing; accepted: Y`.
 Problem problem_of(CommandLineError const& error) {
   std::string_view text{error.what()};
   constexpr std::string_view found = "found ";
   constexpr std::string_view accepted = "; accepted: ";
   Problem problem;
-  if (std::size_t const at = text.find(": " + std::string{found}); at != text.npos) {
+  for (std::string_view const middle : {": found ", ": missing"}) {
+    std::size_t const at = text.find(middle);
+    if (at == text.npos) continue;
     problem.key = text.substr(0, at);
     text.remove_prefix(at + 2);
+    break;
   }
   if (text.starts_with(found)) text.remove_prefix(found.size());
   std::size_t const at = text.find(accepted);

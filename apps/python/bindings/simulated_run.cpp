@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "libsim/report/interval_report.hpp"
 #include "libsim/report/memory_excess.hpp"
 #include "libsim/report/simulation_document.hpp"
-#include "libsim/report/simulation_json.hpp"
 
 namespace stagecraft::python {
 
@@ -24,8 +22,7 @@ std::string const& SimulatedRun::played_document() const {
     RunConfig const& config = run_->ready();
     TrainingPlan const plan = make_plan(config.training);
     Simulation const simulation = simulate(plan, config.system);
-    nlohmann::ordered_json json = to_json(simulation, plan);
-    put_interval(json, interval_of(simulation, plan.config, config.system));
+    nlohmann::ordered_json json = simulation_results(simulation, plan, config.system);
     json["warnings"] = config.warnings;
     played_ = json.dump();
   }

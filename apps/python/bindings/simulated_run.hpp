@@ -23,11 +23,11 @@ class SimulatedRun {
 
   Run const& run() const { return *run_; }
   double iteration_seconds() const { return to_seconds(prediction_.iteration); }
-  /// Of the fullest stage.
+  /// Bytes that the fullest stage holds at its peak.
   std::int64_t peak_bytes() const;
 
   /// The document of `simulate --json` as text; `reserved_bytes` and what depends on it are null,
-  /// and `config` too.
+  /// and `config` is left out.
   std::string const& played_document() const;
   /// The whole document. Uses up to `jobs` threads.
   std::string document(int jobs) const;

@@ -43,6 +43,8 @@ def plan(
     set: Mapping[str, Any] | None = None,
     price: str | None = None,
     tokens: float | str | None = None,
+    margin: str | None = None,
+    launchable: str | None = None,
     exhaustive: bool = False,
     threads: int = 0,
     progress: Progress = None,
@@ -57,6 +59,8 @@ def plan(
     set: other values of keys that are not searched, such as {"memory.reserve": "4 GiB"}.
     price: per GPU hour, such as "2.5/gpu-hour" or "2.5 EUR/gpu-hour".
     tokens: to train on; adds days and, with a price, the cost.
+    margin: what each GPU keeps free beside memory.reserve, such as "5%" (the default), "4 GiB" or "0".
+    launchable: "megatron-2022" or "megatron-core": only plans that this framework's flags can say and run.
     exhaustive: simulate every plan and dismiss none by bounds.
     threads: how many; 0 means all cores.
     Returns the document of `stagecraft plan --json`: seconds, bytes per GPU; `best` has a `config` each,
@@ -77,6 +81,8 @@ def plan(
             top=top,
             price=price,
             tokens=tokens,
+            margin=margin,
+            launchable=launchable,
             exhaustive=exhaustive,
             jobs=threads or None,
         ),
