@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "libsim/search/recompute_choice.hpp"
@@ -13,7 +14,7 @@ namespace {
 
 TrainingConfig config_with(SearchRequest const& request,
                            Arrangement const& arrangement,
-                           std::vector<PolicyCode> const& codes,
+                           std::span<PolicyCode const> codes,
                            bool distributed_optimizer) {
   std::vector<RecomputePolicy> policies;
   policies.reserve(codes.size());
@@ -45,7 +46,7 @@ class PolicyRound {
   void run() {
     for (std::size_t i = 0; i < choices_.policies().size(); ++i) {
       PolicyCode const code = choices_.policies()[i];
-      if (is_wanted(code.kind) && is_wanted(std::vector{code})) add_uniform(i);
+      if (is_wanted(code.kind) && is_wanted(std::span{&code, 1})) add_uniform(i);
     }
     if (is_wanted(RecomputeKind::per_stage)) add_least_recompute();
     if (is_wanted(RecomputeKind::window) && !fits_without_recompute()) {
@@ -57,7 +58,7 @@ class PolicyRound {
  private:
   bool is_wanted(RecomputeKind kind) const { return allows(request_.filter.recompute, kind); }
   /// Whether the request wants the plan that an entry with these policies stands for.
-  bool is_wanted(std::vector<PolicyCode> const& codes) const {
+  bool is_wanted(std::span<PolicyCode const> codes) const {
     return !request_.is_wanted ||
            request_.is_wanted(config_with(request_, found_.arrangements.back(), codes,
                                           made_.distributed_optimizer));
@@ -151,7 +152,7 @@ class PolicyRound {
     }
     Candidate made = made_;
     made.policy = {RecomputeKind::window, code};
-    if (!stores || !is_wanted(std::vector{made.policy})) return;
+    if (!stores || !is_wanted(std::span{&made.policy, 1})) return;
     add(made, most);
   }
 
@@ -203,7 +204,8 @@ std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
   return std::count_if(policies.begin(), policies.end(), [&](PolicyCode const policy) {
     if (!allows(request_.filter.recompute, policy.kind)) return false;
     return !request_.is_wanted ||
-           request_.is_wanted(config_with(request_, arrangement, {policy}, distributed_optimizer));
+           request_.is_wanted(
+               config_with(request_, arrangement, std::span{&policy, 1}, distributed_optimizer));
   });
 }
 
@@ -252,9 +254,8 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless) {
 TrainingConfig config_of(SearchRequest const& request,
                          Candidates const& candidates,
                          Candidate const& plan) {
-  std::vector<PolicyCode> const codes =
-      plan.stages < 0 ? std::vector{plan.policy}
-                      : candidates.stage_policies[static_cast<std::size_t>(plan.stages)];
+  std::span<PolicyCode const> codes{&plan.policy, 1};
+  if (plan.stages >= 0) codes = candidates.stage_policies[static_cast<std::size_t>(plan.stages)];
   return config_with(request, candidates.arrangements[static_cast<std::size_t>(plan.arrangement)],
                      codes, plan.distributed_optimizer);
 }
