@@ -16,11 +16,11 @@
 namespace stagecraft {
 namespace {
 
-/// The allocators of a run's stages, as far as they are asked for.
+/// The allocators of a settled run's stages, as far as they are asked for.
 class Reservations {
  public:
   explicit Reservations(RunConfig const& run)
-      : plan_{make_plan(settled(run.training, run.system))},
+      : plan_{make_plan(run.training)},
         framework_{framework_memory(run.system.software)},
         capacity_{run.system.accelerator.memory.value.count() -
                   run.training.memory.reserve.count()} {}
@@ -50,9 +50,10 @@ class Reservations {
 };
 
 /// Predicts the run of a row; false if that fails, with the reason in `row`.
-bool add_prediction(RunConfig const& run, ValidatedRow& row) {
+bool add_prediction(RunConfig run, ValidatedRow& row) {
   try {
-    Prediction const prediction = predict(settled(run.training, run.system), run.system);
+    run.training = settled(std::move(run.training), run.system);
+    Prediction const prediction = predict(run.training, run.system);
     std::int64_t const reserve = run.training.memory.reserve.count();
     std::int64_t const capacity = run.system.accelerator.memory.value.count();
     std::int64_t fullest = 0;

@@ -24,7 +24,8 @@ struct ValidatedRow {
   /// The interval in which the time lies with 80 %; nullopt if nothing stands behind it.
   std::optional<std::array<double, 2>> interval_seconds;
   std::optional<std::int64_t> predicted_allocated_bytes;  ///< of measured.stage, else the fullest
-  /// Reserved memory is not modelled: always nullopt.
+  /// What the allocator of measured.stage reserves, else the most of all stages; only for rows with
+  /// measured.reserved_bytes.
   std::optional<std::int64_t> predicted_reserved_bytes;
   /// Whether every stage does: by what its allocator reserves where the stack says what the
   /// framework allocates, else by counted bytes; beside memory.reserve in both cases.
