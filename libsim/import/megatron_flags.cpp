@@ -53,14 +53,18 @@ void write_precision(FlagLine& line, ModelConfig const& model) {
       .flag("accumulate-allreduce-grads-in-fp32", is_half(model));
 }
 
-/// The GPT of 2022: learned positions, LayerNorm, GELU, biases, tied embeddings, and the vocabulary
-/// of its tokenizer.
-void write_model_of_2022(FlagLine& line, ModelConfig const& model) {
+void write_widths(FlagLine& line, ModelConfig const& model) {
   line.value("num-layers", model.layers)
       .value("hidden-size", model.hidden)
       .value("ffn-hidden-size", model.ffn_hidden)
       .value("num-attention-heads", model.heads);
   if (model.head_dim * model.heads != model.hidden) line.value("kv-channels", model.head_dim);
+}
+
+/// The GPT of 2022: learned positions, LayerNorm, GELU, biases, tied embeddings, and the vocabulary
+/// of its tokenizer.
+void write_model_of_2022(FlagLine& line, ModelConfig const& model) {
+  write_widths(line, model);
   line.value("seq-length", model.sequence)
       .value("max-position-embeddings", position_rows(model))
       .value("tokenizer-type", "GPT2BPETokenizer")
@@ -72,11 +76,7 @@ void write_model_of_2022(FlagLine& line, ModelConfig const& model) {
 }
 
 void write_model(FlagLine& line, ModelConfig const& model) {
-  line.value("num-layers", model.layers)
-      .value("hidden-size", model.hidden)
-      .value("ffn-hidden-size", model.ffn_hidden)
-      .value("num-attention-heads", model.heads);
-  if (model.head_dim * model.heads != model.hidden) line.value("kv-channels", model.head_dim);
+  write_widths(line, model);
   if (model.kv_heads != model.heads) {
     line.flag("group-query-attention").value("num-query-groups", model.kv_heads);
   }
