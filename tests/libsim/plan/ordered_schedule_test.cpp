@@ -31,17 +31,7 @@ bool has_op(StagePlan const& stage, std::string const& name) {
 }  // namespace
 
 TEST_CASE("a split plan's memory is the sum of its buffer events", "[ordered]") {
-  for (OddRun const& run : split_runs()) {
-    TrainingPlan const plan = make_plan(run.config);
-    std::vector<StageMemory> const memory = peak_memory(plan);
-    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-      CAPTURE(run.name, stage);
-      StageMemory const events = summed_events(plan, plan.stages[stage]);
-      REQUIRE(memory[stage].at_peak == events.at_peak);
-      REQUIRE(memory[stage].activation_peak == events.activation_peak);
-      REQUIRE(memory[stage].peak_entry == events.peak_entry);
-    }
-  }
+  for (OddRun const& run : split_runs()) require_peaks_of_events(run);
 }
 
 TEST_CASE("stages hold as many chunks until their weight gradients as is published", "[ordered]") {

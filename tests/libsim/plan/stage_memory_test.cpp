@@ -112,17 +112,7 @@ TEST_CASE("chunk summaries give the peaks that counting buffer by buffer gives",
 TEST_CASE(
     "chunk summaries give the peak of the stream of buffer events, and the entry that makes it",
     "[memory]") {
-  for (OddRun const& run : odd_runs()) {
-    TrainingPlan const plan = make_plan(run.config);
-    std::vector<StageMemory> const memory = peak_memory(plan);
-    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-      CAPTURE(run.name, stage);
-      StageMemory const events = summed_events(plan, plan.stages[stage]);
-      REQUIRE(memory[stage].at_peak == events.at_peak);
-      REQUIRE(memory[stage].activation_peak == events.activation_peak);
-      REQUIRE(memory[stage].peak_entry == events.peak_entry);
-    }
-  }
+  for (OddRun const& run : odd_runs()) require_peaks_of_events(run);
 }
 
 TEST_CASE("a limit fits a window memory exactly if it is no less than the peak of the plan",

@@ -1,9 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <vector>
 
 #include "libsim/plan/buffer_events.hpp"
 #include "libsim/plan/stage_memory.hpp"
+#include "tests/libsim/odd_runs.hpp"
 
 namespace stagecraft {
 
@@ -25,6 +29,19 @@ inline StageMemory summed_events(TrainingPlan const& plan, StagePlan const& stag
     }
   }
   return memory;
+}
+
+/// Holds the peaks of a run's stages against the sums of their buffer events.
+inline void require_peaks_of_events(OddRun const& run) {
+  TrainingPlan const plan = make_plan(run.config);
+  std::vector<StageMemory> const memory = peak_memory(plan);
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    CAPTURE(run.name, stage);
+    StageMemory const events = summed_events(plan, plan.stages[stage]);
+    REQUIRE(memory[stage].at_peak == events.at_peak);
+    REQUIRE(memory[stage].activation_peak == events.activation_peak);
+    REQUIRE(memory[stage].peak_entry == events.peak_entry);
+  }
 }
 
 }  // namespace stagecraft
