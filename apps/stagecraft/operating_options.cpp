@@ -28,8 +28,6 @@ double positive(CommandLine const& line, std::string const& option, std::string 
 
 }  // namespace
 
-/// Reads a price per accelerator hour: `2.5/gpu-hour`, or with a currency, `$2.5/gpu-hour` or
-/// `2.5 EUR/gpu-hour`.
 double read_price(std::string const& text, std::string& currency) {
   constexpr std::string_view unit = "/gpu-hour";
   if (!text.ends_with(unit)) {
@@ -49,7 +47,6 @@ double read_price(std::string const& text, std::string& currency) {
   return number_from_zero("--price", price.substr(first, last - first));
 }
 
-/// A count as people write it: `15T`, `300B`, `4M`, `8k` (powers of ten), `300e9`.
 std::string without_suffix(std::string text) {
   constexpr std::array<std::pair<char, char const*>, 4> suffixes{
       {{'k', "e3"}, {'M', "e6"}, {'B', "e9"}, {'T', "e12"}}};

@@ -26,7 +26,7 @@ std::string text_of(ConfigError const& error) {
 
 /// The configuration with windows resolved and one policy per stage, which is `none` if the stage's
 /// window stores everything.
-TrainingConfig settled(RunConfig const& run) {
+TrainingConfig settled_by_stage(RunConfig const& run) {
   TrainingConfig training = settled_with_stack(settled(run.training, run.system));
   auto const stages = static_cast<std::size_t>(training.parallel.pipeline);
   if (training.recompute.size() == 1) training.recompute.resize(stages, training.recompute.front());
@@ -53,7 +53,7 @@ Trial simulate_change(std::string const& yaml, Change const& change) {
     RunConfig changed = parse_run_config(yaml, "the run", change.set);
     changed.training = settled(changed.training, changed.system);
     trial.effect.figures = figures_of(changed);
-    trial.training = settled(changed);
+    trial.training = settled_by_stage(changed);
   } catch (ConfigError const& error) {
     trial.effect.refusal = text_of(error);
   }
@@ -81,7 +81,7 @@ std::vector<ChangeEffect> simulate_changes(RunConfig const& run,
   std::vector<Trial> trials(changes.size());
   parallel_for(jobs, changes.size(),
                [&](std::size_t i) { trials[i] = simulate_change(yaml, changes[i]); });
-  TrainingConfig const own = settled(run);
+  TrainingConfig const own = settled_by_stage(run);
   std::vector<ChangeEffect> effects;
   for (auto trial = trials.begin(); trial != trials.end(); ++trial) {
     ChangeEffect& effect = effects.emplace_back(std::move(trial->effect));

@@ -59,8 +59,8 @@ enum class EventDetail : std::uint8_t { buffers, ops };
 /// so that events need neither costs nor a system. Each task's events are made once; a run of the
 /// task only adds numbers, at a few nanoseconds per event.
 ///
-/// With EventDetail::ops there are also the ops that run, for those who know what else happens
-/// then.
+/// With EventDetail::ops the events also say when each op runs, so that a reader can add what a
+/// framework allocates around it.
 ///
 ///     BufferEvents events{plan, stage};
 ///     while (events.next()) {

@@ -25,7 +25,7 @@ struct FrameworkMemory {
   bool keeps_gathered = false;
   /// All master weights are one buffer.
   bool joins_master_weights = false;
-  /// With a sharded optimizer, the step gathers all updated parameters through copies.
+  /// With a sharded optimizer, the step gathers the updated parameters into temporary copies.
   bool copies_gathered_parameters = false;
   Bytes workspace;  ///< of matrix products, for the thread of each pass; never freed
   /// How many kernels the host is ahead of the accelerator. Until then, what a collective has used

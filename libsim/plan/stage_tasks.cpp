@@ -58,8 +58,8 @@ class StageTasks {
     }
   }
 
-  /// By chunk: the entry that completes its gradients, a whole backward or a weight gradient. It is
-  /// never repeated (StageWriter::repeat).
+  /// For each chunk, the entry that completes its gradients: a whole backward or a weight gradient.
+  /// That entry is never repeated (StageWriter::repeat).
   std::vector<std::size_t> last_runs(std::vector<IssueEntry> const& entries) const {
     std::vector<std::size_t> last(static_cast<std::size_t>(schedule_.shape.chunks));
     for (std::size_t i = 0; i < entries.size(); ++i) {

@@ -31,7 +31,7 @@ std::vector<std::int64_t> numbers_in(std::vector<std::string> const& a,
   return numbers;
 }
 
-/// A column of names: where it is, and the names of each trace.
+/// A column whose numbers are indices into a list of names, which each trace has of its own.
 struct NamedColumn {
   std::string_view name;
   TraceColumn OpColumns::*column;

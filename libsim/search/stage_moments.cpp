@@ -26,7 +26,7 @@ struct Progress {
   int forwards = 0;
   int backwards = 0;
 
-  /// Where it would be after `times` more of what it did since `before`.
+  /// The state after doing `times` more times what was done since `before`.
   Progress repeated_since(Progress const& before, int times) const {
     Progress then = *this;
     then.held.repeat_since(before.held, times);
