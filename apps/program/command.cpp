@@ -21,9 +21,8 @@ int run_subcommand(Command const& command, std::vector<std::string> const& words
     }
     names.push_back(below.name);
   }
-  throw CommandLineError{command.subcommand_is + ": " +
-                         (words.empty() ? "missing; accepted: " + joined(names)
-                                        : "found " + refused_word(words.front(), names))};
+  if (words.empty()) throw CommandLineError{command.subcommand_is, "", joined(names)};
+  throw unknown_word(command.subcommand_is, words.front(), names);
 }
 
 }  // namespace

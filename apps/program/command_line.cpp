@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "libsim/config/did_you_mean.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 [[noreturn]] void refuse(std::string const& shown,
                          std::string const& found,
                          std::string const& accepted) {
-  throw CommandLineError{shown + ": found '" + found + "'; accepted: " + accepted};
+  throw CommandLineError{shown, "'" + found + "'", accepted};
 }
 
 /// Parses all of `text` as a number. Returns whether it is one.
@@ -56,26 +57,25 @@ po::options_description description_of(Command const& command) {
 }
 
 /// The error in a command line, worded as all messages: found and accepted.
-std::string complaint_of(po::error const& error, po::options_description const& options) {
+CommandLineError complaint_of(po::error const& error, po::options_description const& options) {
   auto const* const at_option = dynamic_cast<po::error_with_option_name const*>(&error);
-  if (at_option == nullptr) return error.what();
+  if (at_option == nullptr) return {"command line", error};
   std::string const name = at_option->get_option_name();
   if (dynamic_cast<po::unknown_option const*>(&error) != nullptr) {
     std::vector<std::string> spellings;
     for (auto const& option : options.options()) spellings.push_back("--" + option->long_name());
-    return name + ": found an unknown option; accepted: " + accepted_of(name, spellings);
+    return {name, "an unknown option", accepted_of(name, spellings)};
   }
   if (dynamic_cast<po::multiple_occurrences const*>(&error) != nullptr) {
-    return name + ": found more than once; accepted: once";
+    return {name, "more than once", "once"};
   }
   auto const* const syntax = dynamic_cast<po::invalid_syntax const*>(&error);
   if (syntax != nullptr && syntax->kind() == po::invalid_syntax::missing_parameter) {
     po::option_description const* const option =
         options.find_nothrow(name.substr(name.find_first_not_of('-')), false);
-    return name +
-           ": missing; accepted: " + (option == nullptr ? "a value" : option->format_parameter());
+    return {name, "", option == nullptr ? "a value" : option->format_parameter()};
   }
-  return error.what();
+  return {"command line", error};
 }
 
 /// Of two values for one key, as in `--set a=1 --set a=2`, one would be lost without a word.
@@ -84,8 +84,7 @@ void refuse_repeated_keys(Option const& option, std::vector<std::string> const& 
   for (std::string const& text : values) {
     std::string const key = text.substr(0, text.find('='));
     if (keys.insert(key).second) continue;
-    throw CommandLineError{option.shown() + ": found '" + key +
-                           "' more than once; accepted: each key once"};
+    throw CommandLineError{option.shown(), "'" + key + "' more than once", "each key once"};
   }
 }
 
@@ -113,7 +112,7 @@ CommandLine::CommandLine(Command const& command, std::vector<std::string> const&
       }
     }
   } catch (po::error const& error) {
-    throw CommandLineError{complaint_of(error, description)};
+    throw complaint_of(error, description);
   }
   if (command.argument.kind == Value::Kind::none && !arguments_.empty()) {
     refuse("command line", arguments_.front(), "options only");
@@ -135,7 +134,7 @@ void CommandLine::check_words() const {
     std::vector<std::string> const& accepted = option.value.accepted;
     for (std::string const& word : values_of(option.name)) {
       if (std::find(accepted.begin(), accepted.end(), word) != accepted.end()) continue;
-      throw CommandLineError{option.shown() + ": found " + refused_word(word, accepted)};
+      throw unknown_word(option.shown(), word, accepted);
     }
   }
 }
@@ -162,7 +161,7 @@ Option const& CommandLine::declared(std::string_view option) const {
 
 std::string const& CommandLine::needed(std::string_view option, std::string const& accepted) const {
   if (has(option)) return value(option);
-  throw CommandLineError{declared(option).shown() + ": missing; accepted: " + accepted};
+  throw CommandLineError{declared(option).shown(), "", accepted};
 }
 
 int CommandLine::whole_number(std::string_view option, int least, int most) const {
@@ -185,8 +184,29 @@ std::string options_text(Command const& command) {
   return text.str();
 }
 
-std::string refused_word(std::string const& word, std::vector<std::string> const& accepted) {
-  return "'" + word + "'; accepted: " + accepted_of(word, accepted);
+CommandLineError::CommandLineError(Problem problem)
+    : std::runtime_error{to_string(problem)}, problem_{std::move(problem)} {}
+
+CommandLineError::CommandLineError(std::string option,
+                                   std::string found,
+                                   std::string accepted,
+                                   std::string condition)
+    : CommandLineError{Problem{.place = {},
+                               .key = std::move(option),
+                               .found = std::move(found),
+                               .accepted = std::move(accepted),
+                               .condition = std::move(condition)}} {}
+
+CommandLineError::CommandLineError(std::string option, std::exception const& reason)
+    : std::runtime_error{option + ": " + reason.what()} {
+  problem_.key = std::move(option);
+  problem_.found = reason.what();
+}
+
+CommandLineError unknown_word(std::string shown,
+                              std::string const& word,
+                              std::vector<std::string> const& accepted) {
+  return {std::move(shown), "'" + word + "'", accepted_of(word, accepted)};
 }
 
 int whole_number(std::string const& shown, std::string const& text, int least, int most) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/program/command.hpp"
+#include "libsim/config/problem.hpp"
 #include "libsim/units/enum_names.hpp"
 
 namespace stagecraft {
@@ -17,7 +18,20 @@ namespace stagecraft {
 /// what was found and what is accepted.
 class CommandLineError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  CommandLineError(std::string option,
+                   std::string found,
+                   std::string accepted,
+                   std::string condition = {});
+  /// `option: text`, for a reason that is worded elsewhere.
+  CommandLineError(std::string option, std::exception const& reason);
+
+  /// Has no place; `key` is the option or argument as the user writes it, if it is of one.
+  Problem const& problem() const { return problem_; }
+
+ private:
+  explicit CommandLineError(Problem problem);
+
+  Problem problem_;
 };
 
 /// The parsed command line of a command. Functions take an option's name without dashes; it must be
@@ -80,8 +94,10 @@ class CommandLine {
 /// The options of a command and --help, as help shows them.
 std::string options_text(Command const& command);
 
-/// The end of a message that refuses `word`: `'wrd'; accepted: list; did you mean 'word'?`.
-std::string refused_word(std::string const& word, std::vector<std::string> const& accepted);
+/// A refusal of `word`: `shown: found 'wrd'; accepted: list; did you mean 'word'?`.
+CommandLineError unknown_word(std::string shown,
+                              std::string const& word,
+                              std::vector<std::string> const& accepted);
 
 /// `text` as a whole number in [least, most]; `shown` names the option in messages.
 /// \throws CommandLineError

@@ -190,7 +190,7 @@ int print_completion(CommandLine const& line,
   std::vector<std::string> const& shells = line.arguments();
   std::string const shell = shells.size() == 1 ? shells.front() : std::string{};
   if (shell != "bash" && shell != "zsh") {
-    throw CommandLineError{"shell: found '" + separated(shells, " ") + "'; accepted: bash, zsh"};
+    throw CommandLineError{"shell", "'" + separated(shells, " ") + "'", "bash, zsh"};
   }
   std::cout << (shell == "bash" ? bash_completion(program, commands)
                                 : zsh_completion(program, commands));

@@ -15,15 +15,13 @@ void refuse_input(std::string const& option,
   for (std::filesystem::path const& input : inputs) {
     std::error_code ignored;
     if (!std::filesystem::equivalent(output, input, ignored)) continue;
-    throw CommandLineError{option + ": found '" + output.string() +
-                           "', which is read; accepted: another file"};
+    throw CommandLineError{option, "'" + output.string() + "', which is read", "another file"};
   }
 }
 
 std::filesystem::path trace_to_write(std::string const& path) {
   constexpr std::string_view signature{"\x89HDF"};
-  if (path.empty())
-    throw CommandLineError{"--trace: found ''; accepted: " + std::string{file_to_write}};
+  if (path.empty()) throw CommandLineError{"--trace", "''", std::string{file_to_write}};
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return path;
   std::ifstream file{path, std::ios::binary};
@@ -32,9 +30,8 @@ std::filesystem::path trace_to_write(std::string const& path) {
   auto const read = static_cast<std::size_t>(file.gcount());
   bool const may_replace = read == 0 || std::string_view{begin.data(), read} == signature;
   if (!may_replace) {
-    throw CommandLineError{
-        "--trace: found '" + path +
-        "', which exists and is not a trace; accepted: a new file, or a trace to replace"};
+    throw CommandLineError{"--trace", "'" + path + "', which exists and is not a trace",
+                           "a new file, or a trace to replace"};
   }
   return path;
 }
@@ -42,8 +39,8 @@ std::filesystem::path trace_to_write(std::string const& path) {
 void refuse_same_file(std::filesystem::path const& output, std::filesystem::path const& trace) {
   std::error_code error;
   if (std::filesystem::equivalent(output, trace, error)) {
-    throw CommandLineError{"--output: found '" + output.string() +
-                           "', which is the trace itself; accepted: another file"};
+    throw CommandLineError{"--output", "'" + output.string() + "', which is the trace itself",
+                           "another file"};
   }
 }
 

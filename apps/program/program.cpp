@@ -113,7 +113,7 @@ int dispatch(Program const& program, std::vector<std::string> const& words) {
     if (command.name == words[0]) return run_words(command, {words.begin() + 1, words.end()});
     names.push_back(command.name);
   }
-  throw CommandLineError{"command: found " + refused_word(words[0], names)};
+  throw unknown_word("command", words[0], names);
 }
 
 /// The program and the command that the words begin with, `import huggingface` if it is one of

@@ -23,8 +23,7 @@ Value run_file() { return Value::file("CONFIG.yaml"); }
 RunArguments read_run_arguments(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
-    throw CommandLineError{"CONFIG: found " + std::to_string(files.size()) +
-                           " files; accepted: one run file"};
+    throw CommandLineError{"CONFIG", std::to_string(files.size()) + " files", "one run file"};
   }
   RunArguments result;
   result.path = files.front();

@@ -32,12 +32,12 @@ std::vector<std::int32_t> read_trace_ranks(std::string const& list, TraceReader 
   for (std::string word; std::getline(words, word, ',');) {
     int const rank = whole_number("--ranks", word, 0, std::numeric_limits<std::int32_t>::max());
     if (!std::binary_search(known.begin(), known.end(), rank)) {
-      throw CommandLineError{"--ranks: found '" + word + "'; accepted: ranks of " + trace.name() +
-                             ", " + ranks_text(known)};
+      throw CommandLineError{"--ranks", "'" + word + "'",
+                             "ranks of " + trace.name() + ", " + ranks_text(known)};
     }
     ranks.push_back(rank);
   }
-  if (ranks.empty()) throw CommandLineError{"--ranks: found ''; accepted: numbers and commas"};
+  if (ranks.empty()) throw CommandLineError{"--ranks", "''", "numbers and commas"};
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;

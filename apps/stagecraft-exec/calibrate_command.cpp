@@ -28,7 +28,7 @@ std::vector<Precision> read_precisions(CommandLine const& line) {
 SystemMaker make_system_maker(DeviceChoice const& device, CommandLine const& line) {
   bool const has_like = line.has("like");
   if (device.kind == DeviceKind::cpu) {
-    if (has_like) throw CommandLineError{"--like: found without a GPU; accepted: with one"};
+    if (has_like) throw CommandLineError{"--like", "without a GPU", "with one"};
     return SystemMaker{device};
   }
   std::string const like = line.needed(

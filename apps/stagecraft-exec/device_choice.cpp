@@ -81,15 +81,15 @@ DeviceChoice choose_device(CommandLine const& line,
   choice.name = cpu_description();
   std::string const cpu_option = given_among(line, {"blas-threads", "gemm"});
   if (backend == "cuda" && !cpu_only.empty()) {
-    throw CommandLineError{"--backend: found 'cuda'; accepted " + cpu_only + ": auto, cpu"};
+    throw CommandLineError{"--backend", "'cuda'", "auto, cpu", cpu_only};
   }
   if (backend == "cuda" && !cpu_option.empty()) {
-    throw CommandLineError{"--" + cpu_option + ": found with --backend cuda; accepted: on the CPU"};
+    throw CommandLineError{"--" + cpu_option, "with --backend cuda", "on the CPU"};
   }
   std::string const cuda_option = given_among(line, {"device", "algorithms"});
   auto const cpu_choice = [&] {
     if (cuda_option.empty()) return choice;
-    throw CommandLineError{"--" + cuda_option + ": found without a GPU; accepted: on one"};
+    throw CommandLineError{"--" + cuda_option, "without a GPU", "on one"};
   };
   if (backend == "cpu" || !cpu_only.empty() || !cpu_option.empty()) return cpu_choice();
 
@@ -102,8 +102,7 @@ DeviceChoice choose_device(CommandLine const& line,
     std::string const found = is_of_process
                                   ? "nothing, and local rank " + std::to_string(*local_rank)
                                   : "'" + line.value("device") + "'";
-    throw CommandLineError{"--device: found " + found + "; accepted: 0 to " +
-                           std::to_string(count - 1)};
+    throw CommandLineError{"--device", found, "0 to " + std::to_string(count - 1)};
   }
   auto const ordinal = static_cast<std::size_t>(choice.ordinal);
   if (obstacle.empty()) obstacle = inventory.devices[ordinal].obstacle;

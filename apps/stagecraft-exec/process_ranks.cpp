@@ -77,7 +77,7 @@ ProcessPlace place_of_process(std::vector<std::string> const& arguments) {
                          .rendezvous = value("--rendezvous")},
                         from_environment);
   } catch (ProcessEnvironmentError const& error) {
-    throw CommandLineError{std::string{"--ranks nccl: "} + error.what()};
+    throw CommandLineError{"--ranks nccl", error};
   }
 }
 
@@ -169,17 +169,17 @@ void require_processes(std::string const& kind,
                        RankProcesses const* processes,
                        TrainingConfig const& config) {
   if (processes == nullptr)
-    throw CommandLineError{"--ranks: write the option out: --ranks " + kind};
+    throw CommandLineError{"--ranks", "an abbreviation", "the whole option: --ranks " + kind};
   ParallelLayout const& layout = config.parallel;
   int const ranks = world_size(layout);
   int const found = processes->session.size();
   if (found == ranks) return;
   throw CommandLineError{
-      "--ranks " + kind + ": found " + std::to_string(found) +
-      (found == 1 ? " process" : " processes") + "; accepted: " + std::to_string(ranks) +
-      ", the ranks of the plan (tensor " + std::to_string(layout.tensor) + ", pipeline " +
-      std::to_string(layout.pipeline) + ", data " + std::to_string(layout.data) +
-      "), as mpirun -n " + std::to_string(ranks) + " starts them"};
+      "--ranks " + kind, std::to_string(found) + (found == 1 ? " process" : " processes"),
+      std::to_string(ranks) + ", the ranks of the plan (tensor " + std::to_string(layout.tensor) +
+          ", pipeline " + std::to_string(layout.pipeline) + ", data " +
+          std::to_string(layout.data) + "), as mpirun -n " + std::to_string(ranks) +
+          " starts them"};
 }
 
 ErrorReport error_report(std::exception_ptr const& error) {

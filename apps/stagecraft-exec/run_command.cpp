@@ -91,7 +91,7 @@ std::unique_ptr<TokenSource> read_tokens(std::optional<std::string> const& file,
   try {
     return file_tokens(*file, vocabulary, config.model.sequence);
   } catch (DataError const& error) {
-    throw CommandLineError{std::string{"--data: "} + error.what()};
+    throw CommandLineError{"--data", error};
   }
 }
 
@@ -110,9 +110,10 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   RunRequest request = read_run_request(line, config, processes);
   bool const is_first = processes == nullptr || processes->session.rank() == 0;
   if (has_order(config.schedule.kind)) {
-    throw CommandLineError{run.path + ": schedule: found '" +
-                           std::string{name_of(config.schedule.kind)} +
-                           "', which is only simulated; accepted: gpipe, 1f1b, interleaved"};
+    throw CommandLineError{
+        run.path + ": schedule",
+        "'" + std::string{name_of(config.schedule.kind)} + "', which is only simulated",
+        "gpipe, 1f1b, interleaved"};
   }
   TrainingPlan const plan = make_plan(config);
   std::unique_ptr<TokenSource> const tokens = read_tokens(request.data, config);

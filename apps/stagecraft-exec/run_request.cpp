@@ -36,8 +36,8 @@ void save_with(ExecutionOptions& execution,
 void refuse_with_solo(CommandLine const& line) {
   for (char const* const option : {"clock", "save", "save-every", "resume"}) {
     if (!line.is_given(option)) continue;
-    throw CommandLineError{std::string{"--"} + option + ": found '" + line.value(option) +
-                           "'; accepted with --ranks solo: nothing"};
+    throw CommandLineError{std::string{"--"} + option, "'" + line.value(option) + "'", "nothing",
+                           "with --ranks solo"};
   }
 }
 
@@ -50,12 +50,12 @@ DeviceChoice device_of_run(CommandLine const& line,
   std::string const cpu_only = cpu_only_because_of(model);
   if (ranks != "nccl" || processes == nullptr) return choose_device(line, cpu_only);
   if (!line.is_given("device") && !processes->local_rank) {
-    throw CommandLineError{
-        "--ranks nccl: found no local rank of this process; accepted: --local-rank or --device"};
+    throw CommandLineError{"--ranks nccl", "no local rank of this process",
+                           "--local-rank or --device"};
   }
   DeviceChoice choice = choose_device(line, cpu_only, processes->local_rank);
   if (choice.kind == DeviceKind::cuda) return choice;
-  throw CommandLineError{"--backend: found 'cpu'; accepted with --ranks nccl: auto, cuda"};
+  throw CommandLineError{"--backend", "'cpu'", "auto, cuda", "with --ranks nccl"};
 }
 
 /// Refuses options of one kind of ranks with another kind.
@@ -63,8 +63,9 @@ void require_no_process_options(CommandLine const& line, std::string const& rank
   for (char const* const option : {"rank", "world-size", "local-rank", "master", "rendezvous"}) {
     bool const is_of_solo = std::string{option} == "rank";
     if (!line.has(option) || ranks == "nccl" || (is_of_solo && ranks == "solo")) continue;
-    throw CommandLineError{std::string{"--"} + option + ": found without --ranks " +
-                           (is_of_solo ? "solo or nccl" : "nccl") + "; accepted: with it"};
+    throw CommandLineError{std::string{"--"} + option,
+                           std::string{"without --ranks "} + (is_of_solo ? "solo or nccl" : "nccl"),
+                           "with it"};
   }
 }
 
@@ -133,22 +134,23 @@ RunRequest read_run_request(CommandLine const& line,
   }
   request.execution.is_virtual = request.clock == "virtual";
   if (request.execution.is_virtual && are_processes) {
-    throw CommandLineError{"--clock: found 'virtual'; accepted with --ranks " + request.ranks +
-                           ": wall (ranks that take turns on one machine are threads)"};
+    throw CommandLineError{"--clock", "'virtual'",
+                           "wall (ranks that take turns on one machine are threads)",
+                           "with --ranks " + request.ranks};
   }
   request.execution.steps = line.whole_number("steps", 1, most_steps);
   request.execution.kernel_threads = request.device.cpu.threads;
   if (auto const limit = line.find("memory-limit")) {
     request.execution.memory_limit = parse_quantity<Bytes>(*limit);
     if (!request.execution.memory_limit) {
-      throw CommandLineError{"--memory-limit: found '" + *limit +
-                             "'; accepted: " + std::string{accepted_quantity<Bytes>()}};
+      throw CommandLineError{"--memory-limit", "'" + *limit + "'",
+                             std::string{accepted_quantity<Bytes>()}};
     }
   }
   request.save = line.find("save");
   if (request.save) save_with(request.execution, *request.save, line.find("save-every"));
   if (line.has("save-every") && !request.save) {
-    throw CommandLineError{"--save-every: found without --save; accepted: with it"};
+    throw CommandLineError{"--save-every", "without --save", "with it"};
   }
   if (auto const folder = line.find("resume")) {
     request.execution.before_first = [path = *folder](RankContext const& context,
@@ -162,7 +164,7 @@ RunRequest read_run_request(CommandLine const& line,
   request.execution.traces = request.trace.has_value();
   request.execution.detail = read_detail(line);
   if (!request.trace && line.is_given("detail")) {
-    throw CommandLineError{"--detail: found without --trace; accepted: with it"};
+    throw CommandLineError{"--detail", "without --trace", "with it"};
   }
   return request;
 }

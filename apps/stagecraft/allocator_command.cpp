@@ -29,16 +29,14 @@ std::int64_t read_capacity(CommandLine const& line) {
   std::string const& text = line.value("capacity");
   auto const capacity = parse_quantity<Bytes>(text);
   if (!capacity || capacity->count() > largest_request) {
-    throw CommandLineError{"--capacity: found '" + text +
-                           "'; accepted: " + std::string{accepted_quantity<Bytes>()}};
+    throw CommandLineError{"--capacity", "'" + text + "'", std::string{accepted_quantity<Bytes>()}};
   }
   return capacity->count();
 }
 
 int run_allocator(CommandLine const& line) {
   if (line.arguments().size() != 1) {
-    throw CommandLineError{"FILE: found " + std::to_string(line.arguments().size()) +
-                           " files; accepted: one"};
+    throw CommandLineError{"FILE", std::to_string(line.arguments().size()) + " files", "one"};
   }
   AllocatorSettings const settings = read_settings(line);
   std::int64_t const capacity = read_capacity(line);

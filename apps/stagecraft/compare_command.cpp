@@ -21,8 +21,7 @@ double read_percent(std::string const& option, std::string text) {
 int run_compare(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 2) {
-    throw CommandLineError{"found " + std::to_string(files.size()) +
-                           " files; accepted: two traces"};
+    throw CommandLineError{"", std::to_string(files.size()) + " files", "two traces"};
   }
   PlanCheck const check = line.has("force") ? PlanCheck::any_plan : PlanCheck::same_plan;
   std::optional<double> tolerance;

@@ -9,7 +9,7 @@ namespace stagecraft {
 
 std::vector<DataFile> read_data_files(std::vector<std::string> const& paths) {
   if (paths.empty()) {
-    throw CommandLineError{"DATA.csv: found 0 files; accepted: one or more data files"};
+    throw CommandLineError{"DATA.csv", "0 files", "one or more data files"};
   }
   std::vector<DataFile> files;
   std::vector<Problem> problems;

@@ -65,13 +65,12 @@ Format const& read_format(CommandLine const& line) {
 int run_export(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
-    throw CommandLineError{"found " + std::to_string(files.size()) + " files; accepted: one trace"};
+    throw CommandLineError{"", std::to_string(files.size()) + " files", "one trace"};
   }
   Format const& format = read_format(line);
   Writer const write = line.has("memory") ? format.write_memory : format.write;
   if (write == nullptr) {
-    throw CommandLineError{"--memory: found with --format " + std::string{format.name} +
-                           "; accepted: with csv"};
+    throw CommandLineError{"--memory", "with --format " + std::string{format.name}, "with csv"};
   }
   std::string const path = line.needed("output", file_to_write);
   TraceReader const trace{files[0]};

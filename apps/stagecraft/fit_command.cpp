@@ -49,17 +49,16 @@ std::string write_yaml(std::filesystem::path const& path,
 FitOutcome fit_one_measurement(CommandLine const& line) {
   std::vector<std::string> const& runs = line.arguments();
   if (runs.size() != 1) {
-    throw CommandLineError{"--measured: found " + std::to_string(runs.size()) +
-                           " files; accepted: one RUN.yaml, whose iteration was measured"};
+    throw CommandLineError{"--measured", std::to_string(runs.size()) + " files",
+                           "one RUN.yaml, whose iteration was measured"};
   }
   for (char const* const option : {"base", "system", "constants"}) {
     if (!line.has(option)) continue;
-    throw CommandLineError{"--" + std::string{option} +
-                           ": found with --measured; accepted: with data files"};
+    throw CommandLineError{"--" + std::string{option}, "with --measured", "with data files"};
   }
   auto const measured = parse_quantity<Seconds>(line.value("measured"));
   if (!measured || measured->value <= 0) {
-    throw CommandLineError{"--measured: found '" + line.value("measured") + "'; accepted: " +
+    throw CommandLineError{"--measured", "'" + line.value("measured") + "'",
                            std::string{accepted_quantity<Seconds>()} + ", above 0"};
   }
   std::vector<std::string> overrides = line.values_of("set");

@@ -74,8 +74,7 @@ int run_megatron_import(CommandLine const& line) {
 ImportedFile huggingface_model(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
-    throw CommandLineError{"FILE: found " + std::to_string(files.size()) +
-                           " files; accepted: one config.json"};
+    throw CommandLineError{"FILE", std::to_string(files.size()) + " files", "one config.json"};
   }
   if (line.has("output")) {
     refuse_input("--output (-o)", line.value("output"), {files.front()});
@@ -100,7 +99,7 @@ std::map<std::string, std::string> variables_of(CommandLine const& line) {
   for (std::string const& text : line.values_of("variable")) {
     std::size_t const equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw CommandLineError{"--variable: found '" + text + "'; accepted: NAME=VALUE"};
+      throw CommandLineError{"--variable", "'" + text + "'", "NAME=VALUE"};
     }
     variables[text.substr(0, equals)] = text.substr(equals + 1);
   }
@@ -151,12 +150,11 @@ ImportedFile megatron_run(CommandLine const& line) {
   std::vector<ShellWord> flags;
   for (std::string const& word : line.rest()) flags.push_back({word, 0, 0});
   if (!line.arguments().empty() && !line.has("script")) {
-    throw CommandLineError{"found '" + line.arguments().front() +
-                           "'; accepted: --script before a script's arguments, or flags after --"};
+    throw CommandLineError{"", "'" + line.arguments().front() + "'",
+                           "--script before a script's arguments, or flags after --"};
   }
   if (flags.empty() && !line.has("script")) {
-    throw CommandLineError{
-        "found neither --script nor flags; accepted: flags after --, or a script"};
+    throw CommandLineError{"", "neither --script nor flags", "flags after --, or a script"};
   }
   std::string const origin = line.has("script") ? line.value("script") : "command line";
   LaunchCommand const launch = launch_of(line, flags);
@@ -186,7 +184,7 @@ std::string base_text(std::string const& system) {
 
 int run_nccl_tests_import(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
-  if (files.empty()) throw CommandLineError{"LOG: found no file; accepted: one or more"};
+  if (files.empty()) throw CommandLineError{"LOG", "no file", "one or more"};
   std::string const system = line.needed("system", "the system that was measured, or one like it");
   std::filesystem::path const output = line.needed("output", "the system file to write");
   std::filesystem::path const tables = tables_beside(output);

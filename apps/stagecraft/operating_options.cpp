@@ -15,15 +15,14 @@ Seconds read_time(CommandLine const& line, std::string const& option) {
   if (text == "0") return Seconds{0};
   auto const time = parse_quantity<Seconds>(text);
   if (time) return *time;
-  throw CommandLineError{"--" + option + ": found '" + text +
-                         "'; accepted: " + std::string{accepted_quantity<Seconds>()}};
+  throw CommandLineError{"--" + option, "'" + text + "'",
+                         std::string{accepted_quantity<Seconds>()}};
 }
 
 double positive(CommandLine const& line, std::string const& option, std::string const& text) {
   double const value = number_from_zero("--" + option, text);
   if (value > 0) return value;
-  throw CommandLineError{"--" + option + ": found '" + line.value(option) +
-                         "'; accepted: a number above 0"};
+  throw CommandLineError{"--" + option, "'" + line.value(option) + "'", "a number above 0"};
 }
 
 }  // namespace
@@ -31,9 +30,8 @@ double positive(CommandLine const& line, std::string const& option, std::string 
 double read_price(std::string const& text, std::string& currency) {
   constexpr std::string_view unit = "/gpu-hour";
   if (!text.ends_with(unit)) {
-    throw CommandLineError{"--price: found '" + text +
-                           "'; accepted: a number and its unit, as in "
-                           "2.5/gpu-hour or 2.5 EUR/gpu-hour"};
+    throw CommandLineError{"--price", "'" + text + "'",
+                           "a number and its unit, as in 2.5/gpu-hour or 2.5 EUR/gpu-hour"};
   }
   std::string const price = text.substr(0, text.size() - unit.size());
   constexpr std::string_view digits = "0123456789.";
@@ -96,7 +94,7 @@ OperatingRates read_operating_rates(CommandLine const& line) {
   }
   rates.pue = positive(line, "pue", line.value("pue"));
   if (rates.pue < 1) {
-    throw CommandLineError{"--pue: found '" + line.value("pue") + "'; accepted: a number from 1"};
+    throw CommandLineError{"--pue", "'" + line.value("pue") + "'", "a number from 1"};
   }
   if (line.has("tokens")) {
     rates.tokens = positive(line, "tokens", without_suffix(line.value("tokens")));
@@ -109,12 +107,12 @@ OperatingRates read_operating_rates(CommandLine const& line) {
   rates.restart = read_time(line, "restart-time");
   for (char const* const option : {"checkpoint-time", "restart-time"}) {
     if (line.is_given(option) && !rates.hours_per_failure) {
-      throw CommandLineError{std::string{"--"} + option +
-                             ": found without --gpu-hours-per-failure; accepted: with it"};
+      throw CommandLineError{std::string{"--"} + option, "without --gpu-hours-per-failure",
+                             "with it"};
     }
   }
   if (line.is_given("pue") && !rates.watts) {
-    throw CommandLineError{"--pue: found without --power; accepted: with it"};
+    throw CommandLineError{"--pue", "without --power", "with it"};
   }
   return rates;
 }

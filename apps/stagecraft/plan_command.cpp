@@ -61,30 +61,32 @@ std::string values_there(SearchRequest const& request, std::string const& name) 
   std::string const run = "some legal run of this model on " + std::to_string(free.gpus) +
                           " GPUs with a global batch of " + std::to_string(free.global_batch);
   if (!has_plans(free)) {
-    throw CommandLineError{
-        "--gpus: found '" + std::to_string(free.gpus) +
-        "'; accepted: a number that is the product tensor x pipeline x data of a legal "
-        "run of this model with --global-batch " +
-        std::to_string(free.global_batch) + near_numbers(free)};
+    throw CommandLineError{"--gpus", "'" + std::to_string(free.gpus) + "'",
+                           "a number that is the product tensor x pipeline x data of a legal run "
+                           "of this model with --global-batch " +
+                               std::to_string(free.global_batch) + near_numbers(free)};
   }
   std::string all;
   for (FixOption const& fix : plan.fixes) {
     free.filter = fix.alone;
     if (!has_plans(free)) {
       free.filter = {};
-      throw CommandLineError{"--fix: found '" + fix.text + "'; accepted: what " + run + " has" +
-                             values_there(free, fix.text.substr(0, fix.text.find('=')))};
+      throw CommandLineError{
+          "--fix", "'" + fix.text + "'",
+          "what " + run + " has" + values_there(free, fix.text.substr(0, fix.text.find('=')))};
     }
     all += (all.empty() ? "'" : " and '") + fix.text + "'";
   }
   if (all.empty()) {
-    throw CommandLineError{std::string{"--launchable: found '"} + name_of(*plan.launchable) +
-                           "', which can run no plan of this model on " +
-                           std::to_string(free.gpus) +
-                           " GPUs; accepted: other numbers of GPUs, or no --launchable"};
+    throw CommandLineError{"--launchable",
+                           std::string{"'"} + name_of(*plan.launchable) +
+                               "', which can run no plan of this model on " +
+                               std::to_string(free.gpus) + " GPUs",
+                           "other numbers of GPUs, or no --launchable"};
   }
-  throw CommandLineError{"--fix: found " + all + "; accepted: what " + run + " has together" +
-                         (plan.launchable ? ", which --launchable can run" : "")};
+  throw CommandLineError{
+      "--fix", all,
+      "what " + run + " has together" + (plan.launchable ? ", which --launchable can run" : "")};
 }
 
 SearchResult search_with_progress(PlanOptions const& plan) {

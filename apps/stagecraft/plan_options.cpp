@@ -41,7 +41,7 @@ int count_of(CommandLine const& line, std::string const& option, int most) {
 }
 
 [[noreturn]] void refuse_filter(std::string const& text, std::string const& accepted) {
-  throw CommandLineError{"--fix: found '" + text + "'; accepted: " + accepted};
+  throw CommandLineError{"--fix", "'" + text + "'", accepted};
 }
 
 std::vector<std::string> words_of(std::string const& list) {
@@ -127,9 +127,8 @@ void check_override(std::string const& text) {
         "memory.distributed_optimizer"}) {
     if (key == searched || key.starts_with(std::string{searched} + ".") || key == "parallel" ||
         key == "schedule") {
-      throw CommandLineError{"--set: found '" + text +
-                             "', which the search decides; accepted: --fix to hold it, or another "
-                             "key"};
+      throw CommandLineError{"--set", "'" + text + "', which the search decides",
+                             "--fix to hold it, or another key"};
     }
   }
 }
@@ -143,8 +142,8 @@ std::int64_t read_margin(std::string const& text, std::int64_t device) {
     if (percent <= 100) size = Bytes{std::llround(percent / 100 * static_cast<double>(device))};
   }
   if (!size || size->count() > device) {
-    throw CommandLineError{"--margin: found '" + text +
-                           "'; accepted: a share of the device as in 5%, a size as in 4GiB, or 0"};
+    throw CommandLineError{"--margin", "'" + text + "'",
+                           "a share of the device as in 5%, a size as in 4GiB, or 0"};
   }
   return size->count();
 }
@@ -254,8 +253,7 @@ std::vector<Option> plan_options() {
 PlanOptions read_plan_options(CommandLine const& line) {
   std::vector<std::string> const& models = line.arguments();
   if (models.size() != 1) {
-    throw CommandLineError{"MODEL: found " + std::to_string(models.size()) +
-                           " files; accepted: one model file"};
+    throw CommandLineError{"MODEL", std::to_string(models.size()) + " files", "one model file"};
   }
   PlanOptions options;
   SearchRequest& request = options.request;

@@ -47,8 +47,8 @@ std::string differences(std::list<TraceReader> const& readers) {
 int run_report(CommandLine const& line) {
   std::vector<std::string> const& files = line.arguments();
   if (files.empty() || files.size() > most_traces) {
-    throw CommandLineError{"found " + std::to_string(files.size()) + " files; accepted: one to " +
-                           std::to_string(most_traces) + " traces"};
+    throw CommandLineError{"", std::to_string(files.size()) + " files",
+                           "one to " + std::to_string(most_traces) + " traces"};
   }
   std::string const path = line.needed("output", file_to_write);
   std::list<TraceReader> readers;

@@ -31,7 +31,7 @@ std::vector<std::string> chosen(std::vector<std::string> words) {
   }
   for (std::string const& word : words) {
     if (std::find(known.begin(), known.end(), word) != known.end()) continue;
-    throw CommandLineError{"found '" + word + "'; accepted: " + joined(all_names())};
+    throw CommandLineError{"", "'" + word + "'", joined(all_names())};
   }
   return words;
 }
@@ -42,8 +42,7 @@ void require_executable(std::vector<std::string> const& names) {
     return name == "table4" || name == "table5";
   });
   if (!has_any) {
-    throw CommandLineError{"--executed: found with " + joined(names) +
-                           "; accepted: with table4, table5 or all"};
+    throw CommandLineError{"--executed", "with " + joined(names), "with table4, table5 or all"};
   }
 }
 

@@ -70,14 +70,13 @@ std::string kinds_that(Predicate takes) {
   return text;
 }
 
-std::string with_schedule(OrderKind kind) {
-  return "accepted with --schedule " + std::string{name_of(kind)} + ": ";
-}
+std::string with_schedule(std::string_view kind) { return "with --schedule " + std::string{kind}; }
 
 [[noreturn]] void refuse(std::string const& option,
                          std::string const& found,
-                         std::string const& rest) {
-  throw CommandLineError{option + ": found '" + found + "'; " + rest};
+                         std::string const& accepted,
+                         std::string const& condition = {}) {
+  throw CommandLineError{option, "'" + found + "'", accepted, condition};
 }
 
 int needed_count(CommandLine const& line, char const* option) {
@@ -90,7 +89,7 @@ void check_interleaved(ScheduleShape const& shape) {
   int const p = shape.stages;
   int const n = shape.microbatches;
   auto const refuse_count = [](char const* option, int found, std::string const& accepted) {
-    refuse(option, std::to_string(found), with_schedule(OrderKind::interleaved) + accepted);
+    refuse(option, std::to_string(found), accepted, with_schedule(name_of(OrderKind::interleaved)));
   };
   std::string const stages = "-p (" + std::to_string(p) + ")";
   if (p < 2) refuse_count(stages_option, p, "a whole number from 2");
@@ -116,10 +115,9 @@ int read_chunks(CommandLine const& line, OrderKind kind) {
   int const chunks = line.whole_number("chunks", 1, any_count);
   if (fixed == 0 || chunks == fixed) return chunks;
   refuse("--chunks (-m)", line.value("chunks"),
-         "accepted: " + std::to_string(fixed) + ", or --schedule " +
-             kinds_that([](KindOptions const& row) {
-               return row.chunks == 0 && row.kind != OrderKind::order;
-             }));
+         std::to_string(fixed) + ", or --schedule " + kinds_that([](KindOptions const& row) {
+           return row.chunks == 0 && row.kind != OrderKind::order;
+         }));
 }
 
 /// `f,i,w`, of which each may be negative.
@@ -134,7 +132,7 @@ MemoryChanges read_memory(std::string const& text) {
     numbers.push_back(number);
   }
   if (numbers.size() != 3 || std::count(text.begin(), text.end(), ',') != 2) {
-    refuse("--memory", text, "accepted: three numbers f,i,w, like 1,0,-1");
+    refuse("--memory", text, "three numbers f,i,w, like 1,0,-1");
   }
   return {numbers[0], numbers[1], numbers[2]};
 }
@@ -144,13 +142,13 @@ void read_memory_options(CommandLine const& line, OrderRequest& request) {
   request.variant = line.word<OrderVariant>("variant");
   bool const is_zbv = request.kind == OrderKind::zbv;
   if (!is_zbv && line.is_given("variant")) {
-    refuse("--variant", line.value("variant"), "accepted: only with --schedule zbv");
+    refuse("--variant", line.value("variant"), "only with --schedule zbv");
   }
   bool const is_fixed = is_zbv && request.variant == OrderVariant::fixed;
   auto const check = [&](char const* option, bool is_taken, std::string const& kinds) {
     if (is_taken && !is_fixed) return;
     refuse("--" + std::string{option}, line.value(option),
-           "accepted: only with --schedule " + kinds + " (zbv: --variant auto)");
+           "only with --schedule " + kinds + " (zbv: --variant auto)");
   };
   if (line.has("memory-limit")) {
     check("memory-limit", kind.has_limit,
@@ -174,27 +172,28 @@ OrderRequest read_request(CommandLine const& line) {
     request.group = line.whole_number("group", 1, any_count);
     if (!options_of(request.kind).has_group) {
       refuse("--group", line.value("group"),
-             "accepted: only with --schedule " +
+             "only with --schedule " +
                  kinds_that([](KindOptions const& row) { return row.has_group; }));
     }
   }
   request.recompute_chunks = line.whole_number("recompute-chunks", 0, any_count);
   if (request.recompute_chunks > 0 && request.kind != OrderKind::group_interleaved) {
     refuse("--recompute-chunks", line.value("recompute-chunks"),
-           "accepted: only with --schedule group_interleaved");
+           "only with --schedule group_interleaved");
   }
   read_memory_options(line, request);
   request.expert_overlap = line.has("expert-overlap");
   if (request.expert_overlap && request.kind != OrderKind::interleaved) {
-    throw CommandLineError{"--expert-overlap: found with --schedule " +
-                           std::string{name_of(request.kind)} + "; accepted: interleaved"};
+    throw CommandLineError{"--expert-overlap",
+                           "with --schedule " + std::string{name_of(request.kind)}, "interleaved"};
   }
   std::int64_t const virtual_stages = std::int64_t{request.stages} * request.chunks;
   if (virtual_stages > most_forwards || virtual_stages * request.microbatches > most_forwards) {
-    throw CommandLineError{"-p x -m x -n: found '" + std::to_string(request.stages) + " x " +
-                           std::to_string(request.chunks) + " x " +
-                           std::to_string(request.microbatches) +
-                           "'; accepted: a product of at most " + std::to_string(most_forwards)};
+    throw CommandLineError{"-p x -m x -n",
+                           "'" + std::to_string(request.stages) + " x " +
+                               std::to_string(request.chunks) + " x " +
+                               std::to_string(request.microbatches) + "'",
+                           "a product of at most " + std::to_string(most_forwards)};
   }
   return request;
 }
@@ -209,7 +208,7 @@ ChunkCosts read_costs(CommandLine const& line) {
   if (!line.has("backward")) return costs;
   if (line.is_given("input-gradient") || line.is_given("weight-gradient")) {
     refuse("--backward", line.value("backward"),
-           "accepted: only without --input-gradient and --weight-gradient, whose sum it is");
+           "only without --input-gradient and --weight-gradient, whose sum it is");
   }
   costs.backward = cost("backward");
   return costs;
@@ -264,12 +263,12 @@ bool has_split_backward(PipelineOrder const& order) {
 AskedSchedule play_ordered(CommandLine const& line, PipelineOrder order, ChunkCosts const& costs) {
   std::string const& kind = line.value("schedule");
   if (line.has("p2p") && line.word<P2p>("p2p") == P2p::blocking) {
-    refuse("--p2p", "blocking",
-           "accepted with --schedule " + kind + ": overlapped (its tasks do not wait for sends)");
+    refuse("--p2p", "blocking", "overlapped (its tasks do not wait for sends)",
+           with_schedule(kind));
   }
   if (line.has("backward") && has_split_backward(order)) {
     refuse("--backward", line.value("backward"),
-           "accepted: --input-gradient and --weight-gradient, which " + kind + " runs apart");
+           "--input-gradient and --weight-gradient, which " + kind + " runs apart");
   }
   std::string title = kind + ", " + counted(order.placement.stages(), "stage") + ", " +
                       microbatches_text(order.microbatches);
@@ -300,8 +299,7 @@ AskedSchedule play_searched(CommandLine const& line, OrderRequest const& request
 void check_searched(CommandLine const& line) {
   for (char const* option : {"seed", "iterations", "seconds"}) {
     if (!line.is_given(option)) continue;
-    refuse("--" + std::string{option}, line.value(option),
-           "accepted: only with --schedule searched");
+    refuse("--" + std::string{option}, line.value(option), "only with --schedule searched");
   }
 }
 
@@ -318,8 +316,7 @@ PipelineOrder read_order(CommandLine const& line) {
         Count{"microbatches", microbatches_option, order.microbatches},
         Count{"chunks", "--chunks (-m)", order.placement.chunks()}}) {
     if (line.has(option) && line.whole_number(option, 1, any_count) != found) {
-      refuse(shown, line.value(option),
-             "accepted: " + std::to_string(found) + ", as the order has");
+      refuse(shown, line.value(option), std::to_string(found) + ", as the order has");
     }
   }
   return order;

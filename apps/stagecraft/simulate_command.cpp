@@ -30,7 +30,7 @@ std::vector<std::int32_t> read_ranks(std::string const& list, int stages) {
   for (std::string word; std::getline(words, word, ',');) {
     ranks.push_back(whole_number("--ranks", word, 0, stages - 1));
   }
-  if (ranks.empty()) throw CommandLineError{"--ranks: found ''; accepted: numbers and commas"};
+  if (ranks.empty()) throw CommandLineError{"--ranks", "''", "numbers and commas"};
   return ranks;
 }
 
@@ -48,8 +48,7 @@ std::optional<TraceRequest> read_trace_request(CommandLine const& line, RunArgum
   }
   for (char const* const option : {"detail", "ranks"}) {
     if (line.is_given(option) && !line.has("trace")) {
-      throw CommandLineError{std::string{"--"} + option +
-                             ": found without --trace; accepted: with it"};
+      throw CommandLineError{std::string{"--"} + option, "without --trace", "with it"};
     }
   }
   if (!line.has("trace")) return std::nullopt;

@@ -35,9 +35,8 @@ void refuse_existing(SweepOptions const& options) {
   char const* name = "--output";
   for (std::filesystem::path const& path : {options.output, options.csv}) {
     if (!path.empty() && std::filesystem::exists(path, ignored)) {
-      throw CommandLineError{std::string{name} + ": found '" + path.string() +
-                             "', which exists; accepted: another file" +
-                             (options.merges ? "" : ", or --resume")};
+      throw CommandLineError{name, "'" + path.string() + "', which exists",
+                             options.merges ? "another file" : "another file, or --resume"};
     }
     name = "--csv";
   }

@@ -13,7 +13,7 @@ namespace {
 Shard read_shard(std::string const& text) {
   std::size_t const slash = text.find('/');
   if (slash == std::string::npos) {
-    throw CommandLineError{"--shard: found '" + text + "'; accepted: I/N, such as 2/8"};
+    throw CommandLineError{"--shard", "'" + text + "'", "I/N, such as 2/8"};
   }
   constexpr int most = 1'000'000;
   Shard shard;
@@ -25,9 +25,8 @@ Shard read_shard(std::string const& text) {
 void refuse_with_merge(CommandLine const& line) {
   for (char const* const option : {"shard", "resume", "dry-run", "jobs", "limit"}) {
     if (line.is_given(option)) {
-      throw CommandLineError{
-          std::string{"--"} + option +
-          ": found with --merge; accepted: without it, as a merge computes nothing"};
+      throw CommandLineError{std::string{"--"} + option, "with --merge",
+                             "without it, as a merge computes nothing"};
     }
   }
 }
@@ -70,18 +69,17 @@ SweepOptions read_sweep_options(CommandLine const& line) {
   if (options.merges) refuse_with_merge(line);
   bool const has_inputs = options.merges ? !files.empty() : files.size() == 1;
   if (!has_inputs) {
-    throw CommandLineError{(options.merges
-                                ? "SHARD.h5: found 0 files; accepted: the results of all shards"
-                                : "SWEEP.yaml: found " + std::to_string(files.size()) +
-                                      " files; accepted: one sweep file")};
+    std::string const found = std::to_string(files.size()) + " files";
+    if (options.merges) throw CommandLineError{"SHARD.h5", found, "the results of all shards"};
+    throw CommandLineError{"SWEEP.yaml", found, "one sweep file"};
   }
   options.inputs.assign(files.begin(), files.end());
   options.output =
       options.is_dry_run ? line.find("output").value_or("") : line.needed("output", file_to_write);
   options.csv = line.find("csv").value_or("");
   if (!options.csv.empty() && options.csv == options.output) {
-    throw CommandLineError{"--csv: found '" + options.csv.string() +
-                           "', which is the output itself; accepted: another file"};
+    throw CommandLineError{"--csv", "'" + options.csv.string() + "', which is the output itself",
+                           "another file"};
   }
   if (line.has("shard")) options.shard = read_shard(line.value("shard"));
   int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -105,8 +105,8 @@ std::string to_text(std::string const& title, std::vector<ConstantRow> const& ro
 std::string const& subject(CommandLine const& line, std::string const& what) {
   std::vector<std::string> const& files = line.arguments();
   if (files.size() != 1) {
-    throw CommandLineError{"FILE: found " + std::to_string(files.size()) +
-                           " files; accepted: one " + what + " file, or a name"};
+    throw CommandLineError{"FILE", std::to_string(files.size()) + " files",
+                           "one " + what + " file, or a name"};
   }
   return files.front();
 }

@@ -111,7 +111,7 @@ class SettingsReader {
     if (!setting.empty()) path += (path.empty() ? "" : ".") + printable(setting);
     diagnostics_.add({.place = place_,
                       .key = path,
-                      .found = found.empty() ? "nothing" : "'" + printable(found) + "'",
+                      .found = found.empty() ? "" : "'" + printable(found) + "'",
                       .accepted = accepted,
                       .stands_alone = true});
   }

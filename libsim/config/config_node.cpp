@@ -134,10 +134,10 @@ std::optional<bool> ConfigNode::boolean() const {
 }
 
 std::string ConfigNode::found() const {
-  if (node_ == nullptr) return "nothing";
+  if (node_ == nullptr) return "";
   switch (node_->kind) {
     case YamlNode::Kind::null:
-      return "nothing";
+      return "";
     case YamlNode::Kind::sequence:
       return node_->items.empty() ? "an empty list" : "a list";
     case YamlNode::Kind::map:

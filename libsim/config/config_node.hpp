@@ -87,7 +87,7 @@ class ConfigNode {
     return value;
   }
 
-  /// The user's text in quotes, or "a map", "an empty list", "nothing".
+  /// The user's text in quotes, or "a map", "an empty list"; empty if there is nothing.
   std::string found() const;
   /// Reports this value as wrong, with what would be accepted.
   void report(std::string accepted) const { report(found(), std::move(accepted)); }

@@ -119,7 +119,7 @@ void apply_override(YamlNode& root,
     return;
   }
   if (override_text.find_first_not_of(' ', equals + 1) == std::string_view::npos) {
-    diagnostics.add({place, printable(key), "nothing", "a value after '='"});
+    diagnostics.add({place, printable(key), "", "a value after '='"});
     return;
   }
   auto value =

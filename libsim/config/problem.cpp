@@ -62,9 +62,10 @@ std::string to_string(Problem const& problem) {
   std::string text = to_string(problem.place);
   if (!text.empty()) text += ": ";
   if (!problem.key.empty()) text += problem.key + ": ";
-  // A key that is not there is missing; whoever wrote the file did not write "nothing".
-  std::string const what = problem.found == "nothing" ? "missing" : "found " + problem.found;
-  return text + what + "; accepted: " + problem.accepted;
+  text += problem.found.empty() ? "missing" : "found " + problem.found;
+  text += "; accepted";
+  if (!problem.condition.empty()) text += " " + problem.condition;
+  return text + ": " + problem.accepted;
 }
 
 ConfigError::ConfigError(std::vector<Problem> problems)

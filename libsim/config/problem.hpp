@@ -27,13 +27,15 @@ std::string printable(std::string_view text);
 struct Problem {
   Place place;
   std::string key;       ///< dotted path, empty for the file as a whole
-  std::string found;     ///< in quotes if it is the user's own text
+  std::string found;     ///< in quotes if it is the user's own text; empty if it is missing
   std::string accepted;  ///< what would be accepted
   /// It is wrong whatever the other keys are: an unknown key, a value that cannot be read.
   bool stands_alone = false;
+  std::string condition{};  ///< under which that would be accepted: "with --ranks solo"
 };
 
-/// `place: key: found X; accepted: Y`, without the parts that are empty.
+/// `place: key: found X; accepted: Y`, without the place and key that are empty; `missing` if
+/// nothing was found, and `accepted CONDITION: Y` under a condition.
 std::string to_string(Problem const& problem);
 
 /// Every problem of a configuration, not only the first. what() has one per line.

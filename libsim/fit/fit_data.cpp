@@ -91,7 +91,6 @@ System system_of(RunVariants const& base) {
   if (section == nullptr) {
     Problem problem;
     problem.key = "system";
-    problem.found = "nothing";
     problem.accepted = "--system S.yaml, or a --base RUN.yaml with one";
     diagnostics.add(std::move(problem));
     diagnostics.throw_if_any();

@@ -83,7 +83,7 @@ std::int64_t HuggingfaceKeys::integer(Names names, IntegerRange range, std::stri
     separator = " or ";
   }
   if (names.size() > 1) accepted += ")";
-  root_.child(*names.begin()).report("nothing", accepted + std::string{remedy});
+  root_.child(*names.begin()).report("", accepted + std::string{remedy});
   return 0;
 }
 
@@ -124,7 +124,7 @@ bool HuggingfaceKeys::refuse(std::string_view key,
     note("ignored: " + name + (value ? " " + value->found() : "") + ": " + consequence);
     return true;
   }
-  root_.child(key).report(value ? value->found() : "nothing",
+  root_.child(key).report(value ? value->found() : "",
                           accepted + ", or --ignore " + name + " (" + consequence + ")");
   return false;
 }

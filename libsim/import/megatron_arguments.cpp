@@ -176,7 +176,7 @@ std::int64_t MegatronArguments::required(std::string_view flag,
                                          IntegerRange range,
                                          std::string_view remedy) const {
   if (has(flag)) return integer(flag, range).value_or(0);
-  add({}, flag, "nothing",
+  add({}, flag, "",
       "a whole number from " + std::to_string(range.smallest) + " to " +
           std::to_string(range.largest) + std::string{remedy});
   return 0;
@@ -216,7 +216,7 @@ void MegatronArguments::report(std::string_view flag, std::string const& accepte
     add(*word, flag, shown(*word), accepted);
   } else {
     add(found == given_.end() ? ShellWord{} : found->second.flag, flag,
-        found == given_.end() ? "nothing" : "the flag", accepted);
+        found == given_.end() ? "" : "the flag", accepted);
   }
 }
 

@@ -122,7 +122,7 @@ void read_replicas(MegatronArguments& arguments,
   std::int64_t const replica =
       std::int64_t{config.parallel.tensor} * config.parallel.pipeline * context;
   if (!world_size) {
-    arguments.report_run("world size", "nothing",
+    arguments.report_run("world size", "",
                          "--world-size N: no launcher says how many ranks there are");
   } else if (*world_size % replica != 0) {
     arguments.report_run("world size", "'" + std::to_string(*world_size) + "'",

@@ -20,19 +20,10 @@ ConfigNode node_at(ConfigNode const& root, std::string_view key) {
 }  // namespace
 
 void report(ScheduleError const& error, ConfigNode const& node) {
-  std::string const text = error.what();  // "x: found y; accepted: z", or who waits for whom
-  std::string const middle = "; accepted: ";
-  std::size_t const end = text.find(middle);
-  if (end == std::string::npos) {
-    node.report(text, "an order in which no ranks wait for each other in a circle");
-    return;
-  }
-  std::string found = text.substr(0, end);
-  if (found.rfind("schedule: found ", 0) == 0) found.erase(0, 16);
-  if (std::size_t const at = found.find(": found "); at != std::string::npos) {
-    found.replace(at, 8, " ");
-  }
-  node.report(std::move(found), text.substr(end + middle.size()));
+  Problem const& problem = error.problem();
+  bool const is_named_by_node = problem.key == "schedule";
+  node.report(is_named_by_node ? problem.found : problem.key + " " + problem.found,
+              problem.accepted);
 }
 
 bool CombinationCheck::sound(std::initializer_list<std::string_view> keys) const {

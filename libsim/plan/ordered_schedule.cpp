@@ -16,7 +16,7 @@ namespace {
 [[noreturn]] void refuse(std::string const& what,
                          std::string const& found,
                          std::string const& accepted) {
-  throw ScheduleError{what + ": found '" + found + "'; accepted: " + accepted};
+  throw ScheduleError{what, "'" + found + "'", accepted};
 }
 
 void check_size(std::string const& what, int found, int accepted) {

@@ -13,7 +13,7 @@ namespace stagecraft {
 namespace {
 
 [[noreturn]] void refuse(std::string const& what, std::int64_t found, std::string const& accepted) {
-  throw ScheduleError{what + ": found '" + std::to_string(found) + "'; accepted: " + accepted};
+  throw ScheduleError{what, "'" + std::to_string(found) + "'", accepted};
 }
 
 void check_counts(ScheduleShape const& shape) {
@@ -25,10 +25,10 @@ void check_counts(ScheduleShape const& shape) {
   std::int64_t const virtual_stages = std::int64_t{shape.stages} * shape.chunks;
   if (virtual_stages > max_scheduled_forwards ||
       virtual_stages * shape.microbatches > max_scheduled_forwards) {
-    throw ScheduleError{"stages x chunks x microbatches: found '" + std::to_string(shape.stages) +
-                        " x " + std::to_string(shape.chunks) + " x " +
-                        std::to_string(shape.microbatches) + "'; accepted: a product of at most " +
-                        std::to_string(max_scheduled_forwards)};
+    throw ScheduleError{"stages x chunks x microbatches",
+                        "'" + std::to_string(shape.stages) + " x " + std::to_string(shape.chunks) +
+                            " x " + std::to_string(shape.microbatches) + "'",
+                        "a product of at most " + std::to_string(max_scheduled_forwards)};
   }
 }
 

@@ -98,7 +98,7 @@ std::filesystem::path named_file(ConfigNode const& node, std::string const& name
 PipelineOrder read_texts(ConfigNode const& orders, PlacementShape shape) {
   std::vector<std::string> ranks;
   for (ConfigNode const& rank : orders.items()) ranks.push_back(rank.text().value_or(""));
-  if (ranks.empty()) throw ScheduleError{"found no rank; accepted: one text per rank"};
+  if (ranks.empty()) throw ScheduleError{"order", "no rank", "one text per rank"};
   return order_of_texts(ranks, shape);
 }
 

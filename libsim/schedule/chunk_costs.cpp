@@ -35,14 +35,15 @@ void check_costs(ChunkCosts const& costs) {
                             costs.weight_gradient}) {
     bool const is_accepted = cost == 0 || (cost >= smallest_cost && cost <= largest_cost);
     if (!is_accepted) {  // also when it is not a number
-      std::ostringstream message;
-      message << "costs: found '" << cost << "'; accepted: 0, or " << smallest_cost << " to "
-              << largest_cost;
-      throw ScheduleError{message.str()};
+      std::ostringstream found;
+      std::ostringstream accepted;
+      found << "'" << cost << "'";
+      accepted << "0, or " << smallest_cost << " to " << largest_cost;
+      throw ScheduleError{"costs", found.str(), accepted.str()};
     }
   }
   if (costs.forward + costs.backward == 0) {
-    throw ScheduleError{"costs: found forward and backward '0'; accepted: at least one above 0"};
+    throw ScheduleError{"costs", "forward and backward '0'", "at least one above 0"};
   }
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 void check_microbatches(std::string const& kind, int stages, int microbatches) {
   if (microbatches >= 2 * stages) return;
-  throw ScheduleError{"microbatches of " + kind + ": found '" + std::to_string(microbatches) +
-                      "'; accepted: at least 2p (" + std::to_string(2 * stages) + ")"};
+  throw ScheduleError{"microbatches of " + kind, "'" + std::to_string(microbatches) + "'",
+                      "at least 2p (" + std::to_string(2 * stages) + ")"};
 }
 
 /// A rank at depth `depth` of `half` ranks, counted from the outside in. `near` is the chunk whose
@@ -75,12 +75,12 @@ PipelineOrder dualpipev_order(int stages, int microbatches) {
 
 PipelineOrder dualpipe_order(int stages, int microbatches) {
   if (stages % 2 != 0) {
-    throw ScheduleError{"pipeline stages of dualpipe: found '" + std::to_string(stages) +
-                        "'; accepted: an even number"};
+    throw ScheduleError{"pipeline stages of dualpipe", "'" + std::to_string(stages) + "'",
+                        "an even number"};
   }
   if (microbatches % 2 != 0) {
-    throw ScheduleError{"microbatches of dualpipe: found '" + std::to_string(microbatches) +
-                        "'; accepted: an even number, half for each direction"};
+    throw ScheduleError{"microbatches of dualpipe", "'" + std::to_string(microbatches) + "'",
+                        "an even number, half for each direction"};
   }
   check_microbatches("dualpipe", stages, microbatches);
   PipelineOrder order{bidirectional_placement(stages), microbatches, {}};

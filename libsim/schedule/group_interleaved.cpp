@@ -89,8 +89,8 @@ bool all_fit(GroupBlock const& block, int stages) {
 void check_groups(
     int stages, int chunks, int group, int recompute_chunks, ChunkCosts const& costs) {
   auto const refuse = [](std::string const& what, int found, std::string const& accepted) {
-    throw ScheduleError{what + " of group_interleaved: found '" + std::to_string(found) +
-                        "'; accepted: " + accepted};
+    throw ScheduleError{what + " of group_interleaved", "'" + std::to_string(found) + "'",
+                        accepted};
   };
   if (recompute_chunks > chunks) {
     refuse("recomputed chunks", recompute_chunks, "0 to " + std::to_string(chunks));

@@ -18,9 +18,9 @@ void check_group(int stages, int n, int group) {
   bool const is_all = n < stages && group == n;
   bool const is_legal = group >= stages && group <= n && (n % group == 0 || n % group >= stages);
   if (is_all || is_legal) return;
-  throw ScheduleError{"microbatches per group: found '" + std::to_string(group) +
-                      "'; accepted: from p (" + std::to_string(stages) + ") to n (" +
-                      std::to_string(n) + "), the last group full or of at least p; with n < p: n"};
+  throw ScheduleError{"microbatches per group", "'" + std::to_string(group) + "'",
+                      "from p (" + std::to_string(stages) + ") to n (" + std::to_string(n) +
+                          "), the last group full or of at least p; with n < p: n"};
 }
 
 /// Which of the two runs of a steady step overlap.
@@ -78,8 +78,8 @@ PipelineOrder interleaved_order(int stages, int microbatches, int chunks, int gr
 
 PipelineOrder expert_overlap_order(int stages, int microbatches, int chunks, int group) {
   if (stages > 1 && chunks < 2) {
-    throw ScheduleError{
-        "chunks per stage with expert overlap: found '1'; accepted: at least 2 on several stages"};
+    throw ScheduleError{"chunks per stage with expert overlap", "'1'",
+                        "at least 2 on several stages"};
   }
   check_group(stages, microbatches, group);
   return alternating_order(stages, microbatches, chunks, group, 1, Steady::paired);
@@ -88,8 +88,8 @@ PipelineOrder expert_overlap_order(int stages, int microbatches, int chunks, int
 PipelineOrder interleaved_zb_order(int stages, int microbatches, int chunks) {
   int const rounds = std::max(1, microbatches / stages);
   if (microbatches % rounds != 0) {
-    throw ScheduleError{"microbatches of interleaved_zb: found '" + std::to_string(microbatches) +
-                        "'; accepted: a multiple of floor(n/p) (" + std::to_string(rounds) + ")"};
+    throw ScheduleError{"microbatches of interleaved_zb", "'" + std::to_string(microbatches) + "'",
+                        "a multiple of floor(n/p) (" + std::to_string(rounds) + ")"};
   }
   int const group = microbatches / rounds;
   std::vector<ChunkRun> const forwards = grouped_forwards(microbatches, chunks, group);

@@ -37,7 +37,7 @@ class RankCheck {
     for (std::size_t at = 0; at < tasks.size(); ++at) {
       start(tasks[at].run);
       if (tasks[at].is_paired && (at > first || at + 1 == tasks.size())) {
-        refuse("found no single task paired with " + text_of(tasks[at].run), "pairs of two tasks");
+        refuse("no single task paired with " + text_of(tasks[at].run), "pairs of two tasks");
       }
       if (tasks[at].is_paired) continue;
       for (; first <= at; ++first) of(ended_, tasks[first].run).add(tasks[first].run.part);
@@ -64,23 +64,21 @@ class RankCheck {
   }
 
   [[noreturn]] void refuse(std::string const& found, std::string const& accepted) const {
-    throw ScheduleError{"order: rank " + std::to_string(rank_) + ": " + found +
-                        "; accepted: " + accepted};
+    throw ScheduleError{"order: rank " + std::to_string(rank_), found, accepted};
   }
 
   void start(ChunkRun const& run) {
     if (run.chunk < 0 || run.chunk >= order_.placement.chunks()) {
-      refuse("found " + text_of(run),
-             "chunks 0 to " + std::to_string(order_.placement.chunks() - 1));
+      refuse(text_of(run), "chunks 0 to " + std::to_string(order_.placement.chunks() - 1));
     }
     auto const range = microbatches(run.chunk);
     if (run.microbatch < range.first || run.microbatch >= range.end) {
-      refuse("found " + text_of(run), "in chunk " + std::to_string(run.chunk) + " microbatches " +
-                                          std::to_string(range.first) + " to " +
-                                          std::to_string(range.end - 1));
+      refuse(text_of(run), "in chunk " + std::to_string(run.chunk) + " microbatches " +
+                               std::to_string(range.first) + " to " +
+                               std::to_string(range.end - 1));
     }
     PartSet& started = of(started_, run);
-    if (started.has(run.part)) refuse("found " + text_of(run) + " twice", "once");
+    if (started.has(run.part)) refuse(text_of(run) + " twice", "once");
     check_parts(run, started);
     started.add(run.part);
   }
@@ -89,17 +87,16 @@ class RankCheck {
     bool const is_half = run.part == Part::input_gradient || run.part == Part::weight_gradient;
     bool const has_half = started.has(Part::input_gradient) || started.has(Part::weight_gradient);
     if ((is_half && started.has(Part::backward)) || (run.part == Part::backward && has_half)) {
-      refuse("found " + text_of(run) + " and another backward of it", "B, or I and W");
+      refuse(text_of(run) + " and another backward of it", "B, or I and W");
     }
     if (run.part == Part::forward) return;
     Part const needed = run.part == Part::weight_gradient ? Part::input_gradient : Part::forward;
     if (!of(ended_, run).has(needed)) {
-      refuse("found " + text_of(run) + " before the end of " +
-                 text_of({needed, run.microbatch, run.chunk}),
+      refuse(text_of(run) + " before the end of " + text_of({needed, run.microbatch, run.chunk}),
              "after it");
     }
     if (run.part == Part::recompute && started.has_gradient()) {
-      refuse("found " + text_of(run) + " after its backward", "before it");
+      refuse(text_of(run) + " after its backward", "before it");
     }
   }
 
@@ -111,7 +108,7 @@ class RankCheck {
       std::string missing = text_of({part, microbatch, chunk});
       if (part == Part::input_gradient)
         missing += " or " + text_of({Part::backward, microbatch, chunk});
-      refuse("found no " + missing, "F, and B or I and W, of every microbatch in every chunk");
+      refuse("no " + missing, "F, and B or I and W, of every microbatch in every chunk");
     }
   }
 
@@ -126,13 +123,12 @@ class RankCheck {
 void check_order(PipelineOrder const& order) {
   auto const ranks = static_cast<std::size_t>(order.placement.stages());
   if (order.ranks.size() != ranks) {
-    throw ScheduleError{"order: found " + std::to_string(order.ranks.size()) +
-                        " ranks; accepted: " + std::to_string(ranks)};
+    throw ScheduleError{"order", std::to_string(order.ranks.size()) + " ranks",
+                        std::to_string(ranks)};
   }
   if (order.microbatches < 1 || order.microbatches % order.placement.copies() != 0) {
-    throw ScheduleError{"order: found " + std::to_string(order.microbatches) +
-                        " microbatches; accepted: a multiple of " +
-                        std::to_string(order.placement.copies())};
+    throw ScheduleError{"order", std::to_string(order.microbatches) + " microbatches",
+                        "a multiple of " + std::to_string(order.placement.copies())};
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) RankCheck{order, rank}.run();
 }

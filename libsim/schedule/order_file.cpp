@@ -16,13 +16,15 @@ namespace {
 nlohmann::json parse(std::filesystem::path const& path) {
   std::ifstream file{path};
   if (!file) {
-    throw ScheduleError{"order: found no file '" + path.string() + "'; accepted: a JSON file"};
+    throw ScheduleError{"order", "no file '" + path.string() + "'", "a JSON file"};
   }
   try {
     return nlohmann::json::parse(file);
   } catch (nlohmann::json::parse_error const& error) {
-    throw ScheduleError{"order: found '" + path.string() + "', which is not JSON (at byte " +
-                        std::to_string(error.byte) + "); accepted: an object with `orders`"};
+    throw ScheduleError{
+        "order",
+        "'" + path.string() + "', which is not JSON (at byte " + std::to_string(error.byte) + ")",
+        "an object with `orders`"};
   }
 }
 
@@ -32,8 +34,7 @@ PlacementShape read_shape(nlohmann::json const& document) {
   auto const shape =
       found->is_string() ? value_named<PlacementShape>(found->get<std::string>()) : std::nullopt;
   if (!shape) {
-    throw ScheduleError{"placement: found " + found->dump() +
-                        "; accepted: " + accepted_names<PlacementShape>()};
+    throw ScheduleError{"placement", found->dump(), accepted_names<PlacementShape>()};
   }
   return *shape;
 }
@@ -63,14 +64,13 @@ PipelineOrder read_order_file(std::filesystem::path const& path) {
   nlohmann::json const document = parse(path);
   if (!document.is_object() || !document.contains("orders") || !document.at("orders").is_array() ||
       document.at("orders").empty()) {
-    throw ScheduleError{"order: found no list `orders` in '" + path.string() +
-                        "'; accepted: one text per rank, like \"F0.0 I0.0 W0.0\""};
+    throw ScheduleError{"order", "no list `orders` in '" + path.string() + "'",
+                        "one text per rank, like \"F0.0 I0.0 W0.0\""};
   }
   std::vector<std::string> texts;
   for (auto const& rank : document.at("orders")) {
     if (!rank.is_string()) {
-      throw ScheduleError{"order: found " + rank.dump().substr(0, 40) +
-                          " in `orders`; accepted: one text per rank"};
+      throw ScheduleError{"order", rank.dump().substr(0, 40) + " in `orders`", "one text per rank"};
     }
     texts.push_back(rank.get<std::string>());
   }
@@ -91,14 +91,15 @@ PipelineOrder order_of_texts(std::vector<std::string> const& ranks, PlacementSha
   }
   // Of fewer tasks, some microbatch or chunk has none; so a wrong number does not take all memory.
   if (static_cast<std::size_t>(order.microbatches) * static_cast<std::size_t>(chunks) > tasks) {
-    throw ScheduleError{
-        "order: found microbatch " + std::to_string(order.microbatches - 1) + " and chunk " +
-        std::to_string(chunks - 1) + " among " + std::to_string(tasks) +
-        " tasks; accepted: F, and B or I and W, of every microbatch in every chunk"};
+    throw ScheduleError{"order",
+                        "microbatch " + std::to_string(order.microbatches - 1) + " and chunk " +
+                            std::to_string(chunks - 1) + " among " + std::to_string(tasks) +
+                            " tasks",
+                        "F, and B or I and W, of every microbatch in every chunk"};
   }
   if (shape != PlacementShape::loop && chunks > 2) {
-    throw ScheduleError{"order: found chunk " + std::to_string(chunks - 1) +
-                        "; accepted: 0 and 1, as the placement is " + std::string{name_of(shape)}};
+    throw ScheduleError{"order", "chunk " + std::to_string(chunks - 1),
+                        "0 and 1, as the placement is " + std::string{name_of(shape)}};
   }
   order.placement = make_placement(shape, static_cast<int>(ranks.size()), chunks);
   return order;

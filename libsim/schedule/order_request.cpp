@@ -21,8 +21,7 @@ namespace {
 
 void check_count(std::string const& what, int found) {
   if (found >= 1) return;
-  throw ScheduleError{what + ": found '" + std::to_string(found) +
-                      "'; accepted: a whole number from 1"};
+  throw ScheduleError{what, "'" + std::to_string(found) + "'", "a whole number from 1"};
 }
 
 PipelineOrder interleaved(OrderRequest const& request) {
@@ -93,8 +92,9 @@ PipelineOrder make_order(OrderRequest const& request) {
     case OrderKind::group_interleaved:
       return group_interleaved(request);
   }
-  throw ScheduleError{"schedule: found '" + std::string{name_of(request.kind)} +
-                      "', which no rule here orders; accepted: another name"};
+  throw ScheduleError{"schedule",
+                      "'" + std::string{name_of(request.kind)} + "', which no rule here orders",
+                      "another name"};
 }
 
 }  // namespace stagecraft

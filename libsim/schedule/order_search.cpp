@@ -170,8 +170,10 @@ FoundOrder search_order(OrderRequest const& request, SearchEffort const& effort)
     if (start && (!best || start->times < best->times)) best = std::move(start);
   }
   if (!best) {
-    throw ScheduleError{"memory limit: found one of " + std::to_string(forwards) +
-                        " forwards, within which no order was found; accepted: a larger one"};
+    throw ScheduleError{
+        "memory limit",
+        "one of " + std::to_string(forwards) + " forwards, within which no order was found",
+        "a larger one"};
   }
   RandomNumbers random{effort.seed};
   Budget budget{effort};

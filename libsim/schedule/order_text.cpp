@@ -41,9 +41,9 @@ void append_word(std::vector<OrderTask>& tasks, std::string_view word) {
   auto const first = read_run(word.substr(0, plus));
   auto const second = plus == std::string_view::npos ? first : read_run(word.substr(plus + 1));
   if (!first || !second) {
-    throw ScheduleError{"order: found '" + std::string{word} +
-                        "'; accepted: one of F, B, I, W, R with <microbatch>.<chunk>, like F0.0, "
-                        "or two of them as a pair, like F1.0+B0.0"};
+    throw ScheduleError{"order", "'" + std::string{word} + "'",
+                        "one of F, B, I, W, R with <microbatch>.<chunk>, like F0.0, or two of them "
+                        "as a pair, like F1.0+B0.0"};
   }
   tasks.push_back({*first, plus != std::string_view::npos});
   if (plus != std::string_view::npos) tasks.push_back({*second, false});

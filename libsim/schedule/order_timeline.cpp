@@ -132,7 +132,9 @@ class OrderPlayer {
                  std::to_string(order_.placement.place(need->virtual_stage).stage);
       }
     }
-    if (!waits.empty()) throw ScheduleError{"order: no rank can go on:" + waits};
+    if (waits.empty()) return;
+    throw ScheduleError{"order", "ranks that wait for each other:" + waits,
+                        "an order in which no ranks wait for each other in a circle"};
   }
 
   PipelineOrder const& order_;

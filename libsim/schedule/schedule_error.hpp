@@ -1,6 +1,10 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "libsim/config/problem.hpp"
 
 namespace stagecraft {
 
@@ -8,7 +12,17 @@ namespace stagecraft {
 /// is accepted.
 class ScheduleError : public std::invalid_argument {
  public:
-  using std::invalid_argument::invalid_argument;
+  ScheduleError(std::string of_what, std::string found, std::string accepted)
+      : ScheduleError{Problem{{}, std::move(of_what), std::move(found), std::move(accepted)}} {}
+
+  /// Has no place, and no key of a configuration: `key` says in words what it is about.
+  Problem const& problem() const { return problem_; }
+
+ private:
+  explicit ScheduleError(Problem problem)
+      : std::invalid_argument{to_string(problem)}, problem_{std::move(problem)} {}
+
+  Problem problem_;
 };
 
 }  // namespace stagecraft

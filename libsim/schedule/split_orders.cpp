@@ -63,8 +63,8 @@ PipelineOrder zb_h1_order(int stages, int microbatches) {
 
 PipelineOrder zb_h2_order(int stages, int microbatches) {
   if (microbatches < 2 * stages - 1) {
-    throw ScheduleError{"microbatches of zb_h2: found '" + std::to_string(microbatches) +
-                        "'; accepted: at least 2p - 1 (" + std::to_string(2 * stages - 1) + ")"};
+    throw ScheduleError{"microbatches of zb_h2", "'" + std::to_string(microbatches) + "'",
+                        "at least 2p - 1 (" + std::to_string(2 * stages - 1) + ")"};
   }
   PipelineOrder order{round_placement(stages, 1), microbatches, {}};
   for (int rank = 0; rank < stages; ++rank) {

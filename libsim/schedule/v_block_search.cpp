@@ -109,7 +109,7 @@ PipelineOrder v_auto_order(int stages,
                            int microbatches,
                            ChunkCosts const& costs,
                            int memory_limit) {
-  if (stages < 2) throw ScheduleError{"pipeline stages of v_auto: found '1'; accepted: at least 2"};
+  if (stages < 2) throw ScheduleError{"pipeline stages of v_auto", "'1'", "at least 2"};
   int const most_held = std::min(2 * stages, memory_limit);
   std::optional<PipelineOrder> best;
   SimTime least{0};
@@ -135,8 +135,8 @@ PipelineOrder v_auto_order(int stages,
     }
   }
   if (!best) {
-    throw ScheduleError{"memory limit of v_auto: found '" + std::to_string(memory_limit) +
-                        "' chunks; accepted: more, no block stays within it"};
+    throw ScheduleError{"memory limit of v_auto", "'" + std::to_string(memory_limit) + "' chunks",
+                        "more, no block stays within it"};
   }
   return std::move(*best);
 }

@@ -120,7 +120,7 @@ class VRun {
 
   void change_memory(VRank& rank, double change) const {
     if (rank.memory + change > settings_->memory_limit) {
-      throw ScheduleError{"memory limit: found one that zbv exceeds; accepted: a larger one"};
+      throw ScheduleError{"memory limit", "one that zbv exceeds", "a larger one"};
     }
     rank.memory += change;
   }
@@ -132,9 +132,9 @@ class VRun {
                                                                  rank.ends[index_of(pass)].size();
     if (rank.count(pass) >= settings_->microbatches || !has_own_input ||
         (rank_before(at, pass) && !end_there)) {
-      throw ScheduleError{
-          "schedule zbv, automatic: found a shape for which its rules have no next "
-          "task; accepted: another number of microbatches or memory limit"};
+      throw ScheduleError{"schedule zbv, automatic",
+                          "a shape for which its rules have no next task",
+                          "another number of microbatches or memory limit"};
     }
     change_memory(rank,
                   is_forward(pass) ? settings_->memory.forward : settings_->memory.input_gradient);

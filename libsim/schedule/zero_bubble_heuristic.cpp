@@ -219,9 +219,9 @@ class Run {
     Rank const& rank = ranks_[at];
     while (rank.memory + change > settings_->memory_limit) {
       if (!rank.has_waiting_weight()) {
-        throw ScheduleError{
-            "memory limit: found one that a rank exceeds with no weight gradient left to run; "
-            "accepted: a larger one"};
+        throw ScheduleError{"memory limit",
+                            "one that a rank exceeds with no weight gradient left to run",
+                            "a larger one"};
       }
       put_weight(at);
     }

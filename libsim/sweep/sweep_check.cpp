@@ -109,7 +109,8 @@ Problem problem_with(SweepAxis const& axis, SweepEntry const& entry, Reasons con
   if (Problem const* const own = own_problem(entry, reasons)) return *own;
   Problem const& reason = reasons.commonest();
   return {entry.place, axis.name,
-          "'" + printable(entry.label) + "', and so for " + reason.key + " " + reason.found,
+          "'" + printable(entry.label) + "', and so for " + reason.key + " " +
+              (reason.found.empty() ? "no value" : reason.found),
           "another value, or for " + reason.key + " " + reason.accepted};
 }
 

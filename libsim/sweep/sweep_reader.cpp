@@ -29,7 +29,7 @@ class SweepFileReader {
     Diagnostics problems;
     std::optional<RunVariants> runs;
     if (base == nullptr) {
-      if (diagnostics_.is_sound("base")) report(root_, "base", "nothing", accepted);
+      if (diagnostics_.is_sound("base")) report(root_, "base", "", accepted);
     } else if (base->kind == YamlNode::Kind::map) {
       runs.emplace(*base, folder_, problems);
     } else if (base->kind != YamlNode::Kind::scalar || base->text.empty()) {
@@ -56,7 +56,7 @@ class SweepFileReader {
       }
     }
     if (axes_.empty() && knows_all_axes() && diagnostics_.problems().size() == problems_before) {
-      report(root_, "values", "nothing", "values or cases: what is to vary");
+      report(root_, "values", "", "values or cases: what is to vary");
     }
     return std::move(axes_);
   }

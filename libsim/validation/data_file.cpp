@@ -10,9 +10,8 @@
 namespace stagecraft {
 namespace {
 
-// What readers of sections say of a key that they do not know, and of one that is not there.
+// What readers of sections say of a key that they do not know.
 constexpr char const* unknown_key = "an unknown key";
-constexpr char const* missing = "nothing";
 
 std::string trimmed(std::string const& text) {
   std::size_t const begin = text.find_first_not_of(" \t");
@@ -178,7 +177,7 @@ std::optional<Problem> DataFile::problem_of_file(Problem problem) const {
     problem.accepted = accepted_columns(settings.key(), problem.accepted);
     return problem;
   }
-  bool const is_of_base = problem.stands_alone || problem.found == missing;
+  bool const is_of_base = problem.stands_alone || problem.found.empty();
   if (!is_of_base || can_set(problem.key)) return std::nullopt;
   if (!problem.place.origin) problem.place = table_.place_of(table_.header().front());
   problem.accepted += ", in a column or in --base RUN.yaml";

@@ -3,7 +3,6 @@
 #include <nanobind/nanobind.h>
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "apps/program/command_line.hpp"
@@ -42,26 +41,6 @@ void set_config_error(char const* message, std::vector<Problem> const& problems)
   set_error("ConfigError", errors_module().attr("ConfigError")(message, list));
 }
 
-/// The parts of `--option: found X; accepted: Y`, or of `--option: missing; accepted: Y`.
-Problem problem_of(CommandLineError const& error) {
-  std::string_view text{error.what()};
-  constexpr std::string_view found = "found ";
-  constexpr std::string_view accepted = "; accepted: ";
-  Problem problem;
-  for (std::string_view const middle : {": found ", ": missing"}) {
-    std::size_t const at = text.find(middle);
-    if (at == text.npos) continue;
-    problem.key = text.substr(0, at);
-    text.remove_prefix(at + 2);
-    break;
-  }
-  if (text.starts_with(found)) text.remove_prefix(found.size());
-  std::size_t const at = text.find(accepted);
-  problem.found = text.substr(0, at);
-  if (at != text.npos) problem.accepted = text.substr(at + accepted.size());
-  return problem;
-}
-
 }  // namespace
 
 void register_errors() {
@@ -71,7 +50,7 @@ void register_errors() {
     } catch (ConfigError const& error) {
       set_config_error(error.what(), error.problems());
     } catch (CommandLineError const& error) {
-      set_config_error(error.what(), {problem_of(error)});
+      set_config_error(error.what(), {error.problem()});
     } catch (DoesNotFit const& error) {
       set_error("DoesNotFit", nb::str(error.what()));
     } catch (nb::builtin_exception const&) {

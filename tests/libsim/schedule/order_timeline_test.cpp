@@ -27,7 +27,7 @@ TEST_CASE("ranks that wait for each other in a circle are named with what they w
       order_of_texts(round_placement(2, 1), 2, {"F0.0 B0.0 F1.0 B1.0", "F0.0 F1.0 B0.0 B1.0"});
   REQUIRE_THROWS_AS(play_order(order, {}), ScheduleError);
   REQUIRE_THROWS_WITH(play_order(order, {}),
-                      Contains("no rank can go on:") &&
+                      Contains("ranks that wait for each other:") &&
                           Contains("\n  rank 0 waits with B0.0 for I0.0 of rank 1") &&
                           Contains("\n  rank 1 waits with F1.0 for F1.0 of rank 0"));
 }
