@@ -46,7 +46,9 @@ def main(program, config, sweeps):
         done = subprocess.run(command("whole"), capture_output=True, check=True)
         whole = time.monotonic() - begin
         rows = json.loads(done.stdout)["rows"]
-        for _ in range(sweeps):
+        ended = 0
+        while ended < sweeps or (kills < 2 * sweeps and ended < 4 * sweeps):
+            kills_before = kills
             for file in ("r.h5", "r.csv"):
                 (folder / file).unlink(missing_ok=True)
             while True:
@@ -70,13 +72,17 @@ def main(program, config, sweeps):
                 result = json.loads(output)
                 assert result["rows"] == rows
                 computed_in_the_end += result["computed"]
+                ended += 1
                 break
             for kind in ("h5", "csv"):
                 assert (folder / f"r.{kind}").read_bytes() == (folder / f"whole.{kind}").read_bytes(), kind
+            # The first run may have been slowed down by others of this machine.
+            if kills < kills_before + 2:
+                whole /= 2
             assert {path.name for path in folder.iterdir()} == {"r.h5", "r.csv", "sweep.yaml", "whole.h5", "whole.csv"}
         assert kills >= 2 * sweeps, "too few kills to say anything"
-        assert computed_in_the_end < sweeps * rows, "nothing that was killed was ever kept"
-    print(f"{sweeps} sweeps of {rows} rows, {kills} kills, {computed_in_the_end} rows computed after the last of them")
+        assert computed_in_the_end < ended * rows, "nothing that was killed was ever kept"
+    print(f"{ended} sweeps of {rows} rows, {kills} kills, {computed_in_the_end} rows computed after the last of them")
 
 
 if __name__ == "__main__":
