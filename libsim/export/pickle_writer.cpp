@@ -2,32 +2,13 @@
 
 #include <limits>
 
+#include "libsim/allocator/pickle_opcodes.hpp"
+
 namespace stagecraft {
 
 namespace {
 
-// The opcodes, with their names in pickletools.
-enum Opcode : unsigned char {
-  mark = '(',
-  stop = '.',
-  binint = 'J',
-  binint1 = 'K',
-  binint2 = 'M',
-  binunicode = 'X',
-  empty_list = ']',
-  appends = 'e',
-  binget = 'h',
-  long_binget = 'j',
-  binput = 'q',
-  long_binput = 'r',
-  setitems = 'u',
-  empty_dict = '}',
-  proto = 0x80,
-  tuple2 = 0x86,
-  newtrue = 0x88,
-  newfalse = 0x89,
-  long1 = 0x8a,
-};
+using namespace pickle;
 
 /// The number of elements that Python itself writes at a time.
 constexpr int batch = 1000;
