@@ -39,6 +39,7 @@ class Gaps {
 
   void add_of_model() {
     ModelConfig const& model = config_.model;
+    gap(model.experts.has_value(), "model.experts: the flags of experts are not written yet");
     gap(!model.pattern.empty(), "model.pattern: the flags say layers of one kind");
     gap(model.activation == Activation::relu, "model.activation relu: the flags say GELU");
     gap(model.residual != Residual::sequential,

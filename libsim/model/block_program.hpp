@@ -27,12 +27,16 @@ struct BlockShape {
   bool sequence_parallel = false;  ///< norms, dropouts and residuals on s/t rows
   std::int64_t micro = 1;          ///< b
   GroupId tensor_group{};          ///< the group of the t ranks
+  int expert = 1;                  ///< EP: ranks that split the experts of a layer
+  int expert_tensor = 1;           ///< ETP: ranks that share each expert's weights
   GroupId kv_group{};  ///< of the ranks with the same key and value heads, if there are several
 
   std::int64_t heads() const { return model.heads / tensor; }
   /// Key and value heads per rank; they are replicated if t exceeds their number.
   std::int64_t kv_heads() const { return model.kv_heads < tensor ? 1 : model.kv_heads / tensor; }
   int kv_replicas() const { return stagecraft::kv_replicas(model, tensor); }
+  /// Experts per rank. Pre: the layer has experts.
+  std::int64_t local_experts() const { return model.experts->count / expert; }
   std::int64_t ffn() const { return model.ffn_hidden / tensor; }
   /// v padded to a multiple of vocabulary_multiple * t.
   std::int64_t padded_vocabulary() const;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "libsim/model/attention.hpp"
+#include "libsim/model/experts.hpp"
 #include "libsim/model/liveness.hpp"
 #include "libsim/model/mlp.hpp"
 #include "libsim/model/recompute.hpp"
@@ -87,6 +88,17 @@ BlockProgram build_layers(std::vector<BlockShape> shapes, RecomputePolicy const&
   }
   program.grad_input = gradient;
   return finish(builder, policy);
+}
+
+BlockProgram declare_layer(BlockShape const& shape) {
+  ProgramBuilder builder{std::vector{shape}};
+  make_attention(builder);
+  if (shape.model.experts) {
+    make_experts(builder);
+  } else {
+    make_mlp(builder);
+  }
+  return std::move(builder.program());
 }
 
 BlockProgram build_head(BlockShape const& shape, HeadWeight weight) {

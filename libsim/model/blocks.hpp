@@ -17,11 +17,17 @@ BlockProgram build_embedding(BlockShape const& shape);
 BlockProgram build_layers(std::vector<BlockShape> layers, RecomputePolicy const& policy);
 /// The same for a number of layers of one shape.
 BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy const& policy);
+/// The parameters of one layer, as a block without ops.
+BlockProgram declare_layer(BlockShape const& shape);
 BlockProgram build_head(BlockShape const& shape, HeadWeight weight);
 
 /// The published count of parameters: trained elements of the whole model, without vocabulary
 /// padding and copies.
 std::int64_t parameter_count(ModelConfig const& model);
+
+/// Those of them that a token uses: of the routed experts of a layer, the share that it chooses.
+/// The input embedding is included.
+std::int64_t active_parameter_count(ModelConfig const& model);
 
 /// FLOPs of the matrix products of one sequence's forward and backward through the whole model,
 /// without recompute and with attention over the full square: 72 L s h^2 (1 + s/(6h) + v/(12hL))

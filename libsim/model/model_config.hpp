@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "libsim/model/experts_config.hpp"
+
 namespace stagecraft {
 
 /// The activation of the MLP. swiglu and geglu are gated: two products of width f, one activated.
@@ -29,7 +31,8 @@ enum class Precision : std::uint8_t { fp16, bf16, fp32, fp64 };
 
 /// A layer kind: the keys of a model that may differ from layer to layer.
 struct LayerConfig {
-  std::int64_t ffn_hidden = 0;  ///< width of the MLP; default 4 h
+  std::int64_t ffn_hidden = 0;             ///< width of a dense layer's MLP; default 4 h
+  std::optional<ExpertsConfig> experts{};  ///< the kind of a layer: empty if it is dense
   Activation activation = Activation::gelu;
   Norm norm = Norm::layernorm;
   double norm_epsilon = 1e-5;  ///< added to the variance, or to the mean square
@@ -84,11 +87,9 @@ struct ModelConfig : LayerConfig {
 /// The number of layers after which the pattern repeats. Pre: it is not empty.
 std::int64_t pattern_layers(ModelConfig const& model);
 
-/// The kind of a layer. Pre: 0 <= layer.
-LayerConfig const& layer_kind(ModelConfig const& model, std::int64_t layer);
-
-/// The entries of the pattern, each with its number of layers in the whole model.
-std::vector<LayerRun> layer_runs(ModelConfig const& model);
+/// The kind of a layer: what the pattern says, with experts only if the layer is sparse. For all
+/// layers of a model, see LayerKinds. Pre: 0 <= layer.
+LayerConfig layer_kind(ModelConfig const& model, std::int64_t layer);
 
 /// Rows of the table of learned positions.
 constexpr std::int64_t position_rows(ModelConfig const& model) {

@@ -9,6 +9,7 @@
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
+#include "libsim/model/experts_reader.hpp"
 #include "libsim/model/model_names.hpp"
 
 namespace stagecraft {
@@ -115,6 +116,14 @@ void settle_layer(LayerConfig& layer, ConfigNode const& section) {
   }
 }
 
+/// Experts take the place of the MLP of a sequential layer.
+void check_experts(LayerConfig const& layer, ConfigNode const& section) {
+  ConfigNode const residual = section.child("residual");
+  if (layer.experts && layer.residual != Residual::sequential && residual.is_sound()) {
+    residual.report("sequential, as the layer has experts");
+  }
+}
+
 /// The same for keys of the whole model.
 void settle_positions(ModelConfig& model, ConfigNode const& section) {
   ConfigNode const rows = section.child("position_rows");
@@ -142,8 +151,10 @@ LayerRun read_run(ConfigNode const& item, LayerConfig const& of_model) {
   }
   SectionReader keys{kind};
   visit_layer_fields(keys, run.kind);
+  read_experts(keys.take("experts"), run.kind.experts);
   keys.finish();
   settle_layer(run.kind, kind);
+  check_experts(run.kind, kind);
   return run;
 }
 
@@ -193,6 +204,7 @@ nlohmann::ordered_json layer_map(LayerConfig const& layer) {
   settled.attention_dropout = attention_dropout(layer);
   SectionWriter writer;
   visit_layer_fields(writer, settled);
+  writer.put("experts", to_json(layer.experts));
   return writer.map();
 }
 
@@ -216,6 +228,8 @@ ModelConfig read_model_config(ConfigNode const& section) {
   ModelConfig model;
   SectionReader reader{section};
   visit_fields(reader, model, section.child("pattern").exists() ? Need::optional : Need::required);
+  ConfigNode const experts = reader.take("experts");
+  read_experts(experts, model.experts);
   ConfigNode const pattern = reader.take("pattern");
   for (auto const& [other, key] : huggingface_names) reader.synonym(other, key);
   reader.finish();
@@ -245,6 +259,12 @@ ModelConfig read_model_config(ConfigNode const& section) {
   settle_positions(model, section);
   settle_layer(model, section);
   settle_pattern(model, section);
+  check_experts(model, section);
+  ConfigNode const first_dense = experts.child("first_dense");
+  if (model.experts && first_dense.is_sound() && section.child("layers").is_sound() &&
+      model.experts->first_dense >= model.layers) {
+    first_dense.report("less than " + with_value(section.child("layers"), model.layers));
+  }
   return model;
 }
 
@@ -254,6 +274,7 @@ nlohmann::ordered_json to_json(ModelConfig const& model) {
   if (model.positions == Positions::learned) settled.position_rows = position_rows(model);
   SectionWriter writer;
   visit_fields(writer, settled);
+  if (model.experts) writer.put("experts", to_json(model.experts));
   if (!model.pattern.empty()) writer.put("pattern", pattern_json(model));
   return writer.map();
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/model/layer_kinds.hpp"
 
 namespace stagecraft {
 namespace {
@@ -25,9 +26,19 @@ std::int64_t sum_over_layers(BlockShape const& shape, std::int64_t (*value)(Bloc
   return sum;
 }
 
-std::int64_t published(BlockProgram const& block) {
-  std::int64_t sum = 0;
-  for (Parameter const& parameter : block.parameters) sum += published_elements(parameter);
+/// Sums `elements` over all parameters of the model.
+std::int64_t count(ModelConfig const& model, std::int64_t (*elements)(ParameterTraits const&)) {
+  BlockShape const shape = unsharded(model);
+  auto const of_block = [&](BlockProgram const& block) {
+    std::int64_t sum = 0;
+    for (Parameter const& parameter : block.parameters) sum += elements(parameter);
+    return sum;
+  };
+  std::int64_t sum =
+      of_block(build_embedding(shape)) + of_block(build_head(shape, HeadWeight::own));
+  for (LayerRun const& run : layer_runs(model)) {
+    sum += run.count * of_block(declare_layer(shape.with(run.kind)));
+  }
   return sum;
 }
 
@@ -37,10 +48,10 @@ bool is_core_attention_only(RecomputePolicy const& policy) {
 
 }  // namespace
 
-std::int64_t parameter_count(ModelConfig const& model) {
-  BlockShape const shape = unsharded(model);
-  return published(build_embedding(shape)) + published(build_head(shape, HeadWeight::own)) +
-         sum_over_layers(shape, published);
+std::int64_t parameter_count(ModelConfig const& model) { return count(model, published_elements); }
+
+std::int64_t active_parameter_count(ModelConfig const& model) {
+  return count(model, active_elements);
 }
 
 std::int64_t model_flops_per_sequence(ModelConfig const& model) {
@@ -60,7 +71,7 @@ std::int64_t attention_flops_per_sequence(ModelConfig const& model) {
 bool has_paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {
   ModelConfig const& model = shape.model;
   bool const is_paper_model =
-      model.pattern.empty() && model.kv_heads == model.heads &&
+      model.pattern.empty() && !model.experts && model.kv_heads == model.heads &&
       model.heads * model.head_dim == model.hidden && model.ffn_hidden == 4 * model.hidden &&
       model.activation == Activation::gelu && model.positions == Positions::learned &&
       model.attention == Attention::unfused && model.residual == Residual::sequential &&

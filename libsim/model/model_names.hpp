@@ -60,6 +60,39 @@ struct EnumNames<SoftmaxDropout> {
 };
 
 template <>
+struct EnumNames<RouterScore> {
+  static constexpr std::array<std::pair<RouterScore, std::string_view>, 2> all{
+      {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}}};
+};
+
+template <>
+struct EnumNames<RouterOrder> {
+  static constexpr std::array<std::pair<RouterOrder, std::string_view>, 2> all{
+      {{RouterOrder::after, "after"}, {RouterOrder::before, "before"}}};
+};
+
+template <>
+struct EnumNames<RouterLoss> {
+  static constexpr std::array<std::pair<RouterLoss, std::string_view>, 4> all{
+      {{RouterLoss::none, "none"},
+       {RouterLoss::auxiliary, "auxiliary"},
+       {RouterLoss::sequence_auxiliary, "sequence_auxiliary"},
+       {RouterLoss::global_auxiliary, "global_auxiliary"}}};
+};
+
+template <>
+struct EnumNames<ProbabilitiesOn> {
+  static constexpr std::array<std::pair<ProbabilitiesOn, std::string_view>, 2> all{
+      {{ProbabilitiesOn::output, "output"}, {ProbabilitiesOn::input, "input"}}};
+};
+
+template <>
+struct EnumNames<RouterPrecision> {
+  static constexpr std::array<std::pair<RouterPrecision, std::string_view>, 2> all{
+      {{RouterPrecision::fp32, "fp32"}, {RouterPrecision::model, "model"}}};
+};
+
+template <>
 struct EnumNames<CausalMask> {
   static constexpr std::array<std::pair<CausalMask, std::string_view>, 2> all{
       {{CausalMask::per_microbatch, "per_microbatch"}, {CausalMask::none, "none"}}};

@@ -48,6 +48,9 @@ struct ParameterTraits {
   ParameterStart start = ParameterStart::normal;
   bool tied_embedding = false;  ///< the word embedding that the head shares
   bool is_counted = true;       ///< included in published counts, which count tied embeddings once
+  /// Of how many experts of a layer it is, and how many of them each token uses.
+  std::int64_t experts = 1;
+  std::int64_t experts_per_token = 1;
   bool shared = false;  ///< a second use of a parameter that another block of the same rank owns
 };
 
@@ -60,6 +63,11 @@ struct Parameter : ParameterTraits {
 /// Elements of the whole model's tensor, without padding and copies.
 constexpr std::int64_t published_elements(ParameterTraits const& parameter) {
   return parameter.is_counted ? parameter.whole_rows * parameter.whole_columns : 0;
+}
+
+/// Those of them that a token uses: all but those of the routed experts that it does not choose.
+constexpr std::int64_t active_elements(ParameterTraits const& parameter) {
+  return published_elements(parameter) / parameter.experts * parameter.experts_per_token;
 }
 
 /// A tensor that every tensor rank holds in full.

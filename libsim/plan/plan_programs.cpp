@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/liveness.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/parameter_layout.hpp"
@@ -17,7 +18,7 @@ namespace {
 /// Builds each distinct block once.
 class BlockCatalogue {
  public:
-  explicit BlockCatalogue(TrainingPlan& plan) : plan_{plan} {}
+  explicit BlockCatalogue(TrainingPlan& plan) : plan_{plan}, layer_kinds_{plan.config.model} {}
 
   std::int32_t inputs() {
     return find({BlockProgram::Kind::inputs, {}, nullptr, HeadWeight::own},
@@ -29,13 +30,11 @@ class BlockCatalogue {
   }
   /// Layers of the model, from `first` on.
   std::int32_t layers(std::int64_t first, int count, RecomputePolicy const& policy) {
-    ModelConfig const& model = plan_.config.model;
-    kinds_.clear();
-    for (std::int64_t i = first; i < first + count; ++i) kinds_.push_back(&layer_kind(model, i));
-    return find({BlockProgram::Kind::layers, kinds_, &policy, HeadWeight::own}, [&] {
+    std::span<int const> const kinds = layer_kinds_.of_layers(first, count);
+    return find({BlockProgram::Kind::layers, kinds, &policy, HeadWeight::own}, [&] {
       std::vector<BlockShape> shapes;
-      shapes.reserve(kinds_.size());
-      for (LayerConfig const* kind : kinds_) shapes.push_back(plan_.shape.with(*kind));
+      shapes.reserve(kinds.size());
+      for (int const kind : kinds) shapes.push_back(plan_.shape.with(layer_kinds_[kind]));
       return build_layers(std::move(shapes), policy);
     });
   }
@@ -48,23 +47,21 @@ class BlockCatalogue {
   /// What a block is built from.
   struct Key {
     BlockProgram::Kind kind;
-    std::span<LayerConfig const* const> layers;
+    std::span<int const> layers;    ///< their kinds
     RecomputePolicy const* policy;  ///< layers only
     HeadWeight weight;
   };
   /// The key of a block that has been built.
   struct Known {
     BlockProgram::Kind kind = BlockProgram::Kind::layers;
-    std::vector<LayerConfig const*> layers;
+    std::vector<int> layers;
     RecomputePolicy policy;
     HeadWeight weight = HeadWeight::own;
 
     bool is(Key const& key) const {
       return kind == key.kind && weight == key.weight &&
              (key.policy == nullptr || policy == *key.policy) &&
-             std::equal(
-                 layers.begin(), layers.end(), key.layers.begin(), key.layers.end(),
-                 [](LayerConfig const* a, LayerConfig const* b) { return a == b || *a == *b; });
+             std::ranges::equal(layers, key.layers);
     }
   };
 
@@ -85,8 +82,8 @@ class BlockCatalogue {
   }
 
   TrainingPlan& plan_;
+  LayerKinds layer_kinds_;
   std::vector<Known> known_;
-  std::vector<LayerConfig const*> kinds_;  ///< of the layers that are looked up
 };
 
 /// How the layers of a stage are built.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "libsim/model/layer_kinds.hpp"
+
 namespace stagecraft {
 
 PlanSizes plan_sizes(TrainingConfig const& config) {

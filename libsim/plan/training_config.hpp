@@ -26,6 +26,9 @@ struct ParallelLayout {
   int interleave = 1;     ///< m of the paper: model chunks per stage
   int data = 1;           ///< d: replicas that split the global batch
   bool sequence = false;  ///< sequence parallelism; no effect with tensor 1
+  /// Ranks that split the experts of a layer, folded over the tensor and data ranks of a stage.
+  int expert = 1;
+  int expert_tensor = 1;  ///< ranks that share each expert's weights
   /// Gradient reduction behind the last microbatch's backward. Empty: as the software stack does.
   std::optional<bool> overlap_gradients{};
   /// With overlap_gradients: elements after which a reduction starts; 0: as Megatron-LM does, see
@@ -88,6 +91,14 @@ struct ScheduleConfig {
 
   friend bool operator==(ScheduleConfig const&, ScheduleConfig const&) = default;
 };
+
+/// Which experts tokens choose. balanced: choice j of the microbatch's token i is expert
+/// (i k + j) mod E, so that all experts of a layer are used alike.
+enum class Routing : std::uint8_t { balanced };
+
+/// How tokens travel to the ranks of their experts: see Megatron-LM,
+/// megatron/core/transformer/moe/token_dispatcher.py.
+enum class Dispatch : std::uint8_t { alltoall, allgather, deepep };
 
 /// Section `memory`.
 struct MemoryConfig {
@@ -155,6 +166,8 @@ struct TrainingConfig {
   ScheduleConfig schedule;
   /// One for all stages, or one a stage.
   std::vector<RecomputePolicy> recompute{RecomputePolicy{}};
+  Routing routing = Routing::balanced;     ///< no effect without experts
+  Dispatch dispatch = Dispatch::alltoall;  ///< no effect without experts
   MemoryConfig memory;
   LayerSplit layout;
   Hyperparameters training;

@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/plan/combination_check.hpp"
+#include "libsim/plan/expert_checks.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/layout_checks.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
@@ -245,6 +247,7 @@ void check_training_config(TrainingConfig const& config, ConfigNode const& root)
   checker.check_batch();
   checker.check_schedule();
   check_layout(config, root);
+  check_experts(config, root);
   checker.check_recompute();
   checker.check_shards();
   checker.check_sizes();

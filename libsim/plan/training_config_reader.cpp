@@ -11,6 +11,7 @@
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/plan/combination_check.hpp"
+#include "libsim/plan/expert_checks.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/recompute_reader.hpp"
 #include "libsim/plan/training_config_checks.hpp"
@@ -33,6 +34,8 @@ void visit_parallel(Visitor& visitor, Layout& layout) {
   visitor.integer("interleave", layout.interleave, {1, most_layers});
   visitor.integer("data", layout.data, {1, most_ranks});
   visitor.boolean("sequence", layout.sequence);
+  visitor.integer("expert", layout.expert, {1, most_ranks});
+  visitor.integer("expert_tensor", layout.expert_tensor, {1, most_ranks});
   visitor.boolean("overlap_gradients", layout.overlap_gradients);
   visitor.integer("gradient_bucket", layout.gradient_bucket, {0, std::int64_t{1} << 40});
 }
@@ -200,6 +203,10 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   read("batch", config.batch, [](auto& v, auto& fields) { visit_batch(v, fields); });
   config.schedule = read_schedule(root.child("schedule"));
   config.recompute = read_recompute(root.child("recompute"));
+  config.routing = read_routing(root.child("routing"));
+  if (auto const dispatch = root.child("dispatch"); dispatch.exists()) {
+    config.dispatch = dispatch.word<Dispatch>().value_or(config.dispatch);
+  }
   read("memory", config.memory, [](auto& v, auto& fields) {
     visit_memory(v, fields);
     ConfigNode const settings = v.take("allocator_settings");
@@ -253,6 +260,8 @@ nlohmann::ordered_json to_json(TrainingConfig const& config) {
     v.put("orders", std::move(ranks));
   });
   root["recompute"] = to_json(config.recompute);
+  root["routing"] = name_of(config.routing);
+  root["dispatch"] = name_of(config.dispatch);
   root["memory"] = written(config.memory, [](auto& v, auto const& fields) {
     visit_memory(v, fields);
     v.text("allocator_settings", fields.allocator_settings);

@@ -10,8 +10,9 @@
 namespace stagecraft {
 
 /// The sections of a run file that read_training_config() reads.
-inline constexpr std::array<std::string_view, 8> training_sections{
-    "model", "parallel", "batch", "schedule", "recompute", "memory", "layout", "training"};
+inline constexpr std::array<std::string_view, 10> training_sections{
+    "model",   "parallel", "batch",  "schedule", "recompute",
+    "routing", "dispatch", "memory", "layout",   "training"};
 
 /// Reads what is trained and how from the root of a run file (`model` must be in place), and checks
 /// that it can be: divisibility, the schedule's rules, the layout, sizes. Problems and warnings go
@@ -21,7 +22,7 @@ inline constexpr std::array<std::string_view, 8> training_sections{
 /// sequence parallelism with one tensor rank, and the group of a schedule that is not interleaved.
 TrainingConfig read_training_config(ConfigNode const& root);
 
-/// All eight sections as read_training_config() reads them: every key, defaults included.
+/// All sections as read_training_config() reads them: every key, defaults included.
 nlohmann::ordered_json to_json(TrainingConfig const& config);
 
 }  // namespace stagecraft

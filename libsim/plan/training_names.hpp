@@ -18,6 +18,20 @@ struct EnumNames<P2p> {
 };
 
 template <>
+struct EnumNames<Routing> {
+  static constexpr std::array<std::pair<Routing, std::string_view>, 1> all{
+      {{Routing::balanced, "balanced"}}};
+};
+
+template <>
+struct EnumNames<Dispatch> {
+  static constexpr std::array<std::pair<Dispatch, std::string_view>, 3> all{
+      {{Dispatch::alltoall, "alltoall"},
+       {Dispatch::allgather, "allgather"},
+       {Dispatch::deepep, "deepep"}}};
+};
+
+template <>
 struct EnumNames<AllocatorKind> {
   static constexpr std::array<std::pair<AllocatorKind, std::string_view>, 3> all{
       {{AllocatorKind::pytorch, "pytorch"},

@@ -36,18 +36,6 @@ std::size_t place_of(LayerKinds const& kinds,
 
 }  // namespace
 
-LayerKinds::LayerKinds(ModelConfig const& model) {
-  numbers_.reserve(static_cast<std::size_t>(model.layers));
-  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-    LayerConfig const& kind = layer_kind(model, layer);
-    auto known = std::find_if(kinds_.begin(), kinds_.end(), [&](LayerConfig const* other) {
-      return other == &kind || *other == kind;
-    });
-    if (known == kinds_.end()) known = kinds_.insert(known, &kind);
-    numbers_.push_back(static_cast<int>(known - kinds_.begin()));
-  }
-}
-
 ArrangedStages::ArrangedStages(LayerKinds const& kinds, Arrangement const& arrangement) {
   int const stages = arrangement.schedule.pipeline;
   int const chunks = arrangement.schedule.interleave;

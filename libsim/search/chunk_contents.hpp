@@ -2,33 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/search/search_space.hpp"
 
 namespace stagecraft {
-
-/// The kinds of a model's layers as numbers: layers of one number have equal programs.
-class LayerKinds {
- public:
-  /// `model` must outlive this object.
-  explicit LayerKinds(ModelConfig const& model);
-
-  /// Whether all layers are of one kind.
-  bool are_alike() const { return kinds_.size() == 1; }
-  std::span<int const> of_layers(std::int64_t first, std::int64_t count) const {
-    return std::span{numbers_}.subspan(static_cast<std::size_t>(first),
-                                       static_cast<std::size_t>(count));
-  }
-  LayerConfig const& operator[](int number) const {
-    return *kinds_[static_cast<std::size_t>(number)];
-  }
-
- private:
-  std::vector<LayerConfig const*> kinds_;  ///< distinct ones
-  std::vector<int> numbers_;               ///< by layer
-};
 
 /// What a chunk computes. Chunks with equal contents have equal programs under the same policy.
 struct ChunkContent {

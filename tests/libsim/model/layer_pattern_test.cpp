@@ -3,6 +3,7 @@
 
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/model/blocks.hpp"
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_config_reader.hpp"
 
 namespace stagecraft {

@@ -1,0 +1,117 @@
+#include "libsim/model/experts_reader.hpp"
+
+#include <string>
+
+#include "libsim/config/section_reader.hpp"
+#include "libsim/config/section_writer.hpp"
+#include "libsim/model/model_names.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::int64_t most_layers = 100'000;
+constexpr std::int64_t most_experts = 1 << 16;
+constexpr std::int64_t most_width = 1 << 26;
+
+template <typename Visitor, typename Router>
+void visit_router(Visitor& visitor, Router& router) {
+  visitor.word("score", router.score);
+  visitor.word("order", router.order);
+  visitor.boolean("normalise", router.normalise);
+  visitor.number("scaling", router.scaling, {0, 1e6});
+  visitor.integer("groups", router.groups, {1, most_experts});
+  visitor.integer("groups_per_token", router.groups_per_token, {1, most_experts});
+  visitor.boolean("bias", router.bias);
+  visitor.word("precision", router.precision);
+  visitor.word("loss", router.loss);
+  visitor.number("loss_coefficient", router.loss_coefficient, {0, 1e6});
+  visitor.number("z_loss", router.z_loss, {0, 1e6});
+}
+
+/// All keys but the router.
+template <typename Visitor, typename Experts>
+void visit_experts(Visitor& visitor, Experts& experts, Need need) {
+  visitor.integer("count", experts.count, {1, most_experts}, need);
+  visitor.integer("per_token", experts.per_token, {1, most_experts}, need);
+  visitor.integer("ffn_hidden", experts.ffn_hidden, {1, most_width}, need);
+  visitor.integer("shared_ffn_hidden", experts.shared_ffn_hidden, {0, most_width});
+  visitor.boolean("shared_gate", experts.shared_gate);
+  visitor.integer("first_dense", experts.first_dense, {0, most_layers});
+  visitor.integer("every", experts.every, {1, most_layers});
+  visitor.integer("offset", experts.offset, {0, most_layers});
+  visitor.word("probabilities_on", experts.probabilities_on);
+  visitor.boolean("biases", experts.biases);
+}
+
+std::string with_value(ConfigNode const& node, std::int64_t value) {
+  return node.key() + " (" + std::to_string(value) + ")";
+}
+
+/// How many experts a token chooses among. Nothing is reported that depends on an unsound key.
+void check_choice(ExpertsConfig const& experts, ConfigNode const& section) {
+  RouterConfig const& router = experts.router;
+  ConfigNode const count = section.child("count");
+  ConfigNode const per_token = section.child("per_token");
+  ConfigNode const groups = section.child("router").child("groups");
+  ConfigNode const kept = section.child("router").child("groups_per_token");
+  if (!count.is_sound() || !groups.is_sound() || !kept.is_sound()) return;
+  if (experts.count % router.groups != 0) {
+    groups.report("a divisor of " + with_value(count, experts.count));
+    return;
+  }
+  if (router.groups_per_token > router.groups) {
+    kept.report("at most " + with_value(groups, router.groups));
+    return;
+  }
+  if (!per_token.is_sound()) return;
+  std::int64_t const among = experts.count / router.groups * router.groups_per_token;
+  if (experts.per_token <= among) return;
+  per_token.report(router.groups == 1
+                       ? "at most " + with_value(count, experts.count)
+                       : "at most the " + std::to_string(among) + " experts of " + kept.key() +
+                             " (" + std::to_string(router.groups_per_token) + ") groups");
+}
+
+}  // namespace
+
+void read_experts(ConfigNode const& node, std::optional<ExpertsConfig>& experts) {
+  if (!node.exists()) return;
+  if (node.reads("none")) {
+    experts.reset();
+    return;
+  }
+  if (!node.is_map()) {
+    node.report("none, or a map with the keys count, per_token and ffn_hidden");
+    return;
+  }
+  Need const need = experts ? Need::optional : Need::required;
+  if (!experts) experts.emplace();
+  SectionReader reader{node};
+  visit_experts(reader, *experts, need);
+  SectionReader router{reader.take("router")};
+  visit_router(router, experts->router);
+  router.finish();
+  reader.finish();
+  check_choice(*experts, node);
+  ConfigNode const every = node.child("every");
+  ConfigNode const offset = node.child("offset");
+  if (every.is_sound() && offset.is_sound() && experts->offset >= experts->every) {
+    offset.report("less than " + with_value(every, experts->every));
+  }
+  ConfigNode const gate = node.child("shared_gate");
+  if (gate.is_sound() && experts->shared_gate && experts->shared_ffn_hidden == 0) {
+    gate.report("false, as " + node.child("shared_ffn_hidden").key() + " is 0");
+  }
+}
+
+nlohmann::ordered_json to_json(std::optional<ExpertsConfig> const& experts) {
+  if (!experts) return "none";
+  SectionWriter writer;
+  visit_experts(writer, *experts, Need::required);
+  SectionWriter router;
+  visit_router(router, experts->router);
+  writer.put("router", router.map());
+  return writer.map();
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,28 @@
+#include "libsim/model/layer_kinds.hpp"
+
+#include <algorithm>
+
+namespace stagecraft {
+
+LayerKinds::LayerKinds(ModelConfig const& model) {
+  numbers_.reserve(static_cast<std::size_t>(model.layers));
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    LayerConfig kind = layer_kind(model, layer);
+    auto known = std::find(kinds_.begin(), kinds_.end(), kind);
+    if (known == kinds_.end()) known = kinds_.insert(known, std::move(kind));
+    numbers_.push_back(static_cast<int>(known - kinds_.begin()));
+  }
+}
+
+std::vector<LayerRun> layer_runs(ModelConfig const& model) {
+  LayerKinds const kinds{model};
+  std::vector<LayerRun> runs;
+  for (int const number : kinds.of_layers(0, kinds.layers())) {
+    // Numbers are given in the order in which kinds occur.
+    if (number == static_cast<int>(runs.size())) runs.push_back({kinds[number], 0});
+    ++runs[static_cast<std::size_t>(number)].count;
+  }
+  return runs;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,122 @@
+#include "libsim/plan/expert_checks.hpp"
+
+#include <string>
+#include <string_view>
+
+#include "libsim/model/layer_kinds.hpp"
+#include "libsim/model/model_names.hpp"
+#include "libsim/plan/combination_check.hpp"
+#include "libsim/plan/training_names.hpp"
+
+namespace stagecraft {
+namespace {
+
+class ExpertCheck : CombinationCheck {
+ public:
+  using CombinationCheck::CombinationCheck;
+
+  void check() const {
+    if (!sound({"model", "parallel"})) return;
+    bool has_experts = false;
+    for (LayerRun const& run : layer_runs(config_.model)) {
+      if (!run.kind.experts) continue;
+      if (!has_experts) check_layout();
+      if (!has_experts) {
+        root_.child("model").child("experts").report(
+            "a model without experts; programs of sparse layers are not built yet");
+      }
+      has_experts = true;
+      check_kind(*run.kind.experts);
+      check_built(*run.kind.experts);
+    }
+    if (has_experts) return;
+    refuse_without_experts("parallel.expert", config_.parallel.expert);
+    refuse_without_experts("parallel.expert_tensor", config_.parallel.expert_tensor);
+  }
+
+ private:
+  void refuse_without_experts(std::string_view key, int ranks) const {
+    if (ranks > 1) refuse(key, ranks, "1, as the model has no experts");
+  }
+
+  /// The node of a key of the experts, wherever the model has them.
+  std::string key_of(std::string_view key) const {
+    bool const is_of_model = root_.child("model").child("experts").exists();
+    return is_of_model || config_.model.pattern.empty() ? "model.experts." + std::string{key}
+                                                        : "model.pattern";
+  }
+
+  void check_layout() const {
+    ParallelLayout const& parallel = config_.parallel;
+    std::int64_t const t = parallel.tensor;
+    if (t > 1 && !parallel.sequence) {
+      refuse("parallel.sequence", "false",
+             "true, as the model has experts and parallel.tensor is " + to_text(t));
+    }
+    std::int64_t const together = std::int64_t{parallel.expert} * parallel.expert_tensor;
+    std::int64_t const ranks = t * parallel.data;
+    if (ranks % together == 0) return;
+    refuse("parallel.expert", parallel.expert,
+           "a number whose product with parallel.expert_tensor (" +
+               to_text(parallel.expert_tensor) + ") divides tensor x data (" + to_text(ranks) +
+               ")");
+  }
+
+  void check_kind(ExpertsConfig const& experts) const {
+    ParallelLayout const& parallel = config_.parallel;
+    if (experts.count % parallel.expert != 0) {
+      refuse("parallel.expert", parallel.expert,
+             "a divisor of model.experts.count (" + to_text(experts.count) + ")");
+    }
+    if (experts.ffn_hidden % parallel.expert_tensor != 0) {
+      refuse("parallel.expert_tensor", parallel.expert_tensor,
+             "a divisor of model.experts.ffn_hidden (" + to_text(experts.ffn_hidden) + ")");
+    }
+    if (experts.shared_ffn_hidden % parallel.tensor != 0) {
+      refuse("parallel.tensor", parallel.tensor,
+             "a divisor of model.experts.shared_ffn_hidden (" + to_text(experts.shared_ffn_hidden) +
+                 ")");
+    }
+    std::int64_t const split = parallel.sequence ? parallel.tensor : 1;
+    if (!sound({"batch.micro"}) || config_.model.sequence % split != 0) return;
+    std::int64_t const choices =
+        config_.model.sequence / split * config_.batch.micro * experts.per_token;
+    if (choices % experts.count == 0) return;
+    refuse(key_of("count"), experts.count,
+           "with balanced routing, a divisor of the " + to_text(choices) +
+               " choices that the tokens of a rank make (batch.micro x model.sequence / "
+               "parallel.tensor x per_token)");
+  }
+
+  /// Refuses what models can say and programs cannot do yet.
+  void check_built(ExpertsConfig const& experts) const {
+    std::string const not_yet = "; more is not built yet";
+    RouterConfig const& router = experts.router;
+    if (router.loss != RouterLoss::none) {
+      refuse(key_of("router.loss"), name_of(router.loss), "none" + not_yet);
+    }
+    if (router.z_loss != 0) refuse(key_of("router.z_loss"), "a coefficient", "0" + not_yet);
+    if (experts.biases) refuse(key_of("biases"), "true", "false" + not_yet);
+    if (experts.shared_gate) refuse(key_of("shared_gate"), "true", "false" + not_yet);
+    if (experts.probabilities_on != ProbabilitiesOn::output) {
+      refuse(key_of("probabilities_on"), name_of(experts.probabilities_on), "output" + not_yet);
+    }
+    if (config_.dispatch != Dispatch::alltoall && sound({"dispatch"})) {
+      refuse("dispatch", name_of(config_.dispatch), "alltoall" + not_yet);
+    }
+  }
+};
+
+}  // namespace
+
+Routing read_routing(ConfigNode const& node) {
+  if (!node.exists() || node.reads("balanced")) return Routing::balanced;
+  node.report("balanced; a factor, a file, a capacity and natural routing are not built yet");
+  return Routing::balanced;
+}
+
+void check_experts(TrainingConfig const& config, ConfigNode const& root) {
+  ExpertCheck{config, root}.check();
+}
+
+}  // namespace stagecraft

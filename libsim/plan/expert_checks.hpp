@@ -1,0 +1,15 @@
+#pragma once
+
+#include "libsim/config/config_node.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// Key `routing`: a word, or a map. Reports the ways of routing that are not built.
+Routing read_routing(ConfigNode const& node);
+
+/// Reports what a model with experts cannot be combined with, and expert parallelism without
+/// experts.
+void check_experts(TrainingConfig const& config, ConfigNode const& root);
+
+}  // namespace stagecraft

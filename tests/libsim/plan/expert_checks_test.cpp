@@ -1,0 +1,97 @@
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "libsim/plan/training_config_reader.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Reads sections below a model of 12 layers, h = 64, a = 8, s = 32, with 8 experts of which a token
+/// uses 2, unless `experts` says otherwise.
+TrainingConfig read(std::string const& sections,
+                    std::string const& experts = "{count: 8, per_token: 2, ffn_hidden: 96}") {
+  std::string const text =
+      "model: {layers: 12, hidden: 64, heads: 8, sequence: 32, vocabulary: 100, experts: " +
+      experts + "}\n" + sections;
+  Diagnostics diagnostics;
+  auto const root = parse_yaml(text, "x.yaml", diagnostics);
+  diagnostics.throw_if_any();
+  TrainingConfig config = read_training_config(ConfigNode{*root, "", diagnostics});
+  diagnostics.throw_if_any();
+  return config;
+}
+
+std::string message(std::string const& sections,
+                    std::string const& experts = "{count: 8, per_token: 2, ffn_hidden: 96}") {
+  try {
+    read(sections, experts);
+  } catch (ConfigError const& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("expert parallelism is refused without experts", "[plan]") {
+  REQUIRE(message("parallel: {expert: 2}", "none") ==
+          "x.yaml:2:20: parallel.expert: found '2'; accepted: 1, as the model has no experts");
+  REQUIRE(message("parallel: {expert_tensor: 2}", "none") ==
+          "x.yaml:2:27: parallel.expert_tensor: found '2'; accepted: 1, as the model has no "
+          "experts");
+}
+
+TEST_CASE("experts are cut by divisors, over tensor and data ranks, with sequence parallelism",
+          "[plan]") {
+  auto const refused = [](std::string const& sections, std::string const& text) {
+    REQUIRE_THAT(message(sections), Catch::Contains(text));
+  };
+  refused("parallel: {expert: 3, data: 3}",
+          "parallel.expert: found '3'; accepted: a divisor of model.experts.count (8)");
+  refused(
+      "parallel: {expert_tensor: 5, data: 5}",
+      "parallel.expert_tensor: found '5'; accepted: a divisor of model.experts.ffn_hidden (96)");
+  refused("parallel: {expert: 4, data: 2}",
+          "parallel.expert: found '4'; accepted: a number whose product with "
+          "parallel.expert_tensor (1) divides tensor x data (2)");
+  refused("parallel: {tensor: 2}",
+          "parallel.sequence: found 'false' (the default); accepted: true, as the model has "
+          "experts and parallel.tensor is 2");
+}
+
+TEST_CASE("balanced routing wants as many choices of every expert", "[plan]") {
+  std::string const accepted =
+      "accepted: with balanced routing, a divisor of the 64 choices that the tokens of a rank make";
+  REQUIRE_THAT(message("", "{count: 24, per_token: 2, ffn_hidden: 96}"),
+               Catch::Contains("x.yaml:1:91: model.experts.count: found '24'; " + accepted));
+}
+
+TEST_CASE("what is not built yet of experts is refused", "[plan]") {
+  std::string const keys = "{count: 8, per_token: 2, ffn_hidden: 96, ";
+  REQUIRE_THAT(message("", keys + "biases: true}"),
+               Catch::Contains("model.experts.biases: found 'true'; accepted: false"));
+  REQUIRE_THAT(message("", keys + "shared_ffn_hidden: 8, shared_gate: true}"),
+               Catch::Contains("model.experts.shared_gate: found 'true'; accepted: false"));
+  REQUIRE_THAT(message("", keys + "probabilities_on: input}"),
+               Catch::Contains("model.experts.probabilities_on: found 'input'; accepted: output"));
+  REQUIRE_THAT(message("", keys + "router: {loss: auxiliary}}"),
+               Catch::Contains("model.experts.router.loss: found 'auxiliary'; accepted: none"));
+  REQUIRE_THAT(message("", keys + "router: {z_loss: 0.1}}"),
+               Catch::Contains("model.experts.router.z_loss: found '0.1'; accepted: 0"));
+  REQUIRE_THAT(message("dispatch: deepep"),
+               Catch::Contains("x.yaml:2:11: dispatch: found 'deepep'; accepted: alltoall"));
+  REQUIRE_THAT(message("dispatch: mail"),
+               Catch::Contains("dispatch: found 'mail'; accepted: alltoall, allgather, deepep"));
+  for (std::string const routing : {"natural", "{factor: 1.3}", "{capacity: 1.25}"}) {
+    REQUIRE_THAT(message("routing: " + routing), Catch::Contains("x.yaml:2:10: routing: found"));
+  }
+}
+
+TEST_CASE("routing and dispatch are written back", "[plan]") {
+  auto const written = to_json(read("", "none"));
+  REQUIRE(written.at("routing") == "balanced");
+  REQUIRE(written.at("dispatch") == "alltoall");
+  REQUIRE(written.at("parallel").at("expert") == 1);
+  REQUIRE(written.at("parallel").at("expert_tensor") == 1);
+}
+
+}  // namespace
+}  // namespace stagecraft
