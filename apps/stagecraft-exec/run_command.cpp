@@ -19,7 +19,6 @@
 #include "libexec/executor/thread_job.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/program_version.hpp"
-#include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"
 
@@ -109,12 +108,6 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   TrainingConfig const& config = run.config.training;
   RunRequest request = read_run_request(line, config, processes);
   bool const is_first = processes == nullptr || processes->session.rank() == 0;
-  if (has_order(config.schedule.kind)) {
-    throw CommandLineError{
-        run.path + ": schedule",
-        "'" + std::string{name_of(config.schedule.kind)} + "', which is only simulated",
-        "gpipe, 1f1b, interleaved"};
-  }
   TrainingPlan const plan = make_plan(config);
   std::unique_ptr<TokenSource> const tokens = read_tokens(request.data, config);
   CostModel const cost{run.config.system, plan};

@@ -47,10 +47,10 @@ void ExecutionRecorder::end_task(TrainingPlan const& plan,
                                  TimeSpan const& time) {
   if (!is_inside_) return;
   is_inside_ = false;
-  bool const is_forward = task.kind == Task::Kind::forward;
+  Pass const pass = pass_of(task);
   ChunkSums const sums = chunk_sums(plan, task);
-  append({.op = is_forward ? TraceVocabulary::forward : TraceVocabulary::backward,
-          .phase = is_forward ? TracePhase::forward : TracePhase::backward,
+  append({.op = vocabulary_.index_of(pass),
+          .phase = phase_of(pass),
           .bytes = sums.bytes,
           .flops = sums.flops},
          place, time);

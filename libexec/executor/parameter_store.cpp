@@ -94,9 +94,8 @@ void ParameterStore::find_operands(TrainingPlan const& plan) {
     ChunkProgram const& chunk = plan.chunks[i];
     if (chunk.stage != stage) continue;
     // Programs that store a window of microbatches share the parameters.
-    std::int32_t const owner = plan.stages[static_cast<std::size_t>(stage)]
-                                   .chunks[static_cast<std::size_t>(chunk.chunk)]
-                                   .program;
+    std::vector<StageChunk> const& chunks = plan.stages[static_cast<std::size_t>(stage)].chunks;
+    std::int32_t const owner = chunks[static_cast<std::size_t>(chunk.chunk)].program;
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];
       bool const has_layers = block.kind == BlockProgram::Kind::layers;
@@ -105,8 +104,10 @@ void ParameterStore::find_operands(TrainingPlan const& plan) {
         Tensor const& weight = block.tensor(parameter.weight);
         std::int64_t const layer =
             has_layers ? first_layer_of(plan, chunk, position) + weight.layer : -1;
-        Name const name = parameter.shared ? embedding_weight : weight.name;
-        std::int64_t const offset = known.at({owner, layer, to_string(name)});
+        // The embedding is in the first chunk.
+        Key const key{parameter.shared ? chunks.front().program : owner, layer,
+                      to_string(parameter.shared ? embedding_weight : weight.name)};
+        std::int64_t const offset = known.at(key);
         operands[static_cast<std::size_t>(parameter.weight)] = {offset, false};
         operands[static_cast<std::size_t>(parameter.gradient)] = {offset, true};
       }

@@ -8,7 +8,7 @@
 
 #include "libexec/executor/parameter_start.hpp"
 #include "libsim/plan/message_buffers.hpp"
-#include "libsim/plan/ordered_schedule.hpp"
+#include "libsim/trace/trace_names.hpp"
 
 namespace stagecraft {
 namespace {
@@ -18,18 +18,10 @@ constexpr Name message_name(Transfer::Payload payload) {
                                                   : Name{"message", "gradient"};
 }
 
-/// A plan of other passes, or whose stages pass chunks to themselves, would be run wrongly.
-RankContext const& checked(RankContext const& context) {
-  ScheduleKind const kind = context.plan.config.schedule.kind;
-  if (!has_order(kind)) return context;
-  throw std::invalid_argument{"schedule: found '" + std::string{name_of(kind)} +
-                              "', which is only simulated; accepted: gpipe, 1f1b, interleaved"};
-}
-
 }  // namespace
 
 RankExecutor::RankExecutor(RankContext const& context)
-    : context_{checked(context)},
+    : context_{context},
       order_{unroll(context.program.program)},
       parameters_{context},
       blocks_{context, parameters_},
@@ -82,7 +74,8 @@ void RankExecutor::run(IssueEntry const& step) {
 void RankExecutor::run_chunk(Task const& task, std::int64_t microbatch) {
   SimTime const begin = context_.clock.now();
   if (context_.recorder != nullptr) context_.recorder->begin_work();
-  task.kind == Task::Kind::forward ? run_forward(task, microbatch) : run_backward(task, microbatch);
+  task.kind == Task::Kind::forward ? run_forward(task, microbatch)
+                                   : run_gradients(task, microbatch);
   if (context_.recorder == nullptr) return;
   context_.recorder->end_task(context_.plan, task, {.microbatch = microbatch, .chunk = task.chunk},
                               {begin, context_.clock.now()});
@@ -93,9 +86,7 @@ void RankExecutor::run_forward(Task const& task, std::int64_t microbatch) {
   ChunkInstance& instance = instances_[{task.program, microbatch}];
   Buffer hidden;
   if (!chunk.has_embedding) {
-    auto received =
-        inbox_.extract(MessageKey{Transfer::Payload::activation, microbatch, chunk.chunk});
-    hidden = std::move(received.mapped());
+    hidden = take_received(Transfer::Payload::activation, microbatch, chunk.chunk);
   }
   for (std::int32_t i = 0; i < task.block_count; ++i) {
     BlockInstance& block = instance.blocks.emplace_back(
@@ -108,21 +99,38 @@ void RankExecutor::run_forward(Task const& task, std::int64_t microbatch) {
     blocks_.run(block, Pass::forward);
     if (program.output != no_tensor) hidden = std::move(at(program.tensor(program.output).buffer));
   }
-  if (hidden) {
-    outbox_[{Transfer::Payload::activation, microbatch, chunk.chunk}] = std::move(hidden);
-  }
+  if (hidden) hand_on(Transfer::Payload::activation, chunk, microbatch, std::move(hidden));
 }
 
-void RankExecutor::run_backward(Task const& task, std::int64_t microbatch) {
+Buffer RankExecutor::take_received(Transfer::Payload payload,
+                                   std::int64_t microbatch,
+                                   std::int64_t chunk) {
+  auto received = inbox_.extract(MessageKey{payload, microbatch, chunk});
+  return std::move(received.mapped());
+}
+
+void RankExecutor::hand_on(Transfer::Payload payload,
+                           ChunkProgram const& chunk,
+                           std::int64_t microbatch,
+                           Buffer buffer) {
+  bool const is_activation = payload == Transfer::Payload::activation;
+  auto const here = neighbour_here(context_.plan.placement, {chunk.stage, chunk.chunk},
+                                   is_activation ? Neighbour::next : Neighbour::previous);
+  auto& place =
+      here ? inbox_[{payload, microbatch, *here}] : outbox_[{payload, microbatch, chunk.chunk}];
+  place = std::move(buffer);
+}
+
+void RankExecutor::run_gradients(Task const& task, std::int64_t microbatch) {
   ChunkProgram const& chunk = context_.plan.chunks[static_cast<std::size_t>(task.program)];
   auto const place = instances_.find({task.program, microbatch});
   ChunkInstance& instance = place->second;
+  Pass const pass = pass_of(task);
+  bool const hands_gradient = pass != Pass::weight_gradient;
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
   bool const is_first = task.first_block + task.block_count == blocks;
-  if (is_first && !chunk.has_head) {
-    auto received =
-        inbox_.extract(MessageKey{Transfer::Payload::gradient, microbatch, chunk.chunk});
-    instance.gradient = std::move(received.mapped());
+  if (hands_gradient && is_first && !chunk.has_head) {
+    instance.gradient = take_received(Transfer::Payload::gradient, microbatch, chunk.chunk);
   }
   for (std::int32_t i = task.first_block + task.block_count; i-- > task.first_block;) {
     BlockInstance& block = instance.blocks[static_cast<std::size_t>(i)];
@@ -130,20 +138,30 @@ void RankExecutor::run_backward(Task const& task, std::int64_t microbatch) {
     auto const at = [&](TensorId id) -> Buffer& {
       return block.buffers[static_cast<std::size_t>(id)];
     };
-    if (program.grad_output != no_tensor) at(program.grad_output) = std::move(instance.gradient);
-    blocks_.run(block, Pass::backward);
-    if (program.grad_input != no_tensor) {
+    if (hands_gradient && program.grad_output != no_tensor) {
+      at(program.grad_output) = std::move(instance.gradient);
+    }
+    blocks_.run(block, pass);
+    if (hands_gradient && program.grad_input != no_tensor) {
       instance.gradient = std::move(at(program.tensor(program.grad_input).buffer));
     }
   }
-  if (!ends_gradient(task)) return;
-  if (instance.gradient) {
-    outbox_[{Transfer::Payload::gradient, microbatch, chunk.chunk}] = std::move(instance.gradient);
+  if (ends_gradient(task) && instance.gradient) {
+    hand_on(Transfer::Payload::gradient, chunk, microbatch, std::move(instance.gradient));
   }
   if (releases_output(context_.plan, task)) {
-    outbox_.erase({Transfer::Payload::activation, microbatch, chunk.chunk});
+    release_output({Transfer::Payload::activation, microbatch, chunk.chunk});
   }
-  instances_.erase(place);
+  if (ends_in_flight(task)) instances_.erase(place);
+}
+
+void RankExecutor::release_output(MessageKey const& key) {
+  // The gradient of the output has come back, so it has arrived, but the plan may not yet have
+  // waited.
+  if (auto const open = open_sends_.extract(key)) {
+    early_ends_[key] = context_.communicator.wait(open.mapped());
+  }
+  outbox_.erase(key);
 }
 
 Buffer RankExecutor::allocate_message(MessageKey const& key, bool is_piece) {
@@ -169,14 +187,18 @@ void RankExecutor::post(Transfer const& transfer) {
     until = message.posted + message.occupancy;
   }
   context_.communicator.post(message);
+  if (transfer.end == Transfer::End::send) open_sends_[key] = message;
 }
 
 void RankExecutor::wait(Transfer const& transfer, std::size_t row) {
-  TimeSpan const time = context_.communicator.wait(message_of(transfer));
+  MessageKey const key{transfer.payload, transfer.microbatch, transfer.chunk};
+  bool const is_send = transfer.end == Transfer::End::send;
+  auto const early = is_send ? early_ends_.extract(key) : decltype(early_ends_)::node_type{};
+  TimeSpan const time = early ? early.mapped() : context_.communicator.wait(message_of(transfer));
+  if (is_send) open_sends_.erase(key);
   context_.clock.wait_until(time.end);
   if (context_.recorder != nullptr) context_.recorder->set_time(row, time);
-  MessageKey const key{transfer.payload, transfer.microbatch, transfer.chunk};
-  if (transfer.end == Transfer::End::send) {
+  if (is_send) {
     for (MessageMove const& move : message_moves(context_.plan, IssueEntry::Kind::wait, transfer)) {
       if (!move.allocates) outbox_.erase(key);
     }
@@ -252,7 +274,7 @@ std::string RankExecutor::position() const {
       if (task.kind == Task::Kind::step) {
         return to_string(context_.program.step_ops[static_cast<std::size_t>(task.op)].name);
       }
-      return (task.kind == Task::Kind::forward ? "forward" : "backward") + of() + ", chunk " +
+      return std::string{name_of(phase_of(pass_of(task)))} + of() + ", chunk " +
              std::to_string(task.chunk);
     }
     case IssueEntry::Kind::post:

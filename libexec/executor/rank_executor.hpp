@@ -39,7 +39,7 @@ class RankExecutor {
   /// The passes of one microbatch through one chunk program.
   struct ChunkInstance {
     std::vector<BlockInstance> blocks;
-    Buffer gradient;  ///< between two pieces of a backward
+    Buffer gradient;  ///< between two blocks of a backward or an input gradient
   };
   /// Identifies the input or output of a chunk that a message carries.
   struct MessageKey {
@@ -52,7 +52,17 @@ class RankExecutor {
   void run(IssueEntry const& step);
   void run_chunk(Task const& task, std::int64_t microbatch);
   void run_forward(Task const& task, std::int64_t microbatch);
-  void run_backward(Task const& task, std::int64_t microbatch);
+  /// A backward, or one of its halves.
+  void run_gradients(Task const& task, std::int64_t microbatch);
+  /// What the chunk's first or last block receives from a neighbour.
+  Buffer take_received(Transfer::Payload payload, std::int64_t microbatch, std::int64_t chunk);
+  /// Gives a chunk's output to the next chunk of the stage, or to who sends it.
+  void hand_on(Transfer::Payload payload,
+               ChunkProgram const& chunk,
+               std::int64_t microbatch,
+               Buffer buffer);
+  /// Releases an output that was kept after it had been sent.
+  void release_output(MessageKey const& key);
   void post(Transfer const& transfer);
   void wait(Transfer const& transfer, std::size_t row);
   void gather_message(Buffer const& piece, Buffer const& whole);
@@ -67,6 +77,9 @@ class RankExecutor {
   std::map<std::pair<std::int32_t, std::int64_t>, ChunkInstance> instances_;
   std::map<MessageKey, Buffer> inbox_;        ///< received, or being received
   std::map<MessageKey, Buffer> outbox_;       ///< to be sent, being sent, or sent and kept
+  std::map<MessageKey, Message> open_sends_;  ///< posted, and not waited for
+  /// Sends that were over before the plan waits for them.
+  std::map<MessageKey, TimeSpan> early_ends_;
   std::map<std::int32_t, std::size_t> rows_;  ///< rows of the trace, by transfer in flight
   std::array<SimTime, 2> sending_until_{};    ///< by payload; buffered sends leave one by one
   IssueEntry const* current_ = nullptr;

@@ -92,7 +92,11 @@ class BufferEvents::TaskCompiler {
     bool const has_output = is_forward            ? !chunk.has_head
                             : ends_gradient(task) ? !chunk.has_embedding
                                                   : false;
-    if (has_output) compiled.next_chunk = neighbour_here(chunk, is_forward);
+    if (has_output) {
+      compiled.next_chunk = neighbour_here(plan_.placement, {chunk.stage, chunk.chunk},
+                                           is_forward ? Neighbour::next : Neighbour::previous)
+                                .value_or(-1);
+    }
     compiled.sends_output = has_output && compiled.next_chunk < 0;
     if (compiled.sends_output) {
       change.kind = BufferChange::Kind::hand_over;
@@ -105,14 +109,6 @@ class BufferEvents::TaskCompiler {
       compiled.events.push_back({change, {Reference::From::output}});
     }
     return compiled;
-  }
-
-  /// The chunk of the same stage that follows, or for gradients precedes, a chunk; -1: another
-  /// stage has it.
-  std::int32_t neighbour_here(ChunkProgram const& chunk, bool is_forward) const {
-    int const here = plan_.placement.virtual_stage({chunk.stage, chunk.chunk});
-    ChunkPlace const other = plan_.placement.place(is_forward ? here + 1 : here - 1);
-    return other.stage == chunk.stage ? other.chunk : -1;
   }
 
   void append_block(CompiledTask& compiled,

@@ -142,8 +142,7 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
     first_layer += layers[v];
     chunk.has_embedding = v == 0;
     chunk.has_head = v + 1 == layers.size();
-    chunk.keeps_output =
-        !chunk.has_head && plan.placement.place(static_cast<int>(v) + 1).stage == chunk.stage;
+    chunk.keeps_output = neighbour_here(plan.placement, place, Neighbour::next).has_value();
     if (config.model.causal_mask == CausalMask::per_microbatch) {
       chunk.blocks.push_back(catalogue.inputs());
     }

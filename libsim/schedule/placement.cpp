@@ -15,6 +15,17 @@ Placement::Placement(int stages, std::vector<ChunkPlace> places, int copies)
   }
 }
 
+std::optional<std::int32_t> neighbour_here(Placement const& placement,
+                                           ChunkPlace const& place,
+                                           Neighbour neighbour) {
+  int const here = placement.virtual_stage(place);
+  bool const is_next = neighbour == Neighbour::next;
+  if (is_next ? placement.is_last(here) : placement.is_first(here)) return std::nullopt;
+  ChunkPlace const other = placement.place(is_next ? here + 1 : here - 1);
+  if (other.stage != place.stage) return std::nullopt;
+  return other.chunk;
+}
+
 Placement round_placement(int stages, int chunks) {
   std::vector<ChunkPlace> places;
   places.reserve(static_cast<std::size_t>(stages) * static_cast<std::size_t>(chunks));

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace stagecraft {
@@ -53,6 +54,14 @@ class Placement {
   std::vector<ChunkPlace> places_;   ///< by virtual stage
   std::vector<int> virtual_stages_;  ///< by chunk and stage
 };
+
+enum class Neighbour : std::uint8_t { next, previous };
+
+/// The chunk of the same stage that is the neighbour of a chunk in its copy of the model; nullopt
+/// if another stage has it, or there is none.
+std::optional<std::int32_t> neighbour_here(Placement const& placement,
+                                           ChunkPlace const& place,
+                                           Neighbour neighbour);
 
 /// Round-robin, as Megatron-LM places virtual stages: the first chunk of each stage, then the
 /// second chunk of each, and so on.

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "tests/libexec/executor/small_runs.hpp"
+#include "tests/libsim/split_runs.hpp"
 
 namespace stagecraft {
 namespace {
@@ -111,6 +112,23 @@ std::vector<NamedRun> layouts_of(TrainingConfig const& base) {
     c.parallel.pipeline = 3;
     c.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {2, 2, 0}};
   });
+  return runs;
+}
+
+std::vector<NamedRun> split_layouts_of(TrainingConfig const& base) {
+  std::vector<NamedRun> runs;
+  auto const add = [&](ScheduleKind kind, int stages, int chunks) {
+    TrainingConfig config = with_schedule(base, kind, chunks);
+    config.parallel.pipeline = stages;
+    runs.push_back({std::string{name_of(kind)}, std::move(config)});
+  };
+  add(ScheduleKind::zb_h1, 4, 1);
+  add(ScheduleKind::zb_h2, 2, 1);
+  add(ScheduleKind::interleaved_zb, 2, 2);
+  for (ScheduleKind const kind : {ScheduleKind::zbv, ScheduleKind::v_half, ScheduleKind::v_min,
+                                  ScheduleKind::one_f_one_b_v, ScheduleKind::dualpipev}) {
+    add(kind, 2, 2);
+  }
   return runs;
 }
 

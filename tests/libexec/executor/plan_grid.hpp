@@ -19,6 +19,9 @@ std::vector<NamedRun> plan_grid();
 
 /// The ways of cutting `base` into ranks, each by its name.
 std::vector<NamedRun> layouts_of(TrainingConfig const& base);
+/// `base` with each schedule that splits the backward or lies in a V, by the schedule's name.
+std::vector<NamedRun> split_layouts_of(TrainingConfig const& base);
+
 /// The recompute policies.
 struct NamedPolicy {
   std::string name;

@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
 
 #include "libsim/engine/record.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
@@ -24,7 +26,9 @@ TEST_CASE("an executed trace has the rows of the simulated one, at either detail
   auto const detail = GENERATE(TraceDetail::chunk, TraceDetail::op);
   TrainingConfig base = small_gpt(Precision::fp32);
   base.recompute = {all_policies()[1].policy};
-  for (NamedRun const& run : layouts_of(base)) {
+  std::vector<NamedRun> runs = layouts_of(base);
+  for (NamedRun& run : split_layouts_of(base)) runs.push_back(std::move(run));
+  for (NamedRun const& run : runs) {
     CAPTURE(run.name);
     TrainingPlan const plan = make_plan(completed(run.config));
     RecordOptions how;

@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libsim/engine/simulation.hpp"
+#include "libsim/plan/ordered_schedule.hpp"
+#include "libsim/plan/plan_programs.hpp"
+#include "tests/libexec/executor/equal_runs.hpp"
+#include "tests/libexec/executor/plan_grid.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
+#include "tests/libsim/invented_system.hpp"
+
+namespace stagecraft {
+namespace {
+
+PipelineOrder order_of(TrainingConfig const& config) {
+  return *with_order(schedule_shape(config)).order;
+}
+
+/// The microbatches whose weight gradients a virtual stage computes, in order.
+std::vector<std::int32_t> weight_gradients(PipelineOrder const& order, int virtual_stage) {
+  ChunkPlace const place = order.placement.place(virtual_stage);
+  std::vector<std::int32_t> microbatches;
+  for (OrderTask const& task : order.ranks[static_cast<std::size_t>(place.stage)]) {
+    if (task.run.chunk == place.chunk && ends_in_flight(task.run.part)) {
+      microbatches.push_back(task.run.microbatch);
+    }
+  }
+  return microbatches;
+}
+
+bool keeps_microbatch_order(PipelineOrder const& order) {
+  for (int v = 0; v < order.placement.virtual_stages(); ++v) {
+    std::vector<std::int32_t> const microbatches = weight_gradients(order, v);
+    if (!std::is_sorted(microbatches.begin(), microbatches.end())) return false;
+  }
+  return true;
+}
+
+/// One rank that adds the weight gradients of every chunk in the same order, one part after
+/// another.
+TrainingConfig serial_reference(TrainingConfig config) {
+  PipelineOrder const order = order_of(config);
+  int const chunks = order.placement.virtual_stages();
+  PipelineOrder serial{round_placement(1, chunks), order.microbatches, {{}}};
+  auto const append = [&](Part part, std::int32_t microbatch, std::int32_t chunk) {
+    serial.ranks.front().push_back({{part, microbatch, chunk}, false});
+  };
+  for (std::int32_t i = 0; i < order.microbatches; ++i) {
+    for (int v = 0; v < chunks; ++v) append(Part::forward, i, v);
+  }
+  for (std::int32_t i = 0; i < order.microbatches; ++i) {
+    for (int v = chunks; v-- > 0;) append(Part::input_gradient, i, v);
+  }
+  for (int v = 0; v < chunks; ++v) {
+    for (std::int32_t const i : weight_gradients(order, v)) append(Part::weight_gradient, i, v);
+  }
+  config.parallel.pipeline = 1;
+  config.parallel.interleave = chunks;
+  config.schedule.kind = ScheduleKind::order;
+  config.schedule.order = SharedOrder{std::move(serial)};
+  return config;
+}
+
+TEST_CASE("schedules that split the backward compute the bits of one rank, with every policy",
+          "[split]") {
+  TrainingConfig const base =
+      GENERATE(untied(small_gpt(Precision::fp32)), small_llama(Precision::bf16));
+  for (NamedRun const& run : split_layouts_of(base)) {
+    for (NamedPolicy const& policy : all_policies()) {
+      if (policy.policy.sharded_checkpoints) continue;  // needs tensor ranks
+      CAPTURE(run.name, policy.name);
+      TrainingConfig split = run.config;
+      split.recompute = {policy.policy};
+      bool const is_in_order = keeps_microbatch_order(order_of(split));
+      require_same_bits(is_in_order ? base : serial_reference(split), split);
+    }
+  }
+}
+
+TEST_CASE("weight gradients in any order sum to those of one rank", "[split]") {
+  TrainingConfig const base = small_gpt(Precision::fp64);
+  for (NamedRun const& run : split_layouts_of(base)) {
+    CAPTURE(run.name);
+    require_close(base, run.config, 1e-12);
+  }
+}
+
+/// Every schedule, with tensor ranks, replicas and buckets, and every policy.
+std::vector<NamedRun> split_grid() {
+  TrainingConfig sharded = small_llama(Precision::bf16);
+  sharded.parallel.tensor = 2;
+  TrainingConfig replicated = small_gpt(Precision::fp32);
+  replicated.parallel.data = 2;
+  replicated.batch.global *= 2;
+  replicated.parallel.overlap_gradients = true;
+  replicated.memory = {.output_deallocation = false, .distributed_optimizer = true};
+  replicated.model.attention = Attention::flash;
+  std::vector<NamedRun> grid;
+  for (TrainingConfig const& base : {small_gpt(Precision::fp16), sharded, replicated}) {
+    for (NamedRun& run : split_layouts_of(base)) {
+      for (NamedPolicy const& policy : all_policies()) {
+        bool const has_shards = policy.policy.sharded_checkpoints;
+        if (has_shards && base.parallel.tensor == 1) continue;
+        TrainingConfig config = run.config;
+        config.recompute = {policy.policy};
+        config.parallel.sequence = base.parallel.tensor > 1 && !has_shards;
+        grid.push_back({run.name + ", " + policy.name + ", tensor " +
+                            std::to_string(base.parallel.tensor) + ", data " +
+                            std::to_string(base.parallel.data),
+                        std::move(config)});
+      }
+    }
+  }
+  return grid;
+}
+
+TEST_CASE("split backwards hold what the simulator predicts, to the byte, on more than 150 plans",
+          "[split][memory]") {
+  std::vector<NamedRun> const grid = split_grid();
+  REQUIRE(grid.size() >= 150);
+  for (NamedRun const& run : grid) {
+    CAPTURE(run.name);
+    Simulation const predicted = simulate(make_plan(run.config), invented_system());
+    Execution const counted = execute(run.config, {.gemm = GemmKind::openblas});
+    for (RankReport const& rank : counted.ranks) {
+      StageResult const& stage = predicted.stages[static_cast<std::size_t>(rank.stage)];
+      CAPTURE(rank.rank, rank.stage);
+      for (Category const category :
+           {Category::parameters, Category::gradients, Category::optimizer, Category::activations,
+            Category::recomputed, Category::communication}) {
+        CAPTURE(name_of(category));
+        CHECK(rank.at_peak[category] == stage.at_peak[category]);
+      }
+      CHECK(rank.activation_peak == stage.activation_peak);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stagecraft
