@@ -93,8 +93,8 @@ void gated_of(KernelContext const& context, KernelCall const& call) {
                S const* const up_bias = bias == nullptr ? b : b + f;
                S* const to = elements_of<S>(y) + row * f + first;
                for (std::int64_t i = 0; i < width; ++i) {
-                 to[i] = narrow<S>(Function::value(widen(gate[i]) + widen(b[i])) *
-                                   (widen(up[i]) + widen(up_bias[i])));
+                 to[i] = narrow<S>(Function::value(widen(gate[i]) + widen(b[i]),
+                                                   widen(up[i]) + widen(up_bias[i])));
                }
              });
 }
@@ -118,8 +118,8 @@ void gated_backward_of(KernelContext const& context, KernelCall const& call) {
                  C const g = widen(gate[i]) + widen(b[i]);
                  C const u = widen(up[i]) + widen(up_bias[i]);
                  C const gradient = widen(d[i]);
-                 d_gate[i] = narrow<S>(gradient * u * Function::slope(g));
-                 d_up[i] = narrow<S>(gradient * Function::value(g));
+                 d_gate[i] = narrow<S>(Function::gate_gradient(gradient, g, u));
+                 d_up[i] = narrow<S>(Function::up_gradient(gradient, g, u));
                }
              });
 }
@@ -148,22 +148,33 @@ void relu_backward(KernelContext const& context, KernelCall const& call) {
 
 void swiglu(KernelContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { gated_of<Silu, decltype(tag)>(context, call); });
+                    [&](auto tag) { gated_of<Gated<Silu>, decltype(tag)>(context, call); });
 }
 
 void swiglu_backward(KernelContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { gated_backward_of<Silu, decltype(tag)>(context, call); });
+                    [&](auto tag) { gated_backward_of<Gated<Silu>, decltype(tag)>(context, call); });
 }
 
 void geglu(KernelContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { gated_of<Gelu, decltype(tag)>(context, call); });
+                    [&](auto tag) { gated_of<Gated<Gelu>, decltype(tag)>(context, call); });
 }
 
 void geglu_backward(KernelContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { gated_backward_of<Gelu, decltype(tag)>(context, call); });
+                    [&](auto tag) { gated_backward_of<Gated<Gelu>, decltype(tag)>(context, call); });
+}
+
+void swiglu_clamped(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { gated_of<ClampedSwiglu, decltype(tag)>(context, call); });
+}
+
+void swiglu_clamped_backward(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+    gated_backward_of<ClampedSwiglu, decltype(tag)>(context, call);
+  });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

@@ -44,6 +44,58 @@ struct Relu {
   }
 };
 
+/// A gated activation, y = f(gate) up, and its gradients.
+template <typename Function>
+struct Gated {
+  template <typename C>
+  STAGECRAFT_HOST_DEVICE static C value(C gate, C up) {
+    return Function::value(gate) * up;
+  }
+  template <typename C>
+  STAGECRAFT_HOST_DEVICE static C gate_gradient(C dy, C gate, C up) {
+    return dy * up * Function::slope(gate);
+  }
+  template <typename C>
+  STAGECRAFT_HOST_DEVICE static C up_gradient(C dy, C gate, C /*up*/) {
+    return dy * Function::value(gate);
+  }
+};
+
+/// The gated activation of GPT-OSS: g sigmoid(1.702 g) (u + 1) with g = min(gate, 7) and u = up in
+/// [-7, 7].
+/// Source: OpenAI 2025, arXiv:2508.10925; transformers, modeling_gpt_oss.py.
+struct ClampedSwiglu {
+  static constexpr double limit = 7;
+  static constexpr double steepness = 1.702;
+
+  template <typename C>
+  static C clamped_gate(C gate) {
+    return gate > C{limit} ? C{limit} : gate;
+  }
+  template <typename C>
+  static C clamped_up(C up) {
+    C const below = up > C{limit} ? C{limit} : up;
+    return below < C{-limit} ? C{-limit} : below;
+  }
+  template <typename C>
+  static C value(C gate, C up) {
+    C const g = clamped_gate(gate);
+    return g * sigmoid(static_cast<C>(steepness) * g) * (clamped_up(up) + C{1});
+  }
+  template <typename C>
+  static C gate_gradient(C dy, C gate, C up) {
+    C const g = clamped_gate(gate);
+    C const open = sigmoid(static_cast<C>(steepness) * g);
+    C const slope = open * (C{1} + static_cast<C>(steepness) * g * (C{1} - open));
+    return gate > C{limit} ? C{0} : dy * slope * (clamped_up(up) + C{1});
+  }
+  template <typename C>
+  static C up_gradient(C dy, C gate, C up) {
+    C const g = clamped_gate(gate);
+    return up == clamped_up(up) ? dy * g * sigmoid(static_cast<C>(steepness) * g) : C{0};
+  }
+};
+
 /// The bias of `columns` elements, operand `index`; null if there is none.
 template <typename S>
 S const* optional_bias(KernelCall const& call, std::size_t index, std::int64_t columns) {

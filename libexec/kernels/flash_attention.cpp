@@ -53,39 +53,50 @@ void attend(KernelContext const& context,
   auto const keep_factor = static_cast<C>(dropout.factor());
   RunningSoftmax<C> softmax[64];
 
-  load_rows(HeadRows<S const>{HeadsView<S const>{all.q}, sequence, head}, first, m, flash,
+  load_rows(HeadRows<S const>{HeadsView<S const>{all.q}, sequence, head}, first, m, flash.keys,
             static_cast<C>(flash.scale), q);
-  std::fill_n(sums, m * flash.width, C{0});
-  for (std::int64_t key = 0; key < first + m; key += flash.rows) {
+  std::int64_t const width = flash.values.width;
+  std::fill_n(sums, m * width, C{0});
+  for (std::int64_t key = flash.first_key_tile(first); key < first + m; key += flash.rows) {
     std::int64_t const n = flash.rows_at(key);
-    load_transposed(HeadRows<S const>{HeadsView<S const>{all.k}, sequence, kv_head}, key, n, flash,
-                    k_transposed);
-    load_rows(HeadRows<S const>{HeadsView<S const>{all.v}, sequence, kv_head}, key, n, flash, C{1},
-              v);
+    load_transposed(HeadRows<S const>{HeadsView<S const>{all.k}, sequence, kv_head}, key, n,
+                    flash.keys, flash.rows, k_transposed);
+    load_rows(HeadRows<S const>{HeadsView<S const>{all.v}, sequence, kv_head}, key, n,
+              flash.values, C{1}, v);
     std::fill_n(scores, m * flash.rows, C{0});
-    add_product(LeftTile<C>{q, flash.width, 1}, k_transposed, flash.rows, scores, flash.rows, m,
+    add_product(LeftTile<C>{q, flash.keys.width, 1}, k_transposed, flash.rows, scores, flash.rows, m,
                 flash.rows, flash.d);
     for (std::int64_t i = 0; i < m; ++i) {
       C* const row = scores + i * flash.rows;
+      std::int64_t const from = std::max<std::int64_t>(0, flash.first_key(first + i) - key);
       std::int64_t const seen = std::min(n, first + i - key + 1);
-      C const correction = softmax[i].advance(row, seen);
+      if (from >= seen) {  // the window begins behind this tile
+        std::fill_n(row, flash.rows, C{0});
+        continue;
+      }
+      std::int64_t const count = seen - from;
+      flash.cap_scores(row + from, count);
+      C const correction = softmax[i].advance(row + from, count);
+      std::fill_n(row, from, C{0});
       std::fill(row + seen, row + flash.rows, C{0});
-      for (std::int64_t e = 0; e < flash.width; ++e) sums[i * flash.width + e] *= correction;
+      for (std::int64_t e = 0; e < width; ++e) sums[i * width + e] *= correction;
       if (!dropout.drops()) continue;
       std::uint8_t room[draw_room];
-      std::uint8_t const* const kept = dropout.kept(sequence, head, first + i, key, seen, room);
-      for (std::int64_t j = 0; j < seen; ++j) row[j] = kept[j] != 0 ? row[j] * keep_factor : C{0};
+      std::uint8_t const* const kept =
+          dropout.kept(sequence, head, first + i, key + from, count, room);
+      for (std::int64_t j = 0; j < count; ++j) {
+        row[from + j] = kept[j] != 0 ? row[from + j] * keep_factor : C{0};
+      }
     }
-    add_product(LeftTile<C>{scores, flash.rows, 1}, v, flash.width, sums, flash.width, m,
-                flash.width, n);
+    add_product(LeftTile<C>{scores, flash.rows, 1}, v, width, sums, width, m, width, n);
   }
   C* const log_sums = elements_of<C>(all.log_sums) + (sequence * flash.heads + head) * flash.s;
   for (std::int64_t i = 0; i < m; ++i) {
     C const inverse = C{1} / softmax[i].sum;
-    for (std::int64_t e = 0; e < flash.width; ++e) sums[i * flash.width + e] *= inverse;
+    for (std::int64_t e = 0; e < width; ++e) sums[i * width + e] *= inverse;
     log_sums[first + i] = softmax[i].maximum + std::log(softmax[i].sum);
   }
-  store_rows(sums, HeadRows<S>{HeadsView<S>{all.context}, sequence, head}, first, m, flash);
+  store_rows(sums, HeadRows<S>{HeadsView<S>{all.context}, sequence, head}, first, m, flash.values);
 }
 
 }  // namespace

@@ -13,45 +13,73 @@ inline constexpr std::int64_t most_cuda_flash_elements = 256;
 
 /// Sizes of a call.
 struct FlashSizes {
-  std::int64_t s, b, heads, kv_heads, d;
-  double scale;  ///< of the scores
+  std::int64_t s, b, heads, kv_heads;
+  std::int64_t d;        ///< of queries and keys
+  double scale;          ///< of the scores
+  std::int64_t value_d;  ///< of values
+  std::int64_t window;   ///< keys that a query sees, its own included; 0: all before
+  double softcap;        ///< of the scores; 0: none
+
+  /// The first key that a query sees.
+  std::int64_t first_key(std::int64_t query) const {
+    return window == 0 || query < window ? 0 : query + 1 - window;
+  }
+  /// One behind the last query that sees a key.
+  std::int64_t last_query(std::int64_t key) const {
+    return window == 0 || key + window > s ? s : key + window;
+  }
 };
 
-/// Expects q [s, b, heads, d] and k, v [s, b, kv heads, d].
+/// What the CUDA kernels expect: all keys before a query, scores as they are, heads of one size.
+inline void expect_plain_attention(KernelCall const& call, FlashSizes const& sizes) {
+  expect(call, sizes.window == 0 && sizes.softcap == 0 && sizes.value_d == sizes.d,
+         "there is no CUDA kernel with a window, a cap on scores, or values of another size");
+}
+
+/// Expects q [s, b, heads, d], k [s, b, kv heads, d] and v [s, b, kv heads, value_d].
 template <typename S>
 FlashSizes flash_sizes(KernelCall const& call,
                        Operand const& q,
                        Operand const& k,
                        Operand const& v) {
   Shape const& shape = q.shape;
-  expect(call, shape.rank() == 4 && k.shape.rank() == 4, "q or k is not [s, b, heads, d]");
-  FlashSizes const sizes{shape[0],   shape[1], shape[2],
-                         k.shape[2], shape[3], attributes_of<FlashAttributes>(call).scale};
+  expect(call, shape.rank() == 4 && k.shape.rank() == 4 && v.shape.rank() == 4,
+         "q, k or v is not [s, b, heads, d]");
+  auto const& attributes = attributes_of<FlashAttributes>(call);
+  FlashSizes const sizes{.s = shape[0],
+                         .b = shape[1],
+                         .heads = shape[2],
+                         .kv_heads = k.shape[2],
+                         .d = shape[3],
+                         .scale = attributes.scale,
+                         .value_d = v.shape[3],
+                         .window = attributes.window,
+                         .softcap = attributes.softcap};
   Shape const keys{sizes.s, sizes.b, sizes.kv_heads, sizes.d};
   expect_heads(call, q, element_type<S>(), shape);
   expect_heads(call, k, element_type<S>(), keys);
-  expect_heads(call, v, element_type<S>(), keys);
+  expect_heads(call, v, element_type<S>(), {sizes.s, sizes.b, sizes.kv_heads, sizes.value_d});
   expect(call, sizes.kv_heads > 0 && sizes.heads % sizes.kv_heads == 0,
          "the number of query heads is not a multiple of that of key and value heads");
   return sizes;
 }
 
-/// A tensor [s, b, heads d] as [s, b, heads, d].
+/// A tensor [s, b, heads value_d] as [s, b, heads, value_d].
 inline Operand split_heads(KernelCall const& call,
                            Operand const& tokens,
                            ElementType type,
                            FlashSizes const& sizes) {
-  expect_tensor(call, tokens, type, {sizes.s, sizes.b, sizes.heads * sizes.d});
+  expect_tensor(call, tokens, type, {sizes.s, sizes.b, sizes.heads * sizes.value_d});
   return {.data = tokens.data,
           .type = type,
-          .shape = {sizes.s, sizes.b, sizes.heads, sizes.d},
+          .shape = {sizes.s, sizes.b, sizes.heads, sizes.value_d},
           .strides = {}};
 }
 
 /// Operands of a forward call.
 struct FlashForwardOperands {
   FlashSizes sizes;
-  Operand q, k, v, context;  ///< [s, b, heads or kv heads, d]
+  Operand q, k, v, context;  ///< [s, b, heads or kv heads, d or value_d]
   Operand log_sums;          ///< [b, heads, s]
 };
 
@@ -70,7 +98,7 @@ FlashForwardOperands flash_forward_operands(KernelCall const& call) {
 /// Operands of a backward call.
 struct FlashBackwardOperands {
   FlashSizes sizes;
-  Operand d_context, q, k, v, context;  ///< [s, b, heads or kv heads, d]
+  Operand d_context, q, k, v, context;  ///< [s, b, heads or kv heads, d or value_d]
   Operand log_sums;                     ///< [b, heads, s]
   Operand dq, dk, dv;                   ///< as q, k, v
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "libexec/kernels/dropout_draw.hpp"
@@ -23,18 +24,39 @@ constexpr std::int64_t flash_tile_rows(std::int64_t head_dim) {
   return 0;
 }
 
+/// The elements of a head's row, and of its row in a tile, which is padded to the lanes.
+struct TileColumns {
+  std::int64_t d;
+  std::int64_t width;
+};
+
 /// Sizes of a call, and of its tiles.
 struct FlashShape : FlashSizes {
   std::int64_t rows;   ///< per tile
-  std::int64_t width;  ///< d padded to the lanes
+  TileColumns keys;    ///< of queries and keys
+  TileColumns values;  ///< of values and context
 
   std::int64_t tiles() const { return (s + rows - 1) / rows; }
   std::int64_t rows_at(std::int64_t first) const { return std::min(rows, s - first); }
+  /// The first tile of keys that the queries from `query` on see.
+  std::int64_t first_key_tile(std::int64_t query) const { return first_key(query) / rows * rows; }
+
+  /// Applies the cap, if there is one, to n scaled scores.
+  template <typename C>
+  void cap_scores(C* scores, std::int64_t n) const {
+    if (softcap == 0) return;
+    auto const cap = static_cast<C>(softcap);
+    for (std::int64_t j = 0; j < n; ++j) scores[j] = cap * std::tanh(scores[j] / cap);
+  }
 };
 
 template <typename S>
 FlashShape flash_shape(KernelCall const& call, FlashSizes const& sizes) {
-  FlashShape const flash{sizes, flash_tile_rows(sizes.d), padded<Compute<S>>(sizes.d)};
+  using C = Compute<S>;
+  FlashShape const flash{sizes,
+                         flash_tile_rows(std::max(sizes.d, sizes.value_d)),
+                         {sizes.d, padded<C>(sizes.d)},
+                         {sizes.value_d, padded<C>(sizes.value_d)}};
   expect(call, flash.rows > 0, "heads are too large for its tiles");
   return flash;
 }
@@ -54,14 +76,14 @@ template <typename S, typename C>
 void load_rows(HeadRows<S> const& from,
                std::int64_t first,
                std::int64_t count,
-               FlashShape const& flash,
+               TileColumns const& columns,
                C factor,
                C* tile) {
   for (std::int64_t i = 0; i < count; ++i) {
     S const* const row = from.row(first + i);
-    C* const to = tile + i * flash.width;
-    for (std::int64_t e = 0; e < flash.d; ++e) to[e] = factor * widen(row[e]);
-    std::fill(to + flash.d, to + flash.width, C{0});
+    C* const to = tile + i * columns.width;
+    for (std::int64_t e = 0; e < columns.d; ++e) to[e] = factor * widen(row[e]);
+    std::fill(to + columns.d, to + columns.width, C{0});
   }
 }
 
@@ -70,15 +92,16 @@ template <typename S, typename C>
 void load_transposed(HeadRows<S> const& from,
                      std::int64_t first,
                      std::int64_t count,
-                     FlashShape const& flash,
+                     TileColumns const& columns,
+                     std::int64_t rows,
                      C* tile) {
   for (std::int64_t i = 0; i < count; ++i) {
     S const* const row = from.row(first + i);
-    for (std::int64_t e = 0; e < flash.d; ++e) tile[e * flash.rows + i] = widen(row[e]);
+    for (std::int64_t e = 0; e < columns.d; ++e) tile[e * rows + i] = widen(row[e]);
   }
-  if (count == flash.rows) return;
-  for (std::int64_t e = 0; e < flash.d; ++e) {
-    std::fill(tile + e * flash.rows + count, tile + (e + 1) * flash.rows, C{0});
+  if (count == rows) return;
+  for (std::int64_t e = 0; e < columns.d; ++e) {
+    std::fill(tile + e * rows + count, tile + (e + 1) * rows, C{0});
   }
 }
 
@@ -87,11 +110,11 @@ void store_rows(C const* tile,
                 HeadRows<S> const& to,
                 std::int64_t first,
                 std::int64_t count,
-                FlashShape const& flash) {
+                TileColumns const& columns) {
   for (std::int64_t i = 0; i < count; ++i) {
     S* const row = to.row(first + i);
-    C const* const from = tile + i * flash.width;
-    for (std::int64_t e = 0; e < flash.d; ++e) row[e] = narrow<S>(from[e]);
+    C const* const from = tile + i * columns.width;
+    for (std::int64_t e = 0; e < columns.d; ++e) row[e] = narrow<S>(from[e]);
   }
 }
 

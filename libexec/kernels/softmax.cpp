@@ -12,9 +12,9 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// y = softmax(scale x) over the first n columns, 0 in the others.
+/// y = softmax(scale x) over n columns.
 template <typename S>
-void softmax_row(S const* x, S* y, std::int64_t n, std::int64_t columns, Compute<S> scale) {
+void softmax_row(S const* x, S* y, std::int64_t n, Compute<S> scale) {
   using C = Compute<S>;
   C const maximum = lane_maximum<C>(n, -std::numeric_limits<C>::infinity(),
                                     [&](std::int64_t i) { return widen(x[i]); });
@@ -29,30 +29,49 @@ void softmax_row(S const* x, S* y, std::int64_t n, std::int64_t columns, Compute
     C const inverse = C{1} / lane_sum<C>(n, [&](std::int64_t i) { return y[i]; });
     for (std::int64_t i = 0; i < n; ++i) y[i] *= inverse;
   }
-  std::fill_n(y + n, columns - n, S{});
 }
 
-/// d = (d - sum(d y)) y scale over the first n columns, in place, 0 in the others.
+/// d = (d - sum(d y)) y scale over n columns, in place.
 template <typename S>
-void softmax_backward_row(
-    S* d, S const* y, std::int64_t n, std::int64_t columns, Compute<S> scale) {
+void softmax_backward_row(S* d, S const* y, std::int64_t n, Compute<S> scale) {
   auto const dot =
       lane_sum<Compute<S>>(n, [&](std::int64_t i) { return widen(d[i]) * widen(y[i]); });
   for (std::int64_t i = 0; i < n; ++i) d[i] = narrow<S>((widen(d[i]) - dot) * widen(y[i]) * scale);
-  std::fill_n(d + n, columns - n, S{});
 }
 
-/// Calls body(row, n, place) for each row of scores [b, heads, s, s], in parallel ranges; n is the
-/// number of its columns up to the diagonal, place its first element.
+/// The columns of a row of scores that count.
+struct ScoreRow {
+  std::int64_t start;  ///< index of the row's first element
+  std::int64_t first;  ///< element of the first column that counts
+  std::int64_t n;      ///< columns that count, the last on the diagonal
+  std::int64_t end;    ///< index behind the row
+
+  /// Sets the other columns of y to 0.
+  template <typename S>
+  void clear_rest(S* y) const {
+    std::fill(y + start, y + first, S{});
+    std::fill(y + first + n, y + end, S{});
+  }
+};
+
+/// Calls body(index, row) for each row of scores [b, heads, s, s], in parallel ranges.
 template <typename Body>
 void for_score_rows(KernelContext const& context,
+                    KernelCall const& call,
                     Operand const& scores,
                     std::int64_t s,
                     Body const& body) {
+  std::int64_t const window = attributes_of<SoftmaxAttributes>(call).window;
   for_row_ranges(*context.pool, scores.shape.elements() / s, s,
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t row = begin; row < end; ++row) {
-                     body(row, row % s + 1, row * s);
+                     std::int64_t const diagonal = row % s;
+                     std::int64_t const skipped =
+                         window == 0 ? 0 : std::max<std::int64_t>(0, diagonal + 1 - window);
+                     body(row, ScoreRow{.start = row * s,
+                                        .first = row * s + skipped,
+                                        .n = diagonal + 1 - skipped,
+                                        .end = (row + 1) * s});
                    }
                  });
 }
@@ -65,8 +84,9 @@ void causal_softmax_of(KernelContext const& context, KernelCall const& call) {
   S const* const x = elements_of<S>(scores);
   S* const y = elements_of<S>(call.writes[0]);
   auto const scale = score_scale<S>(call);
-  for_score_rows(context, scores, s, [&](std::int64_t, std::int64_t n, std::int64_t place) {
-    softmax_row(x + place, y + place, n, s, scale);
+  for_score_rows(context, call, scores, s, [&](std::int64_t, ScoreRow const& row) {
+    softmax_row(x + row.first, y + row.first, row.n, scale);
+    row.clear_rest(y);
   });
 }
 
@@ -78,8 +98,9 @@ void causal_softmax_backward_of(KernelContext const& context, KernelCall const& 
   S* const d = elements_of<S>(gradient);
   S const* const y = elements_of<S>(call.reads[1]);
   auto const scale = score_scale<S>(call);
-  for_score_rows(context, gradient, s, [&](std::int64_t, std::int64_t n, std::int64_t place) {
-    softmax_backward_row(d + place, y + place, n, s, scale);
+  for_score_rows(context, call, gradient, s, [&](std::int64_t, ScoreRow const& row) {
+    softmax_backward_row(d + row.first, y + row.first, row.n, scale);
+    row.clear_rest(d);
   });
 }
 
@@ -102,9 +123,10 @@ void causal_softmax_dropout_of(KernelContext const& context, KernelCall const& c
   S* const x = elements_of<S>(scores);
   S* const y = elements_of<S>(call.writes[1]);
   auto const scale = score_scale<S>(call);
-  for_score_rows(context, scores, s, [&](std::int64_t row, std::int64_t n, std::int64_t place) {
-    softmax_row(x + place, x + place, n, s, scale);
-    dropped(row, x + place, y + place);
+  for_score_rows(context, call, scores, s, [&](std::int64_t index, ScoreRow const& row) {
+    softmax_row(x + row.first, x + row.first, row.n, scale);
+    row.clear_rest(x);
+    dropped(index, x + row.start, y + row.start);
   });
 }
 
@@ -118,9 +140,10 @@ void causal_softmax_dropout_backward_of(KernelContext const& context, KernelCall
   S* const d = elements_of<S>(gradient);
   S const* const y = elements_of<S>(call.reads[1]);
   auto const scale = score_scale<S>(call);
-  for_score_rows(context, gradient, s, [&](std::int64_t row, std::int64_t n, std::int64_t place) {
-    dropped(row, d + place, d + place);
-    softmax_backward_row(d + place, y + place, n, s, scale);
+  for_score_rows(context, call, gradient, s, [&](std::int64_t index, ScoreRow const& row) {
+    dropped(index, d + row.start, d + row.start);
+    softmax_backward_row(d + row.first, y + row.first, row.n, scale);
+    row.clear_rest(d);
   });
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "libsim/import/huggingface_llama_like.hpp"
 #include "libsim/import/huggingface_parts.hpp"
+#include "libsim/import/huggingface_windows.hpp"
 
 namespace stagecraft {
 namespace {
@@ -12,20 +14,6 @@ using Keys = HuggingfaceKeys;
 using Sequence = std::optional<std::int64_t>;
 
 constexpr NumberRange epsilons{0, 1};
-
-/// Reads Llama, and families that differ from it in biases, windows and defaults.
-void read_llama_like(Keys& keys, Sequence sequence, bool is_tied, ModelConfig& model) {
-  read_shape(keys, model);
-  read_groups(keys, model);
-  read_ffn(keys, Need::required, model);
-  read_rotary_positions(keys, sequence, {"rope_theta"}, model);
-  read_activation(keys, {"hidden_act"}, "silu", Gate::gated, model);
-  model.norm = Norm::rmsnorm;
-  model.norm_epsilon = keys.number_or({"rms_norm_eps"}, epsilons, 1e-6);
-  model.tied_embeddings = keys.boolean_or({"tie_word_embeddings"}, is_tied);
-  model.biases = false;
-  read_dropout(keys, {}, 0, {"attention_dropout"}, 0, model);
-}
 
 void read_llama(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
@@ -44,26 +32,14 @@ void read_llama(Keys& keys, Sequence sequence, ModelConfig& model) {
 
 void read_mistral(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
-  refuse_short_window(keys, true, model);
+  read_windows(keys, {}, model);
 }
 
 void read_qwen2(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
   model.qkv_bias = true;  // modeling_qwen2.py: q_proj, k_proj and v_proj have one, o_proj has none
-  refuse_short_window(keys, keys.find_boolean({"use_sliding_window"}).value_or(false), model);
-  keys.without_effect({"max_window_layers", "use_sliding_window", "layer_types", "use_mrope"});
-}
-
-void read_gemma(Keys& keys, Sequence sequence, ModelConfig& model) {
-  read_llama_like(keys, sequence, true, model);
-  // modeling_gemma.py: the gate of the MLP is a GELU, whatever hidden_act is in old files.
-  if (auto const word = keys.find_text({"hidden_activation"});
-      word && word->rfind("gelu", 0) != 0) {
-    keys.refuse("hidden_activation", "gelu, gelu_pytorch_tanh", "modelled as a gated GELU");
-  }
-  model.activation = Activation::geglu;
-  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
-  keys.note("Gemma scales embeddings by sqrt(h): one small product per token, left out");
+  read_windows(keys, windows_behind_first(keys), model);
+  keys.without_effect({"use_mrope"});
 }
 
 void read_phi3(Keys& keys, Sequence sequence, ModelConfig& model) {
@@ -73,7 +49,7 @@ void read_phi3(Keys& keys, Sequence sequence, ModelConfig& model) {
     keys.refuse("embd_pdrop", "the value of resid_pdrop",
                 "resid_pdrop holds for the embedding too");
   }
-  refuse_short_window(keys, true, model);
+  read_windows(keys, {}, model);
   keys.without_effect({"original_max_position_embeddings", "attention_bias"});
 }
 
@@ -173,11 +149,6 @@ void read_opt(Keys& keys, Sequence sequence, ModelConfig& model) {
   keys.without_effect({"prefix", "layerdrop", "init_std", "activation_dropout"});
 }
 
-/// Biases of queries, keys and values alone, as `attention_bias` of several families means.
-void read_qkv_bias(Keys& keys, bool fallback, ModelConfig& model) {
-  model.qkv_bias = keys.boolean_or({"attention_bias"}, fallback);
-}
-
 /// Granite: Llama with constant factors.
 void read_granite(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama(keys, sequence, model);
@@ -188,18 +159,16 @@ void read_granite(Keys& keys, Sequence sequence, ModelConfig& model) {
 /// SmolLM3: Llama, some of whose layers have no rotary positions.
 void read_smollm3(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, true, model);
-  refuse_short_window(keys, keys.find_boolean({"use_sliding_window"}).value_or(false), model);
+  read_windows(keys, windows_behind_first(keys), model);
   keys.refuse_if_true("attention_bias", "the attention's biases are left out");
   keys.refuse_if_true("mlp_bias", "the MLP's biases are left out");
-  keys.without_effect({"no_rope_layers", "no_rope_layer_interval", "layer_types",
-                       "max_window_layers", "use_sliding_window"});
+  keys.without_effect({"no_rope_layers", "no_rope_layer_interval"});
 }
 
 /// Ministral 8B (windows in most layers) and Ministral 3.
 void read_ministral(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
-  refuse_short_window(keys, true, model);
-  keys.without_effect({"layer_types"});
+  read_windows(keys, {}, model);
 }
 
 /// ByteDance Seed-OSS: Llama with biases of queries, keys and values.
@@ -222,54 +191,6 @@ void read_helium(Keys& keys, Sequence sequence, ModelConfig& model) {
 void read_ernie(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, true, model);
   model.biases = keys.boolean_or({"use_bias"}, false);
-}
-
-/// GLM 4 9B of 2024: Llama with biases of queries, keys and values and rotary positions on half of
-/// each head.
-void read_glm(Keys& keys, Sequence sequence, ModelConfig& model) {
-  read_llama_like(keys, sequence, false, model);
-  read_qkv_bias(keys, true, model);
-}
-
-/// GLM 4 of 2025: as before, with norms after attention and MLP too.
-void read_glm4(Keys& keys, Sequence sequence, ModelConfig& model) {
-  read_glm(keys, sequence, model);
-  keys.approximate("extra_norms", "norms after attention and MLP",
-                   "2h parameters and two element-wise kernels per layer");
-}
-
-/// Qwen3 without experts: Llama with norms of queries and keys, each of a head.
-void read_qwen3(Keys& keys, Sequence sequence, ModelConfig& model) {
-  read_llama_like(keys, sequence, false, model);
-  if (keys.find_boolean({"attention_bias"}).value_or(false)) model.qkv_bias = true;
-  refuse_short_window(keys, keys.find_boolean({"use_sliding_window"}).value_or(false), model);
-  keys.approximate("qk_norm", "norms of queries and keys",
-                   "2 x head_dim parameters and two element-wise kernels per layer");
-  keys.without_effect({"max_window_layers", "use_sliding_window", "layer_types"});
-}
-
-/// OLMo 2: Llama with norms of queries and keys over all heads, and norms after attention and MLP
-/// in place of those before.
-void read_olmo2(Keys& keys, Sequence sequence, ModelConfig& model) {
-  read_llama_like(keys, sequence, false, model);
-  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
-  keys.approximate("qk_norm", "norms of queries and keys",
-                   "h and the width of the keys in parameters and two element-wise kernels per "
-                   "layer; the norms after attention and MLP are modelled before them");
-  keys.without_effect({"layer_types", "clip_qkv"});
-}
-
-/// Gemma 3 without images: Gemma with norms of queries and keys, more norms, and windows.
-void read_gemma3(Keys& keys, Sequence sequence, ModelConfig& model) {
-  read_llama_like(keys, sequence, true, model);
-  model.activation = Activation::geglu;
-  keys.approximate("qk_norm", "norms of queries and keys, and norms after attention and MLP",
-                   "2 x head_dim + 2h parameters and four element-wise kernels per layer");
-  refuse_short_window(keys, true, model);
-  keys.without_effect({"hidden_activation", "sliding_window_pattern", "_sliding_window_pattern",
-                       "layer_types", "query_pre_attn_scalar", "rope_local_base_freq",
-                       "final_logit_softcapping", "attn_logit_softcapping",
-                       "use_bidirectional_attention"});
 }
 
 /// BLOOM: GPT with ALiBi and a norm of the embedding.
@@ -307,7 +228,7 @@ void read_starcoder2(Keys& keys, Sequence sequence, ModelConfig& model) {
     keys.refuse("embedding_dropout", "the value of residual_dropout",
                 "residual_dropout holds for the embedding too");
   }
-  refuse_short_window(keys, true, model);
+  read_windows(keys, {}, model);
   keys.without_effect({"mlp_type", "norm_type"});
 }
 
@@ -352,8 +273,10 @@ void read_falcon(Keys& keys, Sequence sequence, ModelConfig& model) {
 constexpr std::array families{HuggingfaceFamily{"bloom", read_bloom},
                               HuggingfaceFamily{"cwm", read_ministral},
                               HuggingfaceFamily{"ernie4_5", read_ernie},
+                              HuggingfaceFamily{"exaone4", read_exaone4},
                               HuggingfaceFamily{"falcon", read_falcon},
                               HuggingfaceFamily{"gemma", read_gemma},
+                              HuggingfaceFamily{"gemma2", read_gemma2},
                               HuggingfaceFamily{"gemma3_text", read_gemma3},
                               HuggingfaceFamily{"glm", read_glm},
                               HuggingfaceFamily{"glm4", read_glm4},
@@ -367,6 +290,7 @@ constexpr std::array families{HuggingfaceFamily{"bloom", read_bloom},
                               HuggingfaceFamily{"ministral3", read_ministral},
                               HuggingfaceFamily{"mistral", read_mistral},
                               HuggingfaceFamily{"olmo2", read_olmo2},
+                              HuggingfaceFamily{"olmo3", read_olmo3},
                               HuggingfaceFamily{"opt", read_opt},
                               HuggingfaceFamily{"phi3", read_phi3},
                               HuggingfaceFamily{"qwen2", read_qwen2},

@@ -64,6 +64,15 @@ std::optional<std::string> HuggingfaceKeys::find_text(Names names) {
   return found ? found->text() : std::nullopt;
 }
 
+std::vector<std::string> HuggingfaceKeys::find_texts(std::string_view key) {
+  std::vector<std::string> texts;
+  auto const list = node(key);
+  if (!list) return texts;
+  if (!list->is_sequence()) list->report("a list of words");
+  for (ConfigNode const& item : list->items()) texts.push_back(item.text().value_or(""));
+  return texts;
+}
+
 std::optional<double> HuggingfaceKeys::find_nested_number(std::string_view key,
                                                           std::string_view inner,
                                                           NumberRange range) {
@@ -115,15 +124,19 @@ std::string HuggingfaceKeys::text_or(Names names, std::string_view fallback) {
   return found ? found->text().value_or(std::string{fallback}) : std::string{fallback};
 }
 
+bool HuggingfaceKeys::leaves_out(std::string_view key, std::string const& consequence) {
+  if (!ignored_.covers(key)) return false;
+  std::optional<ConfigNode> const value = node(key);
+  note("ignored: " + std::string{key} + (value ? " " + value->found() : "") + ": " + consequence);
+  return true;
+}
+
 bool HuggingfaceKeys::refuse(std::string_view key,
                              std::string const& accepted,
                              std::string const& consequence) {
   std::optional<ConfigNode> const value = node(key);
   std::string const name{key};
-  if (ignored_.covers(key)) {
-    note("ignored: " + name + (value ? " " + value->found() : "") + ": " + consequence);
-    return true;
-  }
+  if (leaves_out(key, consequence)) return true;
   root_.child(key).report(value ? value->found() : "",
                           accepted + ", or --ignore " + name + " (" + consequence + ")");
   return false;

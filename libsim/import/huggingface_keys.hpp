@@ -33,6 +33,9 @@ class HuggingfaceKeys {
   std::optional<bool> find_boolean(Names names);
   std::optional<std::string> find_text(Names names);
 
+  /// The words of a list; empty if there is none.
+  std::vector<std::string> find_texts(std::string_view key);
+
   /// A number in the map that is the value of a key.
   std::optional<double> find_nested_number(std::string_view key,
                                            std::string_view inner,
@@ -51,6 +54,9 @@ class HuggingfaceKeys {
   /// Reports that the value of `key` is not representable; if --ignore names the key, notes
   /// `consequence` instead. \return whether it is ignored
   bool refuse(std::string_view key, std::string const& accepted, std::string const& consequence);
+
+  /// Whether --ignore names the key, which is modelled otherwise; then notes `consequence`.
+  bool leaves_out(std::string_view key, std::string const& consequence);
 
   /// Reports that a part of the family, which no key names, is not modelled, unless --ignore has
   /// its `name`: then notes what is lost.

@@ -115,18 +115,6 @@ void read_dropout(HuggingfaceKeys& keys,
   model.attention_dropout = keys.number_or(attention, range, attention_fallback);
 }
 
-void refuse_short_window(HuggingfaceKeys& keys, bool is_used, ModelConfig const& model) {
-  std::optional<std::int64_t> const window = keys.find_integer({"sliding_window"}, {1, 1LL << 40});
-  if (!is_used || !window || *window >= model.sequence) {
-    keys.without_effect({"sliding_window"});
-    return;
-  }
-  keys.refuse("sliding_window",
-              "null, or at least the sequence (" + std::to_string(model.sequence) +
-                  "): --sequence " + std::to_string(*window),
-              "attention is then modelled over the whole sequence");
-}
-
 void read_groups(HuggingfaceKeys& keys, ModelConfig& model) {
   model.kv_heads = keys.find_integer({"num_key_value_heads"}, head_counts).value_or(model.heads);
   model.head_dim = keys.find_integer({"head_dim"}, widths).value_or(0);

@@ -49,9 +49,6 @@ void read_dropout(HuggingfaceKeys& keys,
                   double attention_fallback,
                   ModelConfig& model);
 
-/// Refuses attention that is limited to a window shorter than the sequence.
-void refuse_short_window(HuggingfaceKeys& keys, bool is_used, ModelConfig const& model);
-
 /// The groups of grouped-query attention and the size of a head, if the file has them.
 void read_groups(HuggingfaceKeys& keys, ModelConfig& model);
 

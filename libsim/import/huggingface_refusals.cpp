@@ -10,10 +10,9 @@ namespace {
 constexpr std::string_view experts = "a mixture of experts, which is not modelled";
 constexpr std::string_view encoder = "a model with an encoder, not a decoder alone";
 constexpr std::string_view recurrent = "a recurrent or state-space model";
-constexpr std::string_view own_norms = "its norms of queries and keys are not modelled";
 constexpr std::string_view images = "a model of images or sound too; its text_config alone may do";
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 66> not_read{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 63> not_read{
     {{"mixtral", experts},
      {"qwen2_moe", experts},
      {"qwen3_moe", experts},
@@ -50,22 +49,17 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 66> not_read
      {"mamba", recurrent},
      {"mamba2", recurrent},
      {"rwkv", recurrent},
-     {"gemma2",
-      "its norms after attention and MLP, soft-capped logits and windows in every other "
-      "layer are not modelled"},
-     {"gemma3", "its norms after attention and MLP and windows in most layers are not modelled"},
+     {"gemma3", images},
      {"mpt", "its ALiBi positions and norms without biases are not modelled"},
      {"gptj", "the bias of its head is not modelled"},
      {"phi", "the bias of its head is not modelled"},
      {"olmo", "its norms without parameters are not modelled"},
-     {"olmo3", own_norms},
      {"cohere", "its norms without biases before parallel layers are not modelled"},
      {"cohere2", "its norms without biases before parallel layers, and windows, are not modelled"},
      {"stablelm", "its layer norms among products without biases are not modelled"},
      {"nemotron", "its squared ReLU without a gate is not modelled"},
      {"arcee", "its squared ReLU without a gate is not modelled"},
      {"persimmon", "its squared ReLU without a gate is not modelled"},
-     {"exaone4", "its norms of queries and keys after attention, and windows, are not modelled"},
      {"internlm2",
       "a type of a repository of its own, not of transformers; its keys may be those of llama"},
      {"baichuan",

@@ -58,7 +58,8 @@ void write_widths(FlagLine& line, ModelConfig const& model) {
       .value("hidden-size", model.hidden)
       .value("ffn-hidden-size", model.ffn_hidden)
       .value("num-attention-heads", model.heads);
-  if (model.head_dim * model.heads != model.hidden) line.value("kv-channels", model.head_dim);
+  bool const has_own_heads = model.head_dim * model.heads != model.hidden;
+  if (has_own_heads && !has_latents(model)) line.value("kv-channels", model.head_dim);
 }
 
 /// The GPT of 2022: learned positions, LayerNorm, GELU, biases, tied embeddings, and the vocabulary
@@ -73,6 +74,16 @@ void write_model_of_2022(FlagLine& line, ModelConfig const& model) {
       .value("hidden-dropout", model.dropout)
       .value("attention-dropout", attention_dropout(model));
   write_precision(line, model);
+}
+
+void write_latents(FlagLine& line, LatentAttention const& latents) {
+  if (latents.key_rank == 0) return;
+  line.flag("multi-latent-attention", true);
+  if (latents.query_rank > 0) line.value("q-lora-rank", latents.query_rank);
+  line.value("kv-lora-rank", latents.key_rank)
+      .value("qk-head-dim", latents.nope_dim)
+      .value("qk-pos-emb-head-dim", latents.rope_dim)
+      .value("v-head-dim", latents.value_dim);
 }
 
 void write_model(FlagLine& line, ModelConfig const& model) {
@@ -103,11 +114,13 @@ void write_model(FlagLine& line, ModelConfig const& model) {
       .flag("quick-geglu", model.activation == Activation::geglu)
       .flag("disable-bias-linear", !model.biases)
       .flag("add-qkv-bias", model.qkv_bias && !model.biases)
+      .flag("qk-layernorm", model.qk_norm == QkNorm::head || has_latents(model))
       .flag("untie-embeddings-and-output-weights", !model.tied_embeddings)
       .value("hidden-dropout", model.dropout)
       .value("attention-dropout", attention_dropout(model))
       .value("attention-backend", model.attention == Attention::flash ? "flash" : "unfused")
       .flag("no-create-attention-mask-in-dataloader", model.causal_mask == CausalMask::none);
+  write_latents(line, model.latent_attention);
   write_precision(line, model);
 }
 

@@ -44,6 +44,14 @@ class Gaps {
     gap(model.activation == Activation::relu, "model.activation relu: the flags say GELU");
     gap(model.residual != Residual::sequential,
         "model.residual: the flags say layers whose MLP follows their attention");
+    gap(model.activation == Activation::swiglu_clamped,
+        "model.activation swiglu_clamped: the flags say a GELU without a gate");
+    gap(model.norms != NormPlaces::pre,
+        "model.norms: the flags say norms before attention and MLP");
+    gap(model.qk_norm == QkNorm::full, "model.qk_norm full: the flags say no such norms");
+    gap(model.window > 0, "model.window: the flags say attention to all tokens before");
+    gap(model.attention_softcap > 0, "model.attention_softcap: the flags say no cap");
+    gap(model.logit_softcap > 0, "model.logit_softcap: the flags say no cap");
     gap(model.precision == Precision::fp64, "model.precision fp64: the flags say fp32");
     gap(model.dropout_mask == DropoutMask::regenerated,
         "model.dropout_mask regenerated: Megatron-LM stores masks");
@@ -61,6 +69,9 @@ class Gaps {
     gap(model.norm != Norm::layernorm, "model.norm rmsnorm: Megatron-LM of 2022 has LayerNorm");
     gap(is_gated(model.activation), "model.activation: Megatron-LM of 2022 has GELU");
     gap(model.kv_heads != model.heads, "model.kv_heads: Megatron-LM of 2022 has as many as heads");
+    gap(model.qk_norm == QkNorm::head,
+        "model.qk_norm: Megatron-LM of 2022 has no norms of queries and keys");
+    gap(has_latents(model), "model.latent_attention: Megatron-LM of 2022 has none");
     gap(!model.biases, "model.biases false: Megatron-LM of 2022 has biases");
     gap(!model.tied_embeddings,
         "model.tied_embeddings false: Megatron-LM of 2022 ties embedding and head");
@@ -94,6 +105,8 @@ class Gaps {
     bool const is_interleaved = parallel.interleave > 1;
     gap(model.activation == Activation::geglu,
         "model.activation geglu: the flags say a gated quick GELU, which keeps and costs the same");
+    gap(model.qk_norm == QkNorm::head && model.norm == Norm::layernorm,
+        "model.qk_norm: with LayerNorm, Megatron-LM's norms of queries and keys subtract means");
     gap(model.positions == Positions::rotary && model.rotary_base != std::floor(model.rotary_base),
         "model.rotary_base: Megatron-LM takes whole numbers");
     gap(schedule.p2p == P2p::overlapped && !is_interleaved,

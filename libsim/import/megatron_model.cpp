@@ -45,6 +45,39 @@ void read_shape(MegatronArguments& arguments, ModelConfig& model) {
   }
 }
 
+/// The ranks and heads of latent attention; arguments.py has the defaults.
+void read_latents(MegatronArguments& arguments, ModelConfig& model) {
+  auto const size = [&](std::string_view name, std::int64_t fallback) {
+    return arguments.integer(name, widths).value_or(fallback);
+  };
+  model.latent_attention = {.query_rank = size("q-lora-rank", 0),
+                            .key_rank = size("kv-lora-rank", 32),
+                            .nope_dim = size("qk-head-dim", 128),
+                            .rope_dim = size("qk-pos-emb-head-dim", 64),
+                            .value_dim = size("v-head-dim", 128)};
+  model.head_dim = model.latent_attention.nope_dim + model.latent_attention.rope_dim;
+  model.kv_heads = model.heads;
+  model.positions = Positions::rotary;
+}
+
+/// Norms of queries and keys, or of their latents.
+void read_qk_norms(MegatronArguments& arguments, ModelConfig& model) {
+  bool const has_norms = arguments.has("qk-layernorm");
+  if (has_latents(model)) {
+    if (!has_norms) {
+      arguments.refuse("multi-latent-attention", "--qk-layernorm beside it",
+                       "norms of the latents");
+    }
+    return;
+  }
+  if (!has_norms) return;
+  model.qk_norm = QkNorm::head;
+  if (model.norm == Norm::layernorm) {
+    arguments.refuse("qk-layernorm", "--normalization RMSNorm beside it",
+                     "RMS norms of queries and keys");
+  }
+}
+
 void read_mlp(MegatronArguments& arguments, ModelConfig& model) {
   if (arguments.has("swiglu")) model.activation = Activation::swiglu;
   if (arguments.has("quick-geglu")) model.activation = Activation::geglu;
@@ -169,6 +202,8 @@ void read_megatron_model(MegatronArguments& arguments,
   } else if (norm != "LayerNorm" && norm != "layernorm") {
     arguments.report("normalization", "LayerNorm, RMSNorm");
   }
+  if (arguments.has("multi-latent-attention")) read_latents(arguments, model);
+  read_qk_norms(arguments, model);
   model.norm_epsilon = arguments.number("norm-epsilon", {0, 1}).value_or(1e-5);
   model.tied_embeddings = !arguments.has("untie-embeddings-and-output-weights");
   model.dropout = arguments.number("hidden-dropout", {0, 1}).value_or(0.1);

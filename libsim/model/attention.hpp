@@ -1,5 +1,7 @@
 #pragma once
 
+#include "libsim/model/heads_norm.hpp"
+#include "libsim/model/latent_projections.hpp"
 #include "libsim/model/linear.hpp"
 #include "libsim/model/pointwise.hpp"
 #include "libsim/model/program_builder.hpp"
@@ -10,9 +12,12 @@ namespace stagecraft {
 /// residual add, with the tensors that forward keeps for backward. Heads are split over the tensor
 /// group.
 struct AttentionLayer {
-  NormLayer norm;
+  NormLayer norm;  ///< absent with norms post
+  LatentProjections latents;  ///< of latent attention, which has no qkv
   Linear qkv{.owner = "attention.qkv"};
   TensorId qkv_bias = no_tensor;
+  HeadsNorm q_norm{.owner = "attention.q_norm"};
+  HeadsNorm k_norm{.owner = "attention.k_norm"};
   Linear projection{.owner = "attention.projection"};
   ResidualAdd residual{.owner = "attention.output", .site = DropoutSite::attention_output};
 
@@ -26,6 +31,7 @@ struct AttentionLayer {
   TensorId q_by_head = no_tensor;  ///< views that unfused attention's GEMMs read: [b, a/t, s, d]
   TensorId k_by_head = no_tensor;
   TensorId v_by_head = no_tensor;
+  TensorId scores = no_tensor;  ///< unfused, capped: before the cap
   TensorId softmax_output = no_tensor;
   TensorId dropout_output = no_tensor;  ///< softmax_output itself if there is no dropout
   TensorId dropout_mask = no_tensor;
@@ -54,7 +60,7 @@ TensorId attention_backward(ProgramBuilder& builder,
 
 /// Appends softmax(q k^T / sqrt(d)) v with a causal mask.
 ///
-/// Reads   q [s, b, a/t, d], k and v [s, b, g/t, d].
+/// Reads   q [s, b, a/t, d], k [s, b, g/t, d] and v [s, b, g/t, d']; d' is d but for latent attention.
 /// Writes  unfused: scores, softmax_output, dropout_output [b, a/t, s, s], dropout_mask likewise at one
 ///         byte, context [s, b, h/t]; flash: context and log_sum_exp [b, a/t, s] in fp32.
 /// Work    unfused 4 b s^2 h/t FLOP (two GEMMs over the full square); flash half of it.

@@ -31,16 +31,23 @@ TensorId by_token(ProgramBuilder& builder, std::string_view part, TensorId heads
 
 /// Sizes of the attention core on one rank.
 struct Core {
-  std::int64_t s, b, heads, kv_heads, d;
+  std::int64_t s, b, heads, kv_heads;
+  std::int64_t d;        ///< of a query or key head
+  std::int64_t value_d;  ///< of a value head
   explicit Core(BlockShape const& shape)
       : s{shape.model.sequence},
         b{shape.micro},
         heads{shape.heads()},
         kv_heads{shape.kv_heads()},
-        d{shape.model.head_dim} {}
+        d{shape.model.head_dim},
+        value_d{value_dim(shape.model)} {}
   Shape scores() const { return {b, heads, s, s}; }
-  Shape by_head() const { return {b, heads, s, d}; }
+  Shape by_head(std::int64_t width) const { return {b, heads, s, width}; }
 };
+
+bool caps_scores(ProgramBuilder const& builder) {
+  return builder.shape().model.attention_softcap > 0;
+}
 
 bool drops_probabilities(ProgramBuilder const& builder) {
   return attention_dropout(builder.shape().model) > 0;
@@ -61,8 +68,22 @@ double score_scale(ProgramBuilder const& builder) {
 SoftmaxAttributes softmax_attributes(ProgramBuilder const& builder,
                                      DropoutAttributes const& dropout) {
   BlockShape const& shape = builder.shape();
-  return {
-      .scale = score_scale(builder), .dropout = dropout, .matrices = shape.micro * shape.heads()};
+  // A cap on the scores has scaled them.
+  return {.scale = caps_scores(builder) ? 1 : score_scale(builder),
+          .dropout = dropout,
+          .matrices = shape.micro * shape.heads(),
+          .window = shape.model.window};
+}
+
+SoftcapAttributes softcap_attributes(ProgramBuilder const& builder) {
+  return {.cap = builder.shape().model.attention_softcap, .scale = score_scale(builder)};
+}
+
+FlashAttributes flash_attributes(ProgramBuilder const& builder) {
+  return {.scale = score_scale(builder),
+          .dropout = probability_dropout(builder),
+          .window = builder.shape().model.window,
+          .softcap = builder.shape().model.attention_softcap};
 }
 
 bool fuses_dropout(ProgramBuilder const& builder) {
@@ -139,14 +160,22 @@ void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
   attention.k_by_head = by_head(builder, "k_by_head", attention.k_full);
   attention.v_by_head = by_head(builder, "v_by_head", attention.v_full);
   bool const fuses = fuses_dropout(builder);
-  TensorId const scores = builder.make({owner, fuses ? "softmax_output" : "scores"}, core.scores());
+  bool const caps = caps_scores(builder);
+  TensorId scores =
+      builder.make({owner, fuses && !caps ? "softmax_output" : "scores"}, core.scores());
   builder.gemm({owner, "scores"}, Phase::forward,
                {.batch = batch, .m = core.s, .n = core.s, .k = core.d, .transpose_b = true},
                attention.q_by_head, attention.k_by_head, scores);
+  if (caps) {
+    attention.scores = scores;
+    scores = builder.make({owner, fuses ? "softmax_output" : "capped_scores"}, core.scores());
+    builder.add(OpKind::softcap, {owner, "softcap"}, Phase::forward, {attention.scores}, {scores},
+                softcap_attributes(builder));
+  }
   fuses ? fused_softmax(builder, attention, scores) : separate_softmax(builder, attention, scores);
-  TensorId const context = builder.make({owner, "context_by_head"}, core.by_head());
+  TensorId const context = builder.make({owner, "context_by_head"}, core.by_head(core.value_d));
   builder.gemm({owner, "context"}, Phase::forward,
-               {.batch = batch, .m = core.s, .n = core.d, .k = core.s}, attention.dropout_output,
+               {.batch = batch, .m = core.s, .n = core.value_d, .k = core.s}, attention.dropout_output,
                attention.v_by_head, context);
   builder.add(OpKind::merge_heads, {owner, "merge_heads"}, Phase::forward,
               {by_token(builder, "context_by_token", context)}, {attention.context});
@@ -157,10 +186,11 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
                               TensorId d_context) {
   Core const core{builder.shape()};
   std::int64_t const batch = core.b * core.heads;
-  std::int64_t const row = core.b * core.heads * core.d;
+  std::int64_t const width = core.heads * core.value_d;
   // The batched GEMMs read the heads of d_context by their strides, without a copy.
   TensorId const d_by_head = builder.view({owner, "context_gradient_by_head"}, d_context,
-                                          core.by_head(), {core.heads * core.d, core.d, row, 1}, 0);
+                                          core.by_head(core.value_d),
+                                          {width, core.value_d, core.b * width, 1}, 0);
   TensorId probabilities = attention.dropout_output;
   if (drops_probabilities(builder) && attention.dropout_mask == no_tensor) {
     // With regenerated masks only the softmax output was kept; its dropout is drawn again.
@@ -173,12 +203,12 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
   }
   TensorId d_dropped = builder.make({owner, "dropout_output_gradient"}, core.scores());
   builder.gemm({owner, "dropout_output_gradient"}, Phase::input_gradient,
-               {.batch = batch, .m = core.s, .n = core.s, .k = core.d, .transpose_b = true},
+               {.batch = batch, .m = core.s, .n = core.s, .k = core.value_d, .transpose_b = true},
                d_by_head, attention.v_by_head, d_dropped);
   QkvGradients gradients;
-  gradients.v = builder.make({owner, "v_gradient"}, core.by_head());
+  gradients.v = builder.make({owner, "v_gradient"}, core.by_head(core.value_d));
   builder.gemm({owner, "v_gradient"}, Phase::input_gradient,
-               {.batch = batch, .m = core.s, .n = core.d, .k = core.s, .transpose_a = true},
+               {.batch = batch, .m = core.s, .n = core.value_d, .k = core.s, .transpose_a = true},
                probabilities, d_by_head, gradients.v);
   TensorId const d_scores =
       drops_probabilities(builder) && !fuses_dropout(builder)
@@ -186,11 +216,15 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
                              {owner, "scores_gradient"}, d_dropped, attention.dropout_mask)
           : d_dropped;
   softmax_gradient(builder, attention, d_scores);
-  gradients.q = builder.make({owner, "q_gradient"}, core.by_head());
+  if (caps_scores(builder)) {
+    builder.add(OpKind::softcap_backward, {owner, "softcap_backward"}, Phase::input_gradient,
+                {d_scores, attention.scores}, {d_scores}, softcap_attributes(builder));
+  }
+  gradients.q = builder.make({owner, "q_gradient"}, core.by_head(core.d));
   builder.gemm({owner, "q_gradient"}, Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s}, d_scores,
                attention.k_by_head, gradients.q);
-  gradients.k = builder.make({owner, "k_gradient"}, core.by_head());
+  gradients.k = builder.make({owner, "k_gradient"}, core.by_head(core.d));
   builder.gemm({owner, "k_gradient"}, Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s, .transpose_a = true},
                d_scores, attention.q_by_head, gradients.k);
@@ -209,9 +243,10 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
   return gradients;
 }
 
-/// FLOPs of q k^T over the whole square.
-std::int64_t square_product(Core const& core) {
-  return GemmShape{.batch = core.b * core.heads, .m = core.s, .n = core.s, .k = core.d}.flops();
+/// FLOPs of products over the pairs that are attended to, whose inner or outer dimensions add up to
+/// `depth`.
+std::int64_t attended_flops(ProgramBuilder const& builder, Core const& core, std::int64_t depth) {
+  return core.b * core.heads * attended_square(core.s, builder.shape().model.window) * depth;
 }
 
 void flash_forward(ProgramBuilder& builder, AttentionLayer& attention) {
@@ -220,9 +255,8 @@ void flash_forward(ProgramBuilder& builder, AttentionLayer& attention) {
                                        gradient_type(builder.shape().model.precision));
   Op& op = builder.add(OpKind::flash_attention, {owner, "flash"}, Phase::forward,
                        {attention.q, attention.k, attention.v},
-                       {attention.context, attention.log_sum_exp},
-                       FlashAttributes{score_scale(builder), probability_dropout(builder)});
-  op.flops = square_product(core);  // two GEMMs over half the square
+                       {attention.context, attention.log_sum_exp}, flash_attributes(builder));
+  op.flops = attended_flops(builder, core, core.d + core.value_d);  // scores, context
   op.draws_random = drops_probabilities(builder);
 }
 
@@ -233,13 +267,13 @@ QkvGradients flash_backward(ProgramBuilder& builder,
   QkvGradients gradients;
   gradients.q = builder.make({owner, "q_gradient"}, {core.s, core.b, core.heads, core.d});
   gradients.k = builder.make({owner, "k_gradient"}, {core.s, core.b, core.kv_heads, core.d});
-  gradients.v = builder.make({owner, "v_gradient"}, {core.s, core.b, core.kv_heads, core.d});
+  gradients.v = builder.make({owner, "v_gradient"}, {core.s, core.b, core.kv_heads, core.value_d});
   Op& op = builder.add(
       OpKind::flash_attention_backward, {owner, "flash_backward"}, Phase::input_gradient,
       {d_context, attention.q, attention.k, attention.v, attention.context, attention.log_sum_exp},
-      {gradients.q, gradients.k, gradients.v},
-      FlashAttributes{score_scale(builder), probability_dropout(builder)});
-  op.flops = square_product(core) * 5 / 2;         // five GEMMs, the scores recomputed among them
+      {gradients.q, gradients.k, gradients.v}, flash_attributes(builder));
+  // Five GEMMs, the scores recomputed among them.
+  op.flops = attended_flops(builder, core, 3 * core.d + 2 * core.value_d);
   op.draws_random = drops_probabilities(builder);  // masks are always drawn again
   return gradients;
 }
@@ -250,7 +284,7 @@ void core_attention_forward(ProgramBuilder& builder, AttentionLayer& attention) 
   BlockShape const& shape = builder.shape();
   attention.context =
       builder.make({"attention.projection", "input"},
-                   {shape.model.sequence, shape.micro, shape.heads() * shape.model.head_dim});
+                   {shape.model.sequence, shape.micro, shape.heads() * value_dim(shape.model)});
   if (shape.model.attention == Attention::flash) {
     flash_forward(builder, attention);
   } else {

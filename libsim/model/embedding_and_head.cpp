@@ -138,6 +138,23 @@ TensorId loss_backward(ProgramBuilder& builder, TensorId probabilities, TensorId
   return d_logits;
 }
 
+/// Appends the cap on the logits, if the model has one. Keeps the logits.
+TensorId cap_logits(ProgramBuilder& builder, TensorId logits) {
+  double const cap = builder.shape().model.logit_softcap;
+  if (cap == 0) return logits;
+  TensorId const capped = builder.make({"head.logits", "capped"}, builder.tensor(logits).shape);
+  builder.add(OpKind::softcap, {"head.logits", "softcap"}, Phase::forward, {logits}, {capped},
+              SoftcapAttributes{.cap = cap, .scale = 1});
+  return capped;
+}
+
+void cap_backward(ProgramBuilder& builder, TensorId d_logits, TensorId logits) {
+  double const cap = builder.shape().model.logit_softcap;
+  if (cap == 0) return;
+  builder.add(OpKind::softcap_backward, {"head.logits", "softcap_backward"}, Phase::input_gradient,
+              {d_logits, logits}, {d_logits}, SoftcapAttributes{.cap = cap, .scale = 1});
+}
+
 }  // namespace
 
 void write_inputs(ProgramBuilder& builder) {
@@ -203,10 +220,11 @@ void write_head(ProgramBuilder& builder, HeadWeight weight) {
   TensorId const labels = load(builder, OpKind::load_labels, {"loss", "labels"});
   TensorId const result =
       column_parallel_forward(builder, logits, normed, {"head.logits", "output"});
-  TensorId const probabilities = loss_forward(builder, result, labels);
+  TensorId const probabilities = loss_forward(builder, cap_logits(builder, result), labels);
 
   builder.begin(Pass::backward, "head", 0);
   TensorId const d_logits = loss_backward(builder, probabilities, labels);
+  cap_backward(builder, d_logits, result);
   TensorId const d_normed = column_parallel_backward(builder, logits, normed, d_logits);
   builder.begin(Pass::backward, "final_norm", 0);
   program.grad_input = norm_backward(builder, norm, d_normed);

@@ -5,8 +5,13 @@ namespace {
 
 bool is_gated(ProgramBuilder const& builder) { return is_gated(builder.shape().model.activation); }
 
+/// Whether the MLP reads what attention's norm made.
+bool shares_norm(ProgramBuilder const& builder) {
+  return builder.shape().model.residual == Residual::parallel_one_norm;
+}
+
 bool has_own_norm(ProgramBuilder const& builder) {
-  return builder.shape().model.residual != Residual::parallel_one_norm;
+  return !shares_norm(builder) && builder.shape().model.norms != NormPlaces::post;
 }
 
 /// The ops of an activation.
@@ -25,6 +30,8 @@ ActivationOps ops_of(Activation activation) {
       return {OpKind::relu, OpKind::relu_backward};
     case Activation::geglu:
       return {OpKind::geglu, OpKind::geglu_backward};
+    case Activation::swiglu_clamped:
+      return {OpKind::swiglu_clamped, OpKind::swiglu_clamped_backward};
   }
   return {};
 }
@@ -55,6 +62,7 @@ MlpLayer make_mlp(ProgramBuilder& builder) {
     mlp.residual.bias = builder.parameter({"mlp.down", "bias"}, {model.hidden},
                                           replicated_vector(shape, model.hidden));
   }
+  if (model.norms != NormPlaces::pre) mlp.residual.norm = make_norm(builder, "mlp_post_norm");
   return mlp;
 }
 
@@ -63,7 +71,7 @@ TensorId mlp_forward(
   BlockShape const& shape = builder.shape();
   builder.begin(Pass::forward, "mlp_norm", layer);
   mlp.input = has_own_norm(builder) ? norm_forward(builder, mlp.norm, inputs.x, {"mlp.up", "input"})
-                                    : inputs.normed;
+                                    : (shares_norm(builder) ? inputs.normed : inputs.x);
   builder.begin(Pass::forward, "mlp", layer);
   mlp.activation_input =
       column_parallel_forward(builder, mlp.up, mlp.input, {"mlp.activation", "input"});
@@ -94,9 +102,9 @@ TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, T
               reads, {d_up});
   bias_gradient(builder, "mlp.up", d_up, mlp.up_bias);
   TensorId const d_input = column_parallel_backward(builder, mlp.up, mlp.input, d_up);
-  if (!has_own_norm(builder)) return d_input;
+  if (shares_norm(builder)) return d_input;
   builder.begin(Pass::backward, "mlp_norm", layer);
-  TensorId const dx = norm_backward(builder, mlp.norm, d_input);
+  TensorId const dx = has_own_norm(builder) ? norm_backward(builder, mlp.norm, d_input) : d_input;
   builder.add(OpKind::add, {"mlp_norm", "residual_gradient"}, Phase::input_gradient, {dx, dy},
               {dx});
   return dx;

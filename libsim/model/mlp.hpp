@@ -10,7 +10,7 @@ namespace stagecraft {
 /// that forward keeps for backward. f is split over the tensor group; the first product of a gated
 /// activation is 2 f wide.
 struct MlpLayer {
-  NormLayer norm;  ///< absent with parallel_one_norm
+  NormLayer norm;  ///< absent with parallel_one_norm, and with norms post
   Linear up{.owner = "mlp.up"};
   TensorId up_bias = no_tensor;
   Linear down{.owner = "mlp.down"};

@@ -9,13 +9,21 @@
 namespace stagecraft {
 
 /// The activation of the MLP. swiglu and geglu are gated: two products of width f, one activated.
-enum class Activation : std::uint8_t { gelu, swiglu, relu, geglu };
+/// swiglu_clamped is GPT-OSS's: both branches are clamped, and 1 is added to the one that is not
+/// activated.
+enum class Activation : std::uint8_t { gelu, swiglu, relu, geglu, swiglu_clamped };
 enum class Norm : std::uint8_t { layernorm, rmsnorm };
 enum class Positions : std::uint8_t { learned, rotary };
 /// What a layer adds to its input x. sequential: attention(norm(x)), then mlp(norm(x + that));
 /// parallel: attention(norm(x)) + mlp(norm'(x)) (GPT-NeoX, Falcon 40B); parallel_one_norm: the same
 /// with one norm for both (Falcon 7B).
 enum class Residual : std::uint8_t { sequential, parallel, parallel_one_norm };
+/// Where a layer has norms: before attention and MLP, after them (before the residual add; OLMo 2),
+/// or both (Gemma 2).
+enum class NormPlaces : std::uint8_t { pre, post, both };
+/// RMS norms of queries and keys: none, of each head (Qwen3), or over all heads of a token
+/// (OLMo 2).
+enum class QkNorm : std::uint8_t { none, head, full };
 enum class Attention : std::uint8_t { unfused, flash };
 /// Whether dropout masks are kept from forward to backward (one byte per element, as in the paper)
 /// or regenerated from a counter.
@@ -29,6 +37,18 @@ enum class SoftmaxDropout : std::uint8_t { separate, fused };
 enum class CausalMask : std::uint8_t { per_microbatch, none };
 enum class Precision : std::uint8_t { fp16, bf16, fp32, fp64 };
 
+/// Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434, section 2.1): queries, keys and
+/// values are products of latents that are narrower than the heads together.
+struct LatentAttention {
+  std::int64_t query_rank = 0;  ///< of the queries' latent; 0: queries come from the hidden state
+  std::int64_t key_rank = 0;    ///< of the keys' and values' latent; 0: no latent attention
+  std::int64_t nope_dim = 0;    ///< elements of a query or key head without positions
+  std::int64_t rope_dim = 0;    ///< elements with rotary positions; of keys, shared by all heads
+  std::int64_t value_dim = 0;   ///< elements of a value head
+
+  friend bool operator==(LatentAttention const&, LatentAttention const&) = default;
+};
+
 /// A layer kind: the keys of a model that may differ from layer to layer.
 struct LayerConfig {
   std::int64_t ffn_hidden = 0;             ///< width of a dense layer's MLP; default 4 h
@@ -38,6 +58,10 @@ struct LayerConfig {
   double norm_epsilon = 1e-5;  ///< added to the variance, or to the mean square
   double rotary_base = 10000;  ///< rotary positions: wavelengths from 2 pi to 2 pi times this
   Residual residual = Residual::sequential;
+  NormPlaces norms = NormPlaces::pre;
+  QkNorm qk_norm = QkNorm::none;
+  std::int64_t window = 0;       ///< tokens that a token attends to, itself included; 0: all before
+  double attention_softcap = 0;  ///< c: scores x become c tanh(x / c); 0: they do not
   double dropout = 0.1;                       ///< rate of all three dropouts, 0 <= rate < 1
   std::optional<double> attention_dropout{};  ///< rate of the attention core, if it differs
   bool biases = true;                         ///< whether the four linear layers have biases
@@ -75,6 +99,8 @@ struct ModelConfig : LayerConfig {
   /// Learned positions: rows of their table if these are not s (OPT has s + 2).
   std::optional<std::int64_t> position_rows{};
   bool tied_embeddings = true;
+  double logit_softcap = 0;  ///< as attention_softcap, of the head's logits
+  LatentAttention latent_attention{};
   CausalMask causal_mask = CausalMask::per_microbatch;
   Precision precision = Precision::fp16;
   /// The kinds of the layers from the first on; the pattern repeats until the last layer. If it is
@@ -106,7 +132,24 @@ constexpr bool stores_masks(LayerConfig const& layer) {
 }
 
 constexpr bool is_gated(Activation activation) {
-  return activation == Activation::swiglu || activation == Activation::geglu;
+  return activation == Activation::swiglu || activation == Activation::geglu ||
+         activation == Activation::swiglu_clamped;
+}
+
+constexpr bool has_latents(ModelConfig const& model) {
+  return model.latent_attention.key_rank > 0;
+}
+
+/// Elements of a value head; those of queries and keys are head_dim.
+constexpr std::int64_t value_dim(ModelConfig const& model) {
+  return has_latents(model) ? model.latent_attention.value_dim : model.head_dim;
+}
+
+/// Twice the pairs of a query and a key that it attends to, in one sequence and head, if half of
+/// the square are those without a window.
+constexpr std::int64_t attended_square(std::int64_t sequence, std::int64_t window) {
+  return window == 0 || window >= sequence ? sequence * sequence
+                                           : window * (2 * sequence - window);
 }
 
 }  // namespace stagecraft

@@ -9,6 +9,7 @@
 
 #include "libsim/config/section_reader.hpp"
 #include "libsim/config/section_writer.hpp"
+#include "libsim/model/attention_keys.hpp"
 #include "libsim/model/experts_reader.hpp"
 #include "libsim/model/model_names.hpp"
 
@@ -36,11 +37,15 @@ void visit_rotary(Visitor& visitor, Layer& layer) {
 template <typename Visitor, typename Layer>
 void visit_residual_and_attention(Visitor& visitor, Layer& layer) {
   visitor.word("residual", layer.residual);
+  visitor.word("norms", layer.norms);
+  visitor.word("qk_norm", layer.qk_norm);
   visitor.number("dropout", layer.dropout, {0, 1});
   visitor.number("attention_dropout", layer.attention_dropout, {0, 1});
   visitor.boolean("biases", layer.biases);
   visitor.boolean("qkv_bias", layer.qkv_bias);
   visitor.word("attention", layer.attention);
+  visit_window(visitor, layer.window);
+  visit_cap(visitor, "attention_softcap", layer.attention_softcap);
   visitor.word("softmax_dropout", layer.softmax_dropout);
   visitor.word("dropout_mask", layer.dropout_mask);
 }
@@ -70,6 +75,8 @@ void visit_fields(Visitor& visitor, Model& model, Need need_of_layers = Need::re
   visitor.integer("position_rows", model.position_rows, {1, 1 << 24});
   visitor.boolean("tied_embeddings", model.tied_embeddings);
   visit_residual_and_attention(visitor, model);
+  visit_cap(visitor, "logit_softcap", model.logit_softcap);
+  visit_latents(visitor, model.latent_attention);
   visitor.word("causal_mask", model.causal_mask);
   visitor.word("precision", model.precision);
 }
@@ -114,6 +121,7 @@ void settle_layer(LayerConfig& layer, ConfigNode const& section) {
     if (bias.exists()) bias.warn("has no effect with biases true");
     layer.qkv_bias = false;
   }
+  settle_norms(layer, section);
 }
 
 /// Experts take the place of the MLP of a sequential layer.
@@ -121,6 +129,10 @@ void check_experts(LayerConfig const& layer, ConfigNode const& section) {
   ConfigNode const residual = section.child("residual");
   if (layer.experts && layer.residual != Residual::sequential && residual.is_sound()) {
     residual.report("sequential, as the layer has experts");
+  }
+  ConfigNode const norms = section.child("norms");
+  if (layer.experts && layer.norms != NormPlaces::pre && norms.is_sound()) {
+    norms.report("pre, as the layer has experts");
   }
 }
 
@@ -149,6 +161,7 @@ LayerRun read_run(ConfigNode const& item, LayerConfig const& of_model) {
     settle_layer(run.kind, kind);
     return run;
   }
+  if (ConfigNode const window = kind.child("window"); window.is_map()) refuse_period(window);
   SectionReader keys{kind};
   visit_layer_fields(keys, run.kind);
   read_experts(keys.take("experts"), run.kind.experts);
@@ -234,6 +247,7 @@ ModelConfig read_model_config(ConfigNode const& section) {
   for (auto const& [other, key] : huggingface_names) reader.synonym(other, key);
   reader.finish();
 
+  settle_latents(model, section);
   ConfigNode const hidden = section.child("hidden");
   ConfigNode const heads = section.child("heads");
   ConfigNode const kv_heads = section.child("kv_heads");
@@ -265,6 +279,8 @@ ModelConfig read_model_config(ConfigNode const& section) {
       model.experts->first_dense >= model.layers) {
     first_dense.report("less than " + with_value(section.child("layers"), model.layers));
   }
+  check_latents(model, section);
+  apply_window_period(model, section);
   return model;
 }
 

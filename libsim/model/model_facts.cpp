@@ -15,13 +15,28 @@ BlockShape unsharded(ModelConfig const& model) {
   return shape;
 }
 
+/// FLOPs of attention's core, of what a window leaves of the square.
+std::int64_t core_flops(BlockProgram const& block, ModelConfig const& layer) {
+  std::int64_t const square = flops_of(
+      block, [](Op const& op) { return op.module == "core_attention"; });
+  std::int64_t const pairs = layer.sequence * layer.sequence;
+  return square / pairs * attended_square(layer.sequence, layer.window);
+}
+
+/// FLOPs of a layer.
+std::int64_t layer_flops(BlockProgram const& block, ModelConfig const& layer) {
+  return core_flops(block, layer) +
+         flops_of(block, [](Op const& op) { return op.module != "core_attention"; });
+}
+
 /// Sums `value` over all layers of the model, with attention over the full square.
-std::int64_t sum_over_layers(BlockShape const& shape, std::int64_t (*value)(BlockProgram const&)) {
+std::int64_t sum_over_layers(BlockShape const& shape,
+                             std::int64_t (*value)(BlockProgram const&, ModelConfig const&)) {
   std::int64_t sum = 0;
   for (LayerRun const& run : layer_runs(shape.model)) {
     BlockShape layer = shape.with(run.kind);
     layer.model.attention = Attention::unfused;
-    sum += run.count * value(build_layers(layer, 1, RecomputePolicy{}));
+    sum += run.count * value(build_layers(layer, 1, RecomputePolicy{}), layer.model);
   }
   return sum;
 }
@@ -56,16 +71,12 @@ std::int64_t active_parameter_count(ModelConfig const& model) {
 
 std::int64_t model_flops_per_sequence(ModelConfig const& model) {
   BlockShape const shape = unsharded(model);
-  auto const flops = [](BlockProgram const& block) {
-    return flops_of(block, [](Op const&) { return true; });
-  };
-  return flops(build_head(shape, HeadWeight::own)) + sum_over_layers(shape, flops);
+  auto const of_head = flops_of(build_head(shape, HeadWeight::own), [](Op const&) { return true; });
+  return of_head + sum_over_layers(shape, layer_flops);
 }
 
 std::int64_t attention_flops_per_sequence(ModelConfig const& model) {
-  return sum_over_layers(unsharded(model), [](BlockProgram const& block) {
-    return flops_of(block, [](Op const& op) { return op.module == "core_attention"; });
-  });
+  return sum_over_layers(unsharded(model), core_flops);
 }
 
 bool has_paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {
@@ -73,6 +84,8 @@ bool has_paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {
   bool const is_paper_model =
       model.pattern.empty() && !model.experts && model.kv_heads == model.heads &&
       model.heads * model.head_dim == model.hidden && model.ffn_hidden == 4 * model.hidden &&
+      model.norms == NormPlaces::pre && model.qk_norm == QkNorm::none &&
+      model.attention_softcap == 0 && !has_latents(model) &&
       model.activation == Activation::gelu && model.positions == Positions::learned &&
       model.attention == Attention::unfused && model.residual == Residual::sequential &&
       model.dropout > 0 && attention_dropout(model) > 0 && stores_masks(model) &&

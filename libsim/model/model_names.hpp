@@ -14,11 +14,24 @@ namespace stagecraft {
 
 template <>
 struct EnumNames<Activation> {
-  static constexpr std::array<std::pair<Activation, std::string_view>, 4> all{
+  static constexpr std::array<std::pair<Activation, std::string_view>, 5> all{
       {{Activation::gelu, "gelu"},
        {Activation::swiglu, "swiglu"},
        {Activation::relu, "relu"},
-       {Activation::geglu, "geglu"}}};
+       {Activation::geglu, "geglu"},
+       {Activation::swiglu_clamped, "swiglu_clamped"}}};
+};
+
+template <>
+struct EnumNames<NormPlaces> {
+  static constexpr std::array<std::pair<NormPlaces, std::string_view>, 3> all{
+      {{NormPlaces::pre, "pre"}, {NormPlaces::post, "post"}, {NormPlaces::both, "both"}}};
+};
+
+template <>
+struct EnumNames<QkNorm> {
+  static constexpr std::array<std::pair<QkNorm, std::string_view>, 3> all{
+      {{QkNorm::none, "none"}, {QkNorm::head, "head"}, {QkNorm::full, "full"}}};
 };
 
 template <>

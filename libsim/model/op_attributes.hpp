@@ -41,6 +41,12 @@ struct NormAttributes {
   bool subtracts_mean() const { return norm == Norm::layernorm; }
 };
 
+/// An RMS norm of heads [s, b, heads, d].
+struct HeadsNormAttributes {
+  double epsilon = 1e-5;      ///< added to the mean square
+  bool across_heads = false;  ///< all heads of a token are normalized together
+};
+
 /// A mask depends on an element's index in the whole model's tensor, so every layout draws the
 /// same.
 struct DropoutAttributes {
@@ -55,11 +61,20 @@ struct SoftmaxAttributes {
   double scale = 1;           ///< of the scores: 1 / sqrt(head_dim)
   DropoutAttributes dropout;  ///< causal_softmax_dropout only
   std::int64_t matrices = 0;  ///< of scores on this rank: b a/t
+  std::int64_t window = 0;    ///< columns of a row up to the diagonal that count; 0: all of them
 };
 
 struct FlashAttributes {
   double scale = 1;           ///< of the scores: 1 / sqrt(head_dim)
   DropoutAttributes dropout;  ///< of the probabilities; masks are drawn, never stored
+  std::int64_t window = 0;    ///< keys that a query attends to, its own included; 0: all before
+  double softcap = 0;         ///< c: scaled scores x become c tanh(x / c); 0: they do not
+};
+
+/// y = cap tanh(scale x / cap).
+struct SoftcapAttributes {
+  double cap = 1;
+  double scale = 1;
 };
 
 struct RotaryAttributes {
@@ -90,9 +105,11 @@ struct AdamAttributes {
 using OpAttributes = std::variant<NoAttributes,
                                   GemmAttributes,
                                   NormAttributes,
+                                  HeadsNormAttributes,
                                   DropoutAttributes,
                                   SoftmaxAttributes,
                                   FlashAttributes,
+                                  SoftcapAttributes,
                                   RotaryAttributes,
                                   VocabularyAttributes,
                                   ScaleAttributes,

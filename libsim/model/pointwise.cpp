@@ -66,24 +66,30 @@ DropoutAttributes hidden_dropout(BlockShape const& shape, DropoutSite site) {
 
 TensorId residual_forward(
     ProgramBuilder& builder, ResidualAdd& add, TensorId x, TensorId residual, Name y) {
+  bool const is_normed = add.norm.weight != no_tensor;
+  if (is_normed && add.bias != no_tensor) {
+    builder.add(OpKind::bias_add, {add.owner, "bias_add"}, Phase::forward, {x, add.bias}, {x});
+  }
+  if (is_normed) x = norm_forward(builder, add.norm, x, {add.owner, "normed"});
   Shape const shape = builder.tensor(x).shape;  // a copy: make() moves the tensors
   TensorId const result = builder.make(y, shape);
   if (has_dropout(builder) && stores_masks(builder)) {
     add.mask = builder.make({add.owner, "dropout_mask"}, shape, ElementType::u8);
   }
   Op& op = builder.add(OpKind::bias_dropout_add, {add.owner, "dropout_add"}, Phase::forward,
-                       {x, residual, add.bias}, {result, add.mask},
+                       {x, residual, is_normed ? no_tensor : add.bias}, {result, add.mask},
                        hidden_dropout(builder.shape(), add.site));
   op.draws_random = has_dropout(builder);
   return result;
 }
 
 TensorId residual_backward(ProgramBuilder& builder, ResidualAdd const& add, TensorId dy) {
-  TensorId const dx = has_dropout(builder)
-                          ? dropout_backward(builder, hidden_dropout(builder.shape(), add.site),
-                                             {add.owner, "dropout_backward"},
-                                             {add.owner, "dropout_gradient"}, dy, add.mask)
-                          : dy;
+  TensorId dx = has_dropout(builder)
+                    ? dropout_backward(builder, hidden_dropout(builder.shape(), add.site),
+                                       {add.owner, "dropout_backward"},
+                                       {add.owner, "dropout_gradient"}, dy, add.mask)
+                    : dy;
+  if (add.norm.weight != no_tensor) dx = norm_backward(builder, add.norm, dx);
   bias_gradient(builder, add.owner, dx, add.bias);
   return dx;
 }

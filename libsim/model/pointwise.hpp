@@ -28,15 +28,18 @@ TensorId norm_forward(ProgramBuilder& builder, NormLayer& norm, TensorId x, Name
 /// apex's fused layer norm.
 TensorId norm_backward(ProgramBuilder& builder, NormLayer const& norm, TensorId dy);
 
-/// The end of attention and of the MLP: y = residual + dropout(x + bias).
+/// The end of attention and of the MLP: y = residual + dropout(x + bias), or, with a norm,
+/// residual + dropout(norm(x + bias)).
 struct ResidualAdd {
   std::string_view owner;
   DropoutSite site = DropoutSite::attention_output;
   TensorId bias = no_tensor;
+  NormLayer norm{};           ///< without a weight: none
   TensorId mask = no_tensor;  ///< stored masks only
 };
 
-/// Appends the forward and returns y. Keeps the mask (one byte per element) if masks are stored.
+/// Appends the forward and returns y. Keeps the mask (one byte per element) if masks are stored, and
+/// the norm's input. A norm's bias is added to x in place.
 TensorId residual_forward(
     ProgramBuilder& builder, ResidualAdd& add, TensorId x, TensorId residual, Name y);
 /// Appends the backward and returns the gradient of x (that of the residual is dy itself).

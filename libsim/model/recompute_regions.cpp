@@ -10,6 +10,7 @@ std::span<RecomputeRegion const> recompute_regions() {
       {"core_attention", "core_attn", checkpoint, {"core_attention"}},
       {"mlp", "mlp", checkpoint, {"mlp"}},
       {"layernorm", "layernorm", discarded_outputs, {"attention_norm", "mlp_norm"}},
+      {"mla_up_projection", "mla_up_proj", discarded_outputs, {"mla_up_projection"}},
   };
   return regions;
 }

@@ -85,6 +85,10 @@ void write(TextPieces& out, NormAttributes const& norm) {
   out << " norm " << static_cast<int>(norm.norm) << " epsilon " << norm.epsilon;
 }
 
+void write(TextPieces& out, HeadsNormAttributes const& norm) {
+  out << " norm of heads epsilon " << norm.epsilon << (norm.across_heads ? " across" : "");
+}
+
 void write(TextPieces& out, DropoutAttributes const& dropout) {
   out << " dropout " << dropout.rate << " site " << static_cast<int>(dropout.site) << " shards "
       << dropout.shards;
@@ -93,11 +97,18 @@ void write(TextPieces& out, DropoutAttributes const& dropout) {
 void write(TextPieces& out, SoftmaxAttributes const& softmax) {
   out << " scale " << softmax.scale;
   write(out, softmax.dropout);
+  if (softmax.window > 0) out << " window " << softmax.window;
 }
 
 void write(TextPieces& out, FlashAttributes const& flash) {
   out << " scale " << flash.scale;
   write(out, flash.dropout);
+  if (flash.window > 0) out << " window " << flash.window;
+  if (flash.softcap > 0) out << " softcap " << flash.softcap;
+}
+
+void write(TextPieces& out, SoftcapAttributes const& softcap) {
+  out << " softcap " << softcap.cap << " scale " << softcap.scale;
 }
 
 void write(TextPieces& out, RotaryAttributes const& rotary) { out << " rotary " << rotary.base; }

@@ -15,7 +15,8 @@ PlanSizes plan_sizes(TrainingConfig const& config) {
   double const chunks = config.parallel.interleave;
   double const n = real(microbatches(config));
   double const tokens = real(model.sequence) * real(config.batch.micro);
-  double const attention_width = real(model.heads) * real(model.head_dim);
+  double const attention_width =
+      real(model.heads) * real(std::max(model.head_dim, value_dim(model)));
   double const row = real(model.vocabulary_multiple) * t;
   double const vocabulary = std::ceil(real(model.vocabulary) / row) * row;
 

@@ -45,6 +45,13 @@ class Checker : CombinationCheck {
         break;
       }
     }
+    if (sound({tensor, "model.qk_norm", "model.pattern"}) && t > 1) {
+      for (LayerRun const& run : layer_runs(model)) {
+        if (run.kind.qk_norm != QkNorm::full) continue;
+        refuse(tensor, t, "1, as model.qk_norm is full: its mean is over the heads of all ranks");
+        break;
+      }
+    }
     if (sound({tensor, "parallel.sequence", "model.sequence"}) && config_.parallel.sequence &&
         model.sequence % t != 0) {
       refuse(
@@ -215,6 +222,13 @@ class Checker : CombinationCheck {
   void check_policy(RecomputePolicy const& policy,
                     ConfigNode const& node,
                     std::optional<std::int64_t> chunk) const {
+    bool const discards_latents =
+        policy.granularity == RecomputeGranularity::selective &&
+        std::ranges::find(policy.modules, "mla_up_projection") != policy.modules.end();
+    if (discards_latents && sound({"model"}) && !has_latents(config_.model)) {
+      node.child("modules").report("'mla_up_projection'",
+                                   "the others, as model.latent_attention is not given");
+    }
     if (policy.granularity != RecomputeGranularity::full) return;
     ConfigNode const layers = node.child("layers");
     if (chunk && policy.layers > *chunk && *chunk > 0) {

@@ -155,6 +155,7 @@ void flash_attention(CudaContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
     FlashForwardOperands const all = flash_forward_operands<S>(call);
+    expect_plain_attention(call, all.sizes);
     with_flash_depth<S>(call.kind, all.sizes.d, [&](auto depth) {
       using Tile = FlashTile<S, depth>;
       static_assert(Tile::rows <= 2 * Tile::keys, "the queries' tile takes the place of the keys'");

@@ -202,6 +202,7 @@ void flash_attention_backward(CudaContext const& context, KernelCall const& call
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
     FlashBackwardOperands const all = flash_backward_operands<S>(call);
+    expect_plain_attention(call, all.sizes);
     with_flash_depth<S>(call.kind, all.sizes.d, [&](auto depth) {
       using Tile = FlashTile<S, depth>;
       auto const can_pack_all = [](auto const&... operands) {

@@ -130,6 +130,8 @@ __global__ void __launch_bounds__(most_row_threads)
 template <typename S>
 ScoreRows<S> score_rows(KernelCall const& call, Operand const& scores) {
   std::int64_t const s = expect_scores<S>(call, scores);
+  expect(call, attributes_of<SoftmaxAttributes>(call).window == 0,
+         "there is no CUDA kernel with a window");
   return {scores.shape.elements() / s, s, score_scale<S>(call)};
 }
 

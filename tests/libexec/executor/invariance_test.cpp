@@ -35,7 +35,9 @@ TEST_CASE("overlapped messages carry the bits of blocking ones", "[invariance]")
 }
 
 TEST_CASE("recomputed activations have the bits of stored ones", "[invariance]") {
-  TrainingConfig const base = GENERATE(small_gpt(Precision::fp32), small_llama(Precision::fp16));
+  TrainingConfig const base = GENERATE(
+      small_gpt(Precision::fp32), small_llama(Precision::fp16), small_olmo2(Precision::fp32),
+      small_gemma2(Precision::bf16), small_deepseek(Precision::fp32, 6));
   for (NamedPolicy const& policy : all_policies()) {
     CAPTURE(policy.name);
     TrainingConfig config = base;
@@ -105,7 +107,30 @@ TEST_CASE("one run has the bits of the next", "[invariance]") {
 }
 
 TEST_CASE("every layout has the gradients of one rank, to rounding", "[invariance]") {
-  TrainingConfig const base = GENERATE(small_gpt(Precision::fp64), small_llama(Precision::fp64));
+  TrainingConfig const base =
+      GENERATE(small_gpt(Precision::fp64), small_llama(Precision::fp64),
+               small_qwen3(Precision::fp64), small_gemma2(Precision::fp64),
+               small_deepseek(Precision::fp64, 6), small_deepseek(Precision::fp64, 0));
+  for (NamedRun const& run : layouts_of(base)) {
+    CAPTURE(run.name);
+    require_close(base, run.config, 1e-12);
+  }
+}
+
+TEST_CASE("a norm over all heads has the same gradients in pipelines and replicas",
+          "[invariance]") {
+  TrainingConfig const base = small_olmo2(Precision::fp64);
+  for (NamedRun const& run : layouts_of(base)) {
+    if (run.config.parallel.tensor > 1) continue;
+    CAPTURE(run.name);
+    require_close(base, run.config, 1e-12);
+  }
+}
+
+TEST_CASE("norms behind attention and MLP have the same gradients in every layout",
+          "[invariance]") {
+  TrainingConfig base = small_olmo2(Precision::fp64);
+  base.model.qk_norm = QkNorm::none;
   for (NamedRun const& run : layouts_of(base)) {
     CAPTURE(run.name);
     require_close(base, run.config, 1e-12);
@@ -122,9 +147,12 @@ TEST_CASE("t beyond the number of key and value heads changes nothing but roundi
 }
 
 TEST_CASE("flash attention has the gradients of unfused attention", "[invariance]") {
-  TrainingConfig const unfused = small_llama(Precision::fp64);
+  TrainingConfig const unfused =
+      GENERATE(small_llama(Precision::fp64), small_gemma2(Precision::fp64),
+               small_deepseek(Precision::fp64, 6));
   TrainingConfig flash = unfused;
   flash.model.attention = Attention::flash;
+  for (LayerRun& run : flash.model.pattern) run.kind.attention = Attention::flash;
   require_close(unfused, flash, 1e-12);
 }
 

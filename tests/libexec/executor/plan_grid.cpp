@@ -60,6 +60,27 @@ std::vector<Variant> model_variants() {
          narrow.attention = Attention::flash;
          config.model.pattern = {{wide, 1}, {narrow, 1}};
        })},
+      {"norms of heads, and on both sides", changed([](TrainingConfig& config) {
+         config.model.qk_norm = QkNorm::head;
+         config.model.norms = NormPlaces::both;
+         config.model.kv_heads = 2;
+       })},
+      {"norms behind, caps, windows", changed([](TrainingConfig& config) {
+         config.model.norms = NormPlaces::post;
+         config.model.attention_softcap = 2;
+         config.model.logit_softcap = 3;
+         LayerConfig windowed = config.model;
+         windowed.window = 3;
+         windowed.attention = Attention::flash;
+         config.model.pattern = {{windowed, 1}, {config.model, 1}};
+       })},
+      {"latents", [](Precision precision) { return small_deepseek(precision, 6); }},
+      {"latents of keys alone",
+       [](Precision precision) {
+         TrainingConfig config = small_deepseek(precision, 0);
+         config.model.attention = Attention::flash;
+         return config;
+       }},
       {"outputs kept",
        changed([](TrainingConfig& config) { config.memory.output_deallocation = false; })}};
 }
@@ -137,7 +158,7 @@ std::vector<NamedPolicy> all_policies() {
   RecomputePolicy selective;
   selective.granularity = RecomputeGranularity::selective;
   RecomputePolicy modules = selective;
-  modules.modules = {"mlp", "core_attention", "layernorm"};
+  modules.modules = {"mlp", "core_attention", "layernorm", "mla_up_projection"};
   RecomputePolicy full;
   full.granularity = RecomputeGranularity::full;
   RecomputePolicy pairs = full;
@@ -167,6 +188,8 @@ std::vector<NamedRun> plan_grid() {
           continue;
         }
         run.config.recompute = {policy.policy};
+        std::vector<std::string>& modules = run.config.recompute.front().modules;
+        if (!has_latents(run.config.model)) std::erase(modules, "mla_up_projection");
         run.name = variant.name + ", " + policy.name + ", " + run.name + ", precision " +
                    std::to_string(static_cast<int>(precision));
         grid.push_back(run);

@@ -105,6 +105,51 @@ TrainingConfig small_llama(Precision precision) {
   return config;
 }
 
+TrainingConfig small_deepseek(Precision precision, std::int64_t query_rank) {
+  TrainingConfig config = small_llama(precision);
+  ModelConfig& model = config.model;
+  model.latent_attention = {.query_rank = query_rank,
+                            .key_rank = 10,
+                            .nope_dim = 4,
+                            .rope_dim = 2,
+                            .value_dim = 5};
+  model.kv_heads = model.heads;
+  model.head_dim = 6;
+  return config;
+}
+
+TrainingConfig small_qwen3(Precision precision) {
+  TrainingConfig config = small_llama(precision);
+  config.model.qk_norm = QkNorm::head;
+  return config;
+}
+
+TrainingConfig small_olmo2(Precision precision) {
+  TrainingConfig config = small_gpt(precision);
+  config.model.qk_norm = QkNorm::full;
+  config.model.norms = NormPlaces::post;
+  return config;
+}
+
+TrainingConfig small_gemma2(Precision precision) {
+  TrainingConfig config = small_llama(precision);
+  ModelConfig& model = config.model;
+  model.norms = NormPlaces::both;
+  model.activation = Activation::geglu;
+  model.attention_softcap = 0.05;
+  model.logit_softcap = 0.3;
+  LayerConfig windowed = model;
+  windowed.window = 3;
+  model.pattern = {{windowed, 1}, {model, 1}};
+  return config;
+}
+
+TrainingConfig small_gpt_oss(Precision precision) {
+  TrainingConfig config = small_gpt(precision);
+  config.model.activation = Activation::swiglu_clamped;
+  return config;
+}
+
 TrainingConfig completed(TrainingConfig config) {
   if (config.schedule.kind == ScheduleKind::interleaved && config.schedule.group == 0) {
     config.schedule.group = config.parallel.pipeline;

@@ -15,6 +15,16 @@ namespace stagecraft {
 TrainingConfig small_gpt(Precision precision);
 /// The same with RMS norm, SwiGLU, rotary positions, two key and value heads, no biases, untied.
 TrainingConfig small_llama(Precision precision);
+/// Latent attention; query_rank 0: without a latent of queries.
+TrainingConfig small_deepseek(Precision precision, std::int64_t query_rank);
+/// Norms of each query and key head.
+TrainingConfig small_qwen3(Precision precision);
+/// Norms of all heads, and norms after attention and MLP, here with biases.
+TrainingConfig small_olmo2(Precision precision);
+/// Norms on both sides, a window in one of two layers, caps that scores and logits come near.
+TrainingConfig small_gemma2(Precision precision);
+/// The clamped gate of GPT-OSS.
+TrainingConfig small_gpt_oss(Precision precision);
 
 /// Sets what follows from other settings, as the reader of a configuration does.
 TrainingConfig completed(TrainingConfig config);

@@ -14,10 +14,15 @@ struct Core {
   std::int64_t heads = 4;
   std::int64_t groups = 4;
   std::int64_t d = 6;
+  std::int64_t value_d = 0;  ///< 0: d
+  std::int64_t window = 0;
+  double softcap = 0;
 
+  std::int64_t width() const { return value_d == 0 ? d : value_d; }
   Shape q() const { return {s, b, heads, d}; }
-  Shape kv() const { return {s, b, groups, d}; }
-  Shape context() const { return {s, b, heads * d}; }
+  Shape k() const { return {s, b, groups, d}; }
+  Shape v() const { return {s, b, groups, width()}; }
+  Shape context() const { return {s, b, heads * width()}; }
   RankShare rank(ElementType type, double dropout) const {
     ModelConfig model = small_model(precision_of(type));
     model.sequence = s;
@@ -26,6 +31,8 @@ struct Core {
     model.head_dim = d;
     model.dropout = dropout;
     model.attention = Attention::flash;
+    model.window = window;
+    model.attention_softcap = softcap;
     return whole(model, b);
   }
 };
@@ -35,8 +42,8 @@ struct Inputs {
 };
 
 Inputs inputs(Core const& core, ElementType type) {
-  return {TestTensor::random(type, core.q(), 1), TestTensor::random(type, core.kv(), 2),
-          TestTensor::random(type, core.kv(), 3)};
+  return {TestTensor::random(type, core.q(), 1), TestTensor::random(type, core.k(), 2),
+          TestTensor::random(type, core.v(), 3)};
 }
 
 struct Outputs {
@@ -55,7 +62,8 @@ Outputs flash(Core const& core, Inputs const& in, double dropout, int threads = 
   return out;
 }
 
-/// Attention by definition: dropout(softmax(q k^T / sqrt(d), causal)) v, and log-sum-exp.
+/// Attention by definition: dropout(softmax(q k^T / sqrt(d), causal)) v, and log-sum-exp; scores
+/// are capped by c tanh(score / c), and those of keys before a window are left out.
 struct Reference {
   std::vector<double> context, log_sum_exp;
 
@@ -74,7 +82,10 @@ struct Reference {
               score += in.q[((row * c.b + sequence) * c.heads + head) * c.d + e] *
                        in.k[((column * c.b + sequence) * c.groups + group) * c.d + e];
             }
-            weights.push_back(std::exp(score / std::sqrt(static_cast<double>(c.d))));
+            score /= std::sqrt(static_cast<double>(c.d));
+            if (c.softcap > 0) score = c.softcap * std::tanh(score / c.softcap);
+            bool const is_seen = c.window == 0 || row - column < c.window;
+            weights.push_back(is_seen ? std::exp(score) : 0);
             sum += weights.back();
           }
           log_sum_exp.push_back(std::log(sum));
@@ -85,10 +96,10 @@ struct Reference {
                               static_cast<std::uint32_t>(dropout * 4294967296.0);
             double const weight =
                 kept ? weights[static_cast<std::size_t>(column)] / sum / (1 - dropout) : 0;
-            for (std::int64_t e = 0; e < c.d; ++e) {
-              context[static_cast<std::size_t>(((row * c.b + sequence) * c.heads + head) * c.d +
-                                               e)] +=
-                  weight * in.v[((column * c.b + sequence) * c.groups + group) * c.d + e];
+            for (std::int64_t e = 0; e < c.width(); ++e) {
+              auto const to = ((row * c.b + sequence) * c.heads + head) * c.width() + e;
+              context[static_cast<std::size_t>(to)] +=
+                  weight * in.v[((column * c.b + sequence) * c.groups + group) * c.width() + e];
             }
           }
         }
@@ -120,6 +131,25 @@ TEST_CASE("flash attention takes heads of any size, with smaller tiles for large
   require_close(flash(core, in, 0.25).context, Reference{core, in, 0.25}.context);
 }
 
+TEST_CASE("flash attention in a window, with a cap, with values of another size", "[kernels]") {
+  auto const type = GENERATE(ElementType::f64, ElementType::f32, ElementType::bf16);
+  double const dropout = GENERATE(0.0, 0.25);
+  // Windows within a tile of 64 rows, of a tile, over several, and longer than the sequence.
+  std::int64_t const window = GENERATE(0, 1, 10, 64, 90, 200);
+  Core const core{.s = 150,
+                  .b = 1,
+                  .heads = 2,
+                  .groups = 1,
+                  .value_d = GENERATE(3, 20),
+                  .window = window,
+                  .softcap = GENERATE(0.0, 0.3)};
+  Inputs const in = inputs(core, type);
+  Outputs const out = flash(core, in, dropout);
+  Reference const wanted{core, in, dropout};
+  require_close(out.context, wanted.context);
+  require_close(out.log_sum_exp, wanted.log_sum_exp);
+}
+
 TEST_CASE("flash attention does not overflow where scores are large", "[kernels]") {
   Core const core{.s = 70};
   Inputs in = inputs(core, ElementType::f32);
@@ -132,8 +162,8 @@ std::vector<TestTensor> flash_gradients(
     Core const& core, Inputs const& in, TestTensor const& dy, double dropout, int threads = 1) {
   ElementType const type = in.q.type();
   Outputs const saved = flash(core, in, dropout);
-  std::vector<TestTensor> gradients{TestTensor{type, core.q()}, TestTensor{type, core.kv()},
-                                    TestTensor{type, core.kv()}};
+  std::vector<TestTensor> gradients{TestTensor{type, core.q()}, TestTensor{type, core.k()},
+                                    TestTensor{type, core.v()}};
   KernelCall call =
       make_call(OpKind::flash_attention_backward,
                 {dy.operand(), in.q.operand(), in.k.operand(), in.v.operand(),
@@ -148,7 +178,10 @@ TEST_CASE("gradients of flash attention are finite differences of it", "[kernels
   double const dropout = GENERATE(0.0, 0.25);
   // One tile; and two, of which the second is short, with fewer elements for time's sake.
   Core const core =
-      GENERATE(Core{.s = 9, .groups = 2}, Core{.s = 67, .b = 1, .heads = 2, .groups = 1, .d = 2});
+      GENERATE(Core{.s = 9, .groups = 2}, Core{.s = 67, .b = 1, .heads = 2, .groups = 1, .d = 2},
+               Core{.s = 67, .b = 1, .heads = 2, .groups = 1, .d = 2, .value_d = 3, .window = 5},
+               Core{.s = 140, .b = 1, .heads = 1, .groups = 1, .d = 1, .window = 70},
+               Core{.s = 9, .groups = 2, .window = 4, .softcap = 0.3});
   Inputs const in = inputs(core, ElementType::f64);
   TestTensor const dy = TestTensor::random(ElementType::f64, core.context(), 4);
   std::vector<TestTensor> const got = flash_gradients(core, in, dy, dropout);

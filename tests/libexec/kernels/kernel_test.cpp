@@ -137,14 +137,17 @@ KernelCall with_attributes(RankShare const& share, KernelCall call) {
   double const scale = 1 / std::sqrt(static_cast<double>(model.head_dim));
   for (OpAttributes const& attributes : std::initializer_list<OpAttributes>{
            NormAttributes{model.norm, model.norm_epsilon}, dropout,
-           SoftmaxAttributes{scale, dropout}, RotaryAttributes{model.rotary_base},
+           SoftmaxAttributes{.scale = scale, .dropout = dropout, .window = model.window},
+           SoftcapAttributes{model.attention_softcap, scale},
+           HeadsNormAttributes{model.norm_epsilon, model.qk_norm == QkNorm::full}, RotaryAttributes{model.rotary_base},
            VocabularyAttributes{model.vocabulary}}) {
     if (attributes.index() == wanted) call.attributes = attributes;
   }
   if (wanted == OpAttributes{FlashAttributes{}}.index()) {
     // Tests of flash attention choose the size of a head by their operands.
     Operand const& q = call.reads[call.reads.size() > 3 ? 1 : 0];
-    call.attributes = FlashAttributes{1 / std::sqrt(static_cast<double>(q.shape[3])), dropout};
+    call.attributes = FlashAttributes{1 / std::sqrt(static_cast<double>(q.shape[3])), dropout,
+                                      model.window, model.attention_softcap};
   }
   return call;
 }

@@ -61,6 +61,40 @@ TEST_CASE("the causal softmax of large scores neither overflows nor reads above 
   }
 }
 
+TEST_CASE("the causal softmax of a window is that of its columns, and so is its gradient",
+          "[kernels]") {
+  auto const type = GENERATE(ElementType::f64, ElementType::f32);
+  std::int64_t const window = GENERATE(1, 7, 200);
+  RankShare rank = rank_of(type);
+  rank.shape.model.window = window;
+  TestTensor const x = TestTensor::random(type, square, 1);
+  TestTensor const y{x.type(), x.shape()};
+  run(rank, OpKind::causal_softmax, {x.operand()}, {y.operand()});
+  TestTensor const dy = TestTensor::random(type, square, 2);
+  TestTensor const dx{type, square, dy.values()};
+  run(rank, OpKind::causal_softmax_backward, {dx.operand(), y.operand()}, {dx.operand()});
+  std::vector<double> wanted(static_cast<std::size_t>(x.size()));
+  std::vector<double> gradient(static_cast<std::size_t>(x.size()));
+  for (std::int64_t row = 0; row < x.size() / s; ++row) {
+    std::int64_t const first = row * s + std::max<std::int64_t>(0, row % s + 1 - window);
+    std::int64_t const end = row * s + row % s + 1;
+    double sum = 0;
+    for (std::int64_t i = first; i < end; ++i) sum += std::exp(x[i] / std::sqrt(6.0));
+    double dot = 0;
+    for (std::int64_t i = first; i < end; ++i) {
+      auto const at = static_cast<std::size_t>(i);
+      wanted[at] = std::exp(x[i] / std::sqrt(6.0)) / sum;
+      dot += wanted[at] * dy[i];
+    }
+    for (std::int64_t i = first; i < end; ++i) {
+      auto const at = static_cast<std::size_t>(i);
+      gradient[at] = (dy[i] - dot) * wanted[at] / std::sqrt(6.0);
+    }
+  }
+  require_close(y, wanted);
+  require_close(dx, gradient);
+}
+
 TEST_CASE("a NaN among the scores of a row comes through in all of the row", "[kernels]") {
   TestTensor x = TestTensor::random(ElementType::f32, square, 1);
   x.set(20 * s + 3, std::numeric_limits<double>::quiet_NaN());

@@ -107,6 +107,18 @@ TEST_CASE("the flags of random runs read back, but for what is listed as a gap",
       config.model.biases = false;
       config.model.qkv_bias = seed % 2 == 0;
     }
+    if (seed % 3 == 0 && seed % 4 == 1) config.model.qk_norm = QkNorm::head;
+    if (seed % 3 == 0 && seed % 4 == 3) {
+      ModelConfig& model = config.model;
+      model.qkv_bias = false;
+      model.kv_heads = model.heads;
+      model.latent_attention = {.query_rank = seed % 2 == 0 ? 0 : 24,
+                                .key_rank = 16,
+                                .nope_dim = 8,
+                                .rope_dim = 4,
+                                .value_dim = 10};
+      model.head_dim = 12;
+    }
     if (seed % 5 == 0) config.model.position_rows = config.model.sequence + 2;
     if (config.model.positions == Positions::rotary) config.model.position_rows.reset();
     if (seed % 7 == 0) config.model.attention_dropout = 0.25;

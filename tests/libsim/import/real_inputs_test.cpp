@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -255,24 +256,90 @@ TEST_CASE("families that are Llama's layer have their published counts", "[impor
   REQUIRE(parameter_count(parse(config("seed_oss", shape, "")).model) == llama + 2 * (64 + 64));
 }
 
-TEST_CASE("what a family has besides is approximated by name, with what is lost", "[import]") {
-  // Qwen3-8B has 8,190,735,360 parameters, 36 x 2 x 128 of them in norms of queries and keys.
-  std::string const qwen3 =
-      config("qwen3",
-             R"("num_hidden_layers": 36, "hidden_size": 4096, "num_attention_heads": 32,
-                "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12288,
-                "vocab_size": 151936, "max_position_embeddings": 40960,)",
-             R"("tie_word_embeddings": false)");
-  REQUIRE_THROWS_WITH(parse(qwen3), Catch::Contains("--ignore qk_norm, which leaves them out"));
-  HuggingfaceImport const import = parse(qwen3, {"qk_norm"});
-  REQUIRE(parameter_count(import.model) == 8'190'735'360 - 36 * 2 * 128);
-  REQUIRE(has_note(import.notes, "approximated: without norms of queries and keys"));
+/// The layers of each kind: runs of layers as {window, rotary base, count}.
+std::vector<std::array<std::int64_t, 3>> windows_of(ModelConfig const& model) {
+  std::vector<std::array<std::int64_t, 3>> runs;
+  for (LayerRun const& run : model.pattern) {
+    runs.push_back(
+        {run.kind.window, static_cast<std::int64_t>(run.kind.rotary_base), run.count});
+  }
+  return runs;
+}
+
+TEST_CASE("norms of queries and keys, and behind attention and MLP, have their published counts",
+          "[import]") {
+  // Model cards on Hugging Face.
+  HuggingfaceImport const qwen3 =
+      parse(config("qwen3",
+                   R"("num_hidden_layers": 36, "hidden_size": 4096, "num_attention_heads": 32,
+                      "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12288,
+                      "vocab_size": 151936, "max_position_embeddings": 40960,)",
+                   R"("tie_word_embeddings": false, "use_sliding_window": false,
+                      "sliding_window": 4096, "max_window_layers": 36)"));
+  REQUIRE(parameter_count(qwen3.model) == 8'190'735'360);
+  REQUIRE(qwen3.model.window == 0);
+  HuggingfaceImport const olmo2 =
+      parse(config("olmo2",
+                   R"("num_hidden_layers": 40, "hidden_size": 5120, "num_attention_heads": 40,
+                      "num_key_value_heads": 40, "intermediate_size": 13824,
+                      "vocab_size": 100352, "max_position_embeddings": 4096,)",
+                   R"("tie_word_embeddings": false)"));
+  REQUIRE(parameter_count(olmo2.model) == 13'716'198'400);
+  HuggingfaceImport const glm4 =
+      parse(config("glm4",
+                   R"("num_hidden_layers": 40, "hidden_size": 4096, "num_attention_heads": 32,
+                      "num_key_value_heads": 2, "head_dim": 128, "intermediate_size": 13696,
+                      "vocab_size": 151552, "max_position_embeddings": 32768,)",
+                   R"("attention_bias": true, "tie_word_embeddings": false)"));
+  REQUIRE(parameter_count(glm4.model) == 9'400'279'040);
+}
+
+TEST_CASE("Gemma 2 and 3 have caps, windows in their layers, and their published counts",
+          "[import]") {
+  HuggingfaceImport const gemma2 =
+      parse(config("gemma2",
+                   R"("num_hidden_layers": 26, "hidden_size": 2304, "num_attention_heads": 8,
+                      "num_key_value_heads": 4, "head_dim": 256, "intermediate_size": 9216,
+                      "vocab_size": 256000, "max_position_embeddings": 8192,)",
+                   R"("attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
+                      "sliding_window": 4096, "query_pre_attn_scalar": 256)"));
+  REQUIRE(parameter_count(gemma2.model) == 2'614'341'888);
+  REQUIRE(gemma2.model.attention_softcap == 50);
+  REQUIRE(gemma2.model.logit_softcap == 30);
+  using Runs = std::vector<std::array<std::int64_t, 3>>;
+  REQUIRE(windows_of(gemma2.model) == Runs{{4096, 10000, 1}, {0, 10000, 1}});
+  HuggingfaceImport const gemma3 =
+      parse(config("gemma3_text",
+                   R"("num_hidden_layers": 26, "hidden_size": 1152, "num_attention_heads": 4,
+                      "num_key_value_heads": 1, "head_dim": 256, "intermediate_size": 6912,
+                      "vocab_size": 262144, "max_position_embeddings": 32768,)",
+                   R"("sliding_window": 512, "sliding_window_pattern": 6,
+                      "rope_theta": 1000000, "rope_local_base_freq": 10000)"));
+  REQUIRE(parameter_count(gemma3.model) == 999'885'952);
+  Runs const runs = windows_of(gemma3.model);
+  REQUIRE(runs.size() == 9);
+  REQUIRE(runs[0] == std::array<std::int64_t, 3>{512, 10000, 5});
+  REQUIRE(runs[1] == std::array<std::int64_t, 3>{0, 1000000, 1});
+  REQUIRE(runs[8] == std::array<std::int64_t, 3>{512, 10000, 2});
+}
+
+TEST_CASE("layer_types, where a file has it, says which layers have a window", "[import]") {
+  HuggingfaceImport const olmo3 =
+      parse(config("olmo3",
+                   R"("num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4,
+                      "intermediate_size": 256, "vocab_size": 128,
+                      "max_position_embeddings": 64,)",
+                   R"("sliding_window": 8, "tie_word_embeddings": false,
+                      "layer_types": ["full_attention", "sliding_attention",
+                                      "full_attention", "sliding_attention"])"));
+  REQUIRE(windows_of(olmo3.model) ==
+          std::vector<std::array<std::int64_t, 3>>{{0, 10000, 1}, {8, 10000, 1}});
 }
 
 TEST_CASE("every type that is refused is refused with a reason", "[import]") {
   for (char const* const type :
        {"glm4_moe", "ernie4_5_moe", "minimax_m2", "dots1", "granitemoehybrid", "longcat_flash",
-        "olmo", "olmo3", "cohere", "stablelm", "nemotron", "arcee", "exaone4", "internlm2",
+        "olmo", "cohere", "stablelm", "nemotron", "arcee", "internlm2",
         "qwen2_vl", "falcon_mamba", "modernbert", "something-new"}) {
     CAPTURE(type);
     REQUIRE_THROWS_WITH(parse(std::string{R"({"model_type": ")"} + type + "\"}"),

@@ -131,5 +131,78 @@ TEST_CASE("a QKV bias beside all biases has no effect", "[model]") {
   REQUIRE(read("biases: false\nqkv_bias: true\n").qkv_bias);
 }
 
+TEST_CASE("norms and caps are read and written back", "[model]") {
+  ModelConfig const model =
+      read("norms: both\nqk_norm: head\nattention_softcap: 50\nlogit_softcap: 30.5\n");
+  REQUIRE(model.norms == NormPlaces::both);
+  REQUIRE(model.qk_norm == QkNorm::head);
+  REQUIRE(model.attention_softcap == 50);
+  REQUIRE(model.logit_softcap == 30.5);
+  REQUIRE(read("attention_softcap: off\nlogit_softcap: off\n") == read(""));
+  REQUIRE(to_json(model).at("logit_softcap") == 30.5);
+  REQUIRE(to_json(read("")).at("attention_softcap") == "off");
+  REQUIRE_THROWS_WITH(read("logit_softcap: 0\n"),
+                      "m.yaml:6:16: logit_softcap: found '0'; accepted: a number from 0.001 to "
+                      "below 1e+09");
+  REQUIRE_THROWS_WITH(read("norms: post\nresidual: parallel\n"),
+                      "m.yaml:6:8: norms: found 'post'; accepted: pre, as model.residual is "
+                      "parallel");
+}
+
+TEST_CASE("a window is of all layers, or of those that full does not name", "[model]") {
+  ModelConfig const all = read("window: {size: 7}\n");
+  REQUIRE(all.window == 7);
+  REQUIRE(all.pattern.empty());
+  ModelConfig const some = read("window: {size: 7, period: 2, full: [1]}\n");
+  REQUIRE(layer_kind(some, 0).window == 7);
+  REQUIRE(layer_kind(some, 1).window == 0);
+  REQUIRE(layer_kind(some, 2).window == 7);
+  REQUIRE(pattern_layers(some) == 2);
+  // A period that does not divide the layers is counted from the first.
+  ModelConfig const cut = read("window: {size: 7, period: 3, full: [2]}\n");
+  REQUIRE(layer_kind(cut, 2).window == 0);
+  REQUIRE(layer_kind(cut, 3).window == 7);
+  // With a pattern of other keys, both hold.
+  ModelConfig const both = read(
+      "window: {size: 7, period: 2, full: [1]}\n"
+      "pattern: [{kind: {ffn_hidden: 8}, count: 1}, {kind: {ffn_hidden: 16}, count: 3}]\n");
+  REQUIRE(layer_kind(both, 0).ffn_hidden == 8);
+  REQUIRE(layer_kind(both, 0).window == 7);
+  REQUIRE(layer_kind(both, 3).ffn_hidden == 16);
+  REQUIRE(layer_kind(both, 3).window == 0);
+  REQUIRE_THROWS_WITH(read("window: {size: 7, period: 2, full: [2]}\n"),
+                      "m.yaml:6:37: window.full[0]: found '2'; accepted: a whole number from 0 to "
+                      "1");
+  REQUIRE_THROWS_WITH(read("window: 7\n"),
+                      "m.yaml:6:9: window: found '7'; accepted: off, or a map with the keys size, "
+                      "period and full");
+  REQUIRE_THROWS_WITH(read("pattern: [{kind: {window: {size: 7, period: 2}}}]\n"),
+                      Catch::Contains("found '2'; accepted: this key only in model.window"));
+}
+
+TEST_CASE("latents set the size of heads, and go with rotary positions and no biases", "[model]") {
+  std::string const latents =
+      "latent_attention: {query_rank: 12, key_rank: 10, nope_dim: 6, rope_dim: 4, value_dim: 7}\n";
+  ModelConfig const model = read(latents + "positions: rotary\nbiases: false\n");
+  REQUIRE(model.latent_attention == LatentAttention{12, 10, 6, 4, 7});
+  REQUIRE(model.head_dim == 10);
+  REQUIRE(model.kv_heads == 8);
+  REQUIRE(read("latent_attention: off\n") == read(""));
+  REQUIRE_THROWS_WITH(read(latents + "biases: false\n"),
+                      "m.yaml:1:1: positions: found 'learned' (the default); accepted: rotary, as "
+                      "model.latent_attention is given");
+  REQUIRE_THROWS_WITH(read(latents + "positions: rotary\n"),
+                      "m.yaml:1:1: biases: found 'true' (the default); accepted: false, as "
+                      "model.latent_attention is given");
+  REQUIRE_THROWS_WITH(read(latents + "positions: rotary\nbiases: false\nkv_heads: 2\n"),
+                      "m.yaml:9:11: kv_heads: found '2'; accepted: model.heads (8), as "
+                      "model.latent_attention is given");
+  REQUIRE_THROWS_WITH(read(latents + "positions: rotary\nbiases: false\nhead_dim: 8\n"),
+                      "m.yaml:9:11: head_dim: found '8'; accepted: 10 (nope_dim + rope_dim), as "
+                      "model.latent_attention is given");
+  REQUIRE_THROWS_WITH(read("latent_attention: {key_rank: 3}\n"),
+                      Catch::Contains("latent_attention.nope_dim: missing"));
+}
+
 }  // namespace
 }  // namespace stagecraft

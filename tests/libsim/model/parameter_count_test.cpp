@@ -39,10 +39,15 @@ std::map<std::string, std::int64_t> const published{
     // L (2h^2 + 16 d h + 8h^2 + 4h) + 2 v h + 2h: the papers' 12.5 + 3.2 and 331.6 + 9.4 billion.
     {"nemotron4-15b", 15'628'775'424},
     {"nemotron4-340b", 341'029'195'776},
-    // Without the norms of queries and keys: 7,298,617,344 less 32 x 2 x 4096, 8,190,735,360 less
-    // 36 x 2 x 128.
-    {"olmo2-7b", 7'298'617'344 - 262'144},
-    {"qwen3-8b", 8'190'735'360 - 9'216}};
+    {"olmo2-7b", 7'298'617'344},
+    {"qwen3-8b", 8'190'735'360},
+    {"qwen3-14b", 14'768'307'200},
+    {"qwen3-32b", 32'762'123'264},
+    {"gemma2-9b", 9'241'705'984},
+    // The checkpoints' 12,187,325,040 and 27,432,406,640 less the vision tower's 416,866,032 and
+    // its projection's 1152 (h + 1).
+    {"gemma3-12b", 12'187'325'040 - 416'866'032 - 1152 * (3840 + 1)},
+    {"gemma3-27b", 27'432'406'640 - 416'866'032 - 1152 * (5376 + 1)}};
 
 TEST_CASE("every model file has the published number of parameters", "[model]") {
   std::set<std::string> seen;

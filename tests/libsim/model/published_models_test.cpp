@@ -19,6 +19,13 @@ struct Facts {
   bool is_tied = false;
   bool has_biases = false;
   double dropout = 0;
+  NormPlaces norms = NormPlaces::pre;
+  QkNorm qk_norm = QkNorm::none;
+  double attention_softcap = 0;
+  double logit_softcap = 0;
+  std::int64_t window = 0;
+  std::int64_t full_layers = 0;  ///< of all, those without the window
+  double window_base = 0;        ///< rotary base of those within
 };
 
 /// Decoders of the GPT-2 kind: ffn 4h, GELU, layer norms, learned positions, tied, biases, dropout
@@ -64,8 +71,52 @@ Facts nemotron(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
   return facts;
 }
 
-Facts with_epsilon(Facts facts, double epsilon) {
-  facts.norm_epsilon = epsilon;
+/// config.json of Qwen on Hugging Face: rms_norm_eps 1e-06, rope_theta 1000000, q_norm and k_norm
+/// of a head in modeling_qwen3.py.
+Facts qwen3(std::int64_t layers,
+            std::int64_t hidden,
+            std::int64_t heads,
+            std::int64_t ffn_hidden) {
+  Facts facts{layers, hidden, heads, 8, 128, ffn_hidden, 151'936};
+  facts.norm_epsilon = 1e-6;
+  facts.rotary_base = 1e6;
+  facts.qk_norm = QkNorm::head;
+  return facts;
+}
+
+/// OLMo Team 2024, arXiv:2501.00656, section 3.2: norms after attention and MLP, and of queries and
+/// keys.
+Facts olmo2(Facts facts) {
+  facts.norm_epsilon = 1e-6;
+  facts.norms = NormPlaces::post;
+  facts.qk_norm = QkNorm::full;
+  return facts;
+}
+
+/// Gemma Team 2024, arXiv:2408.00118, table 1, and 2025, arXiv:2503.19786, section 2: norms on both
+/// sides, GeGLU, tied.
+Facts gemma(Facts facts, std::int64_t window, std::int64_t full_layers) {
+  facts.activation = Activation::geglu;
+  facts.norm_epsilon = 1e-6;
+  facts.norms = NormPlaces::both;
+  facts.is_tied = true;
+  facts.window = window;
+  facts.full_layers = full_layers;
+  facts.window_base = 1e4;
+  return facts;
+}
+
+Facts gemma2(Facts facts, std::int64_t full_layers) {
+  facts = gemma(facts, 4096, full_layers);
+  facts.attention_softcap = 50;
+  facts.logit_softcap = 30;
+  return facts;
+}
+
+Facts gemma3(Facts facts, std::int64_t full_layers) {
+  facts = gemma(facts, 1024, full_layers);
+  facts.rotary_base = 1e6;
+  facts.qk_norm = QkNorm::head;
   return facts;
 }
 
@@ -105,11 +156,39 @@ std::map<std::string, Published> const published{
     {"nemotron4-15b", {nemotron(32, 6144, 48), 4096, "arXiv:2402.16819, table 1"}},
     {"nemotron4-340b", {nemotron(96, 18432, 96), 4096, "arXiv:2406.11704, table 1"}},
     {"olmo2-7b",
-     {with_epsilon(llama(32, 4096, 32, 32, 11008, 100'352, 5e5), 1e-6), 4096,
-      "config.json of OLMo-2-1124-7B"}},
+     {olmo2(llama(32, 4096, 32, 32, 11008, 100'352, 5e5)), 4096, "config.json of OLMo-2-1124-7B"}},
+    {"gemma2-9b",
+     {gemma2({42, 3584, 16, 8, 256, 14336, 256'000}, 21), 8192, "config.json of gemma-2-9b"}},
+    {"gemma3-12b",
+     {gemma3({48, 3840, 16, 8, 256, 15360, 262'208}, 8), 32768, "config.json of gemma-3-12b-pt"}},
+    {"gemma3-27b",
+     {gemma3({62, 5376, 32, 16, 128, 21504, 262'208}, 10), 32768, "config.json of gemma-3-27b-pt"}},
     {"qwen3-8b",
-     {with_epsilon(llama(36, 4096, 32, 8, 12288, 151'936, 1e6), 1e-6), 4096,
-      "config.json of Qwen3-8B; arXiv:2505.09388, section 3.2"}}};
+     {qwen3(36, 4096, 32, 12288), 4096, "config.json of Qwen3-8B; arXiv:2505.09388, section 3.2"}},
+    {"qwen3-14b", {qwen3(40, 5120, 40, 17408), 4096, "config.json of Qwen3-14B"}},
+    {"qwen3-32b", {qwen3(64, 5120, 64, 25600), 4096, "config.json of Qwen3-32B"}}};
+
+/// Checks which layers attend within a window.
+void require_windows(ModelConfig const& model, Facts const& facts) {
+  if (facts.window == 0) {
+    REQUIRE(model.window == 0);
+    REQUIRE(model.pattern.empty());
+    return;
+  }
+  std::int64_t full = 0;
+  for (std::int64_t i = 0; i < model.layers; ++i) {
+    LayerConfig const& layer = layer_kind(model, i);
+    if (layer.window == 0) {
+      ++full;
+      REQUIRE(layer.rotary_base == facts.rotary_base);
+    } else {
+      REQUIRE(layer.window == facts.window);
+      REQUIRE(layer.rotary_base == facts.window_base);
+    }
+  }
+  REQUIRE(full == facts.full_layers);
+  REQUIRE(layer_kind(model, 0).window == facts.window);
+}
 
 TEST_CASE("bundled models agree with what is published in every field that training needs",
           "[model]") {
@@ -138,6 +217,11 @@ TEST_CASE("bundled models agree with what is published in every field that train
     REQUIRE(model.tied_embeddings == facts.is_tied);
     REQUIRE(model.biases == facts.has_biases);
     REQUIRE_FALSE(model.qkv_bias);
+    REQUIRE(model.norms == facts.norms);
+    REQUIRE(model.qk_norm == facts.qk_norm);
+    REQUIRE(model.attention_softcap == facts.attention_softcap);
+    REQUIRE(model.logit_softcap == facts.logit_softcap);
+    require_windows(model, facts);
     REQUIRE(model.dropout == facts.dropout);
     ++files;
   }
