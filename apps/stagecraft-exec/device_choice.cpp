@@ -119,7 +119,8 @@ DeviceChoice choose_device(CommandLine const& line,
 
 namespace {
 
-/// The key of the model for which there are no CUDA kernels, with its value; empty if there is none.
+/// The key of the model for which there are no CUDA kernels, with its value; empty if there is
+/// none.
 std::string key_without_cuda(ModelConfig const& model) {
   if (has_latents(model)) return "latent_attention";
   if (model.logit_softcap > 0) return "logit_softcap";

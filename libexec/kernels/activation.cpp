@@ -152,8 +152,9 @@ void swiglu(KernelContext const& context, KernelCall const& call) {
 }
 
 void swiglu_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { gated_backward_of<Gated<Silu>, decltype(tag)>(context, call); });
+  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+    gated_backward_of<Gated<Silu>, decltype(tag)>(context, call);
+  });
 }
 
 void geglu(KernelContext const& context, KernelCall const& call) {
@@ -162,8 +163,9 @@ void geglu(KernelContext const& context, KernelCall const& call) {
 }
 
 void geglu_backward(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { gated_backward_of<Gated<Gelu>, decltype(tag)>(context, call); });
+  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+    gated_backward_of<Gated<Gelu>, decltype(tag)>(context, call);
+  });
 }
 
 void swiglu_clamped(KernelContext const& context, KernelCall const& call) {

@@ -61,11 +61,11 @@ void attend(KernelContext const& context,
     std::int64_t const n = flash.rows_at(key);
     load_transposed(HeadRows<S const>{HeadsView<S const>{all.k}, sequence, kv_head}, key, n,
                     flash.keys, flash.rows, k_transposed);
-    load_rows(HeadRows<S const>{HeadsView<S const>{all.v}, sequence, kv_head}, key, n,
-              flash.values, C{1}, v);
+    load_rows(HeadRows<S const>{HeadsView<S const>{all.v}, sequence, kv_head}, key, n, flash.values,
+              C{1}, v);
     std::fill_n(scores, m * flash.rows, C{0});
-    add_product(LeftTile<C>{q, flash.keys.width, 1}, k_transposed, flash.rows, scores, flash.rows, m,
-                flash.rows, flash.d);
+    add_product(LeftTile<C>{q, flash.keys.width, 1}, k_transposed, flash.rows, scores, flash.rows,
+                m, flash.rows, flash.d);
     for (std::int64_t i = 0; i < m; ++i) {
       C* const row = scores + i * flash.rows;
       std::int64_t const from = std::max<std::int64_t>(0, flash.first_key(first + i) - key);

@@ -158,9 +158,8 @@ void heads_norm_backward(KernelContext const& context, KernelCall const& call) {
 }
 
 void heads_norm_weight_gradient(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
-    heads_norm_weight_gradient_of<decltype(tag)>(context, call);
-  });
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { heads_norm_weight_gradient_of<decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

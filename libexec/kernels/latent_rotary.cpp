@@ -18,8 +18,9 @@ struct LatentShape {
 
 /// Expects the operands, of which `kv` and `k` may be values or gradients.
 template <typename S>
-LatentShape latent_shape(
-    KernelCall const& call, OperandList const& up, OperandList const& by_head) {
+LatentShape latent_shape(KernelCall const& call,
+                         OperandList const& up,
+                         OperandList const& by_head) {
   Shape const& q = up[0].shape;
   Shape const& k_pe = up[2].shape;
   expect(call, q.rank() == 4 && k_pe.rank() == 4 && by_head[2].shape.rank() == 4,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "libsim/import/huggingface_experts.hpp"
 #include "libsim/import/huggingface_llama_like.hpp"
 #include "libsim/import/huggingface_parts.hpp"
 #include "libsim/import/huggingface_windows.hpp"
@@ -272,6 +273,8 @@ void read_falcon(Keys& keys, Sequence sequence, ModelConfig& model) {
 
 constexpr std::array families{HuggingfaceFamily{"bloom", read_bloom},
                               HuggingfaceFamily{"cwm", read_ministral},
+                              HuggingfaceFamily{"deepseek_v2", read_deepseek_v2},
+                              HuggingfaceFamily{"deepseek_v3", read_deepseek_v3},
                               HuggingfaceFamily{"ernie4_5", read_ernie},
                               HuggingfaceFamily{"exaone4", read_exaone4},
                               HuggingfaceFamily{"falcon", read_falcon},
@@ -286,15 +289,20 @@ constexpr std::array families{HuggingfaceFamily{"bloom", read_bloom},
                               HuggingfaceFamily{"granite", read_granite},
                               HuggingfaceFamily{"helium", read_helium},
                               HuggingfaceFamily{"llama", read_llama},
+                              HuggingfaceFamily{"llama4_text", read_llama4},
                               HuggingfaceFamily{"ministral", read_ministral},
                               HuggingfaceFamily{"ministral3", read_ministral},
                               HuggingfaceFamily{"mistral", read_mistral},
+                              HuggingfaceFamily{"mixtral", read_mixtral},
                               HuggingfaceFamily{"olmo2", read_olmo2},
                               HuggingfaceFamily{"olmo3", read_olmo3},
+                              HuggingfaceFamily{"olmoe", read_olmoe},
                               HuggingfaceFamily{"opt", read_opt},
                               HuggingfaceFamily{"phi3", read_phi3},
                               HuggingfaceFamily{"qwen2", read_qwen2},
+                              HuggingfaceFamily{"qwen2_moe", read_qwen2_moe},
                               HuggingfaceFamily{"qwen3", read_qwen3},
+                              HuggingfaceFamily{"qwen3_moe", read_qwen3_moe},
                               HuggingfaceFamily{"seed_oss", read_seed_oss},
                               HuggingfaceFamily{"smollm3", read_smollm3},
                               HuggingfaceFamily{"starcoder2", read_starcoder2},

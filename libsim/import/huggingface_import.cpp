@@ -32,12 +32,12 @@ HuggingfaceFamily const* read_family(ConfigNode const& root, std::string& model_
 }
 
 /// Refuses kinds of models that keys of any family may ask for.
-void refuse_other_kinds(ConfigNode const& root, HuggingfaceKeys& keys) {
+void refuse_other_kinds(ConfigNode const& root, HuggingfaceKeys& keys, bool has_experts) {
   for (std::string_view const key :
        {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
     auto const experts = keys.find_integer({key}, {0, 1 << 20});
-    if (experts && *experts > 1) {
-      root.child(key).report("no experts: a mixture of experts is not modelled");
+    if (experts && *experts > 1 && !has_experts) {
+      root.child(key).report("no experts, as this family has none");
     }
   }
   keys.refuse_if_true("is_encoder_decoder", "the encoder is left out");
@@ -177,7 +177,7 @@ HuggingfaceImport parse_huggingface(std::string_view text,
   HuggingfaceKeys keys{root, ignored};
   ModelConfig model;
   family->read(keys, options.sequence, model);
-  refuse_other_kinds(root, keys);
+  refuse_other_kinds(root, keys, model.experts.has_value());
   model.precision = read_precision(keys, options.precision);
   model.attention = options.attention;
   model.causal_mask =
@@ -205,8 +205,11 @@ HuggingfaceImport import_huggingface(std::filesystem::path const& path,
 
 std::string to_model_file(HuggingfaceImport const& import, std::string const& origin) {
   return "# " + printable(origin) + ", model_type " + printable(import.model_type) + ": " +
-         std::to_string(parameter_count(import.model)) + " parameters.\n" +
-         yaml_text(to_json(import.model));
+         std::to_string(parameter_count(import.model)) + " parameters" +
+         (import.model.experts
+              ? ", " + std::to_string(active_parameter_count(import.model)) + " of them active"
+              : "") +
+         ".\n" + yaml_text(to_json(import.model));
 }
 
 }  // namespace stagecraft

@@ -92,7 +92,6 @@ void read_glm(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_qkv_bias(keys, true, model);
 }
 
-
 /// GLM 4 of 2025: as before, with norms after attention and MLP too.
 void read_glm4(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_glm(keys, sequence, model);
@@ -140,8 +139,8 @@ void read_exaone4(Keys& keys, Sequence sequence, ModelConfig& model) {
   std::int64_t period = 4;
   if (letters && !letters->empty()) {
     bool const is_number = letters->find_first_not_of("0123456789") == std::string::npos;
-    period = is_number ? std::stoll(letters->substr(0, 6))
-                       : static_cast<std::int64_t>(letters->size());
+    period =
+        is_number ? std::stoll(letters->substr(0, 6)) : static_cast<std::int64_t>(letters->size());
   }
   read_windows(keys, {.full_every = std::max<std::int64_t>(period, 1)}, model);
 }

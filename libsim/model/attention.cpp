@@ -141,9 +141,8 @@ AttentionLayer make_attention(ProgramBuilder& builder) {
   } else {
     make_qkv(builder, attention);
   }
-  attention.projection.weight =
-      output_weight(builder, {"attention.projection", "weight"},
-                    {model.hidden, shape.heads() * value_dim(model)});
+  attention.projection.weight = output_weight(builder, {"attention.projection", "weight"},
+                                              {model.hidden, shape.heads() * value_dim(model)});
   if (model.biases) {
     attention.residual.bias = builder.parameter({"attention.projection", "bias"}, {model.hidden},
                                                 replicated_vector(shape, model.hidden));

@@ -12,7 +12,7 @@ namespace stagecraft {
 /// residual add, with the tensors that forward keeps for backward. Heads are split over the tensor
 /// group.
 struct AttentionLayer {
-  NormLayer norm;  ///< absent with norms post
+  NormLayer norm;             ///< absent with norms post
   LatentProjections latents;  ///< of latent attention, which has no qkv
   Linear qkv{.owner = "attention.qkv"};
   TensorId qkv_bias = no_tensor;

@@ -175,8 +175,8 @@ void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
   fuses ? fused_softmax(builder, attention, scores) : separate_softmax(builder, attention, scores);
   TensorId const context = builder.make({owner, "context_by_head"}, core.by_head(core.value_d));
   builder.gemm({owner, "context"}, Phase::forward,
-               {.batch = batch, .m = core.s, .n = core.value_d, .k = core.s}, attention.dropout_output,
-               attention.v_by_head, context);
+               {.batch = batch, .m = core.s, .n = core.value_d, .k = core.s},
+               attention.dropout_output, attention.v_by_head, context);
   builder.add(OpKind::merge_heads, {owner, "merge_heads"}, Phase::forward,
               {by_token(builder, "context_by_token", context)}, {attention.context});
 }
@@ -188,9 +188,9 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
   std::int64_t const batch = core.b * core.heads;
   std::int64_t const width = core.heads * core.value_d;
   // The batched GEMMs read the heads of d_context by their strides, without a copy.
-  TensorId const d_by_head = builder.view({owner, "context_gradient_by_head"}, d_context,
-                                          core.by_head(core.value_d),
-                                          {width, core.value_d, core.b * width, 1}, 0);
+  TensorId const d_by_head =
+      builder.view({owner, "context_gradient_by_head"}, d_context, core.by_head(core.value_d),
+                   {width, core.value_d, core.b * width, 1}, 0);
   TensorId probabilities = attention.dropout_output;
   if (drops_probabilities(builder) && attention.dropout_mask == no_tensor) {
     // With regenerated masks only the softmax output was kept; its dropout is drawn again.

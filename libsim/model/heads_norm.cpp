@@ -22,9 +22,9 @@ void heads_norm_forward(ProgramBuilder& builder, HeadsNorm& norm, TensorId x, Te
   Shape const heads = builder.tensor(x).shape;  // a copy: make() moves the tensors
   std::int64_t const tokens = heads[0] * heads[1];
   norm.input = x;
-  norm.statistics = builder.make({norm.owner, "statistics"},
-                                 {1, norm.across_heads ? tokens : tokens * heads[2]},
-                                 gradient_type(builder.shape().model.precision));
+  norm.statistics =
+      builder.make({norm.owner, "statistics"}, {1, norm.across_heads ? tokens : tokens * heads[2]},
+                   gradient_type(builder.shape().model.precision));
   builder.add(OpKind::heads_norm, {norm.owner, "forward"}, Phase::forward, {x, norm.weight},
               {y, norm.statistics}, attributes_of(builder, norm));
 }

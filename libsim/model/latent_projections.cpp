@@ -161,11 +161,8 @@ TensorId key_gradient(ProgramBuilder& builder,
   return down_backward(builder, latents.key_down, x, d_down);
 }
 
-TensorId query_gradient(ProgramBuilder& builder,
-                        LatentProjections const& latents,
-                        int layer,
-                        TensorId x,
-                        TensorId dq) {
+TensorId query_gradient(
+    ProgramBuilder& builder, LatentProjections const& latents, int layer, TensorId x, TensorId dq) {
   if (latents.query_down.weight == no_tensor) {
     builder.begin(Pass::backward, "attention_input", layer);
     return column_parallel_backward(builder, latents.query, x, dq);
@@ -225,8 +222,8 @@ LatentHeads latent_forward(ProgramBuilder& builder,
   LatentHeads made;
   made.q = builder.make({"core_attention", "rotated_q"}, heads);
   made.k = builder.make({"core_attention", "k"}, heads);
-  made.v = builder.make({"core_attention", "v"},
-                        {widths.s, widths.b, widths.heads, widths.value_dim});
+  made.v =
+      builder.make({"core_attention", "v"}, {widths.s, widths.b, widths.heads, widths.value_dim});
   builder.add(OpKind::latent_rotary, {"attention.latent", "rotary"}, Phase::forward,
               {by_heads(builder, {"core_attention", "q"}, query, widths.heads),
                by_heads(builder, {"core_attention", "kv"}, kv, widths.heads), k_pe},

@@ -62,7 +62,7 @@ struct LayerConfig {
   QkNorm qk_norm = QkNorm::none;
   std::int64_t window = 0;       ///< tokens that a token attends to, itself included; 0: all before
   double attention_softcap = 0;  ///< c: scores x become c tanh(x / c); 0: they do not
-  double dropout = 0.1;                       ///< rate of all three dropouts, 0 <= rate < 1
+  double dropout = 0.1;          ///< rate of all three dropouts, 0 <= rate < 1
   std::optional<double> attention_dropout{};  ///< rate of the attention core, if it differs
   bool biases = true;                         ///< whether the four linear layers have biases
   bool qkv_bias = false;  ///< a bias of the QKV projection alone (Qwen2); no effect with biases
@@ -136,9 +136,7 @@ constexpr bool is_gated(Activation activation) {
          activation == Activation::swiglu_clamped;
 }
 
-constexpr bool has_latents(ModelConfig const& model) {
-  return model.latent_attention.key_rank > 0;
-}
+constexpr bool has_latents(ModelConfig const& model) { return model.latent_attention.key_rank > 0; }
 
 /// Elements of a value head; those of queries and keys are head_dim.
 constexpr std::int64_t value_dim(ModelConfig const& model) {
@@ -148,8 +146,7 @@ constexpr std::int64_t value_dim(ModelConfig const& model) {
 /// Twice the pairs of a query and a key that it attends to, in one sequence and head, if half of
 /// the square are those without a window.
 constexpr std::int64_t attended_square(std::int64_t sequence, std::int64_t window) {
-  return window == 0 || window >= sequence ? sequence * sequence
-                                           : window * (2 * sequence - window);
+  return window == 0 || window >= sequence ? sequence * sequence : window * (2 * sequence - window);
 }
 
 }  // namespace stagecraft

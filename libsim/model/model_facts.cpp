@@ -17,8 +17,8 @@ BlockShape unsharded(ModelConfig const& model) {
 
 /// FLOPs of attention's core, of what a window leaves of the square.
 std::int64_t core_flops(BlockProgram const& block, ModelConfig const& layer) {
-  std::int64_t const square = flops_of(
-      block, [](Op const& op) { return op.module == "core_attention"; });
+  std::int64_t const square =
+      flops_of(block, [](Op const& op) { return op.module == "core_attention"; });
   std::int64_t const pairs = layer.sequence * layer.sequence;
   return square / pairs * attended_square(layer.sequence, layer.window);
 }
@@ -85,10 +85,10 @@ bool has_paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {
       model.pattern.empty() && !model.experts && model.kv_heads == model.heads &&
       model.heads * model.head_dim == model.hidden && model.ffn_hidden == 4 * model.hidden &&
       model.norms == NormPlaces::pre && model.qk_norm == QkNorm::none &&
-      model.attention_softcap == 0 && !has_latents(model) &&
-      model.activation == Activation::gelu && model.positions == Positions::learned &&
-      model.attention == Attention::unfused && model.residual == Residual::sequential &&
-      model.dropout > 0 && attention_dropout(model) > 0 && stores_masks(model) &&
+      model.attention_softcap == 0 && !has_latents(model) && model.activation == Activation::gelu &&
+      model.positions == Positions::learned && model.attention == Attention::unfused &&
+      model.residual == Residual::sequential && model.dropout > 0 && attention_dropout(model) > 0 &&
+      stores_masks(model) &&
       (model.precision == Precision::fp16 || model.precision == Precision::bf16);
   bool const is_paper_policy =
       policy.granularity == RecomputeGranularity::none ||

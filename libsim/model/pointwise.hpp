@@ -38,8 +38,8 @@ struct ResidualAdd {
   TensorId mask = no_tensor;  ///< stored masks only
 };
 
-/// Appends the forward and returns y. Keeps the mask (one byte per element) if masks are stored, and
-/// the norm's input. A norm's bias is added to x in place.
+/// Appends the forward and returns y. Keeps the mask (one byte per element) if masks are stored,
+/// and the norm's input. A norm's bias is added to x in place.
 TensorId residual_forward(
     ProgramBuilder& builder, ResidualAdd& add, TensorId x, TensorId residual, Name y);
 /// Appends the backward and returns the gradient of x (that of the residual is dy itself).

@@ -51,7 +51,8 @@ TrainingConfig small_neox() {
 TEST_CASE("every parameter's gradient is the slope of the loss, dropout on", "[gradients]") {
   TrainingConfig config =
       GENERATE(small_gpt(Precision::fp64), small_llama(Precision::fp64), small_falcon(),
-               small_neox(), small_qwen3(Precision::fp64), small_olmo2(Precision::fp64), small_gemma2(Precision::fp64), small_gpt_oss(Precision::fp64),
+               small_neox(), small_qwen3(Precision::fp64), small_olmo2(Precision::fp64),
+               small_gemma2(Precision::fp64), small_gpt_oss(Precision::fp64),
                small_deepseek(Precision::fp64, 6), small_deepseek(Precision::fp64, 0));
   config.model.layers = 2;
   config.model.attention = GENERATE(Attention::unfused, Attention::flash);

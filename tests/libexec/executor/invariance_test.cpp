@@ -35,9 +35,9 @@ TEST_CASE("overlapped messages carry the bits of blocking ones", "[invariance]")
 }
 
 TEST_CASE("recomputed activations have the bits of stored ones", "[invariance]") {
-  TrainingConfig const base = GENERATE(
-      small_gpt(Precision::fp32), small_llama(Precision::fp16), small_olmo2(Precision::fp32),
-      small_gemma2(Precision::bf16), small_deepseek(Precision::fp32, 6));
+  TrainingConfig const base = GENERATE(small_gpt(Precision::fp32), small_llama(Precision::fp16),
+                                       small_olmo2(Precision::fp32), small_gemma2(Precision::bf16),
+                                       small_deepseek(Precision::fp32, 6));
   for (NamedPolicy const& policy : all_policies()) {
     CAPTURE(policy.name);
     TrainingConfig config = base;

@@ -108,11 +108,8 @@ TrainingConfig small_llama(Precision precision) {
 TrainingConfig small_deepseek(Precision precision, std::int64_t query_rank) {
   TrainingConfig config = small_llama(precision);
   ModelConfig& model = config.model;
-  model.latent_attention = {.query_rank = query_rank,
-                            .key_rank = 10,
-                            .nope_dim = 4,
-                            .rope_dim = 2,
-                            .value_dim = 5};
+  model.latent_attention = {
+      .query_rank = query_rank, .key_rank = 10, .nope_dim = 4, .rope_dim = 2, .value_dim = 5};
   model.kv_heads = model.heads;
   model.head_dim = 6;
   return config;

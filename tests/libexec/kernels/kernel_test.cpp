@@ -139,8 +139,8 @@ KernelCall with_attributes(RankShare const& share, KernelCall call) {
            NormAttributes{model.norm, model.norm_epsilon}, dropout,
            SoftmaxAttributes{.scale = scale, .dropout = dropout, .window = model.window},
            SoftcapAttributes{model.attention_softcap, scale},
-           HeadsNormAttributes{model.norm_epsilon, model.qk_norm == QkNorm::full}, RotaryAttributes{model.rotary_base},
-           VocabularyAttributes{model.vocabulary}}) {
+           HeadsNormAttributes{model.norm_epsilon, model.qk_norm == QkNorm::full},
+           RotaryAttributes{model.rotary_base}, VocabularyAttributes{model.vocabulary}}) {
     if (attributes.index() == wanted) call.attributes = attributes;
   }
   if (wanted == OpAttributes{FlashAttributes{}}.index()) {

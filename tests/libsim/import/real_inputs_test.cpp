@@ -260,8 +260,7 @@ TEST_CASE("families that are Llama's layer have their published counts", "[impor
 std::vector<std::array<std::int64_t, 3>> windows_of(ModelConfig const& model) {
   std::vector<std::array<std::int64_t, 3>> runs;
   for (LayerRun const& run : model.pattern) {
-    runs.push_back(
-        {run.kind.window, static_cast<std::int64_t>(run.kind.rotary_base), run.count});
+    runs.push_back({run.kind.window, static_cast<std::int64_t>(run.kind.rotary_base), run.count});
   }
   return runs;
 }
@@ -339,8 +338,8 @@ TEST_CASE("layer_types, where a file has it, says which layers have a window", "
 TEST_CASE("every type that is refused is refused with a reason", "[import]") {
   for (char const* const type :
        {"glm4_moe", "ernie4_5_moe", "minimax_m2", "dots1", "granitemoehybrid", "longcat_flash",
-        "olmo", "cohere", "stablelm", "nemotron", "arcee", "internlm2",
-        "qwen2_vl", "falcon_mamba", "modernbert", "something-new"}) {
+        "olmo", "cohere", "stablelm", "nemotron", "arcee", "internlm2", "qwen2_vl", "falcon_mamba",
+        "modernbert", "something-new"}) {
     CAPTURE(type);
     REQUIRE_THROWS_WITH(parse(std::string{R"({"model_type": ")"} + type + "\"}"),
                         Catch::Contains(std::string{"'"} + type + "' ("));

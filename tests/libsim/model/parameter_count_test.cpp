@@ -43,6 +43,11 @@ std::map<std::string, std::int64_t> const published{
     {"qwen3-8b", 8'190'735'360},
     {"qwen3-14b", 14'768'307'200},
     {"qwen3-32b", 32'762'123'264},
+    {"qwen3-30b-a3b", 30'532'122'624},
+    {"qwen3-235b-a22b", 235'093'634'560},
+    // 671,026,419,200 without the module of multi-token prediction, less 58 x 256 biases of
+    // routers, which are buffers.
+    {"deepseek-v3", 671'026'419'200 - 58 * 256},
     {"gemma2-9b", 9'241'705'984},
     // The checkpoints' 12,187,325,040 and 27,432,406,640 less the vision tower's 416,866,032 and
     // its projection's 1152 (h + 1).

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "libsim/run/run_config.hpp"
@@ -26,6 +27,8 @@ struct Facts {
   std::int64_t window = 0;
   std::int64_t full_layers = 0;  ///< of all, those without the window
   double window_base = 0;        ///< rotary base of those within
+  LatentAttention latents{};
+  std::optional<ExpertsConfig> experts{};
 };
 
 /// Decoders of the GPT-2 kind: ffn 4h, GELU, layer norms, learned positions, tied, biases, dropout
@@ -73,10 +76,7 @@ Facts nemotron(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
 
 /// config.json of Qwen on Hugging Face: rms_norm_eps 1e-06, rope_theta 1000000, q_norm and k_norm
 /// of a head in modeling_qwen3.py.
-Facts qwen3(std::int64_t layers,
-            std::int64_t hidden,
-            std::int64_t heads,
-            std::int64_t ffn_hidden) {
+Facts qwen3(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t ffn_hidden) {
   Facts facts{layers, hidden, heads, 8, 128, ffn_hidden, 151'936};
   facts.norm_epsilon = 1e-6;
   facts.rotary_base = 1e6;
@@ -84,12 +84,57 @@ Facts qwen3(std::int64_t layers,
   return facts;
 }
 
+struct Published {
+  Facts facts;
+  std::int64_t sequence;
+  char const* source;
+};
+
 /// OLMo Team 2024, arXiv:2501.00656, section 3.2: norms after attention and MLP, and of queries and
 /// keys.
 Facts olmo2(Facts facts) {
   facts.norm_epsilon = 1e-6;
   facts.norms = NormPlaces::post;
   facts.qk_norm = QkNorm::full;
+  return facts;
+}
+
+/// Qwen3 with 128 experts, of which a token uses 8: norm_topk_prob true, router_aux_loss_coef
+/// 0.001, num_key_value_heads 4.
+Facts qwen3_moe(std::int64_t layers,
+                std::int64_t hidden,
+                std::int64_t heads,
+                std::int64_t ffn_hidden,
+                std::int64_t expert_ffn_hidden) {
+  Facts facts = qwen3(layers, hidden, heads, ffn_hidden);
+  facts.kv_heads = 4;
+  ExpertsConfig experts{.count = 128, .per_token = 8, .ffn_hidden = expert_ffn_hidden};
+  experts.router.order = RouterOrder::before;
+  experts.router.loss = RouterLoss::auxiliary;
+  experts.router.loss_coefficient = 0.001;
+  facts.experts = experts;
+  return facts;
+}
+
+/// DeepSeek-AI 2024, arXiv:2412.19437, section 4.2, and config.json of deepseek-ai/DeepSeek-V3.
+Facts deepseek_v3() {
+  Facts facts{61, 7168, 128, 128, 192, 18432, 129'280};
+  facts.norm_epsilon = 1e-6;
+  facts.latents = {
+      .query_rank = 1536, .key_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128};
+  ExpertsConfig experts{.count = 256,
+                        .per_token = 8,
+                        .ffn_hidden = 2048,
+                        .shared_ffn_hidden = 2048,
+                        .first_dense = 3};
+  experts.router.score = RouterScore::sigmoid;
+  experts.router.scaling = 2.5;
+  experts.router.groups = 8;
+  experts.router.groups_per_token = 4;
+  experts.router.bias = true;
+  experts.router.loss = RouterLoss::sequence_auxiliary;
+  experts.router.loss_coefficient = 0.0001;
+  facts.experts = experts;
   return facts;
 }
 
@@ -119,12 +164,6 @@ Facts gemma3(Facts facts, std::int64_t full_layers) {
   facts.qk_norm = QkNorm::head;
   return facts;
 }
-
-struct Published {
-  Facts facts;
-  std::int64_t sequence;
-  char const* source;
-};
 
 constexpr char const* paper = "Korthikanti et al. 2022, arXiv:2205.05198, table 3 and section 6";
 Facts const llama8 = llama(32, 4096, 32, 8, 14336, 128'256, 5e5);
@@ -163,6 +202,10 @@ std::map<std::string, Published> const published{
      {gemma3({48, 3840, 16, 8, 256, 15360, 262'208}, 8), 32768, "config.json of gemma-3-12b-pt"}},
     {"gemma3-27b",
      {gemma3({62, 5376, 32, 16, 128, 21504, 262'208}, 10), 32768, "config.json of gemma-3-27b-pt"}},
+    {"qwen3-30b-a3b", {qwen3_moe(48, 2048, 32, 6144, 768), 4096, "config.json of Qwen3-30B-A3B"}},
+    {"qwen3-235b-a22b",
+     {qwen3_moe(94, 4096, 64, 12288, 1536), 4096, "config.json of Qwen3-235B-A22B"}},
+    {"deepseek-v3", {deepseek_v3(), 4096, "config.json of DeepSeek-V3"}},
     {"qwen3-8b",
      {qwen3(36, 4096, 32, 12288), 4096, "config.json of Qwen3-8B; arXiv:2505.09388, section 3.2"}},
     {"qwen3-14b", {qwen3(40, 5120, 40, 17408), 4096, "config.json of Qwen3-14B"}},
@@ -222,6 +265,8 @@ TEST_CASE("bundled models agree with what is published in every field that train
     REQUIRE(model.attention_softcap == facts.attention_softcap);
     REQUIRE(model.logit_softcap == facts.logit_softcap);
     require_windows(model, facts);
+    REQUIRE(model.latent_attention == facts.latents);
+    REQUIRE(model.experts == facts.experts);
     REQUIRE(model.dropout == facts.dropout);
     ++files;
   }

@@ -1,0 +1,178 @@
+#include "libsim/import/huggingface_experts.hpp"
+
+#include <string>
+
+#include "libsim/import/huggingface_llama_like.hpp"
+#include "libsim/import/huggingface_parts.hpp"
+#include "libsim/import/huggingface_windows.hpp"
+
+namespace stagecraft {
+namespace {
+
+using Keys = HuggingfaceKeys;
+using Sequence = std::optional<std::int64_t>;
+
+constexpr IntegerRange expert_counts{1, 1 << 20};
+constexpr IntegerRange layer_widths{1, 1 << 26};
+
+/// How many experts there are, and how many a token uses; their width is under `width`.
+ExpertsConfig read_counts(Keys& keys, Keys::Names count, std::string_view width) {
+  ExpertsConfig experts;
+  experts.count = keys.integer(count, expert_counts);
+  experts.per_token = keys.integer({"num_experts_per_tok"}, expert_counts);
+  experts.ffn_hidden = keys.integer({width}, layer_widths);
+  return experts;
+}
+
+/// The loss that keeps loads even, as the classes add it where they are asked for router logits.
+void read_loss(Keys& keys, RouterConfig& router) {
+  router.loss_coefficient =
+      keys.find_number({"router_aux_loss_coef", "aux_loss_alpha"}, {0, 1000}).value_or(0);
+  if (router.loss_coefficient > 0) router.loss = RouterLoss::auxiliary;
+  keys.without_effect(
+      {"output_router_logits", "router_jitter_noise", "seq_aux", "ep_size", "aux_loss_alpha"});
+}
+
+/// Qwen's rule of sparse layers: every `decoder_sparse_step`-th.
+void read_sparse_step(Keys& keys, ExpertsConfig& experts) {
+  experts.every = keys.find_integer({"decoder_sparse_step"}, expert_counts).value_or(1);
+  experts.offset = experts.every - 1;
+  if (!keys.find_texts("mlp_only_layers").empty()) {
+    keys.refuse("mlp_only_layers", "an empty list", "these layers are modelled with experts");
+  }
+}
+
+/// What DeepSeek's versions share: latent attention, shared experts, groups of experts.
+void read_deepseek(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
+  LatentAttention& latents = model.latent_attention;
+  latents.query_rank = keys.find_integer({"q_lora_rank"}, layer_widths).value_or(0);
+  latents.key_rank = keys.integer({"kv_lora_rank"}, layer_widths);
+  latents.nope_dim = keys.integer({"qk_nope_head_dim"}, layer_widths);
+  latents.rope_dim = keys.integer({"qk_rope_head_dim"}, layer_widths);
+  latents.value_dim = keys.integer({"v_head_dim"}, layer_widths);
+  // Files of transformers 5 have the rotary part as head_dim.
+  model.head_dim = latents.nope_dim + latents.rope_dim;
+  model.kv_heads = model.heads;
+
+  ExpertsConfig experts = read_counts(keys, {"n_routed_experts"}, "moe_intermediate_size");
+  experts.shared_ffn_hidden =
+      experts.ffn_hidden * keys.find_integer({"n_shared_experts"}, {0, 1 << 20}).value_or(0);
+  experts.first_dense = keys.find_integer({"first_k_dense_replace"}, {0, 1 << 20}).value_or(0);
+  experts.every = keys.find_integer({"moe_layer_freq"}, expert_counts).value_or(1);
+  RouterConfig& router = experts.router;
+  router.order = RouterOrder::before;
+  router.groups = keys.find_integer({"n_group"}, expert_counts).value_or(1);
+  router.groups_per_token = keys.find_integer({"topk_group"}, expert_counts).value_or(1);
+  router.scaling = keys.number_or({"routed_scaling_factor"}, {0, 1e6}, 1);
+  read_loss(keys, router);
+  model.experts = experts;
+  if (auto const modules = keys.find_integer({"num_nextn_predict_layers"}, {0, 1 << 20});
+      modules && *modules > 0) {
+    keys.note("the modules of multi-token prediction are left out, as transformers does");
+  }
+  keys.without_effect({"qk_head_dim", "rope_interleave", "topk_method", "scoring_func"});
+}
+
+}  // namespace
+
+void read_mixtral(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  ExpertsConfig experts = read_counts(keys, {"num_local_experts"}, "intermediate_size");
+  read_loss(keys, experts.router);
+  model.experts = experts;
+  read_windows(keys, {}, model);
+}
+
+/// Qwen2 with experts: biases of queries, keys and values, shared experts behind a gate.
+void read_qwen2_moe(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  model.qkv_bias = keys.find_boolean({"qkv_bias"}).value_or(true);
+  ExpertsConfig experts = read_counts(keys, {"num_experts"}, "moe_intermediate_size");
+  experts.shared_ffn_hidden = keys.integer({"shared_expert_intermediate_size"}, layer_widths);
+  experts.shared_gate = true;
+  read_sparse_step(keys, experts);
+  experts.router.order = RouterOrder::before;
+  experts.router.normalise = keys.boolean_or({"norm_topk_prob"}, false);
+  read_loss(keys, experts.router);
+  model.experts = experts;
+  read_windows(keys, windows_behind_first(keys), model);
+}
+
+void read_qwen3_moe(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  model.qk_norm = QkNorm::head;
+  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
+  ExpertsConfig experts = read_counts(keys, {"num_experts"}, "moe_intermediate_size");
+  read_sparse_step(keys, experts);
+  experts.router.order = RouterOrder::before;
+  experts.router.normalise = keys.boolean_or({"norm_topk_prob"}, false);
+  read_loss(keys, experts.router);
+  model.experts = experts;
+  read_windows(keys, windows_behind_first(keys), model);
+}
+
+void read_olmoe(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  model.qk_norm = QkNorm::full;
+  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
+  ExpertsConfig experts = read_counts(keys, {"num_experts"}, "intermediate_size");
+  experts.router.order = RouterOrder::before;
+  experts.router.normalise = keys.boolean_or({"norm_topk_prob"}, false);
+  read_loss(keys, experts.router);
+  model.experts = experts;
+  keys.without_effect({"clip_qkv"});
+}
+
+void read_deepseek_v2(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_deepseek(keys, sequence, model);
+  RouterConfig& router = model.experts->router;
+  router.normalise = keys.boolean_or({"norm_topk_prob"}, false);
+  // modeling_deepseek_v2.py: a greedy choice knows no groups.
+  if (keys.find_text({"topk_method"}).value_or("greedy") == "greedy") {
+    router.groups = 1;
+    router.groups_per_token = 1;
+  }
+}
+
+void read_deepseek_v3(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_deepseek(keys, sequence, model);
+  RouterConfig& router = model.experts->router;
+  router.score = RouterScore::sigmoid;
+  router.order = RouterOrder::after;
+  router.normalise = keys.boolean_or({"norm_topk_prob"}, true);
+  router.bias = true;
+}
+
+/// Llama 4 without images: one expert a token and one that all use, chosen by a sigmoid that
+/// multiplies what the expert reads.
+void read_llama4(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
+  ExpertsConfig experts = read_counts(keys, {"num_local_experts"}, "intermediate_size");
+  experts.shared_ffn_hidden = experts.ffn_hidden;
+  experts.every = keys.find_integer({"interleave_moe_layer_step"}, expert_counts).value_or(1);
+  experts.offset = experts.every - 1;
+  experts.probabilities_on = ProbabilitiesOn::input;
+  experts.router.score = RouterScore::sigmoid;
+  experts.router.normalise = false;
+  read_loss(keys, experts.router);
+  model.experts = experts;
+  model.ffn_hidden = keys.integer({"intermediate_size_mlp"}, layer_widths);
+  auto const chunk = keys.find_integer({"attention_chunk_size"}, {1, 1LL << 40});
+  if (chunk && *chunk < model.sequence) {
+    keys.refuse("attention_chunk_size",
+                "null, or at least the sequence (" + std::to_string(model.sequence) +
+                    "): --sequence " + std::to_string(*chunk),
+                "attention is modelled over the whole sequence");
+  }
+  if (keys.find_boolean({"use_qk_norm"}).value_or(false)) {
+    keys.note("norms of queries and keys without parameters are left out");
+  }
+  keys.without_effect({"moe_layers", "no_rope_layers", "no_rope_layer_interval", "layer_types",
+                       "attn_temperature_tuning", "attn_scale", "floor_scale", "for_llm_compressor",
+                       "expert_dim"});
+}
+
+}  // namespace stagecraft

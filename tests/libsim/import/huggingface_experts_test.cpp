@@ -1,0 +1,121 @@
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "libsim/import/huggingface_import.hpp"
+#include "libsim/model/blocks.hpp"
+#include "tests/libsim/import/import_fixtures.hpp"
+
+// Counts, in all and active, of published checkpoints (safetensors indices; counted from
+// config.json by the formula of each class, to the thousandth of a billion, in Megatron-Core's
+// terms).
+
+namespace stagecraft {
+namespace {
+
+ModelConfig parse(std::string const& type, std::string const& keys) {
+  HuggingfaceOptions options;
+  options.sequence = 4096;
+  return parse_huggingface(R"({"model_type": ")" + type + R"(", "torch_dtype": "bfloat16",
+                              "tie_word_embeddings": false, )" +
+                               keys + "}",
+                           "c.json", options)
+      .model;
+}
+
+std::string const deepseek_v3 =
+    R"("num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128,
+       "num_key_value_heads": 128, "intermediate_size": 18432, "vocab_size": 129280,
+       "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+       "v_head_dim": 128, "n_routed_experts": 256, "num_experts_per_tok": 8, "n_shared_experts": 1,
+       "moe_intermediate_size": 2048, "first_k_dense_replace": 3, "moe_layer_freq": 1,
+       "n_group": 8, "topk_group": 4, "topk_method": "noaux_tc", "scoring_func": "sigmoid",
+       "norm_topk_prob": true, "routed_scaling_factor": 2.5, "num_nextn_predict_layers": 1)";
+
+TEST_CASE("Mixtral's file has its published counts, and routes over the chosen two", "[import]") {
+  HuggingfaceImport const import =
+      parse_huggingface(text_of_file(config_file("mixtral-8x7b")), "c.json", {});
+  REQUIRE(parameter_count(import.model) == 46'702'792'704);
+  // Six of eight experts less: 32 x 6 x 3 x 4096 x 14336.
+  REQUIRE(active_parameter_count(import.model) == 46'702'792'704 - 33'822'867'456);
+  REQUIRE(import.model.experts->router.order == RouterOrder::after);
+}
+
+TEST_CASE("Qwen2 and Qwen3 with experts have their published counts", "[import]") {
+  ModelConfig const qwen2 =
+      parse("qwen2_moe",
+            R"("num_hidden_layers": 28, "hidden_size": 3584, "num_attention_heads": 28,
+         "num_key_value_heads": 4, "intermediate_size": 18944, "vocab_size": 151936,
+         "num_experts": 64, "num_experts_per_tok": 8, "moe_intermediate_size": 2560,
+         "shared_expert_intermediate_size": 20480, "decoder_sparse_step": 1,
+         "norm_topk_prob": false)");
+  REQUIRE(static_cast<double>(parameter_count(qwen2)) / 1e9 == Approx(57.409).margin(0.001));
+  REQUIRE(static_cast<double>(active_parameter_count(qwen2)) / 1e9 == Approx(14.249).margin(0.001));
+  ModelConfig const qwen3 =
+      parse("qwen3_moe",
+            R"("num_hidden_layers": 48, "hidden_size": 2048, "num_attention_heads": 32,
+         "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 6144,
+         "vocab_size": 151936, "num_experts": 128, "num_experts_per_tok": 8,
+         "moe_intermediate_size": 768, "decoder_sparse_step": 1, "norm_topk_prob": true,
+         "mlp_only_layers": [])");
+  REQUIRE(parameter_count(qwen3) == 30'532'122'624);
+  REQUIRE(static_cast<double>(active_parameter_count(qwen3)) / 1e9 == Approx(3.353).margin(0.001));
+  REQUIRE(qwen3.experts->router.order == RouterOrder::before);
+}
+
+TEST_CASE("OLMoE has its published counts, and norms over all heads", "[import]") {
+  ModelConfig const olmoe =
+      parse("olmoe",
+            R"("num_hidden_layers": 16, "hidden_size": 2048, "num_attention_heads": 16,
+         "num_key_value_heads": 16, "intermediate_size": 1024, "vocab_size": 50304,
+         "num_experts": 64, "num_experts_per_tok": 8, "norm_topk_prob": false)");
+  REQUIRE(static_cast<double>(parameter_count(olmoe)) / 1e9 == Approx(6.919).margin(0.001));
+  REQUIRE(static_cast<double>(active_parameter_count(olmoe)) / 1e9 == Approx(1.282).margin(0.001));
+  REQUIRE(olmoe.qk_norm == QkNorm::full);
+}
+
+TEST_CASE("DeepSeek V3 and V2 have latents, dense layers first, and their published counts",
+          "[import]") {
+  ModelConfig const v3 = parse("deepseek_v3", deepseek_v3);
+  REQUIRE(static_cast<double>(parameter_count(v3)) / 1e9 == Approx(671.026).margin(0.001));
+  REQUIRE(static_cast<double>(active_parameter_count(v3)) / 1e9 == Approx(37.552).margin(0.001));
+  REQUIRE(v3.latent_attention == LatentAttention{1536, 512, 128, 64, 128});
+  REQUIRE(v3.experts->first_dense == 3);
+  REQUIRE(v3.experts->router.bias);
+  REQUIRE(v3.experts->router.score == RouterScore::sigmoid);
+  REQUIRE(v3.experts->router.groups == 8);
+  REQUIRE(v3.experts->router.scaling == 2.5);
+  ModelConfig const lite =
+      parse("deepseek_v2",
+            R"("num_hidden_layers": 27, "hidden_size": 2048, "num_attention_heads": 16,
+         "num_key_value_heads": 16, "intermediate_size": 10944, "vocab_size": 102400,
+         "q_lora_rank": null, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+         "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64,
+         "num_experts_per_tok": 6, "n_shared_experts": 2, "moe_intermediate_size": 1408,
+         "first_k_dense_replace": 1, "topk_method": "greedy", "n_group": 1, "topk_group": 1,
+         "norm_topk_prob": false, "routed_scaling_factor": 1.0, "scoring_func": "softmax")");
+  REQUIRE(parameter_count(lite) == 15'706'484'224);
+  REQUIRE(static_cast<double>(active_parameter_count(lite)) / 1e9 == Approx(2.661).margin(0.001));
+}
+
+TEST_CASE("Llama 4 has experts in every layer or every second one, and its published counts",
+          "[import]") {
+  auto const llama4 = [](std::string const& experts, std::string const& step) {
+    return parse("llama4_text",
+                 R"("num_hidden_layers": 48, "hidden_size": 5120, "num_attention_heads": 40,
+                    "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 8192,
+                    "intermediate_size_mlp": 16384, "vocab_size": 202048,
+                    "num_experts_per_tok": 1, "attention_chunk_size": 8192,
+                    "num_local_experts": )" +
+                     experts + R"(, "interleave_moe_layer_step": )" + step);
+  };
+  ModelConfig const scout = llama4("16", "1");
+  REQUIRE(static_cast<double>(parameter_count(scout)) / 1e9 == Approx(107.77).margin(0.01));
+  REQUIRE(static_cast<double>(active_parameter_count(scout)) / 1e9 == Approx(17.17).margin(0.01));
+  ModelConfig const maverick = llama4("128", "2");
+  REQUIRE(static_cast<double>(parameter_count(maverick)) / 1e9 == Approx(400.71).margin(0.01));
+  REQUIRE(static_cast<double>(active_parameter_count(maverick)) / 1e9 ==
+          Approx(17.19).margin(0.01));
+}
+
+}  // namespace
+}  // namespace stagecraft
