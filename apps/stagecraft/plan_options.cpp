@@ -16,6 +16,7 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/import/megatron_gaps.hpp"
+#include "libsim/interval/fit_probability.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/run/run_config.hpp"
@@ -133,6 +134,25 @@ void check_override(std::string const& text) {
   }
 }
 
+/// Reads --safety. Refuses software of which nothing was measured.
+double read_safety(std::string const& text, SearchRequest const& request) {
+  double const probability = number_from_zero("--safety", text);
+  if (probability >= 1) {
+    throw CommandLineError{"--safety: found '" + text +
+                           "'; accepted: a probability from 0 to below 1, such as 0.99"};
+  }
+  std::string known;
+  for (MemoryRegime const& regime : memory_regimes()) {
+    if (regime.software == request.system.software.name) return probability;
+    if (known.find(regime.software) == std::string::npos) {
+      known += (known.empty() ? "" : ", ") + regime.software;
+    }
+  }
+  throw CommandLineError{"--safety: found software '" + request.system.software.name +
+                         "', of which no reserved bytes were measured; accepted: " +
+                         (known.empty() ? "none" : known)};
+}
+
 /// Reads --margin: a share of the device in percent, a size, or 0.
 std::int64_t read_margin(std::string const& text, std::int64_t device) {
   if (text == "0") return 0;
@@ -237,6 +257,10 @@ std::vector<Option> plan_options() {
        .fallback = "5%",
        .description = "what each GPU keeps free beside memory.reserve: a share of its memory or a "
                       "size such as 4GiB; 0 fills it"},
+      {.name = "safety",
+       .value = Value::text("P"),
+       .description = "only plans that live with at least this probability, 0 to below 1, by how "
+                      "far measured runs of the software were from their predicted bytes"},
       {.name = "launchable",
        .value = Value::word({name_of(MegatronVersion::of_2022), name_of(MegatronVersion::current)}),
        .description = "only plans that this framework's flags can say and run: megatron-2022 or "
@@ -285,6 +309,7 @@ PlanOptions read_plan_options(CommandLine const& line) {
   options.warnings = std::move(base.warnings);
   request.margin =
       read_margin(line.value("margin"), request.system.accelerator.memory.value.count());
+  if (line.has("safety")) request.safety = read_safety(line.value("safety"), request);
   if (line.has("launchable")) read_launchable(line.value("launchable"), options);
   if (auto warning = validation_warning(request.system)) {
     options.warnings.push_back(std::move(*warning));

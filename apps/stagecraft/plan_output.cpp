@@ -12,6 +12,7 @@
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/training_names.hpp"
+#include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
@@ -37,7 +38,7 @@ std::optional<double> cost_of(FoundPlan const& plan, PlanOptions const& options)
 
 std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options) {
   return options.request.system.accelerator.memory.value.count() -
-         plan.config.memory.reserve.count() - plan.peak();
+         plan.config.memory.kept_in_reserve().count() - plan.peak();
 }
 
 /// Model FLOPs per second and accelerator, in 10^12, as MFU counts them.
@@ -213,8 +214,12 @@ std::string room_text(PlanOptions const& options) {
     double const share = static_cast<double>(request.margin) /
                          static_cast<double>(request.system.accelerator.memory.value.count());
     text += " and leave " + gibibytes(request.margin) + " GiB (" + decimals(100 * share, 1) +
-            " % of the device) beside " + gibibytes(request.base.memory.reserve.count()) +
+            " % of the device) beside " + gibibytes(request.base.memory.kept_in_reserve().count()) +
             " GiB of reserve";
+  }
+  if (request.safety > 0) {
+    text += ", with a probability of at least " + decimals(request.safety, 3) +
+            " by measured runs of " + request.system.software.name;
   }
   if (options.launchable)
     text += std::string{", of those that "} + name_of(*options.launchable) + " can run";
@@ -287,12 +292,18 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   json["teraflops_per_gpu"] = teraflops_per_gpu(plan, options);
   json["free_bytes"] = headroom_of(plan, options);
   json["has_margin"] = has_margin(plan, options);
+  FitProbability const fit =
+      fit_probability_of(plan.simulation, plan.config, options.request.system);
+  json["verdict"] = name_of(verdict_of(plan.simulation));
   auto const optional = [](std::optional<double> const& value) {
     return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
   };
+  json["fits_probability"] = optional(fit.run);
+  json["fits_probability_reason"] = fit.reason;
   json["days"] = optional(days_of(plan, options));
   json["cost"] = optional(cost_of(plan, options));
   json["megatron_flags"] = megatron_flags(plan.config, version_of_flags(options));
+  json["allocator_settings"] = plan.config.memory.allocator_settings;
   json["megatron_gaps"] = megatron_gaps(plan.config, version_of_flags(options));
   return json;
 }
@@ -306,13 +317,23 @@ nlohmann::ordered_json entries(std::vector<FoundPlan> const& plans,
 }
 
 /// The flags of a plan; if they do not say all of it, first what they leave out.
+/// The environment that the plan's memory was predicted with.
+std::string environment_text(FoundPlan const& plan) {
+  MemoryConfig const& memory = plan.config.memory;
+  if (memory.allocator != AllocatorKind::pytorch) return "";
+  return memory.allocator_settings.empty()
+             ? "with PYTORCH_CUDA_ALLOC_CONF not set\n"
+             : "with PYTORCH_CUDA_ALLOC_CONF=" + memory.allocator_settings + "\n";
+}
+
 std::string flags_text(FoundPlan const& plan, PlanOptions const& options) {
   MegatronVersion const version = version_of_flags(options);
   std::vector<std::string> const gaps = megatron_gaps(plan.config, version);
   std::string const name =
       version == MegatronVersion::of_2022 ? "Megatron-LM of 2022" : "Megatron-LM";
   if (gaps.empty()) {
-    return "\n" + name + " flags of the best:\n" + megatron_flags(plan.config, version) + "\n";
+    return "\n" + name + " flags of the best:\n" + megatron_flags(plan.config, version) + "\n" +
+           environment_text(plan);
   }
   std::string text = "\nThese flags do not run the best plan: " + name + " has none for\n";
   for (std::string const& gap : gaps) text += "  " + gap + "\n";
@@ -320,7 +341,7 @@ std::string flags_text(FoundPlan const& plan, PlanOptions const& options) {
     text += std::string{"(--launchable "} + name_of(version) +
             " searches only plans that the flags can say)\n";
   }
-  return text + megatron_flags(plan.config, version) + "\n";
+  return text + megatron_flags(plan.config, version) + "\n" + environment_text(plan);
 }
 
 /// The plans that may be as fast as the best, and itself, by ascending peak memory: indices.
@@ -385,11 +406,13 @@ nlohmann::ordered_json to_json(SearchResult const& result,
                               {"seconds", seconds},
                               {"jobs", options.request.jobs},
                               {"margin_bytes", options.request.margin},
+                              {"safety", nullptr},
                               {"launchable", nullptr},
                               {"best", nlohmann::ordered_json::array()},
                               {"near_ties", nlohmann::ordered_json::array()},
                               {"pareto", nlohmann::ordered_json::array()},
                               {"next_measurement", nullptr}};
+  if (options.request.safety > 0) json["safety"] = options.request.safety;
   if (options.launchable) json["launchable"] = name_of(*options.launchable);
   if (result.best.empty()) return json;
   FoundPlan const& fastest = result.best.front();
@@ -418,7 +441,7 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
   return text + " the closest holds " + gibibytes(miss.excess) + " GiB too much on stage " +
          std::to_string(miss.stage) + " (" +
          gibibytes(options.request.system.accelerator.memory.value.count()) + " GiB less " +
-         gibibytes(config.memory.reserve.count()) + kept + "): tensor " +
+         gibibytes(config.memory.kept_in_reserve().count()) + kept + "): tensor " +
          std::to_string(config.parallel.tensor) +
          (config.parallel.sequence ? " with sequence parallelism" : "") + ", pipeline " +
          std::to_string(config.parallel.pipeline) + " x " +

@@ -59,6 +59,14 @@ class SectionReader {
     }
   }
 
+  /// Empty if the key is left out.
+  template <typename Quantity>
+  void quantity(std::string_view key, std::optional<Quantity>& field) {
+    if (auto const node = wanted(key, Need::optional)) {
+      if (auto const read = node->quantity<Quantity>()) field = *read;
+    }
+  }
+
   /// What another program calls a key: the hint for it, if the map has it instead.
   void synonym(std::string_view other, std::string_view key) { synonyms_.emplace_back(other, key); }
 

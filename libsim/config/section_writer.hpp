@@ -53,6 +53,10 @@ class SectionWriter {
   void quantity(std::string_view key, Quantity field, Need = Need::optional) {
     put(key, exact_text(field));
   }
+  template <typename Quantity>
+  void quantity(std::string_view key, std::optional<Quantity> const& field) {
+    if (field) put(key, exact_text(*field));
+  }
 
  private:
   nlohmann::ordered_json map_ = nlohmann::ordered_json::object();

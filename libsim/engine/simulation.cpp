@@ -6,6 +6,8 @@
 #include "libsim/engine/flops.hpp"
 #include "libsim/engine/player.hpp"
 #include "libsim/engine/relative_error.hpp"
+#include "libsim/engine/stack_memory.hpp"
+#include "libsim/host/parallel_for.hpp"
 #include "libsim/model/blocks.hpp"
 #include "libsim/plan/stage_memory.hpp"
 
@@ -142,7 +144,8 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
     stage.at_peak[Category::workspace] += cost.workspace().count();
     stage.activation_peak = memory[r].activation_peak;
     stage.peak_at = observer.peak_at(r);
-    stage.fits = stage.peak() + plan.config.memory.reserve.count() <= capacity;
+    stage.fits = stage.peak() + plan.config.memory.kept_in_reserve().count() <= capacity;
+    stage.verdict = stage.fits ? Verdict::fits : Verdict::does_not_fit;
     if (timeline.ranks[r].busy > timeline.ranks[busiest].busy) busiest = r;
   }
   result.ideal = timeline.ranks[busiest].busy;
@@ -157,6 +160,11 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
   return result;
 }
 
+Verdict verdict_of(StageReservation const& reservation) {
+  if (reservation.runs_out) return Verdict::does_not_fit;
+  return reservation.retries > 0 ? Verdict::fits_with_retries : Verdict::fits;
+}
+
 }  // namespace
 
 Simulation simulate(TrainingPlan const& plan, System const& system) {
@@ -167,16 +175,21 @@ void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,
                       int jobs) {
-  std::int64_t const capacity =
-      system.accelerator.memory.value.count() - plan.config.memory.reserve.count();
-  std::vector<StageReservation> const reservations =
-      reserve_stages(plan, capacity, framework_memory(system.software), jobs);
-  for (std::size_t i = 0; i < reservations.size(); ++i) {
+  std::int64_t const capacity = system.accelerator.memory.value.count();
+  FrameworkMemory const framework = stack_memory(plan, system);
+  parallel_for(jobs, plan.stages.size(), [&](std::size_t i) {
     StageResult& stage = simulation.stages[i];
-    stage.reservation = reservations[i];
-    stage.device = reservations[i].reserved + plan.config.memory.reserve.count();
-    stage.margin = capacity - reservations[i].reserved;
-  }
+    std::int64_t const outside = bytes_outside(plan, system, plan.stages[i]);
+    stage.reservation = reserve_stage(plan, plan.stages[i], capacity - outside, framework);
+    stage.device = stage.reservation->reserved + outside;
+    stage.margin = capacity - stage.device;
+    if (!plan.config.memory.reserve) {
+      stage.outside = outside_memory(plan, system, plan.stages[i]);
+    }
+    if (framework == FrameworkMemory{}) return;
+    stage.verdict = verdict_of(*stage.reservation);
+    stage.fits = stage.verdict != Verdict::does_not_fit;
+  });
 }
 
 PlayedIteration::PlayedIteration(TrainingPlan const& plan, System const& system)

@@ -4,8 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include "libsim/engine/outside_memory.hpp"
 #include "libsim/engine/recorded_times.hpp"
 #include "libsim/engine/task_profile.hpp"
+#include "libsim/engine/verdict.hpp"
 #include "libsim/hardware/system.hpp"
 #include "libsim/model/category_bytes.hpp"
 #include "libsim/plan/stage_reservation.hpp"
@@ -20,13 +22,16 @@ struct StageResult {
   std::int64_t layers = 0;
   std::int32_t in_flight_chunks = 0;
   SimTime busy{0};   ///< its compute stream, without any waiting
-  bool fits = true;  ///< peak + reserve <= capacity
+  /// Whether the verdict is one that fits.
+  bool fits = true;
+  Verdict verdict = Verdict::fits;
   CategoryBytes at_peak;
   SimTime peak_at{0};
   std::int64_t activation_peak = 0;
   std::optional<StageReservation> reservation;  ///< see add_reservations()
-  std::int64_t device = 0;  ///< with it: reserved, and the reserve that is kept for all else
+  std::int64_t device = 0;  ///< with it: reserved, and what else holds the accelerator's memory
   std::int64_t margin = 0;  ///< with it: what the accelerator has beyond that; may be negative
+  std::optional<OutsideMemory> outside;  ///< with it, if the system says
 
   std::int64_t peak() const { return at_peak.sum(); }
 };
@@ -73,8 +78,10 @@ struct Simulation {
 /// \throws std::invalid_argument  when the system cannot price the plan.
 Simulation simulate(TrainingPlan const& plan, System const& system);
 
-/// Adds to each stage what its allocator reserves on the system's accelerator, the reserve set
-/// aside. Uses up to `jobs` threads.
+/// Adds to each stage what its allocator reserves on the system's accelerator beside all else that
+/// is on it (see bytes_outside). Where the software stack says what its framework allocates, the
+/// verdict becomes the allocator's; until then it is by counted bytes beside the reserve. Uses up to
+/// `jobs` threads.
 void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,

@@ -27,7 +27,7 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
   MessageMoves messages{plan};
   PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
   std::int64_t const limit = system.accelerator.memory.value.count() -
-                             config.memory.reserve.count() - cost.workspace().count();
+                             config.memory.kept_in_reserve().count() - cost.workspace().count();
   for (std::size_t r = 0; r < stages; ++r) {
     StoreMicrobatches& wanted = config.recompute[r].store_microbatches;
     if (!wanted.automatic) continue;

@@ -71,7 +71,7 @@ RunFigures figures_of(RunConfig const& run) {
       .iteration = prediction.iteration,
       .peak = peak,
       .fullest_stage = static_cast<std::int32_t>(fullest),
-      .room = run.system.accelerator.memory.value.count() - training.memory.reserve.count() - peak};
+      .room = run.system.accelerator.memory.value.count() - training.memory.kept_in_reserve().count() - peak};
 }
 
 std::vector<ChangeEffect> simulate_changes(RunConfig const& run,

@@ -24,7 +24,7 @@ std::string room_text(Explanation const& explanation, RunConfig const& run) {
          std::to_string(figures.fullest_stage) + " of " +
          std::to_string(explanation.simulation.stages.size()) + ", holds " +
          size_text(figures.peak) + " of " + size_text(run.system.accelerator.memory.value.count()) +
-         ": beside " + size_text(run.training.memory.reserve.count()) + " of reserve " +
+         ": beside " + size_text(run.training.memory.kept_in_reserve().count()) + " of reserve " +
          (figures.fits() ? size_text(figures.room) + " are free."
                          : size_text(-figures.room) + " are missing; it does not fit.");
 }

@@ -104,7 +104,23 @@ constexpr std::array keys_of_system{
             "memory.reserve of the run file."},
     KeyText{"measured", "a map, optional",
             "Kernels that stagecraft-exec calibrate measured one by one; they take "
-            "precedence over the constants above."}};
+            "precedence over the constants above."},
+    KeyText{"device.driver", "a size, optional with all of device",
+            "What the driver keeps of the memory. With section device, what a plan's allocator "
+            "cannot have follows from it unless memory.reserve is set."},
+    KeyText{"device.context", "a size",
+            "CUDA context of a process, with the kernels of all libraries."},
+    KeyText{"device.node_channels", "0 to 1024",
+            "NCCL's channels to a neighbour within the node, in a ring or of a pipeline."},
+    KeyText{"device.network_channels", "0 to 1024", "The same of a ring over the network."},
+    KeyText{"device.message_channels", "0 to 1024",
+            "The same to a pipeline neighbour over the network."},
+    KeyText{"device.node_buffers", "a size",
+            "Buffers of a channel within the node, sent and received, of all protocols."},
+    KeyText{"device.network_buffers", "a size", "The same over the network."},
+    KeyText{"device.multicast", "a size",
+            "Buffers of reductions in the switch (NVLS), for each member of a communicator on "
+            "the node if these are more than two; 0 B: not used."}};
 
 constexpr std::array keys_of_software{
     KeyText{"base", "a file or a name",
@@ -179,6 +195,9 @@ constexpr std::array keys_of_software{
     KeyText{"memory.replica_gradient_bytes", "0 to 64",
             "Bytes per parameter of the buckets that replicas reduce, where these are no part of "
             "the main gradients; not with the distributed optimizer."},
+    KeyText{"memory.first_replica_bucket", "a size",
+            "The first of these buckets is full with so many bytes; 0 B: it takes everything."},
+    KeyText{"memory.replica_bucket", "a size", "The same of every other bucket."},
     KeyText{"memory.kept_gathers", "true or false",
             "Whether gathered activations, and gathered gradients, go into one buffer each that "
             "is never freed."},
@@ -193,7 +212,10 @@ constexpr std::array keys_of_software{
             "How many kernels the host is ahead of the accelerator. What a collective has used "
             "can be allocated again only after so many kernels; 0: at once."},
     KeyText{"memory.kernels_per_op", "a number",
-            "With host_lead: how many kernels the stack launches for one op of the op program."}};
+            "With host_lead: how many kernels the stack launches for one op of the op program."},
+    KeyText{"memory.host_gain", "0 to 1000",
+            "With host_lead: by how many kernels the host gets ahead, at least, with each that it "
+            "launches. Where the accelerator is slower, its time over the host's less one."}};
 
 }  // namespace
 

@@ -9,12 +9,15 @@ FrameworkMemory framework_memory(Software const& software) {
           .temporary = memory.temporary.value,
           .separates_gradients = memory.separate_gradients.value,
           .replica_gradient_bytes = memory.replica_gradient_bytes.value,
+          .first_replica_bucket = memory.first_replica_bucket.value,
+          .replica_bucket = memory.replica_bucket.value,
           .keeps_gathered = memory.kept_gathers.value,
           .joins_master_weights = memory.joined_master_weights.value,
           .copies_gathered_parameters = memory.gather_copies.value,
           .workspace = memory.workspace.value,
           .host_lead = memory.host_lead.value,
-          .kernels_per_op = memory.host_lead.value > 0 ? memory.kernels_per_op.value : 1};
+          .kernels_per_op = memory.host_lead.value > 0 ? memory.kernels_per_op.value : 1,
+          .host_gain = memory.host_lead.value > 0 ? memory.host_gain.value : 0};
 }
 
 }  // namespace stagecraft

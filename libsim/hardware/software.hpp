@@ -79,12 +79,15 @@ struct MemoryUse {
   Sourced<std::map<OpKind, double>> temporary;
   Sourced<bool> separate_gradients;
   Sourced<int> replica_gradient_bytes;
+  Sourced<Bytes> first_replica_bucket;
+  Sourced<Bytes> replica_bucket;
   Sourced<bool> kept_gathers;
   Sourced<bool> joined_master_weights;
   Sourced<bool> gather_copies;
   Sourced<Bytes> workspace;
   Sourced<int> host_lead;
   Sourced<double> kernels_per_op{1, {}, {}};
+  Sourced<double> host_gain;
 
   friend bool operator==(MemoryUse const&, MemoryUse const&) = default;
 };

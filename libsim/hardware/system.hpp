@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libsim/hardware/collective_tables.hpp"
+#include "libsim/hardware/device_use.hpp"
 #include "libsim/hardware/measured_device.hpp"
 #include "libsim/hardware/software.hpp"
 #include "libsim/hardware/sourced.hpp"
@@ -105,6 +106,8 @@ struct System {
   Calibration calibration;
   /// Kernels that were measured one by one; a measured kernel takes precedence over the constants.
   std::optional<MeasuredDevice> measured{};
+  /// What else holds the accelerator's memory; absent where nobody has said.
+  std::optional<DeviceUse> device{};
   Software software{};  ///< of a file of its own: section `software` of a run file
 
   friend bool operator==(System const&, System const&) = default;

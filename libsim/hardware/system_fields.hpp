@@ -67,6 +67,17 @@ void visit_system(Visitor& visitor, AnySystem& system) {
     section.constant("gemm", measured.gemm);
     section.constant("kernels", measured.kernels);
   });
+  visitor.optional_section("device", system.device, [&](auto& section, auto& device) {
+    constexpr IntegerRange channels{0, 1024};
+    section.constant("driver", device.driver);
+    section.constant("context", device.context);
+    section.constant("node_channels", device.node_channels, channels);
+    section.constant("network_channels", device.network_channels, channels);
+    section.constant("message_channels", device.message_channels, channels);
+    section.constant("node_buffers", device.node_buffers);
+    section.constant("network_buffers", device.network_buffers);
+    section.constant("multicast", device.multicast);
+  });
 }
 
 }  // namespace stagecraft

@@ -36,6 +36,7 @@ std::vector<ResidualRegime> read_regimes(std::string_view text, std::string cons
   for (ConfigNode const& item : reader.take("regimes").items()) {
     regimes.push_back(read_regime(item));
   }
+  reader.take("reserved");  // of memory: see read_memory_regimes()
   reader.finish();
   diagnostics.throw_if_any();
   return regimes;

@@ -68,7 +68,7 @@ PageFact memory_fact(PageTrace const& trace) {
     return fact;
   }
   std::int64_t const capacity = *trace.capacity;
-  std::int64_t const reserve = trace.config->training.memory.reserve.count();
+  std::int64_t const reserve = trace.config->training.memory.kept_in_reserve().count();
   std::int64_t const left = capacity - reserve - peak;
   fact.sentence = "A " + member_of(trace) + " of stage " + std::to_string(rank.stage) + " is " +
                   percent_text(static_cast<double>(peak), static_cast<double>(capacity)) +

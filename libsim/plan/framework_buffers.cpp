@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 namespace stagecraft {
 namespace {
 
 constexpr std::int64_t time_per_kernel = 1000;
-constexpr std::int64_t bucket = std::int64_t{25} << 20;  ///< DistributedDataParallel's default
 
 std::int64_t written_bytes(BlockProgram const& block, Op const& op) {
   std::int64_t bytes = 0;
@@ -40,6 +40,11 @@ OpKind backward_of(OpKind kind) {
   return kind;
 }
 
+/// The bytes with which a bucket is full.
+std::int64_t limit_of(Bytes bucket) {
+  return bucket.count() > 0 ? bucket.count() : std::numeric_limits<std::int64_t>::max();
+}
+
 std::size_t gathered_index(Op const& op) { return op.phase == Phase::input_gradient ? 1 : 0; }
 
 }  // namespace
@@ -55,21 +60,31 @@ FrameworkBuffers::FrameworkBuffers(FrameworkMemory const& framework,
       kept_(static_cast<std::size_t>(plan.config.parallel.interleave) *
             static_cast<std::size_t>(microbatches(plan.config))) {
   for (auto const& [kind, factor] : framework.kept) kept_until_[backward_of(kind)] = kind;
-  allocator.whole().set_event_delay(framework.host_lead * time_per_kernel);
+}
+
+/// What has been used until now is free when the accelerator has got here: the host is then ahead by
+/// what it has gained since it last waited.
+void FrameworkBuffers::launch(Op const& op) {
+  if (framework_.host_lead == 0 || traits_of(op.kind).op_class == OpClass::synchronisation) return;
+  launched_ += framework_.kernels_per_op;
+  double const lead =
+      std::min(launched_ * framework_.host_gain, static_cast<double>(framework_.host_lead));
+  allocator_.whole().set_event_delay(std::llround(lead * time_per_kernel));
+  allocator_.whole().advance(std::llround(framework_.kernels_per_op * time_per_kernel));
 }
 
 bool FrameworkBuffers::allocate_resident(std::span<std::int64_t const> parameters) {
   bool const is_reduced = plan_.config.parallel.data > 1 && stage_.shards == 1;
   if (!is_reduced || framework_.replica_gradient_bytes == 0) return true;
-  // Buckets are filled from the last parameter on; the first of them is 1 MiB.
+  // Buckets are filled from the last parameter on.
   std::int64_t bytes = 0;
-  std::int64_t limit = std::int64_t{1} << 20;
+  std::int64_t limit = limit_of(framework_.first_replica_bucket);
   for (auto elements = parameters.rbegin(); elements != parameters.rend(); ++elements) {
     bytes += *elements * framework_.replica_gradient_bytes;
     if (bytes < limit) continue;
     if (!allocator_.keep(bytes)) return false;
     bytes = 0;
-    limit = bucket;
+    limit = limit_of(framework_.replica_bucket);
   }
   return allocator_.keep(bytes);
 }
@@ -85,9 +100,7 @@ bool FrameworkBuffers::begin(Task const& task) {
 bool FrameworkBuffers::run(BufferEvent const& event) {
   BlockProgram const& block = *event.change->block;
   Op const& op = *event.change->op;
-  if (framework_.host_lead > 0 && traits_of(op.kind).op_class != OpClass::synchronisation) {
-    allocator_.whole().advance(std::llround(framework_.kernels_per_op * time_per_kernel));
-  }
+  launch(op);
   BlockId temporary = no_block;
   if (!allocator_.allocate(bytes_of(framework_.temporary, block, op), temporary)) return false;
   allocator_.free(temporary);
@@ -145,6 +158,7 @@ void FrameworkBuffers::end(Task const& task, std::int32_t microbatch) {
 bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {
   constexpr std::int64_t host_waits = std::int64_t{1} << 40;
   if (framework_.host_lead > 0) allocator_.whole().advance(host_waits);
+  launched_ = 0;
   if (!framework_.copies_gathered_parameters || stage_.shards == 1) return true;
   std::int64_t elements = 0;
   for (std::int64_t const shard : shards) elements += shard;

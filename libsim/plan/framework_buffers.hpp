@@ -42,6 +42,7 @@ class FrameworkBuffers {
  private:
   using Blocks = std::vector<BlockId>;
 
+  void launch(Op const& op);
   bool allocate_into(Blocks& blocks, std::int64_t bytes);
   void free_all(Blocks& blocks);
   Blocks& kept(std::int32_t chunk, std::int32_t microbatch);
@@ -61,6 +62,7 @@ class FrameworkBuffers {
   };
   std::array<Gathered, 2> gathered_;     ///< activations, and gradients of row-parallel layers
   std::array<bool, 2> has_workspace_{};  ///< by pass
+  double launched_ = 0;                  ///< kernels since the host has last waited
 };
 
 }  // namespace stagecraft

@@ -21,6 +21,9 @@ struct FrameworkMemory {
   bool separates_gradients = false;
   /// Unless the optimizer is sharded: bytes per parameter of what replicas reduce.
   int replica_gradient_bytes = 0;
+  /// These are in buckets: the least size of the first, and of all others. 0: one bucket.
+  Bytes first_replica_bucket;
+  Bytes replica_bucket;
   /// What a tensor group gathers goes into buffers that are never freed.
   bool keeps_gathered = false;
   /// All master weights are one buffer.
@@ -32,6 +35,9 @@ struct FrameworkMemory {
   /// is not free.
   int host_lead = 0;
   double kernels_per_op = 1;
+  /// By how many kernels the host gets ahead with each that it launches: what the accelerator takes
+  /// for one over what the host takes, less one, and not less than `host_gain`.
+  double host_gain = 0;
 
   friend bool operator==(FrameworkMemory const&, FrameworkMemory const&) = default;
 };

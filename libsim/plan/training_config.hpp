@@ -104,8 +104,10 @@ enum class Dispatch : std::uint8_t { alltoall, allgather, deepep };
 struct MemoryConfig {
   bool output_deallocation = true;  ///< free a chunk's output once it is sent (paper, appendix B)
   bool distributed_optimizer = false;  ///< shard the optimizer state over the replicas (ZeRO-1)
-  /// Device context and NCCL buffers; counted only when asking whether a stage fits.
-  Bytes reserve{std::int64_t{2} << 30};
+  /// Driver, device context and NCCL buffers; counted only when asking whether a stage fits. If
+  /// nobody sets it, reserved bytes are held against what the system says of these.
+  std::optional<Bytes> reserve{};
+  Bytes kept_in_reserve() const { return reserve.value_or(Bytes{std::int64_t{2} << 30}); }
 
   /// Whose behaviour reserved bytes are predicted of. It changes nothing that is computed, and is
   /// not part of a plan's fingerprint.

@@ -21,6 +21,16 @@ Json layer_json(std::optional<LayerResult> const& layer) {
           {"paper_bytes", layer->paper ? Json(layer->paper->count()) : Json(nullptr)}};
 }
 
+/// What is on the device beside the allocator; null if the run sets a reserve for it, or the system
+/// does not say.
+Json outside_json(std::optional<OutsideMemory> const& outside) {
+  if (!outside) return nullptr;
+  return {{"driver", outside->driver},
+          {"context", outside->context},
+          {"communicators", outside->communicators},
+          {"communicator_count", outside->communicator_count}};
+}
+
 /// `retries` is null if the run dies instead; all are null if no allocator was asked.
 Json stage_json(StageResult const& stage) {
   std::optional<StageReservation> const& reserved = stage.reservation;
@@ -29,6 +39,7 @@ Json stage_json(StageResult const& stage) {
           {"in_flight_chunks", stage.in_flight_chunks},
           {"busy_seconds", seconds(stage.busy)},
           {"fits", stage.fits},
+          {"verdict", name_of(stage.verdict)},
           {"peak_bytes", stage.peak()},
           {"peak_at_seconds", seconds(stage.peak_at)},
           {"at_peak", to_json(stage.at_peak)},
@@ -37,6 +48,7 @@ Json stage_json(StageResult const& stage) {
           {"allocated_bytes", reserved ? Json(reserved->allocated) : Json(nullptr)},
           {"inactive_split_bytes", reserved ? Json(reserved->inactive_split) : Json(nullptr)},
           {"device_bytes", reserved ? Json(stage.device) : Json(nullptr)},
+          {"outside_bytes", outside_json(stage.outside)},
           {"margin_bytes", reserved ? Json(stage.margin) : Json(nullptr)},
           {"retries", reserved && !reserved->runs_out ? Json(reserved->retries) : Json(nullptr)},
           {"runs_out", reserved ? Json(reserved->runs_out) : Json(nullptr)}};

@@ -8,6 +8,7 @@
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/model/blocks.hpp"
 #include "libsim/report/causal_mfu.hpp"
+#include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/units/quantity.hpp"
@@ -45,6 +46,39 @@ std::string allocator_note(StageResult const& stage) {
   return stage.reservation->retries > 0 ? "fits after the cache is released" : "";
 }
 
+bool is_by_allocator(Simulation const& simulation, System const& system) {
+  return simulation.stages.front().reservation &&
+         framework_memory(system.software) != FrameworkMemory{};
+}
+
+/// What stages have to leave free.
+std::string beside_the_run(Simulation const& simulation,
+                           TrainingPlan const& plan,
+                           System const& system) {
+  if (!is_by_allocator(simulation, system) || !simulation.stages.front().outside) {
+    return readable_text(plan.config.memory.kept_in_reserve()) + " of reserve";
+  }
+  std::int64_t most = 0;
+  for (StageResult const& stage : simulation.stages) most = std::max(most, stage.outside->sum());
+  return "up to " + readable_text(Bytes{most}) + " of driver, CUDA context and NCCL";
+}
+
+/// The stage with the least left on its device, where the verdict is by that.
+std::string device_text(Simulation const& simulation,
+                        TrainingPlan const& plan,
+                        System const& system) {
+  if (!is_by_allocator(simulation, system)) return "";
+  StageResult const& tightest = *std::ranges::min_element(simulation.stages, {}, &StageResult::margin);
+  std::string text = "on the device: " + readable_text(Bytes{tightest.device}) + " on stage " +
+                     std::to_string(tightest.stage) + ", " +
+                     (tightest.margin < 0 ? readable_text(Bytes{-tightest.margin}) + " too much"
+                                          : readable_text(Bytes{tightest.margin}) + " left") +
+                     "; " + std::string{text_of(verdict_of(simulation))};
+  FitProbability const fit = fit_probability_of(simulation, plan.config, system);
+  return text + (fit.run ? ", with a probability of " + decimals(*fit.run, 3) : "") + " (" +
+         fit.reason + ")\n";
+}
+
 std::string stage_table(Simulation const& simulation,
                         TrainingPlan const& plan,
                         System const& system) {
@@ -78,11 +112,11 @@ std::string stage_table(Simulation const& simulation,
   auto const count = std::count_if(simulation.stages.begin(), simulation.stages.end(),
                                    [](StageResult const& stage) { return !stage.fits; });
   std::string const limit = readable_text(system.accelerator.memory.value) + " less " +
-                            readable_text(plan.config.memory.reserve) + " of reserve";
+                            beside_the_run(simulation, plan, system);
   text += count == 0 ? "every stage fits into " + limit + "\n"
                      : std::to_string(count) + " of " + std::to_string(simulation.stages.size()) +
                            " stages do not fit into " + limit + "\n";
-  return text;
+  return text + device_text(simulation, plan, system);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ std::int64_t fullest_peak(Simulation const& simulation) {
 
 std::int64_t free_bytes(SimulatedRun const& run) {
   return run.config->system.accelerator.memory.value.count() -
-         run.config->training.memory.reserve.count() - fullest_peak(*run.simulation);
+         run.config->training.memory.kept_in_reserve().count() - fullest_peak(*run.simulation);
 }
 
 double tokens_per_gpu(SimulatedRun const& run) {

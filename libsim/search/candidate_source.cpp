@@ -78,7 +78,7 @@ class PolicyRound {
   void add(Candidate made, std::int64_t most_excess) {
     made.bound = iteration_bound(times_, moments_, messages_);
     made.peak = most_excess + request_.system.accelerator.memory.value.count() -
-                request_.base.memory.reserve.count();
+                request_.base.memory.kept_in_reserve().count();
     ++found_.considered;
     // Its times would overflow, and the reader of a run refuses it.
     if (made.bound > longest_) {
@@ -189,7 +189,7 @@ void Candidates::append(Candidates&& next) {
 
 CandidateSource::CandidateSource(SearchRequest const& request)
     : request_{request},
-      room_{request.system.accelerator.memory.value.count() - request.base.memory.reserve.count() -
+      room_{request.system.accelerator.memory.value.count() - request.base.memory.kept_in_reserve().count() -
             request.system.calibration.workspace.value.count()},
       facts_{request} {}
 

@@ -7,6 +7,7 @@
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settled_config.hpp"
 #include "libsim/host/parallel_for.hpp"
+#include "libsim/report/fit_verdict.hpp"
 #include "libsim/search/candidate_source.hpp"
 
 namespace stagecraft {
@@ -82,7 +83,10 @@ class Standings {
 class Search {
  public:
   explicit Search(SearchRequest const& request)
-      : request_{with_margin(request)}, source_{request_}, standings_{request.top} {}
+      : reserve_{request.base.memory.reserve},
+        request_{with_margin(request)},
+        source_{request_},
+        standings_{request.top} {}
 
   SearchResult run() {
     gather();
@@ -187,9 +191,21 @@ class Search {
     for (StagePrediction const& stage : prediction.stages) {
       trial.outcome.peak = std::max(trial.outcome.peak, stage.peak());
     }
-    trial.fits = trial.outcome.peak + config.memory.reserve.count() <=
-                 request_.system.accelerator.memory.value.count();
+    trial.fits = trial.outcome.peak + config.memory.kept_in_reserve().count() <=
+                     request_.system.accelerator.memory.value.count() &&
+                 is_safe(config);
     return trial;
+  }
+
+  /// Whether a plan lives with the probability that is asked for.
+  bool is_safe(TrainingConfig config) const {
+    if (request_.safety <= 0) return true;
+    config.memory.reserve = reserve_;
+    TrainingPlan const plan = make_plan(config);
+    Simulation simulation = stagecraft::simulate(plan, request_.system);
+    add_reservations(simulation, plan, request_.system, 1);
+    return fit_probability_of(simulation, config, request_.system).run.value_or(0) >=
+           request_.safety;
   }
 
   TrainingConfig config_of(std::size_t number) const {
@@ -199,20 +215,25 @@ class Search {
 
   FoundPlan found(Outcome const& outcome) const {
     FoundPlan plan{.config = config_of(outcome.plan), .simulation = {}};
-    plan.config.memory.reserve = plan.config.memory.reserve - Bytes{request_.margin};
-    plan.simulation = stagecraft::simulate(make_plan(plan.config), request_.system);
+    plan.config.memory.reserve = reserve_;
+    TrainingPlan const training = make_plan(plan.config);
+    plan.simulation = stagecraft::simulate(training, request_.system);
     if (plan.simulation.iteration != outcome.iteration || plan.peak() != outcome.peak) {
       throw std::logic_error{"a prediction differs from the simulation of its plan"};
+    }
+    if (framework_memory(request_.system.software) != FrameworkMemory{}) {
+      add_reservations(plan.simulation, training, request_.system, request_.jobs);
     }
     return plan;
   }
 
   /// The margin is kept as the reserve is, by everything that asks whether a plan fits.
   static SearchRequest with_margin(SearchRequest request) {
-    request.base.memory.reserve = request.base.memory.reserve + Bytes{request.margin};
+    request.base.memory.reserve = request.base.memory.kept_in_reserve() + Bytes{request.margin};
     return request;
   }
 
+  std::optional<Bytes> reserve_;  ///< as the request has it
   SearchRequest const request_;
   CandidateSource source_;
   Candidates candidates_;

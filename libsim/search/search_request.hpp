@@ -64,6 +64,8 @@ struct SearchRequest {
   int jobs = 1;             ///< threads
   /// Bytes that a plan leaves free beside memory.reserve on its fullest stage.
   std::int64_t margin = 0;
+  /// The least probability that a plan does not die of memory; 0: not asked.
+  double safety = 0;
   SearchFilter filter;
   /// Whether a plan belongs to the space; windows are still `auto`. Empty: all do. Threads share
   /// it.

@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <numeric>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "libsim/engine/outside_memory.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settled_config.hpp"
 #include "libsim/hardware/provenance.hpp"
+#include "libsim/engine/stack_memory.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/interval/time_interval.hpp"
 #include "libsim/plan/stage_reservation.hpp"
@@ -16,37 +21,52 @@
 namespace stagecraft {
 namespace {
 
-/// The allocators of a settled run's stages, as far as they are asked for.
+/// What the allocators of a settled run's stages reserve, each asked once.
 class Reservations {
  public:
   explicit Reservations(RunConfig const& run)
       : plan_{make_plan(run.training)},
-        framework_{framework_memory(run.system.software)},
-        capacity_{run.system.accelerator.memory.value.count() -
-                  run.training.memory.reserve.count()} {}
+        capacity_{run.system.accelerator.memory.value.count()},
+        framework_{stack_memory(plan_, run.system)},
+        known_(plan_.stages.size()) {
+    for (StagePlan const& stage : plan_.stages) {
+      outside_.push_back(bytes_outside(plan_, run.system, stage));
+    }
+  }
 
   /// What a stage reserves; without a stage, the most of all.
-  std::int64_t reserved_bytes(std::optional<std::int64_t> stage) const {
+  std::int64_t reserved_bytes(std::optional<std::int64_t> stage) {
     std::int64_t reserved = 0;
-    for (StagePlan const& planned : plan_.stages) {
-      if (stage && planned.stage != *stage) continue;
-      reserved = std::max(reserved, of(planned).reserved);
+    for (std::size_t i = 0; i < known_.size(); ++i) {
+      if (stage && plan_.stages[i].stage != *stage) continue;
+      reserved = std::max(reserved, of(i).reserved);
     }
     return reserved;
   }
-  bool all_fit() const {
-    return std::ranges::none_of(plan_.stages,
-                                [this](StagePlan const& stage) { return of(stage).runs_out; });
+  /// Whether all stages, of which so many bytes are counted, can be served. Where the tensors alone
+  /// are too large, and after the first stage that cannot, nothing is replayed.
+  bool all_fit(std::vector<StagePrediction> const& counted) {
+    std::vector<std::size_t> order(known_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    auto const excess = [&](std::size_t i) { return counted[i].peak() + outside_[i] - capacity_; };
+    std::ranges::sort(order, std::ranges::greater{}, excess);
+    return excess(order.front()) <= 0 &&
+           std::ranges::none_of(order, [this](std::size_t i) { return of(i).runs_out; });
   }
 
  private:
-  StageReservation of(StagePlan const& stage) const {
-    return reserve_stage(plan_, stage, capacity_, framework_);
+  StageReservation const& of(std::size_t i) {
+    if (!known_[i]) {
+      known_[i] = reserve_stage(plan_, plan_.stages[i], capacity_ - outside_[i], framework_);
+    }
+    return *known_[i];
   }
 
   TrainingPlan plan_;
-  FrameworkMemory framework_;
   std::int64_t capacity_;
+  FrameworkMemory framework_;
+  std::vector<std::optional<StageReservation>> known_;
+  std::vector<std::int64_t> outside_;  ///< by stage: what is on the device beside the allocator
 };
 
 /// Predicts the run of a row; false if that fails, with the reason in `row`.
@@ -54,7 +74,7 @@ bool add_prediction(RunConfig run, ValidatedRow& row) {
   try {
     run.training = settled(std::move(run.training), run.system);
     Prediction const prediction = predict(run.training, run.system);
-    std::int64_t const reserve = run.training.memory.reserve.count();
+    std::int64_t const reserve = run.training.memory.kept_in_reserve().count();
     std::int64_t const capacity = run.system.accelerator.memory.value.count();
     std::int64_t fullest = 0;
     for (StagePrediction const& stage : prediction.stages) {
@@ -71,12 +91,12 @@ bool add_prediction(RunConfig run, ValidatedRow& row) {
     row.predicted_fits = fullest + reserve <= capacity;
     bool const knows_framework = framework_memory(run.system.software) != FrameworkMemory{};
     if (!row.measured.reserved_bytes && !knows_framework) return true;
-    Reservations const reservations{run};
+    Reservations reservations{run};
     if (row.measured.reserved_bytes) {
       row.predicted_reserved_bytes = reservations.reserved_bytes(stage);
     }
     // Where only the op program's buffers are known, the reserve stands for all others.
-    if (*row.predicted_fits && knows_framework) row.predicted_fits = reservations.all_fit();
+    if (knows_framework) row.predicted_fits = reservations.all_fit(prediction.stages);
     return true;
   } catch (std::exception const& error) {
     row.problems.push_back({row.place, "",

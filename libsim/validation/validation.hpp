@@ -28,7 +28,7 @@ struct ValidatedRow {
   /// measured.reserved_bytes.
   std::optional<std::int64_t> predicted_reserved_bytes;
   /// Whether every stage does: by what its allocator reserves where the stack says what the
-  /// framework allocates, else by counted bytes; beside memory.reserve in both cases.
+  /// framework allocates, beside bytes_outside(); else by counted bytes beside memory.reserve.
   std::optional<bool> predicted_fits;
   std::vector<std::string> regimes;  ///< its value of each key of Validation::by
 

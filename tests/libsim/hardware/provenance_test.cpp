@@ -85,6 +85,7 @@ TEST_CASE("every key that a system or software file can have is explained, in it
   auto const owner = std::make_unique<System>();  // GCC 12 warns of one on the stack
   System& system = *owner;
   system.measured.emplace();
+  system.device.emplace();
   for (auto* const given : {&system.node.bus_bandwidth.source, &system.network.adapters.source,
                             &system.network.bus_bandwidth.source,
                             &system.network.gather_bandwidth.source, &system.node.all_reduce.source,

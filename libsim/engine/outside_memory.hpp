@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "libsim/hardware/system.hpp"
+#include "libsim/plan/training_plan.hpp"
+
+namespace stagecraft {
+
+/// What holds the memory of a rank's accelerator outside its framework's allocator, in bytes.
+struct OutsideMemory {
+  std::int64_t driver = 0;
+  std::int64_t context = 0;
+  std::int64_t communicators = 0;  ///< NCCL's buffers
+  int communicator_count = 0;
+
+  std::int64_t sum() const { return driver + context + communicators; }
+
+  friend bool operator==(OutsideMemory const&, OutsideMemory const&) = default;
+};
+
+/// By section `device` of the system, for the first rank of a stage. Each of the plan's groups with
+/// several members is a communicator, groups of the same members one; it has the buffers of a ring
+/// on the node and over the network. Pipeline neighbours have buffers of their own. Absent if the
+/// system does not say.
+std::optional<OutsideMemory> outside_memory(TrainingPlan const& plan,
+                                            System const& system,
+                                            StagePlan const& stage);
+
+/// What a stage cannot reserve of the accelerator's memory: memory.reserve, if the run sets it; else
+/// the sum of the above, or the usual reserve where that is not known.
+std::int64_t bytes_outside(TrainingPlan const& plan, System const& system, StagePlan const& stage);
+
+}  // namespace stagecraft

@@ -1,0 +1,66 @@
+#include "libsim/interval/fit_probability.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "libsim/config/section_reader.hpp"
+#include "libsim/config/yaml_tree.hpp"
+#include "libsim/interval/residuals_text.hpp"
+
+namespace stagecraft {
+namespace {
+
+MemoryRegime read_memory_regime(ConfigNode const& node) {
+  constexpr NumberRange logarithm{.lower = -10, .upper = 10, .includes_upper = true};
+  constexpr NumberRange spread{.lower = 1e-4, .upper = 10, .includes_upper = true};
+  MemoryRegime regime;
+  std::int64_t runs = 0;
+  SectionReader reader{node};
+  reader.text("software", regime.software, Need::required);
+  reader.boolean("pipelined", regime.is_pipelined, Need::required);
+  reader.integer("runs", runs, {1, 1'000'000}, Need::required);
+  reader.number("bias", regime.bias, logarithm, Need::required);
+  reader.number("spread", regime.spread, spread, Need::required);
+  reader.finish();
+  regime.runs = static_cast<int>(runs);
+  return regime;
+}
+
+}  // namespace
+
+std::vector<MemoryRegime> read_memory_regimes(std::string_view text, std::string const& origin) {
+  Diagnostics diagnostics;
+  auto const root = parse_yaml(text, origin, diagnostics);
+  diagnostics.throw_if_any();
+  std::vector<MemoryRegime> regimes;
+  ConfigNode const reserved = ConfigNode{*root, "", diagnostics}.child("reserved");
+  if (reserved.exists()) {
+    for (ConfigNode const& item : reserved.items()) regimes.push_back(read_memory_regime(item));
+  }
+  diagnostics.throw_if_any();
+  return regimes;
+}
+
+std::vector<MemoryRegime> const& memory_regimes() {
+  static std::vector<MemoryRegime> const regimes =
+      read_memory_regimes(residuals_text, "residuals.yaml");
+  return regimes;
+}
+
+MemoryRegime const* memory_regime_of(TrainingConfig const& config,
+                                     System const& system,
+                                     std::vector<MemoryRegime> const& regimes) {
+  auto const found = std::ranges::find_if(regimes, [&](MemoryRegime const& regime) {
+    return regime.software == system.software.name &&
+           regime.is_pipelined == (config.parallel.pipeline > 1);
+  });
+  return found == regimes.end() ? nullptr : &*found;
+}
+
+double fit_probability(std::int64_t reserved, std::int64_t room, MemoryRegime const& regime) {
+  if (room <= 0) return 0;
+  double const distance = std::log(static_cast<double>(room) / static_cast<double>(reserved));
+  return std::erfc(-(distance - regime.bias) / regime.spread / std::sqrt(2.0)) / 2;
+}
+
+}  // namespace stagecraft

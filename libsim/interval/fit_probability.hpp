@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsim/hardware/system.hpp"
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// Measured runs of one software stack whose reserved bytes were predicted. ln(measured / predicted)
+/// is taken to be normally distributed.
+struct MemoryRegime {
+  std::string software;
+  bool is_pipelined = false;  ///< whether these runs have several stages
+  int runs = 0;
+  double bias = 0;    ///< the median of ln(measured / predicted)
+  double spread = 0;  ///< what its standard deviation would be by its 90 % quantile
+};
+
+/// Section `reserved` of a text such as configs/residuals.yaml.
+/// \throws ConfigError
+std::vector<MemoryRegime> read_memory_regimes(std::string_view text, std::string const& origin);
+
+/// Those of configs/residuals.yaml.
+std::vector<MemoryRegime> const& memory_regimes();
+
+/// The regime of a run; null if no run of its software was measured.
+MemoryRegime const* memory_regime_of(TrainingConfig const& config,
+                                     System const& system,
+                                     std::vector<MemoryRegime> const& regimes = memory_regimes());
+
+/// The probability that a rank of which `reserved` bytes are predicted stays within `room`: 0 if
+/// there is none.
+double fit_probability(std::int64_t reserved, std::int64_t room, MemoryRegime const& regime);
+
+}  // namespace stagecraft
