@@ -138,8 +138,8 @@ void check_override(std::string const& text) {
 double read_safety(std::string const& text, SearchRequest const& request) {
   double const probability = number_from_zero("--safety", text);
   if (probability >= 1) {
-    throw CommandLineError{"--safety: found '" + text +
-                           "'; accepted: a probability from 0 to below 1, such as 0.99"};
+    throw CommandLineError{"--safety", "'" + text + "'",
+                           "a probability from 0 to below 1, such as 0.99"};
   }
   std::string known;
   for (MemoryRegime const& regime : memory_regimes()) {
@@ -148,9 +148,10 @@ double read_safety(std::string const& text, SearchRequest const& request) {
       known += (known.empty() ? "" : ", ") + regime.software;
     }
   }
-  throw CommandLineError{"--safety: found software '" + request.system.software.name +
-                         "', of which no reserved bytes were measured; accepted: " +
-                         (known.empty() ? "none" : known)};
+  throw CommandLineError{
+      "--safety",
+      "software '" + request.system.software.name + "', of which no reserved bytes were measured",
+      known.empty() ? "no software yet" : known};
 }
 
 /// Reads --margin: a share of the device in percent, a size, or 0.

@@ -91,6 +91,26 @@ def difference(groups):
     return 1.4826 * quantile(sizes, 0.5)
 
 
+def memory_regimes(results):
+    """Of runs whose reserved bytes were measured, by software and whether they have several stages: the median of
+    ln(measured / predicted), and the standard deviation of a normal distribution with the same 90 % quantile."""
+    found = {}
+    with open(fit.HERE / "data/nanotron.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row, result in zip(rows, json.loads((results / "nanotron.json").read_text())["rows"]):
+        measured, predicted = result["measured_reserved_bytes"], result["predicted_reserved_bytes"]
+        if measured and predicted:
+            key = (row["software"], int(row["parallel.pipeline"]) > 1)
+            found.setdefault(key, []).append(math.log(measured / predicted))
+    for (software, is_pipelined), residuals in sorted(found.items()):
+        if len(residuals) < 20:
+            continue
+        bias = statistics.median(residuals)
+        spread = quantile([(abs(residual - bias), 1) for residual in residuals], 0.9) / 1.6449
+        yield {"software": software, "pipelined": str(is_pipelined).lower(), "runs": len(residuals), "bias": bias,
+               "spread": spread}
+
+
 def main():
     found = list(runs(pathlib.Path(sys.argv[1])))
 
@@ -125,9 +145,13 @@ def main():
         of_it = lambda run: run[2] == accelerator
         add({"accelerator": accelerator}, parts(lambda run: run[3], of_it), parts(lambda run: run[3:5], of_it))
     add({}, parts(lambda run: run[3], lambda run: True), parts(lambda run: run[3:5], lambda run: True))
+    memory = list(memory_regimes(pathlib.Path(sys.argv[1])))
     lines = ["# How far off predictions of measured runs were, by regime; narrow regimes first. Made by",
              "# experiments/validation/run.sh; its README says how. Residuals are ln(measured / predicted).", "regimes:"]
-    for regime in regimes:
+    for regime in [*regimes, "reserved:", *memory]:
+        if isinstance(regime, str):
+            lines.append(regime)
+            continue
         for i, (key, value) in enumerate(regime.items()):
             lines.append(("  - " if i == 0 else "    ") + f"{key}: {value if isinstance(value, (str, int)) else f'{value:.4f}'}")
     (ROOT / "configs/residuals.yaml").write_text("\n".join(lines) + "\n")

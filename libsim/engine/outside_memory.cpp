@@ -24,9 +24,8 @@ class CommunicatorBuffers {
     return bytes;
   }
   std::int64_t of_messages(int neighbour) const {
-    return is_on_node(neighbour)
-               ? use_.node_channels.value * use_.node_buffers.value.count()
-               : use_.message_channels.value * use_.network_buffers.value.count();
+    return is_on_node(neighbour) ? use_.node_channels.value * use_.node_buffers.value.count()
+                                 : use_.message_channels.value * use_.network_buffers.value.count();
   }
 
  private:

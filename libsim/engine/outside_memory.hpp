@@ -29,8 +29,8 @@ std::optional<OutsideMemory> outside_memory(TrainingPlan const& plan,
                                             System const& system,
                                             StagePlan const& stage);
 
-/// What a stage cannot reserve of the accelerator's memory: memory.reserve, if the run sets it; else
-/// the sum of the above, or the usual reserve where that is not known.
+/// What a stage cannot reserve of the accelerator's memory: memory.reserve, if the run sets it;
+/// else the sum of the above, or the usual reserve where that is not known.
 std::int64_t bytes_outside(TrainingPlan const& plan, System const& system, StagePlan const& stage);
 
 }  // namespace stagecraft

@@ -21,7 +21,7 @@ struct StageResult {
   std::int32_t stage = 0;
   std::int64_t layers = 0;
   std::int32_t in_flight_chunks = 0;
-  SimTime busy{0};   ///< its compute stream, without any waiting
+  SimTime busy{0};  ///< its compute stream, without any waiting
   /// Whether the verdict is one that fits.
   bool fits = true;
   Verdict verdict = Verdict::fits;
@@ -80,8 +80,8 @@ Simulation simulate(TrainingPlan const& plan, System const& system);
 
 /// Adds to each stage what its allocator reserves on the system's accelerator beside all else that
 /// is on it (see bytes_outside). Where the software stack says what its framework allocates, the
-/// verdict becomes the allocator's; until then it is by counted bytes beside the reserve. Uses up to
-/// `jobs` threads.
+/// verdict becomes the allocator's; until then it is by counted bytes beside the reserve. Uses up
+/// to `jobs` threads.
 void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,

@@ -67,11 +67,11 @@ RunFigures figures_of(RunConfig const& run) {
   Prediction const prediction = predict(training, run.system);
   std::size_t const fullest = fullest_stage(prediction.stages);
   std::int64_t const peak = prediction.stages[fullest].peak();
-  return {
-      .iteration = prediction.iteration,
-      .peak = peak,
-      .fullest_stage = static_cast<std::int32_t>(fullest),
-      .room = run.system.accelerator.memory.value.count() - training.memory.kept_in_reserve().count() - peak};
+  return {.iteration = prediction.iteration,
+          .peak = peak,
+          .fullest_stage = static_cast<std::int32_t>(fullest),
+          .room = run.system.accelerator.memory.value.count() -
+                  training.memory.kept_in_reserve().count() - peak};
 }
 
 std::vector<ChangeEffect> simulate_changes(RunConfig const& run,

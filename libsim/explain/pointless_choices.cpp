@@ -75,13 +75,15 @@ std::vector<std::string> pointless_choices(RunConfig const& run,
     if (!text.empty()) warnings.push_back(capitalized(choice) + " " + text + ".");
   }
   std::int64_t const missing =
-      (MemoryConfig{}.kept_in_reserve() - run.training.memory.kept_in_reserve()).count() - figures.room;
+      (MemoryConfig{}.kept_in_reserve() - run.training.memory.kept_in_reserve()).count() -
+      figures.room;
   if (figures.fits() && missing > 0) {
     warnings.push_back(
         "The run fits only because memory.reserve is " +
         size_text(run.training.memory.kept_in_reserve().count()) + ": with the default of " +
-        size_text(MemoryConfig{}.kept_in_reserve().count()) + ", for the device context and NCCL, stage " +
-        std::to_string(figures.fullest_stage) + " lacks " + size_text(missing) + ".");
+        size_text(MemoryConfig{}.kept_in_reserve().count()) +
+        ", for the device context and NCCL, stage " + std::to_string(figures.fullest_stage) +
+        " lacks " + size_text(missing) + ".");
   }
   return warnings;
 }

@@ -13,7 +13,8 @@ struct DeviceUse {
   /// Channels of a communicator's collectives: to its neighbours on the node, and over the network.
   Sourced<int> node_channels;
   Sourced<int> network_channels;
-  /// Channels to each pipeline neighbour on another node; to one on the node they are node_channels.
+  /// Channels to each pipeline neighbour on another node; to one on the node they are
+  /// node_channels.
   Sourced<int> message_channels;
   Sourced<Bytes> node_buffers;     ///< per channel, of all protocols, sent and received
   Sourced<Bytes> network_buffers;  ///< likewise

@@ -11,8 +11,8 @@
 
 namespace stagecraft {
 
-/// Measured runs of one software stack whose reserved bytes were predicted. ln(measured / predicted)
-/// is taken to be normally distributed.
+/// Measured runs of one software stack whose reserved bytes were predicted. ln(measured /
+/// predicted) is taken to be normally distributed.
 struct MemoryRegime {
   std::string software;
   bool is_pipelined = false;  ///< whether these runs have several stages

@@ -62,8 +62,8 @@ FrameworkBuffers::FrameworkBuffers(FrameworkMemory const& framework,
   for (auto const& [kind, factor] : framework.kept) kept_until_[backward_of(kind)] = kind;
 }
 
-/// What has been used until now is free when the accelerator has got here: the host is then ahead by
-/// what it has gained since it last waited.
+/// What has been used until now is free when the accelerator has got here: the host is then ahead
+/// by what it has gained since it last waited.
 void FrameworkBuffers::launch(Op const& op) {
   if (framework_.host_lead == 0 || traits_of(op.kind).op_class == OpClass::synchronisation) return;
   launched_ += framework_.kernels_per_op;

@@ -31,8 +31,8 @@ FitProbability fit_probability_of(Simulation const& simulation,
     result.stages[i] = lives;
     *result.run *= lives;
   }
-  result.reason = std::to_string(regime->runs) + " measured runs of " + regime->software + " with " +
-                  (regime->is_pipelined ? "several stages" : "one stage") +
+  result.reason = std::to_string(regime->runs) + " measured runs of " + regime->software +
+                  " with " + (regime->is_pipelined ? "several stages" : "one stage") +
                   "; normal distribution of ln(measured / predicted reserved bytes)";
   return result;
 }

@@ -68,7 +68,8 @@ std::string device_text(Simulation const& simulation,
                         TrainingPlan const& plan,
                         System const& system) {
   if (!is_by_allocator(simulation, system)) return "";
-  StageResult const& tightest = *std::ranges::min_element(simulation.stages, {}, &StageResult::margin);
+  StageResult const& tightest =
+      *std::ranges::min_element(simulation.stages, {}, &StageResult::margin);
   std::string text = "on the device: " + readable_text(Bytes{tightest.device}) + " on stage " +
                      std::to_string(tightest.stage) + ", " +
                      (tightest.margin < 0 ? readable_text(Bytes{-tightest.margin}) + " too much"

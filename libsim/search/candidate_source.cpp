@@ -189,7 +189,8 @@ void Candidates::append(Candidates&& next) {
 
 CandidateSource::CandidateSource(SearchRequest const& request)
     : request_{request},
-      room_{request.system.accelerator.memory.value.count() - request.base.memory.kept_in_reserve().count() -
+      room_{request.system.accelerator.memory.value.count() -
+            request.base.memory.kept_in_reserve().count() -
             request.system.calibration.workspace.value.count()},
       facts_{request} {}
 

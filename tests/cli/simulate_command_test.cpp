@@ -73,12 +73,12 @@ TEST_CASE("simulate --json prints the fields that scripts rely on, each with its
   for (std::size_t i = 0; i < stages.size(); ++i) {
     CAPTURE(i);
     json const& stage = stages[i];
-    REQUIRE(keys_of(stage) ==
-            std::vector<std::string>{"activation_peak_bytes", "allocated_bytes", "at_peak",
-                                     "busy_seconds", "device_bytes", "fits", "in_flight_chunks",
-                                     "inactive_split_bytes", "layers", "margin_bytes",
-                                     "peak_at_seconds", "peak_bytes", "reserved_bytes", "retries",
-                                     "runs_out", "stage"});
+    REQUIRE(keys_of(stage) == std::vector<std::string>{
+                                  "activation_peak_bytes", "allocated_bytes", "at_peak",
+                                  "busy_seconds", "device_bytes", "fits", "fits_probability",
+                                  "in_flight_chunks", "inactive_split_bytes", "layers",
+                                  "margin_bytes", "outside_bytes", "peak_at_seconds", "peak_bytes",
+                                  "reserved_bytes", "retries", "runs_out", "stage", "verdict"});
     REQUIRE(stage.at("stage") == i);
     REQUIRE(stage.at("fits").is_boolean());
     for (char const* key : {"layers", "in_flight_chunks", "peak_bytes", "activation_peak_bytes"}) {
@@ -90,12 +90,26 @@ TEST_CASE("simulate --json prints the fields that scripts rely on, each with its
             std::vector<std::string>{"activations", "communication", "gradients", "optimizer",
                                      "parameters", "recomputed", "workspace"});
     for (json const& bytes : stage.at("at_peak")) REQUIRE(bytes.is_number_integer());
-    // The reserve of 2 GiB of 80 GiB stands for what is on the device beside the allocator.
+    // Rings of 24 channels of 12 MiB on the node and of 16 of 20 MiB between nodes: the tensor
+    // group has the first, the job both, the embedding's first and last stage the second. Two
+    // neighbours on other nodes have 2 channels of 20 MiB each.
     constexpr std::int64_t gib = std::int64_t{1} << 30;
+    json const& outside = stage.at("outside_bytes");
+    std::int64_t const embedding = i == 0 || i == 7 ? 320 : 0;
+    REQUIRE(outside.at("communicators") ==
+            (288 + (288 + 320) + embedding + 2 * 2 * 20) * (gib / 1024));
+    REQUIRE(outside.at("driver").get<double>() == Approx(0.9 * gib));
+    REQUIRE(outside.at("context").get<double>() == Approx(0.55 * gib));
+    std::int64_t const beside = outside.at("driver").get<std::int64_t>() +
+                                outside.at("context").get<std::int64_t>() +
+                                outside.at("communicators").get<std::int64_t>();
     auto const reserved = stage.at("reserved_bytes").get<std::int64_t>();
     REQUIRE(reserved >= stage.at("allocated_bytes").get<std::int64_t>());
-    REQUIRE(stage.at("device_bytes") == reserved + 2 * gib);
-    REQUIRE(stage.at("margin_bytes") == 78 * gib - reserved);
+    REQUIRE(stage.at("device_bytes") == reserved + beside);
+    REQUIRE(stage.at("margin_bytes") == 80 * gib - reserved - beside);
+    REQUIRE(stage.at("verdict") == (stage.at("fits") == true ? "fits" : "does_not_fit"));
+    // No run of this software was measured with its reserved bytes.
+    REQUIRE(stage.at("fits_probability").is_null());
   }
 }
 

@@ -145,9 +145,10 @@ TEST_CASE("what collectives have used is not free while the host is ahead", "[pl
   config.model = gpt(8, 1024, 8, 2048, 1000);
   config.parallel.sequence = true;
   TrainingPlan const plan = make_plan(config);
-  auto const reserved = [&](int host_lead) {
+  auto const reserved = [&](int host_lead, double host_gain = 1000) {
     FrameworkMemory framework;
     framework.host_lead = host_lead;
+    framework.host_gain = host_gain;
     return reserve_stage(plan, plan.stages.front(), unlimited_capacity, framework).reserved;
   };
   // Each layer's two row-parallel products are summed over the group from tensors of 2 s b h bytes.
@@ -155,6 +156,11 @@ TEST_CASE("what collectives have used is not free while the host is ahead", "[pl
   std::int64_t const output = 2 * config.batch.micro * model.sequence * model.hidden;
   REQUIRE(reserved(100'000) - reserved(0) > model.layers * output);
   REQUIRE(reserved(0) == reserve_stage(plan, plan.stages.front(), unlimited_capacity).reserved);
+  // A host that is no faster than the accelerator never gets ahead; one that gains little gets less
+  // far before it waits.
+  REQUIRE(reserved(100'000, 0) == reserved(0));
+  REQUIRE(reserved(100'000, 0.1) > reserved(0));
+  REQUIRE(reserved(100'000, 0.1) < reserved(100'000));
 }
 
 }  // namespace stagecraft
