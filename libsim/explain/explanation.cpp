@@ -5,6 +5,7 @@
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/settled_config.hpp"
 #include "libsim/explain/pointless_choices.hpp"
+#include "libsim/host/interruption.hpp"
 
 namespace stagecraft {
 
@@ -13,6 +14,7 @@ Explanation explain(RunConfig const& run, int jobs) {
   result.plan = make_plan(settled(run.training, run.system));
   PlayedIteration const played{result.plan, run.system};
   result.simulation = played.simulation;
+  throw_if_interrupted();
   result.peak =
       explain_peak(result.plan, result.simulation, fullest_stage(result.simulation.stages));
   result.path = find_critical_path(played.costed, played.times);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "libsim/host/interruption.hpp"
 #include "libsim/schedule/first_orders.hpp"
 #include "libsim/schedule/schedule_error.hpp"
 
@@ -40,6 +41,7 @@ class Budget {
   bool is_left() {
     if (used_ >= effort_.iterations) return false;
     if (used_ % 64 != 0) return true;
+    throw_if_interrupted();
     std::chrono::duration<double> const time = std::chrono::steady_clock::now() - start_;
     if (time.count() >= effort_.seconds) ended_by_ = SearchEnd::seconds;
     return ended_by_ != SearchEnd::seconds;

@@ -22,10 +22,11 @@ void run_interruptibly(nb::object const& progress, std::function<void(Work&)> co
   {
     nb::gil_scoped_release const release;
     std::thread worker{[&] {
+      Interruptible const interruptible{&state.is_unwanted_};
       std::exception_ptr failure;
       try {
         work(state);
-      } catch (Work::Interrupted const&) {
+      } catch (Interrupted const&) {
         // What interrupted it is thrown below.
       } catch (...) {
         failure = std::current_exception();

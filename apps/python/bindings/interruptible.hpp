@@ -2,11 +2,14 @@
 
 #include <nanobind/nanobind.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <string>
+
+#include "libsim/host/interruption.hpp"
 
 namespace stagecraft::python {
 
@@ -20,21 +23,21 @@ class Work {
  private:
   friend void run_interruptibly(nanobind::object const& progress,
                                 std::function<void(Work&)> const& work);
-  struct Interrupted {};
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string what_;
   double share_ = 0;
   bool is_over_ = false;
-  bool is_unwanted_ = false;
+  std::atomic<bool> is_unwanted_ = false;
   std::exception_ptr failure_;
 };
 
 /// Runs `work` in a thread of its own without the interpreter's lock. Meanwhile the calling thread
-/// answers signals, so that Ctrl-C ends the work at its next report, and calls `progress` (unless
-/// it is None) with the part and the share that are done, several times a second. Throws what
-/// `work`, a signal's handler or `progress` throws.
+/// answers signals, so that Ctrl-C ends the work when it next reports or calls
+/// throw_if_interrupted(), and calls `progress` (unless it is None) with the part and the share
+/// that are done, several times a second. Throws what `work`, a signal's handler or `progress`
+/// throws.
 void run_interruptibly(nanobind::object const& progress, std::function<void(Work&)> const& work);
 
 }  // namespace stagecraft::python

@@ -94,14 +94,31 @@ void bind_simulations(nb::module_& module) {
   module.def("simulate_many", &simulate_many, "runs"_a, "threads"_a, "progress"_a.none());
 }
 
+/// What `make` returns, made so that Ctrl-C ends it.
+template <typename Make>
+std::string interruptibly(Make const& make) {
+  std::string text;
+  run_interruptibly(nb::none(), [&](Work&) { text = make(); });
+  return text;
+}
+
 void bind_documents(nb::module_& module) {
   module.def(
       "explain",
-      [](Run const& run, int threads) { return explain_document(run, threads_of(threads)); },
-      "run"_a, "threads"_a, nb::call_guard<nb::gil_scoped_release>());
-  module.def("layer", &layer_document, "run"_a, nb::call_guard<nb::gil_scoped_release>());
+      [](Run const& run, int threads) {
+        return interruptibly([&] { return explain_document(run, threads_of(threads)); });
+      },
+      "run"_a, "threads"_a);
+  module.def(
+      "layer", [](Run const& run) { return interruptibly([&] { return layer_document(run); }); },
+      "run"_a);
   module.def("plan", &plan_document, "words"_a, "progress"_a.none());
-  module.def("schedule", &schedule_document, "words"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def(
+      "schedule",
+      [](std::vector<std::string> const& words) {
+        return interruptibly([&] { return schedule_document(words); });
+      },
+      "words"_a);
   module.def("validate", &validate_document, "words"_a, "progress"_a.none());
   module.def("fit", &fit_document, "words"_a, "progress"_a.none());
   module.def("import_huggingface", &imported_huggingface, "words"_a,
