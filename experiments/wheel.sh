@@ -5,7 +5,7 @@
 # usage: experiments/wheel.sh [PYTHON...]
 #   PYTHON  interpreters, from 3.11 (default: /usr/bin/python3); from 3.12 the wheel serves all newer ones too
 #
-# The wheels are in build/wheels.
+# The wheels are in build/wheels. experiments/wheel_chroot.sh tries one where nothing else is.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- /usr/bin/python3
@@ -29,7 +29,7 @@ for python in "$@"; do
   "$tools/bin/auditwheel" repair -q --plat manylinux_2_36_x86_64 -w build/wheels "$raw"/*.whl
 
   wheel=$(ls -t build/wheels/*.whl | head -n 1)
-  "$trial/bin/pip" install -q --disable-pip-version-check "$wheel[pandas]" h5py
+  "$trial/bin/pip" install -q --disable-pip-version-check "$wheel[pandas,matplotlib,tqdm]" h5py
   empty=$(mktemp -d)
   (cd "$empty" && PATH="$trial/bin:$PATH" python -I "$OLDPWD/experiments/wheel_trial.py")
   rmdir "$empty"

@@ -4,9 +4,11 @@ usage: wheel_trial.py
 Exits 1 if something is missing or wrong.
 """
 
+import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,12 @@ assert len(trace.ops) and (trace.ops["start"] + trace.ops["duration"]).max() == 
 """
 
 
+def page_examples():
+    """The Python examples of the package's page, as one program, in the order of the page."""
+    page = importlib.metadata.metadata("stagecraft").get_payload()
+    return re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+
+
 def main():
     run = "stagecraft:configs/paper/175b-present.yaml"
     import stagecraft
@@ -45,6 +53,9 @@ def main():
     assert named["model.layers"] == 96  # Brown et al. 2020, table 2.1
     for text in (h5py_first + stagecraft_first, stagecraft_first):
         subprocess.run([sys.executable, "-c", text], check=True, cwd=tempfile.gettempdir())
+    examples = page_examples()
+    assert len(examples) >= 3, examples
+    subprocess.run([sys.executable, "-I", "-W", "error", "-c", "\n".join(examples)], check=True)
     assert os.listdir() == [], os.listdir()
     print(f"{package}: works, {stagecraft.__version__.splitlines()[0]}")
 

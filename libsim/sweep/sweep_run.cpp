@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "libsim/host/interruption.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/sweep/evaluate_point.hpp"
 #include "libsim/sweep/point_source.hpp"
@@ -34,7 +35,10 @@ void run_sweep(Sweep const& sweep,
         auto const batch = next_missing();
         if (!batch) return;
         std::vector<SweepRow> rows;
-        for (std::int64_t const point : batch->points) rows.push_back(evaluate_point(sweep, point));
+        for (std::int64_t const point : batch->points) {
+          throw_if_interrupted();
+          rows.push_back(evaluate_point(sweep, point));
+        }
         std::lock_guard const lock{writing};
         if (has_failed) return;
         journal.append(batch->number, rows);

@@ -1,0 +1,45 @@
+"""Ctrl-C ends what takes long."""
+
+import os
+import signal
+import threading
+import time
+import unittest
+
+import command
+import stagecraft
+
+
+class Interruptions(unittest.TestCase):
+    def end_by_ctrl_c(self, call):
+        """Sends the process what Ctrl-C sends, half a second after `call` begins; it must end soon, and not before."""
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        begin = time.monotonic()
+        timer.start()
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                call()
+        finally:
+            timer.join()
+        seconds = time.monotonic() - begin
+        self.assertGreaterEqual(seconds, 0.5)
+        self.assertLess(seconds, 20)  # the machine may be busy; none of these ends by itself within minutes
+
+    def test_ctrl_c_ends_long_calls(self):
+        run = stagecraft.load(command.paper / "175b-present.yaml")
+        sweep = {"base": str(command.paper / "175b-present.yaml"), "values": {"batch.global": list(range(64, 64_000, 8))}}
+        plan = dict(model=command.configs / "models/gpt3-175b.yaml", system="selene-a100", gpus=4096, global_batch=4096)
+        calls = {
+            "sweep": lambda: stagecraft.sweep(sweep),
+            "schedule": lambda: stagecraft.schedule("searched", 8, 32, weight_gradient=0.7, transfer=0.3, seconds=600,
+                                                    iterations=1_000_000_000),
+            "plan": lambda: stagecraft.plan(**plan),
+        }
+        for name, call in calls.items():
+            with self.subTest(name):
+                self.end_by_ctrl_c(call)
+        self.assertGreater(stagecraft.simulate(run).iteration_seconds, 0)  # nothing is left behind
+
+
+if __name__ == "__main__":
+    unittest.main()
