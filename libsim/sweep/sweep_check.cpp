@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "libsim/host/interruption.hpp"
 #include "libsim/sweep/evaluate_point.hpp"
 
 namespace stagecraft {
@@ -132,6 +133,7 @@ Trial try_entry(Sweep const& sweep, std::size_t axis, std::size_t entry) {
   SpreadNumbers numbers{others};
   std::vector<std::size_t> entries;
   for (std::int64_t looked_at = 0; looked_at < others; ++looked_at) {
+    throw_if_interrupted();
     if (trial.reasons.failures() == most_tried || looked_at == most_looked_at) {
       trial.was_exhaustive = false;
       break;
@@ -199,6 +201,7 @@ std::vector<std::string> check_sweep(Sweep const& sweep) {
   for (std::size_t i = 0; i < sweep.axes.size(); ++i) {
     AxisTrials trials;
     for (std::size_t k = 0; k < sweep.axes[i].entries.size(); ++k) {
+      throw_if_interrupted();
       trials.of_entries.push_back(try_entry(sweep, i, k));
       if (i == 0) reasons.add(trials.of_entries.back().reasons);
     }
