@@ -44,6 +44,7 @@ struct Collective {
   std::int64_t elements = 0;  ///< of the whole tensor
   /// Pieces: member i has elements [i * piece - origin, (i + 1) * piece - origin) of the whole, as
   /// far as they exist.
+  /// all_to_all: all pieces are of one size; member i gets piece i of every member.
   std::int64_t piece = 0;
   std::int64_t origin = 0;
   SimTime issued{0};            ///< when this member is ready for it

@@ -136,6 +136,8 @@ void MpiCollective::begin_round() {
     stage_ = Stage::agrees;
   } else if (call_.kind == OpKind::all_gather) {
     gather();
+  } else if (call_.kind == OpKind::all_to_all) {
+    exchange();
   } else {
     scatter();
   }
@@ -147,6 +149,27 @@ void MpiCollective::scatter() {
   for (int i = 0; i < group_.size; ++i) {
     if (i == group_.member) continue;
     receive(element_at(group_.staging.data(), i * most_, call_.type), own, i);
+  }
+  for (int i = 0; i < group_.size; ++i) {
+    if (i == group_.member) continue;
+    Range const range = piece(i);
+    send(element_at(call_.source, range.begin, call_.type), range.count(), i);
+  }
+}
+
+void MpiCollective::exchange() {
+  stage_ = Stage::gathers;
+  // All pieces are of one size; so is the part of each that this round moves.
+  Range const own = piece(group_.member);
+  std::int64_t const within = own.begin - call_.piece_begin(group_.member);
+  for (int i = 0; i < group_.size; ++i) {
+    std::byte* const to = element_at(call_.target, call_.piece_begin(i) + within, call_.type);
+    if (i != group_.member) {
+      receive(to, own.count(), i);
+      continue;
+    }
+    auto const bytes = static_cast<std::size_t>(own.count() * element_size(call_.type));
+    if (bytes > 0) std::memcpy(to, element_at(call_.source, own.begin, call_.type), bytes);
   }
   for (int i = 0; i < group_.size; ++i) {
     if (i == group_.member) continue;

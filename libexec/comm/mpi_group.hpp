@@ -68,6 +68,8 @@ class MpiCollective final : public MpiOperation {
   void scatter();
   void reduce();
   void gather();
+  /// all_to_all: sends every member its piece.
+  void exchange();
   /// Starts the next round, or ends if there is none.
   void begin_round();
   bool all_have_arrived();

@@ -36,10 +36,10 @@ ParameterStore::ParameterStore(RankContext const& context)
       gradient_type_{gradient_type(context.plan.config.model.precision)} {
   for (PlacedParameter const& placed : layout_) elements_ += placed.elements();
   StagePlan const& stage = context.program;
-  auto const group = context.plan.groups.membership(context.plan.roles.gradients, context.rank);
-  std::int64_t const own = stage.shards > 1 ? group.value().member : 0;
   for (ShardedRun const& run : stage.sharded_runs) {
-    std::int64_t const shard = run.shard(stage.shards);
+    auto const holders = context.plan.groups.membership(run.holders, context.rank);
+    std::int64_t const own = run.shards > 1 ? holders.value().member : 0;
+    std::int64_t const shard = run.shard();
     std::int64_t const begin = std::min(run.count, own * shard);
     std::int64_t const end = std::min(run.count, begin + shard);
     if (begin < end) owned_.push_back({run.first + begin, end - begin, state_});

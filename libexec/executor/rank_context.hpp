@@ -51,12 +51,12 @@ struct RankContext {
   OpObserver const* on_op = nullptr;            ///< null if there is no observer
   bool values_matter = true;                    ///< false: parameters start as any numbers
 
-  /// Where this rank stands in the rank grid.
+  /// Where this rank stands in the rank grids.
   AxisPosition positions() const {
     return [this](std::string_view axis) {
-      if (axis == "tensor") return place.tensor;
-      if (axis == "data") return place.data;
-      if (axis == "pipeline") return place.pipeline;
+      for (RankGrid const& grid : plan.groups.grids()) {
+        if (auto const found = grid.find(axis)) return grid.position(rank, *found);
+      }
       throw std::logic_error{"this rank has no place on the axis " + std::string{axis}};
     };
   }

@@ -130,6 +130,7 @@ void with_storage_type(OpKind kind, ElementType type, Body const& body) {
     case ElementType::f64:
       return body(double{});
     case ElementType::u8:
+    case ElementType::i32:
     case ElementType::i64:
       break;
   }

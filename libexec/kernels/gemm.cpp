@@ -204,11 +204,9 @@ void multiply_as(KernelContext const& context, MatrixProduct const& p) {
   }
 }
 
-}  // namespace
-
-void gemm(KernelContext const& context, KernelCall const& call) {
-  expect(call, call.reads.size() == 2, "products on the CPU do not add a bias");
-  MatrixProduct const product = product_of(call);
+void multiply_of(KernelContext const& context,
+                 KernelCall const& call,
+                 MatrixProduct const& product) {
   with_storage_type(call.kind, product.a.type, [&](auto tag) {
     using S = decltype(tag);
     using C = Compute<S>;
@@ -217,6 +215,17 @@ void gemm(KernelContext const& context, KernelCall const& call) {
     expect(call, product.c.type == element_type<C>(), "C is of the wrong type");
     multiply_as<S, C>(context, product);
   });
+}
+
+}  // namespace
+
+void gemm(KernelContext const& context, KernelCall const& call) {
+  expect(call, call.reads.size() == 2, "products on the CPU do not add a bias");
+  multiply_of(context, call, product_of(call));
+}
+
+void grouped_gemm(KernelContext const& context, KernelCall const& call) {
+  multiply_of(context, call, grouped_product_of(call));
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

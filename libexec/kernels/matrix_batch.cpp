@@ -36,15 +36,36 @@ MatrixBatch matrices_of(KernelCall const& call,
   return batch;
 }
 
-MatrixProduct product_of(KernelCall const& call) {
+MatrixBatch groups_of(KernelCall const& call,
+                      Operand const& operand,
+                      std::int64_t count,
+                      std::int64_t rows,
+                      std::int64_t columns) {
+  MatrixBatch batch = matrices_of(call, operand, 1, count * rows, columns);
+  batch.count = count;
+  batch.rows = rows;
+  batch.batch_stride = rows * columns;
+  return batch;
+}
+
+namespace {
+
+template <typename Matrices>
+MatrixProduct product_as(KernelCall const& call, Matrices const& matrices) {
   GemmShape const& g = attributes_of<GemmAttributes>(call).shape;
   expect(call, g.batch > 0 && g.m > 0 && g.n > 0 && g.k > 0, "the product is empty");
   return {.shape = g,
-          .a = matrices_of(call, call.reads[0], g.batch, g.transpose_a ? g.k : g.m,
-                           g.transpose_a ? g.m : g.k),
-          .b = matrices_of(call, call.reads[1], g.batch, g.transpose_b ? g.n : g.k,
-                           g.transpose_b ? g.k : g.n),
-          .c = matrices_of(call, call.writes[0], g.batch, g.m, g.n)};
+          .a = matrices(call, call.reads[0], g.batch, g.transpose_a ? g.k : g.m,
+                        g.transpose_a ? g.m : g.k),
+          .b = matrices(call, call.reads[1], g.batch, g.transpose_b ? g.n : g.k,
+                        g.transpose_b ? g.k : g.n),
+          .c = matrices(call, call.writes[0], g.batch, g.m, g.n)};
 }
+
+}  // namespace
+
+MatrixProduct product_of(KernelCall const& call) { return product_as(call, matrices_of); }
+
+MatrixProduct grouped_product_of(KernelCall const& call) { return product_as(call, groups_of); }
 
 }  // namespace stagecraft

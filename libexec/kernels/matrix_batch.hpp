@@ -33,6 +33,13 @@ MatrixBatch matrices_of(KernelCall const& call,
                         std::int64_t rows,
                         std::int64_t columns);
 
+/// Expects a contiguous operand of `count` matrices [rows, columns], one after the other.
+MatrixBatch groups_of(KernelCall const& call,
+                      Operand const& operand,
+                      std::int64_t count,
+                      std::int64_t rows,
+                      std::int64_t columns);
+
 /// C (+)= A B with the operands of a call.
 struct MatrixProduct {
   GemmShape shape;
@@ -42,5 +49,8 @@ struct MatrixProduct {
 /// Expects the first two operands of a gemm and its result to fit together. The kernel itself
 /// checks their types and the bias.
 MatrixProduct product_of(KernelCall const& call);
+
+/// The same for the operands of a grouped_gemm.
+MatrixProduct grouped_product_of(KernelCall const& call);
 
 }  // namespace stagecraft

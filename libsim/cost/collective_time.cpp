@@ -16,6 +16,7 @@ CollectiveCost const& cost_of(OpKind kind, Node const& node) {
     case OpKind::all_reduce:
       return node.all_reduce.value;
     case OpKind::all_gather:
+    case OpKind::all_to_all:
       return node.all_gather.value;
     case OpKind::reduce_scatter:
       return node.reduce_scatter.value;
@@ -85,6 +86,17 @@ double least_time(OpKind kind, int ranks, CollectiveCost const& cost, Node const
   return shape == nullptr ? 0 : tables->at(*shape).front().duration.value;
 }
 
+/// The rate of a collective of large tensors inside one node: as given, or as the largest one that
+/// was measured.
+double node_rate(CollectiveCost const& cost, Node const& node) {
+  if (cost.table.empty()) {
+    return cost.bandwidth.value > 0 ? cost.bandwidth.value : node.bus_bandwidth.value.value;
+  }
+  auto const& [size, duration] = cost.table.back();
+  double const share = static_cast<double>(cost.ranks - 1) / cost.ranks;
+  return share * static_cast<double>(size.count()) / duration.value;
+}
+
 /// Time inside one node by latency and bandwidth, or by a table for one number of ranks.
 Seconds node_time(OpKind kind, Bytes whole, int ranks, Node const& node) {
   CollectiveCost const& cost = cost_of(kind, node);
@@ -98,6 +110,33 @@ Seconds node_time(OpKind kind, Bytes whole, int ranks, Node const& node) {
   double const bytes =
       ring_bytes(kind, whole, ranks) / ring_bytes(kind, Bytes{1 << 20}, cost.ranks) * (1 << 20);
   return Seconds{interpolate(cost.table, bytes)};
+}
+
+/// An all-to-all's part of the rate at which a node's links carry an all-gather.
+/// Source: MooreThreads/SimuMax 4dcaae5, b200_bf16_ceperm.json: NCCL reaches 0.597 and 0.674 of the
+/// links' peak.
+constexpr double all_to_all_in_node = 0.886;
+/// Its part of the rate of the network's adapters.
+/// Source: arXiv:2603.07685, table 7, NCCL on H100: 40.7, 43.7 and 44.9 GB/s of 50 per rank leave
+/// the nodes with 16, 32 and 64 ranks.
+constexpr double all_to_all_on_network = 0.86;
+
+/// Every member sends a piece to every other one. What leaves the node goes through the adapters,
+/// the rest over the node's links at the same time.
+Seconds all_to_all_time(Bytes sent, NodeSpread spread, System const& system) {
+  CollectiveCost const& links = cost_of(OpKind::all_to_all, system.node);
+  auto const piece = static_cast<double>(sent.count()) / spread.ranks;
+  double const beside = node_rate(links, system.node) * all_to_all_in_node;
+  int const near = std::min(spread.ranks, spread.per_node) - 1;
+  double const inside = near * piece / beside;
+  if (spread.nodes() == 1) return Seconds{links.latency.value + inside};
+  Network const& network = system.network;
+  double const accelerators = system.node.accelerators.value;
+  double const adapters = network.adapters.value > 0 ? network.adapters.value : accelerators;
+  double const rate = network.bandwidth.value.value * adapters / accelerators;
+  int const far = spread.ranks - spread.fewest();
+  double const outside = far * piece / (rate * all_to_all_on_network);
+  return Seconds{links.latency.value + network.latency.value.value + std::max(inside, outside)};
 }
 
 /// Time over several nodes by rates and latencies.
@@ -164,6 +203,7 @@ std::optional<Seconds> measured_time(OpKind kind,
 
 Seconds collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
   if (spread.ranks == 1) return Seconds{0};
+  if (kind == OpKind::all_to_all) return all_to_all_time(whole, spread, system);
   if (auto const measured = measured_time(kind, whole, spread, system)) return *measured;
   return modelled_time(kind, whole, spread, system);
 }

@@ -36,6 +36,9 @@ struct NodeSpread {
 /// rates, an all-reduce of whole nodes runs at theirs, and gathers and scatters at k parts of
 /// theirs. A ring pays the network's latency for each step; an all-reduce is a tree, whose depth is
 /// the logarithm of the number of nodes, where that is faster.
+///
+/// An all-to-all, of which `whole` is what each member sends: the longer of what leaves a node over
+/// the adapters and of what stays on its links.
 /// Source: NVIDIA/nccl, src/graph/tuning.cc: a tree has 0.92 of a ring's bandwidth.
 Seconds collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system);
 

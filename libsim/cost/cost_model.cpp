@@ -31,7 +31,8 @@ SimTime CostModel::price(Op const& op) const {
     case OpClass::synchronisation:
       return SimTime{0};
     case OpClass::collective:
-      if (op.phase == Phase::data_parallel && op.group == plan_.roles.gradients) {
+      if (op.phase == Phase::data_parallel && (op.group == plan_.roles.gradients ||
+                                               op.group == plan_.roles.expert_gradients)) {
         return rounded(replica_seconds(op).value);
       }
       return rounded(collective_seconds(op.kind, op.group.value(), op.payload).value);
@@ -139,7 +140,7 @@ SimTime CostModel::host_time(Op const& op) const {
       return rounded(seconds);
     }
     case OpClass::compute:
-      bool const is_product = op.kind == OpKind::gemm;
+      bool const is_product = op.kind == OpKind::gemm || op.kind == OpKind::grouped_gemm;
       seconds = (is_product ? host.gemm : host.kernel).value.value;
       if (op.phase == Phase::input_gradient || op.phase == Phase::weight_gradient) {
         seconds *= host.backward.value;

@@ -21,6 +21,8 @@ std::int64_t communication_type(OpKind kind) {
       return 0;
     case OpKind::all_gather:
       return 2;
+    case OpKind::all_to_all:
+      return 6;
     case OpKind::reduce_scatter:
       return 7;
     default:

@@ -31,6 +31,9 @@ struct BlockShape {
   int expert_tensor = 1;           ///< ETP: ranks that share each expert's weights
   GroupId kv_group{};  ///< of the ranks with the same key and value heads, if there are several
 
+  GroupId expert_group{};         ///< of the EP ranks, if there are several
+  GroupId expert_tensor_group{};  ///< of the ETP ranks, if there are several
+
   std::int64_t heads() const { return model.heads / tensor; }
   /// Key and value heads per rank; they are replicated if t exceeds their number.
   std::int64_t kv_heads() const { return model.kv_heads < tensor ? 1 : model.kv_heads / tensor; }
@@ -46,6 +49,8 @@ struct BlockShape {
   std::int64_t local_sequence() const {
     return sequence_parallel ? model.sequence / tensor : model.sequence;
   }
+  /// Rows of a hidden state outside of tensor-parallel regions.
+  std::int64_t tokens() const { return local_sequence() * micro; }
   /// The same with the keys of another layer kind.
   BlockShape with(LayerConfig const& kind) const;
 };

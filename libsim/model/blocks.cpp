@@ -1,5 +1,6 @@
 #include "libsim/model/blocks.hpp"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -53,22 +54,28 @@ BlockProgram build_layers(std::vector<BlockShape> shapes, RecomputePolicy const&
 
   struct Layer {
     AttentionLayer attention;
-    MlpLayer mlp;
+    std::optional<MlpLayer> mlp{};  ///< of a dense layer
+    std::optional<ExpertsLayer> experts{};
   };
   std::vector<Layer> stack;
   TensorId x = program.input;
   for (int i = 0; i < layers; ++i) {
     builder.begin(Pass::forward, "attention_norm", i);
-    stack.push_back({make_attention(builder), make_mlp(builder)});
-    Layer& layer = stack.back();
+    Layer& layer = stack.emplace_back(Layer{make_attention(builder)});
+    if (builder.shape().model.experts) {
+      layer.experts = make_experts(builder);
+    } else {
+      layer.mlp = make_mlp(builder);
+    }
     bool const is_parallel = builder.shape().model.residual != Residual::sequential;
     TensorId const sum =
         attention_forward(builder, layer.attention, i, x,
                           is_parallel ? Name{"mlp.output", "residual"} : Name{"mlp_norm", "input"});
     MlpInputs const inputs{
         .x = is_parallel ? x : sum, .normed = layer.attention.input, .residual = sum};
-    x = mlp_forward(builder, layer.mlp, i, inputs,
-                    i + 1 < layers ? Name{"layer", "output"} : Name{"block", "output"});
+    Name const y = i + 1 < layers ? Name{"layer", "output"} : Name{"block", "output"};
+    x = layer.experts ? experts_forward(builder, *layer.experts, i, sum, y)
+                      : mlp_forward(builder, *layer.mlp, i, inputs, y);
   }
   program.output = x;
 
@@ -77,7 +84,9 @@ BlockProgram build_layers(std::vector<BlockShape> shapes, RecomputePolicy const&
   TensorId gradient = program.grad_output;
   for (int i = layers - 1; i >= 0; --i) {
     Layer const& layer = stack[static_cast<std::size_t>(i)];
-    TensorId const d_mlp = mlp_backward(builder, layer.mlp, i, gradient);
+    TensorId const d_mlp = layer.experts
+                               ? experts_backward(builder, *layer.experts, i, gradient)
+                               : mlp_backward(builder, *layer.mlp, i, gradient);
     AttentionGradients gradients{.dy = d_mlp, .elsewhere = d_mlp};
     Residual const residual = builder.shape().model.residual;
     if (residual == Residual::parallel) gradients.dy = gradient;

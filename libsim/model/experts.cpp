@@ -1,105 +1,253 @@
 #include "libsim/model/experts.hpp"
 
+#include "libsim/model/token_dispatch.hpp"
+
 namespace stagecraft {
 namespace {
 
-/// Marks a parameter as that of routed experts, of which a token uses k of E.
-ParameterTraits of_experts(ProgramBuilder const& builder, ParameterTraits traits) {
-  ExpertsConfig const& experts = *builder.shape().model.experts;
-  traits.experts = experts.count;
-  traits.experts_per_token = experts.per_token;
-  return traits;
+std::int64_t choices(BlockShape const& shape) {
+  return shape.tokens() * shape.model.experts->per_token;
 }
 
-/// The rows of the first products of a rank's experts: of each expert the rows of one branch, or of
-/// two if the activation is gated, each cut over the ranks that share it.
-ParameterTraits up_rows(BlockShape const& shape,
-                        std::int64_t width,
-                        std::int64_t branches,
-                        std::int64_t columns) {
-  std::int64_t const local = shape.local_experts();
-  std::int64_t const part = width / shape.expert_tensor;
-  ParameterTraits traits{.whole_rows = shape.model.experts->count * branches * width,
-                         .whole_columns = columns};
-  AxisShare const by_expert{.axis = "expert", .stride = local * branches * width};
-  if (shape.expert_tensor == 1) {
-    traits.segments = {{.rows = local * branches * width, .shares = {by_expert}}};
-    return traits;
-  }
-  traits.segments.reserve(static_cast<std::size_t>(local * branches));
-  for (std::int64_t i = 0; i < local * branches; ++i) {
-    traits.segments.push_back({.rows = part,
-                               .first = i * width,
-                               .shares = {by_expert, {.axis = "expert_tensor", .stride = part}}});
-  }
-  return traits;
+/// The type of logits, which is that of scores and probabilities except with precision model.
+ElementType logits_type(ProgramBuilder const& builder) {
+  ModelConfig const& model = builder.shape().model;
+  return model.experts->router.precision == RouterPrecision::fp32 ? gradient_type(model.precision)
+                                                                  : builder.type();
 }
 
-void make_biases(ProgramBuilder& builder, ExpertsLayer& layer, std::int64_t branches) {
+ElementType probability_type(ProgramBuilder const& builder) {
+  return gradient_type(builder.shape().model.precision);
+}
+
+RoutingAttributes routing_of(ExpertsConfig const& experts) {
+  RouterConfig const& router = experts.router;
+  return {.score = router.score,
+          .order = router.order,
+          .normalise = router.normalise,
+          .scaling = router.scaling,
+          .per_token = experts.per_token};
+}
+
+/// Appends the router's product and choice. Returns the probabilities [T, E].
+TensorId route_forward(ProgramBuilder& builder, ExpertsLayer& layer) {
   BlockShape const& shape = builder.shape();
   ExpertsConfig const& experts = *shape.model.experts;
-  std::int64_t const hidden = shape.model.hidden;
-  layer.router_bias = builder.parameter({"router", "bias"}, {experts.count},
-                                        replicated_vector(shape, experts.count));
-  ParameterTraits up = of_experts(builder, up_rows(shape, experts.ffn_hidden, branches, 1));
-  up.start = ParameterStart::zero;
-  std::int64_t const width = experts.ffn_hidden / shape.expert_tensor;
-  std::int64_t const local = shape.local_experts();
-  layer.up_bias =
-      builder.parameter({"experts.up", "bias"}, {local * branches * width}, std::move(up));
-  ParameterTraits const down{
-      .whole_rows = experts.count * hidden,
-      .segments = {{.rows = local * hidden,
-                    .shares = {{.axis = "expert", .stride = local * hidden},
-                               {.axis = "expert_tensor", .replicas = shape.expert_tensor}}}},
-      .start = ParameterStart::zero};
-  layer.down_bias =
-      builder.parameter({"experts.down", "bias"}, {local * hidden}, of_experts(builder, down));
+  std::int64_t const tokens = shape.tokens();
+  TensorId const logits =
+      builder.make({"router", "logits"}, {tokens, experts.count}, logits_type(builder));
+  builder.gemm({"router", "forward"}, Phase::forward,
+               {.batch = 1,
+                .m = tokens,
+                .n = experts.count,
+                .k = shape.model.hidden,
+                .transpose_b = true},
+               layer.input, layer.router, logits);
+  TensorId const probabilities = builder.make({"router", "probabilities"}, {tokens, experts.count},
+                                              probability_type(builder));
+  layer.scores =
+      builder.make({"router", "scores"}, {tokens, experts.count}, probability_type(builder));
+  layer.map = builder.make({"router", "map"}, {tokens, experts.count}, ElementType::u8);
+  builder.add(OpKind::route, {"router", "route"}, Phase::forward, {logits},
+              {probabilities, layer.scores, layer.map}, routing_of(experts));
+  return probabilities;
+}
+
+/// Appends the backward of both, and returns the gradient of the router's input.
+TensorId route_backward(ProgramBuilder& builder,
+                        ExpertsLayer const& layer,
+                        TensorId d_probabilities) {
+  BlockShape const& shape = builder.shape();
+  ExpertsConfig const& experts = *shape.model.experts;
+  std::int64_t const tokens = shape.tokens();
+  TensorId const d_logits = builder.make({"router", "logits_gradient"}, {tokens, experts.count});
+  builder.add(OpKind::route_backward, {"router", "route_backward"}, Phase::input_gradient,
+              {d_probabilities, layer.scores, layer.map}, {d_logits}, routing_of(experts));
+  Shape const hidden = builder.tensor(layer.input).shape;  // a copy: make() moves the tensors
+  TensorId const dx = builder.make({"router", "input_gradient"}, hidden);
+  builder.gemm({"router", "input_gradient"}, Phase::input_gradient,
+               {.batch = 1, .m = tokens, .n = shape.model.hidden, .k = experts.count}, d_logits,
+               layer.router, dx);
+  builder.gemm({"router", "weight_gradient"}, Phase::weight_gradient,
+               {.batch = 1,
+                .m = experts.count,
+                .n = shape.model.hidden,
+                .k = tokens,
+                .transpose_a = true,
+                .accumulate = true},
+               d_logits, layer.input, builder.gradient_of(layer.router));
+  return dx;
+}
+
+/// The products of a rank's experts: [R, depth] and the weights [E/EP width, depth] of all of them.
+struct GroupedLinear {
+  std::string_view owner;
+  TensorId weight = no_tensor;
+  std::int64_t width = 0;
+  std::int64_t depth = 0;
+};
+
+/// Rows of one expert. Balanced: as many for each.
+std::int64_t rows_of_one(BlockShape const& shape) {
+  return choices(shape) * shape.expert_tensor / shape.local_experts();
+}
+
+GroupedLinear up_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
+  BlockShape const& shape = builder.shape();
+  Shape const& weight = builder.tensor(layer.up).shape;
+  return {"experts.up", layer.up, weight[0] / shape.local_experts(), weight[1]};
+}
+
+GroupedLinear down_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
+  Shape const& weight = builder.tensor(layer.down).shape;
+  return {"experts.down", layer.down, builder.shape().model.hidden, weight[1]};
+}
+
+TensorId grouped_forward(ProgramBuilder& builder,
+                         GroupedLinear const& linear,
+                         TensorId x,
+                         Name y) {
+  BlockShape const& shape = builder.shape();
+  TensorId const result =
+      builder.make(y, {choices(shape) * shape.expert_tensor, linear.width});
+  builder.grouped_gemm({linear.owner, "forward"}, Phase::forward,
+                       {.batch = shape.local_experts(),
+                        .m = rows_of_one(shape),
+                        .n = linear.width,
+                        .k = linear.depth,
+                        .transpose_b = true},
+                       x, linear.weight, result);
+  return result;
+}
+
+/// Appends dx = dy W and dW += dy^T x of every expert. Returns dx.
+TensorId grouped_backward(ProgramBuilder& builder,
+                          GroupedLinear const& linear,
+                          TensorId x,
+                          TensorId dy,
+                          Name dx) {
+  BlockShape const& shape = builder.shape();
+  TensorId const result = builder.make(dx, {choices(shape) * shape.expert_tensor, linear.depth});
+  builder.grouped_gemm({linear.owner, "input_gradient"}, Phase::input_gradient,
+                       {.batch = shape.local_experts(),
+                        .m = rows_of_one(shape),
+                        .n = linear.depth,
+                        .k = linear.width},
+                       dy, linear.weight, result);
+  builder.grouped_gemm({linear.owner, "weight_gradient"}, Phase::weight_gradient,
+                       {.batch = shape.local_experts(),
+                        .m = linear.width,
+                        .n = linear.depth,
+                        .k = rows_of_one(shape),
+                        .transpose_a = true,
+                        .accumulate = true},
+                       dy, x, builder.gradient_of(linear.weight));
+  return result;
+}
+
+/// Appends the routed experts. Returns their output [R, h].
+TensorId compute_forward(ProgramBuilder& builder, ExpertsLayer& layer, int index) {
+  builder.begin(Pass::forward, "experts", index);
+  layer.activation_input =
+      grouped_forward(builder, up_of(builder, layer), layer.rows, {"experts.activation", "input"});
+  builder.begin(Pass::forward, "expert_activation", index);
+  std::int64_t const rows = builder.tensor(layer.rows).shape[0];
+  layer.activation_output =
+      builder.make({"experts.down", "input"}, {rows, builder.tensor(layer.down).shape[1]});
+  builder.add(OpKind::weighted_activation, {"experts.activation", "forward"}, Phase::forward,
+              {layer.activation_input, layer.row_probabilities}, {layer.activation_output},
+              ActivationAttributes{builder.shape().model.activation});
+  builder.begin(Pass::forward, "experts", index);
+  return grouped_forward(builder, down_of(builder, layer), layer.activation_output,
+                         {"experts.down", "output"});
+}
+
+/// Appends their backward. Returns the gradients of the rows and of their probabilities.
+RowTensors compute_backward(ProgramBuilder& builder,
+                            ExpertsLayer const& layer,
+                            int index,
+                            TensorId dy) {
+  builder.begin(Pass::backward, "experts", index);
+  TensorId const d_output = grouped_backward(builder, down_of(builder, layer),
+                                             layer.activation_output, dy,
+                                             {"experts.activation", "output_gradient"});
+  builder.begin(Pass::backward, "expert_activation", index);
+  Shape const wide = builder.tensor(layer.activation_input).shape;
+  TensorId const d_input = builder.make({"experts.activation", "input_gradient"}, wide);
+  TensorId const d_probabilities = builder.make({"experts.activation", "probability_gradient"},
+                                                {wide[0]}, probability_type(builder));
+  builder.add(OpKind::weighted_activation_backward, {"experts.activation", "backward"},
+              Phase::input_gradient, {d_output, layer.activation_input, layer.row_probabilities},
+              {d_input, d_probabilities},
+              ActivationAttributes{builder.shape().model.activation});
+  builder.begin(Pass::backward, "experts", index);
+  TensorId const d_rows = grouped_backward(builder, up_of(builder, layer), layer.rows, d_input,
+                                           {"experts.up", "input_gradient"});
+  return {d_rows, d_probabilities};
+}
+
+bool has_shared(ProgramBuilder const& builder) {
+  return builder.shape().model.experts->shared_ffn_hidden > 0;
+}
+
+void add_to(ProgramBuilder& builder, Name name, Phase phase, TensorId sum, TensorId part) {
+  builder.add(OpKind::add, name, phase, {sum, part}, {sum});
 }
 
 }  // namespace
 
-ExpertsLayer make_experts(ProgramBuilder& builder) {
-  BlockShape const& shape = builder.shape();
-  ModelConfig const& model = shape.model;
-  ExpertsConfig const& experts = *model.experts;
-  std::int64_t const branches = is_gated(model.activation) ? 2 : 1;
-  std::int64_t const width = experts.ffn_hidden / shape.expert_tensor;
-  std::int64_t const local = shape.local_experts();
-  ExpertsLayer layer{.norm = make_norm(builder, "mlp_norm")};
-
-  std::optional<GroupId> const sum =
-      shape.sequence_parallel ? std::optional{shape.tensor_group} : std::nullopt;
-  layer.router = builder.parameter({"router", "weight"}, {experts.count, model.hidden},
-                                   replicated(shape.tensor, {experts.count, model.hidden}, sum));
-  layer.up = builder.parameter(
-      {"experts.up", "weight"}, {local * branches * width, model.hidden},
-      of_experts(builder, up_rows(shape, experts.ffn_hidden, branches, model.hidden)));
-  ParameterTraits down{
-      .whole_rows = experts.count * model.hidden,
-      .whole_columns = experts.ffn_hidden,
-      .segments = {{.rows = local * model.hidden,
-                    .shares = {{.axis = "expert", .stride = local * model.hidden}}}},
-      .column_shares = {{.axis = "expert_tensor", .stride = width}},
-      .start = ParameterStart::normal_output};
-  layer.down = builder.parameter({"experts.down", "weight"}, {local * model.hidden, width},
-                                 of_experts(builder, std::move(down)));
-  if (experts.biases) make_biases(builder, layer, branches);
-  if (experts.shared_ffn_hidden == 0) return layer;
-  std::int64_t const shared = experts.shared_ffn_hidden / shape.tensor;
-  RankRows const branch{.rows = shared};
-  ParameterTraits const up = branches == 2
-                                 ? cut_by_rows(shape.tensor, {branch, branch}, model.hidden)
-                                 : cut_by_rows(shape.tensor, {branch}, model.hidden);
-  layer.shared_up.weight =
-      builder.parameter({"shared_experts.up", "weight"}, {branches * shared, model.hidden}, up);
-  layer.shared_down.weight =
-      output_weight(builder, {"shared_experts.down", "weight"}, {model.hidden, shared});
-  if (experts.shared_gate) {
-    layer.shared_gate = builder.parameter({"shared_experts.gate", "weight"}, {1, model.hidden},
-                                          replicated(shape.tensor, {1, model.hidden}, sum));
+TensorId experts_forward(
+    ProgramBuilder& builder, ExpertsLayer& layer, int index, TensorId x, Name y) {
+  builder.begin(Pass::forward, "mlp_norm", index);
+  layer.input = norm_forward(builder, layer.norm, x, {"experts", "input"});
+  TensorId shared = no_tensor;
+  if (has_shared(builder)) {
+    builder.begin(Pass::forward, "shared_experts", index);
+    shared = feed_forward(builder, layer.shared, layer.input);
   }
-  return layer;
+  builder.begin(Pass::forward, "router", index);
+  TensorId const probabilities = route_forward(builder, layer);
+  builder.begin(Pass::forward, "dispatch", index);
+  Dispatched const sent = dispatch_forward(builder, layer.input, probabilities, layer.map);
+  layer.rows = sent.rows.rows;
+  layer.row_probabilities = sent.rows.probabilities;
+  layer.row_map = sent.row_map;
+  TensorId const computed = compute_forward(builder, layer, index);
+  builder.begin(Pass::forward, "combine", index);
+  TensorId const combined = combine_forward(builder, computed, layer.row_map);
+  if (shared != no_tensor) {
+    add_to(builder, {"combine", "add_shared"}, Phase::forward, combined, shared);
+  }
+  builder.begin(Pass::forward, "mlp_output", index);
+  return residual_forward(builder, layer.residual, combined, x, y);
+}
+
+TensorId experts_backward(ProgramBuilder& builder,
+                          ExpertsLayer const& layer,
+                          int index,
+                          TensorId dy) {
+  builder.begin(Pass::backward, "mlp_output", index);
+  TensorId const d_combined = residual_backward(builder, layer.residual, dy);
+  builder.begin(Pass::backward, "combine", index);
+  TensorId const d_computed = combine_backward(builder, d_combined, layer.row_map);
+  RowTensors const d_rows = compute_backward(builder, layer, index, d_computed);
+  builder.begin(Pass::backward, "dispatch", index);
+  TokenGradients const d_tokens =
+      dispatch_backward(builder, d_rows, layer.row_map, layer.input);
+  builder.begin(Pass::backward, "router", index);
+  TensorId const d_routed = route_backward(builder, layer, d_tokens.probabilities);
+  TensorId const d_input = d_tokens.x;
+  add_to(builder, {"router", "add_input_gradient"}, Phase::input_gradient, d_input, d_routed);
+  if (has_shared(builder)) {
+    builder.begin(Pass::backward, "shared_experts", index);
+    TensorId const d_shared = feed_backward(builder, layer.shared, d_combined);
+    add_to(builder, {"shared_experts", "add_input_gradient"}, Phase::input_gradient, d_input,
+           d_shared);
+  }
+  builder.begin(Pass::backward, "mlp_norm", index);
+  TensorId const dx = norm_backward(builder, layer.norm, d_input);
+  add_to(builder, {"mlp_norm", "residual_gradient"}, Phase::input_gradient, dx, dy);
+  return dx;
 }
 
 }  // namespace stagecraft

@@ -83,7 +83,8 @@ std::int32_t end_position(std::vector<Op> const& ops, std::int32_t position) {
 /// weight, or a collective that gathers its input again.
 bool is_of_weights(Op const& op) {
   return op.phase == Phase::weight_gradient &&
-         (op.kind == OpKind::gemm || op.stream == Stream::tensor_parallel);
+         (op.kind == OpKind::gemm || op.kind == OpKind::grouped_gemm ||
+          op.stream == Stream::tensor_parallel);
 }
 
 void check_operands(BlockProgram const& block) {

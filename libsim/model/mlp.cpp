@@ -14,28 +14,6 @@ bool has_own_norm(ProgramBuilder const& builder) {
   return !shares_norm(builder) && builder.shape().model.norms != NormPlaces::post;
 }
 
-/// The ops of an activation.
-struct ActivationOps {
-  OpKind forward = OpKind::gelu;
-  OpKind backward = OpKind::gelu_backward;
-};
-
-ActivationOps ops_of(Activation activation) {
-  switch (activation) {
-    case Activation::gelu:
-      break;
-    case Activation::swiglu:
-      return {OpKind::swiglu, OpKind::swiglu_backward};
-    case Activation::relu:
-      return {OpKind::relu, OpKind::relu_backward};
-    case Activation::geglu:
-      return {OpKind::geglu, OpKind::geglu_backward};
-    case Activation::swiglu_clamped:
-      return {OpKind::swiglu_clamped, OpKind::swiglu_clamped_backward};
-  }
-  return {};
-}
-
 }  // namespace
 
 MlpLayer make_mlp(ProgramBuilder& builder) {
@@ -50,14 +28,15 @@ MlpLayer make_mlp(ProgramBuilder& builder) {
   };
   MlpLayer mlp;
   if (has_own_norm(builder)) mlp.norm = make_norm(builder, "mlp_norm");
-  mlp.up.weight =
+  mlp.products.up.weight =
       builder.parameter({"mlp.up", "weight"}, {up_rows, model.hidden}, up(model.hidden));
   if (model.biases) {
     ParameterTraits traits = up(1);
     traits.start = ParameterStart::zero;
-    mlp.up_bias = builder.parameter({"mlp.up", "bias"}, {up_rows}, traits);
+    mlp.products.up_bias = builder.parameter({"mlp.up", "bias"}, {up_rows}, traits);
   }
-  mlp.down.weight = output_weight(builder, {"mlp.down", "weight"}, {model.hidden, shape.ffn()});
+  mlp.products.down.weight =
+      output_weight(builder, {"mlp.down", "weight"}, {model.hidden, shape.ffn()});
   if (model.biases) {
     mlp.residual.bias = builder.parameter({"mlp.down", "bias"}, {model.hidden},
                                           replicated_vector(shape, model.hidden));
@@ -68,19 +47,12 @@ MlpLayer make_mlp(ProgramBuilder& builder) {
 
 TensorId mlp_forward(
     ProgramBuilder& builder, MlpLayer& mlp, int layer, MlpInputs const& inputs, Name y) {
-  BlockShape const& shape = builder.shape();
   builder.begin(Pass::forward, "mlp_norm", layer);
-  mlp.input = has_own_norm(builder) ? norm_forward(builder, mlp.norm, inputs.x, {"mlp.up", "input"})
-                                    : (shares_norm(builder) ? inputs.normed : inputs.x);
+  TensorId const input = has_own_norm(builder)
+                             ? norm_forward(builder, mlp.norm, inputs.x, {"mlp.up", "input"})
+                             : (shares_norm(builder) ? inputs.normed : inputs.x);
   builder.begin(Pass::forward, "mlp", layer);
-  mlp.activation_input =
-      column_parallel_forward(builder, mlp.up, mlp.input, {"mlp.activation", "input"});
-  mlp.activation_output =
-      builder.make({"mlp.down", "input"}, {shape.model.sequence, shape.micro, shape.ffn()});
-  builder.add(ops_of(shape.model.activation).forward, {"mlp.activation", "forward"}, Phase::forward,
-              {mlp.activation_input, mlp.up_bias}, {mlp.activation_output});
-  TensorId const down =
-      row_parallel_forward(builder, mlp.down, mlp.activation_output, {"mlp.down", "output"});
+  TensorId const down = feed_forward(builder, mlp.products, input);
   builder.begin(Pass::forward, "mlp_output", layer);
   return residual_forward(builder, mlp.residual, down, inputs.residual, y);
 }
@@ -89,19 +61,7 @@ TensorId mlp_backward(ProgramBuilder& builder, MlpLayer const& mlp, int layer, T
   builder.begin(Pass::backward, "mlp_output", layer);
   TensorId const d_down = residual_backward(builder, mlp.residual, dy);
   builder.begin(Pass::backward, "mlp", layer);
-  TensorId const d_activation = row_parallel_backward(
-      builder, mlp.down, mlp.activation_output, d_down, {"mlp.activation", "output_gradient"});
-  TensorId const d_up = builder.make({"mlp.activation", "input_gradient"},
-                                     builder.tensor(mlp.activation_input).shape);
-  Activation const activation = builder.shape().model.activation;
-  // ReLU's gradient follows from its output, which the next product keeps anyway.
-  TensorList const reads = activation == Activation::relu
-                               ? TensorList{d_activation, mlp.activation_output}
-                               : TensorList{d_activation, mlp.activation_input, mlp.up_bias};
-  builder.add(ops_of(activation).backward, {"mlp.activation", "backward"}, Phase::input_gradient,
-              reads, {d_up});
-  bias_gradient(builder, "mlp.up", d_up, mlp.up_bias);
-  TensorId const d_input = column_parallel_backward(builder, mlp.up, mlp.input, d_up);
+  TensorId const d_input = feed_backward(builder, mlp.products, d_down);
   if (shares_norm(builder)) return d_input;
   builder.begin(Pass::backward, "mlp_norm", layer);
   TensorId const dx = has_own_norm(builder) ? norm_backward(builder, mlp.norm, d_input) : d_input;

@@ -1,24 +1,18 @@
 #pragma once
 
-#include "libsim/model/linear.hpp"
+#include "libsim/model/feed_forward.hpp"
 #include "libsim/model/pointwise.hpp"
 #include "libsim/model/program_builder.hpp"
 
 namespace stagecraft {
 
-/// The MLP of one layer: h -> f, activation, f -> h, dropout and residual add, with the tensors
-/// that forward keeps for backward. f is split over the tensor group; the first product of a gated
-/// activation is 2 f wide.
+/// The MLP of one layer: norm, products, dropout and residual add.
 struct MlpLayer {
   NormLayer norm;  ///< absent with parallel_one_norm, and with norms post
-  Linear up{.owner = "mlp.up"};
-  TensorId up_bias = no_tensor;
-  Linear down{.owner = "mlp.down"};
+  FeedForward products{.up = {.owner = "mlp.up"},
+                       .activation = "mlp.activation",
+                       .down = {.owner = "mlp.down"}};
   ResidualAdd residual{.owner = "mlp.output", .site = DropoutSite::mlp_output};
-
-  TensorId input = no_tensor;             ///< normed hidden state
-  TensorId activation_input = no_tensor;  ///< before the bias, which the activation kernel adds
-  TensorId activation_output = no_tensor;
 };
 
 MlpLayer make_mlp(ProgramBuilder& builder);

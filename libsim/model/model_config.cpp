@@ -1,5 +1,7 @@
 #include "libsim/model/model_config.hpp"
 
+#include <algorithm>
+
 namespace stagecraft {
 namespace {
 
@@ -18,6 +20,11 @@ std::int64_t pattern_layers(ModelConfig const& model) {
   std::int64_t layers = 0;
   for (LayerRun const& run : model.pattern) layers += run.count;
   return layers;
+}
+
+bool has_experts(ModelConfig const& model) {
+  return model.experts || std::any_of(model.pattern.begin(), model.pattern.end(),
+                                      [](LayerRun const& run) { return run.kind.experts; });
 }
 
 LayerConfig layer_kind(ModelConfig const& model, std::int64_t layer) {

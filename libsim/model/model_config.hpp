@@ -122,6 +122,9 @@ constexpr std::int64_t position_rows(ModelConfig const& model) {
   return model.position_rows.value_or(model.sequence);
 }
 
+/// Whether any layer may be sparse.
+bool has_experts(ModelConfig const& model);
+
 /// Dropout rate of the attention core.
 constexpr double attention_dropout(LayerConfig const& layer) {
   return layer.attention_dropout.value_or(layer.dropout);

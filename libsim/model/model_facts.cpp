@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,11 @@ std::int64_t core_flops(BlockProgram const& block, ModelConfig const& layer) {
   return square / pairs * attended_square(layer.sequence, layer.window);
 }
 
-/// FLOPs of a layer.
+/// FLOPs of a layer, as Megatron-LM counts them: the router's product is not among them.
 std::int64_t layer_flops(BlockProgram const& block, ModelConfig const& layer) {
-  return core_flops(block, layer) +
-         flops_of(block, [](Op const& op) { return op.module != "core_attention"; });
+  return core_flops(block, layer) + flops_of(block, [](Op const& op) {
+           return op.module != "core_attention" && op.module != "router";
+         });
 }
 
 /// Sums `value` over all layers of the model, with attention over the full square.
@@ -36,7 +38,13 @@ std::int64_t sum_over_layers(BlockShape const& shape,
   for (LayerRun const& run : layer_runs(shape.model)) {
     BlockShape layer = shape.with(run.kind);
     layer.model.attention = Attention::unfused;
-    sum += run.count * value(build_layers(layer, 1, RecomputePolicy{}), layer.model);
+    // So many sequences that the choices of their tokens are as many of every expert.
+    if (run.kind.experts) {
+      std::int64_t const choices = shape.model.sequence * run.kind.experts->per_token;
+      layer.micro = run.kind.experts->count / std::gcd(run.kind.experts->count, choices);
+    }
+    BlockProgram const block = build_layers(layer, 1, RecomputePolicy{});
+    sum += run.count * (value(block, layer.model) / layer.micro);
   }
   return sum;
 }

@@ -85,6 +85,26 @@ struct VocabularyAttributes {
   std::int64_t words = 0;  ///< size of the whole vocabulary, without padding
 };
 
+struct ActivationAttributes {
+  Activation activation = Activation::gelu;
+};
+
+/// How logits [tokens, experts] become choices and probabilities. Balanced: choice j of token i is
+/// expert (i k + j) mod E.
+struct RoutingAttributes {
+  RouterScore score = RouterScore::softmax;
+  RouterOrder order = RouterOrder::after;
+  bool normalise = true;
+  double scaling = 1;
+  std::int64_t per_token = 1;  ///< k
+};
+
+/// Rows in outer x inner chunks of equal size.
+struct ChunkAttributes {
+  std::int64_t outer = 1;
+  std::int64_t inner = 1;
+};
+
 struct ScaleAttributes {
   double factor = 1;
 };
@@ -112,6 +132,9 @@ using OpAttributes = std::variant<NoAttributes,
                                   SoftcapAttributes,
                                   RotaryAttributes,
                                   VocabularyAttributes,
+                                  ActivationAttributes,
+                                  RoutingAttributes,
+                                  ChunkAttributes,
                                   ScaleAttributes,
                                   ClipAttributes,
                                   AdamAttributes>;

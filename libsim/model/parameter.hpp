@@ -51,6 +51,7 @@ struct ParameterTraits {
   /// Of how many experts of a layer it is, and how many of them each token uses.
   std::int64_t experts = 1;
   std::int64_t experts_per_token = 1;
+  bool is_of_experts() const { return experts > 1; }
   bool shared = false;  ///< a second use of a parameter that another block of the same rank owns
 };
 

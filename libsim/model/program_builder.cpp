@@ -90,10 +90,34 @@ Op& ProgramBuilder::add(OpKind kind,
 
 Op& ProgramBuilder::gemm(
     Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c) {
-  Op& op = add(OpKind::gemm, name, phase, {a, b}, {c}, GemmAttributes{gemm, tensor(c).type});
+  return product(OpKind::gemm, name, phase, gemm, a, b, c);
+}
+
+Op& ProgramBuilder::grouped_gemm(
+    Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c) {
+  return product(OpKind::grouped_gemm, name, phase, gemm, a, b, c);
+}
+
+Op& ProgramBuilder::product(OpKind kind,
+                            Name name,
+                            Phase phase,
+                            GemmShape const& gemm,
+                            TensorId a,
+                            TensorId b,
+                            TensorId c) {
+  Op& op = add(kind, name, phase, {a, b}, {c}, GemmAttributes{gemm, tensor(c).type});
   op.type = tensor(a).type;
   if (gemm.accumulate) op.traffic += tensor(c).bytes();
   op.flops = gemm.flops();
+  return op;
+}
+
+Op& ProgramBuilder::collective(
+    OpKind kind, Name name, Phase phase, TensorId from, TensorId to, TensorId whole, GroupId group) {
+  Op& op = add(kind, name, phase, {from}, {to});
+  op.stream = Stream::tensor_parallel;
+  op.group = group;
+  op.payload = tensor(whole).bytes();
   return op;
 }
 
@@ -105,10 +129,7 @@ Op* ProgramBuilder::collective(OpKind kind,
                                TensorId whole,
                                Overlap overlap) {
   if (shape().tensor == 1) return nullptr;
-  Op& op = add(kind, name, phase, {from}, {to});
-  op.stream = Stream::tensor_parallel;
-  op.group = shape().tensor_group;
-  op.payload = tensor(whole).bytes();
+  Op& op = collective(kind, name, phase, from, to, whole, shape().tensor_group);
   op.asynchronous = overlap == Overlap::behind_compute;
   return &op;
 }

@@ -52,6 +52,17 @@ class ProgramBuilder {
           OpAttributes attributes = {});
   /// Appends C (+)= A B; its traffic is each matrix once, and C twice if it accumulates.
   Op& gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
+  /// The same for groups of matrices that follow each other; `gemm.batch` is the number of groups.
+  Op& grouped_gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
+  /// Appends a collective over a group of several ranks, which is not overlapped. `whole` is the
+  /// unsharded tensor, of an all-to-all what each member sends.
+  Op& collective(OpKind kind,
+                 Name name,
+                 Phase phase,
+                 TensorId from,
+                 TensorId to,
+                 TensorId whole,
+                 GroupId group);
   /// Appends a collective over the tensor group, on the group's stream. `whole` is the unsharded
   /// tensor. If t = 1, appends nothing and returns null.
   Op* collective(OpKind kind,
@@ -63,6 +74,13 @@ class ProgramBuilder {
                  Overlap overlap);
 
  private:
+  Op& product(OpKind kind,
+              Name name,
+              Phase phase,
+              GemmShape const& gemm,
+              TensorId a,
+              TensorId b,
+              TensorId c);
   void reserve();
 
   std::vector<BlockShape> shapes_;  ///< by layer

@@ -279,6 +279,20 @@ std::vector<RecomputeRegion const*> chosen_regions(RecomputePolicy const& policy
     }
     regions.push_back(region);
   }
+  // What is part of another region is recomputed with it.
+  auto const is_within_another = [&](RecomputeRegion const* inner) {
+    return std::any_of(regions.begin(), regions.end(), [&](RecomputeRegion const* outer) {
+      return outer != inner && outer->kind == RecomputeRegion::Kind::checkpoint &&
+             std::all_of(inner->modules.begin(), inner->modules.end(), [&](auto module) {
+               return std::find(outer->modules.begin(), outer->modules.end(), module) !=
+                      outer->modules.end();
+             });
+    });
+  };
+  std::vector<RecomputeRegion const*> outermost;
+  std::copy_if(regions.begin(), regions.end(), std::back_inserter(outermost),
+               [&](RecomputeRegion const* region) { return !is_within_another(region); });
+  regions = std::move(outermost);
   std::sort(regions.begin(), regions.end(), [](auto const* a, auto const* b) {
     return a->kind != b->kind ? a->kind < b->kind : a > b;
   });

@@ -35,6 +35,7 @@ Precision precision_of(ElementType type) {
     case ElementType::f64:
       return Precision::fp64;
     case ElementType::u8:
+    case ElementType::i32:
     case ElementType::i64:
       break;
   }

@@ -16,7 +16,7 @@
 
 namespace stagecraft {
 
-enum class ElementType : std::uint8_t { f16, bf16, f32, f64, u8, i64 };
+enum class ElementType : std::uint8_t { f16, bf16, f32, f64, u8, i32, i64 };
 
 /// Bytes of one element. \throws std::out_of_range  if `type` is not one of the enumeration.
 constexpr std::int64_t element_size(ElementType type) {
@@ -25,6 +25,7 @@ constexpr std::int64_t element_size(ElementType type) {
     case ElementType::bf16:
       return 2;
     case ElementType::f32:
+    case ElementType::i32:
       return 4;
     case ElementType::u8:
       return 1;
@@ -37,12 +38,13 @@ constexpr std::int64_t element_size(ElementType type) {
 
 template <>
 struct EnumNames<ElementType> {
-  static constexpr std::array<std::pair<ElementType, std::string_view>, 6> all{
+  static constexpr std::array<std::pair<ElementType, std::string_view>, 7> all{
       {{ElementType::f16, "f16"},
        {ElementType::bf16, "bf16"},
        {ElementType::f32, "f32"},
        {ElementType::f64, "f64"},
        {ElementType::u8, "u8"},
+       {ElementType::i32, "i32"},
        {ElementType::i64, "i64"}}};
 };
 

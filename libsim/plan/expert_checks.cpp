@@ -21,13 +21,10 @@ class ExpertCheck : CombinationCheck {
     for (LayerRun const& run : layer_runs(config_.model)) {
       if (!run.kind.experts) continue;
       if (!has_experts) check_layout();
-      if (!has_experts) {
-        root_.child("model").child("experts").report(
-            "a model without experts; programs of sparse layers are not built yet");
-      }
       has_experts = true;
       check_kind(*run.kind.experts);
       check_built(*run.kind.experts);
+      check_layer(run.kind);
     }
     if (has_experts) return;
     refuse_without_experts("parallel.expert", config_.parallel.expert);
@@ -86,6 +83,15 @@ class ExpertCheck : CombinationCheck {
            "with balanced routing, a divisor of the " + to_text(choices) +
                " choices that the tokens of a rank make (batch.micro x model.sequence / "
                "parallel.tensor x per_token)");
+  }
+
+  void check_layer(LayerConfig const& kind) const {
+    if (kind.norms != NormPlaces::pre) {
+      refuse("model.norms", name_of(kind.norms), "pre, as the model has experts");
+    }
+    if (kind.activation == Activation::swiglu_clamped) {
+      refuse("model.activation", "swiglu_clamped", "another one, as the model has experts");
+    }
   }
 
   /// Refuses what models can say and programs cannot do yet.

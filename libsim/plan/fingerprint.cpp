@@ -117,6 +117,20 @@ void write(TextPieces& out, VocabularyAttributes const& vocabulary) {
   out << " vocabulary " << vocabulary.words;
 }
 
+void write(TextPieces& out, ActivationAttributes const& activation) {
+  out << " activation " << static_cast<int>(activation.activation);
+}
+
+void write(TextPieces& out, RoutingAttributes const& routing) {
+  out << " routing " << static_cast<int>(routing.score) << " " << static_cast<int>(routing.order)
+      << (routing.normalise ? " normalised" : "") << " scaling " << routing.scaling << " of "
+      << routing.per_token;
+}
+
+void write(TextPieces& out, ChunkAttributes const& chunks) {
+  out << " chunks " << chunks.outer << "x" << chunks.inner;
+}
+
 void write(TextPieces& out, ScaleAttributes const& scale) { out << " scale " << scale.factor; }
 
 // Hyperparameters change neither memory nor time: a plan is the same with others.
@@ -171,7 +185,10 @@ void write(TextPieces& out, StepOp const& op) {
 void write(TextPieces& out, StagePlan const& rank) {
   out << "rank " << rank.stage << " parameters " << rank.parameters << " optimizer "
       << rank.optimizer_bytes.count() << " shards " << rank.shards << " of";
-  for (ShardedRun const& run : rank.sharded_runs) out << " " << run.first << "+" << run.count;
+  for (ShardedRun const& run : rank.sharded_runs) {
+    out << " " << run.first << "+" << run.count;
+    if (run.shards != rank.shards) out << "/" << run.shards;
+  }
   out << "\n";
   for (StepOp const& op : rank.step_ops) write(out, op);
   for (Task const& task : rank.tasks) {

@@ -88,14 +88,17 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
 
 std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& rank) {
   TrainingConfig const& config = plan.config;
-  if (!config.memory.distributed_optimizer) return {{0, rank.parameters}};
+  bool const is_sharded = config.memory.distributed_optimizer;
+  if (!is_sharded && !plan.roles.expert_gradients) {
+    return {{.first = 0, .count = rank.parameters, .holders = plan.roles.gradients}};
+  }
   std::vector<ShardedRun> runs;
   bool is_cut = true;  // the next parameter begins a run
   std::int32_t bucket_end = 0;
   std::int32_t chunk = -1;
   std::vector<GradientBucket> buckets;
   for (PlacedParameter const& placed : parameter_layout(plan, rank)) {
-    if (overlaps_gradients(config)) {
+    if (is_sharded && overlaps_gradients(config)) {
       if (placed.chunk != chunk) {
         chunk = placed.chunk;
         buckets = gradient_buckets(plan, chunk);
@@ -111,7 +114,12 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
       }
     }
     bool const is_held_twice = placed.parameter->tied_embedding && config.parallel.pipeline > 1;
-    if (is_cut || is_held_twice) runs.push_back({placed.offset, 0});
+    GroupId const holders = plan.holders_of(*placed.parameter);
+    if (is_cut || is_held_twice || runs.back().holders != holders) {
+      runs.push_back({.first = placed.offset,
+                      .shards = is_sharded ? plan.groups.members(holders) : 1,
+                      .holders = holders});
+    }
     runs.back().count += placed.elements();
     is_cut = is_held_twice;
   }
@@ -120,7 +128,7 @@ std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& 
 
 std::int64_t optimizer_shard(StagePlan const& rank) {
   std::int64_t elements = 0;
-  for (ShardedRun const& run : rank.sharded_runs) elements += run.shard(rank.shards);
+  for (ShardedRun const& run : rank.sharded_runs) elements += run.shard();
   return elements;
 }
 

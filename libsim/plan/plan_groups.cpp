@@ -12,11 +12,40 @@ namespace {
 
 constexpr std::string_view tensor_axis = "tensor";
 constexpr std::string_view data_axis = "data";
+constexpr std::string_view expert_tensor_axis = "expert_tensor";
+constexpr std::string_view expert_axis = "expert";
+constexpr std::string_view expert_data_axis = "expert_data";
 
 RankGrid grid_of(ParallelLayout const& layout) {
   std::vector<GridAxis> axes{
       {tensor_axis, layout.tensor}, {data_axis, layout.data}, {pipeline_axis, layout.pipeline}};
   return RankGrid{IdVector<AxisId, GridAxis>{std::move(axes)}};
+}
+
+/// The same ranks, as the experts of a layer are split over those of a stage.
+RankGrid expert_grid_of(ParallelLayout const& layout) {
+  int const together = layout.expert_tensor * layout.expert;
+  std::vector<GridAxis> axes{{expert_tensor_axis, layout.expert_tensor},
+                             {expert_axis, layout.expert},
+                             {expert_data_axis, layout.tensor * layout.data / together},
+                             {pipeline_axis, layout.pipeline}};
+  return RankGrid{IdVector<AxisId, GridAxis>{std::move(axes)}};
+}
+
+void add_expert_groups(PlanGroups& made, ParallelLayout const& layout) {
+  RankGrid const grid = expert_grid_of(layout);
+  GridId const id = made.groups.add_grid(grid);
+  auto const add = [&](std::string_view name, std::string_view axis, Stream stream) {
+    return made.groups.add({name, id, {{whole_axis(grid, grid.axis(axis))}}, stream});
+  };
+  GroupRoles& roles = made.roles;
+  if (layout.expert > 1) {
+    roles.expert = add("expert group", expert_axis, Stream::tensor_parallel);
+  }
+  if (layout.expert_tensor > 1) {
+    roles.expert_tensor = add("expert tensor group", expert_tensor_axis, Stream::tensor_parallel);
+  }
+  roles.expert_gradients = add("expert data group", expert_data_axis, Stream::data_parallel);
 }
 
 }  // namespace
@@ -48,6 +77,7 @@ PlanGroups make_groups(TrainingConfig const& config) {
   // These groups sum scalars, which cost latencies only: first inside the nodes, then between them.
   roles.model = add("model group", {{tensor}, {stages}});
   roles.job = add("job", {{tensor}, {data, stages}});
+  if (has_experts(config.model)) add_expert_groups(made, config.parallel);
   return made;
 }
 

@@ -15,6 +15,9 @@ struct GroupRoles {
   GroupId model{};                     ///< all stages and tensor ranks of a replica
   GroupId job{};                       ///< every rank
   std::optional<GroupId> kv_replicas;  ///< the t / g tensor ranks with the same key and value heads
+  std::optional<GroupId> expert;            ///< the EP ranks that split the experts of a layer
+  std::optional<GroupId> expert_tensor;     ///< the ETP ranks that share each expert's weights
+  std::optional<GroupId> expert_gradients;  ///< the ranks that hold the same experts, if there are any
   std::optional<GroupId> embedding;    ///< first and last stage, if both hold the tied embedding
 
   friend bool operator==(GroupRoles const&, GroupRoles const&) = default;
@@ -25,7 +28,9 @@ struct PlanGroups {
   GroupRoles roles;
 };
 
-/// The groups of a run. Ranks are numbered tensor fastest, then data, then pipeline.
+/// The groups of a run. Ranks are numbered tensor fastest, then data, then pipeline; for experts,
+/// expert tensor fastest, then expert, then expert data, then pipeline.
+/// Source: Megatron-LM, megatron/core/parallel_state.py, expert_decoder_rank_generator.
 PlanGroups make_groups(TrainingConfig const& config);
 
 /// A rank's position on the axes that its share of the work depends on.

@@ -182,7 +182,7 @@ void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
   rank.parameter_bytes = Bytes{rank.parameters * element_size(activation_type(precision))};
   rank.gradient_bytes = Bytes{rank.parameters * element_size(gradient_type(precision))};
   rank.sharded_runs = sharded_runs(plan, rank);
-  rank.shards = plan.config.memory.distributed_optimizer ? plan.replicas() : 1;
+  for (ShardedRun const& run : rank.sharded_runs) rank.shards = std::max(rank.shards, run.shards);
   rank.optimizer_bytes = optimizer_shard(rank) * optimizer_bytes_per_parameter(precision);
 }
 

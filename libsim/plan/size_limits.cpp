@@ -7,6 +7,30 @@
 
 namespace stagecraft {
 
+namespace {
+
+/// Weights of a layer's experts; FLOPs and rows of tokens stay below what they would be if every
+/// token used all of them.
+double expert_weights(ModelConfig const& model, LayerConfig const& kind) {
+  if (!kind.experts) return 0;
+  auto const real = [](std::int64_t value) { return static_cast<double>(value); };
+  ExpertsConfig const& experts = *kind.experts;
+  return real(model.hidden) * (3 * (real(experts.count) * real(experts.ffn_hidden) +
+                                    real(experts.shared_ffn_hidden)) +
+                               real(experts.count));
+}
+
+/// Elements that a token of a sparse layer leaves besides those of a dense one.
+double expert_activations(ModelConfig const& model, LayerConfig const& kind) {
+  if (!kind.experts) return 0;
+  auto const real = [](std::int64_t value) { return static_cast<double>(value); };
+  ExpertsConfig const& experts = *kind.experts;
+  return real(experts.per_token) * (4 * real(model.hidden) + 4 * real(experts.ffn_hidden)) +
+         4 * real(experts.count) + 3 * real(experts.shared_ffn_hidden);
+}
+
+}  // namespace
+
 PlanSizes plan_sizes(TrainingConfig const& config) {
   auto const real = [](std::int64_t value) { return static_cast<double>(value); };
   ModelConfig const& model = config.model;
@@ -34,9 +58,11 @@ PlanSizes plan_sizes(TrainingConfig const& config) {
     double const scores =
         kind.attention == Attention::unfused ? real(model.heads) * real(model.sequence) : 0.0;
     activations += real(run.count) *
-                   (real(model.hidden) + 3 * attention_width + 2 * real(kind.ffn_hidden) + scores);
-    double const layer_weights =
+                   (real(model.hidden) + 3 * attention_width + 2 * real(kind.ffn_hidden) + scores +
+                    expert_activations(model, kind));
+    double const dense_weights =
         real(model.hidden) * (4 * attention_width + 3 * real(kind.ffn_hidden));
+    double const layer_weights = dense_weights + expert_weights(model, kind);
     weights += real(run.count) * layer_weights;
     largest_layer =
         std::max(largest_layer, layer_weights + 2 * attention_width * real(model.sequence));

@@ -130,7 +130,7 @@ class StageReplay {
     if (stage_.shards > 1) {
       state_sizes_.clear();
       for (ShardedRun const& run : stage_.sharded_runs) {
-        state_sizes_.push_back(run.shard(stage_.shards));
+        state_sizes_.push_back(run.shard());
       }
     }
     return allocator_.keep(stage_.gradient_bytes.count()) && allocate_master() &&

@@ -1,6 +1,8 @@
 #include "libsim/plan/step_program.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "libsim/plan/parameter_layout.hpp"
@@ -9,6 +11,17 @@ namespace stagecraft {
 namespace {
 
 using Ranges = std::vector<ParameterRange>;
+
+/// The names of a collective over the ranks that hold the same dense parameters, and of one over
+/// those that hold the same experts.
+using GroupNames = std::array<std::string_view, 2>;
+constexpr GroupNames reduces{"all_reduce_gradients", "all_reduce_expert_gradients"};
+constexpr GroupNames scatters{"reduce_scatter_gradients", "reduce_scatter_expert_gradients"};
+constexpr GroupNames gathers{"all_gather_parameters", "all_gather_expert_parameters"};
+
+std::string_view name_by_group(TrainingPlan const& plan, GroupId group, GroupNames const& names) {
+  return names[group == plan.roles.expert_gradients ? 1 : 0];
+}
 
 bool is_16_bit(Precision precision) {
   return precision == Precision::fp16 || precision == Precision::bf16;
@@ -62,9 +75,25 @@ Ranges tied_embedding(std::vector<PlacedParameter> const& layout) {
   return ranges;
 }
 
+/// The axes on which ranks hold the same parameters and optimizer state, for a norm over all ranks.
+AxisShare replicas_of(TrainingPlan const& plan, Parameter const& parameter) {
+  return {.axis = parameter.is_of_experts() ? "expert_data" : "data",
+          .replicas = plan.groups.members(plan.holders_of(parameter))};
+}
+
+/// Whether the norm is summed over all ranks of the job, instead of those of a replica: with sharded
+/// optimizer state every replica has seen only its own part of the gradients, and the experts of a
+/// layer may be split over several replicas.
+bool sums_norm_over_job(TrainingPlan const& plan) {
+  return plan.config.memory.distributed_optimizer || plan.roles.expert_gradients;
+}
+
 /// Everything that counts towards the norm, with who holds it. Ranges end where rows do that other
 /// ranks hold too, so that sums do not depend on the layout.
-Ranges rows_with_holders(std::vector<PlacedParameter> const& layout, bool is_first_stage) {
+Ranges rows_with_holders(TrainingPlan const& plan,
+                         std::vector<PlacedParameter> const& layout,
+                         bool is_first_stage) {
+  bool const has_whole_state = !plan.config.memory.distributed_optimizer;
   Ranges ranges;
   for (PlacedParameter const& placed : layout) {
     // Both holders of a tied embedding have its whole gradient; the first stage's counts.
@@ -76,6 +105,9 @@ Ranges rows_with_holders(std::vector<PlacedParameter> const& layout, bool is_fir
       ranges.push_back({.first = first,
                         .count = count,
                         .shares = has_replicas ? segment.shares : std::vector<AxisShare>{}});
+      if (has_whole_state && sums_norm_over_job(plan)) {
+        ranges.back().shares.push_back(replicas_of(plan, *placed.parameter));
+      }
     });
   }
   return ranges;
@@ -123,15 +155,16 @@ class StepWriter {
     op.phase = Phase::data_parallel;
     op.group = group;
     op.payload = Bytes{elements * size_of(tensor)};
-    if (group == plan_.roles.gradients) op.stream = Stream::data_parallel;
+    if (group == plan_.roles.gradients || group == plan_.roles.expert_gradients) {
+      op.stream = Stream::data_parallel;
+    }
     issue(std::move(op));
   }
 
   /// Appends an all-reduce of a number, of the size of a gradient.
   void agree(Name name, TensorId number, Reduction reduction) {
     StepOp op = op_of(OpKind::all_reduce, name, {number}, {number}, {});
-    // With sharded optimizer state every replica has seen only its own part of the gradients.
-    op.group = plan_.config.memory.distributed_optimizer ? plan_.roles.job : plan_.roles.model;
+    op.group = sums_norm_over_job(plan_) ? plan_.roles.job : plan_.roles.model;
     op.payload = Bytes{size_of(step_tensor::gradients)};
     op.reduction = reduction;
     issue(std::move(op));
@@ -214,7 +247,7 @@ void append_optimizer(StepWriter& step,
     step.agree({"step", "all_reduce_found_infinity"}, flag, Reduction::maximum);
   }
   step.compute(OpKind::gradient_norm, {"step", "gradient_norm"}, {gradients}, {squares},
-               rows_with_holders(layout, stage.stage == 0));
+               rows_with_holders(plan, layout, stage.stage == 0));
   step.agree({"step", "all_reduce_gradient_norm"}, squares, Reduction::sum);
   step.compute(OpKind::clip_gradients, {"step", "clip"}, {gradients, squares, flag}, {gradients},
                step.all(), ClipAttributes{numbers.clip});
@@ -230,13 +263,16 @@ void append_optimizer(StepWriter& step,
     step.compute(OpKind::narrow_parameters, {"step", "narrow_parameters"}, {master, flag},
                  {parameters}, step.all());
   }
-  if (stage.shards > 1) {
+  if (stage.shards == 1) return;
+  for (GroupId const group : plan.gradient_groups()) {
     Ranges runs;
-    for (ShardedRun const& run : stage.sharded_runs) runs.push_back({run.first, run.count});
-    step.move(OpKind::all_gather, {"step", "all_gather_parameters"}, plan.roles.gradients,
-              parameters, std::move(runs));
-    step.drain();
+    for (ShardedRun const& run : stage.sharded_runs) {
+      if (run.holders == group && run.shards > 1) runs.push_back({run.first, run.count});
+    }
+    step.move(OpKind::all_gather, {"step", name_by_group(plan, group, gathers)}, group, parameters,
+              std::move(runs));
   }
+  step.drain();
 }
 
 }  // namespace
@@ -302,20 +338,27 @@ void append_gradient_reduction(StagePlan& stage,
   TensorId const gradients = step_tensor::gradients;
   step.compute(OpKind::scale_gradients, {"step", "scale_gradients"}, {gradients}, {gradients},
                {bucket}, ScaleAttributes{1.0 / plan.config.parallel.data}, false);
-  if (plan.replicas() == 1) return;
-  if (!plan.config.memory.distributed_optimizer) {
-    step.move(OpKind::all_reduce, {"step", "all_reduce_gradients"}, plan.roles.gradients, gradients,
-              {bucket});
-    return;
+  bool const is_sharded = plan.config.memory.distributed_optimizer;
+  for (GroupId const group : plan.gradient_groups()) {
+    if (plan.groups.members(group) == 1) continue;
+    Ranges runs;
+    for (ShardedRun const& run : stage.sharded_runs) {
+      if (run.holders != group) continue;
+      if (is_sharded) {
+        // A run is reduced as a whole, once its first parameters are.
+        bool const begins_here =
+            run.first >= bucket.first && run.first < bucket.first + bucket.count;
+        if (begins_here) runs.push_back({run.first, run.count});
+        continue;
+      }
+      std::int64_t const first = std::max(run.first, bucket.first);
+      std::int64_t const end = std::min(run.first + run.count, bucket.first + bucket.count);
+      if (first < end) runs.push_back({first, end - first});
+    }
+    step.move(is_sharded ? OpKind::reduce_scatter : OpKind::all_reduce,
+              {"step", name_by_group(plan, group, is_sharded ? scatters : reduces)}, group,
+              gradients, std::move(runs));
   }
-  // A run is reduced as a whole, once its first parameters are.
-  Ranges runs;
-  for (ShardedRun const& run : stage.sharded_runs) {
-    bool const begins_here = run.first >= bucket.first && run.first < bucket.first + bucket.count;
-    if (begins_here) runs.push_back({run.first, run.count});
-  }
-  step.move(OpKind::reduce_scatter, {"step", "reduce_scatter_gradients"}, plan.roles.gradients,
-            gradients, std::move(runs));
 }
 
 void append_end_of_step(StagePlan& stage, TrainingPlan const& plan) {
@@ -323,7 +366,11 @@ void append_end_of_step(StagePlan& stage, TrainingPlan const& plan) {
     append_gradient_reduction(stage, plan, {.first = 0, .count = stage.parameters});
   }
   StepWriter step{stage, plan};
-  if (plan.replicas() > 1) step.drain();
+  std::vector<GroupId> const groups = plan.gradient_groups();
+  bool const is_reduced = std::any_of(groups.begin(), groups.end(), [&](GroupId group) {
+    return plan.groups.members(group) > 1;
+  });
+  if (is_reduced) step.drain();
   std::vector<PlacedParameter> const layout = parameter_layout(plan, stage);
   append_reductions_between_ranks(step, stage, plan, layout);
   append_optimizer(step, stage, plan, layout);

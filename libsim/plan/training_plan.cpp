@@ -22,6 +22,16 @@ bool TrainingPlan::scatters_messages() const {
   return config.schedule.scatter_gather && !shape.sequence_parallel && shape.tensor > 1;
 }
 
+std::vector<GroupId> TrainingPlan::gradient_groups() const {
+  std::vector<GroupId> made{roles.gradients};
+  if (roles.expert_gradients) made.push_back(*roles.expert_gradients);
+  return made;
+}
+
+GroupId TrainingPlan::holders_of(Parameter const& parameter) const {
+  return parameter.is_of_experts() ? roles.expert_gradients.value() : roles.gradients;
+}
+
 TrainingPlan make_outline(TrainingConfig const& config) {
   TrainingPlan plan;
   plan.config = config;
@@ -33,7 +43,11 @@ TrainingPlan make_outline(TrainingConfig const& config) {
                 .sequence_parallel = config.parallel.sequence && config.parallel.tensor > 1,
                 .micro = config.batch.micro,
                 .tensor_group = roles.tensor,
-                .kv_group = roles.kv_replicas.value_or(GroupId{})};
+                .expert = config.parallel.expert,
+                .expert_tensor = config.parallel.expert_tensor,
+                .kv_group = roles.kv_replicas.value_or(GroupId{}),
+                .expert_group = roles.expert.value_or(GroupId{}),
+                .expert_tensor_group = roles.expert_tensor.value_or(GroupId{})};
   return plan;
 }
 

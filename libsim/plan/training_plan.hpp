@@ -44,8 +44,10 @@ struct StageChunk {
 struct ShardedRun {
   std::int64_t first = 0;
   std::int64_t count = 0;
+  int shards = 1;        ///< one: every rank that holds the parameters keeps all of their state
+  GroupId holders{};     ///< the ranks that hold the same parameters; member r keeps the r-th shard
 
-  std::int64_t shard(std::int64_t shards) const { return (count + shards - 1) / shards; }
+  std::int64_t shard() const { return (count + shards - 1) / shards; }
 };
 
 /// What a rank of one stage does in an iteration. All tensor and data ranks of a stage do the same.
@@ -56,10 +58,9 @@ struct StagePlan {
   StageProgram program;            ///< the issue order
   std::vector<StepOp> step_ops;    ///< gradient reduction and optimizer
   std::int64_t parameters = 0;     ///< trained elements per rank, padding and replicas included
-  /// The optimizer state of each of these ranges is cut into `shards` equal parts, of which replica
-  /// r keeps the r-th. With one shard every replica keeps all of it.
+  /// All parameters, as ranges whose optimizer state is cut alike.
   std::vector<ShardedRun> sharded_runs;
-  int shards = 1;
+  int shards = 1;  ///< the most shards of a run
   Bytes parameter_bytes;
   Bytes gradient_bytes;
   Bytes optimizer_bytes;  ///< with the distributed optimizer: of the rank's shard
@@ -86,6 +87,10 @@ struct TrainingPlan {
 
   /// The number of ranks that hold the same parameters and sum their gradients.
   int replicas() const { return groups.members(roles.gradients); }
+  /// The groups over which gradients are summed: that of dense parameters, and that of experts.
+  std::vector<GroupId> gradient_groups() const;
+  /// The ranks that hold the same parameter.
+  GroupId holders_of(Parameter const& parameter) const;
   /// The size of a rank's hidden state between two virtual stages.
   Bytes message_bytes() const;
   /// The size of what a rank sends of it: all, or 1/t if messages are scattered.

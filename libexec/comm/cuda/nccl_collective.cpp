@@ -17,6 +17,8 @@ ncclDataType_t type_of(ElementType type) {
       return ncclFloat32;
     case ElementType::f64:
       return ncclFloat64;
+    case ElementType::i32:
+      return ncclInt32;
     case ElementType::i64:
       return ncclInt64;
     case ElementType::u8:
@@ -86,6 +88,17 @@ void reduce_scatter(Call const& call) {
   }
 }
 
+/// All pieces are of one size.
+void all_to_all(Call const& call) {
+  Collective const& own = call.collective;
+  for (int i = 0; i < call.members; ++i) {
+    check(ncclSend(call.source(i), call.count(i), call.type(), i, call.comm.get(), own.cuda.stream),
+          "ncclSend");
+    check(ncclRecv(call.target(i), call.count(i), call.type(), i, call.comm.get(), own.cuda.stream),
+          "ncclRecv");
+  }
+}
+
 }  // namespace
 
 void enqueue_collective(NcclComm& comm, int member, int members, Collective const& collective) {
@@ -103,6 +116,8 @@ void enqueue_collective(NcclComm& comm, int member, int members, Collective cons
       return comm.group("all-gather", [&] { all_gather(call); });
     case OpKind::reduce_scatter:
       return comm.group("reduce-scatter", [&] { reduce_scatter(call); });
+    case OpKind::all_to_all:
+      return comm.group("all-to-all", [&] { all_to_all(call); });
     default:
       throw std::logic_error{"not a collective"};
   }

@@ -1,0 +1,62 @@
+#include "libsim/model/feed_forward.hpp"
+
+#include "libsim/model/pointwise.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// The ops of an activation.
+struct ActivationOps {
+  OpKind forward = OpKind::gelu;
+  OpKind backward = OpKind::gelu_backward;
+};
+
+ActivationOps ops_of(Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      break;
+    case Activation::swiglu:
+      return {OpKind::swiglu, OpKind::swiglu_backward};
+    case Activation::relu:
+      return {OpKind::relu, OpKind::relu_backward};
+    case Activation::geglu:
+      return {OpKind::geglu, OpKind::geglu_backward};
+    case Activation::swiglu_clamped:
+      return {OpKind::swiglu_clamped, OpKind::swiglu_clamped_backward};
+  }
+  return {};
+}
+
+}  // namespace
+
+TensorId feed_forward(ProgramBuilder& builder, FeedForward& layer, TensorId x) {
+  BlockShape const& shape = builder.shape();
+  layer.input = x;
+  layer.activation_input =
+      column_parallel_forward(builder, layer.up, x, {layer.activation, "input"});
+  std::int64_t const width = builder.tensor(layer.down.weight).shape[1];
+  layer.activation_output =
+      builder.make({layer.down.owner, "input"}, {shape.model.sequence, shape.micro, width});
+  builder.add(ops_of(shape.model.activation).forward, {layer.activation, "forward"},
+              Phase::forward, {layer.activation_input, layer.up_bias}, {layer.activation_output});
+  return row_parallel_forward(builder, layer.down, layer.activation_output,
+                              {layer.down.owner, "output"});
+}
+
+TensorId feed_backward(ProgramBuilder& builder, FeedForward const& layer, TensorId dy) {
+  TensorId const d_activation = row_parallel_backward(
+      builder, layer.down, layer.activation_output, dy, {layer.activation, "output_gradient"});
+  Shape const wide = builder.tensor(layer.activation_input).shape;
+  TensorId const d_up = builder.make({layer.activation, "input_gradient"}, wide);
+  Activation const activation = builder.shape().model.activation;
+  // ReLU's gradient follows from its output, which the next product keeps anyway.
+  TensorList const reads = activation == Activation::relu
+                               ? TensorList{d_activation, layer.activation_output}
+                               : TensorList{d_activation, layer.activation_input, layer.up_bias};
+  builder.add(ops_of(activation).backward, {layer.activation, "backward"}, Phase::input_gradient,
+              reads, {d_up});
+  bias_gradient(builder, layer.up.owner, d_up, layer.up_bias);
+  return column_parallel_backward(builder, layer.up, layer.input, d_up);
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "libsim/model/linear.hpp"
+
+namespace stagecraft {
+
+/// Two products with an activation between them, h -> f -> h, with the tensors that forward keeps
+/// for backward. f is split over the tensor group; the first product of a gated activation is 2 f
+/// wide.
+struct FeedForward {
+  Linear up;
+  std::string_view activation;  ///< the owner of its tensors: "mlp.activation"
+  Linear down;
+  TensorId up_bias = no_tensor;
+
+  TensorId input = no_tensor;
+  TensorId activation_input = no_tensor;  ///< before the bias, which the activation kernel adds
+  TensorId activation_output = no_tensor;
+};
+
+/// Appends the forward; reads x [s or s/t, b, h]. Returns the output of the same shape.
+TensorId feed_forward(ProgramBuilder& builder, FeedForward& layer, TensorId x);
+/// Appends the backward. Returns the gradient of x.
+TensorId feed_backward(ProgramBuilder& builder, FeedForward const& layer, TensorId dy);
+
+}  // namespace stagecraft

@@ -1,0 +1,200 @@
+#include "libsim/model/token_dispatch.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// One way of moving a tensor of rows between ranks, and the names of what it makes.
+struct Move {
+  std::string_view owner;
+  std::string_view exchanged;  ///< the tensor that an exchange makes
+  std::string_view spread;     ///< what a gather, a scatter or a sort makes
+  Phase phase = Phase::forward;
+};
+
+/// The shape of a tensor of rows with another number of them.
+Shape with_rows(Shape const& shape, std::int64_t rows) {
+  return shape.rank() == 1 ? Shape{rows} : Shape{rows, shape[1]};
+}
+
+bool is_spread(BlockShape const& shape) { return shape.expert_tensor > 1; }
+
+/// Whether the rows that arrive are in chunks by sender, of several experts each.
+bool is_sorted_again(BlockShape const& shape) {
+  return shape.expert * shape.expert_tensor > 1 && shape.local_experts() > 1;
+}
+
+/// What later ops keep counts as an activation, what is only passed on as communication.
+Category category_of(bool is_passed_on) {
+  return is_passed_on ? Category::communication : Category::activations;
+}
+
+/// Sends every rank of the expert group its part of the rows.
+TensorId exchange(ProgramBuilder& builder,
+                  Move const& move,
+                  std::string_view op,
+                  TensorId rows,
+                  Category category) {
+  BlockShape const& shape = builder.shape();
+  if (shape.expert == 1) return rows;
+  Tensor const from = builder.tensor(rows);
+  TensorId const received =
+      builder.make({move.owner, move.exchanged}, from.shape, from.type, category);
+  builder.collective(OpKind::all_to_all, {move.owner, op}, move.phase, rows, received, rows,
+                     shape.expert_group);
+  return received;
+}
+
+TensorId gather(ProgramBuilder& builder,
+                Move const& move,
+                std::string_view op,
+                TensorId rows,
+                Category category) {
+  BlockShape const& shape = builder.shape();
+  if (!is_spread(shape)) return rows;
+  Tensor const from = builder.tensor(rows);
+  TensorId const whole =
+      builder.make({move.owner, move.spread},
+                   with_rows(from.shape, from.shape[0] * shape.expert_tensor), from.type, category);
+  builder.collective(OpKind::all_gather, {move.owner, op}, move.phase, rows, whole, whole,
+                     shape.expert_tensor_group);
+  return whole;
+}
+
+TensorId scatter(ProgramBuilder& builder, Move const& move, std::string_view op, TensorId rows) {
+  BlockShape const& shape = builder.shape();
+  if (!is_spread(shape)) return rows;
+  Tensor const from = builder.tensor(rows);
+  TensorId const part = builder.make(
+      {move.owner, move.spread}, with_rows(from.shape, from.shape[0] / shape.expert_tensor),
+      from.type, Category::communication);
+  builder.collective(OpKind::reduce_scatter, {move.owner, op}, move.phase, rows, part, rows,
+                     shape.expert_tensor_group);
+  return part;
+}
+
+/// Transposes chunks: from [senders, experts] to [experts, senders], or back.
+enum class Sort : std::uint8_t { by_expert, by_sender };
+
+RowTensors sort(ProgramBuilder& builder,
+                Sort direction,
+                std::string_view owner,
+                std::string_view op,
+                Phase phase,
+                RowTensors const& rows) {
+  BlockShape const& shape = builder.shape();
+  if (!is_sorted_again(shape)) return rows;
+  bool const by_expert = direction == Sort::by_expert;
+  std::int64_t const senders = std::int64_t{shape.expert} * shape.expert_tensor;
+  std::int64_t const experts = shape.local_experts();
+  // Rows that return to their senders are only passed on.
+  Category const category = category_of(!by_expert);
+  auto const made = [&](TensorId from, std::string_view part) {
+    if (from == no_tensor) return no_tensor;
+    Tensor const tensor = builder.tensor(from);
+    return builder.make({owner, part}, tensor.shape, tensor.type, category);
+  };
+  RowTensors const sorted{made(rows.rows, by_expert ? "sorted_rows" : "unsorted_rows"),
+                          made(rows.probabilities,
+                               by_expert ? "sorted_probabilities" : "unsorted_probabilities")};
+  builder.add(OpKind::transpose_chunks, {owner, op}, phase, {rows.rows, rows.probabilities},
+              {sorted.rows, sorted.probabilities},
+              ChunkAttributes{.outer = by_expert ? senders : experts,
+                              .inner = by_expert ? experts : senders});
+  return sorted;
+}
+
+}  // namespace
+
+Dispatched dispatch_forward(ProgramBuilder& builder,
+                            TensorId x,
+                            TensorId probabilities,
+                            TensorId map) {
+  BlockShape const& shape = builder.shape();
+  ExpertsConfig const& experts = *shape.model.experts;
+  std::int64_t const rows = shape.tokens() * experts.per_token;
+  bool const sorts = is_sorted_again(shape);
+  bool const is_sent = shape.expert > 1 || is_spread(shape);
+  RowTensors moved;
+  moved.rows = builder.make({"dispatch", "rows"}, {rows, shape.model.hidden}, builder.type(),
+                            category_of(is_sent));
+  moved.probabilities =
+      builder.make({"dispatch", "probabilities"}, {rows},
+                   gradient_type(shape.model.precision), category_of(is_sent));
+  TensorId const row_map = builder.make({"dispatch", "row_map"},
+                                        {shape.tokens(), 2 * experts.count + 1}, ElementType::i32);
+  builder.add(OpKind::permute, {"dispatch", "permute"}, Phase::forward, {x, probabilities, map},
+              {moved.rows, moved.probabilities, row_map});
+  Move const of_rows{"dispatch", "received_rows", "gathered_rows"};
+  Move const of_probabilities{"dispatch", "received_probabilities", "gathered_probabilities"};
+  Category const received = category_of(is_spread(shape) || sorts);
+  moved.rows = exchange(builder, of_rows, "all_to_all_rows", moved.rows, received);
+  moved.probabilities = exchange(builder, of_probabilities, "all_to_all_probabilities",
+                                 moved.probabilities, received);
+  moved.rows = gather(builder, of_rows, "all_gather_rows", moved.rows, category_of(sorts));
+  moved.probabilities = gather(builder, of_probabilities, "all_gather_probabilities",
+                               moved.probabilities, category_of(sorts));
+  moved = sort(builder, Sort::by_expert, "dispatch", "sort", Phase::forward, moved);
+  return {moved, row_map};
+}
+
+TokenGradients dispatch_backward(ProgramBuilder& builder,
+                                 RowTensors const& gradients,
+                                 TensorId row_map,
+                                 TensorId x) {
+  BlockShape const& shape = builder.shape();
+  Phase const phase = Phase::input_gradient;
+  RowTensors moved = sort(builder, Sort::by_sender, "dispatch_gradient", "sort", phase, gradients);
+  Move const of_rows{"dispatch_gradient", "received_rows", "scattered_rows", phase};
+  Move const of_probabilities{"dispatch_gradient", "received_probabilities",
+                              "scattered_probabilities", phase};
+  moved.rows = scatter(builder, of_rows, "reduce_scatter_rows", moved.rows);
+  moved.probabilities =
+      scatter(builder, of_probabilities, "reduce_scatter_probabilities", moved.probabilities);
+  Category const received = Category::communication;
+  moved.rows = exchange(builder, of_rows, "all_to_all_rows", moved.rows, received);
+  moved.probabilities = exchange(builder, of_probabilities, "all_to_all_probabilities",
+                                 moved.probabilities, received);
+  Shape const hidden = builder.tensor(x).shape;  // a copy: make() moves the tensors
+  TokenGradients const made{
+      builder.make({"dispatch_gradient", "input"}, hidden),
+      builder.make({"dispatch_gradient", "probabilities"},
+                   {shape.tokens(), shape.model.experts->count},
+                   gradient_type(shape.model.precision))};
+  builder.add(OpKind::permute_backward, {"dispatch", "permute_backward"}, phase,
+              {moved.rows, moved.probabilities, row_map}, {made.x, made.probabilities});
+  return made;
+}
+
+TensorId combine_forward(ProgramBuilder& builder, TensorId rows, TensorId row_map) {
+  BlockShape const& shape = builder.shape();
+  Move const move{"combine", "received_rows", "scattered_rows"};
+  TensorId moved =
+      sort(builder, Sort::by_sender, "combine", "sort", Phase::forward, {rows, no_tensor}).rows;
+  moved = scatter(builder, move, "reduce_scatter_rows", moved);
+  moved = exchange(builder, move, "all_to_all_rows", moved, Category::communication);
+  TensorId const y = builder.make({"combine", "output"}, {shape.local_sequence(), shape.micro,
+                                                           shape.model.hidden});
+  builder.add(OpKind::unpermute, {"combine", "unpermute"}, Phase::forward, {moved, row_map}, {y});
+  return y;
+}
+
+TensorId combine_backward(ProgramBuilder& builder, TensorId dy, TensorId row_map) {
+  BlockShape const& shape = builder.shape();
+  Phase const phase = Phase::input_gradient;
+  bool const sorts = is_sorted_again(shape);
+  bool const is_sent = shape.expert > 1 || is_spread(shape);
+  Move const move{"combine_gradient", "received_rows", "gathered_rows", phase};
+  TensorId moved = builder.make(
+      {"combine_gradient", "rows"},
+      {shape.tokens() * shape.model.experts->per_token, shape.model.hidden}, builder.type(),
+      category_of(is_sent));
+  builder.add(OpKind::unpermute_backward, {"combine", "unpermute_backward"}, phase, {dy, row_map},
+              {moved});
+  moved = exchange(builder, move, "all_to_all_rows", moved,
+                   category_of(is_spread(shape) || sorts));
+  moved = gather(builder, move, "all_gather_rows", moved, category_of(sorts));
+  return sort(builder, Sort::by_expert, "combine_gradient", "sort", phase, {moved, no_tensor})
+      .rows;
+}
+
+}  // namespace stagecraft

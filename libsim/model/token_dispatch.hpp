@@ -1,0 +1,46 @@
+#pragma once
+
+#include "libsim/model/program_builder.hpp"
+
+namespace stagecraft {
+
+/// Rows of tokens, each for one expert, and what belongs to them.
+struct RowTensors {
+  TensorId rows = no_tensor;           ///< [R, h]
+  TensorId probabilities = no_tensor;  ///< [R]: of the row's token for its expert
+};
+
+struct Dispatched {
+  RowTensors rows;
+  TensorId row_map = no_tensor;  ///< [T, 2E + 1]; see OpKind::permute
+};
+
+/// Appends what brings tokens to the ranks of their experts: the permutation by expert, the
+/// exchanges over the expert group, the gathers over the expert tensor group, the sort by local
+/// expert.
+///
+/// Reads   x [s or s/t, b, h], probabilities and map [T, E].
+/// Source: Megatron-LM, megatron/core/transformer/moe/token_dispatcher.py,
+/// MoEAlltoAllTokenDispatcher.
+Dispatched dispatch_forward(ProgramBuilder& builder,
+                            TensorId x,
+                            TensorId probabilities,
+                            TensorId map);
+
+struct TokenGradients {
+  TensorId x = no_tensor;
+  TensorId probabilities = no_tensor;  ///< [T, E]
+};
+
+/// Appends its backward. `x` gives the gradient its shape.
+TokenGradients dispatch_backward(ProgramBuilder& builder,
+                                 RowTensors const& gradients,
+                                 TensorId row_map,
+                                 TensorId x);
+
+/// Appends the way back: y [s or s/t, b, h] is the sum of each token's rows.
+TensorId combine_forward(ProgramBuilder& builder, TensorId rows, TensorId row_map);
+/// Appends its backward. Returns the gradient of the rows.
+TensorId combine_backward(ProgramBuilder& builder, TensorId dy, TensorId row_map);
+
+}  // namespace stagecraft

@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "libsim/model/blocks.hpp"
+#include "libsim/model/liveness.hpp"
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// bf16, gated, RMS norms, no dropout: what DeepSeek's and Mixtral's layers have in common.
+BlockShape sparse_shape(std::int64_t shared = 0) {
+  ModelConfig model = gpt(1, 256, 8, 64, 1000);
+  model.precision = Precision::bf16;
+  model.activation = Activation::swiglu;
+  model.norm = Norm::rmsnorm;
+  model.positions = Positions::rotary;
+  model.attention = Attention::flash;
+  model.biases = false;
+  model.dropout = 0;
+  model.experts =
+      ExpertsConfig{.count = 8, .per_token = 2, .ffn_hidden = 96, .shared_ffn_hidden = shared};
+  return {.model = model, .micro = 2};
+}
+
+/// Bytes that a block keeps besides those of attention.
+std::int64_t kept_beside_attention(BlockProgram const& block) {
+  std::vector<std::string_view> const owners{"mlp_norm",
+                                             "experts",
+                                             "router",
+                                             "dispatch",
+                                             "experts.activation",
+                                             "experts.down",
+                                             "shared_experts.activation",
+                                             "shared_experts.down"};
+  std::int64_t sum = 0;
+  for (BufferLife const& life : block.lives) {
+    Tensor const& tensor = block.tensor(life.buffer);
+    bool const counts = std::find(owners.begin(), owners.end(), tensor.name.owner) != owners.end();
+    if (life.is_saved() && counts) sum += tensor.bytes().count();
+  }
+  return sum;
+}
+
+RecomputePolicy selective(std::vector<std::string> modules) {
+  return {.granularity = RecomputeGranularity::selective, .modules = std::move(modules)};
+}
+
+TEST_CASE("a sparse layer keeps what Megatron-Core's layer keeps", "[model]") {
+  // Megatron-Core 0.13 and Transformer Engine, dispatcher alltoall, fused permutation and router:
+  // norm input and output 4Th; row map 4T(2E + 1); scores in fp32 and map 5TE; per row the experts'
+  // input, fc1's output and the activation, 2(h + 3f/ETP), and its probability, 4; of shared
+  // experts 6 Tf fs / t; 4T of the norm's statistics.
+  std::int64_t const s = 64, b = 2, h = 256, f = 96, E = 8, k = 2, fs = 64;
+  struct Layout {
+    int t, ep, etp;
+  };
+  for (Layout const layout :
+       {Layout{1, 1, 1}, {1, 2, 1}, {1, 8, 1}, {2, 4, 1}, {2, 2, 2}, {2, 8, 2}}) {
+    CAPTURE(layout.t, layout.ep, layout.etp);
+    for (std::int64_t const shared : {std::int64_t{0}, fs}) {
+      BlockShape shape = sparse_shape(shared);
+      shape.tensor = layout.t;
+      shape.sequence_parallel = layout.t > 1;
+      shape.expert = layout.ep;
+      shape.expert_tensor = layout.etp;
+      BlockProgram const layer = build_layers(shape, 1, {});
+      std::int64_t const T = s * b / layout.t, R = T * k * layout.etp;
+      REQUIRE(kept_beside_attention(layer) == 4 * T * h + 4 * T * (2 * E + 1) + 5 * T * E +
+                                                  2 * R * (h + 3 * f / layout.etp) + 4 * R +
+                                                  6 * s * b * shared / layout.t + 4 * T);
+    }
+  }
+}
+
+TEST_CASE("DeepSeek-V3's sparse layer keeps the published 1,790 MiB less its attention",
+          "[model]") {
+  // Of its table of one layer at s = 4096, b = 1: norm in and out 112, fc1 in 448, fc1 out 256,
+  // activation 128, shared experts 48, row map 8 MiB; about 4 of probabilities, map and scores. All
+  // experts on eight ranks.
+  BlockShape shape = sparse_shape();
+  shape.model.hidden = 7168;
+  shape.model.sequence = 4096;
+  shape.model.heads = shape.model.kv_heads = 128;
+  shape.model.head_dim = 128;
+  shape.model.experts =
+      ExpertsConfig{.count = 256, .per_token = 8, .ffn_hidden = 2048, .shared_ffn_hidden = 2048};
+  shape.micro = 1;
+  shape.expert = 8;
+  double const mib =
+      static_cast<double>(kept_beside_attention(build_layers(shape, 1, {}))) / (1 << 20);
+  REQUIRE(mib == Approx(112 + 448 + 256 + 128 + 48 + 8 + 4).margin(2));
+}
+
+TEST_CASE("products of a sparse layer have the FLOPs of the experts that its tokens use",
+          "[model]") {
+  // 6 T k 3 h f of the routed experts, forward, input and weight gradient; on a rank R rows.
+  BlockShape shape = sparse_shape();
+  shape.expert = 4;
+  BlockProgram const layer = build_layers(shape, 1, {});
+  auto const flops = flops_of(layer, [](Op const& op) { return op.kind == OpKind::grouped_gemm; });
+  REQUIRE(flops == std::int64_t{6} * 128 * 2 * 3 * 256 * 96);
+  auto const of_router = flops_of(layer, [](Op const& op) { return op.module == "router"; });
+  REQUIRE(of_router == std::int64_t{6} * 128 * 8 * 256);
+}
+
+TEST_CASE("model FLOPs of models with experts are the published ones, without the router",
+          "[model]") {
+  // Megatron-LM's count per token, forward and backward: 6 (attention's weights + 3 h f k) L + 6 h
+  // v and 12 a d s L for attention over the full square (its own count halves that: 242.2 and 79.7
+  // GFLOP of Mixtral at s = 4096).
+  struct Row {
+    std::int64_t layers, hidden, heads, width, vocabulary;
+    double half;
+  };
+  for (Row const& row :
+       {Row{56, 6144, 48, 16384, 32768, 242.2e9}, Row{32, 4096, 32, 14336, 32000, 79.7e9}}) {
+    ModelConfig model = sparse_shape().model;
+    std::int64_t const s = 4096;
+    model.layers = row.layers;
+    model.hidden = row.hidden;
+    model.heads = row.heads;
+    model.kv_heads = 8;
+    model.head_dim = 128;
+    model.sequence = s;
+    model.vocabulary = row.vocabulary;
+    model.tied_embeddings = false;
+    model.experts = ExpertsConfig{.count = 8, .per_token = 2, .ffn_hidden = row.width};
+    double const core = static_cast<double>(attention_flops_per_sequence(model));
+    double const all = static_cast<double>(model_flops_per_sequence(model));
+    REQUIRE(all - core / 2 == Approx(row.half * static_cast<double>(s)).epsilon(0.0005));
+  }
+}
+
+TEST_CASE("tokens go to the experts' ranks and back, forward and backward", "[model]") {
+  auto const moves = [](BlockShape const& shape, Pass pass) {
+    std::string text;
+    BlockProgram const layer = build_layers(shape, 1, {});
+    for (Op const& op : layer.ops(pass)) {
+      bool const is_of_experts = op.module == "dispatch" || op.module == "combine";
+      if (!is_of_experts || op.kind == OpKind::wait) continue;
+      text += std::string{name_of(op.kind)} + " ";
+    }
+    return text;
+  };
+  BlockShape shape = sparse_shape();
+  REQUIRE(moves(shape, Pass::forward) == "permute unpermute ");
+  shape.expert = 8;
+  REQUIRE(moves(shape, Pass::forward) == "permute all_to_all all_to_all all_to_all unpermute ");
+  shape.expert = 4;
+  REQUIRE(moves(shape, Pass::forward) ==
+          "permute all_to_all all_to_all transpose_chunks transpose_chunks all_to_all unpermute ");
+  REQUIRE(moves(shape, Pass::backward) ==
+          "unpermute_backward all_to_all transpose_chunks transpose_chunks all_to_all all_to_all "
+          "permute_backward ");
+  shape.expert_tensor = 2;
+  REQUIRE(moves(shape, Pass::forward) ==
+          "permute all_to_all all_to_all all_gather all_gather transpose_chunks transpose_chunks "
+          "reduce_scatter all_to_all unpermute ");
+  REQUIRE(moves(shape, Pass::backward) ==
+          "unpermute_backward all_to_all all_gather transpose_chunks transpose_chunks "
+          "reduce_scatter reduce_scatter all_to_all all_to_all permute_backward ");
+}
+
+TEST_CASE("recompute of experts drops what Megatron-Core drops", "[model]") {
+  std::int64_t const T = 128, h = 256, f = 96, E = 8, R = 256, fs = 64;
+  BlockShape const shape = sparse_shape(fs);
+  auto const kept = [&](RecomputePolicy const& policy) {
+    return kept_beside_attention(build_layers(shape, 1, policy));
+  };
+  std::int64_t const all = kept({});
+  REQUIRE(all - kept(selective({"moe_act"})) == 2 * R * f);
+  REQUIRE(all - kept(selective({"shared_experts"})) == 6 * T * fs);
+  // Everything below the norm's output.
+  std::int64_t const below = 4 * T * (2 * E + 1) + 5 * T * E + 2 * R * (h + 3 * f) + 4 * R;
+  REQUIRE(all - kept(selective({"moe"})) == below + 6 * T * fs);
+  REQUIRE(kept(selective({"moe", "moe_act", "shared_experts"})) == kept(selective({"moe"})));
+  BlockProgram const again = build_layers(shape, 1, selective({"moe"}));
+  auto const runs = [&](OpKind kind, Phase phase) {
+    return std::count_if(again.backward.begin(), again.backward.end(),
+                         [&](Op const& op) { return op.kind == kind && op.phase == phase; });
+  };
+  REQUIRE(runs(OpKind::route, Phase::recompute) == 1);
+  REQUIRE(runs(OpKind::grouped_gemm, Phase::recompute) == 2);
+}
+
+TEST_CASE("products of experts wait for the weight gradient's own pass", "[model]") {
+  BlockProgram layer = build_layers(sparse_shape(64), 1, {});
+  split_backward(layer);
+  auto const grouped = [&](Pass pass) {
+    auto const& ops = layer.ops(pass);
+    return std::count_if(ops.begin(), ops.end(),
+                         [](Op const& op) { return op.kind == OpKind::grouped_gemm; });
+  };
+  REQUIRE(grouped(Pass::input_gradient) == 2);
+  REQUIRE(grouped(Pass::weight_gradient) == 2);
+}
+
+}  // namespace
+}  // namespace stagecraft
