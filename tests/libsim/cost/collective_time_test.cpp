@@ -202,5 +202,28 @@ TEST_CASE("what nccl-tests measured among whole nodes takes precedence", "[cost]
   REQUIRE(all_reduce(Bytes{8'000'000}, 8, system.node) == Approx(14e6 / 50e9));
 }
 
+TEST_CASE("an all-to-all on H100 takes what NCCL was measured to take", "[cost]") {
+  // arXiv:2603.07685, table 7: dispatch of 4096 tokens of 7168 elements to 8 experts each, in
+  // 16 bits, over nodes of 8 with an adapter of 50 GB/s per rank.
+  System system = invented_system();
+  system.node.accelerators.value = 8;
+  system.node.all_gather.value = {.latency = {40e-6}, .bandwidth = {370e9}, .table = {}};
+  system.node.collectives.value = {};
+  system.network.bandwidth.value = {50e9};
+  system.network.adapters.value = 8;
+  system.network.latency.value = {9.6e-6};
+  std::int64_t const sent = std::int64_t{2} * 4096 * 8 * 7168;
+  auto const seconds = [&](int ranks) {
+    return over_network(OpKind::all_to_all, sent, ranks, 8, system);
+  };
+  REQUIRE(seconds(8) == Approx(1265e-6).epsilon(0.05));
+  REQUIRE(seconds(16) == Approx(5774e-6).epsilon(0.06));
+  REQUIRE(seconds(32) == Approx(8059e-6).epsilon(0.06));
+  REQUIRE(seconds(64) == Approx(9164e-6).epsilon(0.06));
+  // Of two ranks in a node each sends half of its tensor.
+  double const links = 370e9 * 0.886;
+  REQUIRE(over_network(OpKind::all_to_all, 1000000, 2, 2, system) == Approx(40e-6 + 0.5e6 / links));
+}
+
 }  // namespace
 }  // namespace stagecraft

@@ -36,6 +36,8 @@ std::map<std::string, std::int64_t> const published{
     {"llama3.1-70b-128k", 70'553'706'496},
     {"llama3.1-405b-128k", 405'853'388'800},
     {"mistral-7b", 7'248'023'552},
+    {"mixtral-8x7b", 46'702'792'704},
+    {"mixtral-8x22b", 140'630'071'296},
     // L (2h^2 + 16 d h + 8h^2 + 4h) + 2 v h + 2h: the papers' 12.5 + 3.2 and 331.6 + 9.4 billion.
     {"nemotron4-15b", 15'628'775'424},
     {"nemotron4-340b", 341'029'195'776},

@@ -1,0 +1,250 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "libexec/backends/number_codec.hpp"
+#include "libsim/engine/simulation.hpp"
+#include "libsim/model/model_names.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
+#include "tests/libsim/invented_system.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// A layer of 4 experts, of which a token uses 2, beside one shared expert.
+TrainingConfig small_mixture(Precision precision) {
+  TrainingConfig config = small_llama(precision);
+  config.model.experts =
+      ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12, .shared_ffn_hidden = 8};
+  return config;
+}
+
+/// First a dense layer; scores by sigmoid, divided by their sum and scaled, as DeepSeek-V3 has
+/// them.
+TrainingConfig small_sigmoid(Precision precision) {
+  TrainingConfig config = small_mixture(precision);
+  config.model.experts->first_dense = 1;
+  config.model.experts->router = {.score = RouterScore::sigmoid, .scaling = 2.5};
+  return config;
+}
+
+/// A softmax over all experts, not divided by the sum of the chosen; GELU, no shared expert.
+TrainingConfig small_softmax_before(Precision precision, bool normalise) {
+  TrainingConfig config = small_gpt(precision);
+  config.model.experts =
+      ExpertsConfig{.count = 4,
+                    .per_token = 2,
+                    .ffn_hidden = 12,
+                    .router = {.order = RouterOrder::before, .normalise = normalise}};
+  return config;
+}
+
+struct Layout {
+  std::string name;
+  ParallelLayout parallel;
+  bool is_sharded = false;
+};
+
+ParallelLayout of(int t, int p, int d, int expert, int expert_tensor) {
+  return {.tensor = t,
+          .pipeline = p,
+          .data = d,
+          .sequence = t > 1,
+          .expert = expert,
+          .expert_tensor = expert_tensor};
+}
+
+std::vector<Layout> layouts() {
+  return {{"d2", of(1, 1, 2, 1, 1)},
+          {"d2 ep2", of(1, 1, 2, 2, 1)},
+          {"d2 etp2", of(1, 1, 2, 1, 2)},
+          {"d4 ep4", of(1, 1, 4, 4, 1)},
+          {"d4 ep2", of(1, 1, 4, 2, 1)},
+          {"d4 ep2 etp2", of(1, 1, 4, 2, 2)},
+          {"t2", of(2, 1, 1, 1, 1)},
+          {"t2 ep2", of(2, 1, 1, 2, 1)},
+          {"t2 etp2", of(2, 1, 1, 1, 2)},
+          {"t2 d2 ep4", of(2, 1, 2, 4, 1)},
+          {"t2 d2 ep2 etp2", of(2, 1, 2, 2, 2)},
+          {"t4 ep2", of(4, 1, 1, 2, 1)},
+          {"p2 d2 ep2", of(1, 2, 2, 2, 1)},
+          {"t2 d2 ep2 sharded", of(2, 1, 2, 2, 1), true},
+          {"d4 ep2 sharded", of(1, 1, 4, 2, 1), true},
+          {"t2 p2 d2 ep2 sharded", of(2, 2, 2, 2, 1), true},
+          {"t2 ep1 sharded", of(2, 1, 1, 1, 1), true}};
+}
+
+TrainingConfig with(TrainingConfig config, Layout const& layout) {
+  config.parallel = layout.parallel;
+  config.memory.distributed_optimizer = layout.is_sharded;
+  return config;
+}
+
+RecomputePolicy selective(std::vector<std::string> modules) {
+  return {.granularity = RecomputeGranularity::selective, .modules = std::move(modules)};
+}
+
+std::vector<RecomputePolicy> policies() {
+  return {{},
+          selective({"moe"}),
+          selective({"moe_act"}),
+          selective({"shared_experts"}),
+          selective({"layernorm", "moe_act", "core_attention"}),
+          {.granularity = RecomputeGranularity::full},
+          {.granularity = RecomputeGranularity::full, .layers = 2}};
+}
+
+/// The loss when one element of one parameter is moved; on one rank.
+double moved_loss(TrainingConfig const& config,
+                  std::string const& name,
+                  std::size_t element,
+                  double by) {
+  SmallRun run;
+  run.options.before_first = [&](RankContext const& context, RankExecutor& executor) {
+    ParameterStore& store = executor.parameters();
+    for (PlacedParameter const& placed : store.layout()) {
+      if (placed.name() != name) continue;
+      FlatRange const range = store.weights().part(placed.offset, placed.elements());
+      std::vector<std::byte> bytes(static_cast<std::size_t>(range.elements * 8));
+      context.backend.read(bytes.data(), range.data, bytes.size());
+      std::vector<double> values = decode(bytes, range.type);
+      values[element] += by;
+      store.set(context.backend, placed, values);
+    }
+  };
+  return execute(config, run).steps.front().loss;
+}
+
+bool is_of_experts(std::string const& name) {
+  return name.find("router") != std::string::npos || name.find("experts") != std::string::npos ||
+         name.find("mlp_norm") != std::string::npos;
+}
+
+TEST_CASE("the gradients of routers and experts are slopes of the loss", "[experts]") {
+  TrainingConfig config = GENERATE(small_mixture(Precision::fp64), small_sigmoid(Precision::fp64),
+                                   small_softmax_before(Precision::fp64, true),
+                                   small_softmax_before(Precision::fp64, false));
+  config.model.layers = 2;
+  constexpr double step = 1e-4;
+  int compared = 0;
+  for (WholeTensor const& gradient : gradients_of(config)) {
+    if (!is_of_experts(gradient.name)) continue;
+    CAPTURE(gradient.name);
+    ++compared;
+    std::size_t const count = gradient.values.size();
+    double largest = 0;
+    for (double const value : gradient.values) largest = std::max(largest, std::abs(value));
+    REQUIRE(largest > 1e-9);
+    for (std::size_t const i : {std::size_t{0}, count / 3, 2 * count / 3, count - 1}) {
+      CAPTURE(i);
+      double const slope = (moved_loss(config, gradient.name, i, step) -
+                            moved_loss(config, gradient.name, i, -step)) /
+                           (2 * step);
+      REQUIRE(gradient.values[i] == Approx(slope).margin(1e-5 * largest).epsilon(1e-6));
+    }
+  }
+  REQUIRE(compared >= 8 - (config.model.experts->first_dense == 1 ? 3 : 0));
+}
+
+void require_close(TrainingConfig const& a, TrainingConfig const& b, double tolerance) {
+  std::vector<WholeTensor> const x = gradients_of(a);
+  std::vector<WholeTensor> const y = gradients_of(b);
+  REQUIRE(x.size() == y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i].name);
+    REQUIRE(x[i].name == y[i].name);
+    double difference = 0;
+    double norm = 0;
+    for (std::size_t j = 0; j < x[i].values.size(); ++j) {
+      difference += std::pow(x[i].values[j] - y[i].values[j], 2);
+      norm += std::pow(x[i].values[j], 2);
+    }
+    REQUIRE(norm > 0);
+    REQUIRE(std::sqrt(difference) <= tolerance * std::sqrt(norm));
+  }
+}
+
+TEST_CASE("experts on any number of ranks have the gradients of one rank", "[experts]") {
+  for (TrainingConfig const& base :
+       {small_mixture(Precision::fp64), small_sigmoid(Precision::fp64)}) {
+    for (Layout const& layout : layouts()) {
+      CAPTURE(layout.name);
+      require_close(base, with(base, layout), 1e-12);
+    }
+  }
+}
+
+TEST_CASE("steps on any number of ranks have loss and gradient norm of one rank", "[experts]") {
+  TrainingConfig const base = small_mixture(Precision::fp64);
+  SmallRun const run{.options = {.steps = 3}};
+  std::vector<StepReport> const one = execute(base, run).steps;
+  for (Layout const& layout : layouts()) {
+    CAPTURE(layout.name);
+    std::vector<StepReport> const many = execute(with(base, layout), run).steps;
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      REQUIRE(many[i].loss == Approx(one[i].loss).epsilon(1e-12));
+      REQUIRE(many[i].gradient_norm == Approx(one[i].gradient_norm).epsilon(1e-11));
+    }
+  }
+}
+
+TEST_CASE("recomputed experts have the gradients of stored ones", "[experts]") {
+  TrainingConfig const base = with(small_mixture(Precision::fp64), {"", of(2, 1, 2, 2, 1)});
+  for (RecomputePolicy const& policy : policies()) {
+    CAPTURE(name_of(policy.granularity), policy.modules);
+    TrainingConfig again = base;
+    again.recompute = {policy};
+    require_close(base, again, 0);
+  }
+}
+
+TEST_CASE("sparse plans hold what the simulator predicts, to the byte", "[experts]") {
+  int compared = 0;
+  std::vector<RecomputePolicy> const all = policies();
+  std::size_t turn = 0;
+  for (Precision const precision : {Precision::bf16, Precision::fp32, Precision::fp64}) {
+    for (TrainingConfig const& base : {small_mixture(precision), small_sigmoid(precision),
+                                       small_softmax_before(precision, true)}) {
+      for (Layout const& layout : layouts()) {
+        TrainingConfig config = with(base, layout);
+        config.recompute = {all[turn++ % all.size()]};
+        CAPTURE(layout.name, name_of(config.recompute.front().granularity),
+                config.recompute.front().modules);
+        Simulation const predicted = simulate(make_plan(completed(config)), invented_system());
+        for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
+          StageResult const& stage = predicted.stages[static_cast<std::size_t>(rank.stage)];
+          for (int i = 0; i < category_count; ++i) {
+            auto const category = static_cast<Category>(i);
+            CAPTURE(name_of(category));
+            if (category == Category::workspace) continue;
+            CHECK(rank.at_peak[category] == stage.at_peak[category]);
+          }
+          CHECK(rank.activation_peak == stage.activation_peak);
+        }
+        ++compared;
+      }
+    }
+  }
+  REQUIRE(compared >= 150);
+}
+
+TEST_CASE("training a mixture on a text lowers the loss, on several ranks alike", "[experts]") {
+  TrainingConfig config = small_mixture(Precision::fp32);
+  config.model.vocabulary = 256;
+  config.training.learning_rate = 3e-3;
+  config.training.init_std = 0.02;
+  auto const text =
+      file_tokens(std::string{STAGECRAFT_SOURCE_DIR} + "/README.md", 256, config.model.sequence);
+  SmallRun const run{.options = {.steps = 50}, .gemm = GemmKind::openblas, .tokens = text.get()};
+  std::vector<StepReport> const one = execute(config, run).steps;
+  REQUIRE(one.back().loss < one.front().loss - 1);
+  std::vector<StepReport> const four = execute(with(config, {"", of(2, 1, 2, 2, 2)}), run).steps;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    REQUIRE(four[i].loss == Approx(one[i].loss).epsilon(1e-3));
+  }
+}
+
+}  // namespace
+}  // namespace stagecraft

@@ -1,0 +1,101 @@
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/training_plan.hpp"
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Two layers of 8 experts on the ranks of `parallel`.
+TrainingConfig sparse(ParallelLayout const& parallel) {
+  TrainingConfig config;
+  config.model = gpt(2, 64, 8, 32, 128);
+  config.model.experts = ExpertsConfig{.count = 8, .per_token = 2, .ffn_hidden = 96};
+  config.parallel = parallel;
+  config.parallel.sequence = parallel.tensor > 1;
+  config.batch = {.global = 16, .micro = 2};
+  return config;
+}
+
+std::vector<int> members(TrainingPlan const& plan, GroupId group, int rank) {
+  return plan.groups.membership(group, rank)->members;
+}
+
+TEST_CASE("expert groups fold over tensor and data ranks as Megatron-LM's do", "[plan]") {
+  // parallel_state.py, order etp-ep-edp-pp: 16 ranks, t 2, d 4, p 2, EP 4.
+  TrainingPlan const plan = make_plan(sparse({.tensor = 2, .pipeline = 2, .data = 4, .expert = 4}));
+  GroupId const expert = plan.roles.expert.value();
+  GroupId const holders = plan.roles.expert_gradients.value();
+  REQUIRE_FALSE(plan.roles.expert_tensor);
+  REQUIRE(members(plan, expert, 0) == std::vector{0, 1, 2, 3});
+  REQUIRE(members(plan, expert, 6) == std::vector{4, 5, 6, 7});
+  REQUIRE(members(plan, expert, 9) == std::vector{8, 9, 10, 11});
+  REQUIRE(members(plan, holders, 1) == std::vector{1, 5});
+  REQUIRE(members(plan, holders, 14) == std::vector{10, 14});
+  TrainingPlan const cut =
+      make_plan(sparse({.tensor = 2, .pipeline = 2, .data = 4, .expert = 2, .expert_tensor = 2}));
+  REQUIRE(members(cut, cut.roles.expert_tensor.value(), 3) == std::vector{2, 3});
+  REQUIRE(members(cut, cut.roles.expert.value(), 0) == std::vector{0, 2});
+  REQUIRE(members(cut, cut.roles.expert_gradients.value(), 0) == std::vector{0, 4});
+}
+
+TEST_CASE("a dense plan has no expert groups", "[plan]") {
+  TrainingConfig config = sparse({.data = 4});
+  config.model.experts.reset();
+  TrainingPlan const plan = make_plan(config);
+  REQUIRE_FALSE(plan.roles.expert_gradients);
+  REQUIRE(plan.groups.grids().size() == 1);
+}
+
+TEST_CASE("optimizer state of experts is cut over the ranks that hold the same experts", "[plan]") {
+  // Megatron-LM: 12 bytes over d of dense parameters, 12 over EDP of those of experts.
+  TrainingConfig config = sparse({.data = 4, .expert = 2});
+  config.memory.distributed_optimizer = true;
+  TrainingPlan const plan = make_plan(config);
+  StagePlan const& stage = plan.stages.front();
+  std::int64_t dense = 0, of_experts = 0;
+  for (PlacedParameter const& placed : parameter_layout(plan, stage)) {
+    (placed.parameter->is_of_experts() ? of_experts : dense) += placed.elements();
+  }
+  // 2 layers of 4 local experts with up [96, 64] and down [64, 96] each.
+  REQUIRE(of_experts == 2 * 4 * 2 * 96 * 64);
+  std::int64_t const exact = 12 * (dense / 4 + of_experts / 2);
+  REQUIRE(stage.optimizer_bytes.count() >= exact);
+  REQUIRE(stage.optimizer_bytes.count() < exact + 12 * 4 * 8);  // shards are rounded up
+}
+
+TEST_CASE("all gradients are scaled by 1/d, and summed over the ranks that hold the same",
+          "[plan]") {
+  TrainingPlan const plan = make_plan(sparse({.data = 4, .expert = 2}));
+  StagePlan const& stage = plan.stages.front();
+  std::int64_t summed = 0, of_experts = 0;
+  for (StepOp const& op : stage.step_ops) {
+    if (op.kind == OpKind::scale_gradients) {
+      REQUIRE(std::get<ScaleAttributes>(op.attributes).factor == 0.25);
+      REQUIRE(op.ranges.size() == 1);
+      REQUIRE(op.ranges.front().count == stage.parameters);
+    }
+    if (op.kind != OpKind::all_reduce || op.phase != Phase::data_parallel) continue;
+    for (ParameterRange const& range : op.ranges) {
+      if (op.group == plan.roles.gradients) summed += range.count;
+      if (op.group == plan.roles.expert_gradients) of_experts += range.count;
+    }
+  }
+  REQUIRE(of_experts == 2 * 4 * 2 * 96 * 64);
+  REQUIRE(summed + of_experts == stage.parameters);
+}
+
+TEST_CASE("experts that one rank alone holds are neither summed nor cut", "[plan]") {
+  TrainingConfig config = sparse({.data = 4, .expert = 4});
+  config.memory.distributed_optimizer = true;
+  TrainingPlan const plan = make_plan(config);
+  REQUIRE(plan.groups.members(plan.roles.expert_gradients.value()) == 1);
+  for (StepOp const& op : plan.stages.front().step_ops) {
+    REQUIRE(op.group != plan.roles.expert_gradients);
+  }
+}
+
+}  // namespace
+}  // namespace stagecraft
