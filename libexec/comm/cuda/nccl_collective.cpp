@@ -17,12 +17,12 @@ ncclDataType_t type_of(ElementType type) {
       return ncclFloat32;
     case ElementType::f64:
       return ncclFloat64;
-    case ElementType::i32:
-      return ncclInt32;
     case ElementType::i64:
       return ncclInt64;
     case ElementType::u8:
       return ncclUint8;
+    case ElementType::i32:
+      break;
   }
   throw std::logic_error{"NCCL does not reduce this element type"};
 }

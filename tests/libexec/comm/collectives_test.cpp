@@ -173,5 +173,29 @@ TEST_CASE("collectives under way are told apart by their tickets", "[comm]") {
   for (Tensor const& tensor : tensors) REQUIRE(tensor == Tensor{2, 20, 200});
 }
 
+TEST_CASE("an all-to-all gives member i the i-th piece of every member, in their order", "[comm]") {
+  std::size_t const members = GENERATE(1U, 2U, 5U);
+  std::size_t const piece = 3;
+  std::vector<Tensor> results(members, Tensor(members * piece));
+  auto const failure = run_members(members, [&](ThreadGroup& group, std::size_t i) {
+    Tensor const source = numbers_of(i, members * piece);
+    meet(group, i,
+         {.kind = OpKind::all_to_all,
+          .source = source.data(),
+          .target = results[i].data(),
+          .elements = static_cast<std::int64_t>(members * piece),
+          .piece = static_cast<std::int64_t>(piece)});
+  });
+  REQUIRE_FALSE(failure);
+  for (std::size_t to = 0; to < members; ++to) {
+    for (std::size_t from = 0; from < members; ++from) {
+      Tensor const sent = numbers_of(from, members * piece);
+      for (std::size_t e = 0; e < piece; ++e) {
+        REQUIRE(results[to][from * piece + e] == sent[to * piece + e]);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stagecraft

@@ -92,6 +92,26 @@ void check_collectives(Communicator& communicator, int rank, std::int64_t count,
   require(elsewhere == expected, "all-gather");
 }
 
+/// Pieces of `count` elements, of which more than one round may be needed.
+template <typename Number>
+void check_all_to_all(Communicator& communicator, int rank, std::int64_t count, ElementType type) {
+  constexpr int members = 4;
+  auto const source = numbers_of<Number>(rank, members * count);
+  std::vector<Number> target(source.size());
+  meet(communicator, {.kind = OpKind::all_to_all,
+                      .type = type,
+                      .source = source.data(),
+                      .target = target.data(),
+                      .elements = members * count,
+                      .piece = count});
+  for (int from = 0; from < members; ++from) {
+    auto const sent = numbers_of<Number>(from, members * count);
+    require(std::equal(sent.begin() + rank * count, sent.begin() + (rank + 1) * count,
+                       target.begin() + from * count),
+            "all-to-all");
+  }
+}
+
 /// What is started goes on while the rank's thread does something else.
 void check_overlap(Communicator& communicator, JobClock const& clock) {
   Floats tensor(std::size_t{2} << 20U, 1);
@@ -136,6 +156,8 @@ void check_all(MpiSession& session, bool must_disagree) {
     check_collectives<float>(communicator, rank, count, ElementType::f32);
     check_collectives<std::uint16_t>(communicator, rank, count, ElementType::bf16);
     check_collectives<std::int64_t>(communicator, rank, count, ElementType::i64);
+    check_all_to_all<float>(communicator, rank, count, ElementType::f32);
+    check_all_to_all<std::uint16_t>(communicator, rank, count, ElementType::bf16);
   }
   double largest = rank;
   meet(communicator, {.reduction = Reduction::maximum,

@@ -51,6 +51,8 @@ double TestTensor::operator[](std::int64_t i) const {
       return as(double{});
     case ElementType::u8:
       return as(std::uint8_t{});
+    case ElementType::i32:
+      return as(std::int32_t{});
     case ElementType::i64:
       return static_cast<double>(as(std::int64_t{}));
   }
@@ -71,6 +73,8 @@ void TestTensor::set(std::int64_t i, double value) {
       return put(value);
     case ElementType::u8:
       return put(static_cast<std::uint8_t>(value));
+    case ElementType::i32:
+      return put(static_cast<std::int32_t>(value));
     case ElementType::i64:
       return put(static_cast<std::int64_t>(value));
   }

@@ -1,0 +1,150 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <vector>
+
+#include "tests/libexec/kernels/kernel_test.hpp"
+
+namespace stagecraft::test {
+namespace {
+
+void run_with(OpAttributes const& attributes,
+              OpKind kind,
+              std::vector<Operand> const& reads,
+              std::vector<Operand> const& writes) {
+  KernelCall call = make_call(kind, reads, writes);
+  call.attributes = attributes;
+  CpuKernels{KernelNeeds{.types = {ElementType::f64}}, {}}.run(call);
+}
+
+/// Probabilities of 2 tokens with 4 experts each, of which the first chooses 0 and 1, the second 2
+/// and 3.
+std::vector<double> route(RoutingAttributes routing, std::vector<double> const& logits) {
+  routing.per_token = 2;
+  Shape const shape{2, 4};
+  TestTensor const from{ElementType::f64, shape, logits};
+  TestTensor const probabilities{ElementType::f64, shape};
+  TestTensor const scores{ElementType::f64, shape};
+  TestTensor const map{ElementType::u8, shape};
+  run_with(routing, OpKind::route, {from.operand()},
+           {probabilities.operand(), scores.operand(), map.operand()});
+  REQUIRE(map.values() == std::vector<double>{1, 1, 0, 0, 0, 0, 1, 1});
+  return probabilities.values();
+}
+
+void require_values(std::vector<double> const& got, std::vector<double> const& wanted) {
+  REQUIRE(got.size() == wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i) REQUIRE(got[i] == Approx(wanted[i]).margin(1e-15));
+}
+
+TEST_CASE("routers make of logits the probabilities of their papers", "[kernels]") {
+  auto const log = [](double x) { return std::log(x); };
+  std::vector<double> const logits{log(1), log(3), log(4), log(2), log(5), log(1), log(1), log(3)};
+  // Mixtral: a softmax over the chosen.
+  require_values(route({}, logits), {0.25, 0.75, 0, 0, 0, 0, 0.25, 0.75});
+  // OLMoE: over all, as it is; Qwen3: divided by the sum of the chosen.
+  RoutingAttributes before{.order = RouterOrder::before, .normalise = false};
+  require_values(route(before, logits), {0.1, 0.3, 0, 0, 0, 0, 0.1, 0.3});
+  before.normalise = true;
+  require_values(route(before, logits), {0.25, 0.75, 0, 0, 0, 0, 0.25, 0.75});
+  // DeepSeek-V3: sigmoids x / (1 + x), divided by their sum, times a factor.
+  RoutingAttributes const sigmoid{.score = RouterScore::sigmoid, .scaling = 2.5};
+  require_values(route(sigmoid, logits), {1, 1.5, 0, 0, 0, 0, 1, 1.5});
+}
+
+TEST_CASE("rows are permuted by expert, then by token, and summed on their way back", "[kernels]") {
+  // Token 0 chooses experts 2 and 0, token 1 expert 0, token 2 experts 1 and 2.
+  std::int64_t const tokens = 3, experts = 3, h = 2;
+  TestTensor const x{ElementType::f64, {tokens, 1, h}, {1, 2, 3, 4, 5, 6}};
+  TestTensor const map{ElementType::u8, {tokens, experts}, {1, 0, 1, 1, 0, 0, 0, 1, 1}};
+  TestTensor const probabilities{
+      ElementType::f64, {tokens, experts}, {.1, 0, .2, .3, 0, 0, 0, .4, .5}};
+  TestTensor const rows{ElementType::f64, {5, h}};
+  TestTensor const of_rows{ElementType::f64, {5}};
+  TestTensor const row_map{ElementType::i32, {tokens, 2 * experts + 1}};
+  run_with({}, OpKind::permute, {x.operand(), probabilities.operand(), map.operand()},
+           {rows.operand(), of_rows.operand(), row_map.operand()});
+  REQUIRE(rows.values() == std::vector<double>{1, 2, 3, 4, 5, 6, 1, 2, 5, 6});
+  REQUIRE(of_rows.values() == std::vector<double>{.1, .3, .4, .2, .5});
+
+  TestTensor const y{ElementType::f64, {tokens, 1, h}};
+  TestTensor const parts{ElementType::f64, {5, h}, {1, 10, 2, 20, 3, 30, 4, 40, 5, 50}};
+  run_with({}, OpKind::unpermute, {parts.operand(), row_map.operand()}, {y.operand()});
+  REQUIRE(y.values() == std::vector<double>{5, 50, 2, 20, 8, 80});
+  TestTensor const d_rows{ElementType::f64, {5, h}};
+  run_with({}, OpKind::unpermute_backward, {x.operand(), row_map.operand()}, {d_rows.operand()});
+  REQUIRE(d_rows.values() == rows.values());
+
+  TestTensor const dx{ElementType::f64, {tokens, 1, h}};
+  TestTensor const d_probabilities{ElementType::f64, {tokens, experts}};
+  run_with({}, OpKind::permute_backward, {parts.operand(), of_rows.operand(), row_map.operand()},
+           {dx.operand(), d_probabilities.operand()});
+  REQUIRE(dx.values() == y.values());
+  REQUIRE(d_probabilities.values() == probabilities.values());
+}
+
+TEST_CASE("a plan with another number of rows than tokens choose is refused", "[kernels]") {
+  TestTensor const x = TestTensor::zeros(ElementType::f64, {2, 1, 2});
+  TestTensor const map{ElementType::u8, {2, 2}, {1, 0, 1, 1}};
+  TestTensor const probabilities = TestTensor::zeros(ElementType::f64, {2, 2});
+  TestTensor const rows{ElementType::f64, {2, 2}};
+  TestTensor const of_rows{ElementType::f64, {2}};
+  TestTensor const row_map{ElementType::i32, {2, 5}};
+  REQUIRE_THROWS_WITH(
+      run_with({}, OpKind::permute, {x.operand(), probabilities.operand(), map.operand()},
+               {rows.operand(), of_rows.operand(), row_map.operand()}),
+      Catch::Contains("another number of rows than tokens choose"));
+}
+
+TEST_CASE("chunks by sender become chunks by expert, and back", "[kernels]") {
+  // Two senders with three experts of two rows each.
+  std::vector<double> values(12);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
+  TestTensor const rows{ElementType::f32, {12, 1}, values};
+  TestTensor const sorted{ElementType::f32, {12, 1}};
+  run_with(ChunkAttributes{2, 3}, OpKind::transpose_chunks, {rows.operand()}, {sorted.operand()});
+  REQUIRE(sorted.values() == std::vector<double>{0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11});
+  TestTensor const back{ElementType::f32, {12, 1}};
+  run_with(ChunkAttributes{3, 2}, OpKind::transpose_chunks, {sorted.operand()}, {back.operand()});
+  REQUIRE(back.values() == values);
+}
+
+TEST_CASE("activations are weighted by row", "[kernels]") {
+  // silu(x) u p and relu(x) p.
+  auto const silu = [](double x) { return x / (1 + std::exp(-x)); };
+  TestTensor const x{ElementType::f64, {2, 4}, {1, -2, 3, 4, 0.5, 2, -1, 5}};
+  TestTensor const p{ElementType::f64, {2}, {0.5, 3}};
+  TestTensor const y{ElementType::f64, {2, 2}};
+  run_with(ActivationAttributes{Activation::swiglu}, OpKind::weighted_activation,
+           {x.operand(), p.operand()}, {y.operand()});
+  require_values(y.values(),
+                 {silu(1) * 3 * 0.5, silu(-2) * 4 * 0.5, silu(0.5) * -1 * 3, silu(2) * 5 * 3});
+  TestTensor const plain{ElementType::f64, {2, 4}};
+  run_with(ActivationAttributes{Activation::relu}, OpKind::weighted_activation,
+           {x.operand(), p.operand()}, {plain.operand()});
+  require_values(plain.values(), {0.5, 0, 1.5, 2, 1.5, 6, 0, 15});
+}
+
+TEST_CASE("a grouped product is a product per group", "[kernels]") {
+  GemmKind const kind = GENERATE(GemmKind::openblas, GemmKind::plain);
+  std::int64_t const groups = 3, m = 4, n = 5, k = 6;
+  TestTensor const a = TestTensor::random(ElementType::f64, {groups * m, k}, 1);
+  TestTensor const b = TestTensor::random(ElementType::f64, {groups * n, k}, 2);
+  TestTensor const c{ElementType::f64, {groups * m, n}};
+  KernelCall call = make_call(OpKind::grouped_gemm, {a.operand(), b.operand()}, {c.operand()});
+  call.attributes = GemmAttributes{{.batch = groups, .m = m, .n = n, .k = k, .transpose_b = true},
+                                   ElementType::f64};
+  CpuKernels{KernelNeeds{.types = {ElementType::f64}}, CpuKernelOptions{.gemm = kind}}.run(call);
+  std::vector<double> wanted;
+  for (std::int64_t row = 0; row < groups * m; ++row) {
+    for (std::int64_t column = 0; column < n; ++column) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < k; ++i)
+        sum += a[row * k + i] * b[(row / m * n + column) * k + i];
+      wanted.push_back(sum);
+    }
+  }
+  require_close(c, wanted, 1e-14);
+}
+
+}  // namespace
+}  // namespace stagecraft::test
