@@ -61,16 +61,19 @@ class ShareWriter {
 
   CheckpointShare take() {
     bool const shards = context_.plan.config.memory.distributed_optimizer;
-    bool const is_writer = shards || context_.place.data == 0;
-    if (!is_writer) return std::move(share_);
     for (PlacedParameter const& placed : store_.layout()) {
       bool const is_copy = placed.parameter->tied_embedding && context_.place.pipeline > 0;
-      if (!is_copy) add(placed);
+      if (!is_copy && (shards || is_first_holder(placed))) add(placed);
     }
     return std::move(share_);
   }
 
  private:
+  /// Whether no rank of lower number holds the same part as a replica of this rank.
+  bool is_first_holder(PlacedParameter const& placed) const {
+    GroupId const holders = context_.plan.holders_of(*placed.parameter);
+    return context_.plan.groups.membership(holders, context_.rank).value().member == 0;
+  }
   void add(PlacedParameter const& placed) {
     ParameterWindow const window = context_.window(placed);
     for (RowRange const& rows : window.rows) {

@@ -80,12 +80,7 @@ TEST_CASE("a pipeline of another shape resumes with the same bits", "[checkpoint
   require_equal(parameters_after(config, 2, resuming(folder.path())), whole);
 }
 
-TEST_CASE("any layout reads what any other has written", "[checkpoint]") {
-  TrainingConfig const base = GENERATE(small_gpt(Precision::fp32), small_llama(Precision::bf16));
-  std::vector<NamedRun> layouts = layouts_of(base);
-  TrainingConfig replicated = base;  // more tensor ranks than key and value heads
-  replicated.parallel.tensor = 4;
-  layouts.push_back({"t 4", replicated});
+void require_all_read(TrainingConfig const& base, std::vector<NamedRun> const& layouts) {
   Folder const first;
   execute(base, saving(first.path(), 1));
   std::vector<WholeTensor> const expected = parameters_after(base, 1);
@@ -105,6 +100,33 @@ TEST_CASE("any layout reads what any other has written", "[checkpoint]") {
     still.training.learning_rate = 0;
     require_equal(parameters_after(still, 1, resuming(second.path())), expected);
   }
+}
+
+TEST_CASE("any layout reads what any other has written", "[checkpoint]") {
+  TrainingConfig const base = GENERATE(small_gpt(Precision::fp32), small_llama(Precision::bf16));
+  std::vector<NamedRun> layouts = layouts_of(base);
+  TrainingConfig replicated = base;  // more tensor ranks than key and value heads
+  replicated.parallel.tensor = 4;
+  layouts.push_back({"t 4", replicated});
+  require_all_read(base, layouts);
+}
+
+TEST_CASE("experts are saved wherever they are", "[checkpoint]") {
+  TrainingConfig base = small_llama(Precision::fp32);
+  base.model.experts = ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12};
+  std::vector<NamedRun> layouts;
+  for (bool const is_sharded : {false, true}) {
+    for (ParallelLayout const& parallel :
+         {ParallelLayout{.data = 4, .expert = 4}, ParallelLayout{.data = 4, .expert = 2},
+          ParallelLayout{
+              .tensor = 2, .data = 2, .sequence = true, .expert = 2, .expert_tensor = 2}}) {
+      TrainingConfig config = base;
+      config.parallel = parallel;
+      config.memory.distributed_optimizer = is_sharded;
+      layouts.push_back({"layout " + std::to_string(layouts.size()), config});
+    }
+  }
+  require_all_read(base, layouts);
 }
 
 TEST_CASE("saving twice leaves one checkpoint, the newest", "[checkpoint]") {
