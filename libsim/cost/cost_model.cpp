@@ -31,8 +31,8 @@ SimTime CostModel::price(Op const& op) const {
     case OpClass::synchronisation:
       return SimTime{0};
     case OpClass::collective:
-      if (op.phase == Phase::data_parallel && (op.group == plan_.roles.gradients ||
-                                               op.group == plan_.roles.expert_gradients)) {
+      if (op.phase == Phase::data_parallel &&
+          (op.group == plan_.roles.gradients || op.group == plan_.roles.expert_gradients)) {
         return rounded(replica_seconds(op).value);
       }
       return rounded(collective_seconds(op.kind, op.group.value(), op.payload).value);

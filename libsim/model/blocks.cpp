@@ -84,9 +84,8 @@ BlockProgram build_layers(std::vector<BlockShape> shapes, RecomputePolicy const&
   TensorId gradient = program.grad_output;
   for (int i = layers - 1; i >= 0; --i) {
     Layer const& layer = stack[static_cast<std::size_t>(i)];
-    TensorId const d_mlp = layer.experts
-                               ? experts_backward(builder, *layer.experts, i, gradient)
-                               : mlp_backward(builder, *layer.mlp, i, gradient);
+    TensorId const d_mlp = layer.experts ? experts_backward(builder, *layer.experts, i, gradient)
+                                         : mlp_backward(builder, *layer.mlp, i, gradient);
     AttentionGradients gradients{.dy = d_mlp, .elsewhere = d_mlp};
     Residual const residual = builder.shape().model.residual;
     if (residual == Residual::parallel) gradients.dy = gradient;

@@ -36,15 +36,12 @@ TensorId route_forward(ProgramBuilder& builder, ExpertsLayer& layer) {
   std::int64_t const tokens = shape.tokens();
   TensorId const logits =
       builder.make({"router", "logits"}, {tokens, experts.count}, logits_type(builder));
-  builder.gemm({"router", "forward"}, Phase::forward,
-               {.batch = 1,
-                .m = tokens,
-                .n = experts.count,
-                .k = shape.model.hidden,
-                .transpose_b = true},
-               layer.input, layer.router, logits);
-  TensorId const probabilities = builder.make({"router", "probabilities"}, {tokens, experts.count},
-                                              probability_type(builder));
+  builder.gemm(
+      {"router", "forward"}, Phase::forward,
+      {.batch = 1, .m = tokens, .n = experts.count, .k = shape.model.hidden, .transpose_b = true},
+      layer.input, layer.router, logits);
+  TensorId const probabilities =
+      builder.make({"router", "probabilities"}, {tokens, experts.count}, probability_type(builder));
   layer.scores =
       builder.make({"router", "scores"}, {tokens, experts.count}, probability_type(builder));
   layer.map = builder.make({"router", "map"}, {tokens, experts.count}, ElementType::u8);
@@ -103,13 +100,9 @@ GroupedLinear down_of(ProgramBuilder const& builder, ExpertsLayer const& layer) 
   return {"experts.down", layer.down, builder.shape().model.hidden, weight[1]};
 }
 
-TensorId grouped_forward(ProgramBuilder& builder,
-                         GroupedLinear const& linear,
-                         TensorId x,
-                         Name y) {
+TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, Name y) {
   BlockShape const& shape = builder.shape();
-  TensorId const result =
-      builder.make(y, {choices(shape) * shape.expert_tensor, linear.width});
+  TensorId const result = builder.make(y, {choices(shape) * shape.expert_tensor, linear.width});
   builder.grouped_gemm({linear.owner, "forward"}, Phase::forward,
                        {.batch = shape.local_experts(),
                         .m = rows_of_one(shape),
@@ -121,11 +114,8 @@ TensorId grouped_forward(ProgramBuilder& builder,
 }
 
 /// Appends dx = dy W and dW += dy^T x of every expert. Returns dx.
-TensorId grouped_backward(ProgramBuilder& builder,
-                          GroupedLinear const& linear,
-                          TensorId x,
-                          TensorId dy,
-                          Name dx) {
+TensorId grouped_backward(
+    ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, TensorId dy, Name dx) {
   BlockShape const& shape = builder.shape();
   TensorId const result = builder.make(dx, {choices(shape) * shape.expert_tensor, linear.depth});
   builder.grouped_gemm({linear.owner, "input_gradient"}, Phase::input_gradient,
@@ -168,9 +158,9 @@ RowTensors compute_backward(ProgramBuilder& builder,
                             int index,
                             TensorId dy) {
   builder.begin(Pass::backward, "experts", index);
-  TensorId const d_output = grouped_backward(builder, down_of(builder, layer),
-                                             layer.activation_output, dy,
-                                             {"experts.activation", "output_gradient"});
+  TensorId const d_output =
+      grouped_backward(builder, down_of(builder, layer), layer.activation_output, dy,
+                       {"experts.activation", "output_gradient"});
   builder.begin(Pass::backward, "expert_activation", index);
   Shape const wide = builder.tensor(layer.activation_input).shape;
   TensorId const d_input = builder.make({"experts.activation", "input_gradient"}, wide);
@@ -178,8 +168,7 @@ RowTensors compute_backward(ProgramBuilder& builder,
                                                 {wide[0]}, probability_type(builder));
   builder.add(OpKind::weighted_activation_backward, {"experts.activation", "backward"},
               Phase::input_gradient, {d_output, layer.activation_input, layer.row_probabilities},
-              {d_input, d_probabilities},
-              ActivationAttributes{builder.shape().model.activation});
+              {d_input, d_probabilities}, ActivationAttributes{builder.shape().model.activation});
   builder.begin(Pass::backward, "experts", index);
   TensorId const d_rows = grouped_backward(builder, up_of(builder, layer), layer.rows, d_input,
                                            {"experts.up", "input_gradient"});
@@ -232,8 +221,7 @@ TensorId experts_backward(ProgramBuilder& builder,
   TensorId const d_computed = combine_backward(builder, d_combined, layer.row_map);
   RowTensors const d_rows = compute_backward(builder, layer, index, d_computed);
   builder.begin(Pass::backward, "dispatch", index);
-  TokenGradients const d_tokens =
-      dispatch_backward(builder, d_rows, layer.row_map, layer.input);
+  TokenGradients const d_tokens = dispatch_backward(builder, d_rows, layer.row_map, layer.input);
   builder.begin(Pass::backward, "router", index);
   TensorId const d_routed = route_backward(builder, layer, d_tokens.probabilities);
   TensorId const d_input = d_tokens.x;

@@ -16,9 +16,9 @@ namespace stagecraft {
 /// .py: dispatcher alltoall, with fused permutation and router.
 struct ExpertsLayer {
   NormLayer norm;
-  TensorId router = no_tensor;       ///< [E, h]; every rank has all of it
-  TensorId up = no_tensor;           ///< [E/EP rows of an expert, h], one local expert after the other
-  TensorId down = no_tensor;         ///< [E/EP h, columns of an expert]
+  TensorId router = no_tensor;  ///< [E, h]; every rank has all of it
+  TensorId up = no_tensor;      ///< [E/EP rows of an expert, h], one local expert after the other
+  TensorId down = no_tensor;    ///< [E/EP h, columns of an expert]
   TensorId router_bias = no_tensor;  ///< [E]; only of experts with biases, as the next two
   TensorId up_bias = no_tensor;
   TensorId down_bias = no_tensor;    ///< [E/EP h]

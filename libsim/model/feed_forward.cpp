@@ -37,15 +37,15 @@ TensorId feed_forward(ProgramBuilder& builder, FeedForward& layer, TensorId x) {
   std::int64_t const width = builder.tensor(layer.down.weight).shape[1];
   layer.activation_output =
       builder.make({layer.down.owner, "input"}, {shape.model.sequence, shape.micro, width});
-  builder.add(ops_of(shape.model.activation).forward, {layer.activation, "forward"},
-              Phase::forward, {layer.activation_input, layer.up_bias}, {layer.activation_output});
+  builder.add(ops_of(shape.model.activation).forward, {layer.activation, "forward"}, Phase::forward,
+              {layer.activation_input, layer.up_bias}, {layer.activation_output});
   return row_parallel_forward(builder, layer.down, layer.activation_output,
                               {layer.down.owner, "output"});
 }
 
 TensorId feed_backward(ProgramBuilder& builder, FeedForward const& layer, TensorId dy) {
-  TensorId const d_activation = row_parallel_backward(
-      builder, layer.down, layer.activation_output, dy, {layer.activation, "output_gradient"});
+  TensorId const d_activation = row_parallel_backward(builder, layer.down, layer.activation_output,
+                                                      dy, {layer.activation, "output_gradient"});
   Shape const wide = builder.tensor(layer.activation_input).shape;
   TensorId const d_up = builder.make({layer.activation, "input_gradient"}, wide);
   Activation const activation = builder.shape().model.activation;

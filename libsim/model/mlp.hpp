@@ -9,9 +9,8 @@ namespace stagecraft {
 /// The MLP of one layer: norm, products, dropout and residual add.
 struct MlpLayer {
   NormLayer norm;  ///< absent with parallel_one_norm, and with norms post
-  FeedForward products{.up = {.owner = "mlp.up"},
-                       .activation = "mlp.activation",
-                       .down = {.owner = "mlp.down"}};
+  FeedForward products{
+      .up = {.owner = "mlp.up"}, .activation = "mlp.activation", .down = {.owner = "mlp.down"}};
   ResidualAdd residual{.owner = "mlp.output", .site = DropoutSite::mlp_output};
 };
 

@@ -112,8 +112,13 @@ Op& ProgramBuilder::product(OpKind kind,
   return op;
 }
 
-Op& ProgramBuilder::collective(
-    OpKind kind, Name name, Phase phase, TensorId from, TensorId to, TensorId whole, GroupId group) {
+Op& ProgramBuilder::collective(OpKind kind,
+                               Name name,
+                               Phase phase,
+                               TensorId from,
+                               TensorId to,
+                               TensorId whole,
+                               GroupId group) {
   Op& op = add(kind, name, phase, {from}, {to});
   op.stream = Stream::tensor_parallel;
   op.group = group;

@@ -53,7 +53,8 @@ class ProgramBuilder {
   /// Appends C (+)= A B; its traffic is each matrix once, and C twice if it accumulates.
   Op& gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
   /// The same for groups of matrices that follow each other; `gemm.batch` is the number of groups.
-  Op& grouped_gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
+  Op& grouped_gemm(
+      Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
   /// Appends a collective over a group of several ranks, which is not overlapped. `whole` is the
   /// unsharded tensor, of an all-to-all what each member sends.
   Op& collective(OpKind kind,

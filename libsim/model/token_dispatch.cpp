@@ -64,9 +64,9 @@ TensorId scatter(ProgramBuilder& builder, Move const& move, std::string_view op,
   BlockShape const& shape = builder.shape();
   if (!is_spread(shape)) return rows;
   Tensor const from = builder.tensor(rows);
-  TensorId const part = builder.make(
-      {move.owner, move.spread}, with_rows(from.shape, from.shape[0] / shape.expert_tensor),
-      from.type, Category::communication);
+  TensorId const part = builder.make({move.owner, move.spread},
+                                     with_rows(from.shape, from.shape[0] / shape.expert_tensor),
+                                     from.type, Category::communication);
   builder.collective(OpKind::reduce_scatter, {move.owner, op}, move.phase, rows, part, rows,
                      shape.expert_tensor_group);
   return part;
@@ -93,9 +93,9 @@ RowTensors sort(ProgramBuilder& builder,
     Tensor const tensor = builder.tensor(from);
     return builder.make({owner, part}, tensor.shape, tensor.type, category);
   };
-  RowTensors const sorted{made(rows.rows, by_expert ? "sorted_rows" : "unsorted_rows"),
-                          made(rows.probabilities,
-                               by_expert ? "sorted_probabilities" : "unsorted_probabilities")};
+  RowTensors const sorted{
+      made(rows.rows, by_expert ? "sorted_rows" : "unsorted_rows"),
+      made(rows.probabilities, by_expert ? "sorted_probabilities" : "unsorted_probabilities")};
   builder.add(OpKind::transpose_chunks, {owner, op}, phase, {rows.rows, rows.probabilities},
               {sorted.rows, sorted.probabilities},
               ChunkAttributes{.outer = by_expert ? senders : experts,
@@ -117,9 +117,8 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
   RowTensors moved;
   moved.rows = builder.make({"dispatch", "rows"}, {rows, shape.model.hidden}, builder.type(),
                             category_of(is_sent));
-  moved.probabilities =
-      builder.make({"dispatch", "probabilities"}, {rows},
-                   gradient_type(shape.model.precision), category_of(is_sent));
+  moved.probabilities = builder.make({"dispatch", "probabilities"}, {rows},
+                                     gradient_type(shape.model.precision), category_of(is_sent));
   TensorId const row_map = builder.make({"dispatch", "row_map"},
                                         {shape.tokens(), 2 * experts.count + 1}, ElementType::i32);
   builder.add(OpKind::permute, {"dispatch", "permute"}, Phase::forward, {x, probabilities, map},
@@ -155,11 +154,10 @@ TokenGradients dispatch_backward(ProgramBuilder& builder,
   moved.probabilities = exchange(builder, of_probabilities, "all_to_all_probabilities",
                                  moved.probabilities, received);
   Shape const hidden = builder.tensor(x).shape;  // a copy: make() moves the tensors
-  TokenGradients const made{
-      builder.make({"dispatch_gradient", "input"}, hidden),
-      builder.make({"dispatch_gradient", "probabilities"},
-                   {shape.tokens(), shape.model.experts->count},
-                   gradient_type(shape.model.precision))};
+  TokenGradients const made{builder.make({"dispatch_gradient", "input"}, hidden),
+                            builder.make({"dispatch_gradient", "probabilities"},
+                                         {shape.tokens(), shape.model.experts->count},
+                                         gradient_type(shape.model.precision))};
   builder.add(OpKind::permute_backward, {"dispatch", "permute_backward"}, phase,
               {moved.rows, moved.probabilities, row_map}, {made.x, made.probabilities});
   return made;
@@ -172,8 +170,8 @@ TensorId combine_forward(ProgramBuilder& builder, TensorId rows, TensorId row_ma
       sort(builder, Sort::by_sender, "combine", "sort", Phase::forward, {rows, no_tensor}).rows;
   moved = scatter(builder, move, "reduce_scatter_rows", moved);
   moved = exchange(builder, move, "all_to_all_rows", moved, Category::communication);
-  TensorId const y = builder.make({"combine", "output"}, {shape.local_sequence(), shape.micro,
-                                                           shape.model.hidden});
+  TensorId const y = builder.make({"combine", "output"},
+                                  {shape.local_sequence(), shape.micro, shape.model.hidden});
   builder.add(OpKind::unpermute, {"combine", "unpermute"}, Phase::forward, {moved, row_map}, {y});
   return y;
 }
@@ -184,17 +182,15 @@ TensorId combine_backward(ProgramBuilder& builder, TensorId dy, TensorId row_map
   bool const sorts = is_sorted_again(shape);
   bool const is_sent = shape.expert > 1 || is_spread(shape);
   Move const move{"combine_gradient", "received_rows", "gathered_rows", phase};
-  TensorId moved = builder.make(
-      {"combine_gradient", "rows"},
-      {shape.tokens() * shape.model.experts->per_token, shape.model.hidden}, builder.type(),
-      category_of(is_sent));
+  TensorId moved =
+      builder.make({"combine_gradient", "rows"},
+                   {shape.tokens() * shape.model.experts->per_token, shape.model.hidden},
+                   builder.type(), category_of(is_sent));
   builder.add(OpKind::unpermute_backward, {"combine", "unpermute_backward"}, phase, {dy, row_map},
               {moved});
-  moved = exchange(builder, move, "all_to_all_rows", moved,
-                   category_of(is_spread(shape) || sorts));
+  moved = exchange(builder, move, "all_to_all_rows", moved, category_of(is_spread(shape) || sorts));
   moved = gather(builder, move, "all_gather_rows", moved, category_of(sorts));
-  return sort(builder, Sort::by_expert, "combine_gradient", "sort", phase, {moved, no_tensor})
-      .rows;
+  return sort(builder, Sort::by_expert, "combine_gradient", "sort", phase, {moved, no_tensor}).rows;
 }
 
 }  // namespace stagecraft

@@ -15,10 +15,11 @@ struct GroupRoles {
   GroupId model{};                     ///< all stages and tensor ranks of a replica
   GroupId job{};                       ///< every rank
   std::optional<GroupId> kv_replicas;  ///< the t / g tensor ranks with the same key and value heads
-  std::optional<GroupId> expert;            ///< the EP ranks that split the experts of a layer
-  std::optional<GroupId> expert_tensor;     ///< the ETP ranks that share each expert's weights
-  std::optional<GroupId> expert_gradients;  ///< the ranks that hold the same experts, if there are any
-  std::optional<GroupId> embedding;    ///< first and last stage, if both hold the tied embedding
+  std::optional<GroupId> expert;       ///< the EP ranks that split the experts of a layer
+  std::optional<GroupId> expert_tensor;  ///< the ETP ranks that share each expert's weights
+  std::optional<GroupId>
+      expert_gradients;              ///< the ranks that hold the same experts, if there are any
+  std::optional<GroupId> embedding;  ///< first and last stage, if both hold the tied embedding
 
   friend bool operator==(GroupRoles const&, GroupRoles const&) = default;
 };

@@ -15,9 +15,9 @@ double expert_weights(ModelConfig const& model, LayerConfig const& kind) {
   if (!kind.experts) return 0;
   auto const real = [](std::int64_t value) { return static_cast<double>(value); };
   ExpertsConfig const& experts = *kind.experts;
-  return real(model.hidden) * (3 * (real(experts.count) * real(experts.ffn_hidden) +
-                                    real(experts.shared_ffn_hidden)) +
-                               real(experts.count));
+  return real(model.hidden) *
+         (3 * (real(experts.count) * real(experts.ffn_hidden) + real(experts.shared_ffn_hidden)) +
+          real(experts.count));
 }
 
 /// Elements that a token of a sparse layer leaves besides those of a dense one.
@@ -57,9 +57,9 @@ PlanSizes plan_sizes(TrainingConfig const& config) {
     LayerConfig const& kind = run.kind;
     double const scores =
         kind.attention == Attention::unfused ? real(model.heads) * real(model.sequence) : 0.0;
-    activations += real(run.count) *
-                   (real(model.hidden) + 3 * attention_width + 2 * real(kind.ffn_hidden) + scores +
-                    expert_activations(model, kind));
+    activations +=
+        real(run.count) * (real(model.hidden) + 3 * attention_width + 2 * real(kind.ffn_hidden) +
+                           scores + expert_activations(model, kind));
     double const dense_weights =
         real(model.hidden) * (4 * attention_width + 3 * real(kind.ffn_hidden));
     double const layer_weights = dense_weights + expert_weights(model, kind);

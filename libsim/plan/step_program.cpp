@@ -81,9 +81,9 @@ AxisShare replicas_of(TrainingPlan const& plan, Parameter const& parameter) {
           .replicas = plan.groups.members(plan.holders_of(parameter))};
 }
 
-/// Whether the norm is summed over all ranks of the job, instead of those of a replica: with sharded
-/// optimizer state every replica has seen only its own part of the gradients, and the experts of a
-/// layer may be split over several replicas.
+/// Whether the norm is summed over all ranks of the job, instead of those of a replica: with
+/// sharded optimizer state every replica has seen only its own part of the gradients, and the
+/// experts of a layer may be split over several replicas.
 bool sums_norm_over_job(TrainingPlan const& plan) {
   return plan.config.memory.distributed_optimizer || plan.roles.expert_gradients;
 }
@@ -367,9 +367,8 @@ void append_end_of_step(StagePlan& stage, TrainingPlan const& plan) {
   }
   StepWriter step{stage, plan};
   std::vector<GroupId> const groups = plan.gradient_groups();
-  bool const is_reduced = std::any_of(groups.begin(), groups.end(), [&](GroupId group) {
-    return plan.groups.members(group) > 1;
-  });
+  bool const is_reduced = std::any_of(
+      groups.begin(), groups.end(), [&](GroupId group) { return plan.groups.members(group) > 1; });
   if (is_reduced) step.drain();
   std::vector<PlacedParameter> const layout = parameter_layout(plan, stage);
   append_reductions_between_ranks(step, stage, plan, layout);

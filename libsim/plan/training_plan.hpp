@@ -44,8 +44,8 @@ struct StageChunk {
 struct ShardedRun {
   std::int64_t first = 0;
   std::int64_t count = 0;
-  int shards = 1;        ///< one: every rank that holds the parameters keeps all of their state
-  GroupId holders{};     ///< the ranks that hold the same parameters; member r keeps the r-th shard
+  int shards = 1;     ///< one: every rank that holds the parameters keeps all of their state
+  GroupId holders{};  ///< the ranks that hold the same parameters; member r keeps the r-th shard
 
   std::int64_t shard() const { return (count + shards - 1) / shards; }
 };
