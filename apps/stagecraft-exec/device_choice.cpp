@@ -4,9 +4,9 @@
 
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
+#include "libexec/backends/cuda_support.hpp"
 #include "libexec/kernels/cuda/device_error.hpp"
 #include "libexec/kernels/flash_operands.hpp"
-#include "libsim/model/layer_kinds.hpp"
 
 namespace stagecraft {
 
@@ -117,28 +117,9 @@ DeviceChoice choose_device(CommandLine const& line,
   return choice;
 }
 
-namespace {
-
-/// The key of the model for which there are no CUDA kernels, with its value; empty if there is
-/// none.
-std::string key_without_cuda(ModelConfig const& model) {
-  if (has_latents(model)) return "latent_attention";
-  if (model.logit_softcap > 0) return "logit_softcap";
-  for (LayerRun const& run : layer_runs(model)) {
-    LayerConfig const& layer = run.kind;
-    if (layer.qk_norm != QkNorm::none) return "qk_norm: " + std::string{name_of(layer.qk_norm)};
-    if (layer.window > 0) return "window";
-    if (layer.attention_softcap > 0) return "attention_softcap";
-    if (layer.activation == Activation::swiglu_clamped) return "activation: swiglu_clamped";
-  }
-  return {};
-}
-
-}  // namespace
-
 std::string cpu_only_because_of(ModelConfig const& model) {
   if (std::string const key = key_without_cuda(model); !key.empty()) {
-    return "with model." + key + " (for which there are no CUDA kernels yet)";
+    return "with " + key + " (for which there are no CUDA kernels yet)";
   }
   if (model.attention == Attention::flash && model.head_dim > most_cuda_flash_elements) {
     return "with attention: flash and heads of " + std::to_string(model.head_dim) +

@@ -108,10 +108,6 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   TrainingConfig const& config = run.config.training;
   RunRequest request = read_run_request(line, config, processes);
   bool const is_first = processes == nullptr || processes->session.rank() == 0;
-  if (has_experts(config.model) && request.device.kind == DeviceKind::cuda) {
-    throw CommandLineError{run.path + ": model.experts", "experts, whose ops have no CUDA kernels",
-                           "a model without experts, or --backend cpu"};
-  }
   TrainingPlan const plan = make_plan(config);
   std::unique_ptr<TokenSource> const tokens = read_tokens(request.data, config);
   CostModel const cost{run.config.system, plan};

@@ -24,11 +24,12 @@ ExpertsConfig read_counts(Keys& keys, Keys::Names count, std::string_view width)
   return experts;
 }
 
-/// The loss that keeps loads even, as the classes add it where they are asked for router logits.
-void read_loss(Keys& keys, RouterConfig& router) {
-  router.loss_coefficient =
+/// The loss that keeps loads even, which the classes add where they are asked for router logits.
+void leave_out_loss(Keys& keys) {
+  auto const coefficient =
       keys.find_number({"router_aux_loss_coef", "aux_loss_alpha"}, {0, 1000}).value_or(0);
-  if (router.loss_coefficient > 0) router.loss = RouterLoss::auxiliary;
+  if (coefficient > 0)
+    keys.note("the router's auxiliary loss is left out; balanced routing has none");
   keys.without_effect(
       {"output_router_logits", "router_jitter_noise", "seq_aux", "ep_size", "aux_loss_alpha"});
 }
@@ -66,7 +67,7 @@ void read_deepseek(Keys& keys, Sequence sequence, ModelConfig& model) {
   router.groups = keys.find_integer({"n_group"}, expert_counts).value_or(1);
   router.groups_per_token = keys.find_integer({"topk_group"}, expert_counts).value_or(1);
   router.scaling = keys.number_or({"routed_scaling_factor"}, {0, 1e6}, 1);
-  read_loss(keys, router);
+  leave_out_loss(keys);
   model.experts = experts;
   if (auto const modules = keys.find_integer({"num_nextn_predict_layers"}, {0, 1 << 20});
       modules && *modules > 0) {
@@ -80,7 +81,7 @@ void read_deepseek(Keys& keys, Sequence sequence, ModelConfig& model) {
 void read_mixtral(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
   ExpertsConfig experts = read_counts(keys, {"num_local_experts"}, "intermediate_size");
-  read_loss(keys, experts.router);
+  leave_out_loss(keys);
   model.experts = experts;
   read_windows(keys, {}, model);
 }
@@ -95,7 +96,7 @@ void read_qwen2_moe(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_sparse_step(keys, experts);
   experts.router.order = RouterOrder::before;
   experts.router.normalise = keys.boolean_or({"norm_topk_prob"}, false);
-  read_loss(keys, experts.router);
+  leave_out_loss(keys);
   model.experts = experts;
   read_windows(keys, windows_behind_first(keys), model);
 }
@@ -108,7 +109,7 @@ void read_qwen3_moe(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_sparse_step(keys, experts);
   experts.router.order = RouterOrder::before;
   experts.router.normalise = keys.boolean_or({"norm_topk_prob"}, false);
-  read_loss(keys, experts.router);
+  leave_out_loss(keys);
   model.experts = experts;
   read_windows(keys, windows_behind_first(keys), model);
 }
@@ -120,7 +121,7 @@ void read_olmoe(Keys& keys, Sequence sequence, ModelConfig& model) {
   ExpertsConfig experts = read_counts(keys, {"num_experts"}, "intermediate_size");
   experts.router.order = RouterOrder::before;
   experts.router.normalise = keys.boolean_or({"norm_topk_prob"}, false);
-  read_loss(keys, experts.router);
+  leave_out_loss(keys);
   model.experts = experts;
   keys.without_effect({"clip_qkv"});
 }
@@ -157,7 +158,7 @@ void read_llama4(Keys& keys, Sequence sequence, ModelConfig& model) {
   experts.probabilities_on = ProbabilitiesOn::input;
   experts.router.score = RouterScore::sigmoid;
   experts.router.normalise = false;
-  read_loss(keys, experts.router);
+  leave_out_loss(keys);
   model.experts = experts;
   model.ffn_hidden = keys.integer({"intermediate_size_mlp"}, layer_widths);
   auto const chunk = keys.find_integer({"attention_chunk_size"}, {1, 1LL << 40});

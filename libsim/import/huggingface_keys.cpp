@@ -73,12 +73,13 @@ std::vector<std::string> HuggingfaceKeys::find_texts(std::string_view key) {
   return texts;
 }
 
-std::optional<double> HuggingfaceKeys::find_nested_number(std::string_view key,
-                                                          std::string_view inner,
-                                                          NumberRange range) {
-  auto const outer = node(key);
-  if (!outer || !outer->child(inner).exists()) return std::nullopt;
-  return outer->child(inner).number(range);
+std::optional<double> HuggingfaceKeys::find_nested_number(Names path, NumberRange range) {
+  auto const outer = node(*path.begin());
+  if (!outer) return std::nullopt;
+  ConfigNode inner = *outer;
+  for (auto key = path.begin() + 1; key < path.end(); ++key) inner = inner.child(*key);
+  if (!inner.exists()) return std::nullopt;
+  return inner.number(range);
 }
 
 std::int64_t HuggingfaceKeys::integer(Names names, IntegerRange range, std::string_view remedy) {

@@ -36,10 +36,8 @@ class HuggingfaceKeys {
   /// The words of a list; empty if there is none.
   std::vector<std::string> find_texts(std::string_view key);
 
-  /// A number in the map that is the value of a key.
-  std::optional<double> find_nested_number(std::string_view key,
-                                           std::string_view inner,
-                                           NumberRange range);
+  /// The number to which a path of keys leads through maps.
+  std::optional<double> find_nested_number(Names path, NumberRange range);
 
   /// A number that is required. `remedy` is what the message offers as an alternative to the key.
   std::int64_t integer(Names names, IntegerRange range, std::string_view remedy = {});

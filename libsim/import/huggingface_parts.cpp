@@ -60,10 +60,19 @@ void read_rotary_positions(HuggingfaceKeys& keys,
   model.positions = Positions::rotary;
   read_sequence(keys, sequence, model);
   NumberRange const range{1, 1e12};
-  std::optional<double> const nested =
-      keys.find_nested_number("rope_parameters", "rope_theta", range);
-  model.rotary_base = nested ? *nested : keys.number_or(base_keys, range, 10000);
-  if (nested) keys.note("rotary_base is rope_parameters.rope_theta; its scaling has no effect");
+  auto const nested = keys.find_nested_number({"rope_parameters", "rope_theta"}, range);
+  auto const of_full =
+      keys.find_nested_number({"rope_parameters", "full_attention", "rope_theta"}, range);
+  if (nested) {
+    model.rotary_base = *nested;
+    keys.note("rotary_base is rope_parameters.rope_theta; its scaling has no effect");
+  } else if (of_full) {
+    model.rotary_base = *of_full;
+    keys.note(
+        "rotary_base is rope_parameters.full_attention.rope_theta, also of layers with a window");
+  } else {
+    model.rotary_base = keys.number_or(base_keys, range, 10000);
+  }
   keys.without_effect({"rope_scaling", "partial_rotary_factor", "rotary_pct"});
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
 
 namespace stagecraft {
@@ -75,6 +76,18 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
     if (is_outside) settings.push_back(setting + on + measured + ")");
   };
   ModelConfig const& model = config.model;
+  LayerKinds const kinds{model};
+  auto const has = [&](auto predicate) {
+    for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+      if (predicate(kinds.of_layer(layer))) return true;
+    }
+    return false;
+  };
+  add(has([](LayerConfig const& layer) { return layer.experts.has_value(); }), "model.experts",
+      "dense models");
+  add(has([](LayerConfig const& layer) { return layer.window > 0; }), "model.window",
+      "full attention");
+  add(has_latents(model), "model.latent_attention", "keys and values by head");
   ParallelLayout const& parallel = config.parallel;
   add(model.precision != range->precision,
       "model.precision " + std::string{name_of(model.precision)},

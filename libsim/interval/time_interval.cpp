@@ -27,6 +27,7 @@ std::string text_of(ResidualRegime const& regime) {
 ResidualRegime const* regime_of(TrainingConfig const& config,
                                 System const& system,
                                 std::vector<ResidualRegime> const& regimes) {
+  if (has_experts(config.model)) return nullptr;
   Precision const precision = config.model.precision;
   if (precision != Precision::fp16 && precision != Precision::bf16) return nullptr;
   bool const is_known = system.accelerator.name.find("A100") != std::string::npos ||
@@ -45,8 +46,10 @@ TimeInterval time_interval(double seconds,
   TimeInterval interval;
   interval.regime = regime_of(config, system, residual_regimes());
   if (interval.regime == nullptr) {
-    interval.reason =
-        "no measured runs in 16 bits on an accelerator such as '" + system.accelerator.name + "'";
+    interval.reason = has_experts(config.model)
+                          ? "no measured runs of mixtures of experts"
+                          : "no measured runs in 16 bits on an accelerator such as '" +
+                                system.accelerator.name + "'";
     return interval;
   }
   double const middle = interval.regime->bias;

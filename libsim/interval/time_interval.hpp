@@ -18,7 +18,7 @@ struct TimeInterval {
 };
 
 /// The narrowest regime that a run belongs to; null if it is on an accelerator, or in a precision,
-/// of which no source was measured.
+/// of which no source was measured, or if the model has experts.
 ResidualRegime const* regime_of(TrainingConfig const& config,
                                 System const& system,
                                 std::vector<ResidualRegime> const& regimes);

@@ -221,6 +221,12 @@ TEST_CASE("keys that switch nothing on are notes, whatever they are called", "[i
       "llama", shape, R"(, "rope_parameters": {"rope_type": "default", "rope_theta": 500000})"));
   REQUIRE(newer.model.rotary_base == 500'000);
   REQUIRE_FALSE(has_note(newer.notes, "parameters: rope_parameters"));
+  HuggingfaceImport const by_kind = parse(config(
+      "llama", shape,
+      R"(, "rope_parameters": {"full_attention": {"rope_type": "linear", "rope_theta": 1000000},
+                               "sliding_attention": {"rope_theta": 10000}})"));
+  REQUIRE(by_kind.model.rotary_base == 1'000'000);
+  REQUIRE(has_note(by_kind.notes, "rope_parameters.full_attention.rope_theta"));
 }
 
 TEST_CASE("families that are Llama's layer have their published counts", "[import]") {

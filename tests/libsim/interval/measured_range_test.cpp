@@ -36,6 +36,10 @@ TEST_CASE("what no run was measured with is named with what was", "[interval]") 
                      {"model.precision=bf16", "parallel.data=128", "batch.global=8192"}) ==
           Texts{"model.precision bf16 (measured on A100: fp16)",
                 "8192 GPUs (measured on A100: up to 3360)"});
+  REQUIRE(unmeasured(
+              "175b-present.yaml",
+              {"model.experts={count: 8, per_token: 2, ffn_hidden: 4096}", "model.biases=false"}) ==
+          Texts{"model.experts (measured on A100: dense models)"});
   REQUIRE(unmeasured("22b-full.yaml", {"system=mi300x"}).front().starts_with("accelerator "));
 }
 

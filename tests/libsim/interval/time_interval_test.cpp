@@ -64,6 +64,15 @@ TEST_CASE("an interval is bias and scale times the error, in the logarithm", "[i
   REQUIRE(std::log(high * low / 100) == Approx(2 * wide.regime->bias).margin(1e-9));
 }
 
+TEST_CASE("no run with experts has been measured, so their times have no interval", "[interval]") {
+  System const a100 = system_of("t", "w", "NVIDIA A100");
+  TrainingConfig config = config_in(Precision::bf16);
+  config.model.experts.emplace();
+  TimeInterval const none = time_interval(10, 0.03, config, a100);
+  REQUIRE_FALSE(none.seconds);
+  REQUIRE(none.reason == "no measured runs of mixtures of experts");
+}
+
 TEST_CASE("of two plans the faster one is surer the more they differ", "[interval]") {
   ResidualRegime const regime = regimes().front();  // residuals differ by 5 %
   REQUIRE(probability_faster(10, 10, &regime) == Approx(0.5));

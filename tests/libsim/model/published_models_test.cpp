@@ -117,8 +117,6 @@ Facts qwen3_moe(std::int64_t layers,
   facts.kv_heads = 4;
   ExpertsConfig experts{.count = 128, .per_token = 8, .ffn_hidden = expert_ffn_hidden};
   experts.router.order = RouterOrder::before;
-  experts.router.loss = RouterLoss::auxiliary;
-  experts.router.loss_coefficient = 0.001;
   facts.experts = experts;
   return facts;
 }
@@ -139,8 +137,6 @@ Facts deepseek_v3() {
   experts.router.groups = 8;
   experts.router.groups_per_token = 4;
   experts.router.bias = true;
-  experts.router.loss = RouterLoss::sequence_auxiliary;
-  experts.router.loss_coefficient = 0.0001;
   facts.experts = experts;
   return facts;
 }

@@ -101,7 +101,9 @@ TEST_CASE("the paper's defaults hold in a run that sets none of them", "[run]") 
   REQUIRE(config.schedule.p2p == P2p::blocking);
   REQUIRE(config.schedule.scatter_gather);
   REQUIRE(config.recompute.front().modules == std::vector<std::string>{"core_attention"});
-  REQUIRE(config.memory == MemoryConfig{true, false, Bytes{std::int64_t{2} << 30}});
+  REQUIRE(config.memory.output_deallocation);
+  REQUIRE_FALSE(config.memory.distributed_optimizer);
+  REQUIRE(config.memory.kept_in_reserve() == Bytes{std::int64_t{2} << 30});
   REQUIRE(config.layout.kind == LayerSplit::Kind::even);
 }
 

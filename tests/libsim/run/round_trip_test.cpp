@@ -58,8 +58,8 @@ TEST_CASE("the printed configuration has every section, with model and system in
   std::vector<std::string> keys;
   for (auto const& [key, value] : json.items()) keys.push_back(key);
   REQUIRE(keys == std::vector<std::string>{"model", "system", "software", "parallel", "batch",
-                                           "schedule", "recompute", "memory", "layout",
-                                           "training"});
+                                           "schedule", "recompute", "routing", "dispatch", "memory",
+                                           "layout", "training"});
   REQUIRE(json["model"]["layers"] == 96);
   REQUIRE(json["system"]["accelerator"]["memory"]["value"] == "80 GiB");
   REQUIRE(json["memory"]["reserve"] == "2 GiB");

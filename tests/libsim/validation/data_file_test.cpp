@@ -119,7 +119,8 @@ TEST_CASE("a value that cannot be right is a problem of its row, at its cell", "
 TEST_CASE("a column that is no key is refused, with the nearest one", "[validation]") {
   REQUIRE(refusal("id,parallel.tensr,measured.fits\na,,true\n", base()) ==
           "f.csv:1:4: found the column 'parallel.tensr', which is an unknown key; accepted: in "
-          "parallel: tensor, pipeline, interleave, data, sequence, overlap_gradients, "
+          "parallel: tensor, pipeline, interleave, data, sequence, expert, expert_tensor, "
+          "overlap_gradients, "
           "gradient_bucket; did you mean 'tensor'?");
   REQUIRE(refusal("grop,measured.fits\na,true\n", base()).ends_with("did you mean 'group'?"));
   REQUIRE(refusal("measured.iteration_second,measured.fits\n1,true\n", base())
