@@ -7,9 +7,9 @@ namespace stagecraft {
 LayerKinds::LayerKinds(ModelConfig const& model) {
   numbers_.reserve(static_cast<std::size_t>(model.layers));
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-    LayerConfig kind = layer_kind(model, layer);
+    LayerConfig const kind = layer_kind(model, layer);
     auto known = std::find(kinds_.begin(), kinds_.end(), kind);
-    if (known == kinds_.end()) known = kinds_.insert(known, std::move(kind));
+    if (known == kinds_.end()) known = kinds_.insert(known, kind);
     numbers_.push_back(static_cast<int>(known - kinds_.begin()));
   }
 }

@@ -62,7 +62,9 @@ TEST_CASE("the printed configuration has every section, with model and system in
                                            "layout", "training"});
   REQUIRE(json["model"]["layers"] == 96);
   REQUIRE(json["system"]["accelerator"]["memory"]["value"] == "80 GiB");
-  REQUIRE(json["memory"]["reserve"] == "2 GiB");
+  REQUIRE_FALSE(json["memory"].contains("reserve"));
+  auto const with_reserve = load_run_config(paper / "175b-present.yaml", {"memory.reserve=3 GiB"});
+  REQUIRE(to_json(with_reserve)["memory"]["reserve"] == "3 GiB");
 }
 
 }  // namespace
