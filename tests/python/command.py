@@ -4,11 +4,14 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 
 program = os.environ["STAGECRAFT_PROGRAM"]
 configs = pathlib.Path(__file__).parents[2] / "configs"
 paper = configs / "paper"
+# A shell that runs the tests in the background has them ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def run(*words):
