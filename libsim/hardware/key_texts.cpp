@@ -107,7 +107,8 @@ constexpr std::array keys_of_system{
             "precedence over the constants above."},
     KeyText{"device.driver", "a size, optional with all of device",
             "What the driver keeps of the memory. With section device, what a plan's allocator "
-            "cannot have follows from it unless memory.reserve is set."},
+            "cannot have follows from it unless memory.reserve is set. A system with another "
+            "accelerator than its base does not inherit the section."},
     KeyText{"device.context", "a size",
             "CUDA context of a process, with the kernels of all libraries."},
     KeyText{"device.node_channels", "0 to 1024",

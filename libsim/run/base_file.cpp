@@ -70,6 +70,13 @@ void drop_contradicted_rates(YamlNode const& file, YamlNode& base) {
   }
 }
 
+/// Removes from `base` what is on the device beside an allocator's memory if `file` names another
+/// accelerator: contexts and the buffers of a communication library are of a driver and a chip.
+void drop_foreign_device(YamlNode const& file, YamlNode& base) {
+  constexpr std::array<std::string_view, 1> name{"name"};
+  if (gives(file, "accelerator", name)) take(base, "device");
+}
+
 bool inherit(YamlNode& section,
              std::string const& key,
              std::string const& folder,
@@ -105,6 +112,7 @@ bool inherit(YamlNode& section,
   take(*content, "validated");
   take(*content, "name");
   drop_contradicted_rates(section, *content);
+  drop_foreign_device(section, *content);
   add_inherited(section, *content);
   return true;
 }

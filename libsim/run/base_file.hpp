@@ -15,7 +15,8 @@ namespace stagecraft {
 ///
 /// A constant is replaced whole, with its source. Not inherited are `validated`, which holds only
 /// for what was measured, `name` (without one the name is `default_name`; empty: there is none),
-/// and measured rates (`bus_bandwidth`) of a network or node for which the section gives others.
+/// measured rates (`bus_bandwidth`) of a network or node for which the section gives others, and
+/// `device` if the section names another accelerator.
 ///
 /// Returns false if a base cannot be read; `diagnostics` then says why, at `key`.
 bool apply_base(YamlNode& section,

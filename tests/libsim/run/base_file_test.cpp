@@ -50,6 +50,17 @@ TEST_CASE("a base may have a base, and a chain that does not end is refused", "[
                       Catch::Contains("base: found no name"));
 }
 
+TEST_CASE("what a device holds beside tensors is not inherited by another accelerator", "[run]") {
+  TemporaryFolder const folder;
+  REQUIRE(load_system_file("dgx-h100").device);
+  REQUIRE(
+      load_system_file(folder.write("n.yaml", "base: dgx-h100\nnetwork: {adapters: 4}\n")).device ==
+      load_system_file("dgx-h100").device);
+  REQUIRE_FALSE(load_system_file("mi300x").device);
+  REQUIRE_FALSE(load_system_file("mi250x").device);
+  REQUIRE_FALSE(load_system_file("gb200-nvl72").device);  // its base has lost it
+}
+
 TEST_CASE("rates that were measured on a network are not inherited by another one", "[run]") {
   TemporaryFolder const folder;
   REQUIRE_FALSE(load_system_file("aws-p5").network.bus_bandwidth.value.empty());
