@@ -211,7 +211,8 @@ constexpr std::array keys_of_software{
             "Workspace of matrix products that the allocator serves, once for each pass's thread."},
     KeyText{"memory.host_lead", "0 to 1000000",
             "How many kernels the host is ahead of the accelerator. What a collective has used "
-            "can be allocated again only after so many kernels; 0: at once."},
+            "can be allocated again only after so many kernels; 0: at once. A host that receives a "
+            "message waits for the accelerator first."},
     KeyText{"memory.kernels_per_op", "a number",
             "With host_lead: how many kernels the stack launches for one op of the op program."},
     KeyText{"memory.host_gain", "0 to 1000",

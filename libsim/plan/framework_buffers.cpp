@@ -62,6 +62,21 @@ FrameworkBuffers::FrameworkBuffers(FrameworkMemory const& framework,
   for (auto const& [kind, factor] : framework.kept) kept_until_[backward_of(kind)] = kind;
 }
 
+/// Whether a task begins with what another stage has sent.
+bool FrameworkBuffers::receives(Task const& task) const {
+  ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
+  if (task.kind == Task::Kind::forward) return task.first_block == 0 && !chunk.has_embedding;
+  auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
+  return task.first_block + task.block_count == blocks && !chunk.has_head;
+}
+
+/// The accelerator has done all that was launched.
+void FrameworkBuffers::wait_on_host() {
+  constexpr std::int64_t long_enough = std::int64_t{1} << 40;
+  allocator_.whole().advance(long_enough);
+  launched_ = 0;
+}
+
 /// What has been used until now is free when the accelerator has got here: the host is then ahead
 /// by what it has gained since it last waited.
 void FrameworkBuffers::launch(Op const& op) {
@@ -91,6 +106,7 @@ bool FrameworkBuffers::allocate_resident(std::span<std::int64_t const> parameter
 
 bool FrameworkBuffers::begin(Task const& task) {
   if (task.kind == Task::Kind::step) return true;
+  if (framework_.host_lead > 0 && receives(task)) wait_on_host();
   bool& has_workspace = has_workspace_[task.kind == Task::Kind::forward ? 0 : 1];
   if (has_workspace) return true;
   has_workspace = true;
@@ -156,9 +172,7 @@ void FrameworkBuffers::end(Task const& task, std::int32_t microbatch) {
 }
 
 bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {
-  constexpr std::int64_t host_waits = std::int64_t{1} << 40;
-  if (framework_.host_lead > 0) allocator_.whole().advance(host_waits);
-  launched_ = 0;
+  if (framework_.host_lead > 0) wait_on_host();
   if (!framework_.copies_gathered_parameters || stage_.shards == 1) return true;
   std::int64_t elements = 0;
   for (std::int64_t const shard : shards) elements += shard;

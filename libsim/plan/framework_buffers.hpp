@@ -42,6 +42,8 @@ class FrameworkBuffers {
  private:
   using Blocks = std::vector<BlockId>;
 
+  bool receives(Task const& task) const;
+  void wait_on_host();
   void launch(Op const& op);
   bool allocate_into(Blocks& blocks, std::int64_t bytes);
   void free_all(Blocks& blocks);

@@ -163,4 +163,22 @@ TEST_CASE("what collectives have used is not free while the host is ahead", "[pl
   REQUIRE(reserved(100'000, 0.1) < reserved(100'000));
 }
 
+TEST_CASE("a host that waits for a message is no longer ahead", "[plan]") {
+  // Without messages nothing stops the host, and what collectives have used adds up over all
+  // microbatches; the last of several stages waits before each forward.
+  auto const reserved = [](int pipeline, std::int64_t sequences) {
+    TrainingConfig config = modest_run(2, pipeline);
+    config.model = gpt(8, 1024, 8, 2048, 1000);
+    config.parallel.sequence = true;
+    config.batch.global = sequences * config.batch.micro;
+    TrainingPlan const plan = make_plan(config);
+    FrameworkMemory framework;
+    framework.host_lead = 1'000'000;
+    framework.host_gain = 1000;
+    return reserve_stage(plan, plan.stages.back(), unlimited_capacity, framework).reserved;
+  };
+  REQUIRE(reserved(1, 8) > reserved(1, 2) * 3 / 2);
+  REQUIRE(reserved(2, 8) == reserved(2, 2));
+}
+
 }  // namespace stagecraft
