@@ -6,6 +6,7 @@
 #include "apps/program/command_line.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/operating_options.hpp"
 #include "apps/stagecraft/plan_options.hpp"
 #include "apps/stagecraft/plan_output.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
@@ -146,13 +147,13 @@ in memory and leave a margin. Every number is what `stagecraft simulate` gives f
           R"(  stagecraft plan configs/models/gpt3-175b.yaml --system configs/systems/selene-a100.yaml \
     --gpus 64 --global-batch 64 -o best.yaml
   stagecraft plan configs/models/llama3-8b.yaml --system configs/systems/dgx-h100.yaml \
-    --gpus 16 --global-batch 128 --price 2.5/gpu-hour --tokens 300e9
+    --gpus 16 --global-batch 128 --price 2.5/gpu-hour --power 850W --tokens 300e9
   stagecraft plan model.yaml --system s.yaml --gpus 64 --global-batch 64 --fix tensor=4,8 \
     --fix recompute=selective,per_stage --json
   stagecraft plan model.yaml --system s.yaml --gpus 64 --global-batch 64 --margin 10% \
     --launchable megatron-core
 )",
-      .options = plan_options(),
+      .options = joined_options({plan_options(), operating_options()}),
       .argument = Value::file("MODEL.yaml"),
       .run = run_plan};
 }

@@ -235,13 +235,6 @@ std::vector<Option> plan_options() {
        .value = Value::text("K"),
        .fallback = "10",
        .description = "how many of the fastest plans to show"},
-      {.name = "price",
-       .value = Value::text("P/gpu-hour"),
-       .description = "price of a GPU per hour, e.g. 2.5/gpu-hour or 2.5 EUR/gpu-hour"},
-      {.name = "tokens",
-       .value = Value::text("T"),
-       .description =
-           "tokens to train on, e.g. 300e9 or 15T; adds days and, with --price, the cost"},
       {.name = "fix",
        .value = Value::text("NAME=VALUE,..."),
        .may_repeat = true,
@@ -292,11 +285,7 @@ PlanOptions read_plan_options(CommandLine const& line) {
   int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   request.jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;
   read_filters(line, options);
-  if (line.has("price"))
-    options.rates.price = read_price(line.value("price"), options.rates.currency);
-  if (line.has("tokens")) {
-    options.rates.tokens = number_from_zero("--tokens", without_suffix(line.value("tokens")));
-  }
+  options.rates = read_operating_rates(line);
   options.json = line.has("json");
   if (line.has("output")) {
     options.output = line.value("output");

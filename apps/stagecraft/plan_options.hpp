@@ -24,7 +24,7 @@ struct PlanOptions {
   std::vector<FixOption> fixes;  ///< request.filter consists of these
   std::vector<std::string> warnings;
   bool json = false;
-  OperatingRates rates;  ///< price, currency and tokens; the rest as by default
+  OperatingRates rates;
   std::optional<MegatronVersion> launchable;  ///< only what this version can run
   std::optional<std::filesystem::path> output;
 };

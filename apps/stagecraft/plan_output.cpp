@@ -36,6 +36,15 @@ std::optional<double> cost_of(FoundPlan const& plan, PlanOptions const& options)
   return options.rates.tokens ? figures.cost : figures.cost_per_iteration;
 }
 
+/// The energy of training on all tokens in MWh; without a number of tokens, of an iteration in kWh.
+std::optional<double> energy_of(FoundPlan const& plan, PlanOptions const& options) {
+  constexpr double joules_per_kilowatt_hour = 3.6e6;
+  OperatingFigures const figures = figures_of(plan, options);
+  auto const joules = options.rates.tokens ? figures.joules : figures.joules_per_iteration;
+  if (!joules) return std::nullopt;
+  return *joules / joules_per_kilowatt_hour / (options.rates.tokens ? 1000 : 1);
+}
+
 std::int64_t headroom_of(FoundPlan const& plan, PlanOptions const& options) {
   return options.request.system.accelerator.memory.value.count() -
          plan.config.memory.kept_in_reserve().count() - plan.peak();
@@ -177,6 +186,7 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
     std::string const currency = options.rates.currency.empty() ? "" : " " + options.rates.currency;
     columns.push_back({(options.rates.tokens ? "cost" : "cost per iteration") + currency});
   }
+  if (options.rates.watts) columns.push_back({options.rates.tokens ? "MWh" : "kWh per iteration"});
   columns.push_back({"recompute by stage", Align::left});
   TextTable table{columns};
   for (std::size_t const i : shown) {
@@ -200,6 +210,7 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
                                    plan.config.memory.distributed_optimizer ? "sharded" : "whole"};
     if (auto const days = days_of(plan, options)) cells.push_back(decimals(*days, 2));
     if (auto const cost = cost_of(plan, options)) cells.push_back(decimals(*cost, 2));
+    if (auto const energy = energy_of(plan, options)) cells.push_back(decimals(*energy, 3));
     cells.push_back(recompute_text(plan.config));
     table.add_row(std::move(cells));
   }
@@ -302,6 +313,7 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   json["fits_probability_reason"] = fit.reason;
   json["days"] = optional(days_of(plan, options));
   json["cost"] = optional(cost_of(plan, options));
+  json["operation"] = to_json(figures_of(plan, options), options.rates);
   json["megatron_flags"] = megatron_flags(plan.config, version_of_flags(options));
   json["allocator_settings"] = plan.config.memory.allocator_settings;
   json["megatron_gaps"] = megatron_gaps(plan.config, version_of_flags(options));
@@ -381,6 +393,10 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
           "parallelism, p pipeline, m chunks per stage, d data, b microbatch, optim optimizer "
           "state)\n";
   text += plan_table(result.best, numbers_of(result.best), options);
+  if (auto const goodput = figures_of(best, options).goodput) {
+    text += goodput_text(*goodput) +
+            (options.rates.tokens ? "; days, cost and energy count it" : "") + "\n";
+  }
   text += margin_text(result, options) + certainty_text(result, options) +
           unmeasured_text(unmeasured_settings(best.config, options.request.system));
   text += "\ntime against memory: no other plan is both faster and smaller (up to " +

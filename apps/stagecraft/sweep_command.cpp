@@ -9,6 +9,7 @@
 #include "apps/program/command_line.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/operating_options.hpp"
 #include "apps/stagecraft/progress_bar.hpp"
 #include "apps/stagecraft/sweep_options.hpp"
 #include "apps/stagecraft/sweep_output.hpp"
@@ -16,6 +17,7 @@
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/program_version.hpp"
 #include "libsim/report/text_table.hpp"
+#include "libsim/sweep/operating_columns.hpp"
 #include "libsim/sweep/point_source.hpp"
 #include "libsim/sweep/sweep_check.hpp"
 #include "libsim/sweep/sweep_reader.hpp"
@@ -173,6 +175,7 @@ void simulate_points(Sweep const& sweep,
   });
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   outcome.table = table_of(sweep, options.shard, journal);
+  add_operating_columns(outcome.table, options.rates);
   outcome.warnings = journal.warnings();
   write_sweep_table(outcome.table, options.output, options.csv);
 }
@@ -193,7 +196,8 @@ SweepOutcome run(Sweep const& sweep,
                        !std::filesystem::exists(journal_path, ignored);
   if (is_over) {
     outcome.table = finished_table(sweep, options);
-    if (!options.csv.empty()) write_csv(outcome.table, options.csv);
+    add_operating_columns(outcome.table, options.rates);
+    write_sweep_table(outcome.table, options.output, options.csv);
     return outcome;
   }
   SweepJournal journal{journal_path,
@@ -217,6 +221,7 @@ SweepOutcome run(Sweep const& sweep,
 SweepOutcome merge(SweepOptions const& options) {
   SweepOutcome outcome{
       .table = merge_shards(options.inputs), .output = options.output, .csv = options.csv};
+  add_operating_columns(outcome.table, options.rates);
   write_sweep_table(outcome.table, options.output, options.csv);
   outcome.points = std::atoll(outcome.table.attribute("points").c_str());
   outcome.excluded =
@@ -227,9 +232,9 @@ SweepOutcome merge(SweepOptions const& options) {
 void print(SweepOutcome const& outcome, SweepOptions const& options) {
   if (outcome.warnings) print_warnings(warning_lines(outcome));
   if (options.json) {
-    std::cout << to_json(outcome).dump(1) << '\n';
+    std::cout << to_json(outcome, options.rank).dump(1) << '\n';
   } else {
-    std::cout << sweep_summary(outcome);
+    std::cout << sweep_summary(outcome, options.rank);
   }
 }
 
@@ -305,7 +310,7 @@ words. Groups vary slowest, the last key fastest.
   stagecraft sweep big.yaml -o part-3.h5 --shard 3/8 --resume
   stagecraft sweep --merge part-*.h5 -o big.h5
 )",
-      .options = sweep_options(),
+      .options = joined_options({sweep_options(), operating_options()}),
       .argument = Value::file("SWEEP.yaml SHARD.h5", {"yaml", "h5"}),
       .run = run_sweep_command};
 }

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "apps/program/output_paths.hpp"
+#include "apps/stagecraft/operating_options.hpp"
 
 namespace stagecraft {
 
@@ -54,6 +55,11 @@ std::vector<Option> sweep_options() {
        .value = Value::text("N"),
        .fallback = "1000000",
        .description = "refuse a sweep with more points"},
+      {.name = "rank",
+       .value = Value::word({"tokens", "seconds", "mfu"}),
+       .fallback = "tokens",
+       .description = "what the rows that are shown are the best by: tokens per second and GPU, "
+                      "seconds of an iteration, or MFU"},
       {.name = "dry-run",
        .description = "print the number of points and an estimate of the time, and stop"},
       {.name = "json", .description = "print one JSON document"}};
@@ -81,6 +87,10 @@ SweepOptions read_sweep_options(CommandLine const& line) {
     throw CommandLineError{"--csv", "'" + options.csv.string() + "', which is the output itself",
                            "another file"};
   }
+  for (SweepRank const rank : {SweepRank::iteration_seconds, SweepRank::mfu}) {
+    if (line.value("rank") == name_of(rank)) options.rank = rank;
+  }
+  options.rates = read_operating_rates(line);
   if (line.has("shard")) options.shard = read_shard(line.value("shard"));
   int const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   options.jobs = line.has("jobs") ? line.whole_number("jobs", 1, 1024) : cores;

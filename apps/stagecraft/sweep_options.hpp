@@ -6,9 +6,26 @@
 #include <vector>
 
 #include "apps/program/command_line.hpp"
+#include "libsim/report/operation.hpp"
 #include "libsim/sweep/shard.hpp"
 
 namespace stagecraft {
+
+/// By what the rows of the table for people are ranked.
+enum class SweepRank { tokens_per_second_per_gpu, iteration_seconds, mfu };
+
+/// The word of the command line.
+constexpr char const* name_of(SweepRank rank) {
+  switch (rank) {
+    case SweepRank::iteration_seconds:
+      return "seconds";
+    case SweepRank::mfu:
+      return "mfu";
+    case SweepRank::tokens_per_second_per_gpu:
+      break;
+  }
+  return "tokens";
+}
 
 /// The options of `stagecraft sweep`.
 struct SweepOptions {
@@ -18,6 +35,8 @@ struct SweepOptions {
   Shard shard;
   int jobs = 1;
   std::int64_t limit = 0;  ///< rows that may be computed
+  SweepRank rank = SweepRank::tokens_per_second_per_gpu;
+  OperatingRates rates;
   bool merges = false;
   bool resumes = false;
   bool is_dry_run = false;

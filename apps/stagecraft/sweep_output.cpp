@@ -1,6 +1,7 @@
 #include "apps/stagecraft/sweep_output.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 
 #include "libsim/report/text_table.hpp"
@@ -27,21 +28,46 @@ std::size_t count_ones(std::vector<std::int64_t> const& flags) {
   return static_cast<std::size_t>(std::count(flags.begin(), flags.end(), 1));
 }
 
-/// The rows that fit, ordered by useful work per second, the most first; equal rows keep their
-/// order.
-std::vector<std::size_t> best_rows(ColumnFile const& table, std::size_t most) {
+/// How good a row is; more is better.
+double merit_of(ColumnFile const& table, std::size_t row, SweepRank rank) {
+  switch (rank) {
+    case SweepRank::iteration_seconds:
+      return -reals_of(table, "iteration_seconds")[row];
+    case SweepRank::mfu:
+      return reals_of(table, "mfu")[row];
+    case SweepRank::tokens_per_second_per_gpu:
+      break;
+  }
+  return reals_of(table, "tokens_per_second")[row] /
+         static_cast<double>(integers_of(table, "gpus")[row]);
+}
+
+/// The rows that fit, the best first; equal rows keep their order.
+std::vector<std::size_t> best_rows(ColumnFile const& table, SweepRank rank, std::size_t most) {
   std::vector<std::int64_t> const& fits = integers_of(table, "fits");
-  std::vector<double> const& mfu = reals_of(table, "mfu");
-  std::vector<std::size_t> rows;
+  std::vector<std::pair<double, std::size_t>> rows;  // of the merit with the other sign
   for (std::size_t row = 0; row < fits.size(); ++row) {
-    if (fits[row] == 1) rows.push_back(row);
+    if (fits[row] == 1) rows.emplace_back(-merit_of(table, row, rank), row);
   }
   auto const end = rows.begin() + static_cast<std::ptrdiff_t>(std::min(most, rows.size()));
-  std::partial_sort(rows.begin(), end, rows.end(), [&](std::size_t a, std::size_t b) {
-    return mfu[a] != mfu[b] ? mfu[a] > mfu[b] : a < b;
-  });
-  rows.erase(end, rows.end());
-  return rows;
+  std::partial_sort(rows.begin(), end, rows.end());
+  std::vector<std::size_t> best;
+  std::transform(rows.begin(), end, std::back_inserter(best),
+                 [](auto const& row) { return row.second; });
+  return best;
+}
+
+/// The heading of the table for people.
+char const* heading_of(SweepRank rank) {
+  switch (rank) {
+    case SweepRank::iteration_seconds:
+      return "shortest iterations of those that fit";
+    case SweepRank::mfu:
+      return "highest MFU of those that fit";
+    case SweepRank::tokens_per_second_per_gpu:
+      break;
+  }
+  return "most tokens per second and GPU of those that fit";
 }
 
 /// The columns that distinguish points.
@@ -74,15 +100,15 @@ std::string cell_text(NamedColumn const& column, std::size_t row) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-std::string best_table(ColumnFile const& table) {
+std::string best_table(ColumnFile const& table, SweepRank rank) {
   constexpr std::size_t most_shown = 5;
-  std::vector<std::size_t> const rows = best_rows(table, most_shown);
+  std::vector<std::size_t> const rows = best_rows(table, rank, most_shown);
   if (rows.empty()) return {};
   std::vector<NamedColumn const*> const keys = axis_columns_of(table);
   std::vector<TextTable::Column> headings{{"index"}};
   for (NamedColumn const* const key : keys)
     headings.push_back({heading_of(*key, keys), Align::left});
-  for (char const* const heading : {"s", "MFU %", "beyond compute %", "peak GiB"}) {
+  for (char const* const heading : {"s", "tokens/s", "MFU %", "beyond compute %", "peak GiB"}) {
     headings.push_back({heading});
   }
   TextTable text{std::move(headings)};
@@ -90,12 +116,13 @@ std::string best_table(ColumnFile const& table) {
     std::vector<std::string> cells{std::to_string(integers_of(table, index_column)[row])};
     for (NamedColumn const* const key : keys) cells.push_back(cell_text(*key, row));
     cells.push_back(decimals(reals_of(table, "iteration_seconds")[row], 3));
+    cells.push_back(decimals(merit_of(table, row, SweepRank::tokens_per_second_per_gpu), 0));
     cells.push_back(decimals(100 * reals_of(table, "mfu")[row], 1));
     cells.push_back(decimals(100 * reals_of(table, "bubble_fraction")[row], 1));
     cells.push_back(gibibytes(integers_of(table, "peak_bytes")[row]));
     text.add_row(std::move(cells));
   }
-  return "\nhighest MFU of those that fit\n" + text.text();
+  return "\n" + std::string{heading_of(rank)} + "\n" + text.text();
 }
 
 }  // namespace
@@ -107,7 +134,7 @@ std::string duration_text(double seconds) {
   return decimals(seconds / 86400, 1) + " days";
 }
 
-std::string sweep_summary(SweepOutcome const& outcome) {
+std::string sweep_summary(SweepOutcome const& outcome, SweepRank rank) {
   ColumnFile const& table = outcome.table;
   std::size_t const rows = table.columns.front().rows();
   std::string text = outcome.output.string() + ": " + std::to_string(rows) + " rows of " +
@@ -121,7 +148,7 @@ std::string sweep_summary(SweepOutcome const& outcome) {
             " s (" + decimals(static_cast<double>(outcome.computed) / outcome.seconds, 0) +
             " per second)\n";
   }
-  return text + best_table(table);
+  return text + best_table(table, rank);
 }
 
 std::vector<std::string> warning_lines(SweepOutcome const& outcome) {
@@ -135,10 +162,10 @@ std::vector<std::string> warning_lines(SweepOutcome const& outcome) {
   return lines;
 }
 
-nlohmann::ordered_json to_json(SweepOutcome const& outcome) {
+nlohmann::ordered_json to_json(SweepOutcome const& outcome, SweepRank rank) {
   ColumnFile const& table = outcome.table;
   nlohmann::ordered_json best = nullptr;
-  for (std::size_t const row : best_rows(table, 1)) {
+  for (std::size_t const row : best_rows(table, rank, 1)) {
     best = nlohmann::ordered_json::object();
     for (NamedColumn const& column : table.columns) best[column.name] = value_at(column, row);
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/stagecraft/sweep_options.hpp"
 #include "libsim/hdf5/column_file.hpp"
 
 namespace stagecraft {
@@ -25,14 +26,14 @@ struct SweepOutcome {
   std::optional<std::map<std::string, std::int64_t>> warnings{};
 };
 
-/// Counts, and the fastest points that fit.
-std::string sweep_summary(SweepOutcome const& outcome);
+/// Counts, and the best points that fit.
+std::string sweep_summary(SweepOutcome const& outcome, SweepRank rank);
 
 /// One line per warning, with the number of rows that have it.
 std::vector<std::string> warning_lines(SweepOutcome const& outcome);
 
 /// The document of `sweep --json`, schema stagecraft.sweep/1.
-nlohmann::ordered_json to_json(SweepOutcome const& outcome);
+nlohmann::ordered_json to_json(SweepOutcome const& outcome, SweepRank rank);
 
 /// `90 s`, `3.2 h`, `11.6 days`.
 std::string duration_text(double seconds);

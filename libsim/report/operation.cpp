@@ -73,6 +73,12 @@ OperatingFigures operating_figures(double iteration_seconds,
   return figures;
 }
 
+std::string goodput_text(Goodput const& goodput) {
+  return "goodput " + decimals(100 * goodput.share, 1) + " %: an interruption every " +
+         decimals(goodput.between_failures.value / seconds_per_hour, 1) +
+         " h, a checkpoint every " + decimals(goodput.interval.value / 60, 1) + " min";
+}
+
 std::string operating_text(OperatingFigures const& figures, OperatingRates const& rates) {
   std::string text;
   std::string line;
@@ -87,12 +93,7 @@ std::string operating_text(OperatingFigures const& figures, OperatingRates const
         " J per token)");
   }
   end("an iteration costs ");
-  if (figures.goodput) {
-    Goodput const& goodput = *figures.goodput;
-    add("goodput " + decimals(100 * goodput.share, 1) + " %: an interruption every " +
-        decimals(goodput.between_failures.value / seconds_per_hour, 1) + " h, a checkpoint every " +
-        decimals(goodput.interval.value / 60, 1) + " min");
-  }
+  if (figures.goodput) add(goodput_text(*figures.goodput));
   end("");
   if (figures.days) {
     add(decimals(*figures.days, 2) + " days");

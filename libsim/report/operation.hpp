@@ -51,6 +51,9 @@ OperatingFigures operating_figures(double iteration_seconds,
                                    int gpus,
                                    OperatingRates const& rates);
 
+/// A goodput for people: its share and the two times.
+std::string goodput_text(Goodput const& goodput);
+
 /// Lines for people; empty if nothing was asked for.
 std::string operating_text(OperatingFigures const& figures, OperatingRates const& rates);
 

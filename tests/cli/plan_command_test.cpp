@@ -187,6 +187,23 @@ TEST_CASE("plan refuses what no run can be with exit code 2") {
   require_refusal("plan --system x --gpus 8 --global-batch 4", {"MODEL: found 0 files"});
 }
 
+TEST_CASE("plan counts energy and interruptions as simulate does") {
+  std::string const rates =
+      " --price 2/gpu-hour --power 600W --pue 1.1 --tokens 1B --gpu-hours-per-failure 2k";
+  json const best = json_of(plan("gpt-22b", 8, 4, "--top 1 --json" + rates)).at("best").front();
+  TemporaryFolder const folder;
+  std::string const file = folder.write("best.yaml", best.at("config").dump());
+  REQUIRE(best.at("operation") ==
+          json_of("simulate '" + file + "' --json" + rates).at("operation"));
+  REQUIRE(best.at("days") == best.at("operation").at("days"));
+  REQUIRE(best.at("cost") == best.at("operation").at("cost"));
+  ProgramResult const text = run_stagecraft(plan("gpt-22b", 8, 4, "--top 1" + rates));
+  REQUIRE_THAT(text.output, Catch::Contains("MWh") &&
+                                Catch::Contains("an interruption every 250.0 h") &&
+                                Catch::Contains("days, cost and energy count it"));
+  require_refusal(plan("gpt-22b", 8, 4, "--pue 1.1"), {"--pue: found without --power"});
+}
+
 TEST_CASE("plan exits with 1 where its output cannot be written, and leaves nothing behind") {
   TemporaryFolder const folder;
   ProgramResult const result = run_stagecraft(

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -70,8 +71,59 @@ TEST_CASE("sweep writes HDF5 and CSV, and prints the counts and the best", "[cli
   ProgramResult const text = run_stagecraft("sweep " + file + " -o " + in(folder, "t.h5"));
   REQUIRE(text.exit_code == 0);
   REQUIRE_THAT(text.output, Contains("6 rows of 6 points (0 excluded by where)") &&
-                                Contains("highest MFU of those that fit"));
+                                Contains("most tokens per second and GPU of those that fit"));
   REQUIRE(text_of(folder.path() / "t.h5") == text_of(folder.path() / "r.h5"));
+}
+
+TEST_CASE("sweep ranks by tokens per second and GPU unless asked", "[cli]") {
+  TemporaryFolder const folder;
+  // With twice the sequence a layer's products are as efficient, and attention counts for more: MFU
+  // rises and tokens per second fall.
+  std::string const command =
+      "sweep " + sweep_file(folder, "values: {model.sequence: [2048, 4096], batch.micro: [1]}\n") +
+      " --json -o ";
+  auto const best = [&](std::string const& options) {
+    return json_of(command + in(folder, "r.h5") + options).at("best").at("model.sequence");
+  };
+  REQUIRE(best("") == 2048);
+  REQUIRE(best(" --resume --rank tokens") == 2048);
+  REQUIRE(best(" --resume --rank seconds") == 2048);
+  REQUIRE(best(" --resume --rank mfu") == 4096);
+  require_refusal(command + in(folder, "s.h5") + " --rank speed",
+                  {"--rank: found 'speed'", "tokens, seconds, mfu"});
+}
+
+TEST_CASE("sweep adds money, energy and interruptions when asked, once", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const rates =
+      " --price '3 EUR/gpu-hour' --power 700W --pue 1.5 --gpu-hours-per-failure 1k --tokens 300B";
+  std::string const command =
+      "sweep " +
+      sweep_file(folder, "values: {batch.global: [2, 4], batch.micro: [2, 4]}\n") + " -o " +
+      in(folder, "r.h5") + " --json --csv " + in(folder, "r.csv");
+  REQUIRE_FALSE(json_of(command).at("best").contains("days"));
+  json const row = json_of(command + " --resume" + rates).at("best");
+  REQUIRE(json_of(command + " --resume" + rates).at("best") == row);
+  double const seconds = row.at("iteration_seconds").get<double>();
+  double const tokens = row.at("tokens_per_second").get<double>();
+  int const gpus = 8;
+  double const days = 300e9 / tokens / 86400 / row.at("goodput").get<double>();
+  REQUIRE(row.at("cost_per_iteration").get<double>() == Approx(3 * gpus * seconds / 3600));
+  REQUIRE(row.at("joules_per_iteration").get<double>() == Approx(700 * 1.5 * gpus * seconds));
+  REQUIRE(row.at("joules_per_token").get<double>() == Approx(700 * 1.5 * gpus / tokens));
+  REQUIRE(row.at("days").get<double>() == Approx(days));
+  REQUIRE(row.at("cost").get<double>() == Approx(3 * gpus * 24 * days));
+  REQUIRE(row.at("joules").get<double>() == Approx(700 * 1.5 * gpus * 86400 * days));
+  // To first order sqrt(2 delta M) is between checkpoints: as much is lost by them as by repeating.
+  double const between = 1000 * 3600 / gpus;
+  REQUIRE(1 - row.at("goodput").get<double>() ==
+          Approx(std::sqrt(2 * 60 / between) + 1200 / between).epsilon(0.05));
+  std::string const csv = text_of(folder.path() / "r.csv");
+  std::string const heading = csv.substr(0, csv.find('\n'));
+  REQUIRE_THAT(heading,
+               Catch::EndsWith(",layer_paper_bytes,cost_per_iteration,joules_per_iteration,joules_"
+                               "per_token,goodput,days,cost,joules,plan"));
+  REQUIRE_THAT(csv, Contains("\n1,2,4,0,") && Contains(",,,,,,,,\n2,"));  // the impossible one
 }
 
 TEST_CASE("sweep refuses results that are there, but --resume leaves them and adds what is missing",

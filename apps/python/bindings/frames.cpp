@@ -59,7 +59,7 @@ nb::dict sweep_frame(std::string const& path,
   });
   for (std::string& line : warning_lines(outcome)) warnings.push_back(std::move(line));
   nb::dict result;
-  result["document"] = to_json(outcome).dump();
+  result["document"] = to_json(outcome, options.rank).dump();
   result["warnings"] = nb::cast(warnings);
   nb::list columns;
   for (NamedColumn& column : outcome.table.columns) {
