@@ -88,6 +88,20 @@ class Tables(unittest.TestCase):
         self.assertEqual(frame.attrs["units"]["iteration_seconds"], "s")
         self.assertEqual(frame.attrs["document"]["rows"], 12)
 
+    def test_money_and_energy_are_columns_when_asked(self):
+        rates = {"price": "2 EUR/gpu-hour", "power": "500W", "pue": 1.2, "gpu_hours_per_failure": "40k"}
+        keys = {"batch.micro": [1, 2]}
+        frame = stagecraft.sweep({"base": str(command.paper / "22b-full.yaml"), "values": keys}, **rates)
+        seconds = frame["iteration_seconds"]
+        self.assertEqual(frame.attrs["units"]["cost_per_iteration"], "EUR")
+        for cost, joules, duration in zip(frame["cost_per_iteration"], frame["joules_per_iteration"], seconds):
+            self.assertAlmostEqual(cost, 2 * 8 * duration / 3600)
+            self.assertAlmostEqual(joules, 500 * 1.2 * 8 * duration)
+        self.assertTrue(all(frame["goodput"].between(0.9, 1)))
+        best = stagecraft.plan(**Documents.small, top=1, **rates)["best"][0]
+        self.assertAlmostEqual(best["operation"]["joules_per_iteration"],
+                               500 * 1.2 * Documents.small["gpus"] * best["iteration_seconds"])
+
     def test_a_trace_is_read_as_it_was_written(self):
         cfg = stagecraft.load(command.paper / "175b-present.yaml")
         with tempfile.TemporaryDirectory() as folder:

@@ -42,7 +42,10 @@ def plan(
     fix: Mapping[str, Any] | None = None,
     set: Mapping[str, Any] | None = None,
     price: str | None = None,
+    power: str | None = None,
+    pue: float | None = None,
     tokens: float | str | None = None,
+    gpu_hours_per_failure: float | str | None = None,
     margin: str | None = None,
     launchable: str | None = None,
     exhaustive: bool = False,
@@ -58,7 +61,9 @@ def plan(
     fix: values that plans may have, such as {"tensor": [4, 8], "recompute": "selective"}.
     set: other values of keys that are not searched, such as {"memory.reserve": "4 GiB"}.
     price: per GPU hour, such as "2.5/gpu-hour" or "2.5 EUR/gpu-hour".
+    power: mean power of a node per GPU, such as "850W"; pue: power of the building per power of its computers.
     tokens: to train on; adds days and, with a price, the cost.
+    gpu_hours_per_failure: GPU hours between interruptions, such as 40e3; adds the goodput.
     margin: what each GPU keeps free beside memory.reserve, such as "5%" (the default), "4 GiB" or "0".
     launchable: "megatron-2022" or "megatron-core": only plans that this framework's flags can say and run.
     exhaustive: simulate every plan and dismiss none by bounds.
@@ -80,7 +85,10 @@ def plan(
             global_batch=global_batch,
             top=top,
             price=price,
+            power=power,
+            pue=pue,
             tokens=tokens,
+            gpu_hours_per_failure=gpu_hours_per_failure,
             margin=margin,
             launchable=launchable,
             exhaustive=exhaustive,

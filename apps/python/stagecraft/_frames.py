@@ -33,6 +33,11 @@ def sweep(
     shard: str | None = None,
     resume: bool = False,
     limit: int | None = None,
+    price: str | None = None,
+    power: str | None = None,
+    pue: float | None = None,
+    tokens: float | str | None = None,
+    gpu_hours_per_failure: float | str | None = None,
     threads: int = 0,
     progress: Progress = None,
 ) -> pandas.DataFrame:
@@ -42,6 +47,7 @@ def sweep(
         to the current folder.
     output: an HDF5 file for the rows; a call that was interrupted goes on with resume=True.
     csv: the same as CSV. shard: "I/N", a part of the points. limit: the most rows that may be computed.
+    price, power, pue, tokens, gpu_hours_per_failure: as for `plan`; columns of money, energy, goodput and days.
     threads: how many; 0 means all cores.
     Returns the columns of `stagecraft sweep`, times in seconds, bytes per GPU; a point that is impossible
         has valid 0 and a message. attrs: `units`, `warnings`, and `document`, that of `sweep --json`.
@@ -54,7 +60,19 @@ def sweep(
         name, text = ("<dict>", json.dumps(dict(spec))) if isinstance(spec, Mapping) else (path_text(spec), None)
         words = [
             name,
-            *options(output=out, csv=csv, shard=shard, resume=resume, limit=limit, jobs=threads or None),
+            *options(
+                output=out,
+                csv=csv,
+                shard=shard,
+                resume=resume,
+                limit=limit,
+                price=price,
+                power=power,
+                pue=pue,
+                tokens=tokens,
+                gpu_hours_per_failure=gpu_hours_per_failure,
+                jobs=threads or None,
+            ),
         ]
         result = _core.sweep(name, text, words, listener(progress))
     frame = _frame(
