@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/export/chakra.hpp"
 #include "libsim/export/chrome_trace.hpp"
+#include "libsim/export/kineto.hpp"
 #include "libsim/export/memory_snapshot.hpp"
 #include "libsim/export/trace_table.hpp"
 
@@ -30,10 +32,10 @@ void write_file(TraceReader const& trace, RankList const& ranks, std::string con
   output.finish();
 }
 
-void write_files_of_chakra(TraceReader const& trace,
-                           RankList const& ranks,
-                           std::string const& path) {
-  write_chakra(trace, ranks, path);
+/// Writes a format into a file per rank.
+template <void (*write)(TraceReader const&, RankList const&, std::filesystem::path const&)>
+void write_files(TraceReader const& trace, RankList const& ranks, std::string const& path) {
+  write(trace, ranks, path);
 }
 
 struct Format {
@@ -46,7 +48,8 @@ constexpr std::array formats{
     Format{"chrome", write_file<write_chrome_trace>, nullptr},
     Format{"csv", write_file<write_op_table>, write_file<write_memory_table>},
     Format{"memory-snapshot", write_file<write_memory_snapshot>, nullptr},
-    Format{"chakra", write_files_of_chakra, nullptr},
+    Format{"chakra", write_files<write_chakra>, nullptr},
+    Format{"kineto", write_files<write_kineto>, nullptr},
 };
 
 std::vector<std::string> format_names() {
@@ -95,12 +98,16 @@ Writes a trace in a format that other programs read:
   memory-snapshot  a snapshot of PyTorch's allocator, for pytorch.org/memory_viz
   chakra  execution traces of MLCommons Chakra for ASTRA-sim: FILE.<rank>.et for each rank of
           the job, and FILE.groups.json
+  kineto  as PyTorch's profiler writes them, for HTA and TensorBoard: FILE.<rank>.json.gz for
+          each rank of the trace, which must have a row per op
+A FILE that ends in .gz is compressed.
 )",
-          .examples = R"(  stagecraft export 175b.h5 --format chrome -o 175b.json
+          .examples = R"(  stagecraft export 175b.h5 --format chrome -o 175b.json.gz
   stagecraft export 175b.h5 --format csv -o ops.csv
   stagecraft export 175b.h5 --format csv --memory --ranks 0,7 -o memory.csv
   stagecraft export 175b-op.h5 --format memory-snapshot --ranks 0 -o 175b.pickle
   stagecraft export 175b-op.h5 --format chakra -o chakra/175b
+  stagecraft export 175b-op.h5 --format kineto -o kineto/175b
 )",
           .options = {{.name = "format",
                        .value = Value::word(format_names()),

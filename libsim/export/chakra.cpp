@@ -1,12 +1,11 @@
 #include "libsim/export/chakra.hpp"
 
 #include <string>
-#include <system_error>
 
 #include "libsim/export/chakra_nodes.hpp"
+#include "libsim/export/file_set.hpp"
 #include "libsim/export/job_groups.hpp"
 #include "libsim/export/transfer_pairs.hpp"
-#include "libsim/host/output_file.hpp"
 #include "libsim/run/pipeline_shape.hpp"
 #include "libsim/trace/known_names.hpp"
 #include "libsim/trace/trace_error.hpp"
@@ -14,20 +13,6 @@
 namespace stagecraft {
 
 namespace {
-
-TrainingPlan plan_of(TraceReader const& trace) {
-  auto const config = run_config_of(trace.meta());
-  if (!config) {
-    throw TraceFileError{
-        trace.name(),
-        "its configuration does not load, so that who communicates with whom is not known"};
-  }
-  TrainingPlan plan = make_plan(config->training);
-  if (fingerprint(plan) != trace.meta().plan) {
-    throw TraceFileError{trace.name(), "its configuration gives another plan in this version"};
-  }
-  return plan;
-}
 
 /// \throws TraceFileError  when a message has only one end: who reads the files would wait forever.
 void require_both_ends(TraceReader const& trace,
@@ -41,32 +26,6 @@ void require_both_ends(TraceReader const& trace,
       trace.name(), std::to_string(messages.unmatched()) +
                         " sends or receives have no other end in these ranks; accepted: all ranks"};
 }
-
-/// Files of one result: all of them, or none.
-class FileSet {
- public:
-  FileSet() = default;
-  FileSet(FileSet const&) = delete;
-  FileSet(FileSet&&) = delete;
-  FileSet& operator=(FileSet const&) = delete;
-  FileSet& operator=(FileSet&&) = delete;
-  ~FileSet() {
-    std::error_code ignored;
-    for (auto const& path : written_) std::filesystem::remove(path, ignored);
-  }
-
-  template <typename Write>
-  void write(std::filesystem::path const& path, Write write) {
-    OutputFile output{path};
-    write(output);
-    output.finish();
-    written_.push_back(path);
-  }
-  void keep() { written_.clear(); }
-
- private:
-  std::vector<std::filesystem::path> written_;
-};
 
 std::string groups_json(GroupNumbers const& groups) {
   std::string text = "{";
@@ -83,17 +42,12 @@ std::string groups_json(GroupNumbers const& groups) {
   return text + "\n}\n";
 }
 
-std::filesystem::path with_ending(std::filesystem::path path, std::string const& ending) {
-  path += ending;
-  return path;
-}
-
 }  // namespace
 
 void write_chakra(TraceReader const& trace,
                   std::vector<std::int32_t> const& ranks,
                   std::filesystem::path const& prefix) {
-  TrainingPlan const plan = plan_of(trace);
+  TrainingPlan const plan = plan_of_trace(trace);
   KnownNames const names{trace.names()};
   PipelineShape const shape{.stages = plan.groups.stages(),
                             .ranks_per_stage = plan.groups.ranks_per_stage()};

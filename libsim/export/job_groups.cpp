@@ -1,6 +1,10 @@
 #include "libsim/export/job_groups.hpp"
 
+#include <optional>
 #include <utility>
+
+#include "libsim/run/pipeline_shape.hpp"
+#include "libsim/trace/trace_error.hpp"
 
 namespace stagecraft {
 
@@ -13,6 +17,20 @@ void add_collective(std::map<std::string, CollectiveOp>& collectives, Op const& 
 }
 
 }  // namespace
+
+TrainingPlan plan_of_trace(TraceReader const& trace) {
+  auto const config = run_config_of(trace.meta());
+  if (!config) {
+    throw TraceFileError{
+        trace.name(),
+        "its configuration does not load, so that who communicates with whom is not known"};
+  }
+  TrainingPlan plan = make_plan(config->training);
+  if (fingerprint(plan) != trace.meta().plan) {
+    throw TraceFileError{trace.name(), "its configuration gives another plan in this version"};
+  }
+  return plan;
+}
 
 std::map<std::string, CollectiveOp> collectives_of(TrainingPlan const& plan) {
   std::map<std::string, CollectiveOp> collectives;

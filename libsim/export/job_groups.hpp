@@ -8,8 +8,13 @@
 
 #include "libsim/model/op.hpp"
 #include "libsim/plan/training_plan.hpp"
+#include "libsim/trace/trace_reader.hpp"
 
 namespace stagecraft {
+
+/// The plan whose trace this is, for who communicates with whom.
+/// \throws TraceFileError  when the configuration of the trace does not load or gives another plan.
+TrainingPlan plan_of_trace(TraceReader const& trace);
 
 /// What a name of a trace communicates.
 struct CollectiveOp {

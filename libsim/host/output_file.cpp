@@ -2,9 +2,13 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <algorithm>
+#include <array>
 #include <cassert>
 #include <cerrno>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -20,6 +24,40 @@ std::string reason_of(int error) { return std::system_category().message(error);
 
 }  // namespace
 
+/// A stream of bytes that becomes a gzip file without a name and a time.
+class OutputFile::Compressor {
+ public:
+  Compressor() {
+    constexpr int gzip_window = 15 + 16;
+    if (deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, gzip_window, 8,
+                     Z_DEFAULT_STRATEGY) != Z_OK) {
+      throw std::bad_alloc{};
+    }
+  }
+  ~Compressor() { deflateEnd(&stream_); }
+  Compressor(Compressor const&) = delete;
+  Compressor(Compressor&&) = delete;
+  Compressor& operator=(Compressor const&) = delete;
+  Compressor& operator=(Compressor&&) = delete;
+
+  void add(std::string_view bytes) {
+    // zlib does not write through this pointer, which is not const in its oldest interface.
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+    stream_.avail_in = static_cast<uInt>(bytes.size());
+  }
+  /// The next compressed bytes; empty if there are none before more is added.
+  std::string_view next(bool is_last) {
+    stream_.next_out = reinterpret_cast<Bytef*>(piece_.data());
+    stream_.avail_out = static_cast<uInt>(piece_.size());
+    deflate(&stream_, is_last ? Z_FINISH : Z_NO_FLUSH);
+    return {piece_.data(), piece_.size() - stream_.avail_out};
+  }
+
+ private:
+  z_stream stream_{};
+  std::array<char, std::size_t{1} << 16> piece_{};
+};
+
 OutputFile::OutputFile(std::filesystem::path const& path) : path_{path}, partial_{path} {
   partial_ += ".partial";
   // The rename would replace a device, and would fail on a folder only after all work is done.
@@ -29,6 +67,7 @@ OutputFile::OutputFile(std::filesystem::path const& path) : path_{path}, partial
   }
   descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw OutputError{path_, reason_of(errno)};
+  if (path_.extension() == ".gz") compressor_ = std::make_unique<Compressor>();
 }
 
 OutputFile::~OutputFile() { discard(); }
@@ -47,6 +86,7 @@ void OutputFile::write(std::string_view bytes) {
 void OutputFile::finish() {
   put(waiting_);
   waiting_.clear();
+  if (compressor_) put_compressed({}, true);
   int const descriptor = std::exchange(descriptor_, -1);
   // The file must be on the disk before it has its name: what it replaces, or was made from, may
   // then be deleted.
@@ -60,6 +100,25 @@ void OutputFile::finish() {
 }
 
 void OutputFile::put(std::string_view bytes) {
+  if (!compressor_) {
+    put_on_disk(bytes);
+    return;
+  }
+  while (!bytes.empty()) {
+    put_compressed(bytes.substr(0, piece), false);
+    bytes.remove_prefix(std::min(piece, bytes.size()));
+  }
+}
+
+void OutputFile::put_compressed(std::string_view bytes, bool is_last) {
+  compressor_->add(bytes);
+  for (std::string_view out = compressor_->next(is_last); !out.empty();
+       out = compressor_->next(is_last)) {
+    put_on_disk(out);
+  }
+}
+
+void OutputFile::put_on_disk(std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t const count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;

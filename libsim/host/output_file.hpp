@@ -1,13 +1,15 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
 namespace stagecraft {
 
 /// A result that is being written: to `<path>.partial` until finish(), which renames it to `path`,
-/// so that nobody reads half a file. A file that is not finished is removed.
+/// so that nobody reads half a file. A file that is not finished is removed. A file whose name ends
+/// in `.gz` is compressed as gzip does it; the same bytes give the same file.
 class OutputFile {
  public:
   /// Creates `<path>.partial`, so that a path that cannot be written is refused before any work.
@@ -27,13 +29,18 @@ class OutputFile {
   void finish();
 
  private:
+  class Compressor;
+
   void put(std::string_view bytes);
+  void put_compressed(std::string_view bytes, bool is_last);
+  void put_on_disk(std::string_view bytes);
   [[noreturn]] void fail(int error);
   void discard();
 
   std::filesystem::path path_;
   std::filesystem::path partial_;
-  std::string waiting_;  ///< not yet written
+  std::string waiting_;                     ///< not yet written
+  std::unique_ptr<Compressor> compressor_;  ///< null: bytes are written as they are
   int descriptor_ = -1;
 };
 

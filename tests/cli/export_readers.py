@@ -3,11 +3,12 @@
 usage: export_readers.py STAGECRAFT CONFIGS
 
 Chrome events: Python's json and the rules of the viewers. CSV: Python's csv. Memory snapshots: Python's pickle and the
-rules of PyTorch's viewer. Chakra: decoded by its schema. All but the last are held against the trace as h5py reads it.
+rules of PyTorch's viewer. Profiles of Kineto: Python's gzip and json, and HTA's rules. Chakra: decoded by its schema. All but the last are held against the trace as h5py reads it.
 Exits 77 without h5py.
 """
 
 import csv
+import gzip
 import pathlib
 import subprocess
 import sys
@@ -20,6 +21,7 @@ except ImportError:
     sys.exit(77)
 import read_chakra
 import read_chrome_trace
+import read_kineto
 import read_memory_snapshot
 
 CASES = [("175b-present", ()), ("22b-present", ("--detail", "op")), ("530b-present-2240", ("--ranks", "0,1,34"))]
@@ -74,6 +76,16 @@ def main(program, configs):
         stagecraft("export", folder / "175b-present.h5", "--format", "chakra", "-o", folder / "175b")
         read_chakra.main(folder / "175b", 64)
         stagecraft("export", folder / "22b-present.h5", "--format", "chakra", "-o", folder / "22b")
+        for config, options, job in (("22b-present", (), 8), ("175b-present", ("--ranks", "0,5"), 64)):
+            trace = folder / "op.h5"
+            stagecraft("simulate", pathlib.Path(configs, f"{config}.yaml"), "--trace", trace, "--detail", "op", *options)
+            stagecraft("export", trace, "--format", "kineto", "-o", folder / f"kineto-{config}")
+            profiles = folder.glob(f"kineto-{config}.*.json.gz")
+            with h5py.File(trace) as file:
+                read_kineto.main(sorted(profiles, key=lambda path: int(path.suffixes[-3][1:])), file, job, tensor=8)
+        stagecraft("export", folder / "22b-present.h5", "--format", "chrome", "-o", folder / "events.json")
+        stagecraft("export", folder / "22b-present.h5", "--format", "chrome", "-o", folder / "events.json.gz")
+        assert gzip.decompress((folder / "events.json.gz").read_bytes()) == (folder / "events.json").read_bytes()
         # A rank has an eighth of 2048 tokens x microbatch 4 x 6144 values of 2 bytes.
         read_chakra.main(folder / "22b", 8, gathered=2048 * 4 * 6144 * 2 // 8)
 
