@@ -129,6 +129,23 @@ int on_nccl_ranks(std::vector<std::string> const& arguments, ProcessCommand cons
 
 }  // namespace
 
+std::optional<int> refuse_silent_copies(std::vector<std::string> const& arguments) {
+  if (value_of(arguments, "--ranks")) return std::nullopt;
+  constexpr int usage_error = 2;
+  try {
+    auto const launched = find_launched_rank(from_environment);
+    if (!launched) return std::nullopt;
+    if (launched->rank > 0) return usage_error;
+    throw CommandLineError{"--ranks",
+                           "nothing, in one of " + std::to_string(launched->size) +
+                               " processes that " + launched->launcher + " has started",
+                           "mpi or nccl for a rank in each process, or threads for the whole plan "
+                           "in each"};
+  } catch (ProcessEnvironmentError const&) {
+    return std::nullopt;  // what nobody asks for may be anything
+  }
+}
+
 std::vector<Option> process_options() {
   return {
       {.name = "rank",

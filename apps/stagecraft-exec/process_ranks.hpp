@@ -31,6 +31,11 @@ std::vector<Option> process_options();
 /// before the command line is read, so that only rank 0 reports errors in it.
 std::optional<std::string> asks_for_processes(std::vector<std::string> const& arguments);
 
+/// Refuses a command line without --ranks in a process that torchrun, mpirun or srun has started
+/// beside others, each of which would run the whole plan. \throws CommandLineError  on rank 0
+/// \returns the exit code of another rank, which says nothing; nullopt for a process of its own
+std::optional<int> refuse_silent_copies(std::vector<std::string> const& arguments);
+
 /// Runs `command` in a process that is one of several. Only rank 0 writes to standard output and
 /// error. What `command` throws is reported by JobSession::fail(), which ends all processes.
 /// \returns the command's exit code

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -8,6 +9,7 @@
 #include "apps/program/run_options.hpp"
 #include "apps/stagecraft-exec/commands.hpp"
 #include "apps/stagecraft-exec/communication_prices.hpp"
+#include "apps/stagecraft-exec/end_signals.hpp"
 #include "apps/stagecraft-exec/execution_output.hpp"
 #include "apps/stagecraft-exec/memory_check.hpp"
 #include "apps/stagecraft-exec/process_ranks.hpp"
@@ -101,6 +103,9 @@ std::optional<int> rank_here(RunRequest const& request, RankProcesses const* pro
   return std::nullopt;
 }
 
+/// The exit code of a run that a signal has ended, as shells count it. 0: another rank's signal.
+int code_of_signal(int signal) { return 128 + (signal == 0 ? SIGTERM : signal); }
+
 /// Runs the plan, and on rank 0 writes all output. `processes`: null if ranks are not processes.
 int run_plan(CommandLine const& line, RankProcesses const* processes) {
   RunArguments const run = read_run_arguments(line);
@@ -123,12 +128,26 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   if (request.trace && is_first) require_writable(*request.trace);
   if (request.save && is_first) require_checkpoint_folder(*request.save);
   require_memory(plan, request.device, rank_here(request, processes));
+  // Of MPI's processes a signal ends all at once, because it cannot tell a user's from a failure's.
+  std::optional<EndSignals> signals;
+  if (request.save && request.ranks != "mpi") {
+    request.execution.ends = &signals.emplace().noted();
+  }
   Execution const execution = execute(plan, parts, request, processes);
-  if (!is_first) return 0;
+  bool const has_ended_early = static_cast<int>(execution.steps.size()) < request.execution.steps;
+  int const exit_code = has_ended_early ? code_of_signal(signals->noted()) : 0;
+  if (!is_first) return exit_code;
   if (line.has("json")) {
     std::cout << to_json(execution, plan, request.device.backend(), request.clock).dump(1) << '\n';
   } else {
     std::cout << execution_tables(execution);
+  }
+  if (has_ended_early) {
+    std::cerr << "stagecraft-exec run: ended by a signal after step " << execution.steps.back().step
+              << " (" << execution.steps.size() << " of " << request.execution.steps
+              << "); saved in " << *request.save << (request.trace ? "; no trace was written" : "")
+              << '\n';
+    return exit_code;
   }
   if (request.trace) {
     write_trace(*request.trace, {.meta = meta_of(plan, run.config, request, line),
@@ -150,7 +169,10 @@ int run_here(CommandLine const& line) {
 
 int start_run(Command const& command, std::vector<std::string> const& words) {
   auto const kind = asks_for_processes(words);
-  if (!kind) return read_and_run(command, words);
+  if (!kind) {
+    if (auto const code = refuse_silent_copies(words)) return *code;
+    return read_and_run(command, words);
+  }
   return on_process_ranks(*kind, words, [&](RankProcesses const& processes) {
     return run_plan(CommandLine{command, words}, &processes);
   });

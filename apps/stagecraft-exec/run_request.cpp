@@ -14,27 +14,26 @@ namespace {
 
 constexpr int most_steps = 1'000'000'000;
 
-/// Saves a checkpoint after the last iteration, and after every `interval` iterations if given.
-void save_with(ExecutionOptions& execution,
-               std::string const& folder,
-               std::optional<std::string> const& interval) {
-  auto const save = [folder](RankContext const& context, RankExecutor& executor) {
-    save_checkpoint(folder, context, executor);
+/// Saves a checkpoint after the last iteration, and after every `every` iterations if that is not
+/// 0.
+void save_with(ExecutionOptions& execution, std::string const& folder, int every, int keep) {
+  auto const is_due = [every](RankContext const& context) {
+    return every > 0 && context.state.step % every == 0;
   };
-  if (!interval) {
-    execution.after_last = save;
-    return;
-  }
-  int const every = whole_number("--save-every", *interval, 1, most_steps);
-  execution.after_each = [save, every](RankContext const& context, RankExecutor& executor) {
-    if (context.state.step % every == 0) save(context, executor);
+  auto const save = [folder, keep](RankContext const& context, RankExecutor& executor) {
+    save_checkpoint(folder, keep, context, executor);
   };
-  execution.after_last = save;
+  execution.after_each = [=](RankContext const& context, RankExecutor& executor) {
+    if (is_due(context)) save(context, executor);
+  };
+  execution.after_last = [=](RankContext const& context, RankExecutor& executor) {
+    if (!is_due(context)) save(context, executor);
+  };
 }
 
 /// Refuses options that a rank alone does not have: it has one clock, and nothing to save.
 void refuse_with_solo(CommandLine const& line) {
-  for (char const* const option : {"clock", "save", "save-every", "resume"}) {
+  for (char const* const option : {"clock", "save", "save-every", "keep", "resume"}) {
     if (!line.is_given(option)) continue;
     throw CommandLineError{std::string{"--"} + option, "'" + line.value(option) + "'", "nothing",
                            "with --ranks solo"};
@@ -93,10 +92,16 @@ std::vector<Option> execution_options() {
          .description = "train on the bytes of a file instead of random tokens"},
         {.name = "save",
          .value = Value::folder(),
-         .description = "save a checkpoint in this folder after the last iteration"},
+         .description =
+             "save a checkpoint in this folder after the last iteration, and when SIGINT "
+             "or SIGTERM ends the run"},
         {.name = "save-every",
          .value = Value::text("N"),
          .description = "with --save: also after every N-th iteration"},
+        {.name = "keep",
+         .value = Value::text("N"),
+         .fallback = "1",
+         .description = "with --save: how many checkpoints to keep; older ones are removed"},
         {.name = "resume",
          .value = Value::folder(),
          .description = "continue from the newest checkpoint in this folder, of any layout"},
@@ -148,9 +153,14 @@ RunRequest read_run_request(CommandLine const& line,
     }
   }
   request.save = line.find("save");
-  if (request.save) save_with(request.execution, *request.save, line.find("save-every"));
-  if (line.has("save-every") && !request.save) {
-    throw CommandLineError{"--save-every", "without --save", "with it"};
+  for (char const* const option : {"save-every", "keep"}) {
+    if (line.is_given(option) && !request.save) {
+      throw CommandLineError{std::string{"--"} + option, "without --save", "with it"};
+    }
+  }
+  if (request.save) {
+    int const every = line.has("save-every") ? line.whole_number("save-every", 1, most_steps) : 0;
+    save_with(request.execution, *request.save, every, line.whole_number("keep", 1, most_steps));
   }
   if (auto const folder = line.find("resume")) {
     request.execution.before_first = [path = *folder](RankContext const& context,

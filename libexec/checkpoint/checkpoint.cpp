@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libexec/backends/number_codec.hpp"
@@ -19,6 +22,8 @@ namespace stagecraft {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view step_prefix = "step-";
 
 std::vector<double> read_numbers(Backend& backend, FlatRange const& range) {
   std::vector<std::byte> bytes(range.bytes());
@@ -124,9 +129,18 @@ void check(fs::path const& path, std::error_code const& error) {
   if (error) throw OutputError{path, error.message()};
 }
 
-/// Makes the checkpoint in `partial` the newest one, then removes the others. Until then the
-/// previous one is unchanged, even if it is of the same step.
-void publish(fs::path const& folder, fs::path const& partial, std::string const& step) {
+/// The steps after which `step-<n>` or `step-<n>.<i>` was saved; -1 for another name.
+std::int64_t step_of(std::string const& name) {
+  if (!name.starts_with(step_prefix)) return -1;
+  std::int64_t step = -1;
+  char const* const first = name.data() + step_prefix.size();
+  std::from_chars(first, name.data() + name.size(), step);
+  return step;
+}
+
+/// Makes the checkpoint in `partial` the newest one, then removes all but `keep` of the highest
+/// steps. Until then the previous one is unchanged, even if it is of the same step.
+void publish(fs::path const& folder, fs::path const& partial, std::string const& step, int keep) {
   std::error_code error;
   std::string name = step;
   for (int i = 2; fs::exists(folder / name, error); ++i) name = step + "." + std::to_string(i);
@@ -135,12 +149,21 @@ void publish(fs::path const& folder, fs::path const& partial, std::string const&
   write_text(folder / "latest.partial", name + "\n");
   fs::rename(folder / "latest.partial", folder / "latest", error);
   check(folder / "latest", error);
-  std::vector<fs::path> older;
+  std::vector<std::pair<std::int64_t, fs::path>> others;
   for (fs::directory_entry const& entry : fs::directory_iterator{folder, error}) {
     std::string const other = entry.path().filename().string();
-    if (other.starts_with("step-") && other != name) older.push_back(entry.path());
+    if (other != name && step_of(other) >= 0) others.emplace_back(step_of(other), entry.path());
   }
-  for (fs::path const& path : older) fs::remove_all(path, error);
+  std::ranges::sort(others, std::greater{});
+  int kept = 1;
+  for (auto const& [of, path] : others) {
+    bool const is_replaced = of == step_of(name);
+    if (is_replaced || kept == keep) {
+      fs::remove_all(path, error);
+    } else {
+      ++kept;
+    }
+  }
 }
 
 /// All files of a checkpoint.
@@ -152,7 +175,7 @@ std::vector<std::pair<fs::path, CheckpointShare>> read_shares(fs::path const& fo
                     ": found none; accepted: a folder that --save "
                     "has written"};
   }
-  bool const is_plain = name.starts_with("step-") && name.find('/') == std::string::npos;
+  bool const is_plain = name.starts_with(step_prefix) && name.find('/') == std::string::npos;
   if (!is_plain) {
     throw DataError{(folder / "latest").string() + ": found '" + name + "'; accepted: step-<n>"};
   }
@@ -237,7 +260,10 @@ void discard_unfinished_checkpoint(fs::path const& folder) {
   fs::remove_all(partial_of(folder), ignored);
 }
 
-void save_checkpoint(fs::path const& folder, RankContext const& context, RankExecutor& executor) {
+void save_checkpoint(fs::path const& folder,
+                     int keep,
+                     RankContext const& context,
+                     RankExecutor& executor) {
   fs::path const partial = partial_of(folder);
   std::error_code error;
   if (context.rank == 0) {
@@ -252,7 +278,9 @@ void save_checkpoint(fs::path const& folder, RankContext const& context, RankExe
   write_checkpoint_file(partial / ("rank-" + std::to_string(context.rank) + ".h5"), share,
                         gradient_type(context.plan.config.model.precision));
   context.communicator.barrier();
-  if (context.rank == 0) publish(folder, partial, "step-" + std::to_string(context.state.step));
+  if (context.rank == 0) {
+    publish(folder, partial, std::string{step_prefix} + std::to_string(context.state.step), keep);
+  }
   context.communicator.barrier();
 }
 

@@ -10,10 +10,11 @@ namespace stagecraft {
 /// folder/step-<n>/rank-<r>.h5 (written in folder/partial). A share is rectangles of whole tensors
 /// with their places in the model, so that any other layout can resume from it. folder/latest names
 /// the newest complete checkpoint and is replaced last, so that a run that is killed leaves the
-/// previous one. Older ones are removed.
+/// previous one. Beside it the `keep` - 1 of the highest steps are kept, and others removed.
 ///
-/// Called by every rank. \throws OutputError, PeerFailure
+/// Called by every rank. Pre: keep >= 1. \throws OutputError, PeerFailure
 void save_checkpoint(std::filesystem::path const& folder,
+                     int keep,
                      RankContext const& context,
                      RankExecutor& executor);
 

@@ -246,6 +246,30 @@ std::optional<std::string> from_environment(std::string const& name) {
   return value;
 }
 
+std::optional<LaunchedRank> find_launched_rank(EnvironmentLookup const& environment) {
+  struct Sign {
+    char const* launcher;
+    char const* rank;
+    char const* size;
+    char const* always;  ///< only this launcher sets it
+  };
+  constexpr std::array signs{
+      Sign{"torchrun", "RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
+      Sign{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"},
+      Sign{"mpirun", "PMI_RANK", "PMI_SIZE", "PMI_SIZE"},
+      Sign{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_TASKS"}};
+  for (Sign const& sign : signs) {
+    auto const rank = environment(sign.rank);
+    auto const size = environment(sign.size);
+    if (!rank || !size || !environment(sign.always)) continue;
+    LaunchedRank const found{.rank = number(sign.rank, *rank, 0, most_processes),
+                             .size = number(sign.size, *size, 1, most_processes),
+                             .launcher = sign.launcher};
+    if (found.size > 1) return found;
+  }
+  return std::nullopt;
+}
+
 ProcessPlace find_process(ProcessFlags const& flags, EnvironmentLookup const& environment) {
   return PlaceReader{flags, environment}.read();
 }

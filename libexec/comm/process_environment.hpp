@@ -56,6 +56,17 @@ std::optional<std::string> from_environment(std::string const& name);
 /// \throws ProcessEnvironmentError
 ProcessPlace find_process(ProcessFlags const& flags, EnvironmentLookup const& environment);
 
+/// The rank of a process that a launcher started as one of several.
+struct LaunchedRank {
+  int rank = 0;
+  int size = 0;
+  std::string launcher{};
+};
+
+/// What torchrun, mpirun or srun say of this process; nullopt if it was started alone. The batch
+/// script of a Slurm job is alone, whatever the job has asked for.
+std::optional<LaunchedRank> find_launched_rank(EnvironmentLookup const& environment);
+
 /// The first machine of a list as Slurm writes them: "node[003-010,012]" is node003.
 std::string first_host(std::string const& list);
 

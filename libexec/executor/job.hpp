@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -48,6 +49,9 @@ struct ExecutionOptions {
   bool traces = false;                  ///< whether the last iteration is traced
   TraceDetail detail = TraceDetail::op;
   int reporting_rank = 0;
+  /// Not null: if it is not 0 on any rank, all ranks end after the iteration, as after the last
+  /// one.
+  std::atomic<int> const* ends = nullptr;
   /// Called by the reporting rank's thread after each iteration.
   std::function<void(StepReport const&)> on_step{};
   /// Called by each rank's thread before the first, after each, and after the last iteration.

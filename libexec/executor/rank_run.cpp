@@ -1,5 +1,6 @@
 #include "libexec/executor/rank_run.hpp"
 
+#include <array>
 #include <exception>
 #include <optional>
 #include <string>
@@ -34,16 +35,23 @@ double mean_loss(RankContext const& context, RankExecutor& executor) {
          static_cast<double>(context.plan.config.batch.global * context.plan.config.model.sequence);
 }
 
-double slowest(RankContext const& context) {
-  double seconds = to_seconds(context.clock.elapsed());
+/// What the ranks agree on after an iteration.
+struct IterationEnd {
+  double seconds = 0;    ///< of the slowest rank
+  bool is_last = false;  ///< a rank was told to end
+};
+
+IterationEnd agree(RankContext const& context, std::atomic<int> const* ends) {
+  bool const is_told = ends != nullptr && *ends != 0;
+  std::array<double, 2> most{to_seconds(context.clock.elapsed()), is_told ? 1.0 : 0.0};
   all_reduce(context.communicator, {.group = context.plan.roles.job,
                                     .reduction = Reduction::maximum,
                                     .type = ElementType::f64,
-                                    .source = &seconds,
-                                    .target = &seconds,
-                                    .elements = 1,
+                                    .source = most.data(),
+                                    .target = most.data(),
+                                    .elements = static_cast<std::int64_t>(most.size()),
                                     .in_host_memory = true});
-  return seconds;
+  return {.seconds = most[0], .is_last = most[1] != 0};
 }
 
 TrainingState first_state(TrainingConfig const& config) {
@@ -92,7 +100,7 @@ class RankRun {
   RankOutcome run(std::function<void()> const& restart) {
     if (options_.before_first) options_.before_first(context_, executor_);
     RankOutcome outcome;
-    for (int i = 0; i < options_.steps; ++i) {
+    for (int i = 0; i < options_.steps && !is_told_to_end_; ++i) {
       bool const is_traced = options_.traces && i + 1 == options_.steps;
       outcome.steps.push_back(run_iteration(is_traced, restart));
       if (context_.rank == options_.reporting_rank && options_.on_step)
@@ -122,7 +130,9 @@ class RankRun {
     StepReport report{.step = state_.step};
     executor_.run_iteration();
     if (is_traced) allocator_.observe({});
-    report.seconds = slowest(context_);
+    IterationEnd const end = agree(context_, options_.ends);
+    report.seconds = end.seconds;
+    is_told_to_end_ = end.is_last;
     if (is_traced && !context_.clock.is_virtual() && backend_->timeline() != nullptr) {
       recorder_.resolve(*backend_->timeline());
     }
@@ -154,6 +164,7 @@ class RankRun {
   ExecutionRecorder recorder_;
   RankContext context_;
   RankExecutor executor_;
+  bool is_told_to_end_ = false;
 };
 
 /// The current exception; if it does not name the rank and its position, with these added.

@@ -1,11 +1,12 @@
 #include "libexec/executor/token_source.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
-#include <vector>
+#include <system_error>
 
 #include "libexec/executor/data_error.hpp"
 #include "libexec/kernels/philox.hpp"
@@ -37,22 +38,50 @@ class SyntheticTokens : public TokenSource {
   std::uint32_t seed_;
 };
 
+/// A file that is read where somebody looks, however large it is.
+class MappedFile {
+ public:
+  /// \throws std::system_error
+  explicit MappedFile(std::filesystem::path const& path) {
+    int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) throw std::system_error{errno, std::system_category()};
+    size_ = std::filesystem::file_size(path);
+    void* const start = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    int const error = errno;
+    ::close(descriptor);
+    if (start == MAP_FAILED) throw std::system_error{error, std::system_category()};
+    bytes_ = static_cast<unsigned char const*>(start);
+  }
+  ~MappedFile() { ::munmap(const_cast<unsigned char*>(bytes_), size_); }
+  MappedFile(MappedFile const&) = delete;
+  MappedFile(MappedFile&&) = delete;
+  MappedFile& operator=(MappedFile const&) = delete;
+  MappedFile& operator=(MappedFile&&) = delete;
+
+  std::span<unsigned char const> bytes() const { return {bytes_, size_}; }
+
+ private:
+  unsigned char const* bytes_ = nullptr;
+  std::size_t size_ = 0;
+};
+
 class FileTokens : public TokenSource {
  public:
-  FileTokens(std::vector<unsigned char> bytes, std::int64_t sequence)
-      : bytes_{std::move(bytes)}, sequence_{sequence} {}
+  FileTokens(std::filesystem::path const& path, std::int64_t sequence)
+      : file_{path}, sequence_{sequence} {}
 
   void read(std::int64_t number,
             std::int64_t first,
             std::span<std::int64_t> tokens) const override {
     auto const begin = static_cast<std::uint64_t>(number * sequence_ + first);
+    std::span<unsigned char const> const bytes = file_.bytes();
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      tokens[i] = bytes_[(begin + i) % bytes_.size()];
+      tokens[i] = bytes[(begin + i) % bytes.size()];
     }
   }
 
  private:
-  std::vector<unsigned char> bytes_;
+  MappedFile file_;
   std::int64_t sequence_;
 };
 
@@ -72,24 +101,27 @@ std::unique_ptr<TokenSource> file_tokens(std::filesystem::path const& path,
                     "; accepted: one of 256 or more, as bytes are tokens"};
   }
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
+  std::filesystem::file_status const status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status)) {
     throw DataError{found + ", a folder; accepted: a file"};
   }
-  std::ifstream file{path, std::ios::binary};
-  if (!file) {
-    throw DataError{found + " (" + std::strerror(errno) + "); accepted: a file that can be read"};
-  }
-  std::vector<unsigned char> bytes{std::istreambuf_iterator<char>{file}, {}};
-  if (file.bad()) {
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     throw DataError{found +
-                    ", which could not be read to its end; accepted: a file that can be read"};
+                    ", a pipe or device, in which no sequence has a place; accepted: a file on a "
+                    "disk"};
   }
-  if (static_cast<std::int64_t>(bytes.size()) <= sequence) {
-    throw DataError{found + " of " + std::to_string(bytes.size()) +
+  std::uintmax_t const size = std::filesystem::file_size(path, error);
+  if (!error && size <= static_cast<std::uintmax_t>(sequence)) {
+    throw DataError{found + " of " + std::to_string(size) +
                     " bytes; accepted: more than model.sequence (" + std::to_string(sequence) +
                     ")"};
   }
-  return std::make_unique<FileTokens>(std::move(bytes), sequence);
+  try {
+    return std::make_unique<FileTokens>(path, sequence);
+  } catch (std::system_error const& failure) {
+    throw DataError{found + " (" + failure.code().message() +
+                    "); accepted: a file that can be read"};
+  }
 }
 
 }  // namespace stagecraft

@@ -21,10 +21,10 @@ class TokenSource {
 /// Uniformly random tokens below `vocabulary`, from a counter, so every layout has the same.
 std::unique_ptr<TokenSource> synthetic_tokens(std::int64_t vocabulary, std::uint32_t seed);
 
-/// The bytes of a file as tokens. Sequence n begins at byte n * `sequence`; after the end of the
-/// file it continues at the start.
-/// \throws DataError  if it cannot be read, is shorter than a sequence, or if `vocabulary` is below
-///         256.
+/// The bytes of a file as tokens, read when they are needed. Sequence n begins at byte
+/// n * `sequence`; after the end of the file it continues at the start.
+/// \throws DataError  if it cannot be read, is not a file on a disk, is shorter than a sequence, or
+///         if `vocabulary` is below 256.
 std::unique_ptr<TokenSource> file_tokens(std::filesystem::path const& path,
                                          std::int64_t vocabulary,
                                          std::int64_t sequence);

@@ -1,6 +1,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
@@ -9,6 +14,24 @@ namespace stagecraft {
 namespace {
 
 using Catch::Contains;
+
+/// An environment variable that has a value while the object lives, and then its old one.
+class ScopedVariable {
+ public:
+  ScopedVariable(char const* name, char const* value) : name_{name} {
+    if (char const* const before = std::getenv(name)) before_ = before;
+    ::setenv(name, value, 1);
+  }
+  ~ScopedVariable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
+  ScopedVariable(ScopedVariable const&) = delete;
+  ScopedVariable(ScopedVariable&&) = delete;
+  ScopedVariable& operator=(ScopedVariable const&) = delete;
+  ScopedVariable& operator=(ScopedVariable&&) = delete;
+
+ private:
+  char const* name_;
+  std::optional<std::string> before_;
+};
 
 /// A run file in a folder of its own.
 class SmallRunFile {
@@ -145,6 +168,40 @@ TEST_CASE("stagecraft-exec run resumes from what it has saved") {
   REQUIRE_THAT(resumed.errors, Contains("step 2  loss"));
 }
 
+TEST_CASE("stagecraft-exec run is not copied silently by a launcher") {
+  SmallRunFile const file;
+  ScopedVariable const rank{"OMPI_COMM_WORLD_RANK", "0"};
+  ScopedVariable const size{"OMPI_COMM_WORLD_SIZE", "4"};
+  ProgramResult const refused = file.run("--steps 1");
+  REQUIRE(refused.exit_code == 2);
+  REQUIRE_THAT(refused.errors,
+               Contains("--ranks: found nothing, in one of 4 processes that mpirun has started"));
+  REQUIRE(file.run("--steps 1 --ranks threads").exit_code == 0);
+  ScopedVariable const other{"OMPI_COMM_WORLD_RANK", "2"};
+  ProgramResult const silent = file.run("--steps 1");
+  REQUIRE(silent.exit_code == 2);
+  REQUIRE(silent.errors.empty());
+}
+
+TEST_CASE("stagecraft-exec run keeps as many checkpoints as it is told, one per step") {
+  SmallRunFile const file;
+  std::filesystem::path const folder = file.folder() / "checkpoint";
+  auto const saved = [&](std::string const& options) {
+    REQUIRE(file.run(options + " --save " + folder.string()).exit_code == 0);
+    std::set<std::string> names;
+    for (auto const& entry : std::filesystem::directory_iterator{folder}) {
+      names.insert(entry.path().filename().string());
+    }
+    return names;
+  };
+  using Names = std::set<std::string>;
+  REQUIRE(saved("--steps 4 --save-every 2") == Names{"latest", "step-4"});
+  REQUIRE(saved("--steps 5 --save-every 2 --keep 2 --resume " + folder.string()) ==
+          Names{"latest", "step-8", "step-9"});
+  REQUIRE(saved("--steps 3 --save-every 1 --keep 4 --resume " + folder.string()) ==
+          Names{"latest", "step-9", "step-10", "step-11", "step-12"});
+}
+
 TEST_CASE("stagecraft-exec run refuses bad input with exit code 2") {
   SmallRunFile const file;
   auto const [options, part] = GENERATE(table<std::string, std::string>(
@@ -152,6 +209,9 @@ TEST_CASE("stagecraft-exec run refuses bad input with exit code 2") {
        {"--data /nowhere/text",
         "--data: found '/nowhere/text' (No such file or directory); accepted: a file"},
        {"--save-every 2", "--save-every: found without --save; accepted: with it"},
+       {"--keep 2", "--keep: found without --save; accepted: with it"},
+       {"--save there --keep 0", "--keep"},
+       {"--data /dev/zero", "--data: found '/dev/zero', a pipe or device"},
        {"--resume /nowhere/checkpoint", "/nowhere/checkpoint/latest"},
        {"--clock sideways", "--clock: found 'sideways'; accepted: wall, virtual"},
        {"--steps 0", "--steps"},

@@ -36,7 +36,7 @@ SmallRun saving(fs::path const& folder, int steps) {
   SmallRun run;
   run.options.steps = steps;
   run.options.after_last = [folder](RankContext const& context, RankExecutor& executor) {
-    save_checkpoint(folder, context, executor);
+    save_checkpoint(folder, 1, context, executor);
   };
   return run;
 }
@@ -92,7 +92,7 @@ void require_all_read(TrainingConfig const& base, std::vector<NamedRun> const& l
     auto const load = copy.options.before_first;
     copy.options.before_first = [&](RankContext const& context, RankExecutor& executor) {
       load(context, executor);
-      save_checkpoint(second.path(), context, executor);
+      save_checkpoint(second.path(), 1, context, executor);
     };
     execute(run.config, copy);
     // A step without a learning rate shows what was loaded.

@@ -70,7 +70,7 @@ ExecutionOptions options_for(int steps, fs::path const& load, fs::path const& sa
   }
   if (!save.empty()) {
     options.after_each = [save](RankContext const& context, RankExecutor& executor) {
-      save_checkpoint(save, context, executor);
+      save_checkpoint(save, 1, context, executor);
     };
   }
   return options;

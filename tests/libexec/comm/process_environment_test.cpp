@@ -8,12 +8,16 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-ProcessPlace find(Variables const& variables, ProcessFlags const& flags = {}) {
-  return find_process(flags, [&](std::string const& name) -> std::optional<std::string> {
+EnvironmentLookup lookup(Variables const& variables) {
+  return [&](std::string const& name) -> std::optional<std::string> {
     auto const found = variables.find(name);
     if (found == variables.end()) return std::nullopt;
     return found->second;
-  });
+  };
+}
+
+ProcessPlace find(Variables const& variables, ProcessFlags const& flags = {}) {
+  return find_process(flags, lookup(variables));
 }
 
 std::string refusal(Variables const& variables, ProcessFlags const& flags = {}) {
@@ -47,6 +51,27 @@ TEST_CASE("torchrun's variables say all, and its own store keeps the port", "[co
   REQUIRE(find(variables).address == "[fd00::7]:29501");
   variables["NCCL_COMM_ID"] = "node8:1234";
   REQUIRE(find(variables).address == "node8:1234");
+}
+
+TEST_CASE("a process knows whether a launcher started others beside it", "[comm]") {
+  auto const size = [](Variables const& variables) {
+    auto const found = find_launched_rank(lookup(variables));
+    return found ? found->launcher + " " + std::to_string(found->rank) + " of " +
+                       std::to_string(found->size)
+                 : "alone";
+  };
+  REQUIRE(size({}) == "alone");
+  REQUIRE(size({{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "8"}}) == "mpirun 3 of 8");
+  REQUIRE(size({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}) == "alone");
+  REQUIRE(size({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}}) ==
+          "torchrun 1 of 2");
+  // Any script may set these two.
+  REQUIRE(size({{"RANK", "1"}, {"WORLD_SIZE", "2"}}) == "alone");
+  // The script of a batch job, and a step of it.
+  REQUIRE(size(slurm) == "alone");
+  Variables step = slurm;
+  step["SLURM_STEP_NUM_TASKS"] = "64";
+  REQUIRE(size(step) == "srun 9 of 64");
 }
 
 TEST_CASE("whoever is nearer to the process wins", "[comm]") {
