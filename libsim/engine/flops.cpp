@@ -7,9 +7,14 @@
 
 namespace stagecraft {
 
-double model_flops(TrainingPlan const& plan) {
-  return static_cast<double>(plan.config.batch.global) *
-         static_cast<double>(model_flops_per_sequence(plan.config.model));
+double peak_flops_per_second(TrainingConfig const& config, System const& system) {
+  return system.accelerator.peak.value.at(config.model.precision).value *
+         world_size(config.parallel);
+}
+
+double model_flops(TrainingConfig const& config) {
+  return static_cast<double>(config.batch.global) *
+         static_cast<double>(model_flops_per_sequence(config.model));
 }
 
 double hardware_flops(TrainingPlan const& plan) {

@@ -2,13 +2,17 @@
 
 #include <optional>
 
+#include "libsim/hardware/system.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
 
 /// Matrix-product work of one iteration of the whole job, nothing recomputed (the paper's equation
 /// 7 for its models).
-double model_flops(TrainingPlan const& plan);
+double model_flops(TrainingConfig const& config);
+
+/// What all accelerators of the job can do at the precision of the model, FLOP/s.
+double peak_flops_per_second(TrainingConfig const& config, System const& system);
 
 /// Matrix-product work that the plan's programs really do: recompute, vocabulary padding and
 /// replicated heads included.

@@ -85,9 +85,8 @@ std::int64_t layers_of_stage(TrainingPlan const& plan, StagePlan const& stage) {
 
 void add_rates(Simulation& result, TrainingPlan const& plan, System const& system) {
   double const seconds = to_seconds(result.iteration);
-  double const peak = system.accelerator.peak.value.at(plan.config.model.precision).value *
-                      world_size(plan.config.parallel);
-  result.model_flops = model_flops(plan);
+  double const peak = peak_flops_per_second(plan.config, system);
+  result.model_flops = model_flops(plan.config);
   result.hardware_flops = hardware_flops(plan);
   result.mfu = result.model_flops / (seconds * peak);
   result.hfu = result.hardware_flops / (seconds * peak);

@@ -2,8 +2,12 @@
 
 #include <set>
 
+#include "libsim/engine/flops.hpp"
+#include "libsim/hardware/provenance.hpp"
+#include "libsim/interval/measured_range.hpp"
 #include "libsim/page/page_numbers.hpp"
 #include "libsim/page/trace_origin.hpp"
+#include "libsim/report/interval_report.hpp"
 
 namespace stagecraft {
 
@@ -25,6 +29,20 @@ std::string what_is_timed(TraceMeta const& meta) {
   }
 }
 
+/// What of a prediction no measured run stands behind; empty if nothing.
+std::string unvalidated_text(PageTrace const& trace) {
+  System const& system = trace.config->system;
+  std::string text;
+  if (validation_warning(system)) {
+    text += " The constants of " + system.name + " are not validated by measured runs.";
+  }
+  std::string const settings = unmeasured_text(unmeasured_settings(trace.config->training, system));
+  if (!settings.empty()) {
+    text += " The prediction is " + settings.substr(0, settings.size() - 1) + ".";
+  }
+  return text;
+}
+
 PageFact iteration_fact(PageTrace const& trace) {
   PageFact fact{
       .heading = "One iteration", .value = time_text(seconds(trace.iteration)), .sentence = {}};
@@ -38,8 +56,16 @@ PageFact iteration_fact(PageTrace const& trace) {
     if (trace.iteration > 0 && trace.meta.clock != TraceClock::solo) {
       fact.sentence += ", " + grouped(tokens / seconds(trace.iteration)) + " tokens per second";
     }
+    bool const is_of_job =
+        trace.meta.clock == TraceClock::simulated || trace.meta.clock == TraceClock::wall;
+    if (trace.iteration > 0 && trace.capacity && is_of_job) {
+      double const peak = peak_flops_per_second(training, trace.config->system);
+      fact.sentence += ", " + percent_text(model_flops(training) / seconds(trace.iteration), peak) +
+                       " of the peak of its GPUs (MFU)";
+    }
   }
   fact.sentence += ".";
+  if (trace.config && !is_executed(trace.meta)) fact.sentence += unvalidated_text(trace);
   return fact;
 }
 

@@ -282,7 +282,7 @@ TEST_CASE("published MFU follows from equation 7 and the published seconds", "[s
     double const possible = table5[i].seconds * 312e12 * world_size(plan.config.parallel);
     CAPTURE(paper_models[i].name);
     // The seconds have two decimals: 0.5 % of 1.10.
-    REQUIRE(100 * model_flops(plan) / possible == Approx(table5[i].mfu).margin(0.25));
+    REQUIRE(100 * model_flops(plan.config) / possible == Approx(table5[i].mfu).margin(0.25));
     REQUIRE(100 * paper_hardware_flops(plan).value() / possible ==
             Approx(table5[i].hfu).margin(0.25));
   }
@@ -293,7 +293,7 @@ TEST_CASE("hardware FLOPs are equation 7 without recompute, with or without sequ
   for (PaperModel const& row : paper_models) {
     TrainingPlan const plain = make_plan(run_of(row, RecomputeGranularity::none, false));
     TrainingPlan const split = make_plan(run_of(row, RecomputeGranularity::none, true));
-    REQUIRE(hardware_flops(plain) == Approx(model_flops(plain)).epsilon(1e-12));
+    REQUIRE(hardware_flops(plain) == Approx(model_flops(plain.config)).epsilon(1e-12));
     REQUIRE(hardware_flops(split) == hardware_flops(plain));
   }
 }
@@ -305,10 +305,10 @@ TEST_CASE("strict hardware FLOPs: selective adds 4Bs^2h a layer, full one forwar
                  h = static_cast<double>(row.hidden), s = 2048;
     CAPTURE(row.name);
     TrainingPlan const selective = make_plan(run_of(row, RecomputeGranularity::selective, true));
-    REQUIRE(hardware_flops(selective) - model_flops(selective) ==
+    REQUIRE(hardware_flops(selective) - model_flops(selective.config) ==
             Approx(4 * B * L * s * s * h).epsilon(1e-9));
     TrainingPlan const full = make_plan(run_of(row, RecomputeGranularity::full, false));
-    REQUIRE(hardware_flops(full) - model_flops(full) ==
+    REQUIRE(hardware_flops(full) - model_flops(full.config) ==
             Approx(24 * B * L * s * h * h + 4 * B * L * s * s * h).epsilon(1e-9));
     REQUIRE(paper_hardware_flops(full).value() == Approx(hardware_flops(full)).epsilon(1e-12));
   }
@@ -318,7 +318,7 @@ TEST_CASE("hardware FLOPs count the padded vocabulary, model FLOPs the published
           "[simulation][flops]") {
   TrainingConfig config = modest_run(8, 2);  // 1000 words padded to 1024
   TrainingPlan const plan = make_plan(config);
-  REQUIRE(hardware_flops(plan) - model_flops(plan) == Approx(6.0 * 16 * 64 * 128 * 24));
+  REQUIRE(hardware_flops(plan) - model_flops(plan.config) == Approx(6.0 * 16 * 64 * 128 * 24));
 }
 
 TEST_CASE("hardware FLOPs do not depend on schedule, interleaving or replicas of one batch",

@@ -92,6 +92,10 @@ TEST_CASE("a small run is told and tabled in the units that fit it") {
   PageTrace const page = page_of(twin(TraceClock::simulated, "selene-a100"));
   auto const facts = facts_of(page);
   REQUIRE(facts[0].value == "10.0\u00a0ms");
+  // Of 4 layers and an output layer: 72 b L s h^2 (1 + s / 6h + v / 12hL) FLOPs in 10 ms on 8 A100.
+  REQUIRE_THAT(facts[0].sentence, Contains("less than 0.1\u00a0% of the peak of its GPUs (MFU)") &&
+                                      Contains("The prediction is not validated for ") &&
+                                      !Contains("The constants of"));
   REQUIRE(facts[1].value == "5.00\u00a0MiB");
   REQUIRE_THAT(facts[1].sentence, Contains("A GPU of stage 0 is less than 0.1\u00a0% full") &&
                                       Contains("Of its 80.00\u00a0GiB, 78.00\u00a0GiB stay free"));
