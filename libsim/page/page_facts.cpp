@@ -3,11 +3,8 @@
 #include <set>
 
 #include "libsim/engine/flops.hpp"
-#include "libsim/hardware/provenance.hpp"
-#include "libsim/interval/measured_range.hpp"
 #include "libsim/page/page_numbers.hpp"
 #include "libsim/page/trace_origin.hpp"
-#include "libsim/report/interval_report.hpp"
 
 namespace stagecraft {
 
@@ -27,20 +24,6 @@ std::string what_is_timed(TraceMeta const& meta) {
     default:
       return "Predicted time of one training step";
   }
-}
-
-/// What of a prediction no measured run stands behind; empty if nothing.
-std::string unvalidated_text(PageTrace const& trace) {
-  System const& system = trace.config->system;
-  std::string text;
-  if (validation_warning(system)) {
-    text += " The constants of " + system.name + " are not validated by measured runs.";
-  }
-  std::string const settings = unmeasured_text(unmeasured_settings(trace.config->training, system));
-  if (!settings.empty()) {
-    text += " The prediction is " + settings.substr(0, settings.size() - 1) + ".";
-  }
-  return text;
 }
 
 PageFact iteration_fact(PageTrace const& trace) {
@@ -65,7 +48,6 @@ PageFact iteration_fact(PageTrace const& trace) {
     }
   }
   fact.sentence += ".";
-  if (trace.config && !is_executed(trace.meta)) fact.sentence += unvalidated_text(trace);
   return fact;
 }
 

@@ -6,12 +6,15 @@
 #include <map>
 #include <string_view>
 
+#include "libsim/hardware/provenance.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/interval/measured_range.hpp"
 #include "libsim/page/column_packing.hpp"
 #include "libsim/page/html_text.hpp"
 #include "libsim/page/page_files.hpp"
 #include "libsim/page/page_summary.hpp"
 #include "libsim/page/trace_origin.hpp"
+#include "libsim/report/interval_report.hpp"
 
 namespace stagecraft {
 
@@ -73,6 +76,25 @@ std::string notes_html(std::vector<PageTrace> const& traces) {
   return html;
 }
 
+/// Notes on what of the predictions no measured run stands behind.
+std::string validation_html(std::vector<PageTrace> const& traces) {
+  std::string html;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    PageTrace const& trace = traces[i];
+    if (!trace.config || is_executed(trace.meta)) continue;
+    System const& system = trace.config->system;
+    std::string const name = letter(traces, i) + trace.file;
+    auto const add = [&](std::string const& text) {
+      html += "<p class=\"note\">" + html_text(name + ": " + text) + ".</p>\n";
+    };
+    if (auto const warning = validation_warning(system)) add(*warning);
+    std::string const settings =
+        unmeasured_text(unmeasured_settings(trace.config->training, system));
+    if (!settings.empty()) add(settings.substr(0, settings.size() - 1));
+  }
+  return html;
+}
+
 /// Notes on what the charts of memory cannot show.
 std::string memory_notes_html(std::vector<PageTrace> const& traces) {
   std::string html;
@@ -122,7 +144,7 @@ std::string report_page(std::vector<PageTrace> const& traces,
        {"policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src " +
                       sha256_source(script)},
        {"style", std::string{page_css()}},
-       {"summary", summary_html(traces)},
+       {"summary", summary_html(traces) + validation_html(traces)},
        {"difference",
         difference.empty() ? "" : "<p class=\"difference\">" + html_text(difference) + "</p>"},
        {"notes", notes_html(traces)},
