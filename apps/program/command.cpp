@@ -55,13 +55,22 @@ std::vector<Option> all_options(Command const& command) {
       {command.options, {{.name = "help", .letter = 'h', .description = "print this"}}});
 }
 
-std::string help_text(Command const& command) {
-  if (command.introduction.empty()) return help_text(command.subcommands.front());
+std::string const& help_introduction(Command const& command) {
+  return command.introduction.empty() ? help_introduction(command.subcommands.front())
+                                      : command.introduction;
+}
+
+std::string help_examples(Command const& command) {
   std::string examples = command.examples;
   for (Command const& below : command.subcommands) examples += below.examples;
+  return examples;
+}
+
+std::string help_text(Command const& command) {
+  if (command.introduction.empty()) return help_text(command.subcommands.front());
   return command.introduction +
          (command.subcommands.empty() ? "\n" + options_text(command) : std::string{}) +
-         "\nexamples:\n" + examples;
+         "\nexamples:\n" + help_examples(command);
 }
 
 int read_and_run(Command const& command, std::vector<std::string> const& words) {

@@ -80,6 +80,10 @@ struct Command {
 /// The options of a command and --help; none if it has subcommands.
 std::vector<Option> all_options(Command const& command);
 
+/// The first part of what --help prints, usage and what the command does; and its last part, lines.
+std::string const& help_introduction(Command const& command);
+std::string help_examples(Command const& command);
+
 /// What --help prints.
 std::string help_text(Command const& command);
 

@@ -13,6 +13,7 @@
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/completion.hpp"
+#include "apps/program/manual.hpp"
 #include "libsim/config/problem.hpp"
 #include "libsim/host/file_error.hpp"
 #include "libsim/host/program_version.hpp"
@@ -155,6 +156,7 @@ int run_program(Program program, std::vector<std::string> const& words) {
   std::signal(SIGXFSZ, SIG_IGN);
   keep_freed_memory();
   program.commands.push_back(completion_command(program));
+  program.commands.push_back(manual_command(program));
   StandardOutput const output;
   try {
     int const code = dispatch(program, words);

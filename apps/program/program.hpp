@@ -8,7 +8,8 @@
 
 namespace stagecraft {
 
-/// A program that consists of commands. Every program also has `completion`, its last.
+/// A program that consists of commands. Every program also has `completion` and `manual`,
+/// its last.
 struct Program {
   std::string name;
   std::string purpose;   ///< a sentence

@@ -2,7 +2,7 @@
 
 usage: completion_test.py PROGRAM...
 
-Every command and option that --help shows is in both scripts; bash loads the script and completes commands, options,
+Every command and option that --help shows is in both scripts and the manual page; bash loads the script and completes commands, options,
 values and files by it; zsh, where it is installed, completes options and files as a person types them.
 """
 
@@ -86,6 +86,11 @@ def check(program):
             return set(output.split("\n")) - {""}
 
         zsh_text = run(program, "completion", "zsh")
+        manual = run(program, "manual")
+        sections = {part.split("\n")[0]: part for part in manual.split("\n.SS ")[1:]}
+        if shutil.which("groff"):
+            page = subprocess.run(["groff", "-ww", "-man", "-Tutf8"], input=manual, capture_output=True, text=True, check=True)
+            assert page.stdout and not page.stderr, page.stderr
         total = 0
         for words, text in commands_of(program):
             if len(words) == 1:
@@ -97,6 +102,8 @@ def check(program):
             assert shown == complete(*words, "-") or words[-1] in WITH_SUBJECT, (words, shown, complete(*words, "-"))
             block = zsh_text.split(f"    '{' '.join(words)}')\n")[1].split(";;")[0]
             assert words[-1] in WITH_SUBJECT or all(f"'*{option}" in block for option in shown), words
+            section = sections[words[0]]
+            assert all("\\fB" + option.replace("-", "\\-") + "\\fR" in section for option in shown), words
             total += len(shown)
         assert "--version" in complete("--v")
 

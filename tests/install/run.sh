@@ -24,5 +24,6 @@ head -n 1 "$work/output" | grep -Fx "$work/prefix/share/stagecraft/configs/paper
 
 for program in stagecraft stagecraft-exec; do
   bash -c "source '$work/prefix/share/bash-completion/completions/$program' && complete -p $program"
+  grep -q "^\.SH NAME\$" "$work/prefix/share/man/man1/$program.1"
   grep -q "^#compdef $program\$" "$work/prefix/share/zsh/site-functions/_$program"
 done
