@@ -97,7 +97,7 @@ Writes a trace in a format that other programs read:
   csv     one row per op (with --memory: one per state of memory), names in place
   memory-snapshot  a snapshot of PyTorch's allocator, for pytorch.org/memory_viz
   chakra  execution traces of MLCommons Chakra for ASTRA-sim: FILE.<rank>.et for each rank of
-          the job, and FILE.groups.json
+          the job, FILE.groups.json, and the machine: FILE.network.yml, FILE.system.json
   kineto  as PyTorch's profiler writes them, for HTA and TensorBoard: FILE.<rank>.json.gz for
           each rank of the trace, which must have a row per op
 A FILE that ends in .gz is compressed.

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "libsim/export/astra_sim_machine.hpp"
 #include "libsim/export/chakra_nodes.hpp"
 #include "libsim/export/file_set.hpp"
 #include "libsim/export/job_groups.hpp"
@@ -75,6 +76,13 @@ void write_chakra(TraceReader const& trace,
   }
   files.write(with_ending(prefix, ".groups.json"),
               [&](OutputFile& output) { output.write(groups_json(groups)); });
+  System const system = run_config_of(trace.meta())->system;
+  files.write(with_ending(prefix, ".network.yml"), [&](OutputFile& output) {
+    output.write(astra_sim_network(system, plan.groups.ranks()));
+  });
+  files.write(with_ending(prefix, ".system.json"), [&](OutputFile& output) {
+    output.write(astra_sim_system(system, plan.groups.ranks()));
+  });
   files.keep();
 }
 

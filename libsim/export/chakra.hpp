@@ -10,7 +10,8 @@ namespace stagecraft {
 
 /// Writes execution traces of MLCommons Chakra, as ASTRA-sim takes them: `<prefix>.<rank>.et` for
 /// each rank of the job, and `<prefix>.groups.json` with the members of each group that a
-/// collective names, numbered from 1. The size of an all-gather is what a rank puts in.
+/// collective names, numbered from 1. The size of an all-gather is what a rank puts in. Beside them
+/// are `<prefix>.network.yml` and `<prefix>.system.json`, the machine for ASTRA-sim.
 ///
 /// A simulated trace has one rank a stage, which stands for all tensor and data ranks of it: each
 /// of them gets a file. Kernels are COMP nodes, messages COMM_SEND and COMM_RECV with one tag at
