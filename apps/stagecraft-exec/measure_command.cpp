@@ -9,6 +9,7 @@
 #include "apps/stagecraft-exec/communication_prices.hpp"
 #include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/layer_table.hpp"
+#include "libexec/executor/executable.hpp"
 #include "libsim/host/program_version.hpp"
 #include "libsim/run/paper_config_folder.hpp"
 
@@ -97,6 +98,7 @@ class Case {
 int measure_layer(CommandLine const& line) {
   RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
+  require_executable(run.config.training);
   int const repetitions = line.whole_number("repeats", 1, most_repetitions);
   DeviceChoice const device = choose_device(line, cpu_only_because_of(run.config.training.model));
   std::vector<std::unique_ptr<Case>> cases;

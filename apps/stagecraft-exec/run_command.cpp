@@ -16,6 +16,7 @@
 #include "apps/stagecraft-exec/run_request.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/executor/data_error.hpp"
+#include "libexec/executor/executable.hpp"
 #include "libexec/executor/process_job.hpp"
 #include "libexec/executor/solo_job.hpp"
 #include "libexec/executor/thread_job.hpp"
@@ -111,6 +112,7 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
   TrainingConfig const& config = run.config.training;
+  require_executable(config);
   RunRequest request = read_run_request(line, config, processes);
   bool const is_first = processes == nullptr || processes->session.rank() == 0;
   TrainingPlan const plan = make_plan(config);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "libexec/backends/number_codec.hpp"
+#include "libexec/executor/executable.hpp"
 
 namespace stagecraft {
 namespace {
@@ -34,6 +35,7 @@ ParameterStore::ParameterStore(RankContext const& context)
     : layout_{parameter_layout(context.plan, context.program)},
       weight_type_{activation_type(context.plan.config.model.precision)},
       gradient_type_{gradient_type(context.plan.config.model.precision)} {
+  require_executable(context.plan.config);
   for (PlacedParameter const& placed : layout_) elements_ += placed.elements();
   StagePlan const& stage = context.program;
   for (ShardedRun const& run : stage.sharded_runs) {

@@ -8,6 +8,7 @@
 #include "libsim/cost/collective_time.hpp"
 #include "libsim/cost/gemm_time.hpp"
 #include "libsim/cost/measured_time.hpp"
+#include "libsim/plan/state_types.hpp"
 
 namespace stagecraft {
 namespace {
@@ -176,8 +177,7 @@ Seconds CostModel::replica_seconds(Op const& op) const {
     double const whole = collective_seconds(op.kind, group, op.payload).value;
     return Seconds{whole / replicas.gather_efficiency.value};
   }
-  std::int64_t const elements =
-      op.payload.count() / element_size(gradient_type(precision_of(op.type)));
+  std::int64_t const elements = op.payload.count() / element_size(gradient_type(plan_.config));
   Bytes const payload = replicas.gradient_bytes.value > 0
                             ? Bytes{elements * replicas.gradient_bytes.value}
                             : op.payload;

@@ -103,6 +103,9 @@ class ChangeList {
       add_word("model.dropout_mask", model.dropout_mask, DropoutMask::stored,
                "stored dropout masks", DropoutMask::regenerated, "regenerated dropout masks");
     }
+    if (config_.routing.factor) {
+      changes_.push_back({.what = "balanced routing", .set = {"routing=balanced"}, .undoes = ""});
+    }
     add_word("model.causal_mask", model.causal_mask, CausalMask::per_microbatch,
              "one causal mask per microbatch", CausalMask::none, "no causal masks");
     if (parallel.pipeline > 1 && !has_order(config_.schedule.kind)) {

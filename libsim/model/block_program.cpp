@@ -1,10 +1,26 @@
 #include "libsim/model/block_program.hpp"
 
+#include <cmath>
+
 namespace stagecraft {
 
 std::int64_t BlockShape::padded_vocabulary() const {
   std::int64_t const multiple = model.vocabulary_multiple * tensor;
   return (model.vocabulary + multiple - 1) / multiple * multiple;
+}
+
+std::int64_t BlockShape::sent_rows() const {
+  std::int64_t const choices = tokens() * model.experts->per_token;
+  if (capacity == 0) return choices;
+  auto const experts = static_cast<double>(model.experts->count);
+  auto const of_one = std::ceil(static_cast<double>(choices) / experts * capacity);
+  return static_cast<std::int64_t>(of_one) * model.experts->count;
+}
+
+std::int64_t BlockShape::received_rows() const {
+  if (hottest == 1) return sent_rows();
+  auto const balanced = static_cast<double>(sent_rows()) / static_cast<double>(local_experts());
+  return static_cast<std::int64_t>(std::ceil(balanced * hottest)) * local_experts();
 }
 
 BlockShape BlockShape::with(LayerConfig const& kind) const {

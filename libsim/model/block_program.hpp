@@ -29,6 +29,9 @@ struct BlockShape {
   GroupId tensor_group{};          ///< the group of the t ranks
   int expert = 1;                  ///< EP: ranks that split the experts of a layer
   int expert_tensor = 1;           ///< ETP: ranks that share each expert's weights
+  bool narrow_gradients = false;   ///< weight gradients are of the type of the weights
+  double capacity = 0;             ///< of an expert, relative to balanced; 0: it takes all rows
+  double hottest = 1;              ///< rows of the rank's experts, relative to balanced
   GroupId kv_group{};  ///< of the ranks with the same key and value heads, if there are several
 
   GroupId expert_group{};         ///< of the EP ranks, if there are several
@@ -51,6 +54,11 @@ struct BlockShape {
   }
   /// Rows of a hidden state outside of tensor-parallel regions.
   std::int64_t tokens() const { return local_sequence() * micro; }
+  /// Rows that the rank sends to experts: one for each choice, or what they take with a capacity.
+  /// Pre: the layer has experts.
+  std::int64_t sent_rows() const;
+  /// Rows that the expert group sends to the rank, as many for each of its experts.
+  std::int64_t received_rows() const;
   /// The same with the keys of another layer kind.
   BlockShape with(LayerConfig const& kind) const;
 };

@@ -5,8 +5,9 @@
 namespace stagecraft {
 namespace {
 
-std::int64_t choices(BlockShape const& shape) {
-  return shape.tokens() * shape.model.experts->per_token;
+/// R: rows that the rank's experts compute.
+std::int64_t computed_rows(BlockShape const& shape) {
+  return shape.received_rows() * shape.expert_tensor;
 }
 
 /// The type of logits, which is that of scores and probabilities except with precision model.
@@ -20,13 +21,15 @@ ElementType probability_type(ProgramBuilder const& builder) {
   return gradient_type(builder.shape().model.precision);
 }
 
-RoutingAttributes routing_of(ExpertsConfig const& experts) {
+RoutingAttributes routing_of(BlockShape const& shape) {
+  ExpertsConfig const& experts = *shape.model.experts;
   RouterConfig const& router = experts.router;
   return {.score = router.score,
           .order = router.order,
           .normalise = router.normalise,
           .scaling = router.scaling,
-          .per_token = experts.per_token};
+          .per_token = experts.per_token,
+          .capacity = shape.capacity};
 }
 
 /// Appends the router's product and choice. Returns the probabilities [T, E].
@@ -46,7 +49,7 @@ TensorId route_forward(ProgramBuilder& builder, ExpertsLayer& layer) {
       builder.make({"router", "scores"}, {tokens, experts.count}, probability_type(builder));
   layer.map = builder.make({"router", "map"}, {tokens, experts.count}, ElementType::u8);
   builder.add(OpKind::route, {"router", "route"}, Phase::forward, {logits},
-              {probabilities, layer.scores, layer.map}, routing_of(experts));
+              {probabilities, layer.scores, layer.map}, routing_of(shape));
   return probabilities;
 }
 
@@ -59,7 +62,7 @@ TensorId route_backward(ProgramBuilder& builder,
   std::int64_t const tokens = shape.tokens();
   TensorId const d_logits = builder.make({"router", "logits_gradient"}, {tokens, experts.count});
   builder.add(OpKind::route_backward, {"router", "route_backward"}, Phase::input_gradient,
-              {d_probabilities, layer.scores, layer.map}, {d_logits}, routing_of(experts));
+              {d_probabilities, layer.scores, layer.map}, {d_logits}, routing_of(shape));
   Shape const hidden = builder.tensor(layer.input).shape;  // a copy: make() moves the tensors
   TensorId const dx = builder.make({"router", "input_gradient"}, hidden);
   builder.gemm({"router", "input_gradient"}, Phase::input_gradient,
@@ -84,9 +87,9 @@ struct GroupedLinear {
   std::int64_t depth = 0;
 };
 
-/// Rows of one expert. Balanced: as many for each.
+/// Rows of one expert: as many for each of the rank.
 std::int64_t rows_of_one(BlockShape const& shape) {
-  return choices(shape) * shape.expert_tensor / shape.local_experts();
+  return computed_rows(shape) / shape.local_experts();
 }
 
 GroupedLinear up_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
@@ -102,7 +105,7 @@ GroupedLinear down_of(ProgramBuilder const& builder, ExpertsLayer const& layer) 
 
 TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, Name y) {
   BlockShape const& shape = builder.shape();
-  TensorId const result = builder.make(y, {choices(shape) * shape.expert_tensor, linear.width});
+  TensorId const result = builder.make(y, {computed_rows(shape), linear.width});
   builder.grouped_gemm({linear.owner, "forward"}, Phase::forward,
                        {.batch = shape.local_experts(),
                         .m = rows_of_one(shape),
@@ -117,7 +120,7 @@ TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, T
 TensorId grouped_backward(
     ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, TensorId dy, Name dx) {
   BlockShape const& shape = builder.shape();
-  TensorId const result = builder.make(dx, {choices(shape) * shape.expert_tensor, linear.depth});
+  TensorId const result = builder.make(dx, {computed_rows(shape), linear.depth});
   builder.grouped_gemm({linear.owner, "input_gradient"}, Phase::input_gradient,
                        {.batch = shape.local_experts(),
                         .m = rows_of_one(shape),

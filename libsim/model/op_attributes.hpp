@@ -90,13 +90,14 @@ struct ActivationAttributes {
 };
 
 /// How logits [tokens, experts] become choices and probabilities. Balanced: choice j of token i is
-/// expert (i k + j) mod E.
+/// expert (i k + j) mod E. With a capacity each expert takes the tokens of highest probability.
 struct RoutingAttributes {
   RouterScore score = RouterScore::softmax;
   RouterOrder order = RouterOrder::after;
   bool normalise = true;
   double scaling = 1;
   std::int64_t per_token = 1;  ///< k
+  double capacity = 0;         ///< rows that an expert takes, relative to balanced; 0: all
 };
 
 /// Rows in outer x inner chunks of equal size.

@@ -46,17 +46,4 @@ ElementType gradient_type(Precision precision) {
   return precision == Precision::fp64 ? ElementType::f64 : ElementType::f32;
 }
 
-Bytes optimizer_bytes_per_parameter(Precision precision) {
-  switch (precision) {
-    case Precision::fp16:
-    case Precision::bf16:
-      return Bytes{4 + 8};
-    case Precision::fp32:
-      return Bytes{8};
-    case Precision::fp64:
-      return Bytes{16};
-  }
-  return Bytes{0};
-}
-
 }  // namespace stagecraft

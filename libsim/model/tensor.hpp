@@ -142,8 +142,5 @@ Precision precision_of(ElementType type);
 /// Element type of the gradients that weight-gradient kernels accumulate into: fp32 for 16-bit
 /// training.
 ElementType gradient_type(Precision precision);
-/// Bytes of optimizer state per parameter: fp32 master copy and two Adam moments (16-bit: 4 + 8),
-/// or the moments alone (fp32: 8, fp64: 16).
-Bytes optimizer_bytes_per_parameter(Precision precision);
 
 }  // namespace stagecraft

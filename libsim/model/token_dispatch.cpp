@@ -28,19 +28,26 @@ Category category_of(bool is_passed_on) {
   return is_passed_on ? Category::communication : Category::activations;
 }
 
+/// To the ranks of the experts, or back to those of the tokens.
+enum class Direction : std::uint8_t { to_experts, to_tokens };
+
 /// Sends every rank of the expert group its part of the rows.
 TensorId exchange(ProgramBuilder& builder,
                   Move const& move,
                   std::string_view op,
                   TensorId rows,
-                  Category category) {
+                  Category category,
+                  Direction direction) {
   BlockShape const& shape = builder.shape();
   if (shape.expert == 1) return rows;
   Tensor const from = builder.tensor(rows);
-  TensorId const received =
-      builder.make({move.owner, move.exchanged}, from.shape, from.type, category);
-  builder.collective(OpKind::all_to_all, {move.owner, op}, move.phase, rows, received, rows,
-                     shape.expert_group);
+  bool const leaves = direction == Direction::to_experts;
+  std::int64_t const arriving = leaves ? shape.received_rows() : shape.sent_rows();
+  TensorId const received = builder.make({move.owner, move.exchanged},
+                                         with_rows(from.shape, arriving), from.type, category);
+  // It ends when the hottest rank has all of its rows, or has sent them.
+  builder.collective(OpKind::all_to_all, {move.owner, op}, move.phase, rows, received,
+                     leaves ? received : rows, shape.expert_group);
   return received;
 }
 
@@ -111,7 +118,7 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
                             TensorId map) {
   BlockShape const& shape = builder.shape();
   ExpertsConfig const& experts = *shape.model.experts;
-  std::int64_t const rows = shape.tokens() * experts.per_token;
+  std::int64_t const rows = shape.sent_rows();
   bool const sorts = is_sorted_again(shape);
   bool const is_sent = shape.expert > 1 || is_spread(shape);
   RowTensors moved;
@@ -126,9 +133,10 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
   Move const of_rows{"dispatch", "received_rows", "gathered_rows"};
   Move const of_probabilities{"dispatch", "received_probabilities", "gathered_probabilities"};
   Category const received = category_of(is_spread(shape) || sorts);
-  moved.rows = exchange(builder, of_rows, "all_to_all_rows", moved.rows, received);
+  moved.rows =
+      exchange(builder, of_rows, "all_to_all_rows", moved.rows, received, Direction::to_experts);
   moved.probabilities = exchange(builder, of_probabilities, "all_to_all_probabilities",
-                                 moved.probabilities, received);
+                                 moved.probabilities, received, Direction::to_experts);
   moved.rows = gather(builder, of_rows, "all_gather_rows", moved.rows, category_of(sorts));
   moved.probabilities = gather(builder, of_probabilities, "all_gather_probabilities",
                                moved.probabilities, category_of(sorts));
@@ -150,9 +158,10 @@ TokenGradients dispatch_backward(ProgramBuilder& builder,
   moved.probabilities =
       scatter(builder, of_probabilities, "reduce_scatter_probabilities", moved.probabilities);
   Category const received = Category::communication;
-  moved.rows = exchange(builder, of_rows, "all_to_all_rows", moved.rows, received);
+  moved.rows =
+      exchange(builder, of_rows, "all_to_all_rows", moved.rows, received, Direction::to_tokens);
   moved.probabilities = exchange(builder, of_probabilities, "all_to_all_probabilities",
-                                 moved.probabilities, received);
+                                 moved.probabilities, received, Direction::to_tokens);
   Shape const hidden = builder.tensor(x).shape;  // a copy: make() moves the tensors
   TokenGradients const made{builder.make({"dispatch_gradient", "input"}, hidden),
                             builder.make({"dispatch_gradient", "probabilities"},
@@ -169,7 +178,8 @@ TensorId combine_forward(ProgramBuilder& builder, TensorId rows, TensorId row_ma
   TensorId moved =
       sort(builder, Sort::by_sender, "combine", "sort", Phase::forward, {rows, no_tensor}).rows;
   moved = scatter(builder, move, "reduce_scatter_rows", moved);
-  moved = exchange(builder, move, "all_to_all_rows", moved, Category::communication);
+  moved = exchange(builder, move, "all_to_all_rows", moved, Category::communication,
+                   Direction::to_tokens);
   TensorId const y = builder.make({"combine", "output"},
                                   {shape.local_sequence(), shape.micro, shape.model.hidden});
   builder.add(OpKind::unpermute, {"combine", "unpermute"}, Phase::forward, {moved, row_map}, {y});
@@ -183,12 +193,12 @@ TensorId combine_backward(ProgramBuilder& builder, TensorId dy, TensorId row_map
   bool const is_sent = shape.expert > 1 || is_spread(shape);
   Move const move{"combine_gradient", "received_rows", "gathered_rows", phase};
   TensorId moved =
-      builder.make({"combine_gradient", "rows"},
-                   {shape.tokens() * shape.model.experts->per_token, shape.model.hidden},
+      builder.make({"combine_gradient", "rows"}, {shape.sent_rows(), shape.model.hidden},
                    builder.type(), category_of(is_sent));
   builder.add(OpKind::unpermute_backward, {"combine", "unpermute_backward"}, phase, {dy, row_map},
               {moved});
-  moved = exchange(builder, move, "all_to_all_rows", moved, category_of(is_spread(shape) || sorts));
+  moved = exchange(builder, move, "all_to_all_rows", moved, category_of(is_spread(shape) || sorts),
+                   Direction::to_experts);
   moved = gather(builder, move, "all_gather_rows", moved, category_of(sorts));
   return sort(builder, Sort::by_expert, "combine_gradient", "sort", phase, {moved, no_tensor}).rows;
 }

@@ -1,8 +1,12 @@
 #include "libsim/plan/expert_checks.hpp"
 
+#include <algorithm>
+#include <array>
+#include <sstream>
 #include <string>
 #include <string_view>
 
+#include "libsim/config/section_reader.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/combination_check.hpp"
@@ -27,6 +31,9 @@ class ExpertCheck : CombinationCheck {
       check_layer(run.kind);
     }
     if (has_experts) return;
+    if (!config_.routing.is_balanced() && sound({"routing"})) {
+      refuse("routing", "a map", "balanced, as the model has no experts");
+    }
     refuse_without_experts("parallel.expert", config_.parallel.expert);
     refuse_without_experts("parallel.expert_tensor", config_.parallel.expert_tensor);
   }
@@ -74,6 +81,8 @@ class ExpertCheck : CombinationCheck {
              "a divisor of model.experts.shared_ffn_hidden (" + to_text(experts.shared_ffn_hidden) +
                  ")");
     }
+    if (sound({"routing"})) check_routing(experts);
+    if (config_.routing.capacity) return;  // rows are padded
     std::int64_t const split = parallel.sequence ? parallel.tensor : 1;
     if (!sound({"batch.micro"}) || config_.model.sequence % split != 0) return;
     std::int64_t const choices =
@@ -83,6 +92,25 @@ class ExpertCheck : CombinationCheck {
            "with balanced routing, a divisor of the " + to_text(choices) +
                " choices that the tokens of a rank make (batch.micro x model.sequence / "
                "parallel.tensor x per_token)");
+  }
+
+  /// A token chooses an expert at most once, so that a rank's experts are chosen by few times as
+  /// many as balanced.
+  void check_routing(ExpertsConfig const& experts) const {
+    double const of_one =
+        static_cast<double>(experts.count) / static_cast<double>(experts.per_token);
+    double const of_rank = std::min<double>(of_one, config_.parallel.expert);
+    auto const check = [&](std::string const& key, double value, double most,
+                           std::string_view what) {
+      if (value <= most) return;
+      std::ostringstream text;
+      text << most;
+      refuse("routing." + key, "", "a number up to " + text.str() + ", " + std::string{what});
+    };
+    check("capacity", config_.routing.capacity.value_or(0), of_one,
+          "model.experts.count / per_token");
+    check("factor", config_.routing.factor.value_or(0), of_rank,
+          "the smaller of parallel.expert and model.experts.count / per_token");
   }
 
   void check_layer(LayerConfig const& kind) const {
@@ -113,12 +141,56 @@ class ExpertCheck : CombinationCheck {
   }
 };
 
+/// A key of `routing` with one value that is built.
+struct FixedKey {
+  std::string_view key;
+  std::string_view value;
+
+  void check(ConfigNode const& node) const {
+    if (node.exists() && !node.reads(value)) {
+      node.report(std::string{value} + "; more is not built yet");
+    }
+  }
+};
+constexpr std::array fixed_keys{FixedKey{"pad", "true"}, FixedKey{"drop", "probabilities"},
+                                FixedKey{"scope", "rank"}};
+
 }  // namespace
 
 Routing read_routing(ConfigNode const& node) {
-  if (!node.exists() || node.reads("balanced")) return Routing::balanced;
-  node.report("balanced; a factor, a file, a capacity and natural routing are not built yet");
-  return Routing::balanced;
+  Routing routing;
+  if (!node.exists() || node.reads("balanced")) return routing;
+  if (!node.is_map()) {
+    node.report(
+        "balanced, {factor: F} or {capacity: F}; counts from a file and natural routing are not "
+        "built yet");
+    return routing;
+  }
+  constexpr double most = 1e6;
+  SectionReader reader{node};
+  reader.number("factor", routing.factor, {1, most});
+  reader.number("capacity", routing.capacity, {1e-6, most});
+  if (routing.capacity) {
+    for (FixedKey const& fixed : fixed_keys) fixed.check(reader.take(fixed.key));
+  }
+  reader.finish();
+  if (!node.is_sound() || routing.factor.has_value() != routing.capacity.has_value()) {
+    return routing;
+  }
+  node.report("one of the keys factor and capacity");
+  return Routing{};
+}
+
+nlohmann::ordered_json to_json(Routing const& routing) {
+  if (routing.is_balanced()) return "balanced";
+  nlohmann::ordered_json json;
+  if (routing.factor) json["factor"] = *routing.factor;
+  if (!routing.capacity) return json;
+  json["capacity"] = *routing.capacity;
+  json["pad"] = true;
+  json["drop"] = "probabilities";
+  json["scope"] = "rank";
+  return json;
 }
 
 void check_experts(TrainingConfig const& config, ConfigNode const& root) {

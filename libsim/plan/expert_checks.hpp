@@ -1,5 +1,7 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include "libsim/config/config_node.hpp"
 #include "libsim/plan/training_config.hpp"
 
@@ -7,6 +9,8 @@ namespace stagecraft {
 
 /// Key `routing`: a word, or a map. Reports the ways of routing that are not built.
 Routing read_routing(ConfigNode const& node);
+/// As read_routing() reads it.
+nlohmann::ordered_json to_json(Routing const& routing);
 
 /// Reports what a model with experts cannot be combined with, and expert parallelism without
 /// experts.

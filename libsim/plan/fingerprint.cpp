@@ -125,6 +125,7 @@ void write(TextPieces& out, RoutingAttributes const& routing) {
   out << " routing " << static_cast<int>(routing.score) << " " << static_cast<int>(routing.order)
       << (routing.normalise ? " normalised" : "") << " scaling " << routing.scaling << " of "
       << routing.per_token;
+  if (routing.capacity > 0) out << " capacity " << routing.capacity;
 }
 
 void write(TextPieces& out, ChunkAttributes const& chunks) {

@@ -10,6 +10,7 @@
 #include "libsim/model/liveness.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/state_types.hpp"
 #include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
@@ -178,12 +179,13 @@ void count_parameters(TrainingPlan const& plan, StagePlan& rank) {
     rank.parameters +=
         parameters_of(plan, program, 0, static_cast<std::int32_t>(program.blocks.size()));
   }
-  Precision const precision = plan.config.model.precision;
-  rank.parameter_bytes = Bytes{rank.parameters * element_size(activation_type(precision))};
-  rank.gradient_bytes = Bytes{rank.parameters * element_size(gradient_type(precision))};
+  TrainingConfig const& config = plan.config;
+  rank.parameter_bytes =
+      Bytes{rank.parameters * element_size(activation_type(config.model.precision))};
+  rank.gradient_bytes = Bytes{rank.parameters * element_size(gradient_type(config))};
   rank.sharded_runs = sharded_runs(plan, rank);
   for (ShardedRun const& run : rank.sharded_runs) rank.shards = std::max(rank.shards, run.shards);
-  rank.optimizer_bytes = optimizer_shard(rank) * optimizer_bytes_per_parameter(precision);
+  rank.optimizer_bytes = optimizer_shard(rank) * optimizer_bytes_per_parameter(config);
 }
 
 }  // namespace

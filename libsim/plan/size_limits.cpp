@@ -44,6 +44,9 @@ PlanSizes plan_sizes(TrainingConfig const& config) {
   double const row = real(model.vocabulary_multiple) * t;
   double const vocabulary = std::ceil(real(model.vocabulary) / row) * row;
 
+  double const routed =
+      std::max(config.routing.capacity.value_or(1), config.routing.factor.value_or(1));
+
   PlanSizes sizes;
   sizes.ranks = t * stages * config.parallel.data;
   sizes.chunk_passes = stages * chunks * n;
@@ -59,7 +62,7 @@ PlanSizes plan_sizes(TrainingConfig const& config) {
         kind.attention == Attention::unfused ? real(model.heads) * real(model.sequence) : 0.0;
     activations +=
         real(run.count) * (real(model.hidden) + 3 * attention_width + 2 * real(kind.ffn_hidden) +
-                           scores + expert_activations(model, kind));
+                           scores + routed * expert_activations(model, kind));
     double const dense_weights =
         real(model.hidden) * (4 * attention_width + 3 * real(kind.ffn_hidden));
     double const layer_weights = dense_weights + expert_weights(model, kind);

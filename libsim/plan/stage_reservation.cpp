@@ -8,6 +8,7 @@
 #include "libsim/plan/buffer_events.hpp"
 #include "libsim/plan/framework_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/state_types.hpp"
 
 namespace stagecraft {
 namespace {
@@ -142,14 +143,10 @@ class StageReplay {
         std::accumulate(state_sizes_.begin(), state_sizes_.end(), std::int64_t{0});
     return allocator_.keep(elements * master_bytes());
   }
-  /// Half-precision parameters have an fp32 copy; the other 8 bytes per element are moments.
-  std::int64_t master_bytes() const {
-    Precision const precision = plan_.config.model.precision;
-    return precision == Precision::fp16 || precision == Precision::bf16 ? 4 : 0;
-  }
+  /// Half-precision parameters have an fp32 copy; the other bytes per element are moments.
+  std::int64_t master_bytes() const { return master_bytes_per_parameter(plan_.config).count(); }
   bool allocate_moments() {
-    Bytes const all = optimizer_bytes_per_parameter(plan_.config.model.precision);
-    std::int64_t const each = (all.count() - master_bytes()) / 2;
+    std::int64_t const each = element_size(moments_type(plan_.config));
     return keep_state(each) && keep_state(each);
   }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/state_types.hpp"
 
 namespace stagecraft {
 namespace {
@@ -161,11 +162,11 @@ class StepWriter {
     issue(std::move(op));
   }
 
-  /// Appends an all-reduce of a number, of the size of a gradient.
+  /// Appends an all-reduce of a number, of the type in which gradients are summed.
   void agree(Name name, TensorId number, Reduction reduction) {
     StepOp op = op_of(OpKind::all_reduce, name, {number}, {number}, {});
     op.group = sums_norm_over_job(plan_) ? plan_.roles.job : plan_.roles.model;
-    op.payload = Bytes{size_of(step_tensor::gradients)};
+    op.payload = Bytes{element_size(gradient_type(precision_))};
     op.reduction = reduction;
     issue(std::move(op));
   }
@@ -191,8 +192,17 @@ class StepWriter {
   /// Bytes of one parameter in a tensor.
   std::int64_t size_of(TensorId tensor) const {
     if (extent_of(tensor) == StepTensor::Extent::numbers) return 0;
-    return element_size(tensor == step_tensor::parameters ? activation_type(precision_)
-                                                          : gradient_type(precision_));
+    switch (tensor) {
+      case step_tensor::parameters:
+        return element_size(activation_type(precision_));
+      case step_tensor::gradients:
+        return element_size(gradient_type(plan_.config));
+      case step_tensor::first_moment:
+      case step_tensor::second_moment:
+        return element_size(moments_type(plan_.config));
+      default:
+        return element_size(gradient_type(precision_));
+    }
   }
 
   void issue(StepOp op) {

@@ -92,18 +92,38 @@ struct ScheduleConfig {
   friend bool operator==(ScheduleConfig const&, ScheduleConfig const&) = default;
 };
 
-/// Which experts tokens choose. balanced: choice j of the microbatch's token i is expert
+/// Which experts tokens choose. Key `routing`.
+///
+/// Without any of these numbers it is balanced: choice j of the microbatch's token i is expert
 /// (i k + j) mod E, so that all experts of a layer are used alike.
-enum class Routing : std::uint8_t { balanced };
+struct Routing {
+  /// Each expert takes at most so many of a rank's tokens, relative to balanced routing, and its
+  /// rows are padded to that number. Source: Megatron-LM,
+  /// megatron/core/transformer/moe/moe_utils.py, get_capacity.
+  std::optional<double> capacity{};
+  /// Rows that the hottest rank of an expert group computes, relative to balanced routing.
+  std::optional<double> factor{};
+
+  bool is_balanced() const { return !capacity && !factor; }
+  friend bool operator==(Routing const&, Routing const&) = default;
+};
 
 /// How tokens travel to the ranks of their experts: see Megatron-LM,
 /// megatron/core/transformer/moe/token_dispatcher.py.
 enum class Dispatch : std::uint8_t { alltoall, allgather, deepep };
 
+/// The type of main gradients or moments in bf16 training. fp32: as other training, where it means
+/// the accumulation type of the precision.
+enum class StateType : std::uint8_t { fp32, bf16 };
+
 /// Section `memory`.
 struct MemoryConfig {
   bool output_deallocation = true;  ///< free a chunk's output once it is sent (paper, appendix B)
   bool distributed_optimizer = false;  ///< shard the optimizer state over the replicas (ZeRO-1)
+  /// Source: Megatron-LM, megatron/training/arguments.py, --main-grads-dtype and --exp-avg-dtype of
+  /// the precision-aware optimizer.
+  StateType gradient_dtype = StateType::fp32;
+  StateType moments_dtype = StateType::fp32;  ///< of both moments of Adam
   /// Driver, device context and NCCL buffers; counted only when asking whether a stage fits. If
   /// nobody sets it, reserved bytes are held against what the system says of these.
   std::optional<Bytes> reserve{};
@@ -168,7 +188,7 @@ struct TrainingConfig {
   ScheduleConfig schedule;
   /// One for all stages, or one a stage.
   std::vector<RecomputePolicy> recompute{RecomputePolicy{}};
-  Routing routing = Routing::balanced;     ///< no effect without experts
+  Routing routing;                         ///< no effect without experts
   Dispatch dispatch = Dispatch::alltoall;  ///< no effect without experts
   MemoryConfig memory;
   LayerSplit layout;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libsim/model/layer_kinds.hpp"
+#include "libsim/model/model_names.hpp"
 #include "libsim/plan/combination_check.hpp"
 #include "libsim/plan/expert_checks.hpp"
 #include "libsim/plan/layer_split.hpp"
@@ -24,6 +25,17 @@ namespace {
 class Checker : CombinationCheck {
  public:
   using CombinationCheck::CombinationCheck;
+
+  void check_state_types() const {
+    if (!sound({"model.precision"}) || config_.model.precision == Precision::bf16) return;
+    auto const check = [&](std::string_view key, StateType type) {
+      if (type == StateType::fp32 || !sound({key})) return;
+      refuse(key, name_of(type),
+             "fp32, as model.precision is " + std::string{name_of(config_.model.precision)});
+    };
+    check("memory.gradient_dtype", config_.memory.gradient_dtype);
+    check("memory.moments_dtype", config_.memory.moments_dtype);
+  }
 
   void check_tensor_parallelism() const {
     ModelConfig const& model = config_.model;
@@ -257,6 +269,7 @@ std::vector<Problem> problems_of(TrainingConfig const& config) {
 
 void check_training_config(TrainingConfig const& config, ConfigNode const& root) {
   Checker const checker{config, root};
+  checker.check_state_types();
   checker.check_tensor_parallelism();
   checker.check_batch();
   checker.check_schedule();

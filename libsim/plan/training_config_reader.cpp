@@ -73,6 +73,8 @@ template <typename Visitor, typename Memory>
 void visit_memory(Visitor& visitor, Memory& memory) {
   visitor.boolean("output_deallocation", memory.output_deallocation);
   visitor.boolean("distributed_optimizer", memory.distributed_optimizer);
+  visitor.word("gradient_dtype", memory.gradient_dtype);
+  visitor.word("moments_dtype", memory.moments_dtype);
   visitor.quantity("reserve", memory.reserve);
   visitor.word("allocator", memory.allocator);
 }
@@ -260,7 +262,7 @@ nlohmann::ordered_json to_json(TrainingConfig const& config) {
     v.put("orders", std::move(ranks));
   });
   root["recompute"] = to_json(config.recompute);
-  root["routing"] = name_of(config.routing);
+  root["routing"] = to_json(config.routing);
   root["dispatch"] = name_of(config.dispatch);
   root["memory"] = written(config.memory, [](auto& v, auto const& fields) {
     visit_memory(v, fields);

@@ -18,9 +18,9 @@ struct EnumNames<P2p> {
 };
 
 template <>
-struct EnumNames<Routing> {
-  static constexpr std::array<std::pair<Routing, std::string_view>, 1> all{
-      {{Routing::balanced, "balanced"}}};
+struct EnumNames<StateType> {
+  static constexpr std::array<std::pair<StateType, std::string_view>, 2> all{
+      {{StateType::fp32, "fp32"}, {StateType::bf16, "bf16"}}};
 };
 
 template <>

@@ -45,6 +45,9 @@ TrainingPlan make_outline(TrainingConfig const& config) {
                 .tensor_group = roles.tensor,
                 .expert = config.parallel.expert,
                 .expert_tensor = config.parallel.expert_tensor,
+                .narrow_gradients = config.memory.gradient_dtype == StateType::bf16,
+                .capacity = config.routing.capacity.value_or(0),
+                .hottest = config.routing.factor.value_or(1),
                 .kv_group = roles.kv_replicas.value_or(GroupId{}),
                 .expert_group = roles.expert.value_or(GroupId{}),
                 .expert_tensor_group = roles.expert_tensor.value_or(GroupId{})};

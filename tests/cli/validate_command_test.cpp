@@ -92,6 +92,30 @@ TEST_CASE("validate says each warning once, with the number of rows", "[cli]") {
   REQUIRE(json::parse(result.output).at("warnings").size() == 1);
 }
 
+TEST_CASE("measured peaks of models with experts are predicted within 5 %", "[cli]") {
+  std::string const folder = std::string{STAGECRAFT_SOURCE_DIR} + "/experiments/validation/";
+  ProgramResult const printed =
+      run_stagecraft("validate '" + folder + "data/published-moe.csv' --base '" + folder +
+                     "published-moe.yaml' --json");
+  REQUIRE(printed.exit_code == 0);
+  json const result = json::parse(printed.output);
+  int peaks = 0;
+  for (json const& row : result.at("rows")) {
+    std::string const id = row.at("id").get<std::string>();
+    CAPTURE(id);
+    REQUIRE(row.at("problem").is_null());
+    json const& measured = row.at("measured_allocated_bytes");
+    if (measured.is_null()) continue;
+    // This run holds another microbatch's layer beside the one that computes, which is not built.
+    double const limit = id == "bridge-qwen3-30b-16h100-hybridep-overlap" ? 0.06 : 0.05;
+    double const predicted = row.at("predicted_allocated_bytes").get<double>();
+    REQUIRE(predicted / measured.get<double>() == Approx(1).margin(limit));
+    ++peaks;
+  }
+  REQUIRE(peaks == 14);
+  REQUIRE(result.at("summary").at("allocated_median_percent").get<double>() < 3);
+}
+
 TEST_CASE("measured runs are predicted as well as the page on validation says", "[cli]") {
   std::string const folder = std::string{STAGECRAFT_SOURCE_DIR} + "/experiments/validation/";
   auto const summary = [&](std::string const& name) {

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "libexec/backends/number_codec.hpp"
+#include "libexec/executor/executable.hpp"
+#include "libsim/config/problem.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/model_names.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
@@ -244,6 +246,18 @@ TEST_CASE("training a mixture on a text lowers the loss, on several ranks alike"
   for (std::size_t i = 0; i < one.size(); ++i) {
     REQUIRE(four[i].loss == Approx(one[i].loss).epsilon(1e-3));
   }
+}
+
+TEST_CASE("plans that the executor cannot run yet are refused by key", "[executor]") {
+  TrainingConfig config = small_mixture(Precision::bf16);
+  REQUIRE_NOTHROW(require_executable(config));
+  config.routing.capacity = 1.25;
+  config.memory.gradient_dtype = StateType::bf16;
+  REQUIRE_THROWS_WITH(require_executable(config),
+                      Catch::Contains("routing: found '{\"capacity\":1.25,") &&
+                          Catch::Contains("memory.gradient_dtype: found 'bf16'; accepted when a "
+                                          "plan is executed: fp32"));
+  REQUIRE_THROWS_WITH(execute(config, {}), Catch::Contains("routing: found"));
 }
 
 }  // namespace

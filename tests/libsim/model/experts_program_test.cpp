@@ -164,6 +164,44 @@ TEST_CASE("tokens go to the experts' ranks and back, forward and backward", "[mo
           "reduce_scatter reduce_scatter all_to_all all_to_all permute_backward ");
 }
 
+std::vector<std::int64_t> rows_sent(BlockProgram const& layer, Pass pass) {
+  std::vector<std::int64_t> rows;
+  for (Op const& op : layer.ops(pass)) {
+    bool const is_of_rows = to_string(op.name).find("rows") != std::string::npos;
+    if (op.kind != OpKind::all_to_all || !is_of_rows) continue;
+    rows.push_back(op.payload.count() / (2 * 256));  // h = 256, bf16
+  }
+  return rows;
+}
+
+TEST_CASE("with a capacity every expert gets that many rows, padded", "[model]") {
+  // Megatron-LM, get_capacity: ceil(128 tokens x 2 / 8 experts x 1.1) = ceil(35.2) rows of each
+  // expert, so that a rank sends 8 x 36 of them and its 2 experts get 4 x 36 each.
+  BlockShape shape = sparse_shape();
+  shape.expert = 4;
+  shape.capacity = 1.1;
+  BlockProgram const layer = build_layers(shape, 1, {});
+  REQUIRE(rows_sent(layer, Pass::forward) == std::vector<std::int64_t>{288, 288});
+  for (Op const& op : layer.ops(Pass::forward)) {
+    if (op.module != "experts") continue;
+    REQUIRE(std::get<GemmAttributes>(op.attributes).shape.m == 4 * 36);
+  }
+}
+
+TEST_CASE("the hottest rank computes more rows than it sends", "[model]") {
+  // 256 choices; at 1.5 times as many of them each of its two experts gets 192.
+  BlockShape shape = sparse_shape();
+  shape.expert = 4;
+  std::int64_t const balanced = kept_beside_attention(build_layers(shape, 1, {}));
+  shape.hottest = 1.5;
+  BlockProgram const layer = build_layers(shape, 1, {});
+  // An exchange ends when the hottest rank has all of its rows, or has sent them.
+  REQUIRE(rows_sent(layer, Pass::forward) == std::vector<std::int64_t>{384, 384});
+  REQUIRE(rows_sent(layer, Pass::backward) == std::vector<std::int64_t>{384, 384});
+  // Per row: the experts' input, fc1's output and the activation, 2(h + 3f), its probability, 4.
+  REQUIRE(kept_beside_attention(layer) - balanced == 128 * (2 * (256 + 3 * 96) + 4));
+}
+
 TEST_CASE("recompute of experts drops what Megatron-Core drops", "[model]") {
   std::int64_t const T = 128, h = 256, f = 96, E = 8, R = 256, fs = 64;
   BlockShape const shape = sparse_shape(fs);

@@ -80,15 +80,55 @@ TEST_CASE("what is not built yet of experts is refused", "[plan]") {
                Catch::Contains("x.yaml:2:11: dispatch: found 'deepep'; accepted: alltoall"));
   REQUIRE_THAT(message("dispatch: mail"),
                Catch::Contains("dispatch: found 'mail'; accepted: alltoall, allgather, deepep"));
-  for (std::string const routing : {"natural", "{factor: 1.3}", "{capacity: 1.25}"}) {
+  for (std::string const routing : {"natural", "{}", "{factor: 1, capacity: 1}"}) {
     REQUIRE_THAT(message("routing: " + routing), Catch::Contains("x.yaml:2:10: routing: found"));
   }
+  REQUIRE_THAT(message("routing: {file: counts.csv}"),
+               Catch::Contains("routing.file: found an unknown key"));
+  REQUIRE_THAT(message("routing: {capacity: 1, pad: false}"),
+               Catch::Contains("routing.pad: found 'false'; accepted: true"));
+  REQUIRE_THAT(message("routing: {capacity: 1, drop: position}"),
+               Catch::Contains("routing.drop: found 'position'; accepted: probabilities"));
+  REQUIRE_THAT(message("routing: {capacity: 1, scope: microbatch}"),
+               Catch::Contains("routing.scope: found 'microbatch'; accepted: rank"));
+}
+
+TEST_CASE("experts are chosen by no more tokens than there are", "[plan]") {
+  // 8 experts, 2 per token: one is chosen by at most 4 times as many tokens as balanced; the 4 of
+  // one of 2 ranks by twice as many.
+  REQUIRE(message("routing: {capacity: 4}") == "no error");
+  REQUIRE_THAT(message("routing: {capacity: 4.1}"),
+               Catch::Contains("x.yaml:2:21: routing.capacity: found '4.1'; accepted: a number up "
+                               "to 4, model.experts.count / per_token"));
+  std::string const two = "batch: {global: 2}\nparallel: {data: 2, expert: 2}\nrouting: ";
+  REQUIRE(message(two + "{factor: 2}") == "no error");
+  REQUIRE_THAT(message(two + "{factor: 2.1}"),
+               Catch::Contains("routing.factor: found '2.1'; accepted: a number up to 2"));
+  REQUIRE_THAT(message("routing: {factor: 0.9}"), Catch::Contains("routing.factor: found '0.9'"));
+  REQUIRE_THAT(message("routing: {capacity: 1}", "none"),
+               Catch::Contains("accepted: balanced, as the model has no experts"));
+}
+
+TEST_CASE("narrow gradients and moments are of bf16 training", "[plan]") {
+  REQUIRE_THAT(message("memory: {gradient_dtype: bf16}"),
+               Catch::Contains("x.yaml:2:26: memory.gradient_dtype: found 'bf16'; accepted: fp32, "
+                               "as model.precision is"));
+  REQUIRE_THAT(message("memory: {moments_dtype: bf16}"), Catch::Contains("memory.moments_dtype"));
+  REQUIRE_THAT(message("memory: {moments_dtype: fp8}"),
+               Catch::Contains("memory.moments_dtype: found 'fp8'; accepted: fp32, bf16"));
 }
 
 TEST_CASE("routing and dispatch are written back", "[plan]") {
   auto const written = to_json(read("", "none"));
   REQUIRE(written.at("routing") == "balanced");
   REQUIRE(written.at("dispatch") == "alltoall");
+  REQUIRE(written.at("memory").at("gradient_dtype") == "fp32");
+  REQUIRE(to_json(read("routing: {capacity: 1.25}")).at("routing").dump() ==
+          R"({"capacity":1.25,"pad":true,"drop":"probabilities","scope":"rank"})");
+  REQUIRE(
+      to_json(read("batch: {global: 2}\nparallel: {data: 2, expert: 2}\nrouting: {factor: 1.5}"))
+          .at("routing")
+          .dump() == R"({"factor":1.5})");
   REQUIRE(written.at("parallel").at("expert") == 1);
   REQUIRE(written.at("parallel").at("expert_tensor") == 1);
 }

@@ -1,5 +1,6 @@
 #include "libsim/plan/stage_memory.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <tuple>
@@ -171,6 +172,30 @@ TEST_CASE("a stage holds 18 bytes per parameter before the first microbatch", "[
     REQUIRE(bytes[Category::gradients] == 4 * rank.parameters);
     REQUIRE(bytes[Category::optimizer] == 12 * rank.parameters);
   }
+}
+
+TEST_CASE("narrow gradients and moments take 2 bytes per parameter each", "[memory]") {
+  // Megatron-LM's precision-aware optimizer: 2 of parameters, 2 of gradients and, over 4 replicas,
+  // 4 of the fp32 master and twice 2 of the moments.
+  TrainingConfig config = modest_run(2, 4);
+  config.model.precision = Precision::bf16;
+  config.parallel.data = 4;
+  config.batch.global *= 4;
+  config.memory = {.distributed_optimizer = true,
+                   .gradient_dtype = StateType::bf16,
+                   .moments_dtype = StateType::bf16};
+  TrainingPlan const plan = make_plan(config);
+  for (StagePlan const& rank : plan.stages) {
+    CategoryBytes const bytes = resident_memory(rank);
+    REQUIRE(bytes[Category::gradients] == 2 * rank.parameters);
+    REQUIRE(bytes[Category::optimizer] == Approx(8.0 / 4 * double(rank.parameters)).epsilon(1e-3));
+  }
+  // Replicas reduce what they hold.
+  auto const& ops = plan.stages.front().step_ops;
+  auto const reduction = std::find_if(
+      ops.begin(), ops.end(), [](StepOp const& op) { return op.kind == OpKind::reduce_scatter; });
+  REQUIRE(reduction != ops.end());
+  REQUIRE(reduction->payload.count() <= 2 * plan.stages.front().parameters);
 }
 
 TEST_CASE(

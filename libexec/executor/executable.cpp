@@ -1,0 +1,33 @@
+#include "libexec/executor/executable.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libsim/config/problem.hpp"
+#include "libsim/plan/expert_checks.hpp"
+#include "libsim/plan/training_names.hpp"
+
+namespace stagecraft {
+
+void require_executable(TrainingConfig const& config) {
+  std::vector<Problem> problems;
+  auto const refuse = [&](std::string key, std::string_view found, std::string accepted) {
+    problems.push_back({.place = {},
+                        .key = std::move(key),
+                        .found = "'" + std::string{found} + "'",
+                        .accepted = std::move(accepted),
+                        .condition = "when a plan is executed"});
+  };
+  if (!config.routing.is_balanced()) refuse("routing", to_json(config.routing).dump(), "balanced");
+  MemoryConfig const& memory = config.memory;
+  if (memory.gradient_dtype != StateType::fp32) {
+    refuse("memory.gradient_dtype", name_of(memory.gradient_dtype), "fp32");
+  }
+  if (memory.moments_dtype != StateType::fp32) {
+    refuse("memory.moments_dtype", name_of(memory.moments_dtype), "fp32");
+  }
+  if (!problems.empty()) throw ConfigError{std::move(problems)};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "libsim/plan/training_config.hpp"
+
+namespace stagecraft {
+
+/// Refuses what the simulator predicts and the executor cannot do yet: routing that is not
+/// balanced, and main gradients and moments in other types than those of the accumulation.
+///
+/// \throws ConfigError
+void require_executable(TrainingConfig const& config);
+
+}  // namespace stagecraft

@@ -1,0 +1,32 @@
+#include "libsim/plan/state_types.hpp"
+
+#include "libsim/model/tensor.hpp"
+
+namespace stagecraft {
+namespace {
+
+ElementType type_of(StateType type, Precision precision) {
+  return type == StateType::bf16 ? ElementType::bf16 : gradient_type(precision);
+}
+
+}  // namespace
+
+ElementType gradient_type(TrainingConfig const& config) {
+  return type_of(config.memory.gradient_dtype, config.model.precision);
+}
+
+ElementType moments_type(TrainingConfig const& config) {
+  return type_of(config.memory.moments_dtype, config.model.precision);
+}
+
+Bytes master_bytes_per_parameter(TrainingConfig const& config) {
+  Precision const precision = config.model.precision;
+  bool const has_copy = precision == Precision::fp16 || precision == Precision::bf16;
+  return Bytes{has_copy ? element_size(gradient_type(precision)) : 0};
+}
+
+Bytes optimizer_bytes_per_parameter(TrainingConfig const& config) {
+  return master_bytes_per_parameter(config) + Bytes{2 * element_size(moments_type(config))};
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "libsim/plan/training_config.hpp"
+#include "libsim/units/units.hpp"
+
+namespace stagecraft {
+
+/// Element type of the main gradients.
+ElementType gradient_type(TrainingConfig const& config);
+/// Element type of Adam's moments.
+ElementType moments_type(TrainingConfig const& config);
+/// Bytes of an fp32 copy of a 16-bit parameter; 0: parameters are their own master.
+Bytes master_bytes_per_parameter(TrainingConfig const& config);
+/// Bytes of optimizer state per parameter: the master copy and two moments.
+Bytes optimizer_bytes_per_parameter(TrainingConfig const& config);
+
+}  // namespace stagecraft
