@@ -20,6 +20,9 @@ void require_executable(TrainingConfig const& config) {
                         .condition = "when a plan is executed"});
   };
   if (!config.routing.is_balanced()) refuse("routing", to_json(config.routing).dump(), "balanced");
+  if (config.dispatch != Dispatch::alltoall) {
+    refuse("dispatch", name_of(config.dispatch), "alltoall");
+  }
   MemoryConfig const& memory = config.memory;
   if (memory.gradient_dtype != StateType::fp32) {
     refuse("memory.gradient_dtype", name_of(memory.gradient_dtype), "fp32");

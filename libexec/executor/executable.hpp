@@ -4,7 +4,8 @@
 
 namespace stagecraft {
 
-/// Refuses what the simulator predicts and the executor cannot do yet: routing that is not
+/// Refuses what the simulator predicts and the executor cannot do yet: other dispatchers
+/// than all-to-all, routing that is not
 /// balanced, and main gradients and moments in other types than those of the accumulation.
 ///
 /// \throws ConfigError

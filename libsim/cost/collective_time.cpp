@@ -121,22 +121,47 @@ constexpr double all_to_all_in_node = 0.886;
 /// the nodes with 16, 32 and 64 ranks.
 constexpr double all_to_all_on_network = 0.86;
 
-/// Every member sends a piece to every other one. What leaves the node goes through the adapters,
-/// the rest over the node's links at the same time.
-Seconds all_to_all_time(Bytes sent, NodeSpread spread, System const& system) {
+/// Time in which each rank sends so many bytes over the links of its node and, at the same time, so
+/// many over its part of the adapters.
+Seconds exchange_time(double near, double far, NodeSpread spread, System const& system) {
   CollectiveCost const& links = cost_of(OpKind::all_to_all, system.node);
-  auto const piece = static_cast<double>(sent.count()) / spread.ranks;
   double const beside = node_rate(links, system.node) * all_to_all_in_node;
-  int const near = std::min(spread.ranks, spread.per_node) - 1;
-  double const inside = near * piece / beside;
+  double const inside = near / beside;
   if (spread.nodes() == 1) return Seconds{links.latency.value + inside};
   Network const& network = system.network;
   double const accelerators = system.node.accelerators.value;
   double const adapters = network.adapters.value > 0 ? network.adapters.value : accelerators;
   double const rate = network.bandwidth.value.value * adapters / accelerators;
-  int const far = spread.ranks - spread.fewest();
-  double const outside = far * piece / (rate * all_to_all_on_network);
+  double const outside = far / (rate * all_to_all_on_network);
   return Seconds{links.latency.value + network.latency.value.value + std::max(inside, outside)};
+}
+
+/// Every member sends a piece to every other one. What leaves the node goes through the adapters,
+/// the rest over the node's links at the same time.
+Seconds all_to_all_time(Bytes sent, NodeSpread spread, System const& system) {
+  auto const piece = static_cast<double>(sent.count()) / spread.ranks;
+  int const near = std::min(spread.ranks, spread.per_node) - 1;
+  int const far = spread.ranks - spread.fewest();
+  return exchange_time(near * piece, far * piece, spread, system);
+}
+
+/// The chance that none of `chosen` out of `all` is among `few` of them.
+double chance_of_none(std::int64_t all, std::int64_t few, std::int64_t chosen) {
+  double chance = 1;
+  for (std::int64_t i = 0; i < chosen; ++i) {
+    if (all - few - i <= 0) return 0;
+    chance *= static_cast<double>(all - few - i) / static_cast<double>(all - i);
+  }
+  return chance;
+}
+
+double binomial(std::int64_t n, std::int64_t k) {
+  if (k < 0 || k > n) return 0;
+  double value = 1;
+  for (std::int64_t i = 0; i < k; ++i) {
+    value *= static_cast<double>(n - i) / static_cast<double>(i + 1);
+  }
+  return value;
 }
 
 /// Time over several nodes by rates and latencies.
@@ -200,6 +225,34 @@ std::optional<Seconds> measured_time(OpKind kind,
 }
 
 }  // namespace
+
+double distinct_parts(UniqueTokens const& tokens, std::int64_t parts) {
+  // A part has whole groups, or is within one. The token chooses among the experts of its groups.
+  std::int64_t const groups = std::max<std::int64_t>(1, tokens.groups / parts);
+  std::int64_t const of_group = tokens.experts / parts / groups;
+  std::int64_t const reachable = tokens.experts / tokens.groups * tokens.groups_per_token;
+  double chance = 0;
+  for (std::int64_t j = 1; j <= std::min(groups, tokens.groups_per_token); ++j) {
+    double const of_j = binomial(groups, j) *
+                        binomial(tokens.groups - groups, tokens.groups_per_token - j) /
+                        binomial(tokens.groups, tokens.groups_per_token);
+    chance += of_j * (1 - chance_of_none(reachable, j * of_group, tokens.per_token));
+  }
+  return static_cast<double>(parts) * chance;
+}
+
+Seconds unique_all_to_all_time(Bytes sent,
+                               UniqueTokens const& tokens,
+                               NodeSpread spread,
+                               System const& system) {
+  if (spread.ranks == 1) return Seconds{0};
+  double const once = static_cast<double>(sent.count()) / static_cast<double>(tokens.per_token);
+  double const nodes = spread.nodes();
+  double const per_node = std::min(spread.ranks, spread.per_node);
+  double const near = distinct_parts(tokens, spread.ranks) * (per_node - 1) / per_node * once;
+  double const far = distinct_parts(tokens, spread.nodes()) * (nodes - 1) / nodes * once;
+  return exchange_time(near, far, spread, system);
+}
 
 Seconds collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
   if (spread.ranks == 1) return Seconds{0};

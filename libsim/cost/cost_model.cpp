@@ -36,6 +36,10 @@ SimTime CostModel::price(Op const& op) const {
           (op.group == plan_.roles.gradients || op.group == plan_.roles.expert_gradients)) {
         return rounded(replica_seconds(op).value);
       }
+      if (op.kind == OpKind::all_to_all && plan_.config.dispatch == Dispatch::deepep &&
+          op.group == plan_.roles.expert) {
+        return rounded(unique_seconds(op).value);
+      }
       return rounded(collective_seconds(op.kind, op.group.value(), op.payload).value);
     case OpClass::compute:
     case OpClass::step:
@@ -166,6 +170,19 @@ Seconds CostModel::collective_seconds(OpKind kind, GroupId group, Bytes payload)
   double sum = 0;
   for (LevelPlacement const& level : plan_.groups.placement(group)) {
     sum += collective_time(kind, payload, spread_of(level), system_).value;
+  }
+  return Seconds{sum};
+}
+
+Seconds CostModel::unique_seconds(Op const& op) const {
+  ExpertsConfig const& experts = plan_.config.model.experts.value();
+  UniqueTokens const tokens{.experts = experts.count,
+                            .per_token = experts.per_token,
+                            .groups = experts.router.groups,
+                            .groups_per_token = experts.router.groups_per_token};
+  double sum = 0;
+  for (LevelPlacement const& level : plan_.groups.placement(op.group.value())) {
+    sum += unique_all_to_all_time(op.payload, tokens, spread_of(level), system_).value;
   }
   return Seconds{sum};
 }

@@ -122,6 +122,20 @@ class ExpertCheck : CombinationCheck {
     }
   }
 
+  void check_dispatch(std::string const& not_yet) const {
+    std::string_view const name = name_of(config_.dispatch);
+    if (config_.dispatch == Dispatch::allgather) {
+      refuse("dispatch", name, "alltoall, deepep" + not_yet);
+    }
+    if (config_.dispatch != Dispatch::deepep) return;
+    auto const refuse_beside = [&](bool is_beside, std::string_view what) {
+      if (is_beside) refuse("dispatch", name, "alltoall, " + std::string{what} + not_yet);
+    };
+    refuse_beside(config_.parallel.expert_tensor > 1, "as parallel.expert_tensor is above 1");
+    refuse_beside(config_.routing.capacity.has_value(), "as routing has a capacity");
+    refuse_beside(!config_.model.pattern.empty(), "as the model has a pattern");
+  }
+
   /// Refuses what models can say and programs cannot do yet.
   void check_built(ExpertsConfig const& experts) const {
     std::string const not_yet = "; more is not built yet";
@@ -135,9 +149,7 @@ class ExpertCheck : CombinationCheck {
     if (experts.probabilities_on != ProbabilitiesOn::output) {
       refuse(key_of("probabilities_on"), name_of(experts.probabilities_on), "output" + not_yet);
     }
-    if (config_.dispatch != Dispatch::alltoall && sound({"dispatch"})) {
-      refuse("dispatch", name_of(config_.dispatch), "alltoall" + not_yet);
-    }
+    if (sound({"dispatch"})) check_dispatch(not_yet);
   }
 };
 

@@ -235,6 +235,7 @@ void write(TextPieces& out, TrainingPlan const& plan) {
       << "p2p " << static_cast<int>(config.schedule.p2p) << " scatter " << plan.scatters_messages()
       << " deallocation " << config.memory.output_deallocation << " message "
       << plan.message_bytes().count() << "\n";
+  if (config.dispatch == Dispatch::deepep) out << "dispatch deepep\n";
   write(out, plan.groups);
   for (BlockProgram const& block : plan.blocks) write(out, block);
   for (ChunkProgram const& chunk : plan.chunks) write(out, chunk);

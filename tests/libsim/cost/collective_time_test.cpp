@@ -225,5 +225,42 @@ TEST_CASE("an all-to-all on H100 takes what NCCL was measured to take", "[cost]"
   REQUIRE(over_network(OpKind::all_to_all, 1000000, 2, 2, system) == Approx(40e-6 + 0.5e6 / links));
 }
 
+TEST_CASE("a token goes once to each node, as measured with HybridEP on H100", "[cost]") {
+  // arXiv:2603.07685, table 7: 4096 tokens of DeepSeek-V3, h 7168, 8 of 256 experts in 4 of 8
+  // groups; dispatch and combine.
+  System system = invented_system();
+  system.node.accelerators.value = 8;
+  system.node.all_gather.value = {.latency = {40e-6}, .bandwidth = {370e9}, .table = {}};
+  system.node.collectives.value = {};
+  system.network.bandwidth.value = {50e9};
+  system.network.adapters.value = 8;
+  system.network.latency.value = {9.6e-6};
+  UniqueTokens const tokens{.experts = 256, .per_token = 8, .groups = 8, .groups_per_token = 4};
+  auto const seconds = [&](int ranks) {
+    return unique_all_to_all_time(Bytes{std::int64_t{2} * 4096 * 8 * 7168}, tokens,
+                                  {.ranks = ranks, .per_node = 8}, system)
+        .value;
+  };
+  REQUIRE(seconds(16) == Approx((1485e-6 + 1688e-6) / 2).epsilon(0.15));
+  REQUIRE(seconds(32) == Approx((3064e-6 + 3088e-6) / 2).epsilon(0.15));
+  REQUIRE(seconds(64) == Approx((4626e-6 + 4398e-6) / 2).epsilon(0.15));
+}
+
+TEST_CASE("distinct destinations of a token's choices", "[cost]") {
+  // 1 - C(E - E/EP, k) / C(E, k) for each of EP ranks: 256 experts, 8 per token; DeepEP's sizes.
+  UniqueTokens const uniform{.experts = 256, .per_token = 8};
+  REQUIRE(distinct_parts(uniform, 8) == Approx(5.3).margin(0.05));
+  REQUIRE(distinct_parts(uniform, 16) == Approx(6.5).margin(0.05));
+  // C(252, 8) / C(256, 8).
+  double const none = 248. * 247 * 246 * 245 / (256. * 255 * 254 * 253);
+  REQUIRE(distinct_parts(uniform, 64) == Approx(64 * (1 - none)));
+  REQUIRE(distinct_parts(uniform, 1) == Approx(1));
+  // By hand: 4 experts in 2 groups of which a token uses one, and both experts of it. Each of the
+  // 4 parts of one expert has half the tokens, each of the 2 parts too.
+  UniqueTokens const grouped{.experts = 4, .per_token = 2, .groups = 2, .groups_per_token = 1};
+  REQUIRE(distinct_parts(grouped, 4) == Approx(2));
+  REQUIRE(distinct_parts(grouped, 2) == Approx(1));
+}
+
 }  // namespace
 }  // namespace stagecraft

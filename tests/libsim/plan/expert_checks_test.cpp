@@ -76,8 +76,15 @@ TEST_CASE("what is not built yet of experts is refused", "[plan]") {
                Catch::Contains("model.experts.router.loss: found 'auxiliary'; accepted: none"));
   REQUIRE_THAT(message("", keys + "router: {z_loss: 0.1}}"),
                Catch::Contains("model.experts.router.z_loss: found '0.1'; accepted: 0"));
-  REQUIRE_THAT(message("dispatch: deepep"),
-               Catch::Contains("x.yaml:2:11: dispatch: found 'deepep'; accepted: alltoall"));
+  REQUIRE_THAT(message("dispatch: allgather"),
+               Catch::Contains("x.yaml:2:11: dispatch: found 'allgather'; accepted: alltoall"));
+  REQUIRE(message("dispatch: deepep") == "no error");
+  REQUIRE_THAT(message("routing: {capacity: 1}\ndispatch: deepep"),
+               Catch::Contains("dispatch: found 'deepep'; accepted: alltoall, as routing has a "
+                               "capacity"));
+  REQUIRE_THAT(message("parallel: {data: 2, expert_tensor: 2}\nbatch: {global: 2}\ndispatch: "
+                       "deepep"),
+               Catch::Contains("as parallel.expert_tensor is above 1"));
   REQUIRE_THAT(message("dispatch: mail"),
                Catch::Contains("dispatch: found 'mail'; accepted: alltoall, allgather, deepep"));
   for (std::string const routing : {"natural", "{}", "{factor: 1, capacity: 1}"}) {
