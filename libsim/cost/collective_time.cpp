@@ -86,11 +86,18 @@ double least_time(OpKind kind, int ranks, CollectiveCost const& cost, Node const
   return shape == nullptr ? 0 : tables->at(*shape).front().duration.value;
 }
 
-/// The rate of a collective of large tensors inside one node: as given, or as the largest one that
-/// was measured.
-double node_rate(CollectiveCost const& cost, Node const& node) {
+/// The rate of a collective of large tensors over `ranks` ranks of one node: as given, or as the
+/// largest one that was measured.
+double node_rate(OpKind kind, int ranks, CollectiveCost const& cost, Node const& node) {
   if (cost.table.empty()) {
-    return cost.bandwidth.value > 0 ? cost.bandwidth.value : node.bus_bandwidth.value.value;
+    if (cost.bandwidth.value > 0) return cost.bandwidth.value;
+    auto const& tables = node.collectives.value.tables;
+    bool const is_bus_given = node.bus_bandwidth.value.value > 0;
+    CollectiveShape const* const shape =
+        tables && !is_bus_given ? nearest_in_node(*tables, kind, ranks) : nullptr;
+    if (shape == nullptr) return node.bus_bandwidth.value.value;
+    auto const& [size, duration] = tables->at(*shape).back();
+    return ring_bytes(shape->kind, size, shape->ranks()) / duration.value;
   }
   auto const& [size, duration] = cost.table.back();
   double const share = static_cast<double>(cost.ranks - 1) / cost.ranks;
@@ -125,15 +132,22 @@ constexpr double all_to_all_on_network = 0.86;
 /// many over its part of the adapters.
 Seconds exchange_time(double near, double far, NodeSpread spread, System const& system) {
   CollectiveCost const& links = cost_of(OpKind::all_to_all, system.node);
-  double const beside = node_rate(links, system.node) * all_to_all_in_node;
+  int const together = std::min(spread.ranks, spread.per_node);
+  double const beside =
+      node_rate(OpKind::all_gather, together, links, system.node) * all_to_all_in_node;
   double const inside = near / beside;
-  if (spread.nodes() == 1) return Seconds{links.latency.value + inside};
+  // Where no latency is given, it takes no less than the smallest collective that was measured.
+  bool const is_given = links.latency.value > 0 || links.bandwidth.value > 0 ||
+                        !links.table.empty() || system.node.bus_bandwidth.value.value > 0;
+  double const latency =
+      is_given ? links.latency.value : least_time(OpKind::all_gather, together, links, system.node);
+  if (spread.nodes() == 1) return Seconds{latency + inside};
   Network const& network = system.network;
   double const accelerators = system.node.accelerators.value;
   double const adapters = network.adapters.value > 0 ? network.adapters.value : accelerators;
   double const rate = network.bandwidth.value.value * adapters / accelerators;
   double const outside = far / (rate * all_to_all_on_network);
-  return Seconds{links.latency.value + network.latency.value.value + std::max(inside, outside)};
+  return Seconds{latency + network.latency.value.value + std::max(inside, outside)};
 }
 
 /// Every member sends a piece to every other one. What leaves the node goes through the adapters,

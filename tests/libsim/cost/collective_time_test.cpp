@@ -202,6 +202,20 @@ TEST_CASE("what nccl-tests measured among whole nodes takes precedence", "[cost]
   REQUIRE(all_reduce(Bytes{8'000'000}, 8, system.node) == Approx(14e6 / 50e9));
 }
 
+TEST_CASE("an all-to-all in a node whose all-reduces alone were measured has their rate",
+          "[cost]") {
+  // Two ranks: 1 GB in 5 ms are 200 GB/s, and nothing takes less than the 50 us of 1 kB. A table of
+  // eight ranks is further off.
+  System system =
+      with_tables({{{OpKind::all_reduce, 1, 2},
+                    {{Bytes{1000}, Seconds{50e-6}}, {Bytes{1'000'000'000}, Seconds{5e-3}}}},
+                   {{OpKind::all_reduce, 1, 8},
+                    {{Bytes{1000}, Seconds{90e-6}}, {Bytes{1'000'000'000}, Seconds{9e-3}}}}});
+  system.node.all_gather.value = {};
+  REQUIRE(over_network(OpKind::all_to_all, 1'000'000, 2, 8, system) ==
+          Approx(50e-6 + 0.5e6 / (200e9 * 0.886)));
+}
+
 TEST_CASE("an all-to-all on H100 takes what NCCL was measured to take", "[cost]") {
   // arXiv:2603.07685, table 7: dispatch of 4096 tokens of 7168 elements to 8 experts each, in
   // 16 bits, over nodes of 8 with an adapter of 50 GB/s per rank.
