@@ -194,7 +194,8 @@ void require_processes(std::string const& kind,
   throw CommandLineError{
       "--ranks " + kind, std::to_string(found) + (found == 1 ? " process" : " processes"),
       std::to_string(ranks) + ", the ranks of the plan (tensor " + std::to_string(layout.tensor) +
-          ", pipeline " + std::to_string(layout.pipeline) + ", data " +
+          ", pipeline " + std::to_string(layout.pipeline) +
+          (layout.context > 1 ? ", context " + std::to_string(layout.context) : "") + ", data " +
           std::to_string(layout.data) + "), as mpirun -n " + std::to_string(ranks) +
           " starts them"};
 }

@@ -153,7 +153,8 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
   Operand const tokens = operand(instance, op.writes[0]);
   std::int64_t const rows = tokens.shape[0];
   std::int64_t const b = tokens.shape[1];
-  std::int64_t const behind = op.kind == OpKind::load_labels ? 1 : 0;
+  std::int64_t const first_row =
+      context_.place.context * rows + (op.kind == OpKind::load_labels ? 1 : 0);
   std::int64_t const sequence =
       context_.state.step * context_.plan.config.batch.global +
       context_.global_microbatch(instance.microbatch) * context_.plan.config.batch.micro;
@@ -167,7 +168,7 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
       for (std::int64_t first = 0; first < b; first += piece_elements) {
         std::int64_t const sequences = std::min<std::int64_t>(piece_elements, b - first);
         for (std::int64_t j = 0; j < sequences; ++j) {
-          context_.tokens.read(sequence + first + j, row + behind,
+          context_.tokens.read(sequence + first + j, first_row + row,
                                {column.data(), static_cast<std::size_t>(count)});
           for (std::int64_t i = 0; i < count; ++i) {
             ids[static_cast<std::size_t>(i * sequences + j)] = column[static_cast<std::size_t>(i)];
@@ -227,7 +228,8 @@ KernelCall BlockRunner::call_of(BlockInstance const& instance, Op const& op) con
       .layer = is_embedding ? 0 : static_cast<std::uint32_t>(instance.first_layer + op.layer),
       .site = dropout != nullptr ? dropout->site : DropoutSite::embedding};
   if (op.kind == OpKind::cross_entropy_backward) {
-    // This is the mean over the tokens of a replica; replicas are averaged before their reduction.
+    // This is the mean over the tokens of a replica, of all its context ranks; replicas are
+    // averaged before their reduction.
     double const tokens =
         static_cast<double>(context_.plan.config.model.sequence * context_.plan.config.batch.micro *
                             microbatches(context_.plan.config));

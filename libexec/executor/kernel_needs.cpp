@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-KernelNeeds kernel_needs(TrainingPlan const& plan, int tensor_rank) {
+KernelNeeds kernel_needs(TrainingPlan const& plan, RankPlace const& place) {
   std::set<ElementType> types;
   for (BlockProgram const& block : plan.blocks) {
     for (Pass const pass : {Pass::forward, Pass::backward}) {
@@ -13,7 +13,9 @@ KernelNeeds kernel_needs(TrainingPlan const& plan, int tensor_rank) {
       }
     }
   }
-  return {.tensor_rank = tensor_rank, .types = {types.begin(), types.end()}};
+  return {.tensor_rank = place.tensor,
+          .context_rank = place.context,
+          .types = {types.begin(), types.end()}};
 }
 
 }  // namespace stagecraft

@@ -5,7 +5,7 @@
 
 namespace stagecraft {
 
-/// The needs of a plan's kernels. `tensor_rank` is the rank's index in its tensor group.
-KernelNeeds kernel_needs(TrainingPlan const& plan, int tensor_rank);
+/// The needs of a plan's kernels. `place` is that of the rank.
+KernelNeeds kernel_needs(TrainingPlan const& plan, RankPlace const& place);
 
 }  // namespace stagecraft

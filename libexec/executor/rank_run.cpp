@@ -18,7 +18,8 @@ TimeSpan all_reduce(Communicator& communicator, Collective const& collective) {
   return communicator.finish(collective.group, communicator.start(collective));
 }
 
-/// The mean loss of the global batch. Only one tensor rank counts a microbatch.
+/// The mean loss of the global batch. Of the tensor ranks only one counts a microbatch; each
+/// context rank counts its own tokens.
 double mean_loss(RankContext const& context, RankExecutor& executor) {
   ExactSum sum;
   if (context.place.tensor == 0) {
@@ -71,7 +72,7 @@ class RankRun {
           RankClock& clock)
       : place_{place_of(plan.groups, rank)},
         options_{options},
-        backend_{parts.make_backend(kernel_needs(plan, place_.tensor))},
+        backend_{parts.make_backend(kernel_needs(plan, place_))},
         device_side_{
             make_device_communicator(communicator, plan.groups, *backend_, clock.is_virtual())},
         allocator_{

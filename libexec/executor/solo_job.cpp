@@ -18,7 +18,7 @@ Execution execute_solo(TrainingPlan const& plan,
   VirtualClock clock{options.kernel_threads == 1};
   // The communicator needs the device, too, so it is made before the rank takes it over.
   std::unique_ptr<Backend> backend =
-      parts.make_backend(kernel_needs(plan, place_of(plan.groups, rank).tensor));
+      parts.make_backend(kernel_needs(plan, place_of(plan.groups, rank)));
   SoloCommunicator communicator{plan, rank, *backend, clock};
   ExecutionParts own = parts;
   own.make_backend = [&backend](KernelNeeds const&) { return std::move(backend); };

@@ -7,20 +7,22 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// x[row, column] += vector[column], in place; `group` rows share one row of `added`.
+/// x[row, column] += vector[column], in place; `group` rows share one row of `added`, the first of
+/// them `first`.
 template <typename S>
 void add_rows(KernelContext const& context,
               KernelCall const& call,
               std::int64_t rows,
               std::int64_t columns,
-              std::int64_t group) {
+              std::int64_t group,
+              std::int64_t first = 0) {
   expect_elements(call, call.writes[0], element_type<S>(), rows * columns);
   S* const x = elements_of<S>(call.writes[0]);
   S const* const added = elements_of<S>(call.reads[1]);
   for_row_ranges(*context.pool, rows, columns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       S* const values = x + row * columns;
-      S const* const vector = added + row / group * columns;
+      S const* const vector = added + (first + row / group) * columns;
       for (std::int64_t i = 0; i < columns; ++i) {
         values[i] = narrow<S>(widen(values[i]) + widen(vector[i]));
       }
@@ -66,10 +68,12 @@ void add_positions(KernelContext const& context, KernelCall const& call) {
   Operand const& x = call.reads[0];
   expect(call, x.shape.rank() == 3, "x is not [s, b, h]");
   Operand const& table = call.reads[1];
-  expect(call, table.shape.rank() == 2 && table.shape[0] >= x.shape[0], "too few positions");
+  std::int64_t const first = context.context_rank * x.shape[0];
+  expect(call, table.shape.rank() == 2 && table.shape[0] >= first + x.shape[0],
+         "too few positions");
   expect_tensor(call, table, x.type, {table.shape[0], x.shape[2]});
   with_storage_type(call.kind, x.type, [&](auto tag) {
-    add_rows<decltype(tag)>(context, call, x.shape[0] * x.shape[1], x.shape[2], x.shape[1]);
+    add_rows<decltype(tag)>(context, call, x.shape[0] * x.shape[1], x.shape[2], x.shape[1], first);
   });
 }
 
@@ -96,10 +100,12 @@ void positions_gradient(KernelContext const& context, KernelCall const& call) {
     using C = Compute<S>;
     expect_tensor(call, dy, element_type<S>(), dy.shape);
     Operand const& table = call.writes[0];
-    expect(call, table.shape.rank() == 2 && table.shape[0] >= dy.shape[0], "too few positions");
+    std::int64_t const first = context.context_rank * dy.shape[0];
+    expect(call, table.shape.rank() == 2 && table.shape[0] >= first + dy.shape[0],
+           "too few positions");
     expect_tensor(call, table, element_type<C>(), {table.shape[0], h});
     S const* const from = elements_of<S>(dy);
-    C* const to = elements_of<C>(call.writes[0]);
+    C* const to = elements_of<C>(call.writes[0]) + first * h;
     for_row_ranges(*context.pool, dy.shape[0], b * h, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t position = begin; position < end; ++position) {
         for (std::int64_t sequence = 0; sequence < b; ++sequence) {

@@ -64,8 +64,12 @@ struct DropoutRows {
 };
 
 /// Expects x to be attention probabilities [b, heads, s, s] or hidden states [rows, b, h] of this
-/// rank, depending on the dropout's site.
-inline DropoutRows dropout_rows(int tensor_rank, KernelCall const& call, Operand const& x) {
+/// rank, depending on the dropout's site. Hidden states of the ranks that split a sequence follow
+/// each other; probabilities are never of such a rank, which check_context() refuses.
+inline DropoutRows dropout_rows(int tensor_rank,
+                                KernelCall const& call,
+                                Operand const& x,
+                                int context_rank = 0) {
   DropoutAttributes const& dropout = dropout_attributes(call);
   Shape const& shape = x.shape;
   bool const causal = dropout.site == DropoutSite::attention;
@@ -73,7 +77,8 @@ inline DropoutRows dropout_rows(int tensor_rank, KernelCall const& call, Operand
          "x is neither attention probabilities nor hidden states, as its site requires");
   std::int64_t const columns = last_extent(x);
   std::int64_t const heads = causal ? shape[1] : 1;
-  std::int64_t const shard = dropout.shards > 1 ? tensor_rank : 0;
+  std::int64_t const shard =
+      context_rank * std::int64_t{dropout.shards} + (dropout.shards > 1 ? tensor_rank : 0);
   return {causal,
           shape.elements() / columns,
           columns,

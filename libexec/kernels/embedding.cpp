@@ -8,13 +8,18 @@
 namespace stagecraft::STAGECRAFT_ISA {
 /// The mask is 1 for columns that a row must not see: those above the diagonal.
 void make_causal_mask(KernelContext const& context, KernelCall const& call) {
-  std::int64_t const s = call.writes[0].shape[0];
-  expect_tensor(call, call.writes[0], ElementType::u8, {s, s});
+  Shape const& shape = call.writes[0].shape;
+  expect(call, shape.rank() == 2, "the mask is not [s/c, s]");
+  expect_tensor(call, call.writes[0], ElementType::u8, shape);
+  std::int64_t const s = shape[1];
+  std::int64_t const first = context.context_rank * shape[0];
+  expect(call, first + shape[0] <= s, "the mask has more rows than columns");
   auto* const mask = elements_of<std::uint8_t>(call.writes[0]);
-  for_row_ranges(*context.pool, s, s, [&](std::int64_t begin, std::int64_t end) {
+  for_row_ranges(*context.pool, shape[0], s, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      std::fill_n(mask + row * s, row + 1, std::uint8_t{0});
-      std::fill_n(mask + row * s + row + 1, s - row - 1, std::uint8_t{1});
+      std::int64_t const seen = first + row + 1;
+      std::fill_n(mask + row * s, seen, std::uint8_t{0});
+      std::fill_n(mask + row * s + seen, s - seen, std::uint8_t{1});
     }
   });
 }

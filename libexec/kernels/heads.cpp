@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "libexec/kernels/element.hpp"
 #include "libexec/kernels/head_operands.hpp"
@@ -30,7 +31,52 @@ void join_heads(KernelContext const& context, KernelCall const& call) {
   });
 }
 
+/// Copies tokens [s, b, heads, d] or [s, b, width] to parts [c, s, b, width / c], or back.
+void move_parts(KernelContext const& context,
+                KernelCall const& call,
+                Operand const& tokens,
+                Operand const& parts,
+                bool to_parts) {
+  Shape const& shape = tokens.shape;
+  expect(call, shape.rank() == 3 || shape.rank() == 4, "the tokens are not [s, b, heads, d]");
+  std::int64_t const s = shape[0];
+  std::int64_t const b = shape[1];
+  std::int64_t const width = shape.elements() / (s * b);
+  if (shape.rank() == 4) {
+    expect_heads(call, tokens, parts.type, shape);
+    expect(call, tokens.stride(2) == shape[3] || shape[2] == 1,
+           "the heads of a token are not contiguous");
+  } else {
+    expect_tensor(call, tokens, parts.type, shape);
+  }
+  expect_elements(call, parts, tokens.type, shape.elements());
+  std::int64_t const count = parts.shape[0] / s;
+  expect(call, count * s == parts.shape[0] && width % count == 0,
+         "the heads do not fall into parts");
+  std::int64_t const size = element_size(tokens.type);
+  auto const bytes = static_cast<std::size_t>(width / count * size);
+  for_row_ranges(*context.pool, s * b, width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      std::byte* row = elements_of<std::byte>(tokens) +
+                       (token / b * tokens.stride(0) + token % b * tokens.stride(1)) * size;
+      for (std::int64_t part = 0; part < count; ++part, row += bytes) {
+        std::byte* const place = elements_of<std::byte>(parts) +
+                                 (part * s * b + token) * static_cast<std::int64_t>(bytes);
+        to_parts ? std::memcpy(place, row, bytes) : std::memcpy(row, place, bytes);
+      }
+    }
+  });
+}
+
 }  // namespace
+
+void scatter_heads(KernelContext const& context, KernelCall const& call) {
+  move_parts(context, call, call.reads[0], call.writes[0], true);
+}
+
+void gather_heads(KernelContext const& context, KernelCall const& call) {
+  move_parts(context, call, call.writes[0], call.reads[0], false);
+}
 
 void repeat_heads(KernelContext const& context, KernelCall const& call) {
   std::int64_t const repeats = expect_groups(call, call.reads, call.writes);

@@ -31,6 +31,8 @@ using OperandList = InlineList<Operand, TensorList::capacity + 1>;
 struct KernelNeeds {
   /// The rank's index in its tensor group, which determines its part of a split tensor.
   int tensor_rank = 0;
+  /// Which part of every sequence it has, counted in parts of its own length.
+  int context_rank = 0;
   /// The types of the activations that they work on, which determine the size of the workspace.
   std::vector<ElementType> types{};
 };

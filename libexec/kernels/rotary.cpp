@@ -14,14 +14,15 @@ namespace {
 /// The number of pairs (i, i + d/2) that are rotated at a time.
 constexpr std::int64_t chunk = 64;
 
-/// Rotates pairs [first, first + count) of every head at each position in [begin, end) by direction
-/// (1 or -1) times position times frequency. `from` and `to` may be the same memory.
+/// Rotates pairs [first, first + count) of every head of a row by direction (1 or -1) times
+/// position times frequency. `from` and `to` may be the same memory.
 template <typename S>
 void rotate(Operand const& from,
             Operand const& to,
             double const* frequency,
             std::int64_t first,
             std::int64_t count,
+            std::int64_t row,
             std::int64_t position,
             double direction) {
   using C = Compute<S>;
@@ -37,8 +38,8 @@ void rotate(Operand const& from,
   std::int64_t const half = from.shape[3] / 2;
   for (std::int64_t sequence = 0; sequence < from.shape[1]; ++sequence) {
     for (std::int64_t head = 0; head < from.shape[2]; ++head) {
-      S const* const x = source.head(position, sequence, head) + first;
-      S* const y = target.head(position, sequence, head) + first;
+      S const* const x = source.head(row, sequence, head) + first;
+      S* const y = target.head(row, sequence, head) + first;
       C low[chunk];
       C high[chunk];
       for (std::int64_t i = 0; i < count; ++i) {
@@ -65,10 +66,10 @@ void rotate_all(KernelContext const& context, KernelCall const& call, double dir
         for (std::int64_t i = 0; i < count; ++i) {
           frequency[i] = rotary_frequency(base, first + i, q[3]);
         }
-        for (std::int64_t position = begin; position < end; ++position) {
+        for (std::int64_t row = begin; row < end; ++row) {
           for (std::size_t i = 0; i < 2; ++i) {
-            rotate<decltype(tag)>(call.reads[i], call.writes[i], frequency, first, count, position,
-                                  direction);
+            rotate<decltype(tag)>(call.reads[i], call.writes[i], frequency, first, count, row,
+                                  context.context_rank * q[0] + row, direction);
           }
         }
       }

@@ -111,6 +111,7 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
   add(!is_measured, "schedule", range->has_interleaved ? "1f1b, interleaved" : "1f1b");
   add(parallel.pipeline > 1 && config.schedule.p2p == P2p::overlapped && !range->has_overlapped_p2p,
       "schedule.p2p overlapped", "blocking");
+  add(parallel.context > 1, "parallel.context " + std::to_string(parallel.context), "1");
   add(config.memory.distributed_optimizer && parallel.data > 1 && !range->has_sharded_optimizer,
       "memory.distributed_optimizer", "the whole optimizer on each replica");
   bool const recomputes = std::ranges::any_of(config.recompute, [](RecomputePolicy const& policy) {

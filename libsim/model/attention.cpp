@@ -26,7 +26,7 @@ TensorId heads_view(
   BlockShape const& shape = builder.shape();
   std::int64_t const d = shape.model.head_dim;
   std::int64_t const width = QkvWidths{shape}.all;
-  return builder.view(name, qkv, {shape.model.sequence, shape.micro, count, d},
+  return builder.view(name, qkv, {shape.sequence(), shape.micro, count, d},
                       {shape.micro * width, width, d, 1}, offset);
 }
 
@@ -104,9 +104,9 @@ TensorId qkv_backward(ProgramBuilder& builder,
                 RotaryAttributes{shape.model.rotary_base});
   }
   normalize_heads_backward(builder, attention, gradients);
-  TensorId const d_qkv = builder.make(
-      {"attention.qkv", "output_gradient"},
-      {shape.model.sequence, shape.micro, builder.tensor(attention.qkv.weight).shape[0]});
+  TensorId const d_qkv =
+      builder.make({"attention.qkv", "output_gradient"},
+                   {shape.sequence(), shape.micro, builder.tensor(attention.qkv.weight).shape[0]});
   builder.add(OpKind::concatenate, {"attention.qkv", "concatenate_gradients"},
               Phase::input_gradient, {gradients.q, gradients.k, gradients.v}, {d_qkv});
   bias_gradient(builder, "attention.qkv", d_qkv, attention.qkv_bias);

@@ -36,7 +36,8 @@ struct AttentionLayer {
   TensorId dropout_output = no_tensor;  ///< softmax_output itself if there is no dropout
   TensorId dropout_mask = no_tensor;
   TensorId log_sum_exp = no_tensor;  ///< flash attention only
-  TensorId context = no_tensor;      ///< [s, b, h/t]
+  TensorId context = no_tensor;      ///< [s/c, b, h/t]
+  TensorId attended = no_tensor;     ///< what core attention writes: context itself with c = 1
 };
 
 AttentionLayer make_attention(ProgramBuilder& builder);
@@ -58,7 +59,8 @@ TensorId attention_backward(ProgramBuilder& builder,
                             int layer,
                             AttentionGradients const& gradients);
 
-/// Appends softmax(q k^T / sqrt(d)) v with a causal mask.
+/// Appends softmax(q k^T / sqrt(d)) v with a causal mask. Ranks that split the sequence exchange its
+/// rows for heads before, and back after: they attend to all of s with 1/c of the heads.
 ///
 /// Reads   q [s, b, a/t, d], k [s, b, g/t, d] and v [s, b, g/t, d']; d' is d but for latent attention.
 /// Writes  unfused: scores, softmax_output, dropout_output [b, a/t, s, s], dropout_mask likewise at one

@@ -36,7 +36,11 @@ struct BlockShape {
 
   GroupId expert_group{};         ///< of the EP ranks, if there are several
   GroupId expert_tensor_group{};  ///< of the ETP ranks, if there are several
+  int context = 1;                ///< c: ranks that split each sequence
+  GroupId context_group{};        ///< of the c ranks, if there are several
 
+  /// Rows of the sequence that this rank works on, but for core attention: s/c, in order.
+  std::int64_t sequence() const { return model.sequence / context; }
   std::int64_t heads() const { return model.heads / tensor; }
   /// Key and value heads per rank; they are replicated if t exceeds their number.
   std::int64_t kv_heads() const { return model.kv_heads < tensor ? 1 : model.kv_heads / tensor; }
@@ -47,10 +51,9 @@ struct BlockShape {
   /// v padded to a multiple of vocabulary_multiple * t.
   std::int64_t padded_vocabulary() const;
   std::int64_t vocabulary() const { return padded_vocabulary() / tensor; }
-  /// Rows of the sequence outside of tensor-parallel regions: s/t with sequence parallelism, else
-  /// s.
+  /// The same outside of tensor-parallel regions: with sequence parallelism, 1/t of them.
   std::int64_t local_sequence() const {
-    return sequence_parallel ? model.sequence / tensor : model.sequence;
+    return sequence_parallel ? sequence() / tensor : sequence();
   }
   /// Rows of a hidden state outside of tensor-parallel regions.
   std::int64_t tokens() const { return local_sequence() * micro; }

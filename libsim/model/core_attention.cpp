@@ -29,7 +29,7 @@ TensorId by_token(ProgramBuilder& builder, std::string_view part, TensorId heads
       {extents[3], extents[1] * extents[2] * extents[3], extents[2] * extents[3], 1}, 0);
 }
 
-/// Sizes of the attention core on one rank.
+/// Sizes of the attention core on one rank, which has all rows of the sequence.
 struct Core {
   std::int64_t s, b, heads, kv_heads;
   std::int64_t d;        ///< of a query or key head
@@ -37,8 +37,8 @@ struct Core {
   explicit Core(BlockShape const& shape)
       : s{shape.model.sequence},
         b{shape.micro},
-        heads{shape.heads()},
-        kv_heads{shape.kv_heads()},
+        heads{shape.heads() / shape.context},
+        kv_heads{shape.kv_heads() / shape.context},
         d{shape.model.head_dim},
         value_d{value_dim(shape.model)} {}
   Shape scores() const { return {b, heads, s, s}; }
@@ -178,7 +178,7 @@ void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
                {.batch = batch, .m = core.s, .n = core.value_d, .k = core.s},
                attention.dropout_output, attention.v_by_head, context);
   builder.add(OpKind::merge_heads, {owner, "merge_heads"}, Phase::forward,
-              {by_token(builder, "context_by_token", context)}, {attention.context});
+              {by_token(builder, "context_by_token", context)}, {attention.attended});
 }
 
 QkvGradients unfused_backward(ProgramBuilder& builder,
@@ -255,7 +255,7 @@ void flash_forward(ProgramBuilder& builder, AttentionLayer& attention) {
                                        gradient_type(builder.shape().model.precision));
   Op& op = builder.add(OpKind::flash_attention, {owner, "flash"}, Phase::forward,
                        {attention.q, attention.k, attention.v},
-                       {attention.context, attention.log_sum_exp}, flash_attributes(builder));
+                       {attention.attended, attention.log_sum_exp}, flash_attributes(builder));
   op.flops = attended_flops(builder, core, core.d + core.value_d);  // scores, context
   op.draws_random = drops_probabilities(builder);
 }
@@ -270,7 +270,7 @@ QkvGradients flash_backward(ProgramBuilder& builder,
   gradients.v = builder.make({owner, "v_gradient"}, {core.s, core.b, core.kv_heads, core.value_d});
   Op& op = builder.add(
       OpKind::flash_attention_backward, {owner, "flash_backward"}, Phase::input_gradient,
-      {d_context, attention.q, attention.k, attention.v, attention.context, attention.log_sum_exp},
+      {d_context, attention.q, attention.k, attention.v, attention.attended, attention.log_sum_exp},
       {gradients.q, gradients.k, gradients.v}, flash_attributes(builder));
   // Five GEMMs, the scores recomputed among them.
   op.flops = attended_flops(builder, core, 3 * core.d + 2 * core.value_d);
@@ -278,26 +278,121 @@ QkvGradients flash_backward(ProgramBuilder& builder,
   return gradients;
 }
 
+/// The names of a tensor and its ops on their way between the ranks that split the sequence.
+struct ExchangeNames {
+  std::string_view packed, arrived, scatter, exchange, gather;
+};
+
+/// [rows, b, heads, d], or [rows, b, heads] if heads are all elements of a token.
+Shape with_rows_and_heads(Shape const& shape, std::int64_t rows, std::int64_t heads) {
+  return shape.rank() == 4 ? Shape{rows, shape[1], heads, shape[3]} : Shape{rows, shape[1], heads};
+}
+
+/// Sends rows of all heads, and returns all rows of 1/c of the heads.
+TensorId rows_for_heads(ProgramBuilder& builder,
+                        ExchangeNames const& names,
+                        Phase phase,
+                        TensorId tokens,
+                        Category category) {
+  BlockShape const& shape = builder.shape();
+  if (shape.context == 1) return tokens;
+  Shape const& all = builder.tensor(tokens).shape;
+  Shape const parts = with_rows_and_heads(all, all[0] * shape.context, all[2] / shape.context);
+  TensorId const packed =
+      builder.make({owner, names.packed}, parts, builder.type(), Category::communication);
+  builder.add(OpKind::scatter_heads, {owner, names.scatter}, phase, {tokens}, {packed});
+  TensorId const arrived = builder.make({owner, names.arrived}, parts, builder.type(), category);
+  builder.collective(OpKind::all_to_all, {owner, names.exchange}, phase, packed, arrived, packed,
+                     shape.context_group);
+  return arrived;
+}
+
+/// The inverse, into `tokens`.
+void heads_for_rows(ProgramBuilder& builder,
+                    ExchangeNames const& names,
+                    Phase phase,
+                    TensorId heads,
+                    TensorId tokens) {
+  Shape const parts = builder.tensor(heads).shape;  // a copy: make() moves the tensors
+  TensorId const arrived =
+      builder.make({owner, names.arrived}, parts, builder.type(), Category::communication);
+  builder.collective(OpKind::all_to_all, {owner, names.exchange}, phase, heads, arrived, heads,
+                     builder.shape().context_group);
+  builder.add(OpKind::gather_heads, {owner, names.gather}, phase, {arrived}, {tokens});
+}
+
+/// The gradient of what rows_for_heads() was given.
+TensorId gradient_of_rows(ProgramBuilder& builder,
+                          ExchangeNames const& names,
+                          TensorId heads,
+                          std::string_view name) {
+  BlockShape const& shape = builder.shape();
+  if (shape.context == 1) return heads;
+  Shape const& parts = builder.tensor(heads).shape;
+  TensorId const tokens =
+      builder.make({owner, name},
+                   with_rows_and_heads(parts, parts[0] / shape.context, parts[2] * shape.context));
+  heads_for_rows(builder, names, Phase::input_gradient, heads, tokens);
+  return tokens;
+}
+
+constexpr ExchangeNames q_names{"packed_q", "q_of_heads", "scatter_q", "all_to_all_q", {}};
+constexpr ExchangeNames k_names{"packed_k", "k_of_heads", "scatter_k", "all_to_all_k", {}};
+constexpr ExchangeNames v_names{"packed_v", "v_of_heads", "scatter_v", "all_to_all_v", {}};
+constexpr ExchangeNames context_names{
+    {}, "received_context", {}, "all_to_all_context", "gather_context"};
+constexpr ExchangeNames d_context_names{"packed_context_gradient",
+                                        "context_gradient_of_heads",
+                                        "scatter_context_gradient",
+                                        "all_to_all_context_gradient",
+                                        {}};
+constexpr ExchangeNames dq_names{
+    {}, "received_q_gradient", {}, "all_to_all_q_gradient", "gather_q_gradient"};
+constexpr ExchangeNames dk_names{
+    {}, "received_k_gradient", {}, "all_to_all_k_gradient", "gather_k_gradient"};
+constexpr ExchangeNames dv_names{
+    {}, "received_v_gradient", {}, "all_to_all_v_gradient", "gather_v_gradient"};
+
 }  // namespace
 
 void core_attention_forward(ProgramBuilder& builder, AttentionLayer& attention) {
   BlockShape const& shape = builder.shape();
-  attention.context =
-      builder.make({"attention.projection", "input"},
-                   {shape.model.sequence, shape.micro, shape.heads() * value_dim(shape.model)});
+  Phase const phase = Phase::forward;
+  Category const kept = Category::activations;
+  attention.q = rows_for_heads(builder, q_names, phase, attention.q, kept);
+  attention.k = rows_for_heads(builder, k_names, phase, attention.k, kept);
+  attention.v = rows_for_heads(builder, v_names, phase, attention.v, kept);
+  std::int64_t const width = shape.heads() * value_dim(shape.model);
+  if (shape.context > 1) {
+    attention.attended = builder.make({owner, "context"},
+                                      {shape.model.sequence, shape.micro, width / shape.context});
+  }
+  TensorId const context =
+      builder.make({"attention.projection", "input"}, {shape.sequence(), shape.micro, width});
+  if (shape.context == 1) attention.attended = context;
   if (shape.model.attention == Attention::flash) {
     flash_forward(builder, attention);
   } else {
     unfused_forward(builder, attention);
   }
+  if (shape.context > 1) {
+    heads_for_rows(builder, context_names, phase, attention.attended, context);
+  }
+  attention.context = context;
 }
 
 QkvGradients core_attention_backward(ProgramBuilder& builder,
                                      AttentionLayer const& attention,
                                      TensorId d_context) {
-  return builder.shape().model.attention == Attention::flash
-             ? flash_backward(builder, attention, d_context)
-             : unfused_backward(builder, attention, d_context);
+  d_context = rows_for_heads(builder, d_context_names, Phase::input_gradient, d_context,
+                             Category::communication);
+  QkvGradients gradients = builder.shape().model.attention == Attention::flash
+                               ? flash_backward(builder, attention, d_context)
+                               : unfused_backward(builder, attention, d_context);
+  gradients.q = gradient_of_rows(builder, dq_names, gradients.q, "q_rows_gradient");
+  gradients.k = gradient_of_rows(builder, dk_names, gradients.k, "k_rows_gradient");
+  gradients.v = gradient_of_rows(builder, dv_names, gradients.v, "v_rows_gradient");
+  return gradients;
 }
 
 }  // namespace stagecraft

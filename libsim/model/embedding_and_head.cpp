@@ -7,7 +7,7 @@ namespace stagecraft {
 namespace {
 
 Shape whole_hidden(BlockShape const& shape) {
-  return {shape.model.sequence, shape.micro, shape.model.hidden};
+  return {shape.sequence(), shape.micro, shape.model.hidden};
 }
 Shape local_hidden(BlockShape const& shape) {
   return {shape.local_sequence(), shape.micro, shape.model.hidden};
@@ -15,7 +15,7 @@ Shape local_hidden(BlockShape const& shape) {
 
 TensorId load(ProgramBuilder& builder, OpKind kind, Name name) {
   BlockShape const& shape = builder.shape();
-  TensorId const tokens = builder.make(name, {shape.model.sequence, shape.micro}, ElementType::i64);
+  TensorId const tokens = builder.make(name, {shape.sequence(), shape.micro}, ElementType::i64);
   builder.add(kind, name, Phase::forward, {}, {tokens});
   return tokens;
 }
@@ -32,7 +32,7 @@ ParameterTraits word_rows(BlockShape const& shape) {
 /// Bytes of the rows of a table of positions (or of its gradient) that no token of s reads.
 Bytes unused_positions(ProgramBuilder const& builder, TensorId table) {
   Tensor const& tensor = builder.tensor(table);
-  return Bytes{(tensor.shape[0] - builder.shape().model.sequence) * tensor.shape[1] *
+  return Bytes{(tensor.shape[0] - builder.shape().sequence()) * tensor.shape[1] *
                element_size(tensor.type)};
 }
 
@@ -95,7 +95,7 @@ void embedding_backward(
 TensorId loss_forward(ProgramBuilder& builder, TensorId logits, TensorId labels) {
   BlockShape const& shape = builder.shape();
   ElementType const wide = gradient_type(shape.model.precision);
-  Shape const row{shape.model.sequence, shape.micro};
+  Shape const row{shape.sequence(), shape.micro};
   VocabularyAttributes const vocabulary{shape.model.vocabulary};
   TensorId probabilities = logits;
   if (builder.type() != wide) {
@@ -158,9 +158,10 @@ void cap_backward(ProgramBuilder& builder, TensorId d_logits, TensorId logits) {
 }  // namespace
 
 void write_inputs(ProgramBuilder& builder) {
-  std::int64_t const s = builder.shape().model.sequence;
+  BlockShape const& shape = builder.shape();
   builder.begin(Pass::forward, "inputs", 0);
-  TensorId const mask = builder.make({"inputs", "causal_mask"}, {s, s}, ElementType::u8);
+  TensorId const mask = builder.make({"inputs", "causal_mask"},
+                                     {shape.sequence(), shape.model.sequence}, ElementType::u8);
   Op& make =
       builder.add(OpKind::make_causal_mask, {"inputs", "causal_mask"}, Phase::forward, {}, {mask});
   make.traffic = builder.tensor(mask).bytes();

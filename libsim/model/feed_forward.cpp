@@ -36,7 +36,7 @@ TensorId feed_forward(ProgramBuilder& builder, FeedForward& layer, TensorId x) {
       column_parallel_forward(builder, layer.up, x, {layer.activation, "input"});
   std::int64_t const width = builder.tensor(layer.down.weight).shape[1];
   layer.activation_output =
-      builder.make({layer.down.owner, "input"}, {shape.model.sequence, shape.micro, width});
+      builder.make({layer.down.owner, "input"}, {shape.sequence(), shape.micro, width});
   builder.add(ops_of(shape.model.activation).forward, {layer.activation, "forward"}, Phase::forward,
               {layer.activation_input, layer.up_bias}, {layer.activation_output});
   return row_parallel_forward(builder, layer.down, layer.activation_output,

@@ -12,7 +12,7 @@ struct Widths : LatentAttention {
   std::int64_t kv;  ///< what a head has of the keys' up projection
   explicit Widths(BlockShape const& shape)
       : LatentAttention{shape.model.latent_attention},
-        s{shape.model.sequence},
+        s{shape.sequence()},
         local{shape.local_sequence()},
         b{shape.micro},
         heads{shape.heads()},

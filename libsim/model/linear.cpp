@@ -11,10 +11,10 @@ std::int64_t depth(ProgramBuilder const& builder, Linear const& linear) {
 }
 /// Rows of the whole activation: s * b.
 std::int64_t rows(ProgramBuilder const& builder) {
-  return builder.shape().model.sequence * builder.shape().micro;
+  return builder.shape().sequence() * builder.shape().micro;
 }
 Shape whole(ProgramBuilder const& builder, std::int64_t features) {
-  return {builder.shape().model.sequence, builder.shape().micro, features};
+  return {builder.shape().sequence(), builder.shape().micro, features};
 }
 Shape local(ProgramBuilder const& builder, std::int64_t features) {
   return {builder.shape().local_sequence(), builder.shape().micro, features};

@@ -90,13 +90,13 @@ std::int64_t attention_flops_per_sequence(ModelConfig const& model) {
 bool has_paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {
   ModelConfig const& model = shape.model;
   bool const is_paper_model =
-      model.pattern.empty() && !model.experts && model.kv_heads == model.heads &&
-      model.heads * model.head_dim == model.hidden && model.ffn_hidden == 4 * model.hidden &&
-      model.norms == NormPlaces::pre && model.qk_norm == QkNorm::none &&
-      model.attention_softcap == 0 && !has_latents(model) && model.activation == Activation::gelu &&
-      model.positions == Positions::learned && model.attention == Attention::unfused &&
-      model.residual == Residual::sequential && model.dropout > 0 && attention_dropout(model) > 0 &&
-      stores_masks(model) &&
+      shape.context == 1 && model.pattern.empty() && !model.experts &&
+      model.kv_heads == model.heads && model.heads * model.head_dim == model.hidden &&
+      model.ffn_hidden == 4 * model.hidden && model.norms == NormPlaces::pre &&
+      model.qk_norm == QkNorm::none && model.attention_softcap == 0 && !has_latents(model) &&
+      model.activation == Activation::gelu && model.positions == Positions::learned &&
+      model.attention == Attention::unfused && model.residual == Residual::sequential &&
+      model.dropout > 0 && attention_dropout(model) > 0 && stores_masks(model) &&
       (model.precision == Precision::fp16 || model.precision == Precision::bf16);
   bool const is_paper_policy =
       policy.granularity == RecomputeGranularity::none ||

@@ -38,6 +38,7 @@ std::string setting_of(TraceMeta const& meta, std::optional<RunConfig> const& co
       (is_executed(meta) ? " ranks" : " × " + config->system.accelerator.name) + " · tensor " +
       std::to_string(parallel.tensor) + ", pipeline " + std::to_string(parallel.pipeline);
   if (parallel.interleave > 1) text += " × " + std::to_string(parallel.interleave) + " chunks";
+  if (parallel.context > 1) text += ", context " + std::to_string(parallel.context);
   text += ", data " + std::to_string(parallel.data) + " · " +
           std::to_string(microbatches(training)) +
           (microbatches(training) == 1 ? " microbatch of " : " microbatches of ") +

@@ -58,7 +58,7 @@ class ExpertCheck : CombinationCheck {
              "true, as the model has experts and parallel.tensor is " + to_text(t));
     }
     std::int64_t const together = std::int64_t{parallel.expert} * parallel.expert_tensor;
-    std::int64_t const ranks = t * parallel.data;
+    std::int64_t const ranks = t * parallel.context * parallel.data;
     if (ranks % together == 0) return;
     refuse("parallel.expert", parallel.expert,
            "a number whose product with parallel.expert_tensor (" +

@@ -89,7 +89,7 @@ void FrameworkBuffers::launch(Op const& op) {
 }
 
 bool FrameworkBuffers::allocate_resident(std::span<std::int64_t const> parameters) {
-  bool const is_reduced = plan_.config.parallel.data > 1 && stage_.shards == 1;
+  bool const is_reduced = plan_.replicas() > 1 && stage_.shards == 1;
   if (!is_reduced || framework_.replica_gradient_bytes == 0) return true;
   // Buckets are filled from the last parameter on.
   std::int64_t bytes = 0;

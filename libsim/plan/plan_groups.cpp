@@ -11,24 +11,38 @@ namespace stagecraft {
 namespace {
 
 constexpr std::string_view tensor_axis = "tensor";
+constexpr std::string_view context_axis = "context";
 constexpr std::string_view data_axis = "data";
 constexpr std::string_view expert_tensor_axis = "expert_tensor";
 constexpr std::string_view expert_axis = "expert";
 constexpr std::string_view expert_data_axis = "expert_data";
 
 RankGrid grid_of(ParallelLayout const& layout) {
-  std::vector<GridAxis> axes{
-      {tensor_axis, layout.tensor}, {data_axis, layout.data}, {pipeline_axis, layout.pipeline}};
+  std::vector<GridAxis> axes{{tensor_axis, layout.tensor}};
+  // Without context parallelism plans are, to the byte, what they were before there was any.
+  if (layout.context > 1) axes.push_back({context_axis, layout.context});
+  axes.push_back({data_axis, layout.data});
+  axes.push_back({pipeline_axis, layout.pipeline});
   return RankGrid{IdVector<AxisId, GridAxis>{std::move(axes)}};
+}
+
+/// The axes on which ranks hold the same parameters.
+GroupLevel replicas_of(RankGrid const& grid) {
+  GroupLevel axes;
+  for (std::string_view const name : {context_axis, data_axis}) {
+    if (auto const axis = grid.find(name)) axes.push_back(whole_axis(grid, *axis));
+  }
+  return axes;
 }
 
 /// The same ranks, as the experts of a layer are split over those of a stage.
 RankGrid expert_grid_of(ParallelLayout const& layout) {
   int const together = layout.expert_tensor * layout.expert;
-  std::vector<GridAxis> axes{{expert_tensor_axis, layout.expert_tensor},
-                             {expert_axis, layout.expert},
-                             {expert_data_axis, layout.tensor * layout.data / together},
-                             {pipeline_axis, layout.pipeline}};
+  std::vector<GridAxis> axes{
+      {expert_tensor_axis, layout.expert_tensor},
+      {expert_axis, layout.expert},
+      {expert_data_axis, layout.tensor * layout.context * layout.data / together},
+      {pipeline_axis, layout.pipeline}};
   return RankGrid{IdVector<AxisId, GridAxis>{std::move(axes)}};
 }
 
@@ -53,7 +67,7 @@ void add_expert_groups(PlanGroups& made, ParallelLayout const& layout) {
 PlanGroups make_groups(TrainingConfig const& config) {
   RankGrid const grid = grid_of(config.parallel);
   AxisSelection const tensor = whole_axis(grid, grid.axis(tensor_axis));
-  AxisSelection const data = whole_axis(grid, grid.axis(data_axis));
+  GroupLevel const replicas = replicas_of(grid);
   AxisSelection const stages = whole_axis(grid, grid.pipeline());
   PlanGroups made{.groups = RankGroups{grid}, .roles = {}};
   auto const add = [&](std::string_view name, std::vector<GroupLevel> levels,
@@ -67,7 +81,10 @@ PlanGroups make_groups(TrainingConfig const& config) {
     roles.kv_replicas = add("group of key and value heads", {{runs_of_axis(tensor.axis, replicas)}},
                             Stream::tensor_parallel);
   }
-  roles.gradients = add("data group", {{data}});
+  roles.gradients = add("data group", {replicas});
+  if (auto const context = grid.find(context_axis)) {
+    roles.context = add("context group", {{whole_axis(grid, *context)}}, Stream::tensor_parallel);
+  }
   Placement const placement = placement_of(config);
   int const first = placement.place(0).stage;
   int const last = placement.place(placement.virtual_stages() - 1).stage;
@@ -76,14 +93,18 @@ PlanGroups make_groups(TrainingConfig const& config) {
   }
   // These groups sum scalars, which cost latencies only: first inside the nodes, then between them.
   roles.model = add("model group", {{tensor}, {stages}});
-  roles.job = add("job", {{tensor}, {data, stages}});
+  GroupLevel others = replicas;
+  others.push_back(stages);
+  roles.job = add("job", {{tensor}, std::move(others)});
   if (has_experts(config.model)) add_expert_groups(made, config.parallel);
   return made;
 }
 
 RankPlace place_of(RankGroups const& groups, int rank) {
   RankGrid const& grid = groups.grid();
+  auto const context = grid.find(context_axis);
   return {.tensor = grid.position(rank, grid.axis(tensor_axis)),
+          .context = context ? grid.position(rank, *context) : 0,
           .data = grid.position(rank, grid.axis(data_axis)),
           .pipeline = groups.stage_of(rank)};
 }

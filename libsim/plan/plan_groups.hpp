@@ -12,9 +12,10 @@ namespace stagecraft {
 struct GroupRoles {
   GroupId tensor{};                    ///< the t ranks that share each layer
   GroupId gradients{};                 ///< the ranks that hold the same parameters
-  GroupId model{};                     ///< all stages and tensor ranks of a replica
+  GroupId model{};                     ///< all stages and tensor ranks with the same data
   GroupId job{};                       ///< every rank
   std::optional<GroupId> kv_replicas;  ///< the t / g tensor ranks with the same key and value heads
+  std::optional<GroupId> context;      ///< the c ranks that split each sequence, if c > 1
   std::optional<GroupId> expert;       ///< the EP ranks that split the experts of a layer
   std::optional<GroupId> expert_tensor;  ///< the ETP ranks that share each expert's weights
   std::optional<GroupId>
@@ -29,7 +30,8 @@ struct PlanGroups {
   GroupRoles roles;
 };
 
-/// The groups of a run. Ranks are numbered tensor fastest, then data, then pipeline; for experts,
+/// The groups of a run. Ranks are numbered tensor fastest, then context (an axis that is there if
+/// context > 1), then data, then pipeline; for experts,
 /// expert tensor fastest, then expert, then expert data, then pipeline.
 /// Source: Megatron-LM, megatron/core/parallel_state.py, expert_decoder_rank_generator.
 PlanGroups make_groups(TrainingConfig const& config);
@@ -37,6 +39,7 @@ PlanGroups make_groups(TrainingConfig const& config);
 /// A rank's position on the axes that its share of the work depends on.
 struct RankPlace {
   int tensor = 0;    ///< 0 to t - 1
+  int context = 0;   ///< part of the sequence, 0 to c - 1
   int data = 0;      ///< replica, 0 to d - 1
   int pipeline = 0;  ///< stage, 0 to p - 1
 

@@ -48,7 +48,7 @@ PlanSizes plan_sizes(TrainingConfig const& config) {
       std::max(config.routing.capacity.value_or(1), config.routing.factor.value_or(1));
 
   PlanSizes sizes;
-  sizes.ranks = t * stages * config.parallel.data;
+  sizes.ranks = t * stages * config.parallel.data * config.parallel.context;
   sizes.chunk_passes = stages * chunks * n;
 
   // 64 bytes per element cover its copies in forward, backward and recompute at up to 8 bytes each.

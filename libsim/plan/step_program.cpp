@@ -77,9 +77,15 @@ Ranges tied_embedding(std::vector<PlacedParameter> const& layout) {
 }
 
 /// The axes on which ranks hold the same parameters and optimizer state, for a norm over all ranks.
-AxisShare replicas_of(TrainingPlan const& plan, Parameter const& parameter) {
-  return {.axis = parameter.is_of_experts() ? "expert_data" : "data",
-          .replicas = plan.groups.members(plan.holders_of(parameter))};
+std::vector<AxisShare> replicas_of(TrainingPlan const& plan, Parameter const& parameter) {
+  RankGroup const& holders = plan.groups[plan.holders_of(parameter)];
+  RankGrid const& grid = plan.groups.grid(holders.grid);
+  std::vector<AxisShare> shares;
+  for (AxisSelection const& selection : holders.levels.front()) {
+    GridAxis const& axis = grid.axes()[selection.axis];
+    shares.push_back({.axis = axis.name, .replicas = axis.size});
+  }
+  return shares;
 }
 
 /// Whether the norm is summed over all ranks of the job, instead of those of a replica: with
@@ -107,7 +113,9 @@ Ranges rows_with_holders(TrainingPlan const& plan,
                         .count = count,
                         .shares = has_replicas ? segment.shares : std::vector<AxisShare>{}});
       if (has_whole_state && sums_norm_over_job(plan)) {
-        ranges.back().shares.push_back(replicas_of(plan, *placed.parameter));
+        for (AxisShare const& share : replicas_of(plan, *placed.parameter)) {
+          ranges.back().shares.push_back(share);
+        }
       }
     });
   }
@@ -346,6 +354,7 @@ void append_gradient_reduction(StagePlan& stage,
                                ParameterRange const& bucket) {
   StepWriter step{stage, plan};
   TensorId const gradients = step_tensor::gradients;
+  // The ranks that split a sequence have parts of a replica's gradient, which are summed unscaled.
   step.compute(OpKind::scale_gradients, {"step", "scale_gradients"}, {gradients}, {gradients},
                {bucket}, ScaleAttributes{1.0 / plan.config.parallel.data}, false);
   bool const is_sharded = plan.config.memory.distributed_optimizer;

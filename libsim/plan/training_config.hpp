@@ -15,11 +15,17 @@
 
 namespace stagecraft {
 
-/// How the ranks of one job are cut into tensor-, data- and pipeline-parallel groups. Section
-/// `parallel`.
+/// How the ranks that split a sequence attend to all of it. ring and all_gather are not built yet:
+/// check_context() refuses them.
+/// Source of ulysses: Jacobs et al. 2023, DeepSpeed Ulysses, section 3.1.
+enum class ContextMethod : std::uint8_t { ring, all_gather, ulysses };
+
+/// How the ranks of one job are cut into tensor-, context-, data- and pipeline-parallel groups.
+/// Section `parallel`.
 ///
-/// Ranks are numbered tensor fastest, then data, then pipeline, as Megatron-LM does by default
-/// (megatron/core/parallel_state.py, order "tp-cp-ep-dp-pp"): a tensor group stays in one node.
+/// Ranks are numbered tensor fastest, then context, data and pipeline, as Megatron-LM does by
+/// default (megatron/core/parallel_state.py, order "tp-cp-ep-dp-pp"): a tensor group stays in one
+/// node.
 struct ParallelLayout {
   int tensor = 1;         ///< t: ranks that share each layer's weights
   int pipeline = 1;       ///< p: stages that split the layers
@@ -29,6 +35,8 @@ struct ParallelLayout {
   /// Ranks that split the experts of a layer, folded over the tensor and data ranks of a stage.
   int expert = 1;
   int expert_tensor = 1;  ///< ranks that share each expert's weights
+  int context = 1;        ///< c: ranks of a replica that split each sequence
+  ContextMethod context_method = ContextMethod::ring;  ///< no effect with context 1
   /// Gradient reduction behind the last microbatch's backward. Empty: as the software stack does.
   std::optional<bool> overlap_gradients{};
   /// With overlap_gradients: elements after which a reduction starts; 0: as Megatron-LM does, see
@@ -38,9 +46,9 @@ struct ParallelLayout {
   friend bool operator==(ParallelLayout const&, ParallelLayout const&) = default;
 };
 
-/// Ranks in the job: tensor * data * pipeline.
+/// Ranks in the job: tensor * context * data * pipeline.
 constexpr int world_size(ParallelLayout const& layout) {
-  return layout.tensor * layout.data * layout.pipeline;
+  return layout.tensor * layout.context * layout.data * layout.pipeline;
 }
 
 /// Section `batch`, in sequences.

@@ -9,6 +9,7 @@
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/combination_check.hpp"
+#include "libsim/plan/context_checks.hpp"
 #include "libsim/plan/expert_checks.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/layout_checks.hpp"
@@ -129,8 +130,9 @@ class Checker : CombinationCheck {
       return;
     }
     // Modulo by modulo: the product itself may be out of range.
+    std::int64_t const rows = config_.model.sequence / parallel.context;
     std::int64_t const rest =
-        config_.model.sequence % t * (config_.batch.micro % t) % t * (config_.model.hidden % t) % t;
+        rows % t * (config_.batch.micro % t) % t * (config_.model.hidden % t) % t;
     if (rest != 0) {
       refuse(
           "schedule.scatter_gather", "true",
@@ -145,7 +147,7 @@ class Checker : CombinationCheck {
     if (sizes.ranks > plan_limits.ranks) {
       root_.child("parallel")
           .report("a job of " + rounded(sizes.ranks) + " ranks",
-                  "tensor x pipeline x data of at most " + rounded(plan_limits.ranks));
+                  "tensor x context x pipeline x data of at most " + rounded(plan_limits.ranks));
     }
     if (sizes.chunk_passes > plan_limits.chunk_passes) {
       root_.child("batch").report(
@@ -275,6 +277,7 @@ void check_training_config(TrainingConfig const& config, ConfigNode const& root)
   checker.check_schedule();
   check_layout(config, root);
   check_experts(config, root);
+  check_context(config, root);
   checker.check_recompute();
   checker.check_shards();
   checker.check_sizes();

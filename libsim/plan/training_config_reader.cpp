@@ -36,6 +36,8 @@ void visit_parallel(Visitor& visitor, Layout& layout) {
   visitor.boolean("sequence", layout.sequence);
   visitor.integer("expert", layout.expert, {1, most_ranks});
   visitor.integer("expert_tensor", layout.expert_tensor, {1, most_ranks});
+  visitor.integer("context", layout.context, {1, most_ranks});
+  visitor.word("context_method", layout.context_method);
   visitor.boolean("overlap_gradients", layout.overlap_gradients);
   visitor.integer("gradient_bucket", layout.gradient_bucket, {0, std::int64_t{1} << 40});
 }

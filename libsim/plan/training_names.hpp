@@ -9,7 +9,7 @@
 
 namespace stagecraft {
 
-// The names in section `schedule`, as configurations and output have them.
+// The names in the sections of a run, as configurations and output have them.
 
 template <>
 struct EnumNames<P2p> {
@@ -21,6 +21,14 @@ template <>
 struct EnumNames<StateType> {
   static constexpr std::array<std::pair<StateType, std::string_view>, 2> all{
       {{StateType::fp32, "fp32"}, {StateType::bf16, "bf16"}}};
+};
+
+template <>
+struct EnumNames<ContextMethod> {
+  static constexpr std::array<std::pair<ContextMethod, std::string_view>, 3> all{
+      {{ContextMethod::ring, "ring"},
+       {ContextMethod::all_gather, "all_gather"},
+       {ContextMethod::ulysses, "ulysses"}}};
 };
 
 template <>

@@ -50,7 +50,9 @@ TrainingPlan make_outline(TrainingConfig const& config) {
                 .hottest = config.routing.factor.value_or(1),
                 .kv_group = roles.kv_replicas.value_or(GroupId{}),
                 .expert_group = roles.expert.value_or(GroupId{}),
-                .expert_tensor_group = roles.expert_tensor.value_or(GroupId{})};
+                .expert_tensor_group = roles.expert_tensor.value_or(GroupId{}),
+                .context = config.parallel.context,
+                .context_group = roles.context.value_or(GroupId{})};
   return plan;
 }
 

@@ -171,7 +171,7 @@ std::vector<LayerReport> report_layers(TrainingPlan const& plan, CostModel const
     if (block.kind != BlockProgram::Kind::layers) continue;
     LayerReport& report = reports.emplace_back();
     report.layers = block.layers;
-    report.hidden_bytes = shape.model.sequence * shape.micro * shape.model.hidden;
+    report.hidden_bytes = shape.sequence() * shape.micro * shape.model.hidden;
     PassTimes const forward = time_pass(block, Pass::forward, cost);
     PassTimes const backward = time_pass(block, Pass::backward, cost);
     report.forward_seconds = to_seconds(forward.duration);

@@ -139,6 +139,7 @@ std::string run_title(TrainingPlan const& plan, System const& system) {
   if (plan.shape.sequence_parallel) text += " with sequence parallelism";
   text += ", pipeline " + std::to_string(parallel.pipeline);
   if (parallel.interleave > 1) text += " x " + std::to_string(parallel.interleave) + " chunks";
+  if (parallel.context > 1) text += ", context " + std::to_string(parallel.context);
   text += ", data " + std::to_string(parallel.data) + "; " + std::to_string(config.batch.global) +
           " sequences per iteration, " + std::to_string(microbatches(config)) +
           " microbatches of " + std::to_string(config.batch.micro) + " per replica\n";

@@ -6,24 +6,24 @@
 
 namespace stagecraft {
 
-/// A plan on two context ranks for each rank that it had: an axis that the product does not know,
+/// A plan on two ranks for each rank that it had: an axis that the product does not know,
 /// between tensor and data, with a group of its own.
-struct ContextPlan {
+struct OtherPlan {
   TrainingPlan plan;
-  GroupId context{};
+  GroupId other{};
 };
 
-/// The groups of a plan over the axes that it had and a context axis. Whoever joined the replicas
-/// joins the context ranks too.
-inline ContextPlan with_context_axis(TrainingPlan plan) {
+/// The groups of a plan over the axes that it had and another one. Whoever joined the replicas
+/// joins the ranks of the other axis too.
+inline OtherPlan with_other_axis(TrainingPlan plan) {
   RankGrid const before = plan.groups.grid();
   IdVector<AxisId, GridAxis> axes;
   for (GridAxis const& axis : before.axes()) {
     axes.push_back(axis);
-    if (axis.name == "tensor") axes.push_back({"context", 2});
+    if (axis.name == "tensor") axes.push_back({"other", 2});
   }
   RankGrid const grid{axes};
-  AxisSelection const context = whole_axis(grid, grid.axis("context"));
+  AxisSelection const added = whole_axis(grid, grid.axis("other"));
   RankGroups groups{grid};
   for (GroupId const id : plan.groups.ids()) {
     RankGroup group = plan.groups[id];
@@ -34,12 +34,12 @@ inline ContextPlan with_context_axis(TrainingPlan plan) {
         joins_replicas = joins_replicas || name == "data";
         selection.axis = grid.axis(name);
       }
-      if (joins_replicas) level.push_back(context);
+      if (joins_replicas) level.push_back(added);
     }
     groups.add(group);
   }
-  ContextPlan made{.plan = std::move(plan)};
-  made.context = groups.add({"context group", GridId{0}, {{context}}, Stream::tensor_parallel});
+  OtherPlan made{.plan = std::move(plan)};
+  made.other = groups.add({"other group", GridId{0}, {{added}}, Stream::tensor_parallel});
   made.plan.groups = std::move(groups);
   return made;
 }

@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/libsim/context_axis.hpp"
 #include "tests/libsim/odd_runs.hpp"
+#include "tests/libsim/other_axis.hpp"
 
 namespace stagecraft {
 namespace {
@@ -48,10 +48,10 @@ TEST_CASE("threads meet in every group of a plan, and in one of an axis that nob
           "[comm]") {
   TrainingConfig config = modest_run(2, 2);
   config.model.kv_heads = 1;
-  ContextPlan const made = with_context_axis(make_plan(config));
+  OtherPlan const made = with_other_axis(make_plan(config));
   RankGroups const& groups = made.plan.groups;
   // Tensor 2, context 2, pipeline 2: 0 and 2 share a stage and a tensor position.
-  REQUIRE(sums_of_ranks(made.plan, made.context) ==
+  REQUIRE(sums_of_ranks(made.plan, made.other) ==
           std::vector<std::int64_t>{2, 4, 2, 4, 10, 12, 10, 12});
   for (GroupId const id : groups.ids()) {
     std::vector<std::int64_t> const sums = sums_of_ranks(made.plan, id);

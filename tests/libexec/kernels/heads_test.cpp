@@ -145,6 +145,23 @@ TEST_CASE("heads are merged into tokens, and gradients joined as [dq | dk | dv]"
   }
 }
 
+TEST_CASE("heads are scattered into parts that follow each other, and gathered again",
+          "[kernels]") {
+  // Two rows of two heads of two elements, behind one element of five, in two parts of a head.
+  auto const type = GENERATE(from_range(std::begin(float_types), std::end(float_types)));
+  RankShare const rank = whole(small_model(precision_of(type)));
+  TestTensor const all{type, {2, 1, 5}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}};
+  TestTensor const parts{type, {4, 1, 1, 2}};
+  run(rank, OpKind::scatter_heads, {all.view({2, 1, 2, 2}, {5, 5, 2, 1}, 1)}, {parts.operand()});
+  REQUIRE(parts.values() == std::vector<double>{1, 2, 6, 7, 3, 4, 8, 9});
+  TestTensor const gathered{type, {2, 1, 4}};
+  run(rank, OpKind::gather_heads, {parts.operand()}, {gathered.operand()});
+  REQUIRE(gathered.values() == std::vector<double>{1, 2, 3, 4, 6, 7, 8, 9});
+  TestTensor const three{type, {6, 1, 1, 2}};
+  REQUIRE_THROWS_WITH(run(rank, OpKind::gather_heads, {three.operand()}, {gathered.operand()}),
+                      Catch::StartsWith("gather_heads: "));
+}
+
 TEST_CASE("heads that fall into no groups, or odd ones, are refused by name", "[kernels]") {
   RankShare const rank = whole(small_model());
   TestTensor const few = TestTensor::random(ElementType::f64, {s, b, 2, d}, 1);

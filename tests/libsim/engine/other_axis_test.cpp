@@ -1,4 +1,4 @@
-#include "tests/libsim/context_axis.hpp"
+#include "tests/libsim/other_axis.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -9,13 +9,13 @@
 namespace stagecraft {
 namespace {
 
-/// Appends a collective of the context group to the forward of every block of layers.
-Op add_gathers(ContextPlan& made) {
+/// Appends a collective of the group of the other axis to the forward of every block of layers.
+Op add_gathers(OtherPlan& made) {
   Op gather;
   gather.kind = OpKind::all_gather;
-  gather.name = {"context", "all_gather"};
+  gather.name = {"other", "all_gather"};
   gather.stream = Stream::tensor_parallel;
-  gather.group = made.context;
+  gather.group = made.other;
   gather.payload = Bytes{1'000'000};
   for (BlockProgram& block : made.plan.blocks) {
     if (block.kind != BlockProgram::Kind::layers) continue;
@@ -33,10 +33,10 @@ Op add_gathers(ContextPlan& made) {
 TEST_CASE("an axis that nobody knows has a price by where its ranks are", "[engine]") {
   // Half of 1 MB over 100 GB/s inside a node of 8, over 10 GB/s between nodes.
   System const system = invented_system();
-  ContextPlan near = with_context_axis(make_plan(modest_run(4, 2)));
+  OtherPlan near = with_other_axis(make_plan(modest_run(4, 2)));
   REQUIRE(near.plan.groups.ranks() == 16);
   REQUIRE(CostModel(system, near.plan).price(add_gathers(near)) == to_sim_time(5e5 / 100e9));
-  ContextPlan far = with_context_axis(make_plan(modest_run(8, 2)));
+  OtherPlan far = with_other_axis(make_plan(modest_run(8, 2)));
   REQUIRE(CostModel(system, far.plan).price(add_gathers(far)) == to_sim_time(5e5 / 10e9));
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("an iteration takes the time of the collectives of an axis that nobody
           "[engine]") {
   System const system = invented_system();
   TrainingPlan const plain = make_plan(modest_run(4, 1));
-  ContextPlan made = with_context_axis(plain);
+  OtherPlan made = with_other_axis(plain);
   SimTime const without = simulate(made.plan, system).iteration;
   REQUIRE(without == simulate(plain, system).iteration);
   add_gathers(made);
@@ -53,9 +53,10 @@ TEST_CASE("an iteration takes the time of the collectives of an axis that nobody
   REQUIRE(simulate(made.plan, system).iteration == without + gathers * to_sim_time(5e5 / 100e9));
 }
 
-TEST_CASE("gradients are summed over the context ranks where these join their group", "[engine]") {
+TEST_CASE("gradients are summed over the ranks of another axis where these join their group",
+          "[engine]") {
   // Two replicas of 4 x 2 ranks: the four holders of a parameter are ranks 0, 4, 8, 12.
-  ContextPlan const made = with_context_axis(make_plan(modest_run(4, 1, 2)));
+  OtherPlan const made = with_other_axis(make_plan(modest_run(4, 1, 2)));
   REQUIRE(made.plan.replicas() == 4);
   REQUIRE(made.plan.groups.membership(made.plan.roles.gradients, 8)->members ==
           std::vector<int>{0, 4, 8, 12});

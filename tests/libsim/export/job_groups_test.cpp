@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/run/run_config.hpp"
-#include "tests/libsim/context_axis.hpp"
+#include "tests/libsim/other_axis.hpp"
 
 namespace stagecraft {
 
@@ -30,10 +30,10 @@ TEST_CASE("groups are numbered in the order in which somebody asks for one of th
 }
 
 TEST_CASE("an axis that nobody knows has its groups too") {
-  ContextPlan const made = with_context_axis(small_plan());
+  OtherPlan const made = with_other_axis(small_plan());
   GroupNumbers numbers{made.plan.groups};
-  REQUIRE(numbers.number_of(made.context, 6) == 0);
-  REQUIRE(numbers.number_of(made.context, 2) == 0);
+  REQUIRE(numbers.number_of(made.other, 6) == 0);
+  REQUIRE(numbers.number_of(made.other, 2) == 0);
   REQUIRE(numbers.members() == std::vector<std::vector<int>>{{2, 6}});
 }
 

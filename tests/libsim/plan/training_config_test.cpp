@@ -318,7 +318,8 @@ TEST_CASE("dimensions whose products leave 63 bits are refused", "[plan]") {
 
 TEST_CASE("jobs and schedules beyond what a plan can hold are refused", "[plan]") {
   REQUIRE(message("parallel: {tensor: 8, data: 1000000, pipeline: 12}\nbatch: {global: 1000000}") ==
-          "x.yaml:2:11: parallel: found a job of 96000000 ranks; accepted: tensor x pipeline x "
+          "x.yaml:2:11: parallel: found a job of 96000000 ranks; accepted: tensor x context x "
+          "pipeline x "
           "data of at most "
           "16777216");
   REQUIRE(message("parallel: {pipeline: 12}\nbatch: {global: 100000000}") ==

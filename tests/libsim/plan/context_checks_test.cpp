@@ -1,0 +1,125 @@
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/training_config_reader.hpp"
+#include "libsim/plan/training_plan.hpp"
+#include "tests/libsim/paper_models.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// Reads a `parallel` section below a model of 4 layers, h = 64, a = 8, g = 4, s = 48.
+TrainingConfig read(std::string const& parallel, std::string const& keys) {
+  std::string const text =
+      "model: {layers: 4, hidden: 64, heads: 8, kv_heads: 4, sequence: 48, vocabulary: 100" + keys +
+      "}\nparallel: {" + parallel + "}\nbatch: {global: 8}\n";
+  Diagnostics diagnostics;
+  auto const root = parse_yaml(text, "x.yaml", diagnostics);
+  diagnostics.throw_if_any();
+  TrainingConfig config = read_training_config(ConfigNode{*root, "", diagnostics});
+  diagnostics.throw_if_any();
+  return config;
+}
+
+constexpr char const* splittable = ", attention: flash, attention_dropout: 0";
+
+std::string message(std::string const& parallel, std::string const& keys = splittable) {
+  try {
+    read(parallel, keys);
+  } catch (ConfigError const& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("sequences are split by ulysses only", "[plan]") {
+  REQUIRE(
+      message("context: 2") ==
+      "x.yaml:2:11: parallel.context_method: found 'ring' (the default); accepted: ulysses with "
+      "parallel.context above 1; the others are not built yet");
+  REQUIRE_THAT(message("context: 2, context_method: all_gather"),
+               Catch::Contains("parallel.context_method: found 'all_gather'; accepted: ulysses"));
+  REQUIRE_THAT(message("context: 2, context_method: usp"),
+               Catch::Contains("accepted: ring, all_gather, ulysses"));
+  REQUIRE_THAT(message("context: 0"), Catch::Contains("parallel.context: found '0'"));
+  REQUIRE(message("context: 2, context_method: ulysses") == "no error");
+  REQUIRE(message("context_method: ring") == "no error");
+}
+
+TEST_CASE("sequences and heads are divided over the ranks that split them", "[plan]") {
+  auto const refused = [](std::string const& parallel, std::string const& text) {
+    REQUIRE_THAT(message(parallel + ", context_method: ulysses"), Catch::Contains(text));
+  };
+  refused("context: 5", "parallel.context: found '5'; accepted: a divisor of model.sequence (48)");
+  refused("context: 16",
+          "accepted: with ulysses, a divisor of model.heads / parallel.tensor (8 / 1)");
+  refused("context: 8",
+          "accepted: with ulysses, a divisor of model.kv_heads / parallel.tensor (4 / 1)");
+  refused("context: 4, tensor: 2, sequence: true",
+          "accepted: with ulysses, a divisor of model.kv_heads / parallel.tensor (4 / 2)");
+  refused("context: 4, tensor: 8, sequence: true",
+          "with parallel.sequence, a number whose product with parallel.tensor (8) divides "
+          "model.sequence (48)");
+}
+
+TEST_CASE("what split sequences cannot be combined with is refused", "[plan]") {
+  std::string const parallel = "context: 2, context_method: ulysses";
+  REQUIRE_THAT(message(parallel, ", attention_dropout: 0"),
+               Catch::Contains("model.attention: found 'unfused' (the default); accepted: flash"));
+  REQUIRE_THAT(message(parallel, ", attention: flash"),
+               Catch::Contains("model.attention_dropout: found 'above 0' (the default); accepted: "
+                               "0, as parallel.context is 2"));
+  REQUIRE_THAT(
+      message(parallel,
+              std::string{splittable} + ", experts: {count: 4, per_token: 2, ffn_hidden: 32}"),
+      Catch::Contains("parallel.context: found '2'; accepted: 1, as the model has experts"));
+}
+
+TEST_CASE("context ranks stand between tensor and data ranks and share parameters with these",
+          "[plan]") {
+  // Megatron-LM, order tp-cp-ep-dp-pp: t 2, c 2, d 2, p 2.
+  TrainingConfig const config =
+      read("tensor: 2, context: 2, data: 2, pipeline: 2, context_method: ulysses", splittable);
+  TrainingConfig const whole = [&] {
+    TrainingConfig alike = config;
+    alike.batch = {.global = 8, .micro = 1};
+    return alike;
+  }();
+  TrainingPlan const plan = make_plan(whole);
+  auto const members = [&](GroupId group, int rank) {
+    return plan.groups.membership(group, rank)->members;
+  };
+  REQUIRE(plan.groups.ranks() == 16);
+  REQUIRE(members(plan.roles.tensor, 3) == std::vector{2, 3});
+  REQUIRE(members(plan.roles.context.value(), 5) == std::vector{5, 7});
+  REQUIRE(members(plan.roles.gradients, 5) == std::vector{1, 3, 5, 7});
+  REQUIRE(members(plan.roles.model, 5) == std::vector{4, 5, 12, 13});
+  REQUIRE(members(plan.roles.job, 5).size() == 16);
+  REQUIRE(place_of(plan.groups, 15) ==
+          RankPlace{.tensor = 1, .context = 1, .data = 1, .pipeline = 1});
+  REQUIRE(place_of(plan.groups, 2) == RankPlace{.context = 1});
+}
+
+TEST_CASE("optimizer state is cut over context and data ranks", "[plan]") {
+  TrainingConfig config = read("context: 2, data: 2, context_method: ulysses", splittable);
+  config.batch = {.global = 4, .micro = 1};
+  config.memory.distributed_optimizer = true;
+  TrainingConfig alone = config;
+  alone.parallel = {.data = 4};
+  StagePlan const cut = make_plan(config).stages.front();
+  StagePlan const by_data = make_plan(alone).stages.front();
+  REQUIRE(cut.shards == 4);
+  REQUIRE(cut.optimizer_bytes == by_data.optimizer_bytes);
+}
+
+TEST_CASE("a plan without context parallelism has no axis for it", "[plan]") {
+  TrainingConfig config = read("data: 2", splittable);
+  config.batch = {.global = 4, .micro = 1};
+  TrainingPlan const plan = make_plan(config);
+  REQUIRE_FALSE(plan.roles.context);
+  REQUIRE_FALSE(plan.groups.grid().find("context"));
+}
+
+}  // namespace
+}  // namespace stagecraft
