@@ -1,6 +1,7 @@
 #include "libexec/executor/executable.hpp"
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

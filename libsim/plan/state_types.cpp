@@ -1,7 +1,5 @@
 #include "libsim/plan/state_types.hpp"
 
-#include "libsim/model/tensor.hpp"
-
 namespace stagecraft {
 namespace {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "libsim/model/tensor.hpp"
 #include "libsim/plan/training_config.hpp"
 #include "libsim/units/units.hpp"
 
