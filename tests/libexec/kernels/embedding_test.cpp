@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "tests/libexec/kernels/kernel_test.hpp"
 
@@ -88,6 +89,32 @@ TEST_CASE("the causal mask is 1 above the diagonal", "[kernels]") {
   TestTensor const mask{ElementType::u8, {10, 10}};
   run(whole(small_model()), OpKind::make_causal_mask, {}, {mask.operand()});
   for (std::int64_t i = 0; i < 100; ++i) REQUIRE(mask[i] == (i % 10 > i / 10 ? 1 : 0));
+}
+
+TEST_CASE("rows of a rank that splits sequences stand behind those of the ranks before it",
+          "[kernels]") {
+  // The second of two ranks, each with two of four rows of h = 2.
+  CpuKernels kernels{KernelNeeds{.context_rank = 1, .types = {ElementType::f64}}, {}};
+  TestTensor const mask{ElementType::u8, {2, 4}};
+  kernels.run(make_call(OpKind::make_causal_mask, {}, {mask.operand()}));
+  REQUIRE(mask.values() == std::vector<double>{0, 0, 0, 1, 0, 0, 0, 0});
+  TestTensor const x{ElementType::f64, {2, 1, 2}, {1, 2, 3, 4}};
+  TestTensor const table{ElementType::f64, {4, 2}, {9, 9, 9, 9, 10, 20, 30, 40}};
+  kernels.run(make_call(OpKind::add_positions, {x.operand(), table.operand()}, {x.operand()}));
+  REQUIRE(x.values() == std::vector<double>{11, 22, 33, 44});
+  TestTensor const gradient = TestTensor::zeros(ElementType::f64, {4, 2});
+  kernels.run(make_call(OpKind::positions_gradient, {x.operand()}, {gradient.operand()}));
+  REQUIRE(gradient.values() == std::vector<double>{0, 0, 0, 0, 11, 22, 33, 44});
+  // Position 2 turns (1, 0) by 2 radians.
+  TestTensor const q{ElementType::f64, {1, 1, 1, 2}, {1, 0}};
+  CpuKernels third{KernelNeeds{.context_rank = 2, .types = {ElementType::f64}}, {}};
+  TestTensor const k{ElementType::f64, {1, 1, 1, 2}, {1, 0}};
+  KernelCall rotary =
+      make_call(OpKind::rotary, {q.operand(), k.operand()}, {q.operand(), k.operand()});
+  rotary.attributes = RotaryAttributes{10000};
+  third.run(rotary);
+  REQUIRE(q[0] == Approx(std::cos(2.0)));
+  REQUIRE(q[1] == Approx(std::sin(2.0)));
 }
 
 }  // namespace
