@@ -170,6 +170,10 @@ Simulation simulate(TrainingPlan const& plan, System const& system) {
   return simulate(CostedPlan{plan, system}, system, nullptr);
 }
 
+bool decides_by_allocator(TrainingPlan const& plan, System const& system) {
+  return stack_memory(plan, system) != FrameworkMemory{};
+}
+
 void add_reservations(Simulation& simulation,
                       TrainingPlan const& plan,
                       System const& system,

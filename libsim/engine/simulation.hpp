@@ -87,6 +87,10 @@ void add_reservations(Simulation& simulation,
                       System const& system,
                       int jobs);
 
+/// Whether the software stack says what its framework allocates beside the op program, so that
+/// add_reservations() decides whether a run fits.
+bool decides_by_allocator(TrainingPlan const& plan, System const& system);
+
 /// An iteration that is played once, for everybody who looks at it: its result and all its times.
 /// The plan and the system must outlive it.
 struct PlayedIteration {

@@ -15,6 +15,16 @@ using Result = Simulation const&;
 
 StageResult const& fullest(Result result) { return result.stages[fullest_stage(result.stages)]; }
 
+/// The stage that leaves least of its accelerator; null if nothing was reserved.
+StageResult const* tightest(Result result) {
+  StageResult const* least = nullptr;
+  for (StageResult const& stage : result.stages) {
+    if (!stage.reservation) continue;
+    if (least == nullptr || stage.margin < least->margin) least = &stage;
+  }
+  return least;
+}
+
 double of_layer(Result result, SimTime LayerResult::*time) {
   return result.layer ? to_seconds((*result.layer).*time) : no_real();
 }
@@ -42,6 +52,16 @@ constexpr std::array integers{
                       most = std::max(most, stage.activation_peak);
                     }
                     return most;
+                  }},
+    IntegerColumn{"reserved_bytes", "byte",
+                  [](Result result, Plan) {
+                    StageResult const* const stage = tightest(result);
+                    return stage != nullptr ? stage->reservation->reserved : no_integer;
+                  }},
+    IntegerColumn{"device_bytes", "byte",
+                  [](Result result, Plan) {
+                    StageResult const* const stage = tightest(result);
+                    return stage != nullptr ? stage->device : no_integer;
                   }},
     IntegerColumn{"layer_saved_bytes", "byte",
                   [](Result result, Plan) {

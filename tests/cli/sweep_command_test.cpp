@@ -98,9 +98,8 @@ TEST_CASE("sweep adds money, energy and interruptions when asked, once", "[cli]"
   std::string const rates =
       " --price '3 EUR/gpu-hour' --power 700W --pue 1.5 --gpu-hours-per-failure 1k --tokens 300B";
   std::string const command =
-      "sweep " +
-      sweep_file(folder, "values: {batch.global: [2, 4], batch.micro: [2, 4]}\n") + " -o " +
-      in(folder, "r.h5") + " --json --csv " + in(folder, "r.csv");
+      "sweep " + sweep_file(folder, "values: {batch.global: [2, 4], batch.micro: [2, 4]}\n") +
+      " -o " + in(folder, "r.h5") + " --json --csv " + in(folder, "r.csv");
   REQUIRE_FALSE(json_of(command).at("best").contains("days"));
   json const row = json_of(command + " --resume" + rates).at("best");
   REQUIRE(json_of(command + " --resume" + rates).at("best") == row);
@@ -124,6 +123,39 @@ TEST_CASE("sweep adds money, energy and interruptions when asked, once", "[cli]"
                Catch::EndsWith(",layer_paper_bytes,cost_per_iteration,joules_per_iteration,joules_"
                                "per_token,goodput,days,cost,joules,plan"));
   REQUIRE_THAT(csv, Contains("\n1,2,4,0,") && Contains(",,,,,,,,\n2,"));  // the impossible one
+}
+
+TEST_CASE("where the stack knows its memory, a sweep's runs fit as simulate says", "[cli]") {
+  TemporaryFolder const folder;
+  std::string const run = folder.write(
+      "run.yaml", "model: " STAGECRAFT_SOURCE_DIR
+                  "/configs/models/llama3-8b.yaml\nsystem: aws-p5\n"
+                  "software: nanotron\nparallel: {tensor: 8, sequence: true, data: 4}\n"
+                  "batch: {global: 32, micro: 1}\nmemory: {distributed_optimizer: true}\n");
+  std::string const file =
+      folder.write("nanotron.yaml",
+                   "base: run.yaml\nvalues: {batch.micro: [1, 4, 8], parallel.tensor: [4, 8]}\n");
+  json const rows = json_of("sweep '" + file + "' -o " + in(folder, "r.h5") + " --csv " +
+                            in(folder, "r.csv") + " --json");
+  std::size_t fitting = 0;
+  std::int64_t best_device = 0;
+  for (int const micro : {1, 4, 8}) {
+    for (int const tensor : {4, 8}) {
+      json const simulated =
+          json_of("simulate '" + run + "' --json --set batch.micro=" + std::to_string(micro) +
+                  " --set parallel.tensor=" + std::to_string(tensor));
+      fitting += simulated.at("verdict") != "does_not_fit" ? 1 : 0;
+      json const& best = rows.at("best");
+      if (best.at("batch.micro") == micro && best.at("parallel.tensor") == tensor) {
+        best_device = simulated.at("stages").front().at("device_bytes").get<std::int64_t>();
+        REQUIRE(best.at("reserved_bytes") == simulated.at("stages").front().at("reserved_bytes"));
+      }
+    }
+  }
+  REQUIRE(rows.at("fit") == fitting);
+  REQUIRE(fitting > 0);
+  REQUIRE(fitting < 6);
+  REQUIRE(rows.at("best").at("device_bytes") == best_device);
 }
 
 TEST_CASE("sweep refuses results that are there, but --resume leaves them and adds what is missing",
