@@ -59,8 +59,8 @@ TensorId attention_backward(ProgramBuilder& builder,
                             int layer,
                             AttentionGradients const& gradients);
 
-/// Appends softmax(q k^T / sqrt(d)) v with a causal mask. Ranks that split the sequence exchange its
-/// rows for heads before, and back after: they attend to all of s with 1/c of the heads.
+/// Appends softmax(q k^T / sqrt(d)) v with a causal mask. Ranks that split the sequence exchange
+/// its rows for heads before, and back after: they attend to all of s with 1/c of the heads.
 ///
 /// Reads   q [s, b, a/t, d], k [s, b, g/t, d] and v [s, b, g/t, d']; d' is d but for latent attention.
 /// Writes  unfused: scores, softmax_output, dropout_output [b, a/t, s, s], dropout_mask likewise at one
