@@ -62,8 +62,8 @@ std::string manual_page(Program const& program) {
   std::ranges::transform(title, title.begin(),
                          [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   std::string text = ".TH " + roff(title) + " 1 \"\" \"" + roff(program_version()) + "\"\n" +
-                     ".ad l\n.SH NAME\n" + roff(program.name) + " \\- " + roff(program.purpose) + "\n" +
-                     ".SH SYNOPSIS\n\\fB" + roff(program.name) +
+                     ".ad l\n.SH NAME\n" + roff(program.name) + " \\- " + roff(program.purpose) +
+                     "\n" + ".SH SYNOPSIS\n\\fB" + roff(program.name) +
                      "\\fR \\fIcommand\\fR [\\fIarguments\\fR]\n.br\n\\fB" + roff(program.name) +
                      "\\fR \\-\\-help | \\-\\-version\n.SH COMMANDS\n";
   for (Command const& command : program.commands) text += command_section(command.name, command);

@@ -56,8 +56,8 @@ std::string list(std::vector<Dimension> const& dimensions, Text const& text) {
 std::string astra_sim_network(System const& system, int ranks) {
   constexpr double gibibyte = 1 << 30;
   auto const dimensions = dimensions_of(system, ranks);
-  return "# " + system.name + ": a node, and what connects nodes\n" +
-         "topology: " + list(dimensions, [](Dimension const&) { return std::string{"FullyConnected"}; }) +
+  return "# " + system.name + ": a node, and what connects nodes\n" + "topology: " +
+         list(dimensions, [](Dimension const&) { return std::string{"FullyConnected"}; }) +
          "\nnpus_count: " +
          list(dimensions, [](Dimension const& one) { return std::to_string(one.members); }) +
          "\nbandwidth: " +
