@@ -63,9 +63,11 @@ TEST_CASE("chakra writes a file for each rank of the job, or none") {
   REQUIRE(full.exit_code == 1);
   REQUIRE(folder.files() == 1);
   REQUIRE(run_stagecraft(command).exit_code == 0);
-  REQUIRE(folder.files() == 1 + 64 + 1);
+  REQUIRE(folder.files() == 1 + 64 + 3);
   REQUIRE(folder.has("et.63.et"));
   REQUIRE(folder.has("et.groups.json"));
+  REQUIRE(folder.has("et.network.yml"));
+  REQUIRE(folder.has("et.system.json"));
 }
 
 TEST_CASE("export of a damaged trace is exit code 2, names the file and leaves nothing") {

@@ -40,7 +40,8 @@ def main(program, sweeps):
         for i, row in enumerate(rows):
             for column in names:
                 value = columns[column][i]
-                assert row[column] == ("" if value != value else str(value)) or float(row[column]) == value, column
+                is_absent = value != value or value == -1  # not a number, or a whole number that does not apply
+                assert row[column] == ("" if is_absent else str(value)) or float(row[column]) == value, column
         # The paper's own runs are rows of the sweep.
         for i, (size, strategy) in enumerate(zip(columns["size"], columns["strategy"])):
             if strategy not in ("full", "present"):
