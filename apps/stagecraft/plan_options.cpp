@@ -132,6 +132,12 @@ void check_override(std::string const& text) {
                              "--fix to hold it, or another key"};
     }
   }
+  if (key == "parallel.context" || key == "parallel.context_method") {
+    throw CommandLineError{
+        "--set", "'" + text + "'",
+        "another key: every plan has whole sequences on a rank, as the search of "
+        "parallel.context is not built yet"};
+  }
 }
 
 /// Reads --safety. Refuses software of which nothing was measured.

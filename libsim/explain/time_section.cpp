@@ -14,7 +14,7 @@ std::string_view description_of(TimeKind kind) {
       "layers forward",
       "layers backward",
       "recomputing layers",
-      "tensor-parallel messages, waited for",
+      "messages within stages, waited for",
       "embedding, head and loss",
       "messages between stages",
       "waiting for other stages (bubble)",

@@ -27,6 +27,8 @@ class Gaps {
     }
     add_of_schedule();
     add_of_recompute();
+    gap(config_.parallel.context > 1,
+        "parallel.context: the flags of context parallelism are not written yet");
     gap(!config_.memory.output_deallocation,
         "memory.output_deallocation false: Megatron-LM always deallocates");
     return std::move(gaps_);

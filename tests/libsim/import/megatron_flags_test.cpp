@@ -88,6 +88,15 @@ TEST_CASE("the flags of the paper's runs read back to the same runs", "[import]"
   REQUIRE(runs == 14);
 }
 
+TEST_CASE("split sequences, for which no flags are written, are a gap", "[import]") {
+  TrainingConfig config = odd_runs().front().config;
+  std::size_t const before = megatron_gaps(config).size();
+  config.parallel.context = 2;
+  config.parallel.context_method = ContextMethod::ulysses;
+  REQUIRE(megatron_gaps(config).size() == before + 1);
+  REQUIRE_FALSE(is_launchable(config, MegatronVersion::current));
+}
+
 TEST_CASE("the flags of runs on an edge of what is legal read back", "[import]") {
   for (OddRun const& run : odd_runs()) {
     CAPTURE(run.name);
