@@ -77,8 +77,8 @@ PlanGroups make_groups(TrainingConfig const& config) {
   GroupRoles& roles = made.roles;
   // Collectives of the ranks that share layers run beside those of the gradients.
   roles.tensor = add("tensor group", {{tensor}}, Stream::tensor_parallel);
-  if (int const replicas = kv_replicas(config.model, config.parallel.tensor); replicas > 1) {
-    roles.kv_replicas = add("group of key and value heads", {{runs_of_axis(tensor.axis, replicas)}},
+  if (int const copies = kv_replicas(config.model, config.parallel.tensor); copies > 1) {
+    roles.kv_replicas = add("group of key and value heads", {{runs_of_axis(tensor.axis, copies)}},
                             Stream::tensor_parallel);
   }
   roles.gradients = add("data group", {replicas});
