@@ -20,7 +20,9 @@ void require_executable(TrainingConfig const& config) {
                         .accepted = std::move(accepted),
                         .condition = "when a plan is executed"});
   };
-  if (!config.routing.is_balanced()) refuse("routing", to_json(config.routing).dump(), "balanced");
+  if (config.routing.factor) {
+    refuse("routing", to_json(config.routing).dump(), "balanced, {capacity: F}");
+  }
   if (config.dispatch != Dispatch::alltoall) {
     refuse("dispatch", name_of(config.dispatch), "alltoall");
   }

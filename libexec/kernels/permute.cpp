@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "libexec/kernels/element.hpp"
+#include "libexec/kernels/expert_choice.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/row_ranges.hpp"
 
@@ -29,14 +30,14 @@ RowMap row_map_of(KernelCall const& call, Operand const& operand) {
 }
 
 /// Fills the map, expert by expert; returns the number of rows.
-std::int64_t number_rows(RowMap const& rows, std::uint8_t const* chosen) {
+std::int64_t number_rows(RowMap const& rows, Choice const* choices) {
   for (std::int64_t token = 0; token < rows.tokens; ++token) {
     std::fill_n(rows.of(token), 2 * rows.experts + 1, 0);
   }
   std::int64_t next = 0;
   for (std::int64_t expert = 0; expert < rows.experts; ++expert) {
     for (std::int64_t token = 0; token < rows.tokens; ++token) {
-      if (chosen[token * rows.experts + expert] == 0) continue;
+      if (!has_row(choices[token * rows.experts + expert])) continue;
       std::int32_t const i = rows.count(token)++;
       rows.row(token, i) = static_cast<std::int32_t>(next++);
       rows.expert(token, i) = static_cast<std::int32_t>(expert);
@@ -116,7 +117,7 @@ void permute_of(KernelContext const& context, KernelCall const& call) {
   expect_tensor(call, call.reads[2], ElementType::u8, choices);
   Operand const& of_rows = call.writes[1];
   expect_elements(call, of_rows, element_type<C>(), of_rows.shape.elements());
-  std::int64_t const made = number_rows(rows, elements_of<std::uint8_t>(call.reads[2]));
+  std::int64_t const made = number_rows(rows, static_cast<Choice const*>(call.reads[2].data));
   expect(call, made == of_rows.shape.elements() && made == call.writes[0].shape[0],
          "the plan has another number of rows than tokens choose");
   spread_rows<S>(context, call, rows, call.reads[0], call.writes[0]);

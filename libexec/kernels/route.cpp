@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "libexec/kernels/element.hpp"
+#include "libexec/kernels/expert_choice.hpp"
 #include "libexec/kernels/exponential.hpp"
 #include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/kernels.hpp"
@@ -13,12 +14,14 @@ namespace {
 /// What keeps a sum of sigmoids from being zero. Source: Megatron-LM, moe_utils.py.
 constexpr double least_sum = 1e-20;
 
-/// Choice j of token i, balanced.
-std::int64_t expert_of(std::int64_t token,
-                       std::int64_t choice,
-                       RoutingAttributes const& routing,
-                       std::int64_t experts) {
-  return (token * routing.per_token + choice) % experts;
+/// Marks the choices of a token, balanced: choice j of token i is expert (i k + j) mod E.
+void spread_choices(RoutingAttributes const& routing,
+                    std::int64_t token,
+                    std::int64_t experts,
+                    Choice* choices) {
+  for (std::int64_t j = 0; j < routing.per_token; ++j) {
+    choices[(token * routing.per_token + j) % experts] = Choice::chosen;
+  }
 }
 
 /// Whether scores are divided by their sum over the chosen experts after the softmax or sigmoid.
@@ -33,36 +36,24 @@ bool is_over_chosen(RoutingAttributes const& routing) {
   return routing.score == RouterScore::softmax && routing.order == RouterOrder::after;
 }
 
-/// Calls body(expert) for each choice of a token.
-template <typename Body>
-void for_choices(std::int64_t token,
-                 RoutingAttributes const& routing,
-                 std::int64_t experts,
-                 Body const& body) {
-  for (std::int64_t j = 0; j < routing.per_token; ++j) {
-    body(expert_of(token, j, routing, experts));
-  }
-}
-
-/// scores = softmax of the logits over the experts that `visit` calls.
-template <typename S, typename Visit>
-void softmax_over(S const* logits, Compute<S>* scores, Visit const& visit) {
-  using C = Compute<S>;
+/// values = softmax of the values of the experts that `visit` calls.
+template <typename C, typename Visit>
+void softmax_over(C* values, Visit const& visit) {
   C largest = 0;
   bool is_first = true;
   visit([&](std::int64_t e) {
-    C const value = widen(logits[e]);
-    largest = is_first || value > largest ? value : largest;
+    largest = is_first || values[e] > largest ? values[e] : largest;
     is_first = false;
   });
   C sum = 0;
   visit([&](std::int64_t e) {
-    scores[e] = exponential(widen(logits[e]) - largest);
-    sum += scores[e];
+    values[e] = exponential(values[e] - largest);
+    sum += values[e];
   });
-  visit([&](std::int64_t e) { scores[e] /= sum; });
+  visit([&](std::int64_t e) { values[e] /= sum; });
 }
 
+/// Chooses the experts of a token; scores and probabilities are not zero for these alone.
 template <typename S>
 void route_token(RoutingAttributes const& routing,
                  std::int64_t token,
@@ -70,52 +61,67 @@ void route_token(RoutingAttributes const& routing,
                  S const* logits,
                  Compute<S>* probabilities,
                  Compute<S>* scores,
-                 std::uint8_t* map) {
+                 Choice* choices) {
   using C = Compute<S>;
-  std::fill_n(probabilities, experts, C{0});
-  std::fill_n(scores, experts, C{0});
-  std::fill_n(map, experts, std::uint8_t{0});
-  auto const chosen = [&](auto const& body) { for_choices(token, routing, experts, body); };
   auto const all = [&](auto const& body) {
     for (std::int64_t e = 0; e < experts; ++e) body(e);
   };
+  auto const chosen = [&](auto const& body) {
+    all([&](std::int64_t e) {
+      if (choices[e] == Choice::chosen) body(e);
+    });
+  };
+  all([&](std::int64_t e) { scores[e] = widen(logits[e]); });
   if (routing.score == RouterScore::sigmoid) {
-    all([&](std::int64_t e) { scores[e] = sigmoid(C{widen(logits[e])}); });
-  } else if (is_over_chosen(routing)) {
-    softmax_over(logits, scores, chosen);
+    all([&](std::int64_t e) { scores[e] = sigmoid(scores[e]); });
+  } else if (!is_over_chosen(routing)) {
+    softmax_over(scores, all);
+  }
+  std::fill_n(choices, experts, Choice::none);
+  if (routing.expert_rows == 0) {
+    spread_choices(routing, token, experts, choices);
   } else {
-    softmax_over(logits, scores, all);
+    choose_experts(routing, experts, scores, choices);
+  }
+  if (is_over_chosen(routing)) {
+    softmax_over(scores, chosen);
+    all([&](std::int64_t e) {
+      if (choices[e] != Choice::chosen) scores[e] = 0;
+    });
   }
   C sum = 1;
   if (divides_by_sum(routing)) {
     sum = static_cast<C>(least_sum);
     chosen([&](std::int64_t e) { sum += scores[e]; });
   }
+  std::fill_n(probabilities, experts, C{0});
   chosen([&](std::int64_t e) {
-    map[e] = 1;
     probabilities[e] = static_cast<C>(routing.scaling) * scores[e] / sum;
   });
 }
 
-/// The derivative by logits of what route_token() computes.
+/// The derivative by logits of what route_token() computes. Choices that were dropped have no
+/// gradient of their own, but are part of the sum.
 template <typename S, typename C>
 void route_token_backward(RoutingAttributes const& routing,
                           std::int64_t experts,
                           C const* gradient,
                           C const* scores,
-                          std::uint8_t const* map,
+                          Choice const* choices,
                           S* d_logits) {
   C sum = 1;
   C mean = 0;  // of the gradients, by the share of each chosen score
   if (divides_by_sum(routing)) {
     sum = static_cast<C>(least_sum);
-    for (std::int64_t e = 0; e < experts; ++e) sum += map[e] != 0 ? scores[e] : C{0};
+    for (std::int64_t e = 0; e < experts; ++e) sum += is_chosen(choices[e]) ? scores[e] : C{0};
     for (std::int64_t e = 0; e < experts; ++e) {
-      if (map[e] != 0) mean += gradient[e] * scores[e] / sum;
+      if (choices[e] == Choice::chosen) mean += gradient[e] * scores[e] / sum;
     }
   }
   auto const of_score = [&](std::int64_t e) {
-    return map[e] == 0 ? C{0} : static_cast<C>(routing.scaling) * (gradient[e] - mean) / sum;
+    if (!is_chosen(choices[e])) return C{0};
+    C const own = choices[e] == Choice::chosen ? gradient[e] : C{0};
+    return static_cast<C>(routing.scaling) * (own - mean) / sum;
   };
   if (routing.score == RouterScore::sigmoid) {
     for (std::int64_t e = 0; e < experts; ++e) {
@@ -137,21 +143,28 @@ void route_of(KernelContext const& context, KernelCall const& call) {
   Operand const& logits = call.reads[0];
   expect(call, logits.shape.rank() == 2, "logits are not [tokens, experts]");
   std::int64_t const experts = logits.shape[1];
+  std::int64_t const tokens = logits.shape[0];
   expect(call, routing.per_token <= experts, "a token chooses more experts than there are");
+  expect(call, routing.expert_rows <= tokens, "an expert takes more rows than there are tokens");
   expect_tensor(call, logits, element_type<S>(), logits.shape);
   expect_tensor(call, call.writes[0], element_type<C>(), logits.shape);
   expect_tensor(call, call.writes[1], element_type<C>(), logits.shape);
   expect_tensor(call, call.writes[2], ElementType::u8, logits.shape);
-  for_row_ranges(*context.pool, logits.shape[0], experts,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t token = begin; token < end; ++token) {
-                     std::int64_t const first = token * experts;
-                     route_token<S>(routing, token, experts, elements_of<S>(logits) + first,
-                                    elements_of<C>(call.writes[0]) + first,
-                                    elements_of<C>(call.writes[1]) + first,
-                                    elements_of<std::uint8_t>(call.writes[2]) + first);
-                   }
-                 });
+  C* const probabilities = elements_of<C>(call.writes[0]);
+  auto* const choices = static_cast<Choice*>(call.writes[2].data);
+  for_row_ranges(*context.pool, tokens, experts, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      std::int64_t const first = token * experts;
+      route_token<S>(routing, token, experts, elements_of<S>(logits) + first, probabilities + first,
+                     elements_of<C>(call.writes[1]) + first, choices + first);
+    }
+  });
+  if (routing.expert_rows == 0) return;
+  for_row_ranges(*context.pool, experts, tokens, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t expert = begin; expert < end; ++expert) {
+      fill_expert(tokens, experts, routing.expert_rows, probabilities + expert, choices + expert);
+    }
+  });
 }
 
 template <typename S>
@@ -171,7 +184,7 @@ void route_backward_of(KernelContext const& context, KernelCall const& call) {
           std::int64_t const first = token * experts;
           route_token_backward<S, C>(routing, experts, elements_of<C>(call.reads[0]) + first,
                                      elements_of<C>(call.reads[1]) + first,
-                                     elements_of<std::uint8_t>(call.reads[2]) + first,
+                                     static_cast<Choice const*>(call.reads[2].data) + first,
                                      elements_of<S>(d_logits) + first);
         }
       });

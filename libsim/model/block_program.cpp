@@ -9,12 +9,14 @@ std::int64_t BlockShape::padded_vocabulary() const {
   return (model.vocabulary + multiple - 1) / multiple * multiple;
 }
 
-std::int64_t BlockShape::sent_rows() const {
-  std::int64_t const choices = tokens() * model.experts->per_token;
-  if (capacity == 0) return choices;
+std::int64_t BlockShape::expert_rows() const {
+  auto const choices = static_cast<double>(tokens() * model.experts->per_token);
   auto const experts = static_cast<double>(model.experts->count);
-  auto const of_one = std::ceil(static_cast<double>(choices) / experts * capacity);
-  return static_cast<std::int64_t>(of_one) * model.experts->count;
+  return static_cast<std::int64_t>(std::ceil(choices / experts * capacity));
+}
+
+std::int64_t BlockShape::sent_rows() const {
+  return capacity == 0 ? tokens() * model.experts->per_token : expert_rows() * model.experts->count;
 }
 
 std::int64_t BlockShape::received_rows() const {

@@ -57,6 +57,9 @@ struct BlockShape {
   }
   /// Rows of a hidden state outside of tensor-parallel regions.
   std::int64_t tokens() const { return local_sequence() * micro; }
+  /// Rows of the rank's tokens that each expert takes; 0 without a capacity.
+  /// Pre: the layer has experts.
+  std::int64_t expert_rows() const;
   /// Rows that the rank sends to experts: one for each choice, or what they take with a capacity.
   /// Pre: the layer has experts.
   std::int64_t sent_rows() const;

@@ -29,7 +29,9 @@ RoutingAttributes routing_of(BlockShape const& shape) {
           .normalise = router.normalise,
           .scaling = router.scaling,
           .per_token = experts.per_token,
-          .capacity = shape.capacity};
+          .groups = router.groups,
+          .groups_per_token = router.groups_per_token,
+          .expert_rows = shape.expert_rows()};
 }
 
 /// Appends the router's product and choice. Returns the probabilities [T, E].

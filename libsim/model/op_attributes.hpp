@@ -89,15 +89,17 @@ struct ActivationAttributes {
   Activation activation = Activation::gelu;
 };
 
-/// How logits [tokens, experts] become choices and probabilities. Balanced: choice j of token i is
-/// expert (i k + j) mod E. With a capacity each expert takes the tokens of highest probability.
+/// How logits [tokens, experts] become choices and probabilities: balanced, whatever they are, or
+/// with as many rows for each expert as expert_rows says.
 struct RoutingAttributes {
   RouterScore score = RouterScore::softmax;
   RouterOrder order = RouterOrder::after;
   bool normalise = true;
   double scaling = 1;
-  std::int64_t per_token = 1;  ///< k
-  double capacity = 0;         ///< rows that an expert takes, relative to balanced; 0: all
+  std::int64_t per_token = 1;         ///< k
+  std::int64_t groups = 1;            ///< of experts
+  std::int64_t groups_per_token = 1;  ///< whose experts a token may choose
+  std::int64_t expert_rows = 0;  ///< that each expert takes, of highest probability; 0: balanced
 };
 
 /// Rows in outer x inner chunks of equal size.

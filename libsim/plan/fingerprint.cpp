@@ -125,7 +125,9 @@ void write(TextPieces& out, RoutingAttributes const& routing) {
   out << " routing " << static_cast<int>(routing.score) << " " << static_cast<int>(routing.order)
       << (routing.normalise ? " normalised" : "") << " scaling " << routing.scaling << " of "
       << routing.per_token;
-  if (routing.capacity > 0) out << " capacity " << routing.capacity;
+  if (routing.expert_rows == 0) return;
+  out << " rows " << routing.expert_rows << " groups " << routing.groups_per_token << "/"
+      << routing.groups;
 }
 
 void write(TextPieces& out, ChunkAttributes const& chunks) {

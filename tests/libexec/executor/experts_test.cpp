@@ -88,6 +88,13 @@ RecomputePolicy selective(std::vector<std::string> modules) {
   return {.granularity = RecomputeGranularity::selective, .modules = std::move(modules)};
 }
 
+/// The router decides. With a capacity of `count / per_token` no choice is dropped, with 1 some
+/// are.
+TrainingConfig routed(TrainingConfig config, double capacity) {
+  config.routing.capacity = capacity;
+  return config;
+}
+
 std::vector<RecomputePolicy> policies() {
   return {{},
           selective({"moe"}),
@@ -125,9 +132,12 @@ bool is_of_experts(std::string const& name) {
 }
 
 TEST_CASE("the gradients of routers and experts are slopes of the loss", "[experts]") {
-  TrainingConfig config = GENERATE(small_mixture(Precision::fp64), small_sigmoid(Precision::fp64),
-                                   small_softmax_before(Precision::fp64, true),
-                                   small_softmax_before(Precision::fp64, false));
+  TrainingConfig config = GENERATE(
+      small_mixture(Precision::fp64), small_sigmoid(Precision::fp64),
+      small_softmax_before(Precision::fp64, true), small_softmax_before(Precision::fp64, false),
+      routed(small_mixture(Precision::fp64), 1), routed(small_sigmoid(Precision::fp64), 1),
+      routed(small_softmax_before(Precision::fp64, true), 1.25),
+      routed(small_softmax_before(Precision::fp64, false), 2));
   config.model.layers = 2;
   constexpr double step = 1e-4;
   int compared = 0;
@@ -170,9 +180,10 @@ void require_close(TrainingConfig const& a, TrainingConfig const& b, double tole
 
 TEST_CASE("experts on any number of ranks have the gradients of one rank", "[experts]") {
   for (TrainingConfig const& base :
-       {small_mixture(Precision::fp64), small_sigmoid(Precision::fp64)}) {
+       {small_mixture(Precision::fp64), small_sigmoid(Precision::fp64),
+        routed(small_mixture(Precision::fp64), 2), routed(small_sigmoid(Precision::fp64), 2)}) {
     for (Layout const& layout : layouts()) {
-      CAPTURE(layout.name);
+      CAPTURE(layout.name, base.routing.is_balanced());
       require_close(base, with(base, layout), 1e-12);
     }
   }
@@ -193,7 +204,8 @@ TEST_CASE("steps on any number of ranks have loss and gradient norm of one rank"
 }
 
 TEST_CASE("recomputed experts have the gradients of stored ones", "[experts]") {
-  TrainingConfig const base = with(small_mixture(Precision::fp64), {"", of(2, 1, 2, 2, 1)});
+  TrainingConfig base = with(small_mixture(Precision::fp64), {"", of(2, 1, 2, 2, 1)});
+  if (GENERATE(false, true)) base = routed(base, 1.25);
   for (RecomputePolicy const& policy : policies()) {
     CAPTURE(name_of(policy.granularity), policy.modules);
     TrainingConfig again = base;
@@ -207,8 +219,9 @@ TEST_CASE("sparse plans hold what the simulator predicts, to the byte", "[expert
   std::vector<RecomputePolicy> const all = policies();
   std::size_t turn = 0;
   for (Precision const precision : {Precision::bf16, Precision::fp32, Precision::fp64}) {
-    for (TrainingConfig const& base : {small_mixture(precision), small_sigmoid(precision),
-                                       small_softmax_before(precision, true)}) {
+    for (TrainingConfig const& base :
+         {small_mixture(precision), small_sigmoid(precision), small_softmax_before(precision, true),
+          routed(small_mixture(precision), 1.25), routed(small_sigmoid(precision), 2)}) {
       for (Layout const& layout : layouts()) {
         TrainingConfig config = with(base, layout);
         config.recompute = {all[turn++ % all.size()]};
@@ -252,9 +265,11 @@ TEST_CASE("plans that the executor cannot run yet are refused by key", "[executo
   TrainingConfig config = small_mixture(Precision::bf16);
   REQUIRE_NOTHROW(require_executable(config));
   config.routing.capacity = 1.25;
+  REQUIRE_NOTHROW(require_executable(config));
+  config.routing = {.factor = 1.25};
   config.memory.gradient_dtype = StateType::bf16;
   REQUIRE_THROWS_WITH(require_executable(config),
-                      Catch::Contains("routing: found '{\"capacity\":1.25,") &&
+                      Catch::Contains("routing: found '{\"factor\":1.25}'") &&
                           Catch::Contains("memory.gradient_dtype: found 'bf16'; accepted when a "
                                           "plan is executed: fp32"));
   REQUIRE_THROWS_WITH(execute(config, {}), Catch::Contains("routing: found"));

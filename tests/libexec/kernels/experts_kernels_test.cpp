@@ -51,6 +51,53 @@ TEST_CASE("routers make of logits the probabilities of their papers", "[kernels]
   require_values(route(sigmoid, logits), {1, 1.5, 0, 0, 0, 0, 1, 1.5});
 }
 
+/// What a router makes of logits [tokens, experts].
+struct Routed {
+  std::vector<double> probabilities;
+  std::vector<double> choices;  ///< 1: chosen, 2: dropped, 3: padding
+};
+
+Routed routed(RoutingAttributes const& routing, Shape const& shape, std::vector<double> logits) {
+  TestTensor const from{ElementType::f64, shape, std::move(logits)};
+  TestTensor const probabilities{ElementType::f64, shape};
+  TestTensor const scores{ElementType::f64, shape};
+  TestTensor const map{ElementType::u8, shape};
+  run_with(routing, OpKind::route, {from.operand()},
+           {probabilities.operand(), scores.operand(), map.operand()});
+  return {probabilities.values(), map.values()};
+}
+
+TEST_CASE("experts with a number of rows drop the least probable tokens, or are padded",
+          "[kernels]") {
+  // Three of four tokens choose expert 0. The softmax over one expert is 1: the last is dropped.
+  std::vector<double> const logits{3, 0, 1, 4, 0, 1, 3, 1, 0, 0, 1, 5};
+  RoutingAttributes routing{.expert_rows = 2};
+  auto const [probabilities, choices] = routed(routing, {4, 3}, logits);
+  REQUIRE(choices == std::vector<double>{1, 3, 3, 1, 3, 0, 2, 0, 0, 0, 0, 1});
+  REQUIRE(probabilities == std::vector<double>{1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1});
+
+  // Two choices of each token: equal logits are chosen by number.
+  routing = {.order = RouterOrder::before, .normalise = false, .per_token = 2, .expert_rows = 1};
+  double const log3 = std::log(3);
+  auto const two = routed(routing, {2, 4}, {log3, 0, 0, 0, 0, log3, 0, 0});
+  // Both tokens choose experts 0 and 1; each expert keeps the token that prefers it.
+  REQUIRE(two.choices == std::vector<double>{1, 2, 3, 3, 2, 1, 0, 0});
+  require_values(two.probabilities, {.5, 1. / 6, 0, 0, 1. / 6, .5, 0, 0});
+}
+
+TEST_CASE("tokens choose experts of the groups whose best have the highest sums", "[kernels]") {
+  std::vector<double> const logits{4, 3, 0, 1, 2, 3, 5, -5, 1, 1, 1, 1};
+  RoutingAttributes routing{.per_token = 4, .groups = 4, .groups_per_token = 2, .expert_rows = 1};
+  // Groups of three, whose two best have sums of 7, 5, 6 and 2. Who is not chosen is padded.
+  REQUIRE(routed(routing, {1, 12}, logits).choices ==
+          std::vector<double>{1, 1, 3, 3, 3, 3, 1, 3, 1, 3, 3, 3});
+  // Groups of two, of which one counts: 4, 1, 3, 5, 1 and 1.
+  routing.groups = 6;
+  routing.groups_per_token = 4;
+  REQUIRE(routed(routing, {1, 12}, logits).choices ==
+          std::vector<double>{1, 1, 3, 3, 3, 1, 1, 3, 3, 3, 3, 3});
+}
+
 TEST_CASE("rows are permuted by expert, then by token, and summed on their way back", "[kernels]") {
   // Token 0 chooses experts 2 and 0, token 1 expert 0, token 2 experts 1 and 2.
   std::int64_t const tokens = 3, experts = 3, h = 2;

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+
+#include "libexec/kernels/kernel_context.hpp"
+#include "libsim/model/op_attributes.hpp"
+
+/// Which experts tokens choose, and which of these choices become rows.
+namespace stagecraft::STAGECRAFT_ISA {
+
+/// What an element of a map [tokens, experts] says.
+enum class Choice : std::uint8_t {
+  none,
+  chosen,
+  dropped,  ///< chosen, but the expert's rows were taken by tokens of higher probability
+  padding,  ///< not chosen: a row that the expert computes and nobody uses
+};
+
+constexpr bool has_row(Choice choice) {
+  return choice == Choice::chosen || choice == Choice::padding;
+}
+constexpr bool is_chosen(Choice choice) {
+  return choice == Choice::chosen || choice == Choice::dropped;
+}
+
+/// The next of `count` items in falling order of value_of(i); of equal items the lower comes first.
+/// Pre: `last` is -1 for the first item, or what the call before returned, and is not the last of
+/// all.
+template <typename ValueOf>
+std::int64_t next_best(std::int64_t count, std::int64_t last, ValueOf const& value_of) {
+  std::int64_t best = -1;
+  for (std::int64_t i = 0; i < count; ++i) {
+    auto const value = value_of(i);
+    bool const is_left =
+        last < 0 || value < value_of(last) || (value == value_of(last) && i > last);
+    if (is_left && (best < 0 || value > value_of(best))) best = i;
+  }
+  return best;
+}
+
+/// Marks the experts that a token chooses: those of highest value in the groups of experts whose
+/// best values have the highest sums.
+/// Source: Megatron-LM, megatron/core/transformer/moe/moe_utils.py, group_limited_topk.
+template <typename C>
+void choose_experts(RoutingAttributes const& routing,
+                    std::int64_t experts,
+                    C const* values,
+                    Choice* choices) {
+  std::int64_t const size = experts / routing.groups;
+  auto const sum_of_best = [&](std::int64_t group) {
+    auto const value_of = [&](std::int64_t i) { return values[group * size + i]; };
+    C sum = 0;
+    std::int64_t last = -1;
+    for (std::int64_t i = 0; i < routing.per_token / routing.groups_per_token; ++i) {
+      last = next_best(size, last, value_of);
+      sum += value_of(last);
+    }
+    return sum;
+  };
+  // Until the choice is made, padding marks the experts of groups that take part.
+  std::int64_t group = -1;
+  for (std::int64_t i = 0; i < routing.groups_per_token; ++i) {
+    group = next_best(routing.groups, group, sum_of_best);
+    for (std::int64_t e = group * size; e < (group + 1) * size; ++e) choices[e] = Choice::padding;
+  }
+  for (std::int64_t i = 0; i < routing.per_token; ++i) {
+    std::int64_t best = -1;
+    for (std::int64_t e = 0; e < experts; ++e) {
+      if (choices[e] == Choice::padding && (best < 0 || values[e] > values[best])) best = e;
+    }
+    choices[best] = Choice::chosen;
+  }
+  for (std::int64_t e = 0; e < experts; ++e) {
+    if (choices[e] == Choice::padding) choices[e] = Choice::none;
+  }
+}
+
+/// Gives an expert, a column of both matrices, exactly `rows` rows: drops the choices of lowest
+/// probability, of equal ones the later token's, or pads with the first tokens that did not choose
+/// it.
+/// Source: Megatron-LM, moe_utils.py, apply_router_token_dropping, policy "probs" with padding.
+template <typename C>
+void fill_expert(std::int64_t tokens,
+                 std::int64_t experts,
+                 std::int64_t rows,
+                 C const* probabilities,
+                 Choice* choices) {
+  std::int64_t taken = 0;
+  for (std::int64_t i = 0; i < tokens; ++i) taken += choices[i * experts] == Choice::chosen ? 1 : 0;
+  for (; taken > rows; --taken) {
+    std::int64_t worst = -1;
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      if (choices[i * experts] != Choice::chosen) continue;
+      bool const is_worse =
+          worst < 0 || probabilities[i * experts] <= probabilities[worst * experts];
+      if (is_worse) worst = i;
+    }
+    choices[worst * experts] = Choice::dropped;
+  }
+  for (std::int64_t i = 0; i < tokens && taken < rows; ++i) {
+    if (choices[i * experts] != Choice::none) continue;
+    choices[i * experts] = Choice::padding;
+    ++taken;
+  }
+}
+
+}  // namespace stagecraft::STAGECRAFT_ISA
