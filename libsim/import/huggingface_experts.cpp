@@ -57,7 +57,8 @@ void read_deepseek(Keys& keys, Sequence sequence, ModelConfig& model) {
   model.head_dim = latents.nope_dim + latents.rope_dim;
   model.kv_heads = model.heads;
 
-  ExpertsConfig experts = read_counts(keys, {"n_routed_experts"}, "moe_intermediate_size");
+  ExpertsConfig experts =
+      read_counts(keys, {"n_routed_experts", "num_local_experts"}, "moe_intermediate_size");
   experts.shared_ffn_hidden =
       experts.ffn_hidden * keys.find_integer({"n_shared_experts"}, {0, 1 << 20}).value_or(0);
   experts.first_dense = keys.find_integer({"first_k_dense_replace"}, {0, 1 << 20}).value_or(0);
@@ -80,7 +81,8 @@ void read_deepseek(Keys& keys, Sequence sequence, ModelConfig& model) {
 
 void read_mixtral(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
-  ExpertsConfig experts = read_counts(keys, {"num_local_experts"}, "intermediate_size");
+  ExpertsConfig experts =
+      read_counts(keys, {"num_local_experts", "num_experts"}, "intermediate_size");
   leave_out_loss(keys);
   model.experts = experts;
   read_windows(keys, {}, model);
@@ -90,7 +92,8 @@ void read_mixtral(Keys& keys, Sequence sequence, ModelConfig& model) {
 void read_qwen2_moe(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
   model.qkv_bias = keys.find_boolean({"qkv_bias"}).value_or(true);
-  ExpertsConfig experts = read_counts(keys, {"num_experts"}, "moe_intermediate_size");
+  ExpertsConfig experts =
+      read_counts(keys, {"num_experts", "num_local_experts"}, "moe_intermediate_size");
   experts.shared_ffn_hidden = keys.integer({"shared_expert_intermediate_size"}, layer_widths);
   experts.shared_gate = true;
   read_sparse_step(keys, experts);
@@ -105,7 +108,8 @@ void read_qwen3_moe(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
   model.qk_norm = QkNorm::head;
   keys.refuse_if_true("attention_bias", "the attention's biases are left out");
-  ExpertsConfig experts = read_counts(keys, {"num_experts"}, "moe_intermediate_size");
+  ExpertsConfig experts =
+      read_counts(keys, {"num_experts", "num_local_experts"}, "moe_intermediate_size");
   read_sparse_step(keys, experts);
   experts.router.order = RouterOrder::before;
   experts.router.normalise = keys.boolean_or({"norm_topk_prob"}, false);
@@ -118,7 +122,8 @@ void read_olmoe(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
   model.qk_norm = QkNorm::full;
   keys.refuse_if_true("attention_bias", "the attention's biases are left out");
-  ExpertsConfig experts = read_counts(keys, {"num_experts"}, "intermediate_size");
+  ExpertsConfig experts =
+      read_counts(keys, {"num_experts", "num_local_experts"}, "intermediate_size");
   experts.router.order = RouterOrder::before;
   experts.router.normalise = keys.boolean_or({"norm_topk_prob"}, false);
   leave_out_loss(keys);
@@ -151,7 +156,8 @@ void read_deepseek_v3(Keys& keys, Sequence sequence, ModelConfig& model) {
 void read_llama4(Keys& keys, Sequence sequence, ModelConfig& model) {
   read_llama_like(keys, sequence, false, model);
   keys.refuse_if_true("attention_bias", "the attention's biases are left out");
-  ExpertsConfig experts = read_counts(keys, {"num_local_experts"}, "intermediate_size");
+  ExpertsConfig experts =
+      read_counts(keys, {"num_local_experts", "num_experts"}, "intermediate_size");
   experts.shared_ffn_hidden = experts.ffn_hidden;
   experts.every = keys.find_integer({"interleave_moe_layer_step"}, expert_counts).value_or(1);
   experts.offset = experts.every - 1;

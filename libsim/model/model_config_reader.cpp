@@ -266,7 +266,7 @@ ModelConfig read_model_config(ConfigNode const& section) {
   }
   ConfigNode const positions = section.child("positions");
   if (heads.is_sound() && head_dim.is_sound() && positions.is_sound() &&
-      model.positions == Positions::rotary && model.head_dim % 2 != 0) {
+      model.positions == Positions::rotary && !has_latents(model) && model.head_dim % 2 != 0) {
     positions.report("learned, or an even " + with_value(head_dim, model.head_dim));
   }
   model.pattern = read_pattern(pattern, model);

@@ -32,7 +32,8 @@ struct ReferenceTraining {
 /// The sequences of a reference, in its order.
 class ReferenceTokens : public TokenSource {
  public:
-  explicit ReferenceTokens(ReferenceTraining const& reference) : sequences_{reference.sequences} {}
+  explicit ReferenceTokens(std::vector<std::vector<std::int64_t>> const& sequences)
+      : sequences_{sequences} {}
 
   void read(std::int64_t number,
             std::int64_t first,
