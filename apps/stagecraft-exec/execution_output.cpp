@@ -16,6 +16,17 @@ nlohmann::ordered_json to_json(std::optional<DeviceMemoryUse> const& use) {
           {"after_bytes", use->after.count()}};
 }
 
+nlohmann::ordered_json late_json(std::vector<LateRelease> const& releases) {
+  auto list = nlohmann::ordered_json::array();
+  for (LateRelease const& late : releases) {
+    list.push_back({{"buffer", to_string(late.label)},
+                    {"bytes", late.bytes},
+                    {"after", late.op},
+                    {"ops_too_late", late.ops}});
+  }
+  return list;
+}
+
 /// The memory that devices report, beside the counted bytes; empty if none reports it.
 std::string device_table(Execution const& execution) {
   std::int64_t largest = 0;
@@ -71,6 +82,8 @@ nlohmann::ordered_json to_json(Execution const& execution,
                              {"peak_bytes", rank.at_peak.sum()},
                              {"at_peak", to_json(rank.at_peak)},
                              {"activation_peak_bytes", rank.activation_peak},
+                             {"reserved_bytes", rank.reserved ? Json(*rank.reserved) : Json()},
+                             {"late_releases", late_json(rank.late)},
                              {"device_memory", to_json(rank.device)}});
   }
   return json;
@@ -84,6 +97,8 @@ std::string execution_tables(Execution const& execution) {
   for (int i = 0; i < category_count; ++i)
     columns.push_back({heading_of(static_cast<Category>(i))});
   columns.push_back({"peak " + std::string{unit.name}});
+  bool const has_reserved = !execution.ranks.empty() && execution.ranks.front().reserved;
+  if (has_reserved) columns.push_back({"reserved"});
   TextTable table{std::move(columns)};
   for (RankReport const& rank : execution.ranks) {
     std::vector<std::string> cells{std::to_string(rank.rank), std::to_string(rank.stage)};
@@ -91,10 +106,28 @@ std::string execution_tables(Execution const& execution) {
       cells.push_back(in_unit(unit, rank.at_peak[static_cast<Category>(i)]));
     }
     cells.push_back(in_unit(unit, rank.at_peak.sum()));
+    if (has_reserved) cells.push_back(in_unit(unit, rank.reserved.value_or(0)));
     table.add_row(std::move(cells));
   }
   return "counted memory at each rank's peak, " + std::string{unit.name} + "\n" + table.text() +
          device_table(execution);
+}
+
+std::string lifetime_text(Execution const& execution) {
+  std::string text;
+  std::size_t count = 0;
+  constexpr std::size_t most = 20;
+  for (RankReport const& rank : execution.ranks) {
+    for (LateRelease const& late : rank.late) {
+      if (++count > most) continue;
+      text += "  rank " + std::to_string(rank.rank) + ": " + to_string(late.label) + " (" +
+              size_text(late.bytes) + "), after " + late.op + ", " + std::to_string(late.ops) +
+              (late.ops == 1 ? " op" : " ops") + " after the last that used it\n";
+    }
+  }
+  if (count == 0) return "no buffer was released later than the last op that used it\n";
+  if (count > most) text += "  and " + std::to_string(count - most) + " more\n";
+  return "released later than the last op that used them:\n" + text;
 }
 
 }  // namespace stagecraft

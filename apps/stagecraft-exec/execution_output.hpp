@@ -18,4 +18,8 @@ nlohmann::ordered_json to_json(Execution const& execution,
 /// The same for people: steps, then memory of each rank.
 std::string execution_tables(Execution const& execution);
 
+/// The buffers that were released later than the last op that used them, at most 20 of them.
+/// Pre: lifetimes were checked.
+std::string lifetime_text(Execution const& execution);
+
 }  // namespace stagecraft

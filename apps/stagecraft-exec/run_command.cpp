@@ -22,6 +22,7 @@
 #include "libexec/executor/thread_job.hpp"
 #include "libsim/host/output_file.hpp"
 #include "libsim/host/program_version.hpp"
+#include "libsim/plan/training_names.hpp"
 #include "libsim/trace/trace_names.hpp"
 #include "libsim/trace/trace_writer.hpp"
 
@@ -109,8 +110,11 @@ int code_of_signal(int signal) { return 128 + (signal == 0 ? SIGTERM : signal); 
 
 /// Runs the plan, and on rank 0 writes all output. `processes`: null if ranks are not processes.
 int run_plan(CommandLine const& line, RankProcesses const* processes) {
-  RunArguments const run = read_run_arguments(line);
+  RunArguments run = read_run_arguments(line);
   if (run.is_over) return 0;
+  if (auto const allocator = line.find("allocator")) {
+    run.config.training.memory.allocator = value_named<AllocatorKind>(*allocator).value();
+  }
   TrainingConfig const& config = run.config.training;
   require_executable(config);
   RunRequest request = read_run_request(line, config, processes);
@@ -143,6 +147,7 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
     std::cout << to_json(execution, plan, request.device.backend(), request.clock).dump(1) << '\n';
   } else {
     std::cout << execution_tables(execution);
+    if (request.execution.checks_lifetimes) std::cout << lifetime_text(execution);
   }
   if (has_ended_early) {
     std::cerr << "stagecraft-exec run: ended by a signal after step " << execution.steps.back().step

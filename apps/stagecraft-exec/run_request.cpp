@@ -115,7 +115,13 @@ std::vector<Option> execution_options() {
              "of the trace: op (one row per kernel) or chunk (one per forward or backward)"},
         {.name = "memory-limit",
          .value = Value::text("SIZE"),
-         .description = "the limit of a rank's allocations, e.g. 2 GiB"}},
+         .description = "the limit of a rank's allocations, e.g. 2 GiB"},
+        {.name = "allocator",
+         .value = Value::word({"pytorch", "cuda_async", "arena"}),
+         .description = "also send each request through a model of this allocator (with "
+                        "memory.allocator_settings): its reserved bytes in output and trace"},
+        {.name = "check-lifetimes",
+         .description = "report buffers that are released later than the last op that uses them"}},
        run_options()});
 }
 
@@ -151,6 +157,12 @@ RunRequest read_run_request(CommandLine const& line,
       throw CommandLineError{"--memory-limit", "'" + *limit + "'",
                              std::string{accepted_quantity<Bytes>()}};
     }
+  }
+  request.execution.models_allocator = line.has("allocator");
+  request.execution.checks_lifetimes = line.has("check-lifetimes");
+  if (request.execution.checks_lifetimes && are_processes) {
+    throw CommandLineError{"--check-lifetimes", "with --ranks " + request.ranks,
+                           "with threads or solo"};
   }
   request.save = line.find("save");
   for (char const* const option : {"save-every", "keep"}) {

@@ -52,11 +52,15 @@ void BlockRunner::run(BlockInstance& instance, Pass pass) {
   auto const index = static_cast<std::size_t>(&block - context_.plan.blocks.data());
   PassBuffers const& buffers = buffers_[index].of(pass);
   std::vector<Op> const& ops = block.ops(pass);
-  bool has_bias = false;  // whether the product before op i has already added it
+  std::size_t finished = 0;  // ops before this one are over, collectives included
+  bool has_bias = false;     // whether the product before op i has already added it
   for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (context_.recorder != nullptr) context_.recorder->begin_change();
     for (BufferMove const& move : buffers.before(i)) {
       allocate(instance, ops[i], move.buffer);
     }
+    if (context_.recorder != nullptr) context_.recorder->end_change();
+    if (context_.lifetimes != nullptr) note_uses(instance, ops, i, finished);
     if (has_bias) {
       ops_.record_now(ops[i], place_of(instance, ops[i]));
       has_bias = false;
@@ -65,9 +69,11 @@ void BlockRunner::run(BlockInstance& instance, Pass pass) {
     } else {
       run(instance, ops[i], static_cast<std::int32_t>(i));
     }
+    if (context_.recorder != nullptr) context_.recorder->begin_change();
     for (BufferMove const& move : buffers.after(i)) {
-      instance.buffers[static_cast<std::size_t>(move.buffer)] = Buffer{};
+      release(instance, ops[i], move.buffer);
     }
+    if (context_.recorder != nullptr) context_.recorder->end_change();
   }
 }
 
@@ -82,6 +88,36 @@ void BlockRunner::allocate(BlockInstance& instance, Op const& op, TensorId id) {
   } catch (MemoryLimitError const& error) {
     throw MemoryLimitError{"before " + to_string(op.name) + ": " + error.what()};
   }
+}
+
+void BlockRunner::note_uses(BlockInstance const& instance,
+                            std::vector<Op> const& ops,
+                            std::size_t i,
+                            std::size_t& finished) const {
+  context_.lifetimes->begin_op();
+  note_use(instance, ops[i]);
+  if (ops[i].kind != OpKind::wait) return;
+  // Collectives use their operands until somebody waits for them, or for a later one.
+  for (; finished <= static_cast<std::size_t>(ops[i].waits_for); ++finished) {
+    if (is_collective(ops[finished].kind)) note_use(instance, ops[finished]);
+  }
+}
+
+void BlockRunner::note_use(BlockInstance const& instance, Op const& op) const {
+  for (auto const* operands : {&op.reads, &op.writes}) {
+    for (TensorId const id : *operands) context_.lifetimes->note_use(operand(instance, id).data);
+  }
+}
+
+void BlockRunner::release(BlockInstance& instance, Op const& op, TensorId id) {
+  Buffer& buffer = instance.buffers[static_cast<std::size_t>(id)];
+  if (context_.lifetimes != nullptr && buffer) {
+    BufferLabel const label{.name = block_of(instance).tensor(id).name,
+                            .layer = place_of(instance, op).layer,
+                            .microbatch = instance.microbatch};
+    context_.lifetimes->release(buffer, label, to_string(op.name));
+  }
+  buffer = Buffer{};
 }
 
 void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t position) {

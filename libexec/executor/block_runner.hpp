@@ -47,6 +47,13 @@ class BlockRunner {
   bool launch_with_bias(BlockInstance const& instance, Op const& op, Op const& bias_add);
   void start_collective(BlockInstance const& instance, Op const& op, std::int32_t position);
   void wait(BlockInstance const& instance, Op const& op);
+  /// `finished`: ops before it are known to be over; a wait moves it on.
+  void note_uses(BlockInstance const& instance,
+                 std::vector<Op> const& ops,
+                 std::size_t i,
+                 std::size_t& finished) const;
+  void note_use(BlockInstance const& instance, Op const& op) const;
+  void release(BlockInstance& instance, Op const& op, TensorId id);
   void load(BlockInstance const& instance, Op const& op);
   void take_loss(BlockInstance const& instance, Op const& op);
   Operand operand(BlockInstance const& instance, TensorId id) const;

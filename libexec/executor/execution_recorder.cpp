@@ -26,19 +26,41 @@ ExecutionRecorder::ExecutionRecorder(TraceVocabulary const& vocabulary,
   trace_.stage = stage;
 }
 
-void ExecutionRecorder::restart(CategoryBytes const& memory) {
+void ExecutionRecorder::restart(CategoryBytes const& memory, std::optional<std::int64_t> reserved) {
   trace_.ops = {};
   trace_.memory = {};
   is_inside_ = false;
-  add_memory(SimTime{0}, memory);
+  is_changing_ = false;
+  add_memory(SimTime{0}, memory, reserved);
 }
 
 void ExecutionRecorder::begin_work() {
   if (detail_ == TraceDetail::op) return;
   is_inside_ = true;
+  begin_summary();
+}
+
+void ExecutionRecorder::begin_change() {
+  if (is_inside_) return;
+  is_changing_ = true;
+  begin_summary();
+}
+
+void ExecutionRecorder::end_change() {
+  if (!is_changing_) return;
+  is_changing_ = false;
+  end_summary(last_.time);
+}
+
+void ExecutionRecorder::begin_summary() {
   peak_.reset();
   before_ = last_.bytes;
   highest_ = without_workspace(last_.bytes);
+}
+
+void ExecutionRecorder::end_summary(SimTime end) {
+  if (peak_) append(*peak_);
+  if ((peak_ ? peak_->bytes : before_) != last_.bytes) append({end, last_.bytes, last_.reserved});
 }
 
 void ExecutionRecorder::end_task(TrainingPlan const& plan,
@@ -54,8 +76,7 @@ void ExecutionRecorder::end_task(TrainingPlan const& plan,
           .bytes = sums.bytes,
           .flops = sums.flops},
          place, time);
-  if (peak_) append(*peak_);
-  if ((peak_ ? peak_->bytes : before_) != last_.bytes) append({time.end, last_.bytes});
+  end_summary(time.end);
 }
 
 std::size_t ExecutionRecorder::add(Op const& op, OpPlace const& place, TimeSpan const& time) {
@@ -82,9 +103,11 @@ void ExecutionRecorder::set_time(std::size_t row, TimeSpan const& time) {
   trace_.ops.duration[row] = (time.end - time.start).count();
 }
 
-void ExecutionRecorder::add_memory(SimTime time, CategoryBytes const& bytes) {
-  last_ = {time, bytes};
-  if (!is_inside_) {
+void ExecutionRecorder::add_memory(SimTime time,
+                                   CategoryBytes const& bytes,
+                                   std::optional<std::int64_t> reserved) {
+  last_ = {time, bytes, reserved};
+  if (!is_inside_ && !is_changing_) {
     append(last_);
   } else if (without_workspace(bytes) > highest_) {
     highest_ = without_workspace(bytes);
@@ -99,6 +122,7 @@ void ExecutionRecorder::append(MemoryState const& state) {
   for (std::size_t i = 0; i < memory.bytes.size(); ++i) {
     memory.bytes[i].push_back(state.bytes[static_cast<Category>(i)]);
   }
+  if (state.reserved && detail_ == TraceDetail::op) memory.reserved.push_back(*state.reserved);
 }
 
 void ExecutionRecorder::resolve(DeviceTimeline const& device) {

@@ -28,7 +28,8 @@ class ExecutionRecorder {
   ExecutionRecorder(TraceVocabulary const& vocabulary, int rank, int stage, TraceDetail detail);
 
   /// Starts an iteration and discards what was recorded before.
-  void restart(CategoryBytes const& memory);
+  /// `reserved`: what a modelled allocator has reserved, if there is one.
+  void restart(CategoryBytes const& memory, std::optional<std::int64_t> reserved);
 
   /// The ops between the two are those of one forward or backward.
   void begin_work();
@@ -37,12 +38,17 @@ class ExecutionRecorder {
                 OpPlace const& place,
                 TimeSpan const& time);
 
+  /// What is allocated and released between the two is one change of memory: of its states only
+  /// the peak and the end are kept, as in the simulator's trace.
+  void begin_change();
+  void end_change();
+
   /// Appends a row and returns its number, so that its time can be set later. A row that this
   /// detail leaves out has a number, too.
   std::size_t add(Op const& op, OpPlace const& place, TimeSpan const& time);
   std::size_t add(Transfer const& transfer, Bytes bytes, TimeSpan const& time);
   void set_time(std::size_t row, TimeSpan const& time);
-  void add_memory(SimTime time, CategoryBytes const& bytes);
+  void add_memory(SimTime time, CategoryBytes const& bytes, std::optional<std::int64_t> reserved);
   /// Replaces all times, which are marks of this device, with the times of those marks.
   /// Pre: the device is idle.
   void resolve(DeviceTimeline const& device);
@@ -60,6 +66,7 @@ class ExecutionRecorder {
   struct MemoryState {
     SimTime time{0};
     CategoryBytes bytes;
+    std::optional<std::int64_t> reserved;
   };
   std::size_t append(Row const& row, OpPlace const& place, TimeSpan const& time);
   void append(MemoryState const& state);
@@ -67,6 +74,10 @@ class ExecutionRecorder {
   TraceVocabulary const& vocabulary_;
   TraceDetail detail_;
   RankTrace trace_;
+  void begin_summary();
+  void end_summary(SimTime end);
+
+  bool is_changing_ = false;
   bool is_inside_ = false;  ///< inside a forward or backward of which only a summary is recorded
   MemoryState last_;
   CategoryBytes before_;             ///< at the start of the task

@@ -32,6 +32,8 @@ struct RankReport {
   CategoryBytes at_peak;  ///< at the first instant of the largest sum, workspace added
   std::int64_t activation_peak = 0;
   std::optional<DeviceMemoryUse> device{};  ///< after the last iteration, if the device reports it
+  std::optional<std::int64_t> reserved{};   ///< at most, by the modelled allocator if there is one
+  std::vector<LateRelease> late{};          ///< if lifetimes are checked
 };
 
 struct Execution {
@@ -48,6 +50,9 @@ struct ExecutionOptions {
   std::optional<Bytes> memory_limit{};  ///< per rank
   bool traces = false;                  ///< whether the last iteration is traced
   TraceDetail detail = TraceDetail::op;
+  /// Whether requests also go through the allocator that the configuration names.
+  bool models_allocator = false;
+  bool checks_lifetimes = false;  ///< see LifetimeCheck
   int reporting_rank = 0;
   /// Not null: if it is not 0 on any rank, all ranks end after the iteration, as after the last
   /// one.

@@ -40,14 +40,17 @@ std::vector<std::int64_t> encode(RankOutcome const& outcome) {
   DeviceMemoryUse const device = report.device.value_or(DeviceMemoryUse{});
   numbers.insert(numbers.end(), {report.device ? 1 : 0, device.before.count(),
                                  device.pool_peak.count(), device.after.count()});
+  numbers.push_back(report.reserved.value_or(-1));
   numbers.push_back(static_cast<std::int64_t>(trace.ops.rows()));
   numbers.push_back(static_cast<std::int64_t>(trace.memory.rows()));
+  numbers.push_back(static_cast<std::int64_t>(trace.memory.reserved.size()));
   auto const append = [&](TraceColumn const& column) {
     numbers.insert(numbers.end(), column.begin(), column.end());
   };
   for (OpColumn const& column : op_columns) append(trace.ops.*column.column);
   append(trace.memory.time);
   for (TraceColumn const& column : trace.memory.bytes) append(column);
+  append(trace.memory.reserved);
   return numbers;
 }
 
@@ -67,14 +70,18 @@ RankOutcome decode_outcome(std::vector<std::int64_t> const& all) {
   device.pool_peak = Bytes{numbers.next()};
   device.after = Bytes{numbers.next()};
   if (has_device) report.device = device;
+  std::int64_t const reserved = numbers.next();
+  if (reserved >= 0) report.reserved = reserved;
   RankTrace& trace = outcome.trace;
   trace.rank = report.rank;
   trace.stage = report.stage;
   auto const ops = static_cast<std::size_t>(numbers.next());
   auto const changes = static_cast<std::size_t>(numbers.next());
+  auto const with_reserved = static_cast<std::size_t>(numbers.next());
   for (OpColumn const& column : op_columns) trace.ops.*column.column = numbers.column(ops);
   trace.memory.time = numbers.column(changes);
   for (TraceColumn& column : trace.memory.bytes) column = numbers.column(changes);
+  trace.memory.reserved = numbers.column(with_reserved);
   if (!numbers.is_over()) throw std::logic_error{"a rank's outcome is too long"};
   return outcome;
 }

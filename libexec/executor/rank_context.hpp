@@ -13,6 +13,7 @@
 #include "libexec/executor/token_source.hpp"
 #include "libexec/kernels/kernel_call.hpp"
 #include "libexec/memory/counting_allocator.hpp"
+#include "libexec/memory/lifetime_check.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/training_plan.hpp"
 
@@ -49,6 +50,7 @@ struct RankContext {
   CommunicationPrices const* prices = nullptr;  ///< null if time is measured
   ExecutionRecorder* recorder = nullptr;        ///< null if this iteration is not traced
   OpObserver const* on_op = nullptr;            ///< null if there is no observer
+  LifetimeCheck* lifetimes = nullptr;           ///< null if they are not checked
   bool values_matter = true;                    ///< false: parameters start as any numbers
 
   /// Where this rank stands in the rank grids.

@@ -50,6 +50,7 @@ void RankExecutor::run(IssueEntry const& step) {
       return;
     }
     case IssueEntry::Kind::post:
+      if (context_.recorder != nullptr) context_.recorder->begin_change();
       for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
         Transfer const& transfer = order_.transfers[static_cast<std::size_t>(i)];
         post(transfer);
@@ -57,12 +58,15 @@ void RankExecutor::run(IssueEntry const& step) {
           rows_[i] = context_.recorder->add(transfer, context_.plan.sent_bytes(), {});
         }
       }
+      if (context_.recorder != nullptr) context_.recorder->end_change();
       return;
     case IssueEntry::Kind::wait:
+      if (context_.recorder != nullptr) context_.recorder->begin_change();
       for (std::int32_t i = step.first; i < step.first + step.count; ++i) {
         auto const row = rows_.extract(i);
         wait(order_.transfers[static_cast<std::size_t>(i)], row.empty() ? 0 : row.mapped());
       }
+      if (context_.recorder != nullptr) context_.recorder->end_change();
       return;
     case IssueEntry::Kind::drain:
     case IssueEntry::Kind::repeat:

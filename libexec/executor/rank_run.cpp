@@ -10,6 +10,7 @@
 #include "libexec/executor/kernel_needs.hpp"
 #include "libexec/kernels/exact_sum.hpp"
 #include "libsim/host/file_error.hpp"
+#include "libsim/plan/configured_allocator.hpp"
 
 namespace stagecraft {
 namespace {
@@ -93,8 +94,9 @@ class RankRun {
                  .state = state_,
                  .prices = clock.is_virtual() ? parts.prices : nullptr,
                  .on_op = options.on_op ? &options.on_op : nullptr,
+                 .lifetimes = options.checks_lifetimes ? &lifetimes_ : nullptr,
                  .values_matter = options.values_matter},
-        executor_{context_} {
+        executor_{with_modelled_allocator(plan.config.memory)} {
     if (DeviceTimeline* const timeline = backend_->timeline()) clock.follow(*timeline);
   }
 
@@ -113,7 +115,12 @@ class RankRun {
                       .stage = place_.pipeline,
                       .at_peak = allocator_.at_peak(),
                       .activation_peak = allocator_.activation_peak(),
-                      .device = backend_->memory_use()};
+                      .device = backend_->memory_use(),
+                      .reserved = {},
+                      .late = lifetimes_.late()};
+    if (allocator_.modelled() != nullptr) {
+      outcome.report.reserved = allocator_.modelled()->counters().peak_reserved;
+    }
     outcome.trace = recorder_.trace();
     return outcome;
   }
@@ -121,6 +128,14 @@ class RankRun {
   std::string position() const { return executor_.position(); }
 
  private:
+  /// Before the executor allocates anything.
+  RankContext& with_modelled_allocator(MemoryConfig const& memory) {
+    if (options_.models_allocator) {
+      allocator_.follow_with(configured_allocator(memory, unlimited_capacity));
+    }
+    return context_;
+  }
+
   StepReport run_iteration(bool is_traced, std::function<void()> const& restart) {
     Communicator& communicator = context_.communicator;
     communicator.barrier();
@@ -149,9 +164,15 @@ class RankRun {
       return bytes;
     };
     context_.recorder = &recorder_;
-    recorder_.restart(with_workspace(allocator_.now()));
-    allocator_.observe([this, with_workspace](CategoryBytes const& now) {
-      recorder_.add_memory(context_.clock.now(), with_workspace(now));
+    Allocator* const modelled = allocator_.modelled();
+    // So that all traces begin alike, whichever iteration they are of.
+    if (modelled != nullptr) modelled->empty_cache();
+    auto const reserved = [modelled] {
+      return modelled == nullptr ? std::optional<std::int64_t>{} : modelled->counters().reserved;
+    };
+    recorder_.restart(with_workspace(allocator_.now()), reserved());
+    allocator_.observe([this, with_workspace, reserved](CategoryBytes const& now) {
+      recorder_.add_memory(context_.clock.now(), with_workspace(now), reserved());
     });
   }
 
@@ -160,6 +181,7 @@ class RankRun {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Communicator> device_side_;
   CountingAllocator allocator_;
+  LifetimeCheck lifetimes_;
   TrainingState state_;
   TraceVocabulary vocabulary_;
   ExecutionRecorder recorder_;

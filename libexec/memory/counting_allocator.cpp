@@ -54,7 +54,9 @@ Buffer CountingAllocator::allocate(BufferLabel const& label,
   buffer.category_ = category;
   buffer.number_ = next_++;
   if (poisons) memory_.poison(buffer.data_, buffer.bytes_);
-  live_.emplace(buffer.number_, Live{label, category, bytes});
+  BlockId const block =
+      modelled_ == nullptr || bytes == 0 ? no_block : modelled_->allocate(bytes, 0);
+  live_.emplace(buffer.number_, Live{label, category, bytes, block});
   now_[category] += bytes;
   if (now_.sum() > peak_) {
     peak_ = now_.sum();
@@ -95,7 +97,9 @@ std::string CountingAllocator::live_buffers(std::size_t most) const {
 void CountingAllocator::release(Buffer const& buffer) noexcept {
   if (poisons) memory_.poison(buffer.data_, buffer.bytes_);
   memory_.deallocate(buffer.data_, buffer.bytes_);
-  live_.erase(buffer.number_);
+  auto const live = live_.find(buffer.number_);
+  if (live->second.block != no_block) modelled_->free(live->second.block);
+  live_.erase(live);
   now_[buffer.category_] -= static_cast<std::int64_t>(buffer.bytes_);
   if (observer_) observer_(now_);
 }

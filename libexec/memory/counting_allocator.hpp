@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/allocator/allocator.hpp"
 #include "libsim/model/category_bytes.hpp"
 #include "libsim/model/tensor.hpp"
 
@@ -105,6 +106,12 @@ class CountingAllocator {
                   ElementType type,
                   Shape const& shape);
 
+  /// From now on each request also goes through `modelled`, which only keeps account.
+  /// Pre: nothing is allocated.
+  void follow_with(std::unique_ptr<Allocator> modelled) { modelled_ = std::move(modelled); }
+  /// Null if there is none.
+  Allocator* modelled() const { return modelled_.get(); }
+
   CategoryBytes const& now() const { return now_; }
   /// The allocated bytes at the first instant of the largest sum, workspace added.
   CategoryBytes at_peak() const;
@@ -126,6 +133,7 @@ class CountingAllocator {
     BufferLabel label;
     Category category;
     std::int64_t bytes;
+    BlockId block = no_block;  ///< of the modelled allocator
   };
   DeviceMemory& memory_;
   Bytes workspace_;
@@ -137,6 +145,7 @@ class CountingAllocator {
   std::map<std::uint64_t, Live> live_;
   std::uint64_t next_ = 0;
   Observer observer_;
+  std::unique_ptr<Allocator> modelled_;
 };
 
 }  // namespace stagecraft

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "libsim/allocator/allocator_counters.hpp"
 #include "libsim/allocator/allocator_settings.hpp"
@@ -16,6 +17,18 @@ inline constexpr BlockId no_block = -1;
 inline constexpr std::int64_t largest_request = std::int64_t{1} << 60;
 /// A device that no run fills: 1 PiB.
 inline constexpr std::int64_t unlimited_capacity = std::int64_t{1} << 50;
+
+/// A piece of what an allocator has reserved, in use or not.
+struct MemoryBlock {
+  std::int64_t address = 0;
+  std::int64_t size = 0;
+  std::int64_t requested = 0;  ///< what was asked for; 0 if it is free
+  std::int32_t stream = 0;
+  bool is_small = false;        ///< of the pool for requests up to 1 MiB
+  bool is_live = false;         ///< allocated; else free, or waiting for a stream
+  bool is_split = false;        ///< has a neighbour in its segment
+  bool begins_segment = false;  ///< the first block of its segment
+};
 
 /// The allocator of one device, as a framework uses it: a host-side account of which device memory
 /// is taken, without any memory.
@@ -45,6 +58,8 @@ class Allocator {
   virtual void set_event_delay(std::int64_t time) = 0;
 
   AllocatorCounters const& counters() const { return counters_; }
+  /// All that is reserved, by address; nothing if the allocator does not place blocks.
+  virtual std::vector<MemoryBlock> blocks() const { return {}; }
 
  protected:
   AllocatorCounters counters_;

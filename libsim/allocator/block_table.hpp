@@ -45,6 +45,17 @@ class BlockTable {
   }
   void remove(BlockId id) { unused_.push_back(id); }
 
+  /// The numbers of all blocks that have not been removed.
+  std::vector<BlockId> ids() const {
+    std::vector<bool> is_used(blocks_.size(), true);
+    for (BlockId const id : unused_) is_used[static_cast<std::size_t>(id)] = false;
+    std::vector<BlockId> result;
+    for (std::size_t i = 0; i < is_used.size(); ++i) {
+      if (is_used[i]) result.push_back(static_cast<BlockId>(i));
+    }
+    return result;
+  }
+
   /// Puts `id` between its neighbours, which its own fields name.
   void link(BlockId id) {
     Block const& block = (*this)[id];

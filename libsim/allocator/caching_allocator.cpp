@@ -204,6 +204,25 @@ void CachingAllocator::remove_free(BlockId id) {
   pool_at(block.pool).free.remove({block.size, block.address, id});
 }
 
+std::vector<MemoryBlock> CachingAllocator::blocks() const {
+  std::vector<MemoryBlock> result;
+  for (BlockId const id : blocks_.ids()) {
+    Block const& block = blocks_[id];
+    if (!block.is_mapped) continue;
+    result.push_back({.address = block.address,
+                      .size = block.size,
+                      .requested = block.is_allocated ? block.requested : 0,
+                      .stream = block.pool / 2,
+                      .is_small = !block.is_large(),
+                      .is_live = block.is_allocated,
+                      .is_split = block.is_split(),
+                      .begins_segment = block.previous == no_block});
+  }
+  std::sort(result.begin(), result.end(),
+            [](MemoryBlock const& a, MemoryBlock const& b) { return a.address < b.address; });
+  return result;
+}
+
 void CachingAllocator::take_foreign(std::int64_t bytes) {
   device_.take_foreign(bytes);
   note_device();

@@ -7,8 +7,8 @@
 
 #include "libsim/allocator/allocator.hpp"
 #include "libsim/allocator/block_table.hpp"
-#include "libsim/allocator/device_memory.hpp"
 #include "libsim/allocator/free_blocks.hpp"
+#include "libsim/allocator/physical_memory.hpp"
 #include "libsim/allocator/stream_events.hpp"
 
 namespace stagecraft {
@@ -36,6 +36,7 @@ class CachingAllocator final : public Allocator {
   void set_memory_fraction(double fraction) override;
   void advance(std::int64_t time) override { events_.advance(time); }
   void set_event_delay(std::int64_t time) override { events_.set_delay(time); }
+  std::vector<MemoryBlock> blocks() const override;
 
  private:
   /// The free memory of one stream, for small or for large blocks.
@@ -93,7 +94,7 @@ class CachingAllocator final : public Allocator {
   void remove_unmapped(BlockId id);
 
   AllocatorSettings settings_;
-  DeviceMemory device_;
+  PhysicalMemory device_;
   std::optional<std::int64_t> allowed_;  ///< most bytes to be reserved
   BlockTable blocks_;
   std::vector<StreamPool> pools_;           ///< by Block::pool

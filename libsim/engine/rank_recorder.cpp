@@ -1,8 +1,10 @@
 #include "libsim/engine/rank_recorder.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "libsim/plan/message_buffers.hpp"
+#include "libsim/plan/reserved_states.hpp"
 #include "libsim/plan/stage_memory.hpp"
 
 namespace stagecraft {
@@ -26,6 +28,7 @@ class RankRecorder {
         messages_{costed.plan()},
         entries_{plan_, times_.order.transfers, memories_, messages_},
         tasks_{record_tasks(costed, memories_, static_cast<std::size_t>(rank), vocabulary, detail)},
+        detail_{detail},
         now_{resident_memory(plan_)} {
     trace_.rank = rank;
     trace_.stage = plan_.stage;
@@ -47,6 +50,7 @@ class RankRecorder {
     }
     trace_.ops.resize(op_rows_);
     trace_.memory.resize(memory_rows_);
+    if (detail_ == TraceDetail::op) add_reserved();
     return std::move(trace_);
   }
 
@@ -139,6 +143,29 @@ class RankRecorder {
     now_ += profile.net;
   }
 
+  /// Each row of memory is one of the states, in their order; at op detail none is left out but
+  /// those that equal the one before.
+  void add_reserved() {
+    MemoryColumns& memory = trace_.memory;
+    std::vector<ReservedState> const states = reserved_states(costed_.plan(), plan_);
+    std::size_t state = 0;
+    for (std::size_t row = 0; row < memory.rows(); ++row) {
+      while (!is_state(row, states[state])) {
+        if (++state == states.size())
+          throw std::logic_error{"a state of memory that no buffer makes"};
+      }
+      memory.reserved.push_back(states[state].reserved);
+    }
+  }
+  bool is_state(std::size_t row, ReservedState const& state) const {
+    for (std::size_t i = 0; i < trace_.memory.bytes.size(); ++i) {
+      auto const category = static_cast<Category>(i);
+      if (category == Category::workspace) continue;
+      if (trace_.memory.bytes[i][row] != state.held[category]) return false;
+    }
+    return true;
+  }
+
   void add_row(RecordedOp const& op,
                Interval const& time,
                std::int32_t microbatch,
@@ -175,6 +202,7 @@ class RankRecorder {
   MessageMoves messages_;
   EntryMemories entries_;
   std::vector<RecordedTask> tasks_;
+  TraceDetail detail_;
   CategoryBytes now_;
   SimTime clock_{0};               ///< of the compute stream
   SimTime data_parallel_idle_{0};  ///< the data-parallel stream has no work from here on

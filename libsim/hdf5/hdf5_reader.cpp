@@ -264,6 +264,12 @@ H5Handle Hdf5Group::dataset(std::string const& name) const {
   return {dataset, H5Dclose, "open dataset " + path_of(name)};
 }
 
+bool Hdf5Group::has_link(std::string const& name) const {
+  htri_t const exists = H5Lexists(group_.id(), name.c_str(), H5P_DEFAULT);
+  check_hdf5(exists, "look for " + path_of(name));
+  return exists > 0;
+}
+
 bool Hdf5Group::has_attribute(std::string const& name) const {
   htri_t const exists = H5Aexists(group_.id(), name.c_str());
   check_hdf5(exists, "look for attribute " + name);

@@ -26,6 +26,7 @@ class Hdf5Group {
   Hdf5Group group(std::string const& name) const;
   /// The names of the links, of which there may be at most `most`.
   std::vector<std::string> links(std::size_t most) const;
+  bool has_link(std::string const& name) const;
   bool has_attribute(std::string const& name) const;
   /// An attribute that is one text of fixed length, at most `most` bytes.
   std::string text(std::string const& attribute, std::size_t most) const;

@@ -58,8 +58,9 @@ constexpr std::array read_flags{
     modelled("account-for-loss-in-pipeline-split", V::none),
     modelled("microbatch-group-size-per-virtual-pipeline-stage"),
     modelled("no-overlap-p2p-communication", V::none), modelled("overlap-grad-reduce", V::none),
-    modelled("use-distributed-optimizer", V::none), modelled("micro-batch-size"),
-    modelled("global-batch-size"), modelled("no-scatter-gather-tensors-in-pipeline", V::none),
+    modelled("use-distributed-optimizer", V::none), modelled("empty-unused-memory-level"),
+    modelled("micro-batch-size"), modelled("global-batch-size"),
+    modelled("no-scatter-gather-tensors-in-pipeline", V::none),
     // Recompute.
     modelled("recompute-activations", V::none), modelled("recompute-granularity"),
     modelled("recompute-method"), modelled("recompute-num-layers"),
@@ -175,7 +176,6 @@ constexpr std::array other_flags{
     other("cpu-offload", V::none, "everything on the device"),
     other("fine-grained-activation-offloading", V::none, "everything on the device"),
     other("optimizer-cpu-offload", V::none, "everything on the device"),
-    other("empty-unused-memory-level", V::one, "memory kept by the allocator", "0"),
     // Kernels.
     other("no-masked-softmax-fusion", V::none, fused), other("no-bias-gelu-fusion", V::none, fused),
     other("no-bias-swiglu-fusion", V::none, fused), other("no-bias-dropout-fusion", V::none, fused),

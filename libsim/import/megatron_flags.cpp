@@ -124,6 +124,12 @@ void write_model(FlagLine& line, ModelConfig const& model) {
   write_precision(line, model);
 }
 
+void write_empty_cache(FlagLine& line, TrainingConfig const& config) {
+  EmptyCache const empties = config.memory.empty_cache;
+  if (empties == EmptyCache::never) return;
+  line.value("empty-unused-memory-level", static_cast<std::int64_t>(empties));
+}
+
 void write_layout_of_2022(FlagLine& line, TrainingConfig const& config) {
   ParallelLayout const& parallel = config.parallel;
   line.value("tensor-model-parallel-size", parallel.tensor)
@@ -136,6 +142,7 @@ void write_layout_of_2022(FlagLine& line, TrainingConfig const& config) {
   line.flag("no-scatter-gather-tensors-in-pipeline", is_cut && !config.schedule.scatter_gather)
       .flag("sequence-parallel", parallel.sequence && parallel.tensor > 1)
       .flag("use-distributed-optimizer", config.memory.distributed_optimizer);
+  write_empty_cache(line, config);
 }
 
 void write_layout(FlagLine& line, TrainingConfig const& config) {
@@ -162,6 +169,7 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
   line.flag("sequence-parallel", parallel.sequence && parallel.tensor > 1)
       .flag("use-distributed-optimizer", config.memory.distributed_optimizer)
       .flag("overlap-grad-reduce", overlaps_gradients(config));
+  write_empty_cache(line, config);
 }
 
 void write_recompute(FlagLine& line, RecomputePolicy const& policy, MegatronVersion version) {

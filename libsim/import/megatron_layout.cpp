@@ -156,6 +156,8 @@ void read_megatron_layout(MegatronArguments& arguments,
   if (arguments.has("overlap-grad-reduce")) parallel.overlap_gradients = true;
   config.memory.distributed_optimizer =
       arguments.has("use-distributed-optimizer") || shards_by_zero(arguments);
+  config.memory.empty_cache =
+      static_cast<EmptyCache>(arguments.integer("empty-unused-memory-level", {0, 2}).value_or(0));
   read_interleave(arguments, config);
   read_listed_layout(arguments, config);
   IntegerRange const layers{0, 100'000};

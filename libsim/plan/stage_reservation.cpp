@@ -6,6 +6,7 @@
 
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/buffer_events.hpp"
+#include "libsim/plan/configured_allocator.hpp"
 #include "libsim/plan/framework_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/state_types.hpp"
@@ -14,14 +15,6 @@ namespace stagecraft {
 namespace {
 
 constexpr int most_iterations = 3;  // the second has moments, the third what they displaced
-
-std::unique_ptr<Allocator> make_allocator(TrainingPlan const& plan, std::int64_t capacity) {
-  MemoryConfig const& memory = plan.config.memory;
-  Diagnostics diagnostics;  // the reader of the configuration has reported its problems
-  AllocatorSettings const settings =
-      read_allocator_settings(memory.allocator_settings, {}, "", diagnostics);
-  return stagecraft::make_allocator(memory.allocator, settings, capacity);
-}
 
 /// Says when an iteration holds no more news for an allocator.
 class SteadyState {
@@ -79,7 +72,8 @@ class StageReplay {
               StagePlan const& stage,
               Allocator& allocator,
               FrameworkMemory const& framework,
-              ReplayExtent extent)
+              ReplayExtent extent,
+              ReservedPeak* peak)
       : plan_{plan},
         stage_{stage},
         allocator_{allocator},
@@ -88,7 +82,15 @@ class StageReplay {
         buffers_{framework, plan, stage, allocator_},
         // Without a loop nothing says that the rest repeats what has run.
         extent_{stage.program.steady_loop == StageProgram::none ? ReplayExtent::whole : extent},
-        steady_{stage} {}
+        steady_{stage} {
+    if (peak == nullptr) return;
+    allocator_.observe_growth([this, peak](std::int64_t request) {
+      *peak = {.blocks = allocator_.whole().blocks(),
+               .request = request,
+               .tensor = change_ == nullptr ? "" : change_->name(),
+               .is_in_step = is_in_step_};
+    });
+  }
 
   /// False if the device has no memory left.
   bool run() {
@@ -96,8 +98,13 @@ class StageReplay {
     for (int i = 0; i < most_iterations; ++i) {
       std::int64_t const before = counters().device_alloc;
       if (!iterate()) return false;
+      is_in_step_ = true;
+      EmptyCache const empties = plan_.config.memory.empty_cache;
+      if (empties != EmptyCache::never) allocator_.whole().empty_cache();
       if (i == 0 && !allocate_moments()) return false;
       if (!buffers_.step(state_sizes_)) return false;
+      if (empties == EmptyCache::around_step) allocator_.whole().empty_cache();
+      is_in_step_ = false;
       if (i > 0 && counters().device_alloc == before) break;
     }
     return true;
@@ -179,12 +186,14 @@ class StageReplay {
     for (BufferEvent const& event : events.now()) {
       if (!take(event)) return false;
     }
+    change_ = nullptr;
     if (has_framework_ && task != nullptr) buffers_.end(*task, events.microbatch());
     return true;
   }
 
   bool take(BufferEvent const& event) {
     auto const buffer = static_cast<std::size_t>(event.buffer);
+    change_ = event.change;
     switch (event.change->kind) {
       case BufferChange::Kind::allocate:
         if (blocks_.size() <= buffer) blocks_.resize(buffer + 1, no_block);
@@ -214,6 +223,8 @@ class StageReplay {
   SteadyState steady_;
   std::vector<std::int64_t> state_sizes_;  ///< elements of each buffer of optimizer state
   std::vector<BlockId> blocks_;            ///< of live activations, by buffer
+  BufferChange const* change_ = nullptr;   ///< that is taken
+  bool is_in_step_ = false;
 };
 
 }  // namespace
@@ -222,11 +233,12 @@ StageReservation reserve_stage(TrainingPlan const& plan,
                                StagePlan const& stage,
                                std::int64_t capacity,
                                FrameworkMemory const& framework,
-                               ReplayExtent extent) {
+                               ReplayExtent extent,
+                               ReservedPeak* peak) {
   for (bool const is_limited : {true, false}) {
-    auto const allocator =
-        make_allocator(plan, is_limited ? std::max<std::int64_t>(capacity, 0) : unlimited_capacity);
-    StageReplay replay{plan, stage, *allocator, framework, extent};
+    auto const allocator = configured_allocator(
+        plan.config.memory, is_limited ? std::max<std::int64_t>(capacity, 0) : unlimited_capacity);
+    StageReplay replay{plan, stage, *allocator, framework, extent, peak};
     if (!replay.run()) continue;
     StageReservation result = replay.result();
     result.runs_out = !is_limited;

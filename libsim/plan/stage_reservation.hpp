@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "libsim/allocator/allocator.hpp"
 #include "libsim/plan/framework_memory.hpp"
 #include "libsim/plan/training_plan.hpp"
 
@@ -19,6 +21,14 @@ struct StageReservation {
   friend bool operator==(StageReservation const&, StageReservation const&) = default;
 };
 
+/// What an allocator holds at the instant at which it first has reserved most. Bytes.
+struct ReservedPeak {
+  std::vector<MemoryBlock> blocks;  ///< all that is reserved, by address
+  std::int64_t request = 0;         ///< what was asked for when it grew to this
+  std::string tensor;               ///< whose buffer that was; empty if it was no tensor's
+  bool is_in_step = false;          ///< whether it was of the optimizer step
+};
+
 /// How much of an iteration is replayed.
 enum class ReplayExtent : std::uint8_t {
   /// Until the stage has held the activations of all passes in flight, and each of its tasks has
@@ -33,12 +43,13 @@ enum class ReplayExtent : std::uint8_t {
 ///
 /// Parameters and optimizer state are a buffer per parameter (with the distributed optimizer, state
 /// is one per range that it shards), gradients are one buffer. `framework` adds what it allocates
-/// beside that. All requests are of one stream.
+/// beside that. All requests are of one stream. `peak`, if given, is filled in.
 StageReservation reserve_stage(TrainingPlan const& plan,
                                StagePlan const& stage,
                                std::int64_t capacity,
                                FrameworkMemory const& framework = {},
-                               ReplayExtent extent = ReplayExtent::until_steady);
+                               ReplayExtent extent = ReplayExtent::until_steady,
+                               ReservedPeak* peak = nullptr);
 
 /// The same for all stages, on up to `jobs` threads.
 std::vector<StageReservation> reserve_stages(TrainingPlan const& plan,

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "libsim/allocator/allocator.hpp"
 
@@ -19,6 +21,7 @@ class TrackedAllocator {
     if (counters().peak_reserved > peak_) {
       peak_ = counters().peak_reserved;
       inactive_split_ = counters().inactive_split;
+      if (on_growth_) on_growth_(bytes);
     }
     return true;
   }
@@ -36,6 +39,11 @@ class TrackedAllocator {
     if (block != no_block) allocator_.record_stream(block, communication_stream);
   }
 
+  /// Calls `on_growth` with the request that has made it reserve more than ever before.
+  void observe_growth(std::function<void(std::int64_t)> on_growth) {
+    on_growth_ = std::move(on_growth);
+  }
+
   Allocator& whole() { return allocator_; }
   AllocatorCounters const& counters() const { return allocator_.counters(); }
   std::int64_t inactive_split_at_peak() const { return inactive_split_; }
@@ -47,6 +55,7 @@ class TrackedAllocator {
   Allocator& allocator_;
   std::int64_t peak_ = 0;
   std::int64_t inactive_split_ = 0;
+  std::function<void(std::int64_t)> on_growth_;
 };
 
 }  // namespace stagecraft

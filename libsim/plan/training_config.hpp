@@ -125,6 +125,15 @@ enum class Dispatch : std::uint8_t { alltoall, allgather, deepep };
 enum class StateType : std::uint8_t { fp32, bf16 };
 
 /// Section `memory`.
+/// When a framework gives what its allocator keeps back to the device, in every iteration. It takes
+/// time to get the memory again, which is not predicted. Key `memory.empty_cache`.
+/// Source: Megatron-LM, megatron/training/training.py, train_step: --empty-unused-memory-level.
+enum class EmptyCache : std::uint8_t {
+  never,
+  before_step,  ///< the optimizer step; level 1
+  around_step,  ///< before and after it; level 2
+};
+
 struct MemoryConfig {
   bool output_deallocation = true;  ///< free a chunk's output once it is sent (paper, appendix B)
   bool distributed_optimizer = false;  ///< shard the optimizer state over the replicas (ZeRO-1)
@@ -141,6 +150,7 @@ struct MemoryConfig {
   /// not part of a plan's fingerprint.
   AllocatorKind allocator = AllocatorKind::pytorch;
   std::string allocator_settings{};  ///< as PYTORCH_CUDA_ALLOC_CONF has them
+  EmptyCache empty_cache = EmptyCache::never;
 
   friend bool operator==(MemoryConfig const&, MemoryConfig const&) = default;
 };

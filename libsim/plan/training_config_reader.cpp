@@ -79,6 +79,7 @@ void visit_memory(Visitor& visitor, Memory& memory) {
   visitor.word("moments_dtype", memory.moments_dtype);
   visitor.quantity("reserve", memory.reserve);
   visitor.word("allocator", memory.allocator);
+  visitor.word("empty_cache", memory.empty_cache);
 }
 
 template <typename Visitor, typename Training>

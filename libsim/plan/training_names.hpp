@@ -40,6 +40,14 @@ struct EnumNames<Dispatch> {
 };
 
 template <>
+struct EnumNames<EmptyCache> {
+  static constexpr std::array<std::pair<EmptyCache, std::string_view>, 3> all{
+      {{EmptyCache::never, "never"},
+       {EmptyCache::before_step, "before_step"},
+       {EmptyCache::around_step, "around_step"}}};
+};
+
+template <>
 struct EnumNames<AllocatorKind> {
   static constexpr std::array<std::pair<AllocatorKind, std::string_view>, 3> all{
       {{AllocatorKind::pytorch, "pytorch"},

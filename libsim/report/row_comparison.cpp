@@ -131,6 +131,12 @@ std::optional<RowDifference> compare_states(MemoryColumns const& a, MemoryColumn
                                                 std::to_string(of_a), std::to_string(of_b)) +
                                       " bytes"};
     }
+    if (a.reserved.empty() || b.reserved.empty()) continue;
+    std::int64_t const of_a = a.reserved[states_a[state]];
+    std::int64_t const of_b = b.reserved[states_b[state]];
+    if (of_a == of_b) continue;
+    return RowDifference{
+        state, difference_of("reserved", std::to_string(of_a), std::to_string(of_b)) + " bytes"};
   }
   if (states_a.size() == states_b.size()) return std::nullopt;
   return RowDifference{end, difference_of("states", std::to_string(states_a.size()),

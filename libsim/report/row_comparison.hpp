@@ -25,8 +25,9 @@ struct RowComparison {
   std::optional<RowDifference> order;
   /// The first row with other bytes or FLOPs. Only rows before `order` are compared.
   std::optional<RowDifference> size;
-  /// The first state of memory that differs in any category but workspace. States are compared in
-  /// issue order without their times: those depend on the clock.
+  /// The first state of memory that differs in any category but workspace, or in reserved bytes if
+  /// both ranks have them. States are compared in issue order without their times: those depend on
+  /// the clock.
   std::optional<RowDifference> memory;
   std::int64_t start_apart = 0;     ///< ps, the largest difference of a row's start
   std::int64_t duration_apart = 0;  ///< ps

@@ -9,6 +9,7 @@ void OpColumns::resize(std::size_t rows) {
 void MemoryColumns::resize(std::size_t rows) {
   time.resize(rows);
   for (TraceColumn& column : bytes) column.resize(rows);
+  if (!reserved.empty()) reserved.resize(rows);
 }
 
 }  // namespace stagecraft

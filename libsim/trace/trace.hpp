@@ -98,6 +98,8 @@ inline constexpr std::array<OpColumn, 10> op_columns{
 struct MemoryColumns {
   TraceColumn time;                               ///< ps since the start of the iteration
   std::array<TraceColumn, category_count> bytes;  ///< by Category
+  /// What an allocator has reserved from the device for these buffers; empty if none was asked.
+  TraceColumn reserved;
 
   std::size_t rows() const { return time.size(); }
   void resize(std::size_t rows);

@@ -82,6 +82,7 @@ void check_memory(std::string const& where, MemoryColumns const& memory) {
     column += name_of(static_cast<Category>(i));
     check_range(column, memory.bytes[i], 0, most_bytes);
   }
+  check_range(where + "/reserved", memory.reserved, 0, most_bytes);
 }
 
 /// The rank that the name of a link of /ranks is; nullopt if it is not a canonical number.
@@ -187,6 +188,11 @@ RankTrace TraceReader::read(std::int32_t rank, std::int64_t& budget) const {
       trace.memory.bytes[i] = memory.column(name, budget);
       check_equal_lengths(memory.path() + "/" + name, trace.memory.rows(),
                           trace.memory.bytes[i].size());
+    }
+    if (memory.has_link(std::string{reserved_column.name})) {
+      trace.memory.reserved = memory.column(reserved_column.name, budget);
+      check_equal_lengths(memory.path() + "/reserved", trace.memory.rows(),
+                          trace.memory.reserved.size());
     }
     check_ops(ops.path(), trace.ops, names_);
     check_memory(memory.path(), trace.memory);

@@ -22,6 +22,9 @@ inline constexpr std::array<MetaAttribute, 5> meta_attributes{
      {"plan", &TraceMeta::plan},
      {"device", &TraceMeta::device}}};
 
+/// An optional column of a rank's memory.
+inline constexpr ColumnDescription reserved_column{"reserved", "byte"};
+
 struct NamesDataset {
   char const* name;
   std::vector<std::string> TraceNames::*names;

@@ -75,6 +75,9 @@ void TraceWriter::write(RankTrace const& rank) {
     for (std::size_t i = 0; i < rank.memory.bytes.size(); ++i) {
       write_column(memory.id(), {name_of(static_cast<Category>(i)), "byte"}, rank.memory.bytes[i]);
     }
+    if (!rank.memory.reserved.empty()) {
+      write_column(memory.id(), reserved_column, rank.memory.reserved);
+    }
   } catch (Hdf5Error const& error) {
     throw OutputError{path_, error.what()};
   }

@@ -104,6 +104,13 @@ TEST_CASE("the flags of runs on an edge of what is legal read back", "[import]")
   }
 }
 
+TEST_CASE("--empty-unused-memory-level says when the cache is emptied", "[import]") {
+  TrainingConfig config = run_of(paper_models[1], RecomputeGranularity::selective, true);
+  config.memory.empty_cache = EmptyCache::around_step;
+  REQUIRE(megatron_flags(config).find("--empty-unused-memory-level 2") != std::string::npos);
+  require_round_trip(config);
+}
+
 TEST_CASE("the flags of random runs read back, but for what is listed as a gap", "[import]") {
   int checked = 0, without_gaps = 0;
   for (std::uint32_t seed = 0; seed < 1500; ++seed) {

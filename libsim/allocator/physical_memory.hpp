@@ -6,9 +6,9 @@ namespace stagecraft {
 
 /// The physical memory of a device. The driver maps pages of 2 MiB anywhere, so only the sum
 /// matters.
-class DeviceMemory {
+class PhysicalMemory {
  public:
-  explicit DeviceMemory(std::int64_t capacity) : capacity_{capacity} {}
+  explicit PhysicalMemory(std::int64_t capacity) : capacity_{capacity} {}
 
   std::int64_t capacity() const { return capacity_; }
   std::int64_t used() const { return used_; }

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libexec/memory/counting_allocator.hpp"
+
+namespace stagecraft {
+
+/// A buffer that was released later than its last user.
+struct LateRelease {
+  BufferLabel label;
+  std::int64_t bytes = 0;
+  std::string op;        ///< after which it was released
+  std::int64_t ops = 0;  ///< that ran after the last one that used it
+};
+
+/// Checks when buffers are released against what ops really use: addresses that kernels and
+/// collectives were given, not what the plan says of lifetimes. That nothing is released too early
+/// is seen by poisoning what is released.
+class LifetimeCheck {
+ public:
+  /// An op begins.
+  void begin_op() { ++op_; }
+  /// The current op uses what is at this address.
+  void note_use(void const* address) { last_use_[static_cast<std::byte const*>(address)] = op_; }
+  /// The buffer is about to be released, after the current op.
+  void release(Buffer const& buffer, BufferLabel const& label, std::string const& op);
+
+  std::vector<LateRelease> const& late() const { return late_; }
+
+ private:
+  std::int64_t op_ = 0;
+  std::map<std::byte const*, std::int64_t> last_use_;  ///< by the address of an operand
+  std::vector<LateRelease> late_;
+};
+
+}  // namespace stagecraft
