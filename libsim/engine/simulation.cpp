@@ -159,12 +159,12 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
   return result;
 }
 
+}  // namespace
+
 Verdict verdict_of(StageReservation const& reservation) {
   if (reservation.runs_out) return Verdict::does_not_fit;
   return reservation.retries > 0 ? Verdict::fits_with_retries : Verdict::fits;
 }
-
-}  // namespace
 
 Simulation simulate(TrainingPlan const& plan, System const& system) {
   return simulate(CostedPlan{plan, system}, system, nullptr);

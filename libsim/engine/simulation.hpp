@@ -87,6 +87,9 @@ void add_reservations(Simulation& simulation,
                       System const& system,
                       int jobs);
 
+/// What becomes of a stage that reserves so.
+Verdict verdict_of(StageReservation const& reservation);
+
 /// Whether the software stack says what its framework allocates beside the op program, so that
 /// add_reservations() decides whether a run fits.
 bool decides_by_allocator(TrainingPlan const& plan, System const& system);

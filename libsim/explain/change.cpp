@@ -118,6 +118,28 @@ class ChangeList {
     }
   }
 
+  void add_allocator() {
+    MemoryConfig const& memory = config_.memory;
+    if (memory.allocator != AllocatorKind::pytorch) return;
+    std::string const& settings = memory.allocator_settings;
+    std::string const expandable = "expandable_segments:True";
+    if (settings.find("expandable_segments") == std::string::npos) {
+      changes_.push_back({.what = "expandable segments",
+                          .set = {"memory.allocator_settings='" + settings +
+                                  (settings.empty() ? "" : ",") + expandable + "'"},
+                          .undoes = ""});
+    } else if (settings == expandable) {
+      changes_.push_back({.what = "no expandable segments",
+                          .set = {"memory.allocator_settings=''"},
+                          .undoes = ""});
+    }
+    bool const empties = memory.empty_cache != EmptyCache::never;
+    changes_.push_back(
+        {.what = empties ? "no emptied cache" : "cache emptied before the step",
+         .set = {empties ? "memory.empty_cache=never" : "memory.empty_cache=before_step"},
+         .undoes = ""});
+  }
+
   std::vector<Change> finish() && { return std::move(changes_); }
 
  private:
@@ -202,6 +224,7 @@ std::vector<Change> single_changes(TrainingConfig const& config) {
   list.add_interleaving();
   list.add_exchanges();
   list.add_switches();
+  list.add_allocator();
   return std::move(list).finish();
 }
 

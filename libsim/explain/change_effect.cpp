@@ -7,6 +7,8 @@
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/simulation.hpp"
+#include "libsim/engine/stack_memory.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/stage_tasks.hpp"
@@ -60,6 +62,24 @@ Trial simulate_change(std::string const& yaml, Change const& change) {
   return trial;
 }
 
+void add_reserved(RunFigures& figures, TrainingPlan const& plan, System const& system) {
+  std::int64_t const capacity = system.accelerator.memory.value.count();
+  FrameworkMemory const framework = stack_memory(plan, system);
+  std::int64_t margin = capacity;
+  auto verdict = Verdict::fits;
+  for (StagePlan const& stage : plan.stages) {
+    std::int64_t const left = capacity - bytes_outside(plan, system, stage);
+    StageReservation const reserved = reserve_stage(plan, stage, left, framework);
+    figures.reserved = std::max(figures.reserved, reserved.reserved);
+    margin = std::min(margin, left - reserved.reserved);
+    verdict = std::max(verdict, verdict_of(reserved));
+  }
+  figures.is_by_allocator = framework != FrameworkMemory{};
+  if (!figures.is_by_allocator) return;
+  figures.room = margin;
+  figures.verdict = verdict;
+}
+
 }  // namespace
 
 RunFigures figures_of(RunConfig const& run) {
@@ -67,11 +87,14 @@ RunFigures figures_of(RunConfig const& run) {
   Prediction const prediction = predict(training, run.system);
   std::size_t const fullest = fullest_stage(prediction.stages);
   std::int64_t const peak = prediction.stages[fullest].peak();
-  return {.iteration = prediction.iteration,
-          .peak = peak,
-          .fullest_stage = static_cast<std::int32_t>(fullest),
-          .room = run.system.accelerator.memory.value.count() -
-                  training.memory.kept_in_reserve().count() - peak};
+  RunFigures figures{.iteration = prediction.iteration,
+                     .peak = peak,
+                     .fullest_stage = static_cast<std::int32_t>(fullest),
+                     .room = run.system.accelerator.memory.value.count() -
+                             training.memory.kept_in_reserve().count() - peak};
+  figures.verdict = figures.fits() ? Verdict::fits : Verdict::does_not_fit;
+  add_reserved(figures, make_plan(training), run.system);
+  return figures;
 }
 
 std::vector<ChangeEffect> simulate_changes(RunConfig const& run,

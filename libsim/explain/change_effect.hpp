@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libsim/engine/verdict.hpp"
 #include "libsim/explain/change.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/units/units.hpp"
@@ -16,7 +17,12 @@ struct RunFigures {
   SimTime iteration{0};
   std::int64_t peak = 0;  ///< of the fullest stage, bytes
   std::int32_t fullest_stage = 0;
-  std::int64_t room = 0;  ///< capacity less reserve and peak, bytes; negative if it does not fit
+  /// What the device has beyond what it holds, bytes; negative if the run does not fit. By the
+  /// allocator: the least margin of a stage; else capacity less reserve and peak.
+  std::int64_t room = 0;
+  std::int64_t reserved = 0;  ///< by the allocator of the stage that reserves most, bytes
+  Verdict verdict = Verdict::fits;
+  bool is_by_allocator = false;  ///< see decides_by_allocator()
 
   bool fits() const { return room >= 0; }
 };

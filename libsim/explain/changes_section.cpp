@@ -26,7 +26,8 @@ std::string memory_change(RunFigures const& run, RunFigures const& changed, Byte
 
 bool has_effect(RunFigures const& run, ChangeEffect const& effect) {
   return effect.figures && !effect.is_same_run &&
-         (effect.figures->peak != run.peak || effect.figures->iteration != run.iteration);
+         (effect.figures->peak != run.peak || effect.figures->iteration != run.iteration ||
+          effect.figures->reserved != run.reserved);
 }
 
 /// The effect of a change, as a part of a sentence.
@@ -76,11 +77,11 @@ struct Units {
 
 Units units_of(RunFigures const& run, std::vector<ChangeEffect const*> const& shown) {
   SimTime longest = run.iteration;
-  std::int64_t peak = run.peak;
+  std::int64_t peak = std::max(run.peak, run.reserved);
   std::int64_t room = std::abs(run.room);
   for (ChangeEffect const* effect : shown) {
     longest = std::max(longest, effect->figures->iteration);
-    peak = std::max(peak, effect->figures->peak);
+    peak = std::max({peak, effect->figures->peak, effect->figures->reserved});
     room = std::max(room, std::abs(effect->figures->room));
   }
   return {.time = unit_for(longest), .peak = unit_for(peak), .room = unit_for(room)};
@@ -108,18 +109,20 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
   });
   Units const units = units_of(run, shown);
   std::string const peak_unit{units.peak.name};
-  TextTable table{
-      {{"", Align::left},
-       {std::string{units.time.name}},
-       {"time %"},
-       {"peak " + peak_unit},
-       {peak_unit},
-       {units.room.name == peak_unit ? "free" : "free " + std::string{units.room.name}}}};
+  TextTable table{{{"", Align::left},
+                   {std::string{units.time.name}},
+                   {"time %"},
+                   {"peak " + peak_unit},
+                   {peak_unit},
+                   {"reserved"},
+                   {units.room.name == peak_unit ? "free" : "free " + std::string{units.room.name}},
+                   {"", Align::left}}};
   auto const add = [&](std::string const& what, RunFigures const& figures, bool is_run) {
     table.add_row({what, in_unit(units.time, figures.iteration),
                    is_run ? "" : time_change(run, figures), in_unit(units.peak, figures.peak),
                    is_run ? "" : memory_change(run, figures, units.peak),
-                   in_unit(units.room, figures.room)});
+                   in_unit(units.peak, figures.reserved), in_unit(units.room, figures.room),
+                   figures.verdict == Verdict::fits_with_retries ? "with retries" : ""});
   };
   add("the run as it is", run, true);
   table.add_rule();
@@ -133,7 +136,11 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
       "WHAT EACH SINGLE CHANGE WOULD DO\n" +
       wrapped(
           "Each is simulated; the number of accelerators stays. What fits comes first, fastest "
-          "first; 'free' is what the capacity leaves beside the reserve.",
+          "first; 'free' is what the capacity leaves beside " +
+              std::string{run.is_by_allocator
+                              ? "what the allocator reserves and what else is on the "
+                                "device."
+                              : "the reserve."},
           style.width) +
       table.text();
   bool const has_window = std::any_of(shown.begin(), shown.end(), [](auto const* effect) {

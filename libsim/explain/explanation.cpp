@@ -1,5 +1,6 @@
 #include "libsim/explain/explanation.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "libsim/engine/fullest_stage.hpp"
@@ -17,6 +18,13 @@ Explanation explain(RunConfig const& run, int jobs) {
   throw_if_interrupted();
   result.peak =
       explain_peak(result.plan, result.simulation, fullest_stage(result.simulation.stages));
+  add_reservations(result.simulation, result.plan, run.system, jobs);
+  auto const tightest =
+      std::ranges::min_element(result.simulation.stages, {}, &StageResult::margin);
+  result.reserved = explain_reserved(
+      result.plan, run.system,
+      static_cast<std::size_t>(tightest - result.simulation.stages.begin()), tightest->peak());
+  throw_if_interrupted();
   result.path = find_critical_path(played.costed, played.times);
   result.busiest = kinds_of_busiest_stage(played.costed, played.times, result.simulation);
   result.figures = figures_of(run);

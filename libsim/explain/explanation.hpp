@@ -8,6 +8,7 @@
 #include "libsim/explain/change_effect.hpp"
 #include "libsim/explain/critical_path.hpp"
 #include "libsim/explain/peak_explanation.hpp"
+#include "libsim/explain/reserved_explanation.hpp"
 #include "libsim/run/run_config.hpp"
 
 namespace stagecraft {
@@ -20,7 +21,8 @@ namespace stagecraft {
 struct Explanation {
   TrainingPlan plan;
   Simulation simulation;
-  PeakExplanation peak;  ///< of the fullest stage
+  PeakExplanation peak;          ///< of the fullest stage
+  ReservedExplanation reserved;  ///< of the stage with the least margin
   CriticalPath path;
   KindTimes busiest;  ///< kinds_of_busiest_stage()
   RunFigures figures;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/simulation_json.hpp"
 
@@ -71,7 +72,50 @@ Json change_json(ChangeEffect const& effect) {
           {"fullest_stage", figures ? Json(figures->fullest_stage) : Json(nullptr)},
           {"free_bytes", figures ? Json(figures->room) : Json(nullptr)},
           {"fits", figures ? Json(figures->fits()) : Json(nullptr)},
+          {"reserved_bytes", figures ? Json(figures->reserved) : Json(nullptr)},
+          {"verdict", figures ? Json(name_of(figures->verdict)) : Json(nullptr)},
           {"refusal", text_or_null(effect.refusal)}};
+}
+
+Json pool_json(PoolUse const& pool) {
+  return {{"reserved_bytes", pool.reserved}, {"live_bytes", pool.live}};
+}
+
+Json reserved_json(ReservedExplanation const& reserved) {
+  Json free = Json::array();
+  for (FreeSize const& size : reserved.free) {
+    free.push_back({{"pool", size.is_small ? "small" : "large"},
+                    {"size", size.size},
+                    {"blocks", size.blocks},
+                    {"is_fragment", size.is_split}});
+  }
+  return {{"stage", reserved.stage},
+          {"counted_bytes", reserved.counted},
+          {"reserved_bytes", reserved.reserved},
+          {"requested_bytes", reserved.requested},
+          {"rounding_bytes", reserved.rounding},
+          {"fragment_bytes", reserved.fragments},
+          {"cached_bytes", reserved.cached},
+          {"pools", {{"small", pool_json(reserved.small)}, {"large", pool_json(reserved.large)}}},
+          {"request_bytes", reserved.request},
+          {"request_of", text_or_null(reserved.tensor)},
+          {"in_step", reserved.is_in_step},
+          {"free", free}};
+}
+
+Json stages_json(Simulation const& simulation, FitProbability const& fit) {
+  Json stages = Json::array();
+  for (std::size_t i = 0; i < simulation.stages.size(); ++i) {
+    StageResult const& stage = simulation.stages[i];
+    stages.push_back({{"stage", stage.stage},
+                      {"peak_bytes", stage.peak()},
+                      {"reserved_bytes", stage.reservation->reserved},
+                      {"device_bytes", stage.device},
+                      {"margin_bytes", stage.margin},
+                      {"verdict", name_of(stage.verdict)},
+                      {"fits_probability", fit.stages[i] ? Json(*fit.stages[i]) : Json(nullptr)}});
+  }
+  return stages;
 }
 
 Json index_or_null(std::optional<std::size_t> index) {
@@ -89,6 +133,8 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
   Json changes = Json::array();
   for (ChangeEffect const& effect : explanation.effects) changes.push_back(change_json(effect));
   auto const stage = static_cast<std::size_t>(explanation.peak.stage);
+  FitProbability const fit =
+      fit_probability_of(explanation.simulation, explanation.plan.config, run.system);
   Json json{{"schema", "stagecraft.explanation/1"},
             {"plan", fingerprint(explanation.plan)},
             {"config", to_json(settled)},
@@ -96,6 +142,11 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
             {"peak_bytes", figures.peak},
             {"free_bytes", figures.room},
             {"fits", figures.fits()},
+            {"verdict", name_of(verdict_of(explanation.simulation))},
+            {"fits_probability", fit.run ? Json(*fit.run) : Json(nullptr)},
+            {"fits_probability_reason", fit.reason},
+            {"stages", stages_json(explanation.simulation, fit)},
+            {"reserved", reserved_json(explanation.reserved)},
             {"peak", peak_json(explanation.peak, explanation.simulation.stages[stage].at_peak)},
             {"critical_path", path_json(explanation.path)},
             {"busiest_stage",

@@ -13,6 +13,12 @@ namespace stagecraft {
 /// What fills the fullest stage at its peak, and why.
 std::string memory_section(Explanation const& explanation, ExplanationStyle const& style);
 
+/// What each stage reserves and has on its device, and why the tightest one reserves more than is
+/// counted: what its blocks are, by pool and size.
+std::string reserved_section(Explanation const& explanation,
+                             RunConfig const& run,
+                             ExplanationStyle const& style);
+
 /// How the time of an iteration is spent on the critical path and on the busiest stage. Each
 /// column, and the sentence about the path's course, sum to the iteration as it is shown.
 std::string time_section(Explanation const& explanation, ExplanationStyle const& style);

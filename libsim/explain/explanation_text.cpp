@@ -20,13 +20,18 @@ std::string wrapped_lines(std::string const& text, int width) {
 
 std::string room_text(Explanation const& explanation, RunConfig const& run) {
   RunFigures const& figures = explanation.figures;
+  std::string const left = figures.fits()
+                               ? size_text(figures.room) + " are free."
+                               : size_text(-figures.room) + " are missing; it does not fit.";
   return "An iteration takes " + time_text(figures.iteration) + ". The fullest stage, " +
          std::to_string(figures.fullest_stage) + " of " +
          std::to_string(explanation.simulation.stages.size()) + ", holds " +
          size_text(figures.peak) + " of " + size_text(run.system.accelerator.memory.value.count()) +
-         ": beside " + size_text(run.training.memory.kept_in_reserve().count()) + " of reserve " +
-         (figures.fits() ? size_text(figures.room) + " are free."
-                         : size_text(-figures.room) + " are missing; it does not fit.");
+         ": beside " +
+         (figures.is_by_allocator
+              ? "its allocator's fragments, driver, context and NCCL "
+              : size_text(run.training.memory.kept_in_reserve().count()) + " of reserve ") +
+         left;
 }
 
 }  // namespace
@@ -40,8 +45,8 @@ std::string explanation_text(Explanation const& explanation,
       wrapped(
           interval_text(interval_of(explanation.simulation, explanation.plan.config, run.system)),
           style.width) +
-      '\n' + memory_section(explanation, style) + '\n' + time_section(explanation, style) + '\n' +
-      changes_section(explanation, style);
+      '\n' + memory_section(explanation, style) + '\n' + reserved_section(explanation, run, style) +
+      '\n' + time_section(explanation, style) + '\n' + changes_section(explanation, style);
   if (!explanation.pointless.empty()) text += "\nCHOICES THAT DO NOT PAY\n";
   for (std::string const& warning : explanation.pointless) {
     text += wrapped("- " + warning, style.width, 2);
