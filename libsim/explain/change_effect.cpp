@@ -67,14 +67,16 @@ void add_reserved(RunFigures& figures, TrainingPlan const& plan, System const& s
   FrameworkMemory const framework = stack_memory(plan, system);
   std::int64_t margin = capacity;
   auto verdict = Verdict::fits;
+  figures.is_by_allocator = framework != FrameworkMemory{};
   for (StagePlan const& stage : plan.stages) {
+    // Where the verdict is by counted bytes, one stage shows what an allocator adds.
+    if (!figures.is_by_allocator && stage.stage != figures.fullest_stage) continue;
     std::int64_t const left = capacity - bytes_outside(plan, system, stage);
     StageReservation const reserved = reserve_stage(plan, stage, left, framework);
     figures.reserved = std::max(figures.reserved, reserved.reserved);
     margin = std::min(margin, left - reserved.reserved);
     verdict = std::max(verdict, verdict_of(reserved));
   }
-  figures.is_by_allocator = framework != FrameworkMemory{};
   if (!figures.is_by_allocator) return;
   figures.room = margin;
   figures.verdict = verdict;

@@ -20,7 +20,9 @@ struct RunFigures {
   /// What the device has beyond what it holds, bytes; negative if the run does not fit. By the
   /// allocator: the least margin of a stage; else capacity less reserve and peak.
   std::int64_t room = 0;
-  std::int64_t reserved = 0;  ///< by the allocator of the stage that reserves most, bytes
+  /// Bytes, by the allocator of the stage that reserves most; of the fullest one if the verdict is
+  /// by counted bytes.
+  std::int64_t reserved = 0;
   Verdict verdict = Verdict::fits;
   bool is_by_allocator = false;  ///< see decides_by_allocator()
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "libsim/explain/explanation_sections.hpp"
 #include "libsim/report/text_table.hpp"
@@ -7,6 +8,8 @@
 
 namespace stagecraft {
 namespace {
+
+constexpr int narrow_table = 90;  ///< columns below which the table says less
 
 /// A number with its sign, unless it rounds to zero.
 std::string change_text(double value, int count) {
@@ -109,20 +112,26 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
   });
   Units const units = units_of(run, shown);
   std::string const peak_unit{units.peak.name};
-  TextTable table{{{"", Align::left},
-                   {std::string{units.time.name}},
-                   {"time %"},
-                   {"peak " + peak_unit},
-                   {peak_unit},
-                   {"reserved"},
-                   {units.room.name == peak_unit ? "free" : "free " + std::string{units.room.name}},
-                   {"", Align::left}}};
+  bool const is_narrow = style.width < narrow_table;
+  std::vector<TextTable::Column> columns{
+      {"", Align::left}, {std::string{units.time.name}}, {"time %"}, {"peak " + peak_unit}};
+  if (!is_narrow) columns.push_back({peak_unit});
+  columns.push_back({"reserved"});
+  columns.push_back(
+      {units.room.name == peak_unit ? "free" : "free " + std::string{units.room.name}});
+  if (!is_narrow) columns.push_back({"", Align::left});
+  TextTable table{columns};
   auto const add = [&](std::string const& what, RunFigures const& figures, bool is_run) {
-    table.add_row({what, in_unit(units.time, figures.iteration),
-                   is_run ? "" : time_change(run, figures), in_unit(units.peak, figures.peak),
-                   is_run ? "" : memory_change(run, figures, units.peak),
-                   in_unit(units.peak, figures.reserved), in_unit(units.room, figures.room),
-                   figures.verdict == Verdict::fits_with_retries ? "with retries" : ""});
+    std::vector<std::string> cells{what, in_unit(units.time, figures.iteration),
+                                   is_run ? "" : time_change(run, figures),
+                                   in_unit(units.peak, figures.peak)};
+    if (!is_narrow) cells.push_back(is_run ? "" : memory_change(run, figures, units.peak));
+    cells.push_back(in_unit(units.peak, figures.reserved));
+    cells.push_back(in_unit(units.room, figures.room));
+    if (!is_narrow) {
+      cells.push_back(figures.verdict == Verdict::fits_with_retries ? "with retries" : "");
+    }
+    table.add_row(std::move(cells));
   };
   add("the run as it is", run, true);
   table.add_rule();

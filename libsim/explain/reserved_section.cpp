@@ -77,7 +77,7 @@ std::string reserved_section(Explanation const& explanation,
                              ExplanationStyle const& style) {
   ReservedExplanation const& reserved = explanation.reserved;
   Simulation const& simulation = explanation.simulation;
-  std::string text = "WHAT THE DEVICE HOLDS\n" + stages_table(simulation);
+  std::string text = "MEMORY OF THE DEVICE, BY STAGE\n" + stages_table(simulation);
   FitProbability const fit = fit_probability_of(simulation, explanation.plan.config, run.system);
   text += wrapped("The run " + std::string{text_of(verdict_of(simulation))} +
                       (fit.run ? ", with a probability of " + decimals(*fit.run, 3) : "") + " (" +
