@@ -37,6 +37,7 @@ struct Entry {
   std::int64_t address = 0;
   std::int64_t size = 0;
   std::int64_t stream = 0;
+  std::int32_t name = -1;
 };
 
 constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
@@ -92,6 +93,19 @@ class SnapshotReader {
     return value ? pickle_.text(*value).value_or("") : "";
   }
 
+  /// The number of the name of a dictionary's innermost frame; -1 if it has none.
+  std::int32_t frame_name(PickleValue dictionary) {
+    auto const frames = pickle_.find(dictionary, "frames");
+    if (!frames || pickle_.items(*frames).empty()) return -1;
+    auto const [known, is_new] = names_.try_emplace(*frames, -1);
+    if (!is_new) return known->second;
+    auto const [place, is_new_text] =
+        texts_.try_emplace(std::string{text(pickle_.items(*frames).front(), "name")},
+                           static_cast<std::int32_t>(result_.names.size()));
+    if (is_new_text) result_.names.push_back(place->first);
+    return known->second = place->second;
+  }
+
   void read_entries(PickleValue trace) {
     auto const items = pickle_.items(trace);
     entries_.reserve(items.size());
@@ -104,13 +118,21 @@ class SnapshotReader {
       entry.address = address.value_or(0);
       entry.size = integer(items[i], "size").value_or(-1);
       entry.stream = integer(items[i], "stream").value_or(0);
+      entry.name = frame_name(items[i]);
       bool const needs_block = entry.action != Action::other && action != "oom";
       if (needs_block && !address) refuse_entry(i, "no addr");
       if (needs_block && (entry.size < 0 || entry.size > largest_request)) {
         refuse_entry(i, "size " + std::to_string(entry.size));
       }
+      if (entry.action == Action::take && needs_block) take(entry.size, i);
+      if (entry.action == Action::give_back) take(-entry.size, i);
       entries_.push_back(entry);
     }
+  }
+  void take(std::int64_t bytes, std::size_t i) {
+    taken_ += bytes;
+    if (taken_ > largest_request || taken_ < -largest_request) refuse_entry(i, "too many segments");
+    most_taken_ = std::max(most_taken_, taken_);
   }
 
   /// What lives at the first event: what is freed without being allocated, and what the snapshot's
@@ -119,20 +141,27 @@ class SnapshotReader {
     struct Older {
       std::int64_t size = 0;
       std::int64_t stream = 0;
+      std::int32_t name = -1;
     };
     std::map<std::int64_t, Older> older;
     std::unordered_map<std::int64_t, bool> seen;  // by address: whether an event names it
     for (Entry const& entry : entries_) {
       if (entry.action == Action::allocate) seen.emplace(entry.address, true);
       if (entry.action == Action::free_requested && seen.emplace(entry.address, true).second) {
-        older[entry.address] = {entry.size, entry.stream};
+        older[entry.address] = {entry.size, entry.stream, entry.name};
       }
     }
+    std::int64_t reserved_at_end = 0;
     auto const segments = pickle_.find(pickle_.root(), "segments");
     for (PickleValue const segment :
          segments ? pickle_.items(*segments) : std::span<PickleValue const>{}) {
       if (integer(segment, "device").value_or(0) != result_.device) continue;
       std::int64_t address = integer(segment, "address").value_or(0);
+      std::int64_t const total = integer(segment, "total_size").value_or(0);
+      if (total < 0 || total > largest_request - reserved_at_end) {
+        refuse("a segment of " + std::to_string(total) + " bytes");
+      }
+      reserved_at_end += total;
       std::int64_t const stream = integer(segment, "stream").value_or(0);
       auto const blocks = pickle_.find(segment, "blocks");
       for (PickleValue const block :
@@ -146,13 +175,15 @@ class SnapshotReader {
         std::int64_t const requested = integer(block, "requested_size").value_or(size);
         bool const is_live = text(block, "state") == "active_allocated";
         if (is_live && requested >= 0 && requested <= size && !seen.contains(address)) {
-          older[address] = {requested, stream};
+          older[address] = {requested, stream, frame_name(block)};
         }
         address += size;
       }
     }
+    result_.peak_reserved = reserved_at_end - taken_ + most_taken_;
     for (auto const& [address, block] : older) {
       builder_.allocate(address, block.size, stream_of(block.stream));
+      result_.name_of_allocation.push_back(block.name);
     }
     result_.live_before = static_cast<std::int64_t>(older.size());
   }
@@ -197,6 +228,7 @@ class SnapshotReader {
         if (!builder_.allocate(entry.address, entry.size, stream_of(entry.stream))) {
           refuse_entry(i, "an allocation at an address that is in use");
         }
+        result_.name_of_allocation.push_back(entry.name);
       } else if (entry.action == Action::free_requested) {
         // A block that no other stream used is completed by the very next entry.
         if (completes_any && completed[i] != i + 1) defer(entry, i, completed[i]);
@@ -240,6 +272,10 @@ class SnapshotReader {
   SnapshotSequence result_;
   SequenceBuilder builder_;
   std::vector<Entry> entries_;
+  std::int64_t taken_ = 0;       ///< bytes by segments since the first event
+  std::int64_t most_taken_ = 0;  ///< at most
+  std::unordered_map<PickleValue, std::int32_t> names_;  ///< by list of frames
+  std::unordered_map<std::string, std::int32_t> texts_;
   std::vector<std::size_t> busy_until_;  ///< of each stream of its own: the entry that frees it
   std::size_t time_ = 0;
 };

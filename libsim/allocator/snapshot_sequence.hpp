@@ -16,6 +16,11 @@ struct SnapshotSequence {
   std::int32_t device = 0;             ///< that the sequence is of
   std::vector<std::int32_t> recorded;  ///< devices with any events
   std::int64_t live_before = 0;        ///< allocations that are older than the first event
+  std::int64_t peak_reserved = 0;      ///< most bytes that the recorded segments took
+  /// For each allocation of the sequence, the name of its innermost frame as an index into `names`;
+  /// -1 if it has none.
+  std::vector<std::int32_t> name_of_allocation;
+  std::vector<std::string> names;
 };
 
 /// Reads what torch.cuda.memory._dump_snapshot() has written, of one device: by default the first

@@ -1,0 +1,240 @@
+#include "libsim/export/snapshot_comparison.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "libsim/export/memory_blocks.hpp"
+#include "libsim/units/enum_names.hpp"
+
+namespace stagecraft {
+namespace {
+
+constexpr std::size_t of_snapshot = 0;
+constexpr std::size_t of_trace = 1;
+/// Allocations that are looked at for each place at which the snapshot may follow the trace.
+constexpr std::int64_t most_steps = 50'000'000;
+
+/// One allocation of a side, and when it goes.
+struct Allocation {
+  std::int64_t bytes = 0;
+  std::int32_t part = 0;     ///< index into the names of parts
+  bool is_resident = false;  ///< exists before the first event
+  std::int64_t origin = -1;  ///< row of the trace
+};
+
+/// Allocations in order, and the events: the index of what is allocated, or -1 - index if it goes.
+struct Side {
+  std::vector<Allocation> allocations;
+  std::vector<std::int64_t> events;
+
+  std::vector<std::size_t> transient() const {
+    std::vector<std::size_t> result;
+    for (std::size_t i = 0; i < allocations.size(); ++i) {
+      if (!allocations[i].is_resident) result.push_back(i);
+    }
+    return result;
+  }
+};
+
+/// Names of parts: categories, then "resident" and "transient".
+constexpr std::int32_t resident_part = category_count;
+constexpr std::int32_t transient_part = category_count + 1;
+
+std::string part_name(std::int32_t part) {
+  if (part == resident_part) return "resident";
+  if (part == transient_part) return "transient";
+  return std::string{name_of(static_cast<Category>(part))};
+}
+
+/// The category that a frame of an exported snapshot ends with; -1 if it names none.
+std::int32_t category_in(std::string const& frame) {
+  std::size_t const slash = frame.rfind('/');
+  if (slash == std::string::npos) return -1;
+  for (std::int32_t i = 0; i < category_count; ++i) {
+    if (frame.compare(slash + 1, std::string::npos, name_of(static_cast<Category>(i))) == 0)
+      return i;
+  }
+  return -1;
+}
+
+bool names_categories(SnapshotSequence const& snapshot) {
+  return std::ranges::any_of(snapshot.names,
+                             [](std::string const& name) { return category_in(name) >= 0; });
+}
+
+Side side_of(SnapshotSequence const& snapshot, bool has_categories) {
+  Side side;
+  std::vector<std::int32_t> categories;
+  for (std::string const& name : snapshot.names) categories.push_back(category_in(name));
+  std::vector<std::int64_t> live(static_cast<std::size_t>(snapshot.sequence.slots), -1);
+  for (AllocationEvent const& event : snapshot.sequence.events) {
+    auto const slot = static_cast<std::size_t>(event.slot);
+    if (event.kind == AllocationEvent::Kind::allocate) {
+      auto const index = static_cast<std::int64_t>(side.allocations.size());
+      bool const is_resident = index < snapshot.live_before;
+      std::int32_t part = is_resident ? resident_part : transient_part;
+      auto const name = snapshot.name_of_allocation[static_cast<std::size_t>(index)];
+      if (has_categories && name >= 0 && categories[static_cast<std::size_t>(name)] >= 0) {
+        part = categories[static_cast<std::size_t>(name)];
+      }
+      side.allocations.push_back({.bytes = event.value, .part = part, .is_resident = is_resident});
+      side.events.push_back(index);
+      live[slot] = index;
+    } else if (event.kind == AllocationEvent::Kind::free) {
+      side.events.push_back(-1 - live[slot]);
+    }
+  }
+  return side;
+}
+
+Side side_of(RankTrace const& trace, TraceNames const& names, bool has_categories) {
+  auto const stream = std::ranges::find(names.stream, "compute") - names.stream.begin();
+  MemoryBlocks const blocks = memory_blocks(trace, stream);
+  Side side;
+  std::map<std::int64_t, std::int64_t> live;  // by address
+  for (BlockEvent const& event : blocks.events) {
+    if (!event.is_allocation) {
+      side.events.push_back(-1 - live.at(event.address));
+      continue;
+    }
+    auto const category = static_cast<std::int32_t>(event.category);
+    bool const is_state = event.category == Category::parameters ||
+                          event.category == Category::gradients ||
+                          event.category == Category::optimizer;
+    auto const index = static_cast<std::int64_t>(side.allocations.size());
+    bool const is_resident = event.origin < 0;
+    std::int32_t const part =
+        has_categories ? category : (is_state || is_resident ? resident_part : transient_part);
+    side.allocations.push_back(
+        {.bytes = event.size, .part = part, .is_resident = is_resident, .origin = event.origin});
+    side.events.push_back(index);
+    live[event.address] = index;
+  }
+  return side;
+}
+
+/// What is live when most bytes are.
+std::vector<std::size_t> live_at_peak(Side const& side, std::int64_t& peak) {
+  std::int64_t now = 0;
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < side.events.size(); ++i) {
+    std::int64_t const event = side.events[i];
+    auto const index = static_cast<std::size_t>(event >= 0 ? event : -1 - event);
+    now += event >= 0 ? side.allocations[index].bytes : -side.allocations[index].bytes;
+    if (now <= peak) continue;
+    peak = now;
+    end = i + 1;
+  }
+  std::vector<bool> is_live(side.allocations.size(), false);
+  for (std::size_t i = 0; i < end; ++i) {
+    std::int64_t const event = side.events[i];
+    is_live[static_cast<std::size_t>(event >= 0 ? event : -1 - event)] = event >= 0;
+  }
+  std::vector<std::size_t> live;
+  for (std::size_t i = 0; i < is_live.size(); ++i) {
+    if (is_live[i]) live.push_back(i);
+  }
+  return live;
+}
+
+std::int64_t class_of(std::int64_t bytes) {
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(bytes)));
+}
+
+/// Both sides by part and by size.
+void count(SnapshotComparison& result, std::array<Side const*, 2> const& sides) {
+  std::map<std::int32_t, SnapshotPair> parts;
+  std::map<std::int64_t, SizeClass> sizes;
+  for (std::size_t which : {of_snapshot, of_trace}) {
+    Side const& side = *sides[which];
+    for (Allocation const& allocation : side.allocations) {
+      if (!allocation.is_resident) ++sizes[class_of(allocation.bytes)].allocations[which];
+    }
+    for (std::size_t const index : live_at_peak(side, result.peak[which])) {
+      Allocation const& allocation = side.allocations[index];
+      SizeClass& size = sizes[class_of(allocation.bytes)];
+      ++size.blocks_at_peak[which];
+      size.bytes_at_peak[which] += allocation.bytes;
+      parts[allocation.part][which] += allocation.bytes;
+    }
+  }
+  for (auto const& [part, bytes] : parts) result.parts.push_back({part_name(part), bytes});
+  for (auto& [least, size] : sizes) {
+    size.least = least;
+    result.sizes.push_back(size);
+  }
+}
+
+std::string where_of(RankTrace const& trace, TraceNames const& names, std::int64_t origin) {
+  if (origin < 0) return "before the iteration";
+  auto const row = static_cast<std::size_t>(origin);
+  OpColumns const& ops = trace.ops;
+  std::string text = names.op[static_cast<std::size_t>(ops.op[row])] + " (" +
+                     names.phase[static_cast<std::size_t>(ops.phase[row])] + ")";
+  if (ops.layer[row] >= 0) text += ", layer " + std::to_string(ops.layer[row]);
+  if (ops.microbatch[row] >= 0) text += ", microbatch " + std::to_string(ops.microbatch[row]);
+  return text;
+}
+
+/// Finds where the snapshot follows the trace longest, and where it then leaves it.
+void align(SnapshotComparison& result,
+           Side const& snapshot,
+           Side const& trace,
+           RankTrace const& rank,
+           TraceNames const& names) {
+  std::vector<std::size_t> const recorded = snapshot.transient();
+  std::vector<std::size_t> const predicted = trace.transient();
+  result.allocations = {static_cast<std::int64_t>(recorded.size()),
+                        static_cast<std::int64_t>(predicted.size())};
+  auto const bytes_of = [](Side const& side, std::vector<std::size_t> const& list, std::size_t i) {
+    return i < list.size() ? side.allocations[list[i]].bytes : std::int64_t{-1};
+  };
+  std::int64_t steps = 0;
+  for (std::size_t offset = 0; offset < recorded.size() && steps < most_steps; ++offset) {
+    std::size_t length = 0;
+    while (length < predicted.size() &&
+           bytes_of(snapshot, recorded, offset + length) == bytes_of(trace, predicted, length)) {
+      ++length;
+    }
+    steps += static_cast<std::int64_t>(length) + 1;
+    if (static_cast<std::int64_t>(length) <= result.followed) continue;
+    result.followed = static_cast<std::int64_t>(length);
+    result.offset = static_cast<std::int64_t>(offset);
+  }
+  auto const next = static_cast<std::size_t>(result.followed);
+  if (next == predicted.size()) return;
+  result.first_difference = {
+      .allocation = result.followed,
+      .bytes = {bytes_of(snapshot, recorded, static_cast<std::size_t>(result.offset) + next),
+                bytes_of(trace, predicted, next)},
+      .where = where_of(rank, names, trace.allocations[predicted[next]].origin)};
+}
+
+}  // namespace
+
+bool SnapshotComparison::peaks_agree_within(double percent) const {
+  auto const recorded = static_cast<double>(peak[of_snapshot]);
+  return std::abs(static_cast<double>(peak[of_trace]) - recorded) <= percent / 100 * recorded;
+}
+
+SnapshotComparison compare_snapshot(SnapshotSequence const& snapshot,
+                                    RankTrace const& trace,
+                                    TraceNames const& names) {
+  bool const has_categories = names_categories(snapshot);
+  Side const recorded = side_of(snapshot, has_categories);
+  Side const predicted = side_of(trace, names, has_categories);
+  SnapshotComparison result;
+  result.device = snapshot.device;
+  result.rank = trace.rank;
+  result.reserved = snapshot.peak_reserved;
+  if (!trace.memory.reserved.empty()) {
+    result.trace_reserved = std::ranges::max(trace.memory.reserved);
+  }
+  count(result, {&recorded, &predicted});
+  align(result, recorded, predicted, trace, names);
+  return result;
+}
+
+}  // namespace stagecraft
