@@ -1,6 +1,8 @@
 #include "libsim/engine/flops.hpp"
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <vector>
 
 #include "libsim/model/blocks.hpp"
@@ -18,23 +20,26 @@ double model_flops(TrainingConfig const& config) {
 }
 
 double hardware_flops(TrainingPlan const& plan) {
-  auto const of_pass = [&](std::int32_t block, Pass pass) {
-    double sum = 0;
-    for (Op const& op : plan.blocks[static_cast<std::size_t>(block)].ops(pass)) {
-      sum += static_cast<double>(op.flops);
+  std::vector<std::array<double, pass_count>> of_blocks;  // most stages have the same few
+  of_blocks.reserve(plan.blocks.size());
+  for (BlockProgram const& block : plan.blocks) {
+    auto& of_pass = of_blocks.emplace_back();
+    for (Pass const pass :
+         {Pass::forward, Pass::backward, Pass::input_gradient, Pass::weight_gradient}) {
+      for (Op const& op : block.ops(pass)) of_pass[index_of(pass)] += static_cast<double>(op.flops);
     }
-    return sum;
-  };
+  }
   double sum = 0;
   for (StagePlan const& rank : plan.stages) {
     std::vector<double> of_task;
     for (Task const& task : rank.tasks) {
       double flops = 0;
       if (task.kind != Task::Kind::step) {
-        Pass const pass = pass_of(task);
+        std::size_t const pass = index_of(pass_of(task));
         auto const& blocks = plan.chunks[static_cast<std::size_t>(task.program)].blocks;
         for (std::int32_t i = task.first_block; i < task.first_block + task.block_count; ++i) {
-          flops += of_pass(blocks[static_cast<std::size_t>(i)], pass);
+          auto const block = static_cast<std::size_t>(blocks[static_cast<std::size_t>(i)]);
+          flops += of_blocks[block][pass];
         }
       }
       of_task.push_back(flops);

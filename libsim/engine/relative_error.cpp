@@ -15,13 +15,13 @@ struct PassParts {
   double host = 0;
   double duration = 0;
 
-  void add(PassParts const& other, double times) {
-    products += other.products * times;
-    kernels += other.kernels * times;
-    exposed += other.exposed * times;
-    collectives += other.collectives * times;
-    host += other.host * times;
-    duration += other.duration * times;
+  void add(PassParts const& other) {
+    products += other.products;
+    kernels += other.kernels;
+    exposed += other.exposed;
+    collectives += other.collectives;
+    host += other.host;
+    duration += other.duration;
   }
 };
 
@@ -48,17 +48,36 @@ PassParts parts_of(std::vector<Op> const& ops, PassTimes const& times, CostModel
   return parts;
 }
 
+/// Both passes of a block.
+struct BlockParts {
+  PassParts forward;
+  PassParts backward;
+};
+
+/// By block of the plan. Stages have hundreds of blocks, but few distinct ones.
+std::vector<BlockParts> parts_of_blocks(CostedPlan const& costed) {
+  std::vector<BlockProgram> const& blocks = costed.plan().blocks;
+  std::vector<BlockParts> parts;
+  parts.reserve(blocks.size());
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    auto const of = [&](Pass pass) {
+      return parts_of(blocks[b].ops(pass), costed.blocks()[b].times(pass), costed.cost());
+    };
+    parts.push_back({of(Pass::forward), of(Pass::backward)});
+  }
+  return parts;
+}
+
 /// A pass of each chunk of a stage, forward and backward.
-PassParts parts_of_stage(CostedPlan const& costed, std::size_t stage) {
-  TrainingPlan const& plan = costed.plan();
+PassParts parts_of_stage(TrainingPlan const& plan,
+                         std::vector<BlockParts> const& blocks,
+                         std::size_t stage) {
   PassParts parts;
   for (StageChunk const& chunk : plan.stages[stage].chunks) {
     for (std::int32_t const block : plan.chunks[static_cast<std::size_t>(chunk.program)].blocks) {
-      auto const b = static_cast<std::size_t>(block);
-      for (Pass const pass : {Pass::forward, Pass::backward}) {
-        parts.add(parts_of(plan.blocks[b].ops(pass), costed.blocks()[b].times(pass), costed.cost()),
-                  1);
-      }
+      BlockParts const& of_block = blocks[static_cast<std::size_t>(block)];
+      parts.add(of_block.forward);
+      parts.add(of_block.backward);
     }
   }
   return parts;
@@ -71,11 +90,12 @@ ErrorTerms error_terms(CostedPlan const& costed, SimTime iteration) {
   ParallelLayout const& parallel = plan.config.parallel;
   System const& system = costed.system();
   int const per_node = system.node.accelerators.value;
+  std::vector<BlockParts> const blocks = parts_of_blocks(costed);
   std::size_t busiest = 0;
   PassParts parts;
   double microbatch = 0;
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    PassParts const of_stage = parts_of_stage(costed, stage);
+    PassParts const of_stage = parts_of_stage(plan, blocks, stage);
     if (of_stage.duration <= microbatch) continue;
     microbatch = of_stage.duration;
     parts = of_stage;
