@@ -25,8 +25,8 @@ for python in "$@"; do
   "$trial/bin/pip" wheel -q --disable-pip-version-check --no-deps -w "$raw" \
     --config-settings=build-dir="$PWD/build/wheel-$version" apps/python
   "$tools/bin/auditwheel" show "$raw"/*.whl
-  # Bundles HDF5, and what it needs, under names of their own.
-  "$tools/bin/auditwheel" repair -q --plat manylinux_2_36_x86_64 -w build/wheels "$raw"/*.whl
+  # Bundles HDF5, and what it needs, under names of their own. (It calls patchelf.)
+  PATH="$tools/bin:$PATH" "$tools/bin/auditwheel" repair --plat manylinux_2_36_x86_64 -w build/wheels "$raw"/*.whl
 
   wheel=$(ls -t build/wheels/*.whl | head -n 1)
   "$trial/bin/pip" install -q --disable-pip-version-check "$wheel[pandas,matplotlib,tqdm]" h5py

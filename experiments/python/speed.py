@@ -1,10 +1,9 @@
-"""How fast the Python package is: import, single and many simulations of GPT-3 175B, memory over many calls.
+"""How fast the Python package is: import, single and many simulations of GPT-3 175B, memory over many calls, a sweep.
 
 usage: speed.py [RUNS]   (default: 4000 distinct runs)
 """
 
 import itertools
-import resource
 import subprocess
 import sys
 import time
@@ -40,17 +39,59 @@ def distinct_runs(wanted):
     return runs
 
 
-def resident_bytes():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+def small_sweep():
+    """101,376 points of a model of 22 billion parameters on at most 16 GPUs; about as many plans are possible."""
+    return {
+        "base": "stagecraft:configs/paper/22b-full.yaml",
+        "values": {
+            "batch.global": list(range(8, 136, 8)),
+            "parallel.tensor": [1, 2, 4, 8],
+            "parallel.pipeline": [1, 2, 4],
+            "parallel.data": [1, 2],
+            "parallel.sequence": [True, False],
+            "batch.micro": [1, 2],
+            "recompute": ["none", "selective", "full"],
+            "model.attention": ["flash", "unfused"],
+            "model.sequence": list(range(512, 6144, 512)),
+        },
+    }
+
+
+def resident_bytes(of="VmRSS"):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(of))
+
+
+def seconds_of_import():
+    code = "import time; t = time.perf_counter(); import stagecraft; print(time.perf_counter() - t); stagecraft.load"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(run.stdout)
+
+
+def measure_memory(runs):
+    held = []
+    done = 0
+    for calls in (1_000, 100_000):
+        while done < calls:
+            for run in runs[:100]:
+                stagecraft.simulate(run)
+            done += 100
+        held.append(resident_bytes())
+    print(f"memory after 100,000 calls over that after 1,000: {(held[1] - held[0]) / 2**20:+.2f} MiB (goal: 1)")
+
+
+def measure_sweep():
+    before = resident_bytes()
+    begin = time.monotonic()
+    frame = stagecraft.sweep(small_sweep(), threads=2)
+    seconds = time.monotonic() - begin
+    print(f"sweep: {len(frame)} rows, {frame['valid'].sum()} possible, in {seconds:.1f} s on two threads (goal: 60)")
+    print(f"  {frame.memory_usage(deep=True).sum() / 2**20:.0f} MiB of table, and at most "
+          f"{(resident_bytes('VmHWM') - before) / 2**20:.0f} MiB more than before, the table included")
 
 
 def main(wanted):
-    times = []
-    for _ in range(5):
-        code = "import time; t = time.perf_counter(); import stagecraft; print(time.perf_counter() - t)"
-        times.append(float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout))
-    print(f"import: {1e3 * min(times):.1f} ms (least of 5)")
+    print(f"import: {1e3 * min(seconds_of_import() for _ in range(5)):.1f} ms (least of 5; goal: 60)")
 
     begin = time.process_time()
     runs = distinct_runs(wanted)
@@ -60,23 +101,16 @@ def main(wanted):
     begin = time.process_time()
     many = stagecraft.simulate_many(runs, threads=1)
     seconds = time.process_time() - begin
-    print(f"simulate_many: {len(runs) / seconds:.0f} per second of CPU")
+    print(f"simulate_many: {len(runs) / seconds:.0f} per second of CPU (goal: 5,000)")
     print(f"  distinct times: {len({one.iteration_seconds for one in many})}")
 
     begin = time.process_time()
     for run in runs:
         stagecraft.simulate(run)
     seconds = time.process_time() - begin
-    print(f"simulate, one by one: {len(runs) / seconds:.0f} per second of CPU")
-
-    small = runs[:100]
-    held = []
-    for calls in (1_000, 20_000):
-        for _ in range((calls - (1_000 if held else 0)) // len(small)):
-            for run in small:
-                stagecraft.simulate(run)
-        held.append(resident_bytes())
-    print(f"memory after 20,000 calls over that after 1,000: {(held[1] - held[0]) / 2**20:+.2f} MiB")
+    print(f"simulate, one by one: {len(runs) / seconds:.0f} per second of CPU (goal: 2,000)")
+    measure_memory(runs)
+    measure_sweep()
 
 
 if __name__ == "__main__":

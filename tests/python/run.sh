@@ -3,7 +3,8 @@
 # installs what is missing by itself, PyPI's packages into BUILD/python-venv.
 #
 # usage: tests/python/run.sh BUILD
-#   BUILD  a configured build folder, such as build/release
+#   BUILD  a configured build folder, such as build/release; or, with the sanitizers of addresses, undefined behaviour
+#          and leaks, build/asan (leaks.supp has the leaks that are CPython's and numpy's)
 set -eu
 cd "$(dirname "$0")/../.."
 if [ $# -ne 1 ] || [ ! -f "$1/CMakeCache.txt" ]; then
@@ -28,5 +29,13 @@ cmake -B "$build" -DWITH_PYTHON=OFF >/dev/null
 
 (cd apps/python && "$venv/bin/mypy" --strict --cache-dir "$build/mypy" stagecraft)
 cd tests/python
+if grep -q '^CMAKE_CXX_FLAGS:.*-fsanitize=address' "$build/CMakeCache.txt"; then
+  # The interpreter is built without sanitizers, so that theirs has to come first, with the C++ library whose
+  # exceptions it watches; small objects of Python are then allocated one by one.
+  export PYTHONMALLOC=malloc UBSAN_OPTIONS=print_stacktrace=1
+  export LSAN_OPTIONS="suppressions=$PWD/leaks.supp:print_suppressions=0:fast_unwind_on_malloc=0"
+  LD_PRELOAD="$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libstdc++.so.6)"
+  export LD_PRELOAD
+fi
 PYTHONPATH=$build/apps/python PYTHONDONTWRITEBYTECODE=1 STAGECRAFT_PROGRAM=$build/apps/stagecraft/stagecraft \
   "$venv/bin/python" -W error::ResourceWarning -m unittest -v

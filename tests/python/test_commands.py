@@ -5,7 +5,11 @@ import tempfile
 import unittest
 
 import command
+import numpy
 import stagecraft
+import stagecraft.plots
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 
 def without_seconds(document):
@@ -88,6 +92,25 @@ class Tables(unittest.TestCase):
         self.assertEqual(frame.attrs["units"]["iteration_seconds"], "s")
         self.assertEqual(frame.attrs["document"]["rows"], 12)
 
+    def test_the_base_of_a_sweep_is_a_run_a_file_of_the_package_or_a_mapping(self):
+        shipped = "stagecraft:configs/paper/22b-full.yaml"
+        cfg = stagecraft.load(shipped)
+        tables = [stagecraft.sweep({"base": base, "values": {"batch.micro": [1, 2]}})
+                  for base in (shipped, cfg, cfg.to_dict(), command.paper / "22b-full.yaml")]
+        for table in tables:
+            self.assertEqual([cfg.with_({"batch.micro": micro})["batch.micro"] for micro in (1, 2)],
+                             list(table["batch.micro"]))
+            self.assertEqual([stagecraft.simulate(cfg.with_({"batch.micro": micro})).iteration_seconds
+                              for micro in (1, 2)], list(table["iteration_seconds"]))
+
+    def test_columns_of_a_sweep_are_the_arrays_of_the_module_not_copies(self):
+        table = stagecraft.sweep({"base": str(command.paper / "22b-full.yaml"), "values": {"batch.micro": [1, 2]}})
+        for name in ("iteration_seconds", "peak_bytes"):
+            owner = table[name].to_numpy(copy=False)
+            while getattr(owner, "base", None) is not None:
+                owner = owner.base
+            self.assertNotIsInstance(owner, numpy.ndarray, name)  # numpy does not own the memory
+
     def test_money_and_energy_are_columns_when_asked(self):
         rates = {"price": "2 EUR/gpu-hour", "power": "500W", "pue": 1.2, "gpu_hours_per_failure": "40k"}
         keys = {"batch.micro": [1, 2]}
@@ -127,10 +150,14 @@ class Tables(unittest.TestCase):
         found = stagecraft.validate(data)
         expected = command.document("validate", data)
         self.assertEqual(found.summary, expected["summary"])
-        self.assertEqual(list(found.rows["predicted_seconds"]), [row["predicted_seconds"] for row in expected["rows"]])
+        predicted = [row["predicted_seconds"] for row in expected["rows"]]
+        self.assertEqual(list(found.rows["predicted_seconds"]), predicted)
         # Korthikanti et al. 2022, table 5: seconds of the eight rows.
         self.assertEqual(sorted(found.rows["measured_seconds"]),
                          sorted([1.42, 1.10, 18.13, 13.75, 49.05, 37.83, 94.42, 71.49]))
+        axes = stagecraft.plots.predicted_against_measured(found, FigureCanvasAgg(Figure()).figure.subplots())
+        self.assertEqual(sorted(axes.lines[0].get_xdata()), sorted(found.rows["measured_seconds"]))
+        self.assertEqual(list(axes.lines[0].get_ydata()), predicted)
         run = command.paper / "22b-present.yaml"
         fitted = stagecraft.fit(run, measured="1.13s")
         notes = fitted.pop("notes")

@@ -46,7 +46,7 @@ void run_interruptibly(nb::object const& progress, std::function<void(Work&)> co
         nb::gil_scoped_acquire const acquire;
         try {
           if (PyErr_CheckSignals() != 0) nb::raise_python_error();
-          if (!progress.is_none()) progress(what, share);
+          if (!progress.is_none() && !what.empty()) progress(what, share);
         } catch (nb::python_error& raised) {
           error.emplace(raised);
         }

@@ -25,6 +25,17 @@ def _frame(columns: Mapping[str, Any], units: Mapping[str, str]) -> pandas.DataF
     return frame
 
 
+def _spelled_out(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A sweep with its base as a sweep file has it."""
+    keys = dict(spec)
+    base = keys.get("base")
+    if isinstance(base, Config):
+        keys["base"] = base.to_dict()
+    elif isinstance(base, (str, os.PathLike)):
+        keys["base"] = path_text(base)
+    return keys
+
+
 def sweep(
     spec: Path | Mapping[str, Any],
     output: Path | None = None,
@@ -44,7 +55,7 @@ def sweep(
     """Simulates the cross product of lists of values; one row per point.
 
     spec: a sweep file, or a mapping with its keys (base, cases, values, where), in which files are relative
-        to the current folder.
+        to the current folder, and `base` may also be a Config or a run file of the package.
     output: an HDF5 file for the rows; a call that was interrupted goes on with resume=True.
     csv: the same as CSV. shard: "I/N", a part of the points. limit: the most rows that may be computed.
     price, power, pue, tokens, gpu_hours_per_failure: as for `plan`; columns of money, energy, goodput and days.
@@ -57,7 +68,7 @@ def sweep(
 
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "sweep.h5") if output is None else os.fspath(output)
-        name, text = ("<dict>", json.dumps(dict(spec))) if isinstance(spec, Mapping) else (path_text(spec), None)
+        name, text = ("<dict>", json.dumps(_spelled_out(spec))) if isinstance(spec, Mapping) else (path_text(spec), None)
         words = [
             name,
             *options(
