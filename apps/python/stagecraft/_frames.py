@@ -25,15 +25,17 @@ def _frame(columns: Mapping[str, Any], units: Mapping[str, str]) -> pandas.DataF
     return frame
 
 
-def _spelled_out(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A sweep with its base as a sweep file has it."""
+def _spelled_out(spec: Mapping[str, Any]) -> str:
+    """A sweep as a sweep file has it."""
+    import json
+
     keys = dict(spec)
     base = keys.get("base")
     if isinstance(base, Config):
         keys["base"] = base.to_dict()
     elif isinstance(base, (str, os.PathLike)):
         keys["base"] = path_text(base)
-    return keys
+    return json.dumps(keys)
 
 
 def sweep(
@@ -63,12 +65,11 @@ def sweep(
     Returns the columns of `stagecraft sweep`, times in seconds, bytes per GPU; a point that is impossible
         has valid 0 and a message. attrs: `units`, `warnings`, and `document`, that of `sweep --json`.
     """
-    import json
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "sweep.h5") if output is None else os.fspath(output)
-        name, text = ("<dict>", json.dumps(_spelled_out(spec))) if isinstance(spec, Mapping) else (path_text(spec), None)
+        name, text = (path_text(spec), None) if not isinstance(spec, Mapping) else ("<dict>", _spelled_out(spec))
         words = [
             name,
             *options(
