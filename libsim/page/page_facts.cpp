@@ -1,10 +1,13 @@
 #include "libsim/page/page_facts.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "libsim/engine/flops.hpp"
 #include "libsim/page/page_numbers.hpp"
 #include "libsim/page/trace_origin.hpp"
+#include "libsim/report/fit_verdict.hpp"
+#include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
 
@@ -12,6 +15,10 @@ namespace {
 
 /// A member of a stage: a GPU if predicted; if executed a rank, which may be a thread on a CPU.
 std::string member_of(PageTrace const& trace) { return is_executed(trace.meta) ? "rank" : "GPU"; }
+
+bool is_decided_by_allocator(PageTrace const& trace) {
+  return framework_memory(trace.config->system.software) != FrameworkMemory{};
+}
 
 std::string what_is_timed(TraceMeta const& meta) {
   switch (meta.clock) {
@@ -178,6 +185,34 @@ PageFact recompute_fact(PageTrace const& trace) {
 
 std::vector<PageFact> facts_of(PageTrace const& trace) {
   return {iteration_fact(trace), memory_fact(trace), waiting_fact(trace), recompute_fact(trace)};
+}
+
+PageFact device_fact(PageTrace const& trace) {
+  PageFact fact{.heading = "On the device", .value = "not known", .sentence = {}};
+  if (!trace.predicted) {
+    fact.sentence =
+        "What an allocator reserves is predicted if the trace's configuration makes its plan and "
+        "names the device.";
+    return fact;
+  }
+  Simulation const& predicted = *trace.predicted;
+  StageResult const& stage = *std::ranges::min_element(predicted.stages, {}, &StageResult::margin);
+  Verdict const verdict = verdict_of(predicted);
+  System const& system = trace.config->system;
+  FitProbability const fit = fit_probability_of(predicted, trace.config->training, system);
+  fact.value = bytes_text(stage.device);
+  fact.is_alarming = verdict == Verdict::does_not_fit;
+  fact.sentence = "Predicted for stage " + std::to_string(stage.stage) +
+                  ", which has least left: its allocator reserves " +
+                  bytes_text(stage.reservation->reserved) +
+                  "; the rest is driver, context and NCCL, or the reserve of the run. Of " +
+                  bytes_text(*trace.capacity) + ", " +
+                  (stage.margin < 0 ? bytes_text(-stage.margin) + " are missing"
+                                    : bytes_text(stage.margin) + " are left") +
+                  ". The run " + std::string{text_of(verdict)} +
+                  (fit.run ? ", with a probability of " + decimals(*fit.run, 3) : "");
+  fact.sentence += is_decided_by_allocator(trace) ? "." : ", by its counted bytes.";
+  return fact;
 }
 
 }  // namespace stagecraft

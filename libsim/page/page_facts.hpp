@@ -17,4 +17,8 @@ struct PageFact {
 };
 std::vector<PageFact> facts_of(PageTrace const& trace);
 
+/// What the stage with the least margin has on its device, as it is predicted, and whether the run
+/// fits; says so if that is not known.
+PageFact device_fact(PageTrace const& trace);
+
 }  // namespace stagecraft

@@ -6,6 +6,7 @@
 #include "libsim/page/page_facts.hpp"
 #include "libsim/page/page_numbers.hpp"
 #include "libsim/page/trace_origin.hpp"
+#include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
@@ -26,10 +27,21 @@ std::string cards_html(std::vector<PageFact> const& facts) {
   return html + "</dl>\n";
 }
 
-std::string facts_table_html(std::vector<PageTrace> const& traces) {
+/// The facts of each trace; what is on devices is among them if it is known of any.
+std::vector<std::vector<PageFact>> facts_of_all(std::vector<PageTrace> const& traces) {
+  bool const shows_device = std::ranges::any_of(
+      traces, [](PageTrace const& trace) { return trace.predicted.has_value(); });
   std::vector<std::vector<PageFact>> facts;
   facts.reserve(traces.size());
-  for (PageTrace const& trace : traces) facts.push_back(facts_of(trace));
+  for (PageTrace const& trace : traces) {
+    facts.push_back(facts_of(trace));
+    if (shows_device) facts.back().push_back(device_fact(trace));
+  }
+  return facts;
+}
+
+std::string facts_table_html(std::vector<PageTrace> const& traces) {
+  std::vector<std::vector<PageFact>> const facts = facts_of_all(traces);
   std::string html = "<table class=\"facts\">\n<thead><tr><td></td>";
   for (std::size_t i = 0; i < traces.size(); ++i) {
     html += "<th scope=\"col\"><b>" + trace_name(i) + "</b> " + html_text(traces[i].file) +
@@ -100,8 +112,9 @@ std::string table_head_html(PageTrace const& trace, TableScale const& scale) {
     html +=
         "<th scope=\"col\" class=\"part\"><i class=\"swatch m-" + name + "\"></i>" + name + "</th>";
   }
-  return html + heading_cell("peak") + heading_cell("peak at") +
-         "<th scope=\"col\" class=\"wide\">" +
+  html += heading_cell("peak") + heading_cell("peak at");
+  if (trace.predicted) html += heading_cell("reserved") + heading_cell("device") + heading_cell("");
+  return html + "<th scope=\"col\" class=\"wide\">" +
          (scale.is_capacity ? "of capacity" : "of the fullest") + "</th></tr></thead>\n";
 }
 
@@ -115,14 +128,19 @@ std::string table_row_html(PageTrace const& trace,
   html += time(rank.busy) + time(rank.recompute) + time(rank.transfer) +
           time(trace.iteration - rank.busy - rank.transfer);
   for (int i = 0; i < category_count; ++i) html += size(rank.at_peak[static_cast<Category>(i)]);
-  return html + size(rank.at_peak.sum()) + time(rank.peak_time) + "<td class=\"wide\">" +
-         bar_html(rank, scale.whole) + "</td></tr>\n";
+  html += size(rank.at_peak.sum()) + time(rank.peak_time);
+  if (trace.predicted) {
+    StageResult const& stage = trace.predicted->stages[static_cast<std::size_t>(rank.stage)];
+    html += size(stage.reservation->reserved) + size(stage.device) +
+            cell(std::string{text_of(stage.verdict)});
+  }
+  return html + "<td class=\"wide\">" + bar_html(rank, scale.whole) + "</td></tr>\n";
 }
 
 }  // namespace
 
 std::string summary_html(std::vector<PageTrace> const& traces) {
-  return traces.size() == 1 ? cards_html(facts_of(traces.front())) : facts_table_html(traces);
+  return traces.size() == 1 ? cards_html(facts_of_all(traces).front()) : facts_table_html(traces);
 }
 
 std::string stage_table_html(PageTrace const& trace, std::string const& name) {

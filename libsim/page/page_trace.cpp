@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/page/row_reduction.hpp"
 #include "libsim/page/trace_origin.hpp"
 #include "libsim/page/trace_packer.hpp"
@@ -129,6 +131,20 @@ void add_data(PageTrace& page, TraceReader const& trace, RecomputeShares const& 
   page.data = data.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+std::optional<Simulation> predicted_of(PageTrace const& page) {
+  if (!page.config || !page.capacity) return std::nullopt;
+  System const& system = page.config->system;
+  try {
+    TrainingPlan const plan = make_plan(settled(page.config->training, system));
+    if (fingerprint(plan) != page.meta.plan) return std::nullopt;
+    Simulation simulation = simulate(plan, system);
+    add_reservations(simulation, plan, system, 1);
+    return simulation;
+  } catch (std::invalid_argument const&) {  // the system cannot cost it
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 PageTrace read_page_trace(TraceReader const& trace,
@@ -139,6 +155,7 @@ PageTrace read_page_trace(TraceReader const& trace,
   page.meta = trace.meta();
   page.config = run_config_of(trace.meta());
   page.capacity = capacity_of(trace.meta(), page.config);
+  page.predicted = predicted_of(page);
   RecomputeShares const shares =
       page.config ? recompute_shares_of(trace.meta(), *page.config) : RecomputeShares{};
   KnownNames const names{trace.names()};

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libsim/engine/simulation.hpp"
 #include "libsim/page/rank_figures.hpp"
 #include "libsim/run/run_config.hpp"
 #include "libsim/trace/trace_reader.hpp"
@@ -21,12 +22,15 @@ struct PageTrace {
   TraceMeta meta;
   std::optional<RunConfig> config;       ///< empty if it does not load
   std::optional<std::int64_t> capacity;  ///< bytes per rank, if known
-  std::int64_t iteration = 0;            ///< ps, over all ranks
-  std::vector<RankFigures> figures;      ///< of all ranks
-  std::vector<std::int32_t> shown;       ///< ranks whose rows the page has, ascending
-  bool is_reduced = false;               ///< rows of ops were merged into chunks
-  bool has_whole_chunks = false;         ///< recorded at chunk detail
-  std::string data;                      ///< JSON of what the page draws
+  /// With what each stage reserves and has on its device, as simulate() predicts it; empty if the
+  /// capacity is not known, or the configuration does not make the plan of the trace.
+  std::optional<Simulation> predicted;
+  std::int64_t iteration = 0;        ///< ps, over all ranks
+  std::vector<RankFigures> figures;  ///< of all ranks
+  std::vector<std::int32_t> shown;   ///< ranks whose rows the page has, ascending
+  bool is_reduced = false;           ///< rows of ops were merged into chunks
+  bool has_whole_chunks = false;     ///< recorded at chunk detail
+  std::string data;                  ///< JSON of what the page draws
 };
 
 /// Reads a trace for a page. `ranks` are those to show; if empty, the fullest of each stage (ties:

@@ -1,5 +1,8 @@
 #include <catch2/catch.hpp>
+#include <iomanip>
+#include <sstream>
 
+#include "tests/cli/command_results.hpp"
 #include "tests/cli/run_program.hpp"
 #include "tests/cli/trace_folder.hpp"
 
@@ -22,6 +25,15 @@ TEST_CASE("report writes one page with the summary in words, also of several tra
   // The numbers of `simulate`: iteration, fullest stage, capacity.
   REQUIRE_THAT(page, Contains("14.00\u00a0s") && Contains("60.13\u00a0GiB") &&
                          Contains("Of its 80.00\u00a0GiB"));
+  // And what simulate --json says of the stage with the least margin: 63.06 GiB on the device.
+  auto const stages = json_of("simulate " + paper_run("175b-present") + " --json").at("stages");
+  double const gib = std::int64_t{1} << 30;
+  std::ostringstream device, margin;
+  device << std::fixed << std::setprecision(2) << stages[0].at("device_bytes").get<double>() / gib;
+  margin << std::fixed << std::setprecision(2) << stages[0].at("margin_bytes").get<double>() / gib;
+  REQUIRE_THAT(page,
+               Contains("On the device</dt><dd class=\"value\">" + device.str() + "\u00a0GiB") &&
+                   Contains(margin.str() + "\u00a0GiB are left"));
   REQUIRE(run_stagecraft("report " + folder.path("present.h5") + " " + folder.path("full.h5") +
                          " -o " + folder.path("two.html"))
               .exit_code == 0);
