@@ -87,7 +87,7 @@ void write_memory_table(TraceReader const& trace,
     line += ',';
     line += name_of(static_cast<Category>(i));
   }
-  output.write(line + "\n");
+  output.write(line + ",reserved\n");
   for (std::int32_t const number : ranks) {
     RankTrace const rank = trace.read(number);
     std::string const who = rank_cells(rank);
@@ -95,6 +95,11 @@ void write_memory_table(TraceReader const& trace,
       line = who;
       append_cell(line, rank.memory.time[row]);
       for (TraceColumn const& column : rank.memory.bytes) append_cell(line, column[row]);
+      if (rank.memory.reserved.empty()) {
+        line += ',';  // no allocator was asked
+      } else {
+        append_cell(line, rank.memory.reserved[row]);
+      }
       line += '\n';
       output.write(line);
     }

@@ -21,8 +21,10 @@ void write_op_table(TraceReader const& trace,
 
 /// Writes the memory of a trace in bytes in the same way, one row per state, after each change. The header is:
 ///
-///     rank,stage,time_ps,parameters,gradients,optimizer,activations,recomputed,communication,workspace
+///     rank,stage,time_ps,parameters,gradients,optimizer,activations,recomputed,communication,
+///     workspace,reserved
 ///
+/// all in one line; reserved is empty if the trace has no allocator's answers.
 /// \throws TraceFileError, OutputError
 void write_memory_table(TraceReader const& trace,
                         std::vector<std::int32_t> const& ranks,

@@ -104,7 +104,7 @@ TEST_CASE("the flags of runs on an edge of what is legal read back", "[import]")
   }
 }
 
-TEST_CASE("--empty-unused-memory-level says when the cache is emptied", "[import]") {
+TEST_CASE("the flag --empty-unused-memory-level says when the cache is emptied", "[import]") {
   TrainingConfig config = run_of(paper_models[1], RecomputeGranularity::selective, true);
   config.memory.empty_cache = EmptyCache::around_step;
   REQUIRE(megatron_flags(config).find("--empty-unused-memory-level 2") != std::string::npos);
