@@ -55,6 +55,22 @@ class Documents(unittest.TestCase):
         self.assertEqual(stagecraft.schedule("zbv", 4, 8, weight_gradient=0.5),
                          command.document("schedule", "--schedule", "zbv", "-p", 4, "-n", 8, "--weight-gradient", 0.5))
 
+    def test_the_line_of_the_capacity_is_in_gib_whatever_its_unit(self):
+        run = stagecraft.load(command.paper / "22b-full.yaml")
+        for memory, gib in (("85899345921 B", 80), ("83886592 KiB", 80.000488), ("85 GB", 79.162421)):
+            simulation = stagecraft.simulate(run.with_({"system.accelerator.memory": memory}))
+            axes = stagecraft.plots.memory_by_stage(simulation, FigureCanvasAgg(Figure()).figure.subplots())
+            self.assertAlmostEqual(axes.lines[0].get_ydata()[0], gib, places=5)
+
+    def test_a_schedule_takes_the_cost_of_a_whole_backward(self):
+        # (p + m - 1)(forward + backward) by hand.
+        self.assertEqual(stagecraft.schedule("1f1b", 4, 8, forward=1, backward=3)["makespan"], 11 * 4)
+
+    def test_a_report_takes_a_name_that_begins_with_a_dash_as_a_file(self):
+        with self.assertRaisesRegex(stagecraft.Error, "--help: there is no such file"):
+            stagecraft.report("--help")
+        self.assertIn("<html", stagecraft.report(stagecraft.load(command.paper / "22b-full.yaml"), ranks=range(1)).html)
+
     def test_imports_are_those_of_the_command(self):
         flags = ("--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
                  "--max-position-embeddings 1024 --micro-batch-size 4 --global-batch-size 16 --fp16 "

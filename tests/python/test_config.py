@@ -8,9 +8,11 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
 
 import command
+import numpy
 import stagecraft
 
 
@@ -25,6 +27,18 @@ class Configs(unittest.TestCase):
         self.assertEqual(read["parallel.pipeline"], 8)  # table 3 of the paper
         with self.assertRaises(KeyError):
             read["parallel.pipelines"]
+
+    def test_values_may_be_numpys_ranges_and_views_of_mappings(self):
+        base = stagecraft.load(command.paper / "175b-present.yaml")
+        changed = base.with_({"parallel.tensor": numpy.int64(4), "parallel.sequence": numpy.bool_(False)})
+        self.assertEqual((changed["parallel.tensor"], changed["parallel.sequence"]), (4, False))
+        keys = {**base.to_dict(), "batch": types.MappingProxyType({"global": numpy.int64(128), "micro": 1})}
+        self.assertEqual(stagecraft.load(keys)["batch.global"], 128)
+        for axis in (range(1, 3), numpy.array([1, 2])):
+            frame = stagecraft.sweep({"base": command.paper / "22b-full.yaml", "values": {"batch.micro": axis}})
+            self.assertEqual(list(frame["batch.micro"]), [1, 2])
+        with self.assertRaisesRegex(TypeError, "a set; accepted: numbers, texts, lists and mappings"):
+            base.with_({"parallel.tensor": {4}})
 
     def test_a_later_value_of_a_key_replaces_an_earlier_one(self):
         base = stagecraft.load(command.paper / "175b-present.yaml")

@@ -42,6 +42,8 @@ class Simulations(unittest.TestCase):
         self.assertEqual(simulation.peak_bytes, max(stage["peak_bytes"] for stage in stages))
         self.assertEqual([dict(stage) for stage in simulation.stages], stages)
         self.assertEqual(simulation.stages[3].reserved_bytes, stages[3]["reserved_bytes"])
+        simulation.stages[3]["at_peak"].clear()  # the caller's own
+        self.assertEqual(simulation.to_dict()["stages"], stages)
 
     def test_many_at_once_are_those_one_by_one_in_their_order(self):
         base = stagecraft.load(command.paper / "22b-full.yaml")

@@ -23,9 +23,27 @@ def value_text(value: object) -> str:
         return str(value)
     if isinstance(value, os.PathLike):
         return str(os.fspath(value))
+    return json_text(value)
+
+
+def json_text(value: object) -> str:
+    """A value as JSON, which is YAML too."""
     import json
 
-    return json.dumps(value)
+    return json.dumps(value, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON does not know, as one that it does: numpy's numbers and arrays, ranges, mappings, paths."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, range):
+        return list(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"found {value!r}, a {type(value).__name__}; accepted: numbers, texts, lists and mappings")
 
 
 def parsed(document: str) -> dict[str, Any]:
@@ -106,7 +124,5 @@ def load(source: Source, overrides: Mapping[str, Any] | None = None) -> Config:
     """
     settings = [f"{key}={value_text(value)}" for key, value in (overrides or {}).items()]
     if isinstance(source, Mapping):
-        import json
-
-        return Config(_core.load("<dict>", json.dumps(dict(source)), settings))
+        return Config(_core.load("<dict>", json_text(source), settings))
     return Config(_core.load(path_text(source), None, settings))

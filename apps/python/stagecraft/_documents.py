@@ -73,7 +73,7 @@ def plan(
     Raises DoesNotFit if no plan fits, ConfigError for wrong arguments and files.
     """
     fixes = [
-        name + "=" + (",".join(map(value_text, value)) if isinstance(value, (list, tuple)) else value_text(value))
+        f"{name}={','.join(map(value_text, value if isinstance(value, (list, tuple, range)) else [value]))}"
         for name, value in (fix or {}).items()
     ]
     words = [
@@ -108,8 +108,8 @@ def schedule(
     chunks: int | None = None,
     group: int | None = None,
     forward: float = 1,
-    input_gradient: float = 1,
-    weight_gradient: float = 1,
+    input_gradient: float | None = None,
+    weight_gradient: float | None = None,
     backward: float | None = None,
     transfer: float = 0,
     p2p: str | None = None,
@@ -128,6 +128,7 @@ def schedule(
     kind: "1f1b", "interleaved", "zb_h1", ... as `stagecraft schedule --schedule` takes them.
     pipeline, microbatches, chunks: ranks, microbatches per iteration, chunks per rank.
     forward, input_gradient, weight_gradient, transfer: costs per chunk or message, in any unit.
+        A gradient that is None costs 1; backward: their sum, instead of both.
     The others are the options of `stagecraft schedule`.
     Returns the document of `stagecraft schedule --json`, in the unit of the costs.
     """

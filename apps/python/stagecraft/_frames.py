@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence, Union
 
 from . import _core
-from ._config import Config, parsed, path_text
+from ._config import Config, json_text, parsed, path_text
 from ._progress import Progress, listener
 from ._words import options, settings
 
@@ -27,15 +27,13 @@ def _frame(columns: Mapping[str, Any], units: Mapping[str, str]) -> pandas.DataF
 
 def _spelled_out(spec: Mapping[str, Any]) -> str:
     """A sweep as a sweep file has it."""
-    import json
-
     keys = dict(spec)
     base = keys.get("base")
     if isinstance(base, Config):
         keys["base"] = base.to_dict()
     elif isinstance(base, (str, os.PathLike)):
         keys["base"] = path_text(base)
-    return json.dumps(keys)
+    return json_text(keys)
 
 
 def sweep(

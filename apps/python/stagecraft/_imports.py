@@ -6,7 +6,7 @@ import os
 from typing import Any, Mapping, NamedTuple, Sequence, Union
 
 from . import _core
-from ._config import Config, path_text
+from ._config import Config, json_text, path_text
 from ._words import options, repeated
 
 Path = Union[str, "os.PathLike[str]"]
@@ -63,7 +63,7 @@ def import_huggingface(
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "config.json")
             with open(path, "w", encoding="utf-8") as file:
-                json.dump(dict(source), file)
+                file.write(json_text(source))
             text, model, notes = _core.import_huggingface([path, *words])
     else:
         text, model, notes = _core.import_huggingface([path_text(source), *words])

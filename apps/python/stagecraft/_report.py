@@ -55,7 +55,8 @@ def report(*sources: Config | Path, title: str | None = None, ranks: Sequence[in
                 write_trace(source, path)
                 paths.append(path)
             else:
-                paths.append(path_text(source))
+                text = path_text(source)
+                paths.append("./" + text if text.startswith("-") else text)  # a file, never an option
         page = os.path.join(folder, "report.html")
         _core.write_report([*paths, *options(output=page, title=title, ranks=ranks)])
         with open(page, encoding="utf-8") as file:

@@ -29,7 +29,8 @@ class Stage(Mapping[str, Any]):
         stage = self._simulation._played["stages"][self._number]
         if key in _of_allocator or stage[key] is None:
             stage = self._simulation._whole["stages"][self._number]
-        return stage[key]
+        value = stage[key]
+        return dict(value) if isinstance(value, dict) else value
 
     def __iter__(self) -> Any:
         return iter(self._simulation._played["stages"][self._number])

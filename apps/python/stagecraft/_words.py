@@ -11,7 +11,7 @@ from ._config import path_text, value_text
 def options(**values: Any) -> list[str]:
     """`--some-option=value` for each some_option=value; nothing for None and False, a switch for True.
 
-    A list or tuple gives one value with commas.
+    A list, tuple or range gives one value with commas.
     """
     words = []
     for name, value in values.items():
@@ -20,7 +20,7 @@ def options(**values: Any) -> list[str]:
             continue
         if value is True:
             words.append(option)
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, (list, tuple, range)):
             words.append(f"{option}={','.join(value_text(one) for one in value)}")
         elif isinstance(value, (str, os.PathLike)):
             words.append(f"{option}={path_text(value)}")

@@ -42,8 +42,9 @@ def _quantity_gib(value: Any) -> float:
     """A size of a configuration, `80 GiB` or {value: 80 GiB, ...}, in GiB."""
     text = value["value"] if isinstance(value, Mapping) else value
     number, unit = str(text).split()
-    factors = {"GiB": 1.0, "MiB": 2.0**-10, "TiB": 2.0**10, "GB": 1e9 / _gibibyte, "MB": 1e6 / _gibibyte}
-    return float(number) * factors[unit]
+    bytes_of = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+    bytes_of |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+    return float(number) * bytes_of[unit] / _gibibyte
 
 
 def front(plan: Mapping[str, Any], axes: Axes | None = None) -> Axes:
