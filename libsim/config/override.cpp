@@ -76,7 +76,8 @@ void set_key(YamlNode& root,
              Place const& key_place,
              YamlNode value,
              OverrideRules const& rules,
-             Diagnostics& diagnostics) {
+             Diagnostics& diagnostics,
+             ValueOrigin origin) {
   Place const place = value.place;
   YamlNode* node = &root;
   for (std::size_t from = 0;;) {
@@ -88,7 +89,7 @@ void set_key(YamlNode& root,
     from = dot + 1;
   }
   *node = std::move(value);
-  mark_override(*node);
+  if (origin == ValueOrigin::override) mark_override(*node);
 }
 
 std::optional<YamlNode> parse_override_value(std::string_view text,

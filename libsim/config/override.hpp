@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -25,15 +26,19 @@ struct OverrideRules {
 /// deeper than any configuration.
 bool is_dotted_key(std::string_view key);
 
+/// What the tree knows of a value that is set: an override, or the content of a file that the
+/// override named, of which nothing was changed.
+enum class ValueOrigin : std::uint8_t { override, file };
+
 /// Sets one key of a tree. `key` is dotted (see above) and has the place `key_place`; `value` has
-/// its own place; the tree then knows it as an override. Missing maps above the key are added; a
-/// whole section may be replaced.
+/// its own place. Missing maps above the key are added; a whole section may be replaced.
 void set_key(YamlNode& root,
              std::string_view key,
              Place const& key_place,
              YamlNode value,
              OverrideRules const& rules,
-             Diagnostics& diagnostics);
+             Diagnostics& diagnostics,
+             ValueOrigin origin = ValueOrigin::override);
 
 /// Reads the value of an override of `key`, which is YAML; everything in it gets the place `place`.
 /// Returns nullopt if there is none; `diagnostics` then says why, at that place.

@@ -16,14 +16,21 @@ RunVariants::RunVariants(YamlNode base,
   open_references(base_, folder, diagnostics);
 }
 
-RunConfig RunVariants::with(std::span<Setting const* const> settings) const {
-  Diagnostics diagnostics;
+YamlNode RunVariants::tree_with(std::span<Setting const* const> settings,
+                                Diagnostics& diagnostics) const {
   YamlNode root = base_;
   OverrideRules const rules{run_word_keys(), {}};
   for (Setting const* const setting : settings) {
-    set_key(root, setting->key, setting->place, setting->value, rules, diagnostics);
+    set_key(root, setting->key, setting->place, setting->value, rules, diagnostics,
+            setting->origin);
   }
   complete_software(root, diagnostics);
+  return root;
+}
+
+RunConfig RunVariants::with(std::span<Setting const* const> settings) const {
+  Diagnostics diagnostics;
+  YamlNode const root = tree_with(settings, diagnostics);
   return read_run_tree(root, std::move(diagnostics));
 }
 
@@ -74,7 +81,9 @@ RunVariants parse_run_variants(std::string_view text,
 }
 
 void open_setting(Setting& setting, std::filesystem::path const& folder, Diagnostics& diagnostics) {
+  bool const was_map = setting.value.kind == YamlNode::Kind::map;
   open_reference(setting.value, setting.key, folder, diagnostics);
+  if (!was_map && setting.value.kind == YamlNode::Kind::map) setting.origin = ValueOrigin::file;
 }
 
 std::string_view word_key_of(std::string_view section) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libsim/config/override.hpp"
 #include "libsim/config/yaml_tree.hpp"
 #include "libsim/run/run_config.hpp"
 
@@ -17,6 +18,7 @@ struct Setting {
   std::string key;  ///< dotted
   YamlNode value;
   Place place;  ///< of the key
+  ValueOrigin origin = ValueOrigin::override;
 };
 
 /// Runs that differ in some keys from one run file, which is read once. Threads may share an
@@ -31,6 +33,9 @@ class RunVariants {
   /// Pre: no setting names a file (see open_setting).
   /// \throws ConfigError  with every problem of the variant.
   RunConfig with(std::span<Setting const* const> settings) const;
+
+  /// The tree that is read for it.
+  YamlNode tree_with(std::span<Setting const* const> settings, Diagnostics& diagnostics) const;
 
   /// The base, with the contents of the files that it names in their places.
   YamlNode const& base() const { return base_; }

@@ -53,6 +53,7 @@ def random_run(draw: random.Random):
         "model.precision": ["fp16", "bf16"],
         "memory.distributed_optimizer": [True, False],
         "memory.reserve": ["2 GiB", "0 GiB"],
+        "software": ["megatron-2022", "megatron-core"],
         "system": ["selene-a100", "dgx-h100"],
     }
     name = draw.choice(["22b-full", "22b-present", "175b-full", "175b-present"])

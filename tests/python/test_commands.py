@@ -119,6 +119,15 @@ class Tables(unittest.TestCase):
             self.assertEqual([stagecraft.simulate(cfg.with_({"batch.micro": micro})).iteration_seconds
                               for micro in (1, 2)], list(table["iteration_seconds"]))
 
+    def test_keys_that_follow_from_others_follow_in_sweeps_of_a_run_too(self):
+        # model.ffn_hidden is four times model.hidden unless it is given.
+        cfg = stagecraft.load(command.paper / "22b-full.yaml", {"batch.global": 8}).with_({"batch.micro": 2})
+        table = stagecraft.sweep({"base": cfg, "values": {"model.hidden": [6144, 12288]}})
+        for hidden, seconds in zip((6144, 12288), table["iteration_seconds"]):
+            words = command.set_options({"batch.global": 8, "batch.micro": 2, "model.hidden": hidden})
+            document = command.document("simulate", command.paper / "22b-full.yaml", *words)
+            self.assertEqual(seconds, document["iteration_seconds"])
+
     def test_columns_of_a_sweep_are_the_arrays_of_the_module_not_copies(self):
         table = stagecraft.sweep({"base": str(command.paper / "22b-full.yaml"), "values": {"batch.micro": [1, 2]}})
         for name in ("iteration_seconds", "peak_bytes"):

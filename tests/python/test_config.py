@@ -1,5 +1,6 @@
 """Runs are read, changed and refused as the command does."""
 
+import copy
 import os
 import pickle
 import signal
@@ -47,6 +48,20 @@ class Configs(unittest.TestCase):
         self.assertEqual(changed["system.name"], stagecraft.load(
             command.paper / "175b-present.yaml", {"system": "dgx-h100"})["system.name"])
         self.assertEqual(base["parallel.tensor"], 8)
+
+    def test_a_stack_by_name_is_no_change_of_it(self):
+        path = command.paper / "175b-present.yaml"
+        changed = stagecraft.load(path).with_({"software": "megatron-core"})
+        self.assertEqual(stagecraft.simulate(changed).to_dict(),
+                         command.document("simulate", path, "--set", "software=megatron-core"))
+
+    def test_a_run_can_be_sent_to_another_process(self):
+        cfg = stagecraft.load(command.paper / "22b-full.yaml").with_(
+            {"parallel.tensor": 4, "system.network.bandwidth": "10 GB/s"})
+        for again in (pickle.loads(pickle.dumps(cfg)), copy.deepcopy(cfg)):
+            self.assertEqual(again.to_dict(), cfg.to_dict())
+            wider = {"model.hidden": 12288}
+            self.assertEqual(again.with_(wider).to_dict(), cfg.with_(wider).to_dict())
 
     def test_problems_have_their_places_as_attributes(self):
         with tempfile.TemporaryDirectory() as folder:

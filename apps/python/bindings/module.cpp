@@ -63,6 +63,7 @@ void bind_runs(nb::module_& module) {
       .def("with_", &Run::with, "overrides"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("json", [](Run const& run) { return to_json(run.ready()).dump(); })
       .def("yaml", [](Run const& run) { return to_yaml(run.ready()); })
+      .def("as_given", &Run::as_given)
       .def("warnings", [](Run const& run) { return run.ready().warnings; });
   module.def("load", &load, "path"_a, "text"_a.none(), "overrides"_a,
              nb::call_guard<nb::gil_scoped_release>());

@@ -4,6 +4,7 @@
 
 #include "libsim/config/override.hpp"
 #include "libsim/engine/ready_run.hpp"
+#include "libsim/sweep/node_text.hpp"
 
 namespace stagecraft::python {
 namespace {
@@ -41,6 +42,12 @@ std::optional<Setting> read_setting(std::string const& key,
   return setting;
 }
 
+std::vector<Setting const*> pointers_to(std::vector<Setting> const& settings) {
+  std::vector<Setting const*> pointers;
+  for (Setting const& setting : settings) pointers.push_back(&setting);
+  return pointers;
+}
+
 }  // namespace
 
 RunVariants const& Run::Base::variants() {
@@ -71,10 +78,19 @@ std::shared_ptr<Run const> Run::with(Overrides const& overrides) const {
     if (setting) settings.push_back(std::move(*setting));
   }
   diagnostics.throw_if_any();
-  std::vector<Setting const*> pointers;
-  for (Setting const& setting : settings) pointers.push_back(&setting);
-  RunConfig config = base_->variants().with(pointers);
+  RunConfig config = base_->variants().with(pointers_to(settings));
   return std::shared_ptr<Run const>{new Run{base_, std::move(settings), std::move(config)}};
+}
+
+std::string Run::as_given() const {
+  Diagnostics diagnostics;
+  YamlNode tree = base_->variants().tree_with(pointers_to(settings_), diagnostics);
+  if (!as_read_.system.validated) {
+    // A text does not know which constants of the system were overridden.
+    apply_override(tree, "system.validated=false", {}, diagnostics);
+  }
+  diagnostics.throw_if_any();
+  return exact_text(tree);
 }
 
 }  // namespace stagecraft::python

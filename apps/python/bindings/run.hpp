@@ -32,6 +32,10 @@ class Run {
   /// \throws ConfigError  with every problem of the result.
   std::shared_ptr<Run const> with(Overrides const& overrides) const;
 
+  /// The run file with its settings, as YAML in one line: what follows from other keys is left out,
+  /// unlike in as_read(). Files are replaced by their contents.
+  std::string as_given() const;
+
   RunConfig const& as_read() const { return as_read_; }
   /// As it is simulated: see ready_run().
   RunConfig const& ready() const { return ready_; }

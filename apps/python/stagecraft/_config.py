@@ -104,6 +104,10 @@ class Config:
             value = value[part]
         return value
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A Config is sent to other processes as its keys, without those that follow from others."""
+        return _unpickled, (self._run.as_given(),)
+
     def __repr__(self) -> str:
         config = self.to_dict()
         parallel, batch = config["parallel"], config["batch"]
@@ -112,6 +116,10 @@ class Config:
             f"tensor {parallel['tensor']}, pipeline {parallel['pipeline']}, data {parallel['data']}, "
             f"global batch {batch['global']}, on {config['system']['name']}>"
         )
+
+
+def _unpickled(text: str) -> Config:
+    return Config(_core.load("<pickle>", text, []))
 
 
 def load(source: Source, overrides: Mapping[str, Any] | None = None) -> Config:

@@ -30,8 +30,9 @@ def _spelled_out(spec: Mapping[str, Any]) -> str:
     keys = dict(spec)
     base = keys.get("base")
     if isinstance(base, Config):
-        keys["base"] = base.to_dict()
-    elif isinstance(base, (str, os.PathLike)):
+        del keys["base"]
+        return f'{{"base": {base._run.as_given()}, {json_text(keys)[1:]}'
+    if isinstance(base, (str, os.PathLike)):
         keys["base"] = path_text(base)
     return json_text(keys)
 
