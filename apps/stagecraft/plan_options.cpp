@@ -17,6 +17,7 @@
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/interval/fit_probability.hpp"
+#include "libsim/model/model_config.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/run/run_config.hpp"
@@ -309,6 +310,11 @@ PlanOptions read_plan_options(CommandLine const& line) {
   if (line.has("launchable")) read_launchable(line.value("launchable"), options);
   if (auto warning = validation_warning(request.system)) {
     options.warnings.push_back(std::move(*warning));
+  }
+  if (has_experts(request.base.model) && request.base.parallel.expert == 1) {
+    options.warnings.push_back(
+        "expert parallelism is not searched: in every plan a rank holds all experts of its layers; "
+        "runs with parallel.expert above 1 may need less memory and be faster (simulate them)");
   }
   return options;
 }

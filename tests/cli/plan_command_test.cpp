@@ -20,6 +20,14 @@ std::string plan(std::string const& model, int gpus, int batch, std::string cons
 
 }  // namespace
 
+TEST_CASE("plan says that it does not search expert parallelism") {
+  std::string const rest = "--fix recompute=uniform --fix tensor=8 --top 1";
+  REQUIRE_THAT(run_stagecraft(plan("mixtral-8x7b", 64, 64, rest)).errors,
+               Catch::Contains("expert parallelism is not searched"));
+  REQUIRE_THAT(run_stagecraft(plan("gpt-22b", 8, 4, "--top 1")).errors,
+               !Catch::Contains("expert parallelism"));
+}
+
 TEST_CASE(
     "plan prints for each plan what simulate gives for its configuration, to the last digit") {
   json const result = json_of(plan("gpt-22b", 8, 4, "--top 3 --json"));

@@ -56,12 +56,15 @@ class Configs(unittest.TestCase):
                          command.document("simulate", path, "--set", "software=megatron-core"))
 
     def test_a_run_can_be_sent_to_another_process(self):
-        cfg = stagecraft.load(command.paper / "22b-full.yaml").with_(
-            {"parallel.tensor": 4, "system.network.bandwidth": "10 GB/s"})
+        cfg = stagecraft.load(command.paper / "22b-full.yaml").with_({"parallel.tensor": 4})
+        wider = {"model.hidden": 12288}
         for again in (pickle.loads(pickle.dumps(cfg)), copy.deepcopy(cfg)):
             self.assertEqual(again.to_dict(), cfg.to_dict())
-            wider = {"model.hidden": 12288}
             self.assertEqual(again.with_(wider).to_dict(), cfg.with_(wider).to_dict())
+        slower = cfg.with_({"system.network.bandwidth": "10 GB/s"})
+        again = pickle.loads(pickle.dumps(slower))
+        self.assertFalse(again["system.validated"])  # as of every system of which a constant was set
+        self.assertEqual(stagecraft.simulate(again).iteration_seconds, stagecraft.simulate(slower).iteration_seconds)
 
     def test_problems_have_their_places_as_attributes(self):
         with tempfile.TemporaryDirectory() as folder:
