@@ -189,10 +189,11 @@ RankTrace TraceReader::read(std::int32_t rank, std::int64_t& budget) const {
       check_equal_lengths(memory.path() + "/" + name, trace.memory.rows(),
                           trace.memory.bytes[i].size());
     }
-    if (memory.has_link(std::string{reserved_column.name})) {
-      trace.memory.reserved = memory.column(reserved_column.name, budget);
-      check_equal_lengths(memory.path() + "/reserved", trace.memory.rows(),
-                          trace.memory.reserved.size());
+    if (group.has_link(allocator_group)) {
+      Hdf5Group const allocator = group.group(allocator_group);
+      trace.memory.reserved = allocator.column(reserved_column.name, budget);
+      check_equal_lengths(allocator.path() + "/" + std::string{reserved_column.name},
+                          trace.memory.rows(), trace.memory.reserved.size());
     }
     check_ops(ops.path(), trace.ops, names_);
     check_memory(memory.path(), trace.memory);

@@ -22,7 +22,8 @@ inline constexpr std::array<MetaAttribute, 5> meta_attributes{
      {"plan", &TraceMeta::plan},
      {"device", &TraceMeta::device}}};
 
-/// An optional column of a rank's memory.
+/// An optional group of a rank, beside its memory and with as many rows, and its column.
+inline constexpr char const* allocator_group = "allocator";
 inline constexpr ColumnDescription reserved_column{"reserved", "byte"};
 
 struct NamesDataset {

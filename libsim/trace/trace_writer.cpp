@@ -76,7 +76,8 @@ void TraceWriter::write(RankTrace const& rank) {
       write_column(memory.id(), {name_of(static_cast<Category>(i)), "byte"}, rank.memory.bytes[i]);
     }
     if (!rank.memory.reserved.empty()) {
-      write_column(memory.id(), reserved_column, rank.memory.reserved);
+      H5Handle const allocator = create_group(group.id(), allocator_group);
+      write_column(allocator.id(), reserved_column, rank.memory.reserved);
     }
   } catch (Hdf5Error const& error) {
     throw OutputError{path_, error.what()};

@@ -47,10 +47,12 @@ def check_csv(ops_file, memory_file, trace):
                 assert found[place] == ("" if ops[place][i] < 0 else str(ops[place][i]))
             assert (int(found["bytes"]), int(found["flops"])) == (ops["bytes"][i], ops["flops"][i])
         memory = {name: column[:].tolist() for name, column in group["memory"].items()}
+        reserved = group["allocator"]["reserved"][:].tolist() if "allocator" in group else []
         for i, time in enumerate(memory["time"]):
             found = next(state)
             assert int(found["time_ps"]) == time
             assert all(int(found[name]) == column[i] for name, column in memory.items() if name != "time")
+            assert found["reserved"] == (str(reserved[i]) if reserved else "")
     assert next(row, None) is None and next(state, None) is None
     print(f"{len(rows)} rows of ops, {len(states)} of memory")
 

@@ -50,7 +50,7 @@ def check_device(entries, memory):
             ends[entry["time_us"]] = total
     states = collections.OrderedDict()
     for i, time in enumerate(memory["time"]):
-        states[time // 1_000_000] = sum(column[i] for name, column in memory.items() if name not in ("time", "reserved"))
+        states[time // 1_000_000] = sum(column[i] for name, column in memory.items() if name != "time")
     held = 0
     for time, size in states.items():
         held = ends.get(time, held)

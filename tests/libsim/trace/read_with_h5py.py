@@ -36,8 +36,7 @@ def check_columns(group, units):
 
 def check_rank(group, names, expected):
     check_columns(group["ops"], UNITS)
-    optional = ["reserved"] if "reserved" in group["memory"] else []
-    check_columns(group["memory"], {"time": "ps", **dict.fromkeys([*CATEGORIES, *optional], "byte")})
+    check_columns(group["memory"], {"time": "ps", **dict.fromkeys(CATEGORIES, "byte")})
     ops = {name: group["ops"][name][()] for name in UNITS}
     for name in ("op", "phase", "stream"):
         assert ops[name].min() >= 0 and ops[name].max() < len(names[name])
@@ -51,8 +50,9 @@ def check_rank(group, names, expected):
     memory = {name: group["memory"][name][()] for name in ["time", *CATEGORIES]}
     assert (numpy.diff(memory["time"]) >= 0).all()
     held = sum(memory[name] for name in CATEGORIES[:-1])
-    for name in optional:
-        assert (group["memory"][name][()] >= held).all(), f"{group.name}: more is held than reserved"
+    if "allocator" in group:
+        check_columns(group["allocator"], {"reserved": "byte"})
+        assert (group["allocator"]["reserved"][()] >= held).all(), f"{group.name}: more is held than reserved"
     peak = int(numpy.argmax(held))  # the first of the largest
     at_peak = {name: int(memory[name][peak]) for name in CATEGORIES}
     at_peak["workspace"] = int(memory["workspace"].max())
