@@ -1,11 +1,31 @@
 #include "apps/program/run_options.hpp"
 
+#include <algorithm>
 #include <iostream>
 #include <utility>
 
 #include "libsim/engine/ready_run.hpp"
 
 namespace stagecraft {
+namespace {
+
+/// Says so if overrides of the layout change the number of accelerators that the run file has.
+void note_other_size(RunArguments const& run) {
+  bool const is_layout_set = std::ranges::any_of(
+      run.overrides, [](std::string const& text) { return text.starts_with("parallel"); });
+  if (!is_layout_set) return;
+  try {
+    int const before = world_size(load_run_config(run.path, {}).training.parallel);
+    int const after = world_size(run.config.training.parallel);
+    if (before == after) return;
+    std::cerr << "note: " << after << (after == 1 ? " accelerator; " : " accelerators; ")
+              << run.path << " has " << before << '\n';
+  } catch (ConfigError const&) {
+    return;  // the file alone is no run
+  }
+}
+
+}  // namespace
 
 std::vector<Option> run_options() {
   return {{.name = "set",
@@ -31,6 +51,7 @@ RunArguments read_run_arguments(CommandLine const& line) {
   result.config = load_run_config(result.path, result.overrides);
   result.as_read = result.config.training;
   result.config = ready_run(std::move(result.config));
+  if (!line.has("json") && !line.has("print-config")) note_other_size(result);
   for (std::string const& warning : result.config.warnings) {
     std::cerr << "warning: " << warning << '\n';
   }

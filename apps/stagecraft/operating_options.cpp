@@ -25,6 +25,21 @@ double positive(CommandLine const& line, std::string const& option, std::string 
   throw CommandLineError{"--" + option, "'" + line.value(option) + "'", "a number above 0"};
 }
 
+/// Watts: `850`, `850W`, `0.85 kW`.
+double read_power(CommandLine const& line) {
+  std::string text = line.value("power");
+  double scale = 1;
+  if (text.ends_with('W')) {
+    text.pop_back();
+    if (text.ends_with('k')) {
+      text.pop_back();
+      scale = 1000;
+    }
+  }
+  while (text.ends_with(' ')) text.pop_back();
+  return scale * positive(line, "power", text);
+}
+
 }  // namespace
 
 double read_price(std::string const& text, std::string& currency) {
@@ -62,7 +77,7 @@ std::vector<Option> operating_options() {
            .description = "price of a GPU per hour, e.g. 2.5/gpu-hour or 2.5 EUR/gpu-hour"},
           {.name = "power",
            .value = Value::text("W"),
-           .description = "mean power of a node per GPU while it trains, e.g. 850W"},
+           .description = "mean power of a node per GPU while it trains, e.g. 850W or 0.85kW"},
           {.name = "pue",
            .value = Value::text("X"),
            .fallback = "1",
@@ -87,10 +102,7 @@ OperatingRates read_operating_rates(CommandLine const& line) {
   OperatingRates rates;
   if (line.has("price")) rates.price = read_price(line.value("price"), rates.currency);
   if (line.has("power")) {
-    std::string text = line.value("power");
-    if (text.ends_with('W')) text.pop_back();
-    while (text.ends_with(' ')) text.pop_back();
-    rates.watts = positive(line, "power", text);
+    rates.watts = read_power(line);
   }
   rates.pue = positive(line, "pue", line.value("pue"));
   if (rates.pue < 1) {

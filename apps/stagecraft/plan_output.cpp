@@ -12,6 +12,7 @@
 #include "libsim/interval/measured_range.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/training_names.hpp"
+#include "libsim/report/causal_mfu.hpp"
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
@@ -209,7 +210,7 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
                                    layout_text(plan.config),
                                    plan.config.memory.distributed_optimizer ? "sharded" : "whole"};
     if (auto const days = days_of(plan, options)) cells.push_back(decimals(*days, 2));
-    if (auto const cost = cost_of(plan, options)) cells.push_back(decimals(*cost, 2));
+    if (auto const cost = cost_of(plan, options)) cells.push_back(amount_text(*cost));
     if (auto const energy = energy_of(plan, options)) cells.push_back(decimals(*energy, 3));
     cells.push_back(recompute_text(plan.config));
     table.add_row(std::move(cells));
@@ -298,6 +299,7 @@ nlohmann::ordered_json entry(FoundPlan const& plan,
   json["peak_bytes"] = plan.peak();
   json["headroom_bytes"] = headroom_of(plan, options);
   json["mfu"] = plan.simulation.mfu;
+  json["mfu_causal"] = mfu_causal(plan.simulation, plan.config);
   json["tokens_per_second"] = plan.simulation.tokens_per_second;
   json["tokens_per_second_per_gpu"] = tokens_per_gpu(plan, options);
   json["teraflops_per_gpu"] = teraflops_per_gpu(plan, options);
@@ -388,9 +390,13 @@ std::string certainty_text(SearchResult const& result, PlanOptions const& option
 std::string plan_tables(SearchResult const& result, PlanOptions const& options, double seconds) {
   FoundPlan const& best = result.best.front();
   std::string text = counts_text(result, options, seconds);
+  System const& system = options.request.system;
+  text += "on " + std::to_string(options.request.gpus) + " x " + system.accelerator.name + " of " +
+          printable(system.name) + " with software " + printable(system.software.name) + "\n";
   text += "\nfastest plans that fit" + room_text(options) +
-          "\n(TFLOP/s and tokens/s per GPU; free: GiB beside the reserve; t tensor, SP sequence "
-          "parallelism, p pipeline, m chunks per stage, d data, b microbatch, optim optimizer "
+          "\n(TFLOP/s and tokens/s per GPU; MFU counts attention over the full square; free: GiB "
+          "beside the reserve; t tensor, SP sequence parallelism, p pipeline, m chunks per stage, "
+          "d data, b microbatch, optim optimizer "
           "state)\n";
   text += plan_table(result.best, numbers_of(result.best), options);
   if (auto const goodput = figures_of(best, options).goodput) {

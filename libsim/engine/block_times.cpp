@@ -34,6 +34,7 @@ void wait_for_host(PassTimes& times, std::vector<Op> const& ops, CostModel const
     share_of(ops[i], times) += delay - before;
     before = delay;
   }
+  times.host_wait = host - times.duration;
   times.duration = host;
 }
 

@@ -20,6 +20,7 @@ struct PassTimes {
                        ///< communication included; the three shares sum to the duration
   SimTime recompute{0};
   SimTime backward{0};
+  SimTime host_wait{0};  ///< of the duration: the streams wait for ops to be issued
 };
 
 /// Plays one pass on the compute and the tensor-parallel stream.

@@ -26,6 +26,7 @@ class ResultObserver {
         memory_{memory},
         recorder_{recorder},
         shares_(memory.size()),
+        host_wait_(memory.size()),
         peak_at_(memory.size()),
         data_parallel_idle_(memory.size()) {}
 
@@ -49,6 +50,7 @@ class ResultObserver {
                                costed_.cost().data_parallel_slowdown_millionths());
     }
     shares_[r] += profile.shares;
+    host_wait_[r] += profile.host_wait;
     // A chunk that a gradient reduction slows down is slowed down in its backward.
     shares_[r].backward += (end - start) - profile.duration;
   }
@@ -64,6 +66,7 @@ class ResultObserver {
   }
 
   TimeShares const& shares(std::size_t rank) const { return shares_[rank]; }
+  SimTime host_wait(std::size_t rank) const { return host_wait_[rank]; }
   SimTime peak_at(std::size_t rank) const { return peak_at_[rank]; }
 
  private:
@@ -71,6 +74,7 @@ class ResultObserver {
   std::vector<StageMemory> const& memory_;
   TimeRecorder* recorder_;
   std::vector<TimeShares> shares_;
+  std::vector<SimTime> host_wait_;
   std::vector<SimTime> peak_at_;
   std::vector<SimTime> data_parallel_idle_;
 };
@@ -152,6 +156,7 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
   result.breakdown.shares = observer.shares(busiest);
   result.breakdown.shares.data_parallel += rank.data_parallel;
   result.breakdown.shares.optimizer += overhead;
+  result.breakdown.host_wait = observer.host_wait(busiest);
   result.breakdown.transfer = rank.transfer;
   result.breakdown.bubble = rank.bubble + (timeline.makespan - rank.end);
   result.layer = summarize_layer(plan, costed.blocks());

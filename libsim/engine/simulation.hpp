@@ -45,11 +45,13 @@ struct LayerResult {
   std::optional<Bytes> paper;  ///< where table 2 has the case
 };
 
-/// Time of the stage that is busy longest, by what it goes to; sums to the iteration.
+/// Time of the stage that is busy longest, by what it goes to: shares, transfers and bubble sum to
+/// the iteration.
 struct Breakdown {
   TimeShares shares;
   SimTime transfer{0};
   SimTime bubble{0};
+  SimTime host_wait{0};  ///< contained in the shares: kernels are not yet issued
 };
 
 /// The outcome of an iteration. FLOPs are of the whole job.

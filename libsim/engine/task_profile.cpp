@@ -34,6 +34,7 @@ TaskProfile profile_chunk(TrainingPlan const& plan,
     auto const i = static_cast<std::size_t>(index);
     PassTimes const& times = blocks[i].times(pass);
     profile.duration += times.duration;
+    profile.host_wait += times.host_wait;
     profile.shares += shares_of(plan.blocks[i], times);
   }
   return profile;

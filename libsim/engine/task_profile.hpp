@@ -40,7 +40,8 @@ struct TimeShares {
 /// Times of a Task: all that the iteration's simulation needs of what it computes.
 struct TaskProfile {
   SimTime duration{0};
-  TimeShares shares;  ///< sum to the duration
+  TimeShares shares;     ///< sum to the duration
+  SimTime host_wait{0};  ///< of the duration: waits for the host to issue ops
 };
 
 /// Profiles of all distinct blocks of a plan.

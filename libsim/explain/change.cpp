@@ -47,6 +47,10 @@ class ChangeList {
                       .undoes = ""};
         bool const changes_stages = less.name == "pipeline" || more.name == "pipeline";
         std::int64_t const stages = less.name == "pipeline" ? less.ranks / 2 : 2 * more.ranks;
+        if (changes_stages) {
+          bool const keeps_chunks = is_interleaved() && stages > 1;
+          append_layout(change, stages, keeps_chunks ? config_.parallel.interleave : 1);
+        }
         if (changes_stages && is_interleaved()) {
           if (stages > 1) {
             ScheduleConfig schedule = config_.schedule;
@@ -161,6 +165,25 @@ class ChangeList {
            (has_group ? ", group: " + to_text(schedule.group) : "") +
            ", p2p: " + std::string{name_of(schedule.p2p)} +
            ", scatter_gather: " + (schedule.scatter_gather ? "true" : "false") + "}";
+  }
+
+  /// Layers for another number of stages: as many on each if possible, else fewer on the first and
+  /// the last, which also hold embedding and head. What suited the old number of stages does not
+  /// suit the new one.
+  void append_layout(Change& change, std::int64_t stages, std::int64_t chunks) const {
+    std::int64_t const layers = config_.model.layers;
+    bool const is_even = config_.layout.kind == LayerSplit::Kind::even;
+    if (layers % (stages * chunks) == 0) {
+      if (!is_even) change.set.emplace_back("layout=even");
+      return;
+    }
+    std::int64_t const groups = layers / chunks;  // one layer of each chunk of a stage
+    std::int64_t const middle = (groups + stages - 1) / stages;
+    std::int64_t const ends = groups - middle * (stages - 2);
+    if (layers % chunks != 0 || ends < 0) return;  // no layout is legal
+    std::int64_t const last = ends / 2;
+    change.set.push_back("layout={first: " + to_text((ends - last) * chunks) +
+                         ", last: " + to_text(last * chunks) + "}");
   }
 
   void append_plain_schedule(Change& change) const {

@@ -1,12 +1,14 @@
 #include "libsim/page/page_summary.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "libsim/page/html_text.hpp"
 #include "libsim/page/page_facts.hpp"
 #include "libsim/page/page_numbers.hpp"
 #include "libsim/page/trace_origin.hpp"
 #include "libsim/report/fit_verdict.hpp"
+#include "libsim/report/key_changes.hpp"
 #include "libsim/report/text_table.hpp"
 
 namespace stagecraft {
@@ -40,6 +42,37 @@ std::vector<std::vector<PageFact>> facts_of_all(std::vector<PageTrace> const& tr
   return facts;
 }
 
+/// A row per key in which the runs of traces differ from the first one's, with each trace's value.
+std::string differing_keys_html(std::vector<PageTrace> const& traces) {
+  constexpr std::size_t most = 12;
+  std::vector<std::string> keys;
+  std::vector<std::map<std::string, std::string>> values(traces.size());
+  for (std::size_t i = 1; i < traces.size(); ++i) {
+    if (!traces.front().config || !traces[i].config) return "";
+    for (KeyChange const& change : changes_between(*traces.front().config, *traces[i].config)) {
+      if (!values.front().contains(change.key)) keys.push_back(change.key);
+      values.front()[change.key] = short_text(change.before);
+      values[i][change.key] = short_text(change.after);
+    }
+  }
+  std::string html;
+  for (std::size_t k = 0; k < std::min(most, keys.size()); ++k) {
+    html += "<tr><th scope=\"row\"><code>" + html_text(keys[k]) + "</code></th>";
+    for (std::map<std::string, std::string> const& of_trace : values) {
+      auto const found = of_trace.find(keys[k]);
+      std::string const& text = found == of_trace.end() ? values.front()[keys[k]] : found->second;
+      html += "<td><code>" + html_text(text) + "</code></td>";
+    }
+    html += "</tr>\n";
+  }
+  if (keys.size() > most) {
+    html += "<tr><th scope=\"row\">and " + std::to_string(keys.size() - most) +
+            " more keys</th><td colspan=\"" + std::to_string(traces.size()) +
+            "\">see where these numbers come from, below</td></tr>\n";
+  }
+  return html;
+}
+
 std::string facts_table_html(std::vector<PageTrace> const& traces) {
   std::vector<std::vector<PageFact>> const facts = facts_of_all(traces);
   std::string html = "<table class=\"facts\">\n<thead><tr><td></td>";
@@ -57,7 +90,7 @@ std::string facts_table_html(std::vector<PageTrace> const& traces) {
     }
     html += "</tr>\n";
   }
-  return html + "</tbody></table>\n";
+  return html + differing_keys_html(traces) + "</tbody></table>\n";
 }
 
 /// The units of a table, and the whole of which its bars are parts.

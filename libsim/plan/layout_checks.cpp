@@ -115,6 +115,17 @@ class LayoutCheck : CombinationCheck {
         return;
       }
     }
+    if (split.kind == LayerSplit::Kind::first_last) warn_of_heavy_ends(stage_layers);
+  }
+
+  /// A layout that was made for fewer stages may be legal, but nobody means it.
+  void warn_of_heavy_ends(std::vector<std::int64_t> const& stage_layers) const {
+    if (stage_layers.size() < 3) return;
+    std::int64_t const ends = std::max(stage_layers.front(), stage_layers.back());
+    if (ends <= stage_layers[1]) return;
+    root_.child("layout").warn("the first or last stage has " + to_text(ends) +
+                               " layers beside embedding or head, those between have " +
+                               to_text(stage_layers[1]));
   }
 };
 

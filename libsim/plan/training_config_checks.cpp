@@ -89,7 +89,7 @@ class Checker : CombinationCheck {
     if (has_order(config_.schedule.kind)) return check_order(kind);
     if (sound({kind, "parallel.interleave"}) && m > 1 && !is_interleaved) {
       refuse(kind, name_of(config_.schedule.kind),
-             "interleaved, as parallel.interleave is " + to_text(m));
+             "interleaved, as parallel.interleave is " + to_text(m) + ", or parallel.interleave 1");
     }
     if (!sound({kind, "parallel.pipeline"}) || !is_interleaved) return;
     if (p < 2) {

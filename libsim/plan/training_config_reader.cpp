@@ -229,8 +229,8 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   if (config.schedule.kind == ScheduleKind::interleaved && !has_group) {
     config.schedule.group = config.parallel.pipeline;
   }
-  // The schedule says it, so a run need not.
-  if (config.parallel.interleave == 1) {
+  // The schedule says it, so a run need not; one that says otherwise is refused below.
+  if (!root.child("parallel").child("interleave").exists()) {
     config.parallel.interleave = std::max(1, chunks_of(config.schedule));
   }
   check_training_config(config, root);

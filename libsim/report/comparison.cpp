@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "libsim/config/problem.hpp"
+#include "libsim/run/pipeline_shape.hpp"
 #include "libsim/trace/bounded_sum.hpp"
 #include "libsim/trace/trace_error.hpp"
 #include "libsim/trace/trace_names.hpp"
@@ -18,10 +20,30 @@ using Ranks = std::vector<RankSummary>;
 
 double seconds(std::int64_t picoseconds) { return to_seconds(SimTime{picoseconds}); }
 
+std::optional<std::vector<KeyChange>> key_changes(TraceReader const& a, TraceReader const& b) {
+  auto const before = run_config_of(a.meta());
+  auto const after = run_config_of(b.meta());
+  if (!before || !after) return std::nullopt;
+  return changes_between(*before, *after);
+}
+
+/// The keys in which the plans of two traces differ, as the end of a sentence; may be empty.
+std::string differing_keys(TraceReader const& a, TraceReader const& b) {
+  constexpr std::size_t most = 4;
+  auto const changes = key_changes(a, b);
+  if (!changes || changes->empty()) return "";
+  std::string text = " (they differ in ";
+  for (std::size_t i = 0; i < std::min(most, changes->size()); ++i) {
+    text += (i > 0 ? ", " : "") + printable((*changes)[i].key);
+  }
+  std::size_t const more = changes->size() - std::min(most, changes->size());
+  return text + (more > 0 ? " and " + std::to_string(more) + " more keys)" : ")");
+}
+
 void require_same_plan(TraceReader const& a, TraceReader const& b) {
   if (a.meta().plan == b.meta().plan) return;
   throw TraceFileError{b.name(), "is of plan " + b.meta().plan + ", but " + a.name() +
-                                     " is of plan " + a.meta().plan +
+                                     " is of plan " + a.meta().plan + differing_keys(a, b) +
                                      "; --force compares them anyway"};
 }
 
@@ -204,6 +226,7 @@ Comparison compare(TraceReader const& a, TraceReader const& b, PlanCheck check) 
   Comparison comparison;
   comparison.files = {a.name(), b.name()};
   comparison.meta = {a.meta(), b.meta()};
+  comparison.changes = key_changes(a, b);
   Pair<std::int64_t> iteration{};
   for (std::size_t const side : {0U, 1U}) {
     for (RankSummary const& rank : ranks[side]) {

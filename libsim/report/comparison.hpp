@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libsim/model/category_bytes.hpp"
+#include "libsim/report/key_changes.hpp"
 #include "libsim/report/row_comparison.hpp"
 #include "libsim/report/trace_summary.hpp"
 #include "libsim/trace/trace_reader.hpp"
@@ -46,6 +47,8 @@ struct Contribution {
 struct Comparison {
   Pair<std::string> files;
   Pair<TraceMeta> meta;
+  /// The keys in which their configurations differ; nullopt if one cannot be read.
+  std::optional<std::vector<KeyChange>> changes;
   Pair<double> iteration_seconds{};
   Pair<std::vector<std::int32_t>> stages_alone;  ///< stages that the other trace does not have
   std::vector<RankComparison> ranks;             ///< of the stages that both have

@@ -51,6 +51,9 @@ std::string header(Comparison const& comparison) {
   }
   if (!comparison.same_plan())
     text += "The traces are of two plans, so they differ not only in how they ran.\n";
+  if (comparison.changes && !comparison.changes->empty()) {
+    text += "keys that differ, A -> B:\n" + changes_text(*comparison.changes);
+  }
   for (std::size_t const side : {0U, 1U}) {
     if (comparison.stages_alone[side].empty()) continue;
     text += std::string{"Left out, only in "} + (side == 0 ? "A" : "B") + ": " +
@@ -323,6 +326,7 @@ nlohmann::ordered_json to_json(Comparison const& comparison) {
       {"same_plan", comparison.same_plan()},
       {"plans", {meta[0].plan, meta[1].plan}},
       {"files", comparison.files},
+      {"changes", comparison.changes ? to_json(*comparison.changes) : nullptr},
       {"clocks", {name_of(meta[0].clock), name_of(meta[1].clock)}},
       {"iteration_seconds", comparison.iteration_seconds},
       {"iteration_percent", percent ? nlohmann::ordered_json(*percent) : nullptr},

@@ -26,10 +26,17 @@ std::string energy_text(double joules) {
 }
 
 std::string money_text(double amount, OperatingRates const& rates) {
-  return decimals(amount, 2) + (rates.currency.empty() ? "" : " " + rates.currency);
+  return amount_text(amount) + (rates.currency.empty() ? "" : " " + rates.currency);
 }
 
 }  // namespace
+
+std::string amount_text(double amount) {
+  if (amount < 1000) return decimals(amount, 2);
+  std::string text = decimals(amount, 0);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
 
 Goodput goodput_of(int gpus, double hours_per_failure, Seconds checkpoint, Seconds restart) {
   Goodput goodput;

@@ -51,6 +51,9 @@ OperatingFigures operating_figures(double iteration_seconds,
                                    int gpus,
                                    OperatingRates const& rates);
 
+/// An amount of money for people: `13.96`, and from 1,000 on `1,331,193`.
+std::string amount_text(double amount);
+
 /// A goodput for people: its share and the two times.
 std::string goodput_text(Goodput const& goodput);
 

@@ -98,6 +98,7 @@ Json to_json(Simulation const& simulation, TrainingPlan const& plan) {
           {"layer", layer_json(simulation.layer)},
           {"stages", stages},
           {"breakdown_seconds", to_json(simulation.breakdown)},
+          {"host_wait_seconds", seconds(simulation.breakdown.host_wait)},
           {"warnings", Json::array()}};
 }
 

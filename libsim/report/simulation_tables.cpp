@@ -36,7 +36,13 @@ std::string breakdown_table(Simulation const& simulation) {
     table.add_row({std::string{name}, decimals(to_seconds(time), 3),
                    decimals(100 * to_seconds(time) / to_seconds(simulation.iteration), 1)});
   }
-  return table.text();
+  double const host = to_seconds(simulation.breakdown.host_wait);
+  double const share = host / to_seconds(simulation.iteration);
+  constexpr double least_shown = 0.0005;  // 0.1 %
+  if (!(share >= least_shown)) return table.text();
+  return table.text() + "of these, " + decimals(host, 3) + " s (" + percent(share) +
+         " of the iteration) wait for the host, which takes longer to issue kernels than they "
+         "run\n";
 }
 
 /// What the allocator makes of a stage whose tensors fit.

@@ -116,13 +116,29 @@ std::string worst_rows(Validation const& validation) {
   return "largest errors\n" + table.text();
 }
 
+/// Rows whose first problems have one key, of which the same is accepted.
+struct ProblemKind {
+  std::int64_t rows = 0;
+  std::size_t first = 0;           ///< row
+  std::vector<std::string> found;  ///< each once, in the order of the rows
+};
+
+/// What was found in rows of a kind after the first.
+std::string others_text(ProblemKind const& kind) {
+  constexpr std::size_t most = 4;
+  if (kind.rows == 1) return "";
+  std::string text = " (" + std::to_string(kind.rows) + " rows";
+  for (std::size_t i = 1; i < std::min(most, kind.found.size()); ++i) {
+    text += (i == 1 ? "; also " : ", ") + kind.found[i];
+  }
+  return text + (kind.found.size() > most ? ", ...)" : ")");
+}
+
 }  // namespace
 
 std::string problems_text(Validation const& validation, std::size_t most) {
-  struct Kind {
-    std::int64_t rows = 0;
-    std::size_t first = 0;  ///< row
-  };
+  using Kind = ProblemKind;
+  constexpr std::size_t most_found = 5;
   std::map<std::pair<std::string, std::string>, Kind> kinds;  // by key and accepted
   std::int64_t rows = 0;
   for (std::size_t i = 0; i < validation.rows.size(); ++i) {
@@ -131,6 +147,8 @@ std::string problems_text(Validation const& validation, std::size_t most) {
     Problem const& problem = validation.rows[i].problems.front();
     Kind& kind = kinds[{problem.key, problem.accepted}];
     if (kind.rows++ == 0) kind.first = i;
+    bool const is_known = std::ranges::find(kind.found, problem.found) != kind.found.end();
+    if (!is_known && kind.found.size() < most_found) kind.found.push_back(problem.found);
   }
   if (rows == 0) return {};
   std::vector<Kind const*> sorted;
@@ -142,8 +160,7 @@ std::string problems_text(Validation const& validation, std::size_t most) {
   std::string text = counted(rows, "row") + " left out because of a problem\n";
   for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i) {
     ValidatedRow const& first = validation.rows[sorted[i]->first];
-    text += "  " + problem_line(first, first.problems.front()) +
-            (sorted[i]->rows > 1 ? " (" + std::to_string(sorted[i]->rows) + " rows)" : "") + "\n";
+    text += "  " + problem_line(first, first.problems.front()) + others_text(*sorted[i]) + "\n";
   }
   if (sorted.size() > most) {
     text += "  and " + counted(static_cast<std::int64_t>(sorted.size() - most), "other kind") +

@@ -422,6 +422,8 @@ TEST_CASE("simulate says money, energy and goodput of a run when asked") {
   REQUIRE(!json_of(run + " --json").contains("operation"));
   require_refusal(run + " --pue 1.2", {"--pue: found without --power"});
   require_refusal(run + " --power 0W", {"--power: found '0W'; accepted: a number above 0"});
+  require_refusal(run + " --power 1kkW", {"--power: found '1k'; accepted: a number from 0"});
+  REQUIRE(json_of(run + " --json --power 0.5kW").at("operation").at("watts_per_gpu") == 500);
   require_refusal(run + " --restart-time 5", {"--restart-time: found '5'"});
 }
 
@@ -433,6 +435,27 @@ TEST_CASE("MFU is given with all and with the causal half of attention, and name
   double const head = 51200.0 / (12 * 12288.0 * 96);
   REQUIRE(json.at("mfu_causal").get<double>() / json.at("mfu").get<double>() ==
           Approx((1 + attention / 2 + head) / (1 + attention + head)));
+}
+
+TEST_CASE("an override that changes the number of accelerators says so") {
+  std::string const run = "simulate " + paper_run("175b-present");
+  REQUIRE_THAT(run_stagecraft(run + " --set parallel.tensor=4").errors,
+               Contains("note: 32 accelerators; ") && Contains("has 64\n"));
+  REQUIRE(run_stagecraft(run + " --set parallel.tensor=4 --set parallel.data=2").errors.empty());
+}
+
+TEST_CASE("of what the host delays, the tables have a line and the document a member") {
+  std::string const run = "simulate " + paper_run("22b-present");
+  REQUIRE(simulated("22b-present").at("host_wait_seconds") == 0);
+  REQUIRE_THAT(run_stagecraft(run).output, !Contains("wait for the host"));
+  std::string const slow = run + " --set software.host.kernel.value='1 ms'";
+  ProgramResult const tables = run_stagecraft(slow);
+  REQUIRE_THAT(tables.output, Contains(" of the iteration) wait for the host"));
+  nlohmann::json const json = json_of(slow + " --json");
+  double const waits = json.at("host_wait_seconds").get<double>();
+  // The device's own work and the waits are what an iteration takes longer.
+  REQUIRE(json.at("iteration_seconds").get<double>() - waits ==
+          Approx(simulated("22b-present").at("iteration_seconds").get<double>()).epsilon(0.02));
 }
 
 TEST_CASE("simulate names what was never validated") {

@@ -199,6 +199,7 @@ TEST_CASE("a pass takes as long as the host takes to issue it, its idle time bef
   system.software.host.kernel.value = {50e-6};
   PassTimes const times = pass.times_on(system);
   REQUIRE(times.duration == 100 * microsecond);
+  REQUIRE(times.host_wait == 70 * microsecond);
   REQUIRE(times.start[0] == 35 * microsecond);
   REQUIRE(times.end[0] == 45 * microsecond);
   REQUIRE(times.start[1] == 80 * microsecond);
@@ -212,6 +213,7 @@ TEST_CASE("a host that is faster than the accelerator costs nothing", "[engine]"
   system.software.host.kernel.value = {15e-6};
   REQUIRE(pass.times_on(system).start == pass.times().start);
   REQUIRE(pass.times_on(system).duration == 30 * microsecond);
+  REQUIRE(pass.times_on(system).host_wait == SimTime{0});
 }
 
 TEST_CASE("a stack without overlap stands still for each collective", "[engine]") {

@@ -79,6 +79,29 @@ TEST_CASE("changes are single, told apart, and undo only what is not the default
                                              "sequence parallelism"});
 }
 
+TEST_CASE("another number of stages has a layout of its own") {
+  // 32 layers on two stages, as a plan wrote them: what suits two stages does not suit others.
+  auto const layout_of = [](std::vector<std::string> const& overrides, std::string const& what) {
+    RunConfig const run =
+        load_run_config(STAGECRAFT_SOURCE_DIR "/configs/examples/eight.yaml", overrides);
+    std::vector<Change> const changes = single_changes(run.training);
+    auto const found = std::ranges::find(changes, what, &Change::what);
+    REQUIRE(found != changes.end());
+    auto const set = std::ranges::find_if(
+        found->set, [](std::string const& text) { return text.starts_with("layout="); });
+    return set == found->set.end() ? std::string{} : *set;
+  };
+  std::vector<std::string> uneven{"parallel={tensor: 2, pipeline: 2, data: 2}", "schedule=1f1b",
+                                  "model.layers=32", "layout={first: 17, last: 15}"};
+  REQUIRE(layout_of(uneven, "tensor 2 -> 1, pipeline 2 -> 4") == "layout=even");
+  REQUIRE(layout_of(uneven, "pipeline 2 -> 1, data 2 -> 4") == "layout=even");
+  REQUIRE(layout_of(uneven, "tensor 2 -> 1, data 2 -> 4").empty());
+  // 30 layers on four stages: 8 in the middle, 14 are left for the ends.
+  uneven[2] = "model.layers=30";
+  uneven[3] = "layout={first: 16, last: 14}";
+  REQUIRE(layout_of(uneven, "data 2 -> 1, pipeline 2 -> 4") == "layout={first: 7, last: 7}");
+}
+
 TEST_CASE("a change that is not legal is refused with its key and what is accepted") {
   // 22B: one stage of 48 layers, 4 sequences in one microbatch of 4.
   RunConfig const run = load_run_config(paper + "22b-full.yaml", {});

@@ -135,6 +135,17 @@ TEST_CASE("of an executed trace a page says what its clock and device allow, and
   REQUIRE(data_of(gpu)["capacity"] == std::int64_t{80} << 30);
 }
 
+TEST_CASE("a page of several traces names the keys in which their runs differ") {
+  Trace const first = twin(TraceClock::simulated, "selene-a100");
+  Trace second = first;
+  second.meta.config = to_yaml(load_run_config(
+      STAGECRAFT_SOURCE_DIR "/configs/paper/22b-present-twin.yaml", {"parallel.sequence=false"}));
+  std::string const html = summary_html({page_of(first), page_of(second), page_of(first)});
+  REQUIRE_THAT(html, Contains("<code>parallel.sequence</code></th><td><code>true</code></td>"
+                              "<td><code>false</code></td><td><code>true</code></td>"));
+  REQUIRE_THAT(summary_html({page_of(first), page_of(first)}), !Contains("<code>"));
+}
+
 TEST_CASE("a page says that chunk detail knows memory at the ends of chunks only") {
   Trace const chunks = job();
   Trace const ops = twin(TraceClock::simulated, "selene-a100");

@@ -92,6 +92,15 @@ TEST_CASE("sequence parallelism with tensor 1 is a warning and stored as off", "
   REQUIRE(warnings.empty());
 }
 
+TEST_CASE("a layout whose ends hold more than the stages between them is a warning", "[plan]") {
+  std::vector<std::string> warnings;
+  read("parallel: {pipeline: 4}\nlayout: {first: 5, last: 5}", &warnings);
+  REQUIRE(warnings.size() == 1);
+  REQUIRE_THAT(warnings[0], Catch::Contains("layout: the first or last stage has 5 layers"));
+  read("parallel: {pipeline: 4}\nlayout: {first: 1, last: 1}", &warnings);
+  REQUIRE(warnings.empty());
+}
+
 TEST_CASE("the global batch is a multiple of microbatch times replicas", "[plan]") {
   REQUIRE(message("parallel: {data: 2}\nbatch: {global: 10, micro: 3}") ==
           "x.yaml:3:17: batch.global: found '10'; accepted: a multiple of batch.micro x "
@@ -106,10 +115,11 @@ TEST_CASE("more than one chunk a stage needs the interleaved schedule and two st
   REQUIRE(message("parallel: {pipeline: 2, interleave: 3}\nbatch: {global: 4}") ==
           "x.yaml:1:1: schedule: found '1f1b' (the default); accepted: interleaved, as "
           "parallel.interleave "
-          "is 3");
-  REQUIRE(
-      message("parallel: {pipeline: 2, interleave: 3}\nbatch: {global: 4}\nschedule: gpipe") ==
-      "x.yaml:4:11: schedule: found 'gpipe'; accepted: interleaved, as parallel.interleave is 3");
+          "is 3, or parallel.interleave 1");
+  REQUIRE(message("parallel: {pipeline: 2, interleave: 3}\nbatch: {global: 4}\nschedule: gpipe") ==
+          "x.yaml:4:11: schedule: found 'gpipe'; accepted: interleaved, as parallel.interleave is "
+          "3, or "
+          "parallel.interleave 1");
   REQUIRE(message("parallel: {interleave: 3}\nschedule: interleaved") ==
           "x.yaml:2:11: parallel.pipeline: found '1' (the default); accepted: at least 2, as "
           "schedule is "

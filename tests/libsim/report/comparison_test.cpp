@@ -206,6 +206,29 @@ TEST_CASE("traces of two plans are refused with both fingerprints, unless told o
   REQUIRE(to_json(comparison)["same_plan"] == false);
 }
 
+TEST_CASE("of two plans the keys that differ are named") {
+  auto const traced = [](char plan, std::vector<std::string> const& overrides) {
+    Trace trace = one_stage(2);
+    trace.meta.plan = std::string(64, plan);
+    trace.meta.config = to_yaml(
+        load_run_config(STAGECRAFT_SOURCE_DIR "/configs/paper/22b-present.yaml", overrides));
+    return trace;
+  };
+  Trace const a = traced('1', {});
+  Trace const b = traced('2', {"parallel.sequence=false", "batch.micro=2"});
+  REQUIRE_THROWS_WITH(compare_traces(a, b),
+                      Contains("(they differ in parallel.sequence, batch.micro); --force"));
+  Comparison const comparison = compare_traces(a, b, PlanCheck::any_plan);
+  REQUIRE(to_json(comparison)["changes"] ==
+          nlohmann::ordered_json::parse(
+              R"([{"key": "parallel.sequence", "before": true, "after": false},
+                  {"key": "batch.micro", "before": 4, "after": 2}])"));
+  REQUIRE_THAT(comparison_tables(comparison, 100),
+               Contains("keys that differ, A -> B:\n  parallel.sequence: true -> false\n"));
+  REQUIRE(to_json(compare_traces(a, a))["changes"].empty());
+  REQUIRE(to_json(compare_traces(one_stage(2), a, PlanCheck::any_plan))["changes"].is_null());
+}
+
 TEST_CASE("of whole chunks and single ops, the parts of a backward are compared together") {
   Trace const ops = trace_of({rank_of(0, 0, {{0, 2, 0, 0, 0}, {2, 3, 0, 1, 0}})});
   Trace const chunks = trace_of({rank_of(0, 0, {{0, 2, 3, 0, 0}, {2, 4, 4, 3, 0}})});

@@ -72,6 +72,13 @@ TEST_CASE("money and energy of an iteration and of a training", "[report]") {
   REQUIRE_FALSE(figures.goodput);
 }
 
+TEST_CASE("large amounts of money are read in thousands", "[report]") {
+  REQUIRE(amount_text(13.957) == "13.96");
+  REQUIRE(amount_text(999.5) == "999.50");
+  REQUIRE(amount_text(1331193.35) == "1,331,193");
+  REQUIRE(amount_text(20617.23) == "20,617");
+}
+
 TEST_CASE("what is not asked for is neither computed nor said", "[report]") {
   OperatingFigures const figures = operating_figures(10, 1e4, 64, {});
   REQUIRE(operating_text(figures, {}).empty());

@@ -72,6 +72,15 @@ TEST_CASE("a bad row is left out and counted, and the others are predicted", "[v
                          Catch::Contains("f.csv:4:5: measured.iteration_seconds: found '-3'"));
 }
 
+TEST_CASE("rows with one kind of problem are counted together, and name what each found",
+          "[validation]") {
+  Validation const validation = validate_text(
+      "parallel.tensor,measured.iteration_seconds\n7,1\n5,1\n7,1\n9,1\n10,1\n11,1\n13,1\n");
+  REQUIRE_THAT(problems_text(validation, 10),
+               Catch::Contains("f.csv:2:1: parallel.tensor: found '7'") &&
+                   Catch::Contains(" (7 rows; also '5', '9', '10', ...)\n"));
+}
+
 TEST_CASE("a problem at a key of the base names the row that causes it", "[validation]") {
   // 22B trains 4 sequences per iteration.
   Validation const validation =
