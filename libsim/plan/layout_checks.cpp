@@ -118,11 +118,12 @@ class LayoutCheck : CombinationCheck {
     if (split.kind == LayerSplit::Kind::first_last) warn_of_heavy_ends(stage_layers);
   }
 
-  /// A layout that was made for fewer stages may be legal, but nobody means it.
+  /// A layout that was made for fewer stages may be legal, but nobody means it. Half as many again
+  /// may be a trial.
   void warn_of_heavy_ends(std::vector<std::int64_t> const& stage_layers) const {
     if (stage_layers.size() < 3) return;
     std::int64_t const ends = std::max(stage_layers.front(), stage_layers.back());
-    if (ends <= stage_layers[1]) return;
+    if (2 * ends <= 3 * stage_layers[1]) return;
     root_.child("layout").warn("the first or last stage has " + to_text(ends) +
                                " layers beside embedding or head, those between have " +
                                to_text(stage_layers[1]));

@@ -117,8 +117,8 @@ void lay_out_stage(TrainingPlan const& plan, PipelineSchedule const& schedule, S
 /// run.
 std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Task const& task);
 
-/// The canonical text of a plan: everything that decides what is computed, in which order and in
-/// which buffers. System, costs, clock, backend and version are not part of it.
+/// The canonical text of a plan: everything that decides what is computed, in which order (by its
+/// digest) and in which buffers. System, costs, clock, backend and version are not part of it.
 std::string canonical_text(TrainingPlan const& plan);
 
 /// SHA-256 of the canonical text, 64 hexadecimal digits.

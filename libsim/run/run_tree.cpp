@@ -119,13 +119,28 @@ void open_references(YamlNode& root,
   complete_software(root, diagnostics);
 }
 
-RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
+System read_machine(ConfigNode const& run) {
+  ConfigNode const section = run.child("system");
+  ConfigNode const software = run.child("software");
+  System system = read_system(section);
+  open_collectives(system, section, run.diagnostics());
+  if (software.exists()) {
+    system.software = read_software(software);
+    bool const is_changed = std::ranges::any_of(software.entries(), [](ConfigNode const& entry) {
+      return entry.is_map() && entry.is_overridden();
+    });
+    if (is_changed) system.validated = false;
+  }
+  return system;
+}
+
+RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics, System const* machine) {
   RunConfig config;
   ConfigNode const node{root, "", diagnostics};
   SectionReader reader{node};
   for (std::string_view const key : training_sections) reader.take(key);
-  ConfigNode const system = reader.take("system");
-  ConfigNode const software = reader.take("software");
+  reader.take("system");
+  reader.take("software");
   if (node.is_map()) {
     for (std::string_view const key : reference_keys) {
       ConfigNode const section = node.child(key);
@@ -138,15 +153,7 @@ RunConfig read_run_tree(YamlNode const& root, Diagnostics diagnostics) {
   reader.finish();
   require_batch(node);
   config.training = read_training_config(node);
-  config.system = read_system(system);
-  open_collectives(config.system, system, diagnostics);
-  if (software.exists()) {
-    config.system.software = read_software(software);
-    bool const is_changed = std::ranges::any_of(software.entries(), [](ConfigNode const& entry) {
-      return entry.is_map() && entry.is_overridden();
-    });
-    if (is_changed) config.system.validated = false;
-  }
+  config.system = machine != nullptr ? *machine : read_machine(node);
   config.training.stack = {.overlap = config.system.software.replicas.overlap.value,
                            .bucket_elements = default_bucket(config)};
   check_precision(config, node);

@@ -1,5 +1,6 @@
 #include "libsim/run/run_variants.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "libsim/config/override.hpp"
@@ -8,12 +9,26 @@
 #include "libsim/run/run_tree.hpp"
 
 namespace stagecraft {
+namespace {
+
+/// Whether a setting changes the sections `system` or `software`.
+bool is_of_machine(Setting const& setting) {
+  std::string_view const key = setting.key;
+  std::string_view const section = key.substr(0, key.find('.'));
+  return section == "system" || section == "software";
+}
+
+}  // namespace
 
 RunVariants::RunVariants(YamlNode base,
                          std::filesystem::path const& folder,
                          Diagnostics& diagnostics)
     : base_{std::move(base)} {
   open_references(base_, folder, diagnostics);
+  if (base_.kind != YamlNode::Kind::map || base_.find("system") == nullptr) return;
+  Diagnostics own;
+  System machine = read_machine(ConfigNode{base_, "", own});
+  if (own.problems().empty() && own.warnings().empty()) machine_ = std::move(machine);
 }
 
 YamlNode RunVariants::tree_with(std::span<Setting const* const> settings,
@@ -31,7 +46,10 @@ YamlNode RunVariants::tree_with(std::span<Setting const* const> settings,
 RunConfig RunVariants::with(std::span<Setting const* const> settings) const {
   Diagnostics diagnostics;
   YamlNode const root = tree_with(settings, diagnostics);
-  return read_run_tree(root, std::move(diagnostics));
+  bool const has_machine_of_base = std::ranges::none_of(
+      settings, [](Setting const* setting) { return is_of_machine(*setting); });
+  return read_run_tree(root, std::move(diagnostics),
+                       machine_ && has_machine_of_base ? &*machine_ : nullptr);
 }
 
 namespace {

@@ -42,6 +42,8 @@ class RunVariants {
 
  private:
   YamlNode base_;
+  /// What the base says of the machine, which most variants share; nullopt if it is in doubt.
+  std::optional<System> machine_;
 };
 
 /// The base that a command line names: a run file, which may lack keys that all variants set, or

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "libsim/plan/stage_program.hpp"
+
+namespace stagecraft {
+
+/// SHA-256 of the text of a stage's issue order, unrolled: equal orders have equal digests, however
+/// their programs write repetition down. 64 hexadecimal digits.
+///
+/// Plans that differ in sizes only have equal orders, so each thread remembers the digests of
+/// programs that it has seen, up to about a mebibyte of them.
+std::string order_digest(StageProgram const& program);
+
+}  // namespace stagecraft
