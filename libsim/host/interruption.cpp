@@ -1,5 +1,7 @@
 #include "libsim/host/interruption.hpp"
 
+#include "libsim/host/fork_gate.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -17,6 +19,7 @@ Interruptible::~Interruptible() { interrupts_this_thread = before_; }
 std::atomic<bool> const* interruption() { return interrupts_this_thread; }
 
 void throw_if_interrupted() {
+  let_forks_pass();
   if (interrupts_this_thread != nullptr && *interrupts_this_thread) throw Interrupted{};
 }
 

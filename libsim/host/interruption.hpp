@@ -27,7 +27,7 @@ class Interruptible {
 /// What interrupts this thread; null if nothing does.
 std::atomic<bool> const* interruption();
 
-/// Called now and then by work that may take long.
+/// Called now and then by work that may take long; lets forks pass, too.
 /// \throws Interrupted  if it is no longer wanted.
 void throw_if_interrupted();
 

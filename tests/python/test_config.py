@@ -66,6 +66,28 @@ class Configs(unittest.TestCase):
         self.assertFalse(again["system.validated"])  # as of every system of which a constant was set
         self.assertEqual(stagecraft.simulate(again).iteration_seconds, stagecraft.simulate(slower).iteration_seconds)
 
+    def test_paths_may_be_bytes_and_need_not_be_utf_8(self):
+        expected = stagecraft.load(command.paper / "22b-full.yaml").to_dict()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(os.fsencode(folder), b"caf\xe9.yaml")
+            with open(path, "w") as file:
+                file.write(stagecraft.load(command.paper / "22b-full.yaml").to_yaml())
+            for form in (path, os.fsdecode(path)):
+                cfg = stagecraft.load(form)
+                self.assertEqual(cfg.to_dict(), expected)
+                table = stagecraft.sweep({"base": form, "values": {"batch.micro": [1, 2]}})
+                self.assertTrue(all(table["valid"]))
+                trace = os.path.join(os.path.dirname(form), b"t\xe9.h5" if isinstance(form, bytes) else "t\udce9.h5")
+                stagecraft.write_trace(cfg, trace)
+                self.assertEqual(stagecraft.read_trace(trace).meta["plan"], stagecraft.simulate(cfg).plan)
+            with self.assertRaises(stagecraft.ConfigError) as caught:
+                stagecraft.load(path + b".missing")
+            self.assertIn("caf\udce9.yaml.missing", str(caught.exception))
+        with self.assertRaisesRegex(stagecraft.ConfigError, "a path, which has no NUL"):
+            stagecraft.load("a\0b.yaml")
+        with self.assertRaisesRegex(stagecraft.ConfigError, r"batch.mi\\x00cro"):
+            stagecraft.load(command.paper / "22b-full.yaml", {"batch.mi\0cro": 1})
+
     def test_problems_have_their_places_as_attributes(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "run.yaml")
@@ -125,6 +147,38 @@ class Processes(unittest.TestCase):
             same = stagecraft.simulate_many([cfg] * 4, threads=2)[3].iteration_seconds == expected
             os._exit(0 if same else 1)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_a_fork_waits_until_no_thread_is_inside_a_call(self):
+        cfg = stagecraft.load(command.paper / "22b-full.yaml")
+        expected = stagecraft.simulate(cfg).iteration_seconds
+        space = {"base": command.paper / "22b-full.yaml", "values": {"batch.global": list(range(4, 2000, 4))}}
+        is_over = threading.Event()
+        finished = []
+
+        def again_and_again(call):
+            while not is_over.is_set():
+                call()
+            finished.append(call)
+
+        calls = (lambda: stagecraft.simulate_many([cfg] * 500, threads=2),
+                 lambda: stagecraft.simulate(cfg.with_({"batch.micro": 2})).to_dict(),
+                 lambda: stagecraft.sweep(space, threads=2),
+                 lambda: stagecraft.explain(cfg))
+        workers = [threading.Thread(target=again_and_again, args=(call,)) for call in calls]
+        for worker in workers:
+            worker.start()
+        for _ in range(20):
+            time.sleep(0.03)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)  # a child that waits forever is killed
+                same = stagecraft.simulate_many([cfg.with_({"batch.micro": 4})] * 4, threads=2)[3].fits is not None
+                os._exit(0 if same and stagecraft.simulate(cfg).iteration_seconds == expected else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+        is_over.set()
+        for worker in workers:
+            worker.join()
+        self.assertEqual(len(finished), len(calls))  # no call failed because of a fork
 
     def test_calls_print_nothing(self):
         text = ("import stagecraft\n"

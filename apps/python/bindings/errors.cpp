@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/program/command_line.hpp"
+#include "apps/python/bindings/text_caster.hpp"
 #include "libsim/config/problem.hpp"
 
 namespace stagecraft::python {
@@ -21,7 +22,7 @@ void set_error(char const* type, nb::object const& error) {
 }
 
 nb::object text_or_none(std::string const& text) {
-  return text.empty() ? nb::object{nb::none()} : nb::object{nb::str(text.c_str(), text.size())};
+  return text.empty() ? nb::object{nb::none()} : python_text(text);
 }
 
 nb::object number_or_none(int number) {
@@ -35,10 +36,10 @@ nb::object as_python(Problem const& problem) {
       text_or_none(problem.key), text_or_none(problem.found), text_or_none(problem.accepted));
 }
 
-void set_config_error(char const* message, std::vector<Problem> const& problems) {
+void set_config_error(std::string const& message, std::vector<Problem> const& problems) {
   nb::list list;
   for (Problem const& problem : problems) list.append(as_python(problem));
-  set_error("ConfigError", errors_module().attr("ConfigError")(message, list));
+  set_error("ConfigError", errors_module().attr("ConfigError")(python_text(message), list));
 }
 
 }  // namespace
@@ -52,13 +53,13 @@ void register_errors() {
     } catch (CommandLineError const& error) {
       set_config_error(error.what(), {error.problem()});
     } catch (DoesNotFit const& error) {
-      set_error("DoesNotFit", nb::str(error.what()));
+      set_error("DoesNotFit", python_text(error.what()));
     } catch (nb::builtin_exception const&) {
       throw;
     } catch (std::bad_alloc const&) {
       throw;
     } catch (std::exception const& error) {
-      set_error("Error", nb::str(error.what()));
+      set_error("Error", python_text(error.what()));
     }
   });
 }

@@ -1,6 +1,5 @@
 #include "apps/python/bindings/frames.hpp"
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <filesystem>
@@ -8,6 +7,7 @@
 
 #include "apps/python/bindings/arrays.hpp"
 #include "apps/python/bindings/interruptible.hpp"
+#include "apps/python/bindings/text_caster.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/sweep/sweep_check.hpp"

@@ -4,6 +4,8 @@
 #include <optional>
 #include <thread>
 
+#include "apps/python/bindings/text_caster.hpp"
+
 namespace stagecraft::python {
 
 namespace nb = nanobind;
@@ -25,6 +27,7 @@ void run_interruptibly(nb::object const& progress, std::function<void(Work&)> co
       Interruptible const interruptible{&state.is_unwanted_};
       std::exception_ptr failure;
       try {
+        InsideCall const inside;
         work(state);
       } catch (Interrupted const&) {
         // What interrupted it is thrown below.
@@ -46,7 +49,7 @@ void run_interruptibly(nb::object const& progress, std::function<void(Work&)> co
         nb::gil_scoped_acquire const acquire;
         try {
           if (PyErr_CheckSignals() != 0) nb::raise_python_error();
-          if (!progress.is_none() && !what.empty()) progress(what, share);
+          if (!progress.is_none() && !what.empty()) progress(python_text(what), share);
         } catch (nb::python_error& raised) {
           error.emplace(raised);
         }
@@ -59,6 +62,8 @@ void run_interruptibly(nb::object const& progress, std::function<void(Work&)> co
   }
   if (error) throw nb::python_error{*error};
   if (state.failure_) std::rethrow_exception(state.failure_);
+  // Nobody heard of what was done since the last time, or at all.
+  if (!progress.is_none() && !state.what_.empty()) progress(python_text(state.what_), 1.0);
 }
 
 }  // namespace stagecraft::python

@@ -9,9 +9,16 @@
 #include <mutex>
 #include <string>
 
+#include "libsim/host/fork_gate.hpp"
 #include "libsim/host/interruption.hpp"
 
 namespace stagecraft::python {
+
+/// While it lives, its thread is inside a call and without the interpreter's lock.
+struct Unlocked {
+  nanobind::gil_scoped_release release;
+  InsideCall inside;
+};
 
 /// How far a piece of work has come. One thread works and reports; the one that waits listens.
 class Work {

@@ -2,7 +2,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -10,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "apps/program/command_line.hpp"
 #include "apps/program/program.hpp"
 #include "apps/python/bindings/command_documents.hpp"
 #include "apps/python/bindings/documents.hpp"
@@ -18,7 +18,9 @@
 #include "apps/python/bindings/interruptible.hpp"
 #include "apps/python/bindings/run.hpp"
 #include "apps/python/bindings/simulated_run.hpp"
+#include "apps/python/bindings/text_caster.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "libsim/host/fork_gate.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/host/program_version.hpp"
 #include "libsim/run/paper_config_folder.hpp"
@@ -34,7 +36,13 @@ using Runs = std::vector<std::shared_ptr<Run const>>;
 using SimulatedRuns = std::vector<std::shared_ptr<SimulatedRun const>>;
 
 /// Threads for `threads` as Python's functions take them: 0 means all cores.
+/// \throws CommandLineError  if there cannot be so many.
 int threads_of(int threads) {
+  constexpr int most = 1024;  // as of --jobs
+  if (threads < 0 || threads > most) {
+    throw CommandLineError{"threads", "'" + std::to_string(threads) + "'",
+                           "a whole number from 0 (all cores) to " + std::to_string(most)};
+  }
   if (threads > 0) return threads;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
@@ -47,10 +55,11 @@ std::shared_ptr<Run const> load(std::string const& path,
 
 SimulatedRuns simulate_many(Runs const& runs, int threads, nb::object const& progress) {
   SimulatedRuns results(runs.size());
+  int const jobs = threads_of(threads);
   run_interruptibly(progress, [&](Work& work) {
     std::atomic<std::size_t> done = 0;
     auto const total = static_cast<double>(runs.size());
-    parallel_for(threads_of(threads), runs.size(), [&](std::size_t i) {
+    parallel_for(jobs, runs.size(), [&](std::size_t i) {
       results[i] = std::make_shared<SimulatedRun const>(runs[i]);
       work.report("simulating", static_cast<double>(++done) / total);
     });
@@ -60,38 +69,36 @@ SimulatedRuns simulate_many(Runs const& runs, int threads, nb::object const& pro
 
 void bind_runs(nb::module_& module) {
   nb::class_<Run>(module, "Run")
-      .def("with_", &Run::with, "overrides"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("with_", &Run::with, "overrides"_a, nb::call_guard<Unlocked>())
       .def("json", [](Run const& run) { return to_json(run.ready()).dump(); })
       .def("yaml", [](Run const& run) { return to_yaml(run.ready()); })
       .def("as_given", &Run::as_given)
       .def("warnings", [](Run const& run) { return run.ready().warnings; });
-  module.def("load", &load, "path"_a, "text"_a.none(), "overrides"_a,
-             nb::call_guard<nb::gil_scoped_release>());
+  module.def("load", &load, "path"_a, "text"_a.none(), "overrides"_a, nb::call_guard<Unlocked>());
 }
 
 void bind_simulations(nb::module_& module) {
   nb::class_<SimulatedRun>(module, "SimulatedRun")
       .def_prop_ro("iteration_seconds", &SimulatedRun::iteration_seconds)
       .def_prop_ro("peak_bytes", &SimulatedRun::peak_bytes)
-      .def("played_document", &SimulatedRun::played_document,
-           nb::call_guard<nb::gil_scoped_release>())
+      .def("played_document", &SimulatedRun::played_document, nb::call_guard<Unlocked>())
       .def(
           "document",
           [](SimulatedRun const& run, int threads) { return run.document(threads_of(threads)); },
-          "threads"_a, nb::call_guard<nb::gil_scoped_release>())
+          "threads"_a, nb::call_guard<Unlocked>())
       .def(
           "require_fit",
           [](SimulatedRun const& run, int threads) {
             std::string const excess = run.excess(threads_of(threads));
             if (!excess.empty()) throw DoesNotFit{excess};
           },
-          "threads"_a, nb::call_guard<nb::gil_scoped_release>());
+          "threads"_a, nb::call_guard<Unlocked>());
   module.def(
       "simulate",
       [](std::shared_ptr<Run const> run) {
         return std::make_shared<SimulatedRun const>(std::move(run));
       },
-      "run"_a, nb::call_guard<nb::gil_scoped_release>());
+      "run"_a, nb::call_guard<Unlocked>());
   module.def("simulate_many", &simulate_many, "runs"_a, "threads"_a, "progress"_a.none());
 }
 
@@ -122,10 +129,8 @@ void bind_documents(nb::module_& module) {
       "words"_a);
   module.def("validate", &validate_document, "words"_a, "progress"_a.none());
   module.def("fit", &fit_document, "words"_a, "progress"_a.none());
-  module.def("import_huggingface", &imported_huggingface, "words"_a,
-             nb::call_guard<nb::gil_scoped_release>());
-  module.def("import_megatron", &imported_megatron, "words"_a,
-             nb::call_guard<nb::gil_scoped_release>());
+  module.def("import_huggingface", &imported_huggingface, "words"_a, nb::call_guard<Unlocked>());
+  module.def("import_megatron", &imported_megatron, "words"_a, nb::call_guard<Unlocked>());
   // HDF5 is used by one thread at a time: the one that holds the interpreter's lock.
   module.def("write_trace", &write_trace, "run"_a, "path"_a, "by_op"_a);
   module.def("write_report", &write_report, "words"_a);
@@ -139,6 +144,7 @@ void bind_documents(nb::module_& module) {
 
 NB_MODULE(_core, module) {
   using namespace stagecraft;
+  make_forks_wait();
   python::register_errors();
   python::bind_runs(module);
   python::bind_simulations(module);
@@ -148,5 +154,5 @@ NB_MODULE(_core, module) {
   module.def(
       "run_program",
       [](std::vector<std::string> const& words) { return run_program(planning_program(), words); },
-      nanobind::arg("words"), nanobind::call_guard<nanobind::gil_scoped_release>());
+      nanobind::arg("words"), nanobind::call_guard<python::Unlocked>());
 }

@@ -16,7 +16,8 @@ from ._errors import ConfigError, DoesNotFit, Error, Problem
 from ._frames import Trace, Validation, read_trace, sweep, validate, write_trace
 from ._imports import ImportedModel, ImportedRun, import_huggingface, import_megatron
 from ._report import Report, report
-from ._simulation import Simulation, Stage, simulate, simulate_many
+from ._simulation import Simulation, simulate, simulate_many
+from ._stage import Stage
 
 __version__ = _version()
 

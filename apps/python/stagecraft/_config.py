@@ -7,7 +7,7 @@ from typing import Any, Mapping, Union
 
 from . import _core
 
-Source = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+Source = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]", Mapping[str, Any]]
 """What a run can be read from: a path, a name in the package, or a mapping of the keys."""
 
 _shipped = "stagecraft:configs/"
@@ -21,8 +21,8 @@ def value_text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
+    if isinstance(value, (bytes, os.PathLike)):
+        return os.fsdecode(value)
     return json_text(value)
 
 
@@ -39,8 +39,8 @@ def _plain(value: Any) -> Any:
         return dict(value)
     if isinstance(value, range):
         return list(value)
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
+    if isinstance(value, (bytes, os.PathLike)):
+        return os.fsdecode(value)
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"found {value!r}, a {type(value).__name__}; accepted: numbers, texts, lists and mappings")
@@ -54,9 +54,13 @@ def parsed(document: str) -> dict[str, Any]:
     return members
 
 
-def path_text(path: Union[str, "os.PathLike[str]"]) -> str:
+def path_text(path: Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]) -> str:
     """A path, with `stagecraft:configs/...` replaced by the place of the file in the package."""
-    text = os.fspath(path)
+    text = os.fsdecode(path)
+    if "\0" in text:
+        from ._errors import ConfigError, Problem
+
+        raise ConfigError(f"found {text!r}; accepted: a path, which has no NUL", [Problem(text, None, None, None, repr(text), "a path, which has no NUL")])
     if text.startswith(_shipped):
         return os.path.join(_core.config_folder(), text[len(_shipped) :])
     return text

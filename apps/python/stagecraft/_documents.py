@@ -8,9 +8,9 @@ from typing import Any, Mapping, Sequence, Union
 from . import _core
 from ._config import Config, parsed, path_text, value_text
 from ._progress import Progress, listener
-from ._words import options, repeated, settings
+from ._words import jobs, options, repeated, settings
 
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 """A file, or "stagecraft:configs/..." for one of the package."""
 
 
@@ -92,7 +92,7 @@ def plan(
             margin=margin,
             launchable=launchable,
             exhaustive=exhaustive,
-            jobs=threads or None,
+            jobs=jobs(threads),
         ),
         *repeated("fix", fixes),
         *settings(set),
@@ -187,7 +187,7 @@ def fit(
             measured=measured,
             base=base,
             output=output,
-            jobs=threads or None,
+            jobs=jobs(threads),
         ),
         *settings(set),
     ]

@@ -6,14 +6,14 @@ import os
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence, Union
 
 from . import _core
-from ._config import Config, json_text, parsed, path_text
+from ._config import Config, json_text, load, parsed, path_text
 from ._progress import Progress, listener
-from ._words import options, settings
+from ._words import jobs, options, settings
 
 if TYPE_CHECKING:
     import pandas
 
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 def _frame(columns: Mapping[str, Any], units: Mapping[str, str]) -> pandas.DataFrame:
@@ -29,11 +29,13 @@ def _spelled_out(spec: Mapping[str, Any]) -> str:
     """A sweep as a sweep file has it."""
     keys = dict(spec)
     base = keys.get("base")
+    if isinstance(base, (str, bytes, os.PathLike)):
+        base = keys["base"] = path_text(base)
+        if any("\ud800" <= character <= "\udfff" for character in base):
+            base = load(base)  # JSON has no such names
     if isinstance(base, Config):
         del keys["base"]
         return f'{{"base": {base._run.as_given()}, {json_text(keys)[1:]}'
-    if isinstance(base, (str, os.PathLike)):
-        keys["base"] = path_text(base)
     return json_text(keys)
 
 
@@ -67,7 +69,7 @@ def sweep(
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "sweep.h5") if output is None else os.fspath(output)
+        out = os.path.join(folder, "sweep.h5") if output is None else path_text(output)
         name, text = (path_text(spec), None) if not isinstance(spec, Mapping) else ("<dict>", _spelled_out(spec))
         words = [
             name,
@@ -82,7 +84,7 @@ def sweep(
                 pue=pue,
                 tokens=tokens,
                 gpu_hours_per_failure=gpu_hours_per_failure,
-                jobs=threads or None,
+                jobs=jobs(threads),
             ),
         ]
         result = _core.sweep(name, text, words, listener(progress))
@@ -166,7 +168,7 @@ def validate(
 
     words = [
         *map(path_text, data),
-        *options(base=base, by=by, jobs=threads or None),
+        *options(base=base, by=by, jobs=jobs(threads)),
         *settings(set),
     ]
     document = parsed(_core.validate(words, listener(progress)))
@@ -183,4 +185,4 @@ def write_trace(cfg: Config, path: Path, detail: str = "chunk") -> None:
 
         problem = Problem(None, None, None, "detail", repr(detail), "chunk, op")
         raise ConfigError(f"detail: found {detail!r}; accepted: chunk, op", [problem])
-    _core.write_trace(cfg._run, os.fspath(path), detail == "op")
+    _core.write_trace(cfg._run, path_text(path), detail == "op")

@@ -9,7 +9,7 @@ from . import _core
 from ._config import Config, json_text, path_text
 from ._words import options, repeated
 
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 class ImportedModel(NamedTuple):

@@ -10,7 +10,7 @@ from ._config import Config, path_text
 from ._frames import write_trace
 from ._words import options
 
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 class Report:

@@ -2,108 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable
 
 from . import _core
 from ._config import Config, parsed
 from ._progress import Progress, listener
-
-_of_allocator = frozenset(
-    ("reserved_bytes", "allocated_bytes", "inactive_split_bytes", "device_bytes", "margin_bytes", "retries", "runs_out")
-)
-
-
-class Stage(Mapping[str, Any]):
-    """What a pipeline stage holds in memory, per GPU, and how long it computes.
-
-    The keys are those of `stages` of `simulate --json`; each is an attribute too.
-    """
-
-    __slots__ = ("_simulation", "_number")
-
-    def __init__(self, simulation: Simulation, number: int) -> None:
-        self._simulation = simulation
-        self._number = number
-
-    def __getitem__(self, key: str) -> Any:
-        stage = self._simulation._played["stages"][self._number]
-        if key in _of_allocator or stage[key] is None:
-            stage = self._simulation._whole["stages"][self._number]
-        value = stage[key]
-        return dict(value) if isinstance(value, dict) else value
-
-    def __iter__(self) -> Any:
-        return iter(self._simulation._played["stages"][self._number])
-
-    def __len__(self) -> int:
-        return len(self._simulation._played["stages"][self._number])
-
-    @property
-    def stage(self) -> int:
-        """Number of the stage, from 0."""
-        return self._number
-
-    @property
-    def layers(self) -> int:
-        """Layers of the stage."""
-        return int(self["layers"])
-
-    @property
-    def in_flight_chunks(self) -> int:
-        """Most chunk passes whose forward has run and whose backward has not."""
-        return int(self["in_flight_chunks"])
-
-    @property
-    def busy_seconds(self) -> float:
-        """Time for which its compute stream works, in seconds."""
-        return float(self["busy_seconds"])
-
-    @property
-    def fits(self) -> bool:
-        """Whether it fits in the accelerator's memory."""
-        return bool(self["fits"])
-
-    @property
-    def peak_bytes(self) -> int:
-        """Bytes at its peak, without the reserve."""
-        return int(self["peak_bytes"])
-
-    @property
-    def peak_at_seconds(self) -> float:
-        """When the peak is, in seconds from the start of the iteration."""
-        return float(self["peak_at_seconds"])
-
-    @property
-    def at_peak(self) -> dict[str, int]:
-        """Bytes by category at the peak."""
-        return dict(self["at_peak"])
-
-    @property
-    def activation_peak_bytes(self) -> int:
-        """Most bytes of activations, recomputed tensors and communication together."""
-        return int(self["activation_peak_bytes"])
-
-    @property
-    def reserved_bytes(self) -> int | None:
-        """Bytes that the framework's allocator reserves. Replays the allocator when first read."""
-        value: int | None = self["reserved_bytes"]
-        return value
-
-    @property
-    def device_bytes(self) -> int | None:
-        """Bytes of the accelerator's memory that are taken, the reserve among them."""
-        value: int | None = self["device_bytes"]
-        return value
-
-    @property
-    def margin_bytes(self) -> int | None:
-        """Bytes that the accelerator has beyond that; may be negative."""
-        value: int | None = self["margin_bytes"]
-        return value
-
-    def __repr__(self) -> str:
-        return f"<stagecraft.Stage {self.stage}: {self.layers} layers, {self.peak_bytes / 2**30:.1f} GiB>"
-
+from ._stage import Stage
 
 class Simulation:
     """The predicted iteration of a run. Times are in seconds, bytes are integers and per GPU, FLOPs are
@@ -147,6 +51,11 @@ class Simulation:
         return self._config
 
     @property
+    def parameters(self) -> int:
+        """Parameters of the model."""
+        return int(self._played["parameters"])
+
+    @property
     def iteration_seconds(self) -> float:
         """Predicted time of an iteration, in seconds."""
         return self._run.iteration_seconds
@@ -166,6 +75,16 @@ class Simulation:
         """The 80 % interval of the iteration's time, in seconds; None if nothing stands behind one."""
         interval = self._played["iteration_interval_seconds"]
         return None if interval is None else (float(interval[0]), float(interval[1]))
+
+    @property
+    def iteration_interval_reason(self) -> str:
+        """What stands behind the interval, or why there is none."""
+        return str(self._played["iteration_interval_reason"])
+
+    @property
+    def relative_error(self) -> float:
+        """Relative standard deviation of the iteration's time by its error terms, before any calibration."""
+        return float(self._played["relative_error"])
 
     @property
     def ideal_seconds(self) -> float:
@@ -191,6 +110,11 @@ class Simulation:
     def mfu(self) -> float:
         """Model FLOPs utilization, a fraction of the peak."""
         return float(self._played["mfu"])
+
+    @property
+    def mfu_causal(self) -> float:
+        """The same with causal attention counted half."""
+        return float(self._played["mfu_causal"])
 
     @property
     def hfu(self) -> float:
@@ -225,9 +149,36 @@ class Simulation:
         return dict(self._played["breakdown_seconds"])
 
     @property
+    def host_wait_seconds(self) -> float:
+        """Time for which the busiest stage waits for the host to issue kernels, in seconds; contained in the others."""
+        return float(self._played["host_wait_seconds"])
+
+    @property
     def fits(self) -> bool:
         """Whether every stage fits in memory."""
         return all(stage.fits for stage in self.stages)
+
+    @property
+    def verdict(self) -> str:
+        """That of the stage that is worst off: "fits", "fits_with_retries" or "does_not_fit". Replays the allocator
+        when first read."""
+        return str(self._whole["verdict"])
+
+    @property
+    def fits_probability(self) -> float | None:
+        """Probability that no stage dies of memory, by measured runs; None if there are none. Replays the allocator."""
+        value: float | None = self._whole["fits_probability"]
+        return value
+
+    @property
+    def fits_probability_reason(self) -> str:
+        """What stands behind the probability, or why there is none."""
+        return str(self._whole["fits_probability_reason"])
+
+    @property
+    def not_validated_for(self) -> list[str]:
+        """Settings of the run with which no measured run was held against a prediction."""
+        return list(self._played["not_validated_for"])
 
     @property
     def warnings(self) -> list[str]:

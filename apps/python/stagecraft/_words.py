@@ -6,6 +6,7 @@ import os
 from typing import Any, Iterable, Mapping
 
 from ._config import path_text, value_text
+from ._errors import ConfigError, Problem
 
 
 def options(**values: Any) -> list[str]:
@@ -22,7 +23,7 @@ def options(**values: Any) -> list[str]:
             words.append(option)
         elif isinstance(value, (list, tuple, range)):
             words.append(f"{option}={','.join(value_text(one) for one in value)}")
-        elif isinstance(value, (str, os.PathLike)):
+        elif isinstance(value, (str, bytes, os.PathLike)):
             words.append(f"{option}={path_text(value)}")
         else:
             words.append(f"{option}={value_text(value)}")
@@ -37,3 +38,14 @@ def settings(overrides: Mapping[str, Any] | None) -> list[str]:
 def repeated(option: str, texts: Iterable[str] | None) -> list[str]:
     """The option once per text."""
     return [f"--{option}={text}" for text in texts or ()]
+
+
+def jobs(threads: int) -> int | None:
+    """The value of `--jobs` for `threads` of a function: none for 0, which means all cores."""
+    if threads == 0:
+        return None
+    if not 0 < threads <= 1024:
+        accepted = "a whole number from 0 (all cores) to 1024"
+        problem = Problem(None, None, None, "threads", f"'{threads}'", accepted)
+        raise ConfigError(f"threads: found '{threads}'; accepted: {accepted}", [problem])
+    return threads
