@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <iostream>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "apps/program/run_options.hpp"
 #include "apps/stagecraft/commands.hpp"
+#include "apps/stagecraft/progress_bar.hpp"
 #include "apps/stagecraft/terminal.hpp"
 #include "libsim/explain/explanation.hpp"
 #include "libsim/explain/explanation_json.hpp"
@@ -20,7 +23,16 @@ int run_explain(CommandLine const& line) {
   RunConfig as_read = run.config;
   as_read.training = run.as_read;
   int const jobs = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  Explanation const explanation = explain(as_read, jobs);
+  std::optional<ProgressBar> bar{std::in_place};
+  Explanation const explanation =
+      explain(as_read, {.jobs = jobs,
+                        .has_pairs = line.has("pairs"),
+                        .progress = [&](std::size_t done, std::size_t all) {
+                          auto const count = static_cast<double>(done);
+                          bar->show("simulating changes", count / static_cast<double>(all), count,
+                                    "changes");
+                        }});
+  bar.reset();
   if (line.has("json")) {
     std::cout << to_json(explanation, as_read).dump(1) << '\n';
   } else {
@@ -41,14 +53,17 @@ Command explain_command() {
 
 Says why the fullest stage is as full as it is (at which event, which tensors, made by whom),
 what the time of an iteration consists of (its critical path), what each single change would
-do to both, which helps most, and which choices of the run do not pay.
+do to both, which helps most, and which choices of the run do not pay. With --pairs, what every
+two of these changes would do together.
 )",
       .examples = R"(  stagecraft explain configs/paper/175b-present.yaml
   stagecraft explain configs/paper/530b-full.yaml --set batch.micro=2 --all
   stagecraft explain configs/paper/22b-present.yaml --json
+  stagecraft explain configs/paper/175b-full.yaml --pairs
 )",
       .options = joined_options(
-          {{{.name = "all", .description = "list every tensor, and say why changes are not legal"}},
+          {{{.name = "all", .description = "list every tensor, and say why changes are not legal"},
+            {.name = "pairs", .description = "simulate every two of the changes together, too"}},
            run_options()}),
       .argument = run_file(),
       .run = run_explain};

@@ -85,6 +85,33 @@ class ChangeList {
     add_chunks(now, more);
   }
 
+  /// Schedules that run weight gradients on their own, and those in a V.
+  void add_split_backward() {
+    if (config_.parallel.pipeline < 2) return;
+    ScheduleKind const now = config_.schedule.kind;
+    if (has_order(now)) {
+      Change plain{.what = "1f1b, no split backward",
+                   .set = {},
+                   .undoes = std::string{name_of(now)} + " schedule"};
+      append_layout(plain, config_.parallel.pipeline, 1);
+      append_plain_schedule(plain);
+      changes_.push_back(std::move(plain));
+    }
+    for (ScheduleKind const kind : {ScheduleKind::zb_h1, ScheduleKind::zb_h2, ScheduleKind::zbv,
+                                    ScheduleKind::v_half, ScheduleKind::v_min}) {
+      if (kind == now) continue;
+      int const chunks = std::max(1, chunks_of({.kind = kind}));
+      Change change{
+          .what = "split backward, " + std::string{name_of(kind)}, .set = {}, .undoes = ""};
+      if (chunks != config_.parallel.interleave) {
+        append_layout(change, config_.parallel.pipeline, chunks);
+        change.set.push_back(setting("parallel.interleave", chunks));
+      }
+      change.set.push_back("schedule=" + std::string{name_of(kind)});
+      changes_.push_back(std::move(change));
+    }
+  }
+
   void add_switches() {
     ParallelLayout const& parallel = config_.parallel;
     ModelConfig const& model = config_.model;
@@ -245,6 +272,7 @@ std::vector<Change> single_changes(TrainingConfig const& config) {
   list.add_recompute();
   list.add_batch();
   list.add_interleaving();
+  list.add_split_backward();
   list.add_exchanges();
   list.add_switches();
   list.add_allocator();

@@ -1,6 +1,7 @@
 #include "libsim/explain/change_effect.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "libsim/config/problem.hpp"
@@ -101,11 +102,17 @@ RunFigures figures_of(RunConfig const& run) {
 
 std::vector<ChangeEffect> simulate_changes(RunConfig const& run,
                                            std::vector<Change> const& changes,
-                                           int jobs) {
+                                           int jobs,
+                                           TrialProgress const& progress) {
   std::string const yaml = to_unsettled_yaml(run);
   std::vector<Trial> trials(changes.size());
-  parallel_for(jobs, changes.size(),
-               [&](std::size_t i) { trials[i] = simulate_change(yaml, changes[i]); });
+  std::mutex reporting;
+  std::size_t done = 0;
+  parallel_for(jobs, changes.size(), [&](std::size_t i) {
+    trials[i] = simulate_change(yaml, changes[i]);
+    std::scoped_lock const lock{reporting};
+    progress(++done, changes.size());
+  });
   TrainingConfig const own = settled_by_stage(run);
   std::vector<ChangeEffect> effects;
   for (auto trial = trials.begin(); trial != trials.end(); ++trial) {

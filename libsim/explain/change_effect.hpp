@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +13,9 @@
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
+
+/// Told how many runs of how many have been simulated; by one thread at a time.
+using TrialProgress = std::function<void(std::size_t done, std::size_t all)>;
 
 /// The main results of simulating a run.
 struct RunFigures {
@@ -44,9 +49,11 @@ RunFigures figures_of(RunConfig const& run);
 /// Applies each change to the run and simulates the changed run, on `jobs` threads. Changes are
 /// read as `stagecraft simulate` reads the same --set options. Two runs are the same if their
 /// stages do the same: a window that stores all microbatches is the same as no recompute.
-std::vector<ChangeEffect> simulate_changes(RunConfig const& run,
-                                           std::vector<Change> const& changes,
-                                           int jobs);
+std::vector<ChangeEffect> simulate_changes(
+    RunConfig const& run,
+    std::vector<Change> const& changes,
+    int jobs,
+    TrialProgress const& progress = [](std::size_t, std::size_t) {});
 
 /// Removes changes that do not change the run and all but the first of equal ones. Changes that are
 /// not legal stay.

@@ -45,21 +45,22 @@ std::string effect_text(RunFigures const& run, ChangeEffect const& effect) {
          ")";
 }
 
-std::string best_text(Explanation const& explanation, ExplanationStyle const& style) {
-  RunFigures const& run = explanation.figures;
-  BestChanges const& best = explanation.best;
+/// The changes that help most. `what` is a word for them: change or pair.
+std::string best_text(RunFigures const& run,
+                      BestChanges const& best,
+                      std::vector<ChangeEffect> const& effects,
+                      std::string const& what,
+                      ExplanationStyle const& style) {
   auto const line = [&](std::string const& title, std::optional<std::size_t> index,
                         std::string const& otherwise) {
-    return wrapped(
-        title + (index ? effect_text(run, explanation.effects[*index]) : otherwise) + ".",
-        style.width, 2);
+    return wrapped(title + (index ? effect_text(run, effects[*index]) : otherwise) + ".",
+                   style.width, 2);
   };
-  return line(
-             run.fits() ? "Helps time most: " : "Makes it fit and is fastest then: ", best.fastest,
-             run.fits() ? "no single change is faster and fits" : "no single change makes it fit") +
-         line("Helps memory most: ", best.smallest, "no single change saves any") +
+  return line(run.fits() ? "Helps time most: " : "Makes it fit and is fastest then: ", best.fastest,
+              "no " + what + (run.fits() ? " is faster and fits" : " makes it fit")) +
+         line("Helps memory most: ", best.smallest, "no " + what + " saves any") +
          line("Helps memory most at no more than 1 % of the time: ", best.cheapest,
-              "no single change saves 1 %");
+              "no " + what + " saves 1 %");
 }
 
 std::string refusals_text(Explanation const& explanation, ExplanationStyle const& style) {
@@ -90,26 +91,10 @@ Units units_of(RunFigures const& run, std::vector<ChangeEffect const*> const& sh
   return {.time = unit_for(longest), .peak = unit_for(peak), .room = unit_for(room)};
 }
 
-}  // namespace
-
-std::string changes_section(Explanation const& explanation, ExplanationStyle const& style) {
-  RunFigures const& run = explanation.figures;
-  std::vector<ChangeEffect const*> shown;
-  std::vector<std::string> without_effect;
-  std::int64_t refused = 0;
-  for (ChangeEffect const& effect : explanation.effects) {
-    if (has_effect(run, effect)) {
-      shown.push_back(&effect);
-    } else if (!effect.figures) {
-      ++refused;
-    } else if (!effect.is_same_run) {
-      without_effect.push_back(effect.change.what);
-    }
-  }
-  std::stable_sort(shown.begin(), shown.end(), [](auto const* a, auto const* b) {
-    if (a->figures->fits() != b->figures->fits()) return a->figures->fits();
-    return a->figures->iteration < b->figures->iteration;
-  });
+/// The run and its changes, those that fit first.
+std::string effects_table(RunFigures const& run,
+                          std::vector<ChangeEffect const*> const& shown,
+                          ExplanationStyle const& style) {
   Units const units = units_of(run, shown);
   std::string const peak_unit{units.peak.name};
   bool const is_narrow = style.width < narrow_table;
@@ -141,6 +126,34 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
     is_beyond = !effect->figures->fits();
     add(effect->change.what, *effect->figures, false);
   }
+  return table.text();
+}
+
+/// What fits first, fastest first.
+void sort_effects(std::vector<ChangeEffect const*>& effects) {
+  std::ranges::stable_sort(effects, [](auto const* a, auto const* b) {
+    if (a->figures->fits() != b->figures->fits()) return a->figures->fits();
+    return a->figures->iteration < b->figures->iteration;
+  });
+}
+
+}  // namespace
+
+std::string changes_section(Explanation const& explanation, ExplanationStyle const& style) {
+  RunFigures const& run = explanation.figures;
+  std::vector<ChangeEffect const*> shown;
+  std::vector<std::string> without_effect;
+  std::int64_t refused = 0;
+  for (ChangeEffect const& effect : explanation.effects) {
+    if (has_effect(run, effect)) {
+      shown.push_back(&effect);
+    } else if (!effect.figures) {
+      ++refused;
+    } else if (!effect.is_same_run) {
+      without_effect.push_back(effect.change.what);
+    }
+  }
+  sort_effects(shown);
   std::string text =
       "WHAT EACH SINGLE CHANGE WOULD DO\n" +
       wrapped(
@@ -151,7 +164,7 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
                                 "device."
                               : "the reserve."},
           style.width) +
-      table.text();
+      effects_table(run, shown, style);
   bool const has_window = std::any_of(shown.begin(), shown.end(), [](auto const* effect) {
     return effect->change.what.find("stored window") != std::string::npos;
   });
@@ -169,7 +182,27 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
   } else if (refused > 0) {
     text += counted(refused, "change is", "changes are") + " not legal here (--all says why)\n";
   }
-  return text + '\n' + best_text(explanation, style);
+  return text + '\n' +
+         best_text(run, explanation.best, explanation.effects, "single change", style);
+}
+
+std::string pairs_section(Explanation const& explanation, ExplanationStyle const& style) {
+  constexpr std::size_t most_shown = 12;
+  RunFigures const& run = explanation.figures;
+  std::vector<ChangeEffect> const& pairs = *explanation.pairs;
+  std::vector<ChangeEffect const*> shown;
+  for (ChangeEffect const& pair : pairs) shown.push_back(&pair);
+  sort_effects(shown);
+  if (!style.shows_all) shown.resize(std::min(shown.size(), most_shown));
+  std::string text = "WHAT TWO CHANGES TOGETHER WOULD DO\n";
+  if (pairs.empty()) return text + "no two changes do what neither does alone\n";
+  text += effects_table(run, shown, style);
+  if (shown.size() < pairs.size()) {
+    text +=
+        counted(static_cast<std::int64_t>(pairs.size() - shown.size()), "pair is", "pairs are") +
+        " slower or do not fit (--all shows them)\n";
+  }
+  return text + '\n' + best_text(run, explanation.best_pairs, pairs, "pair", style);
 }
 
 }  // namespace stagecraft

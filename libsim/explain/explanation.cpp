@@ -5,12 +5,14 @@
 
 #include "libsim/engine/fullest_stage.hpp"
 #include "libsim/engine/settled_config.hpp"
+#include "libsim/explain/paired_changes.hpp"
 #include "libsim/explain/pointless_choices.hpp"
 #include "libsim/host/interruption.hpp"
 
 namespace stagecraft {
 
-Explanation explain(RunConfig const& run, int jobs) {
+Explanation explain(RunConfig const& run, ExplainOptions const& options) {
+  int const jobs = options.jobs;
   Explanation result;
   result.plan = make_plan(settled(run.training, run.system));
   PlayedIteration const played{result.plan, run.system};
@@ -28,10 +30,14 @@ Explanation explain(RunConfig const& run, int jobs) {
   result.path = find_critical_path(played.costed, played.times);
   result.busiest = kinds_of_busiest_stage(played.costed, played.times, result.simulation);
   result.figures = figures_of(run);
-  std::vector<ChangeEffect> effects = simulate_changes(run, single_changes(run.training), jobs);
+  std::vector<ChangeEffect> effects =
+      simulate_changes(run, single_changes(run.training), jobs, options.progress);
   result.pointless = pointless_choices(run, result.figures, effects);
   result.effects = distinct_effects(std::move(effects));
   result.best = best_changes(result.figures, result.effects);
+  if (!options.has_pairs) return result;
+  result.pairs = simulate_pairs(run, result.effects, jobs, options.progress);
+  result.best_pairs = best_changes(result.figures, *result.pairs);
   return result;
 }
 

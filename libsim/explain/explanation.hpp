@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,20 @@ struct Explanation {
   RunFigures figures;
   std::vector<ChangeEffect> effects;  ///< distinct_effects()
   BestChanges best;
-  std::vector<std::string> pointless;  ///< pointless_choices()
+  std::optional<std::vector<ChangeEffect>> pairs;  ///< simulate_pairs(), if they were asked for
+  BestChanges best_pairs;                          ///< as indices into the pairs
+  std::vector<std::string> pointless;              ///< pointless_choices()
 };
 
-/// Explains a run as it was read: `store_microbatches: auto` is not resolved yet. Changes are
-/// simulated on `jobs` threads.
+/// How a run is explained.
+struct ExplainOptions {
+  int jobs = 1;            ///< threads that simulate changes
+  bool has_pairs = false;  ///< simulate_pairs(), too
+  TrialProgress progress = [](std::size_t, std::size_t) {};
+};
+
+/// Explains a run as it was read: `store_microbatches: auto` is not resolved yet.
 /// \throws std::invalid_argument  if the system lacks a cost that the plan needs.
-Explanation explain(RunConfig const& run, int jobs);
+Explanation explain(RunConfig const& run, ExplainOptions const& options);
 
 }  // namespace stagecraft

@@ -118,8 +118,20 @@ Json stages_json(Simulation const& simulation, FitProbability const& fit) {
   return stages;
 }
 
+Json changes_json(std::vector<ChangeEffect> const& effects) {
+  Json changes = Json::array();
+  for (ChangeEffect const& effect : effects) changes.push_back(change_json(effect));
+  return changes;
+}
+
 Json index_or_null(std::optional<std::size_t> index) {
   return index ? Json(*index) : Json(nullptr);
+}
+
+Json best_json(BestChanges const& best) {
+  return {{"fastest", index_or_null(best.fastest)},
+          {"smallest", index_or_null(best.smallest)},
+          {"cheapest", index_or_null(best.cheapest)}};
 }
 
 }  // namespace
@@ -130,8 +142,6 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
   settled.training = explanation.plan.config;
   std::vector<std::string> warnings = run.warnings;
   warnings.insert(warnings.end(), explanation.pointless.begin(), explanation.pointless.end());
-  Json changes = Json::array();
-  for (ChangeEffect const& effect : explanation.effects) changes.push_back(change_json(effect));
   auto const stage = static_cast<std::size_t>(explanation.peak.stage);
   FitProbability const fit =
       fit_probability_of(explanation.simulation, explanation.plan.config, run.system);
@@ -152,11 +162,10 @@ Json to_json(Explanation const& explanation, RunConfig const& run) {
             {"busiest_stage",
              {{"stage", busiest_stage(explanation.simulation)},
               {"seconds", kinds_json(explanation.busiest)}}},
-            {"changes", changes},
-            {"best",
-             {{"fastest", index_or_null(explanation.best.fastest)},
-              {"smallest", index_or_null(explanation.best.smallest)},
-              {"cheapest", index_or_null(explanation.best.cheapest)}}},
+            {"changes", changes_json(explanation.effects)},
+            {"best", best_json(explanation.best)},
+            {"pairs", explanation.pairs ? changes_json(*explanation.pairs) : Json(nullptr)},
+            {"best_pairs", explanation.pairs ? best_json(explanation.best_pairs) : Json(nullptr)},
             {"warnings", warnings}};
   put_interval(json, interval_of(explanation.simulation, explanation.plan.config, run.system));
   return json;

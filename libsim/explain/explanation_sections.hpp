@@ -26,6 +26,9 @@ std::string time_section(Explanation const& explanation, ExplanationStyle const&
 /// The effect of each change, and the changes that help most.
 std::string changes_section(Explanation const& explanation, ExplanationStyle const& style);
 
+/// The effect of the pairs that help most. Pre: the explanation has pairs.
+std::string pairs_section(Explanation const& explanation, ExplanationStyle const& style);
+
 /// "1 layer", "3 layers".
 inline std::string counted(std::int64_t count, std::string const& one, std::string const& many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);

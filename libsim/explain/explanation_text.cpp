@@ -47,6 +47,7 @@ std::string explanation_text(Explanation const& explanation,
           style.width) +
       '\n' + memory_section(explanation, style) + '\n' + reserved_section(explanation, run, style) +
       '\n' + time_section(explanation, style) + '\n' + changes_section(explanation, style);
+  if (explanation.pairs) text += '\n' + pairs_section(explanation, style);
   if (!explanation.pointless.empty()) text += "\nCHOICES THAT DO NOT PAY\n";
   for (std::string const& warning : explanation.pointless) {
     text += wrapped("- " + warning, style.width, 2);

@@ -6,10 +6,10 @@
 
 namespace stagecraft::python {
 
-std::string explain_document(Run const& run, int jobs) {
+std::string explain_document(Run const& run, int jobs, bool has_pairs) {
   RunConfig config = run.ready();  // with its warnings
   config.training = run.as_read().training;
-  return to_json(explain(config, jobs), config).dump();
+  return to_json(explain(config, {.jobs = jobs, .has_pairs = has_pairs}), config).dump();
 }
 
 std::string layer_document(Run const& run) {

@@ -113,10 +113,10 @@ std::string interruptibly(Make const& make) {
 void bind_documents(nb::module_& module) {
   module.def(
       "explain",
-      [](Run const& run, int threads) {
-        return interruptibly([&] { return explain_document(run, threads_of(threads)); });
+      [](Run const& run, int threads, bool pairs) {
+        return interruptibly([&] { return explain_document(run, threads_of(threads), pairs); });
       },
-      "run"_a, "threads"_a);
+      "run"_a, "threads"_a, "pairs"_a);
   module.def(
       "layer", [](Run const& run) { return interruptibly([&] { return layer_document(run); }); },
       "run"_a);

@@ -14,13 +14,13 @@ Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 """A file, or "stagecraft:configs/..." for one of the package."""
 
 
-def explain(cfg: Config, threads: int = 0) -> dict[str, Any]:
+def explain(cfg: Config, threads: int = 0, pairs: bool = False) -> dict[str, Any]:
     """Why the fullest stage is full, what the time is made of, and what each single change would do.
 
-    threads: how many; 0 means all cores.
+    threads: how many; 0 means all cores. pairs: also what every two changes would do together.
     Returns the document of `stagecraft explain --json`.
     """
-    return parsed(_core.explain(cfg._run, threads))
+    return parsed(_core.explain(cfg._run, threads, pairs))
 
 
 def layer(cfg: Config) -> dict[str, Any]:

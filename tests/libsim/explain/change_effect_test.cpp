@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/engine/store_window.hpp"
+#include "libsim/explain/paired_changes.hpp"
 
 namespace stagecraft {
 namespace {
@@ -77,6 +79,38 @@ TEST_CASE("changes are single, told apart, and undo only what is not the default
   REQUIRE(undone == std::vector<std::string>{"3 interleaved chunks per stage",
                                              "selective recompute (core_attention)",
                                              "sequence parallelism"});
+}
+
+TEST_CASE("two changes together do what simulate says of both their settings") {
+  std::string const file = paper + "175b-full.yaml";
+  RunConfig const run = load_run_config(file, {});
+  std::vector<Change> wanted;
+  for (Change const& change : single_changes(run.training)) {
+    for (char const* const what : {"selective recompute", "no recompute", "sequence parallelism",
+                                   "flash attention", "split backward, zb_h1"}) {
+      if (change.what == what) wanted.push_back(change);
+    }
+  }
+  REQUIRE(wanted.size() == 5);
+  std::size_t last = 0;
+  std::vector<ChangeEffect> const pairs =
+      simulate_pairs(run, simulate_changes(run, wanted, 2), 2,
+                     [&](std::size_t done, std::size_t) { REQUIRE(done == ++last); });
+  // Ten pairs less the two policies, which set one key.
+  REQUIRE(last == 9);
+  REQUIRE(pairs.size() > 5);
+  for (ChangeEffect const& pair : pairs) {
+    INFO(pair.change.what);
+    RunConfig const changed = load_run_config(file, pair.change.set);
+    Simulation const simulation =
+        simulate(make_plan(settled(changed.training, changed.system)), changed.system);
+    REQUIRE(pair.figures->iteration == simulation.iteration);
+    REQUIRE(pair.figures->peak == fullest(simulation));
+  }
+  // What the paper proposes is such a pair.
+  RunConfig const present = load_run_config(paper + "175b-present.yaml", {});
+  REQUIRE(effect_of(pairs, "selective recompute + sequence parallelism").figures->iteration ==
+          simulate(make_plan(present.training), present.system).iteration);
 }
 
 TEST_CASE("another number of stages has a layout of its own") {
