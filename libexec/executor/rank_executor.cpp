@@ -130,7 +130,7 @@ void RankExecutor::run_gradients(Task const& task, std::int64_t microbatch) {
   auto const place = instances_.find({task.program, microbatch});
   ChunkInstance& instance = place->second;
   Pass const pass = pass_of(task);
-  bool const hands_gradient = pass != Pass::weight_gradient;
+  bool const hands_gradient = pass == Pass::backward || pass == Pass::input_gradient;
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
   bool const is_first = task.first_block + task.block_count == blocks;
   if (hands_gradient && is_first && !chunk.has_head) {

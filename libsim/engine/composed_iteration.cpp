@@ -24,7 +24,7 @@ SimTime median(std::vector<std::int64_t>& times) {
 /// Whether two tasks do the same on stages that are alike.
 bool are_alike(Task const& a, Task const& b) {
   return a.kind == b.kind && a.stream == b.stream && a.group == b.group && a.chunk == b.chunk &&
-         a.is_stored == b.is_stored && a.first_block == b.first_block &&
+         a.is_stored == b.is_stored && a.is_early == b.is_early && a.first_block == b.first_block &&
          a.block_count == b.block_count && a.op == b.op;
 }
 

@@ -24,8 +24,8 @@ double hardware_flops(TrainingPlan const& plan) {
   of_blocks.reserve(plan.blocks.size());
   for (BlockProgram const& block : plan.blocks) {
     auto& of_pass = of_blocks.emplace_back();
-    for (Pass const pass :
-         {Pass::forward, Pass::backward, Pass::input_gradient, Pass::weight_gradient}) {
+    for (Pass const pass : {Pass::forward, Pass::backward, Pass::input_gradient,
+                            Pass::weight_gradient, Pass::recompute}) {
       for (Op const& op : block.ops(pass)) of_pass[index_of(pass)] += static_cast<double>(op.flops);
     }
   }

@@ -11,6 +11,7 @@
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 #include "libsim/plan/task_memory.hpp"
+#include "libsim/schedule/early_recompute.hpp"
 #include "libsim/schedule/order_search.hpp"
 
 namespace stagecraft {
@@ -57,7 +58,7 @@ class AverageChunk {
     for (StagePlan const& stage : plan_.stages) {
       for (std::size_t chunk = 0; chunk < stage.chunks.size(); ++chunk) {
         ChunkRun const run{part, 0, static_cast<std::int32_t>(chunk)};
-        sum += value(stage, whole_task(plan_, stage, run, false));
+        sum += value(stage, whole_task(plan_, stage, run, TaskVariant::policy));
         ++count;
       }
     }
@@ -80,11 +81,45 @@ class AverageChunk {
   TaskMemories memories_;
 };
 
-}  // namespace
+/// What the chunks of all virtual stages take, with and without recompute.
+std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System const& system) {
+  CostModel const cost{system, plan};
+  std::vector<BlockProfile> const blocks = profile_blocks(plan, cost);
+  std::vector<RecomputeTimes> times;
+  for (int v = 0; v < plan.placement.virtual_stages(); ++v) {
+    ChunkPlace const place = plan.placement.place(v);
+    StagePlan const& stage = plan.stages[static_cast<std::size_t>(place.stage)];
+    auto const duration = [&](Part part, TaskVariant variant) {
+      Task const task = whole_task(plan, stage, {part, 0, place.chunk}, variant);
+      return profile_task(plan, stage, task, blocks, cost).duration;
+    };
+    RecomputeTimes& of_chunk = times.emplace_back();
+    of_chunk.forward = duration(Part::forward, TaskVariant::policy);
+    of_chunk.backward = duration(Part::backward, TaskVariant::policy);
+    of_chunk.input_gradient = duration(Part::input_gradient, TaskVariant::policy);
+    of_chunk.weight_gradient = duration(Part::weight_gradient, TaskVariant::policy);
+    of_chunk.recompute = duration(Part::recompute, TaskVariant::early);
+    if (plan.placement.is_last(v)) continue;
+    int const next = plan.placement.place(v + 1).stage;
+    if (next == place.stage) continue;
+    MessagePrice const price = cost.price_message(plan, place.stage, next);
+    of_chunk.transfer = price.latency + price.occupancy;
+  }
+  return times;
+}
 
-TrainingConfig with_settled_order(TrainingConfig config, System const& system) {
+/// Gives recompute the bubbles of the run's schedule.
+void settle_recompute(TrainingConfig& config, System const& system) {
+  ScheduleShape const shape = checked_shape(schedule_shape(config));
+  PipelineOrder const order = shape.order ? *shape.order : order_of(lay_out_checked(shape));
+  TrainingPlan const plan = make_programs(config, placement_of(shape), splits_backward(shape));
+  config.schedule.order = SharedOrder{with_early_recompute(order, recompute_times(plan, system))};
+  config.schedule.kind = ScheduleKind::order;
+  config.schedule.group = 0;
+}
+
+void settle_schedule(TrainingConfig& config, System const& system) {
   ScheduleConfig& schedule = config.schedule;
-  if (!depends_on_costs(schedule.kind, schedule.variant)) return config;
   TrainingConfig without_windows = config;
   for (RecomputePolicy& policy : without_windows.recompute) policy.store_microbatches = {};
   ScheduleShape const shape = schedule_shape(config);
@@ -102,6 +137,16 @@ TrainingConfig with_settled_order(TrainingConfig config, System const& system) {
                             .order
                       : make_order(request)};
   schedule.kind = ScheduleKind::order;
+}
+
+}  // namespace
+
+TrainingConfig with_settled_order(TrainingConfig config, System const& system) {
+  bool const is_settled = config.schedule.kind == ScheduleKind::order;
+  if (depends_on_costs(config.schedule.kind, config.schedule.variant)) {
+    settle_schedule(config, system);
+  }
+  if (recomputes_early(config) && !is_settled) settle_recompute(config, system);
   return config;
 }
 

@@ -17,6 +17,9 @@ TrainingConfig settled(TrainingConfig config, System const& system);
 /// chunk: it takes, and holds, what the chunks of the plan do on average, and a message the longest
 /// time of any. Memory limits count in forwards of such a chunk, or in what waits for its weight
 /// gradient if that is more.
+///
+/// If recompute may run early, any schedule but a given order becomes an order that has its tasks
+/// (with_early_recompute()), with the times of each chunk.
 /// \throws ScheduleError  if settled() does.
 TrainingConfig with_settled_order(TrainingConfig config, System const& system);
 

@@ -63,7 +63,8 @@ std::vector<BlockProfile> profile_blocks(TrainingPlan const& plan, CostModel con
     profiles.push_back({.forward = time_pass(block, Pass::forward, cost),
                         .backward = time_pass(block, Pass::backward, cost),
                         .input_gradient = time_pass(block, Pass::input_gradient, cost),
-                        .weight_gradient = time_pass(block, Pass::weight_gradient, cost)});
+                        .weight_gradient = time_pass(block, Pass::weight_gradient, cost),
+                        .recompute = time_pass(block, Pass::recompute, cost)});
   }
   return profiles;
 }

@@ -15,11 +15,13 @@ struct BlockProfile {
   PassTimes backward;
   PassTimes input_gradient;   ///< 0 without a split backward
   PassTimes weight_gradient;  ///< likewise
+  PassTimes recompute;        ///< 0 unless it is a pass of its own
 
   PassTimes const& times(Pass pass) const {
     return pass == Pass::forward          ? forward
            : pass == Pass::backward       ? backward
            : pass == Pass::input_gradient ? input_gradient
+           : pass == Pass::recompute      ? recompute
                                           : weight_gradient;
   }
 };

@@ -142,6 +142,10 @@ class Gaps {
     RecomputePolicy const& policy = policies.front();
     gap(policy.store_microbatches.automatic || policy.store_microbatches.count > 0,
         "recompute.store_microbatches: Megatron-LM has no window that works");
+    gap(policy.early != EarlyRecompute::no,
+        "recompute.early: Megatron-LM recomputes within the backward");
+    gap(policy.for_weights != WeightRecompute::keep,
+        "recompute.for_weights: Megatron-LM keeps what it has recomputed for its weight gradients");
     gap(is_of_2022_ && policy.granularity == RecomputeGranularity::selective &&
             policy.modules != RecomputePolicy{}.modules,
         "recompute.modules: Megatron-LM of 2022 recomputes the core of attention");

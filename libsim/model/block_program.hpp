@@ -98,7 +98,7 @@ struct BufferLife {
 /// stream at the end of each pass.
 ///
 /// split_backward() adds the two passes of a split backward; the whole backward stays, as a
-/// schedule may run either.
+/// schedule may run either. A policy that recomputes early takes recompute out of all of them.
 struct BlockProgram {
   enum class Kind : std::uint8_t { inputs, embedding, layers, head };
   Kind kind = Kind::layers;
@@ -109,6 +109,7 @@ struct BlockProgram {
   std::vector<Op> backward;
   std::vector<Op> input_gradient;   ///< of a split backward; empty if there is none
   std::vector<Op> weight_gradient;  ///< likewise
+  std::vector<Op> recompute;        ///< if it is a pass of its own; else it is in the backward
   std::vector<Parameter> parameters;
   TensorId input = no_tensor;        ///< hidden state received from the block before
   TensorId output = no_tensor;       ///< hidden state handed to the block after
@@ -123,14 +124,16 @@ struct BlockProgram {
     return pass == Pass::forward          ? forward
            : pass == Pass::backward       ? backward
            : pass == Pass::input_gradient ? input_gradient
+           : pass == Pass::recompute      ? recompute
                                           : weight_gradient;
   }
   std::vector<Op>& ops(Pass pass) {
     return const_cast<std::vector<Op>&>(std::as_const(*this).ops(pass));
   }
-  /// The lives that the pass follows.
+  /// The lives that the pass follows. A recompute pass moves the same buffers with either.
   std::vector<BufferLife> const& lives_in(Pass pass) const {
-    return pass == Pass::forward || pass == Pass::backward ? lives : split_lives;
+    bool const is_split = pass == Pass::input_gradient || pass == Pass::weight_gradient;
+    return is_split ? split_lives : lives;
   }
 };
 

@@ -6,6 +6,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "libsim/model/weight_recompute.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -120,7 +122,8 @@ std::vector<BufferLife> lives_over(BlockProgram const& block, std::span<Pass con
   };
   enter(block.input, Pass::forward);
   for (Pass const pass : passes) {
-    if (pass == passes[1]) enter(block.grad_output, pass);
+    bool const takes_gradient = pass == Pass::backward || pass == Pass::input_gradient;
+    if (takes_gradient) enter(block.grad_output, pass);
     std::vector<Op> const& ops = block.ops(pass);
     for (std::size_t i = 0; i < ops.size(); ++i) {
       auto const position = static_cast<std::int32_t>(i);
@@ -158,24 +161,29 @@ std::vector<BufferLife> lives_over(BlockProgram const& block, std::span<Pass con
 void insert_waits(BlockProgram& block) {
   block.forward = with_waits(block, block.forward);
   block.backward = with_waits(block, block.backward);
+  block.recompute = with_waits(block, block.recompute);
 }
 
 void derive_liveness(BlockProgram& block) {
-  block.lives = lives_over(block, std::array{Pass::forward, Pass::backward});
+  block.lives = lives_over(block, std::array{Pass::forward, Pass::recompute, Pass::backward});
 }
 
 void split_backward(BlockProgram& block) {
   check_operands(block);
+  std::vector<Op> whole;
   std::vector<Op> first;
   std::vector<Op> second;
   for (Op const& op : block.backward) {
     if (op.kind == OpKind::wait) continue;  // made anew for each pass
+    whole.push_back(op);
     (is_of_weights(op) ? second : first).push_back(op);
   }
   block.input_gradient = with_waits(block, first);
+  bool const runs_again = block.policy.for_weights == WeightRecompute::again;
+  if (runs_again) second = with_recompute_again(block, whole, second);
   block.weight_gradient = with_waits(block, second);
-  block.split_lives =
-      lives_over(block, std::array{Pass::forward, Pass::input_gradient, Pass::weight_gradient});
+  block.split_lives = lives_over(block, std::array{Pass::forward, Pass::recompute,
+                                                   Pass::input_gradient, Pass::weight_gradient});
 }
 
 }  // namespace stagecraft

@@ -16,7 +16,9 @@ void derive_liveness(BlockProgram& block);
 /// weight gradients of matrix products, with what gathers their inputs once more, wait for the
 /// second pass; their inputs and output gradients stay until then. All else runs in the first:
 /// also recompute, directly before the gradients that need it, and the gradients of biases, norms
-/// and embeddings, which come out of the kernels of the input gradients.
+/// and embeddings, which come out of the kernels of the input gradients. With a policy that
+/// recomputes for weight gradients again, recomputed inputs go after the first pass, and the second
+/// recomputes them (with_recompute_again()).
 /// Source: Megatron-LM and sail-sg/zero-bubble, LinearWithGradAccumulationAndAsyncCommunication.
 /// \throws std::logic_error  if an op of the first pass overwrites what the second still needs.
 void split_backward(BlockProgram& block);

@@ -134,4 +134,16 @@ struct EnumNames<RecomputeMethod> {
       {{RecomputeMethod::uniform, "uniform"}, {RecomputeMethod::block, "block"}}};
 };
 
+template <>
+struct EnumNames<EarlyRecompute> {
+  static constexpr std::array<std::pair<EarlyRecompute, std::string_view>, 2> all{
+      {{EarlyRecompute::no, "no"}, {EarlyRecompute::bubble, "bubble"}}};
+};
+
+template <>
+struct EnumNames<WeightRecompute> {
+  static constexpr std::array<std::pair<WeightRecompute, std::string_view>, 2> all{
+      {{WeightRecompute::keep, "keep"}, {WeightRecompute::again, "again"}}};
+};
+
 }  // namespace stagecraft

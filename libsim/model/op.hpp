@@ -35,9 +35,10 @@ struct EnumNames<Stream> {
 enum class Reduction : std::uint8_t { sum, maximum };
 
 /// What a block runs for a microbatch at one time: its forward; and its backward whole, or as an
-/// input gradient and, any time later, a weight gradient.
-enum class Pass : std::uint8_t { forward, backward, input_gradient, weight_gradient };
-inline constexpr std::size_t pass_count = 4;
+/// input gradient and, any time later, a weight gradient. If the schedule recomputes ahead of them,
+/// that is a pass too.
+enum class Pass : std::uint8_t { forward, backward, input_gradient, weight_gradient, recompute };
+inline constexpr std::size_t pass_count = 5;
 constexpr std::size_t index_of(Pass pass) { return static_cast<std::size_t>(pass); }
 
 /// Why an op runs.
@@ -101,6 +102,7 @@ struct Op {
   bool asynchronous = false;  ///< collectives only: the wait precedes the first use of the result
   bool draws_random = false;  ///< generates random numbers, which slows an element-wise kernel down
   std::int32_t waits_for = -1;  ///< wait only: index, in the same pass, of the op waited for
+  std::int32_t region = -1;     ///< what recompute runs again: number of its region in the block
 };
 
 }  // namespace stagecraft

@@ -48,8 +48,8 @@ class BlockBuffers {
  public:
   explicit BlockBuffers(BlockProgram const& block)
       : passes_{PassBuffers{block, Pass::forward}, PassBuffers{block, Pass::backward},
-                PassBuffers{block, Pass::input_gradient},
-                PassBuffers{block, Pass::weight_gradient}} {}
+                PassBuffers{block, Pass::input_gradient}, PassBuffers{block, Pass::weight_gradient},
+                PassBuffers{block, Pass::recompute}} {}
   PassBuffers const& of(Pass pass) const { return passes_[index_of(pass)]; }
 
  private:

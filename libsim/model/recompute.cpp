@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "libsim/model/recompute_regions.hpp"
+#include "libsim/model/tensor_copies.hpp"
 
 namespace stagecraft {
 namespace {
@@ -45,62 +46,22 @@ Region region_of(BlockProgram const& block,
   return {mark(block.forward), mark(block.backward)};
 }
 
-/// Tensor -> its recomputed copy.
-class CopyMap {
- public:
-  explicit CopyMap(std::size_t tensors) : copy_(tensors, no_tensor) {}
-  bool has(TensorId id) const {
-    auto const i = static_cast<std::size_t>(id);
-    return i < copy_.size() && copy_[i] != no_tensor;
-  }
-  TensorId of(TensorId id) const { return has(id) ? copy_[static_cast<std::size_t>(id)] : id; }
-  void set(TensorId id, TensorId copy) { copy_[static_cast<std::size_t>(id)] = copy; }
-  void apply(TensorList& ids) const {
-    for (TensorId& id : ids) id = of(id);
-  }
-
- private:
-  std::vector<TensorId> copy_;
-};
-
-TensorId make_copy(BlockProgram& block, CopyMap const& copies, TensorId id) {
-  Tensor copy = block.tensor(id);
-  copy.rebuilt = true;
-  if (copy.category == Category::activations) copy.category = Category::recomputed;
-  auto const made = static_cast<TensorId>(block.tensors.size());
-  copy.buffer = copy.buffer == id ? made : copies.of(copy.buffer);
-  block.tensors.push_back(copy);
-  return made;
-}
-
 /// Copies the region's forward ops, and every buffer that they write.
-std::vector<Op> copy_region(BlockProgram& block, CopyMap& copies, Region const& region) {
+std::vector<Op> copy_region(BlockProgram& block, TensorCopies& copies, Region const& region) {
   std::vector<Op> copied;
   copied.reserve(
       static_cast<std::size_t>(std::count(region.forward.begin(), region.forward.end(), true)));
   for (std::size_t i = 0; i < block.forward.size(); ++i) {
-    if (!region.forward[i]) continue;
-    Op const& op = block.forward[i];
-    Op& copy = copied.emplace_back(op);
-    copy.phase = Phase::recompute;
-    for (TensorId const id : op.writes) {
-      TensorId const buffer = block.tensor(id).buffer;
-      if (!copies.has(buffer)) copies.set(buffer, make_copy(block, copies, buffer));
-    }
-    auto const copy_views = [&](TensorList const& ids) {
-      for (TensorId const id : ids) {
-        bool const is_view = block.tensor(id).buffer != id;
-        if (is_view && !copies.has(id) && copies.has(block.tensor(id).buffer)) {
-          copies.set(id, make_copy(block, copies, id));
-        }
-      }
-    };
-    copy_views(op.reads);
-    copy_views(op.writes);
-    copies.apply(copy.reads);
-    copies.apply(copy.writes);
+    if (region.forward[i]) copies.append_copy(block, block.forward[i], copied);
   }
   return copied;
+}
+
+/// Numbers what one region runs again.
+void number_region(BlockProgram const& block, std::vector<Op>& copied) {
+  std::int32_t next = 0;
+  for (Op const& op : block.backward) next = std::max(next, op.region + 1);
+  for (Op& op : copied) op.region = next;
 }
 
 bool contains(std::vector<TensorId> const& ids, TensorId id) {
@@ -158,7 +119,7 @@ std::vector<TensorId> received_gradients(BlockProgram const& block, Region const
 void checkpoint(BlockProgram& block,
                 Region const& region,
                 std::vector<Op> const& before,
-                CopyMap copies) {
+                TensorCopies copies) {
   std::vector<Op>& backward = block.backward;
   std::vector<bool> const& marks = region.backward;
   auto const first = std::find(marks.begin(), marks.end(), true) - marks.begin();
@@ -167,7 +128,10 @@ void checkpoint(BlockProgram& block,
   std::vector<TensorId> held = received_gradients(block, region);
   std::vector<TensorId> const outputs = region_outputs(block, region);
 
-  std::vector<Op> const copied = copy_region(block, copies, region);
+  std::vector<Op> copied = before;
+  std::vector<Op> const again = copy_region(block, copies, region);
+  copied.insert(copied.end(), again.begin(), again.end());
+  number_region(block, copied);
   for (std::size_t i = 0; i < backward.size(); ++i) {
     if (!marks[i]) continue;
     copies.apply(backward[i].reads);
@@ -188,10 +152,9 @@ void checkpoint(BlockProgram& block,
     holds.back().reads.push_back(held[i]);
   }
   std::vector<Op> made;
-  made.reserve(backward.size() + before.size() + copied.size() + holds.size());
+  made.reserve(backward.size() + copied.size() + holds.size());
   auto const append = [&made](auto begin, auto end) { made.insert(made.end(), begin, end); };
   append(backward.begin(), backward.begin() + first);
-  append(before.begin(), before.end());
   append(copied.begin(), copied.end());
   append(backward.begin() + first, backward.begin() + last);
   append(holds.begin(), holds.end());
@@ -201,8 +164,9 @@ void checkpoint(BlockProgram& block,
 
 /// Releases the ops' outputs after forward has read them; backward computes them again.
 void discard_outputs(BlockProgram& block, Region const& region) {
-  CopyMap copies{block.tensors.size()};
-  std::vector<Op> const copied = copy_region(block, copies, region);
+  TensorCopies copies{block.tensors.size()};
+  std::vector<Op> copied = copy_region(block, copies, region);
+  number_region(block, copied);
   auto const reads_copy = [&](Op const& op) {
     return std::any_of(op.reads.begin(), op.reads.end(),
                        [&](TensorId id) { return copies.of(id) != id; });
@@ -216,7 +180,9 @@ void discard_outputs(BlockProgram& block, Region const& region) {
 }
 
 /// Keeps only this rank's slice of the checkpointed input. Returns the ops that gather it again.
-std::vector<Op> shard_checkpoint(BlockProgram& block, BlockShape const& rank, CopyMap& copies) {
+std::vector<Op> shard_checkpoint(BlockProgram& block,
+                                 BlockShape const& rank,
+                                 TensorCopies& copies) {
   TensorId const x = block.input;
   Tensor shard = block.tensor(x);
   auto const shard_id = static_cast<TensorId>(block.tensors.size());
@@ -301,7 +267,8 @@ std::vector<RecomputeRegion const*> chosen_regions(RecomputePolicy const& policy
 
 void recompute(BlockProgram& block, RecomputeRegion const& region, int layer) {
   if (region.kind == RecomputeRegion::Kind::checkpoint) {
-    checkpoint(block, region_of(block, region.modules, layer), {}, CopyMap{block.tensors.size()});
+    checkpoint(block, region_of(block, region.modules, layer), {},
+               TensorCopies{block.tensors.size()});
     return;
   }
   // Each module's outputs are recomputed just before they are first read.
@@ -310,12 +277,18 @@ void recompute(BlockProgram& block, RecomputeRegion const& region, int layer) {
   }
 }
 
-}  // namespace
+/// Makes a pass of its own of what is recomputed.
+void separate_recompute(BlockProgram& block) {
+  std::vector<Op> rest;
+  for (Op const& op : block.backward) {
+    (op.region >= 0 ? block.recompute : rest).push_back(op);
+  }
+  block.backward = std::move(rest);
+}
 
-void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, BlockShape const& shape) {
-  if (block.kind != BlockProgram::Kind::layers) return;
+void apply_regions(BlockProgram& block, RecomputePolicy const& policy, BlockShape const& shape) {
   if (policy.granularity == RecomputeGranularity::full) {
-    CopyMap copies{block.tensors.size() + 2};
+    TensorCopies copies{block.tensors.size() + 2};
     std::vector<Op> before;
     // Listed before the input is sharded, because the slice is not recomputed.
     std::vector<std::string_view> const all = modules_of(block);
@@ -327,6 +300,14 @@ void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, BlockSh
   for (int layer = block.layers - 1; layer >= 0; --layer) {
     for (RecomputeRegion const* region : regions) recompute(block, *region, layer);
   }
+}
+
+}  // namespace
+
+void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, BlockShape const& shape) {
+  if (block.kind != BlockProgram::Kind::layers) return;
+  apply_regions(block, policy, shape);
+  if (policy.early == EarlyRecompute::bubble) separate_recompute(block);
 }
 
 }  // namespace stagecraft

@@ -9,6 +9,14 @@ namespace stagecraft {
 enum class RecomputeGranularity : std::uint8_t { none, selective, full };
 enum class RecomputeMethod : std::uint8_t { uniform, block };
 
+/// When a backward's recompute runs: as part of the backward, right before what reads it; or where
+/// the schedule has a bubble, for the whole chunk, as a task of its own.
+enum class EarlyRecompute : std::uint8_t { no, bubble };
+
+/// What a split backward does with recomputed inputs of weight gradients: it keeps them from the
+/// input gradient on, or recomputes them again. No effect on a whole backward.
+enum class WeightRecompute : std::uint8_t { keep, again };
+
 /// For how many microbatches in flight all activations are stored (Korthikanti et al. 2022,
 /// appendix C); the others follow the policy.
 struct StoreMicrobatches {
@@ -29,6 +37,8 @@ struct RecomputePolicy {
   /// Full without sequence parallelism: each rank keeps 1/t of a checkpoint; backward gathers it.
   bool sharded_checkpoints = false;
   StoreMicrobatches store_microbatches{};
+  EarlyRecompute early = EarlyRecompute::no;
+  WeightRecompute for_weights = WeightRecompute::keep;
 
   friend bool operator==(RecomputePolicy const&, RecomputePolicy const&) = default;
 };

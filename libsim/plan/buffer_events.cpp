@@ -1,6 +1,7 @@
 #include "libsim/plan/buffer_events.hpp"
 
 #include <map>
+#include <utility>
 
 #include "libsim/model/pass_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
@@ -42,10 +43,10 @@ class BufferEvents::TaskCompiler {
   CompiledTask compile(Task const& task) {
     if (task.kind == Task::Kind::step) return {};
     Pass const pass = pass_of(task);
-    bool const is_referred_to = pass == Pass::forward || pass == Pass::input_gradient;
-    if (is_referred_to) return pass_of_chunk(task.program, pass).compiled;
-    Pass const before = pass == Pass::backward ? Pass::forward : Pass::input_gradient;
-    ChunkReferences references = pass_of_chunk(task.program, before).references;
+    bool const ends = pass == Pass::backward || pass == Pass::weight_gradient;
+    if (!ends) return pass_of_chunk(task.program, pass).compiled;
+    ChunkReferences references =
+        pass_of_chunk(task.program, pass_before(task.program, pass)).references;
     return compile(task, pass, references);
   }
 
@@ -56,20 +57,35 @@ class BufferEvents::TaskCompiler {
     ChunkReferences references;
   };
 
-  /// Pre: the pass is a forward or an input gradient.
+  /// The pass of the same microbatch to whose buffers this one refers. Pre: it is no forward.
+  Pass pass_before(std::int32_t program, Pass pass) const {
+    if (pass == Pass::weight_gradient) return Pass::input_gradient;
+    bool const follows_recompute =
+        pass != Pass::recompute &&
+        plan_.chunks[static_cast<std::size_t>(program)].has_recompute_pass;
+    return follows_recompute ? Pass::recompute : Pass::forward;
+  }
+
+  static constexpr Task::Kind kind_of(Pass pass) {
+    return pass == Pass::forward     ? Task::Kind::forward
+           : pass == Pass::recompute ? Task::Kind::recompute
+                                     : Task::Kind::input_gradient;
+  }
+
+  /// Pre: the pass is a forward, a recompute or an input gradient.
   ChunkPass const& pass_of_chunk(std::int32_t program, Pass pass) {
-    bool const is_forward = pass == Pass::forward;
-    auto& known = is_forward ? forwards_ : input_gradients_;
-    auto const [place, is_new] = known.try_emplace(program);
+    auto const [place, is_new] = passes_.try_emplace({program, pass});
     if (is_new) {
       auto const blocks = plan_.chunks[static_cast<std::size_t>(program)].blocks.size();
       Task whole;
-      whole.kind = is_forward ? Task::Kind::forward : Task::Kind::input_gradient;
+      whole.kind = kind_of(pass);
       whole.program = program;
       whole.block_count = static_cast<std::int32_t>(blocks);
       ChunkPass& made = place->second;
       made.references.resize(blocks);
-      if (!is_forward) made.references = pass_of_chunk(program, Pass::forward).references;
+      if (pass != Pass::forward) {
+        made.references = pass_of_chunk(program, pass_before(program, pass)).references;
+      }
       made.compiled = compile(whole, pass, made.references);
     }
     return place->second;
@@ -135,7 +151,7 @@ class BufferEvents::TaskCompiler {
       change.bytes = buffer.bytes().count();
       compiled.events.push_back({change, reference_of(tensor)});
     };
-    bool const hands_over = pass != Pass::weight_gradient;
+    bool const hands_over = pass != Pass::weight_gradient && pass != Pass::recompute;
     TensorId const in = is_forward ? block.input : block.grad_output;
     if (hands_over && in != no_tensor) {
       reference_of(in) = compiled.passed;
@@ -154,15 +170,19 @@ class BufferEvents::TaskCompiler {
         append(BufferChange::Kind::release, move.buffer);
       }
     }
-    if (!hands_over) return;
-    if (TensorId const out = is_forward ? block.output : block.grad_input; out != no_tensor) {
-      compiled.passed = reference_of(out);
-    }
-    if (pass == Pass::backward) return;
+    TensorId const out = is_forward ? block.output : block.grad_input;
+    if (hands_over && out != no_tensor) compiled.passed = reference_of(out);
+    bool const ends = pass == Pass::backward || pass == Pass::weight_gradient;
+    if (ends) return;
     for (Reference& reference : references) {
-      if (reference.from != Reference::From::task) continue;
-      reference.from = is_forward ? Reference::From::forward : Reference::From::input_gradient;
+      if (reference.from == Reference::From::task) reference.from = source_of(pass);
     }
+  }
+
+  static constexpr Reference::From source_of(Pass pass) {
+    return pass == Pass::forward     ? Reference::From::forward
+           : pass == Pass::recompute ? Reference::From::recompute
+                                     : Reference::From::input_gradient;
   }
 
   /// Appends that `change.op` runs, and what buffers it uses if it is a collective.
@@ -191,8 +211,7 @@ class BufferEvents::TaskCompiler {
 
   TrainingPlan const& plan_;
   EventDetail detail_;
-  std::map<std::int32_t, ChunkPass> forwards_;         ///< by chunk program
-  std::map<std::int32_t, ChunkPass> input_gradients_;  ///< likewise
+  std::map<std::pair<std::int32_t, Pass>, ChunkPass> passes_;  ///< by chunk program and pass
   std::map<std::size_t, BlockBuffers> buffers_;
 };
 
@@ -273,9 +292,11 @@ void BufferEvents::run(Task const& task, CompiledTask const& compiled, std::int3
   InFlight& pass = in_flight(task.chunk, microbatch);
   bool const is_forward = task.kind == Task::Kind::forward;
   if (is_forward) pass.forward = buffers_;
+  if (task.kind == Task::Kind::recompute) pass.recompute = buffers_;
   if (task.kind == Task::Kind::input_gradient) pass.input_gradient = buffers_;
-  std::array<std::int64_t, 6> const first{buffers_,         pass.forward,     pass.input_gradient,
-                                          pass.received[0], pass.received[1], pass.sent[0]};
+  std::array<std::int64_t, 7> const first{
+      buffers_,         pass.forward,     pass.recompute, pass.input_gradient,
+      pass.received[0], pass.received[1], pass.sent[0]};
   auto const number_of = [&](Reference const& buffer) {
     return first[static_cast<std::size_t>(buffer.from)] + buffer.offset;
   };

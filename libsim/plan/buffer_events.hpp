@@ -97,13 +97,15 @@ class BufferEvents {
     enum class From : std::uint8_t {
       task,            ///< the first buffer that this run of the task allocates
       forward,         ///< the first that the forward of the same chunk and microbatch allocated
+      recompute,       ///< likewise, their recompute ahead of the backward
       input_gradient,  ///< likewise, their input gradient
       activation,      ///< the input of the chunk's forward, received or handed over
       gradient,        ///< the input of its backward, received or left by the task before
       output,          ///< the output that its forward has sent
     };
     From from = From::task;
-    std::int32_t offset = 0;  ///< task, forward, input_gradient: buffers allocated before this one
+    /// task, forward, recompute, input_gradient: buffers allocated before this one
+    std::int32_t offset = 0;
   };
   struct TaskEvent {
     BufferChange change;
@@ -123,6 +125,7 @@ class BufferEvents {
   /// The buffers that later tasks of a microbatch in a chunk refer to.
   struct InFlight {
     std::int64_t forward = 0;
+    std::int64_t recompute = 0;
     std::int64_t input_gradient = 0;
     std::array<std::int64_t, 2> received{};  ///< by payload
     std::array<std::int64_t, 2> sent{};      ///< by payload

@@ -116,6 +116,8 @@ void write(TextPieces& out, BlockProgram const& block) {
   for (Op const& op : block.forward) write(out, op);
   out << "backward\n";
   for (Op const& op : block.backward) write(out, op);
+  if (!block.recompute.empty()) out << "recompute\n";
+  for (Op const& op : block.recompute) write(out, op);
   if (block.input_gradient.empty() && block.weight_gradient.empty()) return;
   out << "input gradient\n";
   for (Op const& op : block.input_gradient) write(out, op);

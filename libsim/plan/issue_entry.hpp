@@ -10,13 +10,21 @@ namespace stagecraft {
 /// A unit of a stage's work, described once and issued many times. Durations and memory profiles
 /// are indexed by its position in StagePlan::tasks.
 struct Task {
-  enum class Kind : std::uint8_t { forward, backward, step, input_gradient, weight_gradient };
+  enum class Kind : std::uint8_t {
+    forward,
+    backward,
+    step,
+    input_gradient,
+    weight_gradient,
+    recompute,
+  };
   Kind kind = Kind::forward;
   Stream stream = Stream::compute;
   /// The group, if several stages take part: the task starts when the last of them has arrived.
   /// Ranks of one stage behave alike, so groups within a stage are not named here.
   std::optional<GroupId> group;
   bool is_stored = false;        ///< passes: runs the program that stores all activations
+  bool is_early = false;         ///< passes: runs the program whose recompute is a pass of its own
   std::int32_t chunk = 0;        ///< passes: chunk of the stage
   std::int32_t program = 0;      ///< passes: index into TrainingPlan::chunks
   std::int32_t first_block = 0;  ///< with program: blocks [first_block, first_block + block_count)
@@ -33,6 +41,8 @@ constexpr Pass pass_of(Task const& task) {
       return Pass::input_gradient;
     case Task::Kind::weight_gradient:
       return Pass::weight_gradient;
+    case Task::Kind::recompute:
+      return Pass::recompute;
     case Task::Kind::forward:
     case Task::Kind::step:
       break;

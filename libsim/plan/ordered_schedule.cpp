@@ -53,16 +53,6 @@ void check_message_order(PipelineOrder const& order) {
   }
 }
 
-void check_parts(PipelineOrder const& order) {
-  for (auto const& tasks : order.ranks) {
-    for (OrderTask const& task : tasks) {
-      if (task.run.part != Part::recompute) continue;
-      refuse("order", "a task R",
-             "tasks F, B, I and W (the policy in `recompute` places recompute)");
-    }
-  }
-}
-
 /// An order that is not a rule's may be anything.
 void check_given(ScheduleShape const& shape) {
   PipelineOrder const& order = *shape.order;
@@ -70,7 +60,6 @@ void check_given(ScheduleShape const& shape) {
   check_size("chunks per rank", order.placement.chunks(), shape.chunks);
   check_size("microbatches", order.microbatches, shape.microbatches);
   play_order(order, {});  // finds what is illegal, and circles
-  check_parts(order);
   check_message_order(order);
 }
 
@@ -86,6 +75,18 @@ bool depends_on_costs(ScheduleKind kind, OrderVariant variant) {
   return kind == ScheduleKind::zb_auto || kind == ScheduleKind::v_auto ||
          kind == ScheduleKind::searched || kind == ScheduleKind::group_interleaved ||
          (kind == ScheduleKind::zbv && variant == OrderVariant::automatic);
+}
+
+void check_recompute_tasks(TrainingConfig const& config, PipelineOrder const& order) {
+  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+    RecomputePolicy const& policy = config.recompute[config.recompute.size() == 1 ? 0 : rank];
+    if (policy.early == EarlyRecompute::bubble) continue;
+    for (OrderTask const& task : order.ranks[rank]) {
+      if (task.run.part != Part::recompute) continue;
+      throw ScheduleError{"order: rank " + std::to_string(rank), "a task R",
+                          "tasks F, B, I and W, as recompute.early is not bubble there"};
+    }
+  }
 }
 
 int chunks_of(ScheduleConfig const& schedule) {

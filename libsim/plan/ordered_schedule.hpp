@@ -27,6 +27,9 @@ bool is_v_shaped(ScheduleKind kind);
 /// there is a plan (libsim/engine/settled_config.hpp).
 bool depends_on_costs(ScheduleKind kind, OrderVariant variant);
 
+/// \throws ScheduleError  if the order recomputes on a rank whose policy is not to do so early.
+void check_recompute_tasks(TrainingConfig const& config, PipelineOrder const& order);
+
 /// How many chunks a stage has in the kind's schedules, if the kind says so; else 0.
 int chunks_of(ScheduleConfig const& schedule);
 
@@ -39,8 +42,8 @@ OrderRequest order_request(ScheduleShape const& shape);
 /// The shape with its order: made by the kind's rule, or the given one, checked.
 /// \throws ScheduleError  if the kind depends on costs and no order is given; if the order is illegal
 ///         or does not match the shape's stages, chunks and microbatches; and if a plan cannot hold
-///         it: it places recompute itself (the recompute policy does), needs two copies of the
-///         model, or lets one microbatch overtake another between two stages.
+///         it: it needs two copies of the model, or lets one microbatch overtake another between
+///         two stages.
 ScheduleShape with_order(ScheduleShape shape);
 
 /// Lays out the shape's order, without repeats. Pre: with_order() has checked it.

@@ -29,11 +29,11 @@ struct ScheduleShape {
 };
 
 /// The parts that stage programs have. What a chunk recomputes belongs to its backward, or to its
-/// input gradient.
-inline constexpr int part_count = 4;
+/// input gradient, unless the order has a part of its own for it.
+inline constexpr int part_count = 5;
 
 /// What a part receives and sends. Activations go to the next virtual stage, gradients to the one
-/// before. Pre: it is not a weight gradient, which does neither.
+/// before. Pre: it is neither a weight gradient nor a recompute, which do neither.
 constexpr Transfer::Payload message_of(Part part) {
   return part == Part::forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
 }

@@ -94,8 +94,9 @@ struct LayerPolicies {
   RecomputePolicy stored;  ///< of a layer that is not recomputed
 
   /// Which microbatches are stored makes no difference to the programs.
-  explicit LayerPolicies(RecomputePolicy const& of_stage) : whole{of_stage} {
+  LayerPolicies(RecomputePolicy const& of_stage, EarlyRecompute early) : whole{of_stage} {
     whole.store_microbatches = {};
+    whole.early = early;
     single = whole;
     single.layers = 1;
   }
@@ -120,17 +121,26 @@ void append_layers(ChunkProgram& chunk, BlockCatalogue& catalogue, LayerPolicies
   }
 }
 
-/// Recompute follows the policy of the stage; a microbatch that a window stores has none.
-enum class Variant : std::uint8_t { policy, stored };
+/// Recompute follows the policy of the stage, as part of the backward or ahead of it; a microbatch
+/// that a window stores has none.
+enum class Variant : std::uint8_t { policy, early, stored };
+
+std::int32_t& program_of(StageChunk& chunk, Variant variant) {
+  return variant == Variant::policy  ? chunk.program
+         : variant == Variant::early ? chunk.early_program
+                                     : chunk.stored_program;
+}
 
 void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant variant) {
   TrainingConfig const& config = plan.config;
   std::vector<std::int64_t> const layers = layers_of_virtual_stages(config);
   std::vector<LayerPolicies> policies;  // of all stages, or of each
-  if (variant == Variant::policy) {
-    for (RecomputePolicy const& policy : config.recompute) policies.emplace_back(policy);
-  } else {
-    policies.emplace_back(RecomputePolicy{});
+  for (RecomputePolicy const& policy : config.recompute) {
+    if (variant == Variant::stored) {
+      policies.emplace_back(RecomputePolicy{}, EarlyRecompute::no);
+    } else {
+      policies.emplace_back(policy, variant == Variant::early ? policy.early : EarlyRecompute::no);
+    }
   }
   std::int64_t first_layer = 0;
   for (std::size_t v = 0; v < layers.size(); ++v) {
@@ -148,8 +158,10 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
       chunk.blocks.push_back(catalogue.inputs());
     }
     if (chunk.has_embedding) chunk.blocks.push_back(catalogue.embedding());
-    append_layers(chunk, catalogue,
-                  policies[policies.size() == 1 ? 0 : static_cast<std::size_t>(chunk.stage)]);
+    LayerPolicies const& of_layers =
+        policies[policies.size() == 1 ? 0 : static_cast<std::size_t>(chunk.stage)];
+    chunk.has_recompute_pass = of_layers.whole.early == EarlyRecompute::bubble;
+    append_layers(chunk, catalogue, of_layers);
     if (chunk.has_head) {
       bool const shares = config.model.tied_embeddings &&
                           plan.placement.place(0).stage == static_cast<int>(chunk.stage);
@@ -157,8 +169,7 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
     }
     StageChunk& of_stage = plan.stages[static_cast<std::size_t>(chunk.stage)]
                                .chunks[static_cast<std::size_t>(chunk.chunk)];
-    (variant == Variant::policy ? of_stage.program : of_stage.stored_program) =
-        static_cast<std::int32_t>(plan.chunks.size());
+    program_of(of_stage, variant) = static_cast<std::int32_t>(plan.chunks.size());
     plan.chunks.push_back(std::move(chunk));
   }
 }
@@ -230,6 +241,7 @@ TrainingPlan make_programs(TrainingConfig const& config,
       std::any_of(config.recompute.begin(), config.recompute.end(),
                   [](auto const& policy) { return policy.store_microbatches.count > 0; });
   if (has_window) append_chunks(plan, catalogue, Variant::stored);
+  if (recomputes_early(config)) append_chunks(plan, catalogue, Variant::early);
   if (is_split) {
     for (BlockProgram& block : plan.blocks) split_backward(block);
   }

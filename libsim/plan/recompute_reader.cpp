@@ -49,6 +49,17 @@ void read_window(ConfigNode const& node, StoreMicrobatches& window) {
   }
 }
 
+/// What early recompute cannot be combined with.
+void refuse_early(RecomputePolicy const& policy, ConfigNode const& node) {
+  if (policy.early == EarlyRecompute::no) return;
+  if (policy.for_weights == WeightRecompute::again) {
+    node.child("for_weights").report("keep, as early is bubble");
+  }
+  if (policy.store_microbatches != StoreMicrobatches{}) {
+    node.child("store_microbatches").report("0, as early is bubble");
+  }
+}
+
 RecomputePolicy read_policy(ConfigNode const& node) {
   RecomputePolicy policy;
   if (!node.exists()) return policy;
@@ -69,6 +80,8 @@ RecomputePolicy read_policy(ConfigNode const& node) {
   reader.boolean("sharded_checkpoints", policy.sharded_checkpoints);
   ConfigNode const window = reader.take("store_microbatches");
   read_window(window, policy.store_microbatches);
+  reader.word("early", policy.early);
+  reader.word("for_weights", policy.for_weights);
   reader.finish();
   if (!node.child("granularity").is_sound()) return policy;
   bool const is_full = policy.granularity == Granularity::full;
@@ -76,7 +89,11 @@ RecomputePolicy read_policy(ConfigNode const& node) {
   refuse_unless(is_full, node.child("method"), "full");
   refuse_unless(is_full, node.child("layers"), "full");
   refuse_unless(is_full, node.child("sharded_checkpoints"), "full");
-  refuse_unless(policy.granularity != Granularity::none, window, "selective or full");
+  bool const recomputes = policy.granularity != Granularity::none;
+  refuse_unless(recomputes, window, "selective or full");
+  refuse_unless(recomputes, node.child("early"), "selective or full");
+  refuse_unless(recomputes, node.child("for_weights"), "selective or full");
+  refuse_early(policy, node);
   return policy;
 }
 
@@ -95,6 +112,8 @@ nlohmann::ordered_json to_json(RecomputePolicy const& policy) {
   } else {
     map["store_microbatches"] = policy.store_microbatches.count;
   }
+  map["early"] = name_of(policy.early);
+  map["for_weights"] = name_of(policy.for_weights);
   return map;
 }
 

@@ -20,8 +20,9 @@ class StageTasks {
         schedule_{schedule},
         first_entry_{static_cast<std::int32_t>(stage.program.entries.size())},
         stored_in_window_{policy_of(plan.config, stage.stage).store_microbatches.count},
-        whole_(2 * static_cast<std::size_t>(schedule.tasks()), none) {
+        whole_(3 * static_cast<std::size_t>(schedule.tasks()), none) {
     if (stored_in_window_ > 0) places_.emplace(schedule.shape, stage.stage);
+    note_early();
   }
 
   void append(StageProgram const& program) {
@@ -71,6 +72,23 @@ class StageTasks {
     return last;
   }
 
+  /// Notes which microbatches the order recomputes ahead of their backward.
+  void note_early() {
+    if (!schedule_.shape.order) return;
+    auto const& tasks = schedule_.shape.order->ranks[static_cast<std::size_t>(stage_.stage)];
+    for (OrderTask const& task : tasks) {
+      if (task.run.part != Part::recompute) continue;
+      early_.resize(static_cast<std::size_t>(schedule_.shape.chunks) *
+                    static_cast<std::size_t>(schedule_.shape.microbatches));
+      early_[number_of(task.run)] = true;
+    }
+  }
+  std::size_t number_of(ChunkRun const& run) const {
+    return static_cast<std::size_t>(run.chunk) *
+               static_cast<std::size_t>(schedule_.shape.microbatches) +
+           static_cast<std::size_t>(run.microbatch);
+  }
+
   ChunkProgram const& program_of(std::int32_t chunk) const {
     return plan_
         .chunks[static_cast<std::size_t>(stage_.chunks[static_cast<std::size_t>(chunk)].program)];
@@ -105,15 +123,18 @@ class StageTasks {
     return parameters_of(plan_, program, 0, static_cast<std::int32_t>(program.blocks.size()));
   }
 
-  /// Whether the run's microbatch is among those whose activations are all stored.
-  bool is_stored(ChunkRun const& run) { return places_ && places_->of(run) < stored_in_window_; }
+  TaskVariant variant_of(ChunkRun const& run) {
+    if (!early_.empty() && early_[number_of(run)]) return TaskVariant::early;
+    bool const is_stored = places_ && places_->of(run) < stored_in_window_;
+    return is_stored ? TaskVariant::stored : TaskVariant::policy;
+  }
 
-  std::int32_t task_of(ChunkRun const& run) { return number_of_whole(run, is_stored(run)); }
+  std::int32_t task_of(ChunkRun const& run) { return number_of_whole(run, variant_of(run)); }
 
-  std::int32_t number_of_whole(ChunkRun const& run, bool is_stored) {
-    auto const place = 2 * static_cast<std::size_t>(schedule_.task(run.part, run.chunk)) +
-                       static_cast<std::size_t>(is_stored);
-    if (whole_[place] == none) whole_[place] = append(whole_task(plan_, stage_, run, is_stored));
+  std::int32_t number_of_whole(ChunkRun const& run, TaskVariant variant) {
+    auto const place = 3 * static_cast<std::size_t>(schedule_.task(run.part, run.chunk)) +
+                       static_cast<std::size_t>(variant);
+    if (whole_[place] == none) whole_[place] = append(whole_task(plan_, stage_, run, variant));
     return whole_[place];
   }
 
@@ -124,15 +145,15 @@ class StageTasks {
 
   /// Appends the blocks of each bucket, followed by its reduction.
   void append_reduced_backward(ChunkRun const& run) {
-    bool const stored = is_stored(run);
-    Task const whole = whole_task(plan_, stage_, run, stored);
+    TaskVariant const variant = variant_of(run);
+    Task const whole = whole_task(plan_, stage_, run, variant);
     std::int64_t const first = first_parameter(plan_, stage_, run.chunk);
     for (GradientBucket const& bucket : gradient_buckets(plan_, whole.program)) {
       Task piece = whole;
       piece.first_block = bucket.first_block;
       piece.block_count = bucket.block_count;
       std::int32_t const task =
-          bucket.block_count == whole.block_count ? number_of_whole(run, stored) : append(piece);
+          bucket.block_count == whole.block_count ? number_of_whole(run, variant) : append(piece);
       stage_.program.entries.push_back({.task = task, .microbatch = run.microbatch});
       append_gradient_reduction(stage_, plan_,
                                 {.first = first + bucket.first, .count = bucket.parameters});
@@ -145,8 +166,9 @@ class StageTasks {
   std::int32_t first_entry_;            ///< of the microbatches
   int stored_in_window_;                ///< how many in a window are stored
   std::optional<WindowPlaces> places_;  ///< if any is
-  std::vector<std::int32_t> whole_;     ///< by task of the schedule, and whether it is stored
-  std::vector<std::size_t> last_;       ///< last_runs() of the entries
+  std::vector<bool> early_;  ///< by chunk and microbatch: recomputed ahead; empty if none is
+  std::vector<std::int32_t> whole_;  ///< by task of the schedule, and variant
+  std::vector<std::size_t> last_;    ///< last_runs() of the entries
 };
 
 constexpr Task::Kind kind_of(Part part) {
@@ -157,8 +179,9 @@ constexpr Task::Kind kind_of(Part part) {
       return Task::Kind::input_gradient;
     case Part::weight_gradient:
       return Task::Kind::weight_gradient;
-    case Part::forward:
     case Part::recompute:
+      return Task::Kind::recompute;
+    case Part::forward:
       break;
   }
   return Task::Kind::forward;
@@ -179,13 +202,16 @@ WindowPlaces::WindowPlaces(ScheduleShape const& shape, int stage)
 Task whole_task(TrainingPlan const& plan,
                 StagePlan const& stage,
                 ChunkRun const& run,
-                bool is_stored) {
+                TaskVariant variant) {
   StageChunk const& chunk = stage.chunks[static_cast<std::size_t>(run.chunk)];
   Task task;
   task.kind = kind_of(run.part);
-  task.is_stored = is_stored;
+  task.is_stored = variant == TaskVariant::stored;
+  task.is_early = variant == TaskVariant::early;
   task.chunk = run.chunk;
-  task.program = is_stored ? chunk.stored_program : chunk.program;
+  task.program = task.is_stored  ? chunk.stored_program
+                 : task.is_early ? chunk.early_program
+                                 : chunk.program;
   task.block_count =
       static_cast<std::int32_t>(plan.chunks[static_cast<std::size_t>(task.program)].blocks.size());
   return task;

@@ -43,11 +43,15 @@ class WindowPlaces {
   std::vector<std::int32_t> places_;  ///< by chunk and microbatch
 };
 
-/// The task that runs all blocks of a chunk's program, or of the one that stores all activations.
+/// Which program of its chunk a microbatch runs: that of the policy, the one that stores all
+/// activations, or the one that is recomputed ahead of its backward.
+enum class TaskVariant : std::uint8_t { policy, stored, early };
+
+/// The task that runs all blocks of a chunk's program of this variant.
 Task whole_task(TrainingPlan const& plan,
                 StagePlan const& stage,
                 ChunkRun const& run,
-                bool is_stored);
+                TaskVariant variant);
 
 /// Appends the schedule's microbatches to a stage's program. Each run gets the task of its chunk's
 /// program; the last backward of a chunk is cut into pieces if gradients are reduced between them.

@@ -25,7 +25,7 @@ void StageWriter::run(ChunkRun const& run) {
 }
 
 void StageWriter::send_output_of(ChunkRun const& run) {
-  if (run.part == Part::weight_gradient) return;
+  if (run.part != Part::forward && !gives_gradient(run.part)) return;
   Placement const& placement = schedule_.placement;
   int const here = placement.virtual_stage({stage_, run.chunk});
   bool const is_activation = run.part == Part::forward;
@@ -34,7 +34,7 @@ void StageWriter::send_output_of(ChunkRun const& run) {
 }
 
 void StageWriter::receive_input_of(ChunkRun const& run) {
-  if (run.part == Part::weight_gradient) return;
+  if (run.part != Part::forward && !gives_gradient(run.part)) return;
   Placement const& placement = schedule_.placement;
   int const here = placement.virtual_stage({stage_, run.chunk});
   bool const is_activation = run.part == Part::forward;

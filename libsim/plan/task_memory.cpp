@@ -9,7 +9,8 @@ TaskMemories::TaskMemories(TrainingPlan const& plan) : plan_{plan}, tasks_{plan}
   for (BlockProgram const& block : plan.blocks) {
     blocks_.push_back({profile_memory(block, Pass::forward), profile_memory(block, Pass::backward),
                        profile_memory(block, Pass::input_gradient),
-                       profile_memory(block, Pass::weight_gradient)});
+                       profile_memory(block, Pass::weight_gradient),
+                       profile_memory(block, Pass::recompute)});
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -240,6 +241,12 @@ inline TrainingConfig settled_with_stack(TrainingConfig config) {
   config.parallel.overlap_gradients = overlaps_gradients(config);
   config.parallel.gradient_bucket = bucket_elements(config);
   return config;
+}
+
+/// Whether some stage may recompute ahead of its backwards. Where it does is part of the order.
+inline bool recomputes_early(TrainingConfig const& config) {
+  return std::any_of(config.recompute.begin(), config.recompute.end(),
+                     [](auto const& policy) { return policy.early == EarlyRecompute::bubble; });
 }
 
 /// Microbatches a replica runs in one iteration: global / (micro * data).

@@ -186,7 +186,10 @@ class Checker : CombinationCheck {
     bool const is_open = depends_on_costs(schedule.kind, schedule.variant) && !schedule.order;
     if (!has_microbatches || is_open) return;
     try {
-      checked_shape(schedule_shape(config_));
+      ScheduleShape const shape = checked_shape(schedule_shape(config_));
+      bool const has_policies =
+          config_.recompute.size() == 1 || config_.recompute.size() == shape.order->ranks.size();
+      if (sound({"recompute"}) && has_policies) check_recompute_tasks(config_, *shape.order);
     } catch (ScheduleError const& error) {
       ConfigNode const section = root_.child("schedule");
       report(error, kind == "schedule" ? section : section.child("kind"));
@@ -242,6 +245,12 @@ class Checker : CombinationCheck {
     if (discards_latents && sound({"model"}) && !has_latents(config_.model)) {
       node.child("modules").report("'mla_up_projection'",
                                    "the others, as model.latent_attention is not given");
+    }
+    bool const is_early = policy.early == EarlyRecompute::bubble;
+    if (is_early && sound({"schedule"}) && config_.schedule.p2p == P2p::blocking) {
+      node.child("early").report("'bubble'",
+                                 "no, or schedule.p2p overlapped: a rank that "
+                                 "waits for its message cannot recompute meanwhile");
     }
     if (policy.granularity != RecomputeGranularity::full) return;
     ConfigNode const layers = node.child("layers");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 #include "libsim/plan/step_program.hpp"
@@ -77,6 +78,11 @@ void lay_out_stage(TrainingPlan const& plan, PipelineSchedule const& schedule, S
 
 TrainingPlan make_plan(TrainingConfig const& config) {
   ScheduleShape const shape = checked_shape(schedule_shape(config));
+  if (shape.order) check_recompute_tasks(config, *shape.order);
+  if (recomputes_early(config) && config.schedule.kind != ScheduleKind::order) {
+    throw ScheduleError{"recompute.early", "'bubble', whose places depend on costs",
+                        "no, or an order that has them, as --print-config writes it"};
+  }
   TrainingPlan plan = make_programs(config, placement_of(shape), splits_backward(shape));
   PipelineSchedule const schedule = lay_out_checked(shape);
   plan.channels = schedule.channels;

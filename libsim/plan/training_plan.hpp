@@ -28,6 +28,7 @@ struct ChunkProgram {
   bool has_embedding = false;        ///< it begins with the embedding and receives no activation
   bool has_head = false;             ///< it ends with the loss and sends no activation
   bool keeps_output = false;         ///< the next chunk of the model is on the same stage
+  bool has_recompute_pass = false;   ///< a recompute pass runs between forward and backward
 };
 
 /// The programs of a chunk of a stage.
@@ -37,6 +38,9 @@ struct StageChunk {
   /// The program of stored microbatches, into TrainingPlan::chunks; `none` if there is no window of
   /// stored microbatches.
   std::int32_t stored_program = none;
+  /// The program of microbatches that are recomputed ahead of their backward, by a task of its own;
+  /// `none` if the schedule has no such tasks.
+  std::int32_t early_program = none;
 };
 
 /// A range of a rank's flat order of parameters that is cut into shards of equal size, the last

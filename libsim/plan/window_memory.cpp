@@ -24,8 +24,9 @@ WindowMemory::WindowMemory(TrainingPlan const& plan,
       case IssueEntry::Kind::run: {
         ChunkRun run = schedule.run_of(entry);
         run.microbatch += advance;
-        changes_.push_back({places.of(run), &tasks.of(whole_task(plan, stage, run, true)),
-                            &tasks.of(whole_task(plan, stage, run, false))});
+        changes_.push_back({places.of(run),
+                            &tasks.of(whole_task(plan, stage, run, TaskVariant::stored)),
+                            &tasks.of(whole_task(plan, stage, run, TaskVariant::policy))});
         break;
       }
       case IssueEntry::Kind::post:

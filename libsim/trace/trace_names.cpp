@@ -36,6 +36,8 @@ TracePhase phase_of(Pass pass) {
       return TracePhase::input_gradient;
     case Pass::weight_gradient:
       return TracePhase::weight_gradient;
+    case Pass::recompute:
+      return TracePhase::recompute;
     case Pass::backward:
       break;
   }

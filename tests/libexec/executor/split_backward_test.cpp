@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/engine/settled_config.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
@@ -88,6 +89,70 @@ TEST_CASE("weight gradients in any order sum to those of one rank", "[split]") {
   }
 }
 
+/// Policies that treat the inputs of weight gradients, or the place of recompute, otherwise.
+std::vector<NamedPolicy> late_and_early_policies(bool is_split) {
+  RecomputePolicy full{.granularity = RecomputeGranularity::full};
+  RecomputePolicy pairs = full;
+  pairs.layers = 2;
+  RecomputePolicy modules{.granularity = RecomputeGranularity::selective,
+                          .modules = {"mlp", "core_attention", "layernorm"}};
+  std::vector<NamedPolicy> policies;
+  for (NamedPolicy const& policy :
+       {NamedPolicy{"full", full}, NamedPolicy{"pairs", pairs}, NamedPolicy{"modules", modules}}) {
+    NamedPolicy again = policy;
+    again.name += ", again";
+    again.policy.for_weights = WeightRecompute::again;
+    if (is_split) policies.push_back(again);
+    NamedPolicy early = policy;
+    early.name += ", early";
+    early.policy.early = EarlyRecompute::bubble;
+    policies.push_back(early);
+  }
+  return policies;
+}
+
+/// Split schedules, 1F1B and interleaved 1F1B with such policies, settled.
+std::vector<NamedRun> late_and_early_runs(TrainingConfig const& base) {
+  std::vector<NamedRun> runs = split_layouts_of(base);
+  std::size_t const split = runs.size();
+  for (int const chunks : {1, 2}) {
+    TrainingConfig config = base;
+    config.parallel.pipeline = 2;
+    config.parallel.interleave = chunks;
+    config.schedule.kind = chunks == 1 ? ScheduleKind::one_f_one_b : ScheduleKind::interleaved;
+    config.schedule.p2p = P2p::overlapped;
+    runs.push_back({chunks == 1 ? "1f1b" : "interleaved", config});
+  }
+  std::vector<NamedRun> made;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (NamedPolicy const& policy : late_and_early_policies(i < split)) {
+      TrainingConfig config = runs[i].config;
+      config.recompute = {policy.policy};
+      made.push_back({runs[i].name + ", " + policy.name, settled(config, invented_system())});
+    }
+  }
+  return made;
+}
+
+TEST_CASE("early recompute, and recompute for weight gradients again, compute the same bits",
+          "[split]") {
+  TrainingConfig const base =
+      GENERATE(untied(small_gpt(Precision::fp32)), small_llama(Precision::bf16));
+  int early = 0;
+  for (NamedRun const& run : late_and_early_runs(base)) {
+    CAPTURE(run.name);
+    PipelineOrder const order = order_of(run.config);
+    for (auto const& tasks : order.ranks) {
+      early += static_cast<int>(std::count_if(tasks.begin(), tasks.end(), [](auto const& task) {
+        return task.run.part == Part::recompute;
+      }));
+    }
+    require_same_bits(keeps_microbatch_order(order) ? base : serial_reference(run.config),
+                      run.config);
+  }
+  REQUIRE(early > 20);
+}
+
 /// Every schedule, with tensor ranks, replicas and buckets, and every policy.
 std::vector<NamedRun> split_grid() {
   TrainingConfig sharded = small_llama(Precision::bf16);
@@ -119,8 +184,19 @@ std::vector<NamedRun> split_grid() {
 
 TEST_CASE("split backwards hold what the simulator predicts, to the byte, on more than 150 plans",
           "[split][memory]") {
-  std::vector<NamedRun> const grid = split_grid();
+  std::vector<NamedRun> grid = split_grid();
   REQUIRE(grid.size() >= 150);
+  TrainingConfig sharded = small_llama(Precision::bf16);
+  sharded.parallel.tensor = 2;
+  sharded.parallel.sequence = true;
+  TrainingConfig replicated = small_gpt(Precision::fp32);
+  replicated.parallel.data = 2;
+  replicated.batch.global *= 2;
+  replicated.parallel.overlap_gradients = true;
+  replicated.memory.output_deallocation = false;
+  for (TrainingConfig const& base : {small_gpt(Precision::fp16), sharded, replicated}) {
+    for (NamedRun& run : late_and_early_runs(base)) grid.push_back(std::move(run));
+  }
   for (NamedRun const& run : grid) {
     CAPTURE(run.name);
     Simulation const predicted = simulate(make_plan(run.config), invented_system());

@@ -148,6 +148,25 @@ TEST_CASE("a schedule that depends on costs is settled as an order within its li
   }
 }
 
+TEST_CASE("early recompute hides what each stage but one would wait for", "[ordered]") {
+  System const system = invented_system();
+  TrainingConfig config = with_schedule(modest_run(1, 4), ScheduleKind::one_f_one_b, 1);
+  config.recompute.front().granularity = RecomputeGranularity::full;
+  TrainingPlan const whole_plan = make_plan(config);
+  Simulation const whole = simulate(whole_plan, system);
+  config.recompute.front().early = EarlyRecompute::bubble;
+  REQUIRE_THROWS_AS(make_plan(config), ScheduleError);
+  TrainingConfig const order = settled(config, system);
+  REQUIRE(settled(order, system) == order);
+  Simulation const early = simulate(make_plan(order), system);
+  REQUIRE(early.hardware_flops == whole.hardware_flops);
+  // (n + p - 1)(F + R + B) becomes n(F + R + B) + (p - 1)(F + B).
+  double const hidden =
+      3 * to_seconds(whole.layer->recompute) * static_cast<double>(whole.stages.front().layers);
+  REQUIRE(to_seconds(whole.iteration) - to_seconds(early.iteration) ==
+          Approx(hidden).epsilon(0.05));
+}
+
 TEST_CASE(
     "where input gradients add to what a stage holds, the usual limit leaves room for p of them",
     "[ordered]") {

@@ -68,6 +68,64 @@ TEST_CASE("full recompute does not reduce what a layer holds for its weight grad
   REQUIRE(held(split_layer(gpt_layer(), full)) == 32 * s * b * h);
 }
 
+TEST_CASE("recompute for weight gradients again keeps output gradients and the checkpoint only",
+          "[model][split]") {
+  RecomputePolicy const again{.granularity = RecomputeGranularity::full,
+                              .for_weights = WeightRecompute::again};
+  BlockProgram const block = split_layer(gpt_layer(), again);
+  // Of the 32sbh above, the output gradients 6 + 2 + 8 + 2; and the layer's input.
+  REQUIRE(held(block) == (18 + 2) * s * b * h);
+  auto const flops = [&](BlockProgram const& of, Pass pass) {
+    std::int64_t sum = 0;
+    for (Op const& op : of.ops(pass)) sum += op.flops;
+    return sum;
+  };
+  // A forward more: Table 1 of the zero-bubble paper has sbh(24h + 4s) for it.
+  BlockProgram const keep = split_layer(gpt_layer(), {.granularity = RecomputeGranularity::full});
+  REQUIRE(flops(block, Pass::input_gradient) == flops(keep, Pass::input_gradient));
+  REQUIRE(flops(block, Pass::weight_gradient) == 24 * s * b * h * h + s * b * h * (24 * h + 4 * s));
+}
+
+TEST_CASE("what weight gradients do not read is not recomputed for them", "[model][split]") {
+  // Core attention's result is an input of a product, but is kept.
+  BlockProgram const core = split_layer(
+      gpt_layer(),
+      {.granularity = RecomputeGranularity::selective, .for_weights = WeightRecompute::again});
+  REQUIRE(held(core) == 32 * s * b * h);
+  // The MLP's inputs 2 + 8 go; its checkpoint 2, what the residual sum made, stays.
+  BlockProgram const mlp = split_layer(gpt_layer(), {.granularity = RecomputeGranularity::selective,
+                                                     .modules = {"mlp"},
+                                                     .for_weights = WeightRecompute::again});
+  REQUIRE(held(mlp) == (32 - 8) * s * b * h);
+  std::int64_t flops = 0;
+  for (Op const& op : mlp.weight_gradient) flops += op.flops;
+  REQUIRE(flops == (24 + 16) * s * b * h * h);
+}
+
+TEST_CASE("early recompute is a pass of its own, and the rest of the backward as before",
+          "[model][split]") {
+  RecomputePolicy policy{.granularity = RecomputeGranularity::full};
+  BlockProgram const whole = split_layer(gpt_layer(2, true), policy);
+  policy.early = EarlyRecompute::bubble;
+  BlockProgram const early = split_layer(gpt_layer(2, true), policy);
+  auto const flops = [&](BlockProgram const& of, Pass pass) {
+    std::int64_t sum = 0;
+    for (Op const& op : of.ops(pass)) sum += op.flops;
+    return sum;
+  };
+  REQUIRE(flops(early, Pass::recompute) == flops(early, Pass::forward));
+  for (Pass const pass : {Pass::backward, Pass::input_gradient}) {
+    REQUIRE(flops(early, pass) == flops(whole, pass) - flops(early, Pass::forward));
+  }
+  REQUIRE(flops(early, Pass::weight_gradient) == flops(whole, Pass::weight_gradient));
+  // After it the layer holds what it would without recompute, and the copy of its output that a
+  // checkpoint's frame has: 2sbh over 2 ranks.
+  CategoryBytes after = profile_memory(early, Pass::forward).net;
+  after += profile_memory(early, Pass::recompute).net;
+  CategoryBytes const stored = profile_memory(split_layer(gpt_layer(2, true)), Pass::forward).net;
+  REQUIRE(after.sum() == stored.sum() + s * b * h);
+}
+
 TEST_CASE("the passes of a split backward run each op of the whole one once", "[model][split]") {
   auto const granularity = GENERATE(RecomputeGranularity::none, RecomputeGranularity::selective,
                                     RecomputeGranularity::full);

@@ -244,6 +244,25 @@ TEST_CASE("a recompute policy is a word, a map, or one of either for each stage"
   REQUIRE(policies[2].granularity == RecomputeGranularity::selective);
 }
 
+TEST_CASE("early recompute needs messages that do not block, and neither windows nor a second run",
+          "[plan]") {
+  std::string const early = "parallel: {pipeline: 3}\nrecompute: {granularity: full, early: bubble";
+  REQUIRE(message("schedule: {kind: 1f1b, p2p: overlapped}\n" + early + "}") == "no error");
+  REQUIRE(message(early + "}")
+              .find("recompute.early: found 'bubble'; accepted: no, or "
+                    "schedule.p2p overlapped") != std::string::npos);
+  std::string const overlapped = "schedule: {kind: zb_h1}\n" + early;
+  REQUIRE(message(overlapped + "}") == "no error");
+  REQUIRE(message(overlapped + ", for_weights: again}")
+              .find("recompute.for_weights: found 'again'; accepted: keep, as early is bubble") !=
+          std::string::npos);
+  REQUIRE(message(overlapped + ", store_microbatches: 2}")
+              .find("recompute.store_microbatches: found '2'; accepted: 0, as early is bubble") !=
+          std::string::npos);
+  REQUIRE(message("schedule: zb_h1\nrecompute: {granularity: full, early: soon}")
+              .find("recompute.early: found 'soon'; accepted: no, bubble") != std::string::npos);
+}
+
 TEST_CASE("a recompute key that its granularity does not use is refused", "[plan]") {
   REQUIRE(message("recompute: {granularity: full, modules: [mlp]}") ==
           "x.yaml:2:32: recompute.modules: found a list; accepted: this key only with granularity "
@@ -264,6 +283,12 @@ TEST_CASE("a recompute key that its granularity does not use is refused", "[plan
           "x.yaml:2:52: recompute.store_microbatches: found 'some'; accepted: auto, or a whole "
           "number from 0 to 2147483647");
   REQUIRE(message("recompute: {granularity: full, store_microbatches: auto}") == "no error");
+  REQUIRE(message("recompute: {granularity: none, early: bubble}")
+              .find("recompute.early: found 'bubble'; accepted: this key only with granularity "
+                    "selective or full") != std::string::npos);
+  REQUIRE(message("recompute: {granularity: none, for_weights: again}")
+              .find("recompute.for_weights: found 'again'; accepted: this key only with "
+                    "granularity selective or full") != std::string::npos);
 }
 
 TEST_CASE("a recompute policy fits its chunk and its stages", "[plan]") {

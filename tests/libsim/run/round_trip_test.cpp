@@ -40,6 +40,7 @@ TEST_CASE("settings that the paper does not use survive printing too", "[run]") 
       "schedule={kind: interleaved, group: 28, p2p: overlapped, scatter_gather: false}",
       "recompute={granularity: full, method: block, layers: 2, store_microbatches: 3}",
       "recompute={granularity: selective, modules: [layernorm, mlp], store_microbatches: 3}",
+      "recompute={granularity: full, for_weights: again}",
       "recompute={per_stage: [full, full, selective, none, none, none, none, none]}",
       "memory={output_deallocation: false, distributed_optimizer: true, reserve: 1.5 GiB}",
       "layout={first: 15, last: 9}", "layout={first: 12}", "layout=[9, 12, 12, 12, 12, 15, 15, 9]",

@@ -1,0 +1,150 @@
+#include "libsim/schedule/early_recompute.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+namespace stagecraft {
+namespace {
+
+/// Plays an order and inserts recompute where its ranks wait.
+class RecomputePlacer {
+ public:
+  RecomputePlacer(PipelineOrder const& order, std::vector<RecomputeTimes> const& times)
+      : order_{order},
+        times_{times},
+        forward_ends_(static_cast<std::size_t>(order.placement.virtual_stages()) *
+                      static_cast<std::size_t>(order.microbatches)),
+        gradient_ends_(forward_ends_.size()),
+        is_recomputed_(forward_ends_.size()),
+        next_(order.ranks.size()),
+        free_(order.ranks.size()),
+        made_{order.placement, order.microbatches, {}} {
+    made_.ranks.resize(order.ranks.size());
+  }
+
+  PipelineOrder run() && {
+    for (bool is_moving = true; is_moving;) {
+      is_moving = false;
+      for (std::size_t rank = 0; rank < order_.ranks.size(); ++rank) {
+        while (next_[rank] < order_.ranks[rank].size() && advance(rank)) is_moving = true;
+      }
+    }
+    return std::move(made_);
+  }
+
+ private:
+  int virtual_stage(std::size_t rank, ChunkRun const& run) const {
+    return order_.placement.virtual_stage({static_cast<std::int32_t>(rank), run.chunk});
+  }
+  std::size_t number(int virtual_stage, std::int32_t microbatch) const {
+    return static_cast<std::size_t>(virtual_stage) * static_cast<std::size_t>(order_.microbatches) +
+           static_cast<std::size_t>(microbatch);
+  }
+  RecomputeTimes const& times_of(int virtual_stage) const {
+    return times_[static_cast<std::size_t>(virtual_stage)];
+  }
+
+  /// When what the task needs of another chunk is here; nothing if that has not run.
+  std::optional<SimTime> arrival(std::size_t rank, ChunkRun const& run) const {
+    Placement const& placement = order_.placement;
+    int const here = virtual_stage(rank, run);
+    auto const at = [&](auto const& ends, int there, int boundary) -> std::optional<SimTime> {
+      auto const end = ends[number(there, run.microbatch)];
+      if (!end) return std::nullopt;
+      bool const is_here = placement.place(there).stage == static_cast<std::int32_t>(rank);
+      return is_here ? *end : *end + times_of(boundary).transfer;
+    };
+    if (run.part == Part::forward) {
+      if (placement.is_first(here)) return SimTime{0};
+      return at(forward_ends_, here - 1, here - 1);
+    }
+    if (!gives_gradient(run.part)) return SimTime{0};
+    if (placement.is_last(here)) return at(forward_ends_, here, here);
+    return at(gradient_ends_, here + 1, here);
+  }
+
+  SimTime duration(std::size_t rank, ChunkRun const& run) const {
+    int const here = virtual_stage(rank, run);
+    RecomputeTimes const& times = times_of(here);
+    SimTime const part = run.part == Part::forward           ? times.forward
+                         : run.part == Part::weight_gradient ? times.weight_gradient
+                         : run.part == Part::input_gradient  ? times.input_gradient
+                                                             : times.backward;
+    bool const is_shorter =
+        gives_gradient(run.part) && is_recomputed_[number(here, run.microbatch)];
+    return is_shorter ? part - times.recompute : part;
+  }
+
+  /// The next backward of the rank, from task `first` on; null if its forward has not run, or if it
+  /// is recomputed or never is.
+  ChunkRun const* next_backward(std::size_t rank, std::size_t first) const {
+    auto const& tasks = order_.ranks[rank];
+    auto const next = std::find_if(tasks.begin() + static_cast<std::ptrdiff_t>(first), tasks.end(),
+                                   [](auto const& task) { return gives_gradient(task.run.part); });
+    if (next == tasks.end()) return nullptr;
+    int const here = virtual_stage(rank, next->run);
+    std::size_t const pass = number(here, next->run.microbatch);
+    bool const can_run =
+        forward_ends_[pass] && !is_recomputed_[pass] && times_of(here).recompute > SimTime{0};
+    return can_run ? &next->run : nullptr;
+  }
+
+  void recompute(std::size_t rank, ChunkRun const& run) {
+    int const here = virtual_stage(rank, run);
+    made_.ranks[rank].push_back({{Part::recompute, run.microbatch, run.chunk}});
+    is_recomputed_[number(here, run.microbatch)] = true;
+    free_[rank] += times_of(here).recompute;
+  }
+
+  /// Runs the rank's next task, or pair, unless it has to wait for one that has not run.
+  bool advance(std::size_t rank) {
+    auto const& tasks = order_.ranks[rank];
+    std::size_t const first = next_[rank];
+    std::size_t const end = first + (tasks[first].is_paired ? 2 : 1);
+    SimTime ready{0};
+    bool has_backward = false;
+    for (std::size_t i = first; i < end; ++i) {
+      auto const here = arrival(rank, tasks[i].run);
+      if (!here) return false;
+      ready = std::max(ready, *here);
+      has_backward = has_backward || gives_gradient(tasks[i].run.part);
+    }
+    if (ChunkRun const* const next = next_backward(rank, first); next != nullptr) {
+      SimTime const wait = ready - free_[rank];
+      SimTime const needed =
+          has_backward ? SimTime{1} : times_of(virtual_stage(rank, *next)).recompute;
+      if (wait >= needed) recompute(rank, *next);
+    }
+    SimTime time = std::max(ready, free_[rank]);
+    for (std::size_t i = first; i < end; ++i) time += duration(rank, tasks[i].run);
+    for (std::size_t i = first; i < end; ++i) {
+      ChunkRun const& run = tasks[i].run;
+      std::size_t const pass = number(virtual_stage(rank, run), run.microbatch);
+      if (run.part == Part::forward) forward_ends_[pass] = time;
+      if (gives_gradient(run.part)) gradient_ends_[pass] = time;
+      made_.ranks[rank].push_back(tasks[i]);
+    }
+    free_[rank] = time;
+    next_[rank] = end;
+    return true;
+  }
+
+  PipelineOrder const& order_;
+  std::vector<RecomputeTimes> const& times_;
+  std::vector<std::optional<SimTime>> forward_ends_;  ///< by virtual stage and microbatch
+  std::vector<std::optional<SimTime>> gradient_ends_;
+  std::vector<bool> is_recomputed_;
+  std::vector<std::size_t> next_;  ///< task of each rank
+  std::vector<SimTime> free_;      ///< when each rank has run what is before
+  PipelineOrder made_;
+};
+
+}  // namespace
+
+PipelineOrder with_early_recompute(PipelineOrder const& order,
+                                   std::vector<RecomputeTimes> const& times) {
+  return RecomputePlacer{order, times}.run();
+}
+
+}  // namespace stagecraft
