@@ -43,6 +43,8 @@ std::string values_there(SearchRequest const& request, std::string const& name) 
     for (ScheduleChoice const& choice : schedule_choices(request, shape)) {
       if (name == "tensor") values.insert(shape.tensor);
       if (name == "micro") values.insert(shape.micro);
+      if (name == "expert") values.insert(shape.expert);
+      if (name == "expert_tensor") values.insert(shape.expert_tensor);
       if (name == "pipeline") values.insert(choice.pipeline);
       if (name == "data") values.insert(choice.data);
       if (name == "interleave") values.insert(choice.interleave);
@@ -139,8 +141,8 @@ Command plan_command() {
       .summary = "the fastest layouts, schedules and recompute policies that fit",
       .introduction = R"(usage: stagecraft plan MODEL --system S --gpus N --global-batch B [options]
 
-Searches tensor, sequence, pipeline and data parallelism, schedules, microbatch sizes, layer
-layouts, recompute policies and the sharding of optimizer state for the fastest plans that fit
+Searches tensor, sequence, pipeline, data and expert parallelism, schedules, microbatch sizes,
+layer layouts, recompute policies and the sharding of optimizer state for the fastest plans that fit
 in memory and leave a margin. Every number is what `stagecraft simulate` gives for that plan.
 )",
       .examples =

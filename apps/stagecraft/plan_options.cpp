@@ -92,6 +92,10 @@ void read_filter(std::string const& text, SearchFilter& filter) {
     read_numbers(text, list, filter.interleave);
   } else if (name == "micro") {
     read_numbers(text, list, filter.micro);
+  } else if (name == "expert") {
+    read_numbers(text, list, filter.expert);
+  } else if (name == "expert_tensor") {
+    read_numbers(text, list, filter.expert_tensor);
   } else if (name == "sequence") {
     read_switch(text, list, filter.sequence);
   } else if (name == "distributed_optimizer") {
@@ -107,8 +111,8 @@ void read_filter(std::string const& text, SearchFilter& filter) {
     filter.only_even = true;
   } else {
     refuse_filter(text,
-                  "tensor, pipeline, data, interleave, micro, sequence, distributed_optimizer, "
-                  "schedule, recompute = values, or layout=even");
+                  "tensor, pipeline, data, interleave, micro, expert, expert_tensor, sequence, "
+                  "distributed_optimizer, schedule, recompute = values, or layout=even");
   }
 }
 
@@ -125,8 +129,8 @@ void check_override(std::string const& text) {
   std::string const key = text.substr(0, text.find('='));
   for (std::string_view const searched :
        {"parallel.tensor", "parallel.pipeline", "parallel.interleave", "parallel.data",
-        "parallel.sequence", "batch", "schedule.kind", "schedule.group", "recompute", "layout",
-        "memory.distributed_optimizer"}) {
+        "parallel.sequence", "parallel.expert", "parallel.expert_tensor", "batch", "schedule.kind",
+        "schedule.group", "recompute", "layout", "memory.distributed_optimizer"}) {
     if (key == searched || key.starts_with(std::string{searched} + ".") || key == "parallel" ||
         key == "schedule") {
       throw CommandLineError{"--set", "'" + text + "', which the search decides",
@@ -246,7 +250,8 @@ std::vector<Option> plan_options() {
        .value = Value::text("NAME=VALUE,..."),
        .may_repeat = true,
        .description = "only plans with these values of tensor, pipeline, data, interleave, micro, "
-                      "sequence, distributed_optimizer, schedule or recompute (none, selective, "
+                      "expert, expert_tensor, sequence, distributed_optimizer, schedule or "
+                      "recompute (none, selective, "
                       "uniform, block, per_stage, window), or layout=even; may be repeated"},
       {.name = "set",
        .value = Value::text("KEY=VALUE"),
@@ -310,11 +315,6 @@ PlanOptions read_plan_options(CommandLine const& line) {
   if (line.has("launchable")) read_launchable(line.value("launchable"), options);
   if (auto warning = validation_warning(request.system)) {
     options.warnings.push_back(std::move(*warning));
-  }
-  if (has_experts(request.base.model) && request.base.parallel.expert == 1) {
-    options.warnings.push_back(
-        "expert parallelism is not searched: in every plan a rank holds all experts of its layers; "
-        "runs with parallel.expert above 1 may need less memory and be faster (simulate them)");
   }
   return options;
 }

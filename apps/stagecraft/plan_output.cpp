@@ -125,6 +125,13 @@ std::string recompute_text(TrainingConfig const& config) {
   return text.substr(0, cut == std::string::npos ? longest : cut) + "; ...";
 }
 
+/// How the experts are split, for a list of what a plan has.
+std::string experts_text(TrainingConfig const& config) {
+  if (!has_experts(config.model)) return {};
+  return ", expert " + std::to_string(config.parallel.expert) + ", expert tensor " +
+         std::to_string(config.parallel.expert_tensor);
+}
+
 std::string layout_text(TrainingConfig const& config) {
   if (config.layout.kind == LayerSplit::Kind::even) return "even";
   return std::to_string(config.layout.first.value_or(0)) + ".." +
@@ -166,22 +173,14 @@ std::vector<std::size_t> ends_of_families(std::vector<FoundPlan> const& front) {
 std::string plan_table(std::vector<FoundPlan> const& plans,
                        std::vector<std::size_t> const& shown,
                        PlanOptions const& options) {
-  std::vector<TextTable::Column> columns{{"#"},
-                                         {"s"},
-                                         {"TFLOP/s"},
-                                         {"tokens/s"},
-                                         {"MFU %"},
-                                         {"peak GiB"},
-                                         {"free"},
-                                         {"t"},
-                                         {"SP", Align::left},
-                                         {"p"},
-                                         {"m"},
-                                         {"d"},
-                                         {"b"},
-                                         {"schedule", Align::left},
-                                         {"layout", Align::left},
-                                         {"optim", Align::left}};
+  std::vector<TextTable::Column> columns{
+      {"#"},        {"s"},    {"TFLOP/s"}, {"tokens/s"},        {"MFU %"},
+      {"peak GiB"}, {"free"}, {"t"},       {"SP", Align::left}, {"p"},
+      {"m"},        {"d"},    {"b"}};
+  bool const splits_experts = has_experts(options.request.base.model);
+  if (splits_experts) columns.insert(columns.end(), {{"EP"}, {"ETP"}});
+  columns.insert(columns.end(),
+                 {{"schedule", Align::left}, {"layout", Align::left}, {"optim", Align::left}});
   if (options.rates.tokens) columns.push_back({"days"});
   if (options.rates.price) {
     std::string const currency = options.rates.currency.empty() ? "" : " " + options.rates.currency;
@@ -205,10 +204,14 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
                                    std::to_string(parallel.pipeline),
                                    std::to_string(parallel.interleave),
                                    std::to_string(parallel.data),
-                                   std::to_string(plan.config.batch.micro),
-                                   std::string{name_of(plan.config.schedule.kind)},
-                                   layout_text(plan.config),
-                                   plan.config.memory.distributed_optimizer ? "sharded" : "whole"};
+                                   std::to_string(plan.config.batch.micro)};
+    if (splits_experts) {
+      cells.push_back(std::to_string(parallel.expert));
+      cells.push_back(std::to_string(parallel.expert_tensor));
+    }
+    cells.insert(cells.end(),
+                 {std::string{name_of(plan.config.schedule.kind)}, layout_text(plan.config),
+                  plan.config.memory.distributed_optimizer ? "sharded" : "whole"});
     if (auto const days = days_of(plan, options)) cells.push_back(decimals(*days, 2));
     if (auto const cost = cost_of(plan, options)) cells.push_back(amount_text(*cost));
     if (auto const energy = energy_of(plan, options)) cells.push_back(decimals(*energy, 3));
@@ -244,7 +247,12 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
          " s (" + decimals(rate, 0) +
          " per second and thread): " + std::to_string(result.dismissed_by_memory) +
          " cannot fit, " + std::to_string(result.dismissed_by_bound) +
-         " cannot be among the best, " + std::to_string(result.simulated) + " simulated\n";
+         " cannot be among the best, " + std::to_string(result.simulated) + " simulated\n" +
+         (result.unexamined == 0
+              ? ""
+              : std::to_string(result.unexamined) +
+                    " schedules of shapes were left out whole, their plans uncounted: all take " +
+                    "too long\n");
 }
 
 TimeInterval interval_of_plan(FoundPlan const& plan, PlanOptions const& options) {
@@ -396,8 +404,9 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
   text += "\nfastest plans that fit" + room_text(options) +
           "\n(TFLOP/s and tokens/s per GPU; MFU counts attention over the full square; free: GiB "
           "beside the reserve; t tensor, SP sequence parallelism, p pipeline, m chunks per stage, "
-          "d data, b microbatch, optim optimizer "
-          "state)\n";
+          "d data, b microbatch, " +
+          (has_experts(options.request.base.model) ? "EP expert, ETP expert tensor, " : "") +
+          "optim optimizer state)\n";
   text += plan_table(result.best, numbers_of(result.best), options);
   if (auto const goodput = figures_of(best, options).goodput) {
     text += goodput_text(*goodput) +
@@ -425,6 +434,7 @@ nlohmann::ordered_json to_json(SearchResult const& result,
                               {"simulated", result.simulated},
                               {"dismissed_by_memory", result.dismissed_by_memory},
                               {"dismissed_by_bound", result.dismissed_by_bound},
+                              {"unexamined", result.unexamined},
                               {"seconds", seconds},
                               {"jobs", options.request.jobs},
                               {"margin_bytes", options.request.margin},
@@ -469,9 +479,9 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
          std::to_string(config.parallel.pipeline) + " x " +
          std::to_string(config.parallel.interleave) + ", data " +
          std::to_string(config.parallel.data) + ", microbatch " +
-         std::to_string(config.batch.micro) + ", " + std::string{name_of(config.schedule.kind)} +
-         ", recompute " + recompute_text(config) + ", optimizer state " +
-         (miss.distributed_optimizer ? "sharded" : "not sharded") + without;
+         std::to_string(config.batch.micro) + experts_text(config) + ", " +
+         std::string{name_of(config.schedule.kind)} + ", recompute " + recompute_text(config) +
+         ", optimizer state " + (miss.distributed_optimizer ? "sharded" : "not sharded") + without;
 }
 
 }  // namespace stagecraft

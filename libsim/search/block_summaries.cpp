@@ -14,6 +14,10 @@ TrainingConfig config_of(SearchRequest const& request, ShapeChoice const& shape)
   TrainingConfig config = request.base;
   config.parallel.tensor = shape.tensor;
   config.parallel.sequence = shape.sequence;
+  config.parallel.expert = shape.expert;
+  config.parallel.expert_tensor = shape.expert_tensor;
+  // How far apart the ranks of a group are does not depend on how many replicas there are.
+  config.parallel.data = static_cast<int>(fewest_replicas(shape));
   config.batch.micro = shape.micro;
   return config;
 }
@@ -126,6 +130,11 @@ PieceSummary BlockSummaries::layers(ChunkContent const& content, PolicyCode poli
       add_groups(piece, kinds, 1, policy.kind);
   }
   return piece;
+}
+
+std::int64_t BlockSummaries::work() {
+  ModelConfig const& model = outline_.config.model;
+  return chunk({0, model.layers, true, true}, {RecomputeKind::none, 0}).picoseconds();
 }
 
 PieceSummary BlockSummaries::chunk(ChunkContent const& content, PolicyCode policy) {

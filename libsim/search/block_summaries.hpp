@@ -59,6 +59,10 @@ class BlockSummaries {
   /// block.
   PieceSummary chunk(ChunkContent const& content, PolicyCode policy);
 
+  /// The time of a microbatch's forward and backward through the whole model if nothing is
+  /// recomputed, picoseconds.
+  std::int64_t work();
+
  private:
   /// Layers that are recomputed together.
   struct Group {

@@ -22,6 +22,23 @@ TrainingConfig config_with(SearchRequest const& request,
   return make_config(request, arrangement, std::move(policies), distributed_optimizer);
 }
 
+/// A lower bound of the iteration with any layer shares and policies, picoseconds, if a microbatch
+/// takes at least `work` on all stages together: the busiest stage has at least an equal share of
+/// it. Without interleaving, the first microbatch passes through the other stages before that stage
+/// begins, or after it has ended.
+double least_time_of(SearchRequest const& request,
+                     ShapeChoice const& shape,
+                     ScheduleChoice const& schedule,
+                     double work) {
+  constexpr double safety = 1 - 1e-9;  // of the rounding of sums
+  double const stages = schedule.pipeline;
+  double const microbatches =
+      static_cast<double>(request.global_batch) /
+      (static_cast<double>(schedule.data) * static_cast<double>(shape.micro));
+  if (schedule.interleave > 1) return safety * work * microbatches / stages;
+  return safety * work * (1 + (microbatches - 1) / stages);
+}
+
 /// Enumerates the policies of one arrangement and one kind of optimizer.
 class PolicyRound {
  public:
@@ -183,6 +200,7 @@ void Candidates::append(Candidates&& next) {
             std::back_inserter(stage_policies));
   considered += next.considered;
   dismissed_by_memory += next.dismissed_by_memory;
+  unexamined += next.unexamined;
   too_long += next.too_long;
   if (next.closest && (!closest || next.closest->excess < closest->excess)) closest = next.closest;
 }
@@ -210,10 +228,25 @@ std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
   });
 }
 
-Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless) {
+double CandidateSource::least_time(ShapeChoice const& shape) const {
+  BlockSummaries blocks{request_, shape};
+  auto const of_all = static_cast<double>(request_.global_batch) /
+                      static_cast<double>(shape.micro) * static_cast<double>(shape.tensor) /
+                      static_cast<double>(request_.gpus);
+  constexpr double safety = 1 - 1e-9;
+  return safety * of_all * static_cast<double>(blocks.work());
+}
+
+Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless, double limit) {
   Candidates found;
   BlockSummaries blocks{request_, shape};
+  bool const is_limited = limit < std::numeric_limits<double>::infinity();
+  double const work = is_limited ? static_cast<double>(blocks.work()) : 0;
   for (ScheduleChoice const& schedule : schedule_choices(request_, shape)) {
+    if (is_limited && least_time_of(request_, shape, schedule, work) > limit) {
+      ++found.unexamined;
+      continue;
+    }
     std::shared_ptr<std::vector<StageMoments> const> moments;
     std::optional<MessageTimes> messages;
     for (LayerShares const& shares : share_choices(request_, schedule)) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "libsim/search/candidate.hpp"
 #include "libsim/search/search_request.hpp"
@@ -22,7 +23,14 @@ class CandidateSource {
   /// search is exhaustive. Those whose parameters, gradients and optimizer state alone are too
   /// large are candidates for Candidates::closest only with `looked_at`. No two entries are the
   /// same plan, except that a window may turn out to store nothing.
-  Candidates of(ShapeChoice const& shape, Hopeless hopeless = Hopeless::counted);
+  /// Schedules with which every plan takes longer than `limit` (picoseconds) are left out: their
+  /// plans are not counted.
+  Candidates of(ShapeChoice const& shape,
+                Hopeless hopeless = Hopeless::counted,
+                double limit = std::numeric_limits<double>::infinity());
+
+  /// A lower bound of the iteration of all plans with one shape, picoseconds.
+  double least_time(ShapeChoice const& shape) const;
 
   /// Bytes that a stage may hold: the system's capacity less reserve and workspace.
   std::int64_t room() const { return room_; }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <set>
 #include <stdexcept>
+#include <tuple>
 
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/settled_config.hpp"
@@ -89,8 +92,13 @@ class Search {
         standings_{request.top} {}
 
   SearchResult run() {
-    gather();
-    simulate_promising();
+    if (has_experts(request_.base.model)) {
+      search_by_shape();
+    } else {
+      gather();
+      simulate_promising(0);
+    }
+    result_.unexamined = candidates_.unexamined;
     result_.dismissed_by_memory = candidates_.dismissed_by_memory + empty_windows_;
     result_.dismissed_by_bound = static_cast<std::int64_t>(candidates_.plans.size()) -
                                  result_.simulated - empty_windows_ + candidates_.too_long;
@@ -119,9 +127,50 @@ class Search {
     }
   }
 
+  /// Goes through the shapes by ascending lower bound, and simulates the plans of some before it
+  /// looks at the next: most shapes and schedules are then known to be too slow before their blocks
+  /// are built.
+  void search_by_shape() {
+    std::vector<ShapeChoice> const shapes = shape_choices(request_);
+    std::vector<double> bounds(shapes.size());
+    parallel_for(request_.jobs, shapes.size(),
+                 [&](std::size_t i) { bounds[i] = source_.least_time(shapes[i]); });
+    std::vector<std::size_t> order(shapes.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return bounds[i]; });
+    constexpr std::size_t batch = 16;
+    for (std::size_t first = 0; first < order.size(); first += batch) {
+      double const limit =
+          request_.exhaustive ? std::numeric_limits<double>::infinity() : standings_.last_bound();
+      std::vector<Candidates> parts(std::min(batch, order.size() - first));
+      parallel_for(request_.jobs, parts.size(), [&](std::size_t i) {
+        std::size_t const shape = order[first + i];
+        if (bounds[shape] > limit) {
+          parts[i].unexamined =
+              static_cast<std::int64_t>(schedule_choices(request_, shapes[shape]).size());
+        } else {
+          parts[i] = source_.of(shapes[shape], CandidateSource::Hopeless::counted, limit);
+        }
+      });
+      std::size_t const known = candidates_.plans.size();
+      for (Candidates& part : parts) candidates_.append(std::move(part));
+      simulate_promising(known);
+      report(false, static_cast<double>(first + parts.size()) / static_cast<double>(order.size()));
+    }
+  }
+
+  /// Keeps of the shapes that differ only in the microbatch size the first, which holds least.
+  static void keep_smallest_microbatches(std::vector<ShapeChoice>& shapes) {
+    std::set<std::tuple<int, bool, int, int>> seen;
+    std::erase_if(shapes, [&](ShapeChoice const& shape) {
+      return !seen.emplace(shape.tensor, shape.sequence, shape.expert, shape.expert_tensor).second;
+    });
+  }
+
   /// The closest of all plans, those dismissed at once included.
   std::optional<NearMiss> closest() {
-    std::vector<ShapeChoice> const shapes = shape_choices(request_);
+    std::vector<ShapeChoice> shapes = shape_choices(request_);
+    if (has_experts(request_.base.model)) keep_smallest_microbatches(shapes);
     std::vector<std::optional<NearMiss>> misses(shapes.size());
     parallel_for(request_.jobs, shapes.size(), [&](std::size_t i) {
       misses[i] = source_.of(shapes[i], CandidateSource::Hopeless::looked_at).closest;
@@ -133,10 +182,11 @@ class Search {
     return least;
   }
 
-  void simulate_promising() {
+  /// Simulates those of the plans from the number `first` on that may belong to the answer.
+  void simulate_promising(std::size_t first) {
     std::vector<Candidate> const& plans = candidates_.plans;
-    std::vector<std::uint32_t> heap(plans.size());
-    for (std::size_t i = 0; i < heap.size(); ++i) heap[i] = static_cast<std::uint32_t>(i);
+    std::vector<std::uint32_t> heap(plans.size() - first);
+    std::iota(heap.begin(), heap.end(), static_cast<std::uint32_t>(first));
     auto const is_later = [&](std::uint32_t a, std::uint32_t b) {
       return plans[a].bound != plans[b].bound ? plans[a].bound > plans[b].bound : a > b;
     };
@@ -156,7 +206,7 @@ class Search {
       batch.clear();
       double const done =
           request_.exhaustive
-              ? 1 - static_cast<double>(heap.size()) / static_cast<double>(plans.size())
+              ? 1 - static_cast<double>(heap.size()) / static_cast<double>(plans.size() - first)
               : (bound - first_bound) / (standings_.last_bound() - first_bound);
       report(true, std::clamp(done, 0.0, 1.0));
     }

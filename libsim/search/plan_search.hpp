@@ -27,6 +27,9 @@ struct SearchResult {
   /// Plans that cannot fit, and windows of which no microbatch can be stored.
   std::int64_t dismissed_by_memory = 0;
   std::int64_t dismissed_by_bound = 0;
+  /// Only of models with experts, whose space is large: shapes with a schedule of which every plan
+  /// takes too long to belong to the answer. Their plans are not among `considered`.
+  std::int64_t unexamined = 0;
   /// The K fastest plans that fit. Equally fast plans are ordered by peak, then by the order of the
   /// search space.
   std::vector<FoundPlan> best;

@@ -36,6 +36,8 @@ struct SearchFilter {
   std::vector<int> data;
   std::vector<int> interleave;
   std::vector<std::int64_t> micro;
+  std::vector<int> expert;         ///< ranks that split the experts of a layer
+  std::vector<int> expert_tensor;  ///< ranks that share each expert's weights
   std::vector<bool> sequence;
   std::vector<bool> distributed_optimizer;
   std::vector<ScheduleKind> schedule;

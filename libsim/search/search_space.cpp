@@ -1,7 +1,9 @@
 #include "libsim/search/search_space.hpp"
 
 #include <algorithm>
+#include <numeric>
 
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/plan/training_config_checks.hpp"
 
 namespace stagecraft {
@@ -18,12 +20,46 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
   return found;
 }
 
-/// A run of the shape on one stage with one microbatch, which shows whether the shape is legal.
+/// A run of the shape on one stage with one microbatch for each of the fewest replicas, which shows
+/// whether the shape is legal.
 TrainingConfig shape_probe(SearchRequest const& request, ShapeChoice const& shape) {
-  Arrangement const alone{shape, {}, {request.base.model.layers, 0, 0}};
+  std::int64_t const replicas = fewest_replicas(shape);
+  Arrangement const alone{
+      shape, {.data = static_cast<int>(replicas)}, {request.base.model.layers, 0, 0}};
   TrainingConfig config = make_config(request, alone, {RecomputePolicy{}}, false);
-  config.batch = {.global = shape.micro, .micro = shape.micro};
+  config.batch = {.global = shape.micro * replicas, .micro = shape.micro};
   return config;
+}
+
+/// The number that divides the experts of every layer; 1 for a model without experts.
+std::int64_t experts_of(ModelConfig const& model) {
+  std::int64_t common = 0;
+  for (LayerRun const& run : layer_runs(model)) {
+    if (run.kind.experts) common = std::gcd(common, run.kind.experts->count);
+  }
+  return std::max<std::int64_t>(1, common);
+}
+
+/// The shapes that differ from one in how experts are split.
+std::vector<ShapeChoice> with_experts(SearchRequest const& request, ShapeChoice const& dense) {
+  std::vector<ShapeChoice> shapes;
+  SearchFilter const& filter = request.filter;
+  std::int64_t const most_together = has_experts(request.base.model) ? dense.tensor : 1;
+  for (std::int64_t const expert : divisors(experts_of(request.base.model))) {
+    for (std::int64_t const expert_tensor : divisors(most_together)) {
+      ShapeChoice shape = dense;
+      shape.expert = static_cast<int>(expert);
+      shape.expert_tensor = static_cast<int>(expert_tensor);
+      std::int64_t const replicas = fewest_replicas(shape);
+      bool const has_ranks = request.gpus / dense.tensor % replicas == 0;
+      bool const has_batch = request.global_batch % (replicas * dense.micro) == 0;
+      if (has_ranks && has_batch && allows(filter.expert, shape.expert) &&
+          allows(filter.expert_tensor, shape.expert_tensor)) {
+        shapes.push_back(shape);
+      }
+    }
+  }
+  return shapes;
 }
 
 bool is_legal(TrainingConfig const& config) { return problems_of(config).empty(); }
@@ -58,6 +94,10 @@ void append_uneven(std::vector<LayerShares>& shares,
 
 }  // namespace
 
+std::int64_t fewest_replicas(ShapeChoice const& shape) {
+  return shape.expert_ranks() / std::gcd(shape.expert_ranks(), std::int64_t{shape.tensor});
+}
+
 std::int64_t largest_chunk(Arrangement const& arrangement) {
   LayerShares const& shares = arrangement.shares;
   return std::max({shares.first, shares.middle, shares.last}) / arrangement.schedule.interleave;
@@ -71,9 +111,12 @@ std::vector<ShapeChoice> shape_choices(SearchRequest const& request) {
     for (bool const sequence : {false, true}) {
       if (!allows(filter.sequence, sequence) || (sequence && t == 1)) continue;
       for (std::int64_t const micro : divisors(request.global_batch)) {
-        ShapeChoice const shape{static_cast<int>(t), sequence, micro};
-        bool const is_wanted = micro <= (std::int64_t{1} << 20) && allows(filter.micro, micro);
-        if (is_wanted && is_legal(shape_probe(request, shape))) shapes.push_back(shape);
+        if (micro > (std::int64_t{1} << 20) || !allows(filter.micro, micro)) continue;
+        ShapeChoice const dense{
+            .tensor = static_cast<int>(t), .sequence = sequence, .micro = micro};
+        for (ShapeChoice const& shape : with_experts(request, dense)) {
+          if (is_legal(shape_probe(request, shape))) shapes.push_back(shape);
+        }
       }
     }
   }
@@ -99,7 +142,7 @@ std::vector<ScheduleChoice> schedule_choices(SearchRequest const& request,
   for (std::int64_t const p : divisors(rest)) {
     std::int64_t const d = rest / p;
     if (request.global_batch % (d * shape.micro) != 0 || p > layers + 2 ||
-        !allows(filter.pipeline, static_cast<int>(p)) ||
+        d % fewest_replicas(shape) != 0 || !allows(filter.pipeline, static_cast<int>(p)) ||
         !allows(filter.data, static_cast<int>(d))) {
       continue;
     }
@@ -182,6 +225,8 @@ TrainingConfig make_config(SearchRequest const& request,
   ScheduleChoice const& schedule = arrangement.schedule;
   config.parallel.tensor = arrangement.shape.tensor;
   config.parallel.sequence = arrangement.shape.sequence;
+  config.parallel.expert = arrangement.shape.expert;
+  config.parallel.expert_tensor = arrangement.shape.expert_tensor;
   config.parallel.pipeline = schedule.pipeline;
   config.parallel.data = schedule.data;
   config.parallel.interleave = schedule.interleave;

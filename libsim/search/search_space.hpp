@@ -12,6 +12,11 @@ struct ShapeChoice {
   int tensor = 1;
   bool sequence = false;
   std::int64_t micro = 1;
+  int expert = 1;         ///< ranks that split the experts of a layer
+  int expert_tensor = 1;  ///< ranks that share each expert's weights
+
+  /// Ranks that hold the experts of a layer once.
+  std::int64_t expert_ranks() const { return std::int64_t{expert} * expert_tensor; }
 };
 
 /// How the other axes divide the ranks, and the schedule that they run.
@@ -46,11 +51,17 @@ struct Arrangement {
   LayerShares shares;
 };
 
+/// The number that divides the replicas of every run of a shape: their tensor ranks together hold
+/// the experts of a layer.
+std::int64_t fewest_replicas(ShapeChoice const& shape);
+
 /// Layers of the largest chunk.
 std::int64_t largest_chunk(Arrangement const& arrangement);
 
 /// The shapes of the space that the model allows, in its order, which also breaks ties: tensor
-/// ascending, then sequence parallelism (off, on), then microbatch size ascending.
+/// ascending, then sequence parallelism (off, on), then microbatch size ascending; of a model with
+/// experts then expert and expert tensor parallelism, ascending. Experts are folded over tensor and
+/// data ranks; expert tensor parallelism divides tensor parallelism.
 std::vector<ShapeChoice> shape_choices(SearchRequest const& request);
 
 /// The schedules for one shape: pipeline ascending, then 1F1B, GPipe (from two stages on), and

@@ -70,6 +70,8 @@ std::shared_ptr<std::vector<StageFacts> const> StageFactsCache::of(Arrangement c
   bool const by_chunk = depend_on_chunks(request_, kinds_, arrangement, distributed_optimizer);
   Key const key{arrangement.shape.tensor,
                 arrangement.shape.sequence ? 1 : 0,
+                arrangement.shape.expert,
+                arrangement.shape.expert_tensor,
                 arrangement.schedule.pipeline,
                 by_chunk ? arrangement.schedule.interleave : 1,
                 shares.first,

@@ -20,12 +20,31 @@ std::string plan(std::string const& model, int gpus, int batch, std::string cons
 
 }  // namespace
 
-TEST_CASE("plan says that it does not search expert parallelism") {
-  std::string const rest = "--fix recompute=uniform --fix tensor=8 --top 1";
-  REQUIRE_THAT(run_stagecraft(plan("mixtral-8x7b", 64, 64, rest)).errors,
-               Catch::Contains("expert parallelism is not searched"));
-  REQUIRE_THAT(run_stagecraft(plan("gpt-22b", 8, 4, "--top 1")).errors,
-               !Catch::Contains("expert parallelism"));
+TEST_CASE("plan searches expert parallelism, of models with experts") {
+  TemporaryFolder const folder;
+  std::string const file = (folder.path() / "best.yaml").string();
+  std::string const rest = "--fix recompute=none,selective --fix tensor=2,4 --top 2 --margin 0 ";
+  std::string const experts = "--fix expert=4 --fix expert_tensor=2 ";
+  json const free = json_of(plan("mixtral-8x7b", 64, 64, rest + "--json"));
+  json const held =
+      json_of(plan("mixtral-8x7b", 64, 64, rest + experts + "--json -o '" + file + "'"));
+  json const& best = held.at("best")[0];
+  REQUIRE(best.at("config").at("parallel").at("expert") == 4);
+  REQUIRE(best.at("config").at("parallel").at("expert_tensor") == 2);
+  REQUIRE(held.at("considered") < free.at("considered"));
+  REQUIRE(free.at("best")[0].at("iteration_seconds") <= best.at("iteration_seconds"));
+  json const simulated = json_of("simulate '" + file + "' --json --require-fit");
+  REQUIRE(simulated.at("iteration_seconds") == best.at("iteration_seconds"));
+  REQUIRE(simulated.at("config").at("parallel") == best.at("config").at("parallel"));
+
+  ProgramResult const table = run_stagecraft(plan("mixtral-8x7b", 64, 64, rest + experts));
+  REQUIRE_THAT(table.output, Catch::Contains("EP expert, ETP expert tensor"));
+  REQUIRE_THAT(run_stagecraft(plan("gpt-22b", 8, 4, "--top 1")).output, !Catch::Contains("ETP"));
+  REQUIRE_THAT(run_stagecraft(plan("gpt-22b", 8, 4, "--fix expert=2")).errors,
+               Catch::Contains("--fix: found 'expert=2'; accepted: what some legal run") &&
+                   Catch::Contains(" has: 1"));
+  REQUIRE_THAT(run_stagecraft(plan("mixtral-8x7b", 64, 64, "--set parallel.expert=8")).errors,
+               Catch::Contains("which the search decides; accepted: --fix to hold it"));
 }
 
 TEST_CASE(

@@ -9,7 +9,7 @@
 namespace stagecraft {
 
 TEST_CASE("a search goes through legal runs, each once", "[search]") {
-  SearchRequest request = small_searches()[GENERATE(0, 2)];
+  SearchRequest request = small_searches()[GENERATE(0, 2, 5)];
   request.exhaustive = true;
   CandidateSource source{request};
   std::set<std::string> texts;
@@ -25,6 +25,34 @@ TEST_CASE("a search goes through legal runs, each once", "[search]") {
   }
   REQUIRE(plans > 1000);
   REQUIRE(texts.size() == plans);
+}
+
+TEST_CASE("experts are split over the tensor and data ranks of a stage", "[search]") {
+  SearchRequest request = small_expert_search(8, 1, 0);
+  request.filter.micro = {1};
+  std::set<std::vector<int>> found;
+  for (ShapeChoice const& shape : shape_choices(request)) {
+    if (!shape.sequence && shape.tensor > 1) FAIL("tensor parallelism of experts needs sequence's");
+    for (ScheduleChoice const& choice : schedule_choices(request, shape)) {
+      REQUIRE(shape.tensor * choice.data % (shape.expert * shape.expert_tensor) == 0);
+      if (choice.kind != ScheduleKind::one_f_one_b) continue;
+      found.insert({shape.tensor, shape.expert, shape.expert_tensor, choice.pipeline});
+    }
+  }
+  // By hand: for each t of 1, 2, 4 (the heads), p of 1, 2, 4 (p <= 7), t p <= 8: EP of 1, 2, 4 and
+  // ETP that divides t, with EP x ETP dividing 8 / p.
+  // p 1: t 1: 3; t 2: 3 + 3; t 4: 3 + 3 + 2. p 2: t 1: 3; t 2: 3 + 2; t 4: 3 + 2 + 1.
+  // p 4: t 1: 2; t 2: 2 + 1.
+  REQUIRE(found.size() == 17 + 14 + 5);
+  request.filter.expert = {4};
+  request.filter.expert_tensor = {2};
+  for (ShapeChoice const& shape : shape_choices(request)) {
+    REQUIRE(shape.expert == 4);
+    REQUIRE(shape.expert_tensor == 2);
+  }
+  REQUIRE(has_plans(request));
+  request.filter.expert = {3};
+  REQUIRE_FALSE(has_plans(request));
 }
 
 TEST_CASE("uneven ends hold no more layers than a stage between them", "[search]") {

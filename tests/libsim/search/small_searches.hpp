@@ -25,6 +25,18 @@ inline SearchRequest small_search(std::int64_t layers,
   return request;
 }
 
+/// The same with layers of 4 experts, of which each token uses 2, after `dense` layers without.
+inline SearchRequest small_expert_search(int gpus, double gibibytes, std::int64_t dense) {
+  SearchRequest request = small_search(5, gpus, 8, gibibytes);
+  request.base.model.experts = ExpertsConfig{.count = 4,
+                                             .per_token = 2,
+                                             .ffn_hidden = 512,
+                                             .shared_ffn_hidden = dense > 0 ? 256 : 0,
+                                             .first_dense = dense};
+  request.system.node.accelerators.value = 2;  // some groups of experts cross nodes
+  return request;
+}
+
 /// Searches that differ in model, machine and what is held fast.
 inline std::vector<SearchRequest> small_searches() {
   std::vector<SearchRequest> searches{small_search(6, 4, 8, 0.1), small_search(8, 8, 8, 0.05),
@@ -46,6 +58,9 @@ inline std::vector<SearchRequest> small_searches() {
   narrow.activation = Activation::swiglu;
   narrow.ffn_hidden = 256;
   mixed.pattern = {{wide, 2}, {narrow, 5}, {mixed, 1}};
+  searches.push_back(small_expert_search(8, 0.06, 0));
+  searches.push_back(small_expert_search(4, 0.1, 2));
+  searches.back().base.parallel.overlap_gradients = true;
   return searches;
 }
 
