@@ -105,7 +105,8 @@ std::optional<LayerResult> summarize_layer(TrainingPlan const& plan,
                                            std::vector<BlockProfile> const& blocks) {
   std::optional<std::size_t> only;
   for (std::size_t i = 0; i < plan.blocks.size(); ++i) {
-    if (plan.blocks[i].kind != BlockProgram::Kind::layers) continue;
+    bool const is_early = !plan.blocks[i].recompute.empty();  // another program of such a layer
+    if (plan.blocks[i].kind != BlockProgram::Kind::layers || is_early) continue;
     if (only) return std::nullopt;
     only = i;
   }

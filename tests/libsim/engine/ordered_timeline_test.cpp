@@ -160,6 +160,7 @@ TEST_CASE("early recompute hides what each stage but one would wait for", "[orde
   REQUIRE(settled(order, system) == order);
   Simulation const early = simulate(make_plan(order), system);
   REQUIRE(early.hardware_flops == whole.hardware_flops);
+  REQUIRE(early.layer->recompute == whole.layer->recompute);
   // (n + p - 1)(F + R + B) becomes n(F + R + B) + (p - 1)(F + B).
   double const hidden =
       3 * to_seconds(whole.layer->recompute) * static_cast<double>(whole.stages.front().layers);
