@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""The fastest plan of each family of schedules, with each recompute, that fits into 60, 70 and 80 GiB.
+
+usage: best_plans.py PROGRAM [--only NAME] [-o FOLDER]   the built stagecraft; FOLDER: beside this script
+
+Layout and batch of each run stay; schedule, chunks a stage, what a stage may hold, transfers and the place of
+recompute vary. Writes every prediction to best_plans.csv and the tables to best-plans.md.
+"""
+import argparse
+import collections
+import concurrent.futures
+import csv
+import json
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+CONFIGS = HERE.parent.parent / "configs"
+GIB = 2**30
+CAPACITIES = (60, 70, 80)
+
+HEAD = """\
+# The best plan of each family of schedules, with recompute
+
+Made by `experiments/schedules/best_plans.py PROGRAM`, for those who ask what a schedule with split backward gives beside
+recompute. All numbers are predictions; nobody has measured these runs with such schedules.
+
+Layout and batch of each run stay as in its title, with sequence parallelism. Tried are: the schedules of each family with
+1 to 3 chunks a stage where the layers can be divided, messages that block or overlap, what a stage may hold (`memory_limit`),
+and for each recompute also `early: bubble` (*early*) and `for_weights: again` (*again*). Where 2 chunks do not divide the
+layers, the first chunks have one more. A cell is the fastest plan whose fullest stage takes at most so much of its device
+(tensors, fragments and what lies outside the allocator): time of an iteration, bubble over the busiest stage's work, memory, the
+schedule, and how far it is above the lower bound of its recompute. `-`: none fits. `best_plans.csv` has all predictions.
+
+The lower bound holds for any order on one chunk a stage or on two, whatever memory it takes: a stage waits for its first
+microbatch, does all its work, and the last gradient travels back to the first stage. Work that differs by stage is averaged, but
+the bound is at least what the busiest stage computes. With three chunks a stage starts earlier than the bound assumes.
+
+`searched` orders are searched with mean costs of all stages (20,000 changes) and priced with each stage's own, so that a named
+schedule can be faster than the searched one that beats it with mean costs; and the search splits every backward, whose two halves
+take longer than a whole one where tensor-parallel messages then have nothing to hide behind.
+"""
+
+# Name, title, configuration, settings, stages, layers, chunk counts that divide the layers.
+Run = collections.namedtuple("Run", "name title config settings stages layers chunks")
+RUNS = [
+    Run("175b", "175B: t 8, p 8, 64 microbatches of 1, A100", "175b-present", [], 8, 96, (2, 3)),
+    Run("530b", "530B: t 8, p 35, 280 microbatches of 1, A100", "530b-present", [], 35, 105, (3,)),
+    Run("1t", "1T: t 8, p 64, 512 microbatches of 1, A100", "1t-present", [], 64, 128, (2,)),
+    Run("22b", "22B: t 2, p 4, 32 microbatches of 1, A100", "22b-present",
+        ["parallel.tensor=2", "parallel.pipeline=4", "batch={global: 32, micro: 1}"], 4, 48, (2, 3)),
+    Run("175b-h100", "GPT-3 175B on 1,024 H100: t 8, p 8, d 16, 128 microbatches of 1, sharded optimizer", "175b-present",
+        ["system=../systems/dgx-h100.yaml", "parallel.data=16", "batch={global: 2048, micro: 1}",
+         "memory.distributed_optimizer=true"], 8, 96, (2, 3)),
+]
+RECOMPUTES = {
+    "none": ["none"],
+    "selective": ["selective", "{granularity: selective, early: bubble}"],
+    "full": ["full", "{granularity: full, early: bubble}", "{granularity: full, for_weights: again}"],
+}
+
+
+def schedules(run):
+    """(family, chunks, text of the key `schedule`), all with overlapped transfers but for Megatron's."""
+    p = run.stages
+    for p2p in ("blocking", "overlapped"):
+        yield "1F1B, interleaved", 1, f"{{kind: 1f1b, p2p: {p2p}}}"
+        for chunks in run.chunks:
+            yield "1F1B, interleaved", chunks, f"{{kind: interleaved, p2p: {p2p}}}"
+    yield "zb_h1", 1, "{kind: zb_h1}"
+    yield "zb_h2, zb_auto", 1, "{kind: zb_h2}"
+    for limit in (p, 5 * p // 4, 3 * p // 2, 2 * p):
+        yield "zb_h2, zb_auto", 1, f"{{kind: zb_auto, memory_limit: {limit}}}"
+        yield "searched", 1, f"{{kind: searched, memory_limit: {limit}, iterations: 20000, seconds: 20}}"
+    for chunks in run.chunks:
+        yield "interleaved_zb", chunks, "{kind: interleaved_zb}"
+    for kind in ("zbv", "v_half", "v_min", "dualpipev"):
+        yield kind, 2, f"{{kind: {kind}}}"
+    yield "zbv", 2, "{kind: zbv, variant: auto}"
+    for limit in (2 * (p // 2 + 1), 2 * p):
+        yield "searched", 2, f"{{kind: searched, memory_limit: {limit}, iterations: 20000, seconds: 20}}"
+
+
+def settings(run, chunks, schedule, recompute):
+    """The run's settings as words of a command line."""
+    words = [*run.settings, "parallel.sequence=true", f"parallel.interleave={chunks}", f"schedule={schedule}",
+             f"recompute={recompute}"]
+    if run.layers % (run.stages * chunks):  # virtual stages in model order: the first chunks have a layer more
+        each, more = divmod(run.layers, run.stages * chunks)
+        layers = [each + (number < more) for number in range(run.stages * chunks)]
+        words.append("layout=[" + ", ".join(map(str, layers)) + "]")
+    return [word for setting in words for word in ("--set", setting)]
+
+
+def ask(program, command, *words):
+    result = subprocess.run([program, command, *words, "--json"], capture_output=True, text=True)
+    return json.loads(result.stdout) if result.returncode == 0 else None
+
+
+def config(run):
+    return str(CONFIGS / "paper" / f"{run.config}.yaml")
+
+
+def predict(program, task):
+    run, recompute_name, recompute, family, chunks, schedule = task
+    found = ask(program, "simulate", config(run), *settings(run, chunks, schedule, recompute))
+    row = {"run": run.name, "family": family, "recompute": recompute_name, "policy": recompute, "chunks": chunks,
+           "schedule": schedule}
+    if found is None:
+        return row
+    breakdown = found["breakdown_seconds"]
+    return row | {
+        "seconds": round(found["iteration_seconds"], 4),
+        "bubble": round(found["bubble_fraction"], 4),
+        "gib": round(max(stage["device_bytes"] for stage in found["stages"]) / GIB, 2),
+        "ideal_seconds": round(found["ideal_seconds"], 4),
+        "step_seconds": round(breakdown["data_parallel"] + breakdown["optimizer"], 4),
+    }
+
+
+def mean_times(program, run, schedule, recompute):
+    """By phase, the mean time of a stage's part in seconds; of messages the shortest."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace, table = f"{folder}/t.h5", f"{folder}/t.csv"
+        words = settings(run, 1, schedule, recompute)
+        subprocess.run([program, "simulate", config(run), *words, "--trace", trace], check=True, capture_output=True)
+        subprocess.run([program, "export", trace, "--format", "csv", "-o", table], check=True, capture_output=True)
+        times = collections.defaultdict(list)
+        with open(table) as rows:
+            for row in csv.DictReader(rows):
+                times[row["phase"]].append(int(row["duration_ps"]) * 1e-12)
+    return {phase: min(found) if phase == "transfer" else statistics.mean(found) for phase, found in times.items()}
+
+
+def bounds(program, run, microbatches):
+    """By recompute: seconds that no order on one or two chunks a stage undercuts, with any memory.
+
+    A whole backward may take less than its two halves, and recompute may hide where a stage waits for the first
+    gradient, so the bound is that of the cheaper backward without recompute, plus all recompute of a stage.
+    """
+    split = {name: mean_times(program, run, "{kind: zb_h2}", name) for name in RECOMPUTES}
+    whole = mean_times(program, run, "{kind: 1f1b, p2p: overlapped}", "none")
+    times = split["none"]
+    gradient = min(times["input_gradient"], whole["backward"] - times["weight_gradient"])
+    costs = {"--forward": times["forward"], "--input-gradient": gradient, "--weight-gradient": times["weight_gradient"]}
+    found = []
+    for chunks in (1, 2):
+        words = ["--schedule", "searched", "-p", str(run.stages), "-m", str(chunks), "-n", str(microbatches)]
+        for name, cost in costs.items():
+            words += [name, repr(cost / chunks)]
+        words += ["--transfer", repr(times["transfer"]), "--iterations", "0"]
+        words += ["--memory-limit", str(3 * run.stages * chunks)]
+        found.append(ask(program, "schedule", *words)["lower_bound"])
+    return {name: min(found) + microbatches * (of["input_gradient"] - times["input_gradient"])
+            for name, of in split.items()}
+
+
+def text_of(row, bound):
+    variant = row["schedule"].strip("{}").replace("kind: ", "").replace(", iterations: 20000, seconds: 20", "")
+    variant = variant.replace("memory_limit: ", "limit ").replace("variant: ", "").replace("p2p: ", "")
+    more = " early" if "early" in row["policy"] else " again" if "again" in row["policy"] else ""
+    chunks = f", m {row['chunks']}" if row["chunks"] > 1 else ""
+    return f"{row['seconds']:.2f} s, {100 * row['bubble']:.1f} %, {row['gib']:.1f} GiB ({variant}{chunks}{more}; +{100 * (row['seconds'] / bound - 1):.1f} %)"
+
+
+def table(run, rows, limits):
+    lines = [f"## {run.title}", ""]
+    lines += ["| family | recompute | " + " | ".join(f"{c} GiB" for c in CAPACITIES) + " |", "|---|---|---|---|---|"]
+    bound = {}
+    for recompute in RECOMPUTES:
+        own = [row for row in rows if row["recompute"] == recompute and "seconds" in row]
+        if not own:
+            continue
+        # One policy recomputes as much as another; the least busy one bounds all.
+        ideal = min(row["ideal_seconds"] for row in own)
+        step = min(row["step_seconds"] for row in own)
+        bound[recompute] = max(ideal, limits[recompute] + step)
+    for family in dict.fromkeys(row["family"] for row in rows):
+        for recompute in RECOMPUTES:
+            own = [r for r in rows if r["family"] == family and r["recompute"] == recompute and "seconds" in r]
+            cells = []
+            for capacity in CAPACITIES:
+                fitting = [row for row in own if row["gib"] <= capacity]
+                best = min(fitting, key=lambda row: (row["seconds"], row["gib"])) if fitting else None
+                cells.append(text_of(best, bound[recompute]) if best else "-")
+            cells = [cell if i == 0 or cell == "-" or cell != cells[i - 1] else "the same" for i, cell in enumerate(cells)]
+            lines.append(f"| {family} | {recompute} | " + " | ".join(cells) + " |")
+    lines += ["", "Lower bound: " + ", ".join(f"{name} {value:.2f} s" for name, value in bound.items()) + ".", ""]
+    for recompute in bound:
+        named = [r for r in rows if r["recompute"] == recompute and "seconds" in r and r["family"] != "searched"]
+        searched = [r for r in rows if r["recompute"] == recompute and "seconds" in r and r["family"] == "searched"]
+        for capacity in CAPACITIES:
+            ours = min((r["seconds"] for r in searched if r["gib"] <= capacity), default=None)
+            best = min((r for r in named if r["gib"] <= capacity), key=lambda r: r["seconds"], default=None)
+            if ours is None or best is None:
+                continue
+            lines.append(f"* {recompute}, {capacity} GiB: searched {ours:.2f} s, {100 * (ours / bound[recompute] - 1):.1f} % "
+                         f"above the bound; best named {best['seconds']:.2f} s ({best['family']}), searched is "
+                         f"{100 * (ours / best['seconds'] - 1):+.1f} %")
+    return lines + [""]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--only", help="one run: " + ", ".join(run.name for run in RUNS))
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=HERE)
+    parser.add_argument("--jobs", type=int, default=2)
+    asked = parser.parse_args()
+    lines = [*HEAD.splitlines(), ""]
+    everything = []
+    for run in RUNS:
+        if asked.only not in (None, run.name):
+            continue
+        tasks = [(run, name, policy, family, chunks, schedule)
+                 for name, policies in RECOMPUTES.items() for policy in policies
+                 for family, chunks, schedule in schedules(run)
+                 if not ("blocking" in schedule and "early" in policy)]
+        with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
+            rows = list(pool.map(lambda task: predict(asked.program, task), tasks))
+        shape = ask(asked.program, "simulate", config(run), *settings(run, 1, "{kind: zb_h1}", "full"))["config"]
+        microbatches = shape["batch"]["global"] // shape["batch"]["micro"] // shape["parallel"]["data"]
+        lines += table(run, rows, bounds(asked.program, run, microbatches))
+        everything += rows
+        print(f"{run.name}: {len(rows)} plans, {sum('seconds' not in row for row in rows)} refused", flush=True)
+    names = ["run", "family", "recompute", "policy", "chunks", "schedule", "seconds", "bubble", "gib", "ideal_seconds",
+             "step_seconds"]
+    with open(asked.output / "best_plans.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(everything)
+    (asked.output / "best-plans.md").write_text("\n".join(lines).rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()
