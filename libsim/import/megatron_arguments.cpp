@@ -132,8 +132,8 @@ void MegatronArguments::refuse_others() {
 }
 
 bool MegatronArguments::is_moot(std::string_view flag) const {
-  // Without experts these have no effect; with experts --num-experts is refused.
-  if (flag.rfind("moe-", 0) == 0) return true;
+  bool const has_experts = has("num-experts") && text("num-experts") != "0";
+  if (flag.starts_with("moe-") && !has_experts) return true;
   if (flag == "no-masked-softmax-fusion") {
     std::string const backend = text("attention-backend").value_or("");
     return has("use-flash-attn") || backend == "flash" || backend == "fused";

@@ -49,6 +49,18 @@ constexpr std::array read_flags{
     modelled("attention-backend"), modelled("no-create-attention-mask-in-dataloader", V::none),
     modelled("fp16", V::none), modelled("bf16", V::none),
     modelled("accumulate-allreduce-grads-in-fp32", V::none),
+    // Experts.
+    modelled("num-experts"), modelled("moe-router-topk"), modelled("moe-ffn-hidden-size"),
+    modelled("moe-shared-expert-intermediate-size"), modelled("moe-layer-freq"),
+    modelled("moe-router-score-function"), modelled("moe-router-pre-softmax", V::none),
+    modelled("moe-router-topk-scaling-factor"), modelled("moe-router-num-groups"),
+    modelled("moe-router-group-topk"), modelled("moe-router-enable-expert-bias", V::none),
+    modelled("moe-router-dtype"), modelled("moe-router-load-balancing-type", V::many),
+    modelled("moe-aux-loss-coeff", V::many), modelled("moe-grouped-gemm", V::none),
+    modelled("moe-permute-fusion", V::none), modelled("moe-token-dispatcher-type"),
+    modelled("moe-enable-deepep", V::none), modelled("moe-expert-capacity-factor"),
+    modelled("moe-pad-expert-input-to-capacity", V::none), modelled("expert-model-parallel-size"),
+    modelled("expert-tensor-parallel-size"),
     // Parallelism, batch and schedule.
     modelled("tensor-model-parallel-size"), modelled("pipeline-model-parallel-size"),
     modelled("sequence-parallel", V::none), modelled("num-layers-per-virtual-pipeline-stage"),
@@ -86,28 +98,18 @@ constexpr std::array read_flags{
     renamed("use-flash-attn-builder", "use-flash-attn", V::none), modelled("encoder-num-layers"),
     modelled("encoder-seq-length"), modelled("optimizer")};
 
-constexpr std::string_view dense = "a dense MLP of --ffn-hidden-size";
 constexpr std::string_view fused = "a fused kernel";
 constexpr std::string_view nothing = "nothing";
 constexpr std::string_view sixteen = "matrix products in 16 bits";
 
 constexpr std::array other_flags{
     // Mixtures of experts and other architectures.
-    other("num-experts", V::one, dense, "0"), other("moe-layer-freq", V::one, dense),
-    other("moe-ffn-hidden-size", V::one, dense),
-    other("moe-shared-expert-intermediate-size", V::one, dense),
-    other("moe-grouped-gemm", V::none, dense), other("moe-router-topk", V::one, dense),
-    other("moe-router-load-balancing-type", V::many, dense),
-    other("moe-token-dispatcher-type", V::one, dense), other("moe-aux-loss-coeff", V::many, dense),
-    other("moe-z-loss-coeff", V::one, dense), other("moe-expert-capacity-factor", V::one, dense),
-    other("moe-permute-fusion", V::none, dense), other("moe-layer-recompute", V::none, dense),
-    other("moe-router-score-function", V::one, dense), other("moe-router-dtype", V::one, dense),
-    other("moe-shared-expert-overlap", V::none, dense),
-    other("moe-pad-expert-input-to-capacity", V::none, dense),
-    other("moe-router-pre-softmax", V::none, dense), other("moe-enable-deepep", V::none, dense),
-    other("overlap-moe-expert-parallel-comm", V::none, dense),
-    other("expert-model-parallel-size", V::one, dense, "1"),
-    other("expert-tensor-parallel-size", V::one, dense, "1"),
+    other("moe-z-loss-coeff", V::one, "no loss of the router", "0"),
+    other("moe-layer-recompute", V::none, "what --recompute-modules says"),
+    other("moe-shared-expert-overlap", V::none, "shared experts before the router"),
+    other("moe-apply-probs-on-input", V::none, "probabilities of the experts' outputs"),
+    other("overlap-moe-expert-parallel-comm", V::none, "exchanges that nothing hides"),
+    other("moe-latent-size", V::one, "experts of the model's width"),
     other("mtp-num-layers", V::one, "no multi-token prediction", "0"),
     other("is-hybrid-model", V::none, "attention in every layer"),
     other("hybrid-attention-ratio", V::one, "attention in every layer", "0.0"),
@@ -267,7 +269,7 @@ constexpr std::string_view no_effect_with_value =
     "deepspeed-config DDP-impl mtp-loss-scaling-factor rank "
     "sft-tokenizer-prompt-format result-rejected-tracker-filename decoder-seq-length "
     "retriever-seq-length inference-batch-times-seqlen-threshold max-tokens-to-oom "
-    "moe-router-topk-scaling-factor glu-linear-offset activation-func-clamp-value vocab-file "
+    "glu-linear-offset activation-func-clamp-value vocab-file "
     "tile-factor zero-reduce-bucket-size zero-allgather-bucket-size remote-device "
     "train-data-exact-num-epochs train-doc-idx-path train-sample-idx-path "
     "train-shuffle-idx-path train-idx-path data-efficiency-curriculum-learning-type "

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <string_view>
 
+#include "libsim/import/megatron_experts.hpp"
 #include "libsim/import/pipeline_layout.hpp"
 #include "libsim/model/recompute_regions.hpp"
 #include "libsim/plan/layer_split.hpp"
@@ -84,6 +85,46 @@ void write_latents(FlagLine& line, LatentAttention const& latents) {
       .value("qk-head-dim", latents.nope_dim)
       .value("qk-pos-emb-head-dim", latents.rope_dim)
       .value("v-head-dim", latents.value_dim);
+}
+
+void write_router(FlagLine& line, RouterConfig const& router) {
+  bool const is_sigmoid = router.score == RouterScore::sigmoid;
+  line.value("moe-router-score-function", is_sigmoid ? "sigmoid" : "softmax")
+      .flag("moe-router-pre-softmax", router.order == RouterOrder::before && !router.normalise)
+      .flag("moe-router-enable-expert-bias", router.bias);
+  if (router.scaling != 1) line.value("moe-router-topk-scaling-factor", router.scaling);
+  if (router.groups > 1) {
+    line.value("moe-router-num-groups", router.groups)
+        .value("moe-router-group-topk", router.groups_per_token);
+  }
+  if (router.precision == RouterPrecision::fp32) line.value("moe-router-dtype", "fp32");
+  line.value("moe-router-load-balancing-type", "none");
+}
+
+void write_experts(FlagLine& line, TrainingConfig const& config) {
+  if (!config.model.experts) return;
+  ExpertsConfig const& experts = *config.model.experts;
+  line.value("num-experts", experts.count)
+      .value("moe-router-topk", experts.per_token)
+      .value("moe-ffn-hidden-size", experts.ffn_hidden);
+  if (experts.shared_ffn_hidden > 0) {
+    line.value("moe-shared-expert-intermediate-size", experts.shared_ffn_hidden);
+  }
+  if (experts.first_dense > 0 || experts.every > 1) {
+    line.value("moe-layer-freq", layer_frequency(experts, config.model.layers));
+  }
+  write_router(line, experts.router);
+  bool const is_deepep = config.dispatch == Dispatch::deepep;
+  line.flag("moe-grouped-gemm")
+      .flag("moe-permute-fusion")
+      .value("moe-token-dispatcher-type", is_deepep ? "flex" : "alltoall")
+      .flag("moe-enable-deepep", is_deepep);
+  if (config.routing.capacity) {
+    line.value("moe-expert-capacity-factor", *config.routing.capacity)
+        .flag("moe-pad-expert-input-to-capacity");
+  }
+  line.value("expert-model-parallel-size", config.parallel.expert)
+      .value("expert-tensor-parallel-size", config.parallel.expert_tensor);
 }
 
 void write_model(FlagLine& line, ModelConfig const& model) {
@@ -211,6 +252,7 @@ std::string megatron_flags(TrainingConfig const& config, MegatronVersion version
     write_layout_of_2022(line, config);
   } else {
     write_model(line, config.model);
+    write_experts(line, config);
     write_layout(line, config);
   }
   line.value("micro-batch-size", config.batch.micro)

@@ -41,7 +41,6 @@ class Gaps {
 
   void add_of_model() {
     ModelConfig const& model = config_.model;
-    gap(model.experts.has_value(), "model.experts: the flags of experts are not written yet");
     gap(!model.pattern.empty(), "model.pattern: the flags say layers of one kind");
     gap(model.activation == Activation::relu, "model.activation relu: the flags say GELU");
     gap(model.residual != Residual::sequential,
@@ -73,6 +72,7 @@ class Gaps {
     gap(model.kv_heads != model.heads, "model.kv_heads: Megatron-LM of 2022 has as many as heads");
     gap(model.qk_norm == QkNorm::head,
         "model.qk_norm: Megatron-LM of 2022 has no norms of queries and keys");
+    gap(model.experts.has_value(), "model.experts: Megatron-LM of 2022 has none");
     gap(has_latents(model), "model.latent_attention: Megatron-LM of 2022 has none");
     gap(!model.biases, "model.biases false: Megatron-LM of 2022 has biases");
     gap(!model.tied_embeddings,
@@ -105,6 +105,7 @@ class Gaps {
     ParallelLayout const& parallel = config_.parallel;
     ScheduleConfig const& schedule = config_.schedule;
     bool const is_interleaved = parallel.interleave > 1;
+    if (model.experts) add_of_experts(*model.experts);
     gap(model.activation == Activation::geglu,
         "model.activation geglu: the flags say a gated quick GELU, which keeps and costs the same");
     gap(model.qk_norm == QkNorm::head && model.norm == Norm::layernorm,
@@ -123,6 +124,25 @@ class Gaps {
         "layout: a list of stages is written as one of virtual stages");
     gap(overlaps_gradients(config_) && bucket_elements(config_) != 0,
         "parallel.gradient_bucket: the flags say buckets of Megatron-LM's own size");
+  }
+
+  void add_of_experts(ExpertsConfig const& experts) {
+    RouterConfig const& router = experts.router;
+    bool const is_before = router.order == RouterOrder::before;
+    if (router.score == RouterScore::softmax) {
+      gap(is_before && router.normalise,
+          "model.experts.router.order before, normalised: the flags say after, which gives the "
+          "same probabilities");
+      gap(!is_before && !router.normalise,
+          "model.experts.router.normalise false: the flags say probabilities that add up to 1");
+    } else {
+      gap(!router.normalise || is_before,
+          "model.experts.router: the flags say scores that are divided by their sum");
+    }
+    gap(config_.routing.factor.has_value(),
+        "routing.factor: no flag says how uneven the router is");
+    gap(experts.first_dense > 0 && experts.every > 1,
+        "model.experts.first_dense beside every: the flags read back as other keys");
   }
 
   void add_of_schedule() {

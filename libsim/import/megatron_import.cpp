@@ -7,6 +7,7 @@
 
 #include "libsim/config/yaml_text.hpp"
 #include "libsim/config/yaml_tree.hpp"
+#include "libsim/import/megatron_experts.hpp"
 #include "libsim/import/megatron_layout.hpp"
 #include "libsim/import/megatron_model.hpp"
 #include "libsim/import/megatron_training.hpp"
@@ -16,7 +17,7 @@ namespace stagecraft {
 namespace {
 
 /// The flags from which the keys of a run come.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 14> flags_of_keys{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> flags_of_keys{
     {{"model.layers", "--num-layers"},
      {"model.hidden", "--hidden-size"},
      {"model.heads", "--num-attention-heads"},
@@ -26,6 +27,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> flags_of
      {"parallel.tensor", "--tensor-model-parallel-size"},
      {"parallel.pipeline", "--pipeline-model-parallel-size"},
      {"parallel.interleave", "--num-layers-per-virtual-pipeline-stage"},
+     {"parallel.expert", "--expert-model-parallel-size"},
+     {"parallel.expert_tensor", "--expert-tensor-parallel-size"},
+     {"parallel.sequence", "--sequence-parallel"},
+     {"routing.capacity", "--moe-expert-capacity-factor"},
      {"batch.global", "--global-batch-size"},
      {"batch.micro", "--micro-batch-size"},
      {"schedule.group", "--microbatch-group-size-per-virtual-pipeline-stage"},
@@ -95,6 +100,7 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
   TrainingConfig config;
   read_megatron_model(arguments, version, config.model);
   read_megatron_layout(arguments, version, options.world_size, config);
+  read_megatron_experts(arguments, config);
   config.recompute = read_megatron_recompute(arguments);
   limit_block_to_chunk(arguments, config);
   config.training = read_megatron_training(arguments);

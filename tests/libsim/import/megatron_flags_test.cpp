@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "libsim/import/megatron_experts.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/import/megatron_import.hpp"
 #include "libsim/import/pipeline_layout.hpp"
@@ -154,6 +155,101 @@ TEST_CASE("the flags of random runs read back, but for what is listed as a gap",
   }
   REQUIRE(checked > 500);
   REQUIRE(without_gaps > 20);
+}
+
+/// A run of a model with experts, in one of many ways.
+TrainingConfig expert_run(std::uint32_t seed) {
+  TrainingConfig config = RandomRuns{1}.config(1);
+  ModelConfig& model = config.model;
+  model = gpt(4, 64, 4, 128, 1000);
+  ExpertsConfig experts{.count = 8, .per_token = 1 + seed % 2, .ffn_hidden = 32};
+  experts.shared_ffn_hidden = seed % 3 == 0 ? 64 : 0;
+  experts.first_dense = seed % 5;
+  if (experts.first_dense == 4) experts.first_dense = 0;
+  if (experts.first_dense == 0 && seed % 2 == 0) {
+    experts.every = 2;
+    experts.offset = seed / 2 % 2;
+  }
+  RouterConfig& router = experts.router;
+  router.score = seed % 7 < 3 ? RouterScore::sigmoid : RouterScore::softmax;
+  if (seed % 7 == 6) {
+    router.order = RouterOrder::before;
+    router.normalise = false;
+  }
+  if (seed % 7 == 0) router.bias = true;
+  if (seed % 4 == 1) router.scaling = 2.5;
+  if (seed % 4 == 2) {
+    router.groups = 4;
+    router.groups_per_token = 2;
+  }
+  if (seed % 3 == 1) router.precision = RouterPrecision::model;
+  model.experts = experts;
+  model.precision = Precision::bf16;
+  config.parallel = {};
+  config.parallel.tensor = 1 << seed % 3;
+  config.parallel.sequence = config.parallel.tensor > 1;
+  config.parallel.data = 4;
+  config.parallel.expert = 1 << seed / 3 % 3;
+  config.parallel.expert_tensor = seed % 11 == 0 ? 1 : std::min(2, config.parallel.tensor);
+  if (seed % 6 == 0) config.routing.capacity = 1.25;
+  if (seed % 6 == 1) {
+    config.dispatch = Dispatch::deepep;
+    config.parallel.expert_tensor = 1;
+  }
+  config.schedule = {};
+  config.layout = {};
+  config.recompute = {RecomputePolicy{}};
+  config.batch = {.global = 8, .micro = 2};
+  config.memory = {};
+  return config;
+}
+
+TEST_CASE("the flags of runs with experts read back to the same runs", "[import]") {
+  int checked = 0;
+  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    TrainingConfig const config = expert_run(seed);
+    CAPTURE(seed);
+    REQUIRE(problems_of(config).empty());
+    REQUIRE(megatron_gaps(config).empty());
+    require_round_trip(config);
+    REQUIRE(imported(config).model.experts == config.model.experts);
+    REQUIRE(imported(config).parallel == config.parallel);
+    ++checked;
+  }
+  REQUIRE(checked == 400);
+}
+
+TEST_CASE("layers with experts are a list of 0 and 1, or every n-th", "[import]") {
+  using Layers = std::vector<bool>;
+  REQUIRE(layer_frequency({.count = 8, .first_dense = 3}, 61) == "[0]*3+[1]*58");
+  REQUIRE(parse_layer_frequency("([0]*1+[1]*2)", 3) == Layers{false, true, true});
+  REQUIRE(parse_layer_frequency("[0,1]*2", 4) == Layers{false, true, false, true});
+  REQUIRE(parse_layer_frequency("2", 3) ==
+          Layers{true, false, true});  // i % N == 0, as in Megatron
+  for (char const* const bad :
+       {"", "0", "-1", "[0]*3", "[2]*4", "[1]*", "[1]*9999999999999", "[1]x4", "[]*4", "[1]*3+"}) {
+    CAPTURE(bad);
+    REQUIRE(!parse_layer_frequency(bad, 4));
+  }
+}
+
+TEST_CASE("Megatron-LM splits each expert as the tensor ranks do unless told otherwise",
+          "[import]") {
+  MegatronOptions options;
+  options.world_size = 16;
+  std::string const line =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128 "
+      "--max-position-embeddings 128 --micro-batch-size 2 --global-batch-size 16 --bf16 "
+      "--tensor-model-parallel-size 2 --sequence-parallel --num-experts 8 --lr 1e-4 "
+      "--expert-model-parallel-size 4 --moe-token-dispatcher-type alltoall";
+  TrainingConfig const config = import_megatron(words_of(line), "flags", options).config;
+  REQUIRE(config.parallel.expert == 4);
+  REQUIRE(config.parallel.expert_tensor == 2);
+  REQUIRE(config.model.experts->per_token == 2);
+  REQUIRE(config.model.experts->ffn_hidden == 256);
+  REQUIRE(config.model.experts->router.precision == RouterPrecision::model);
+  REQUIRE_THROWS_WITH(import_megatron(words_of(line + " --moe-aux-loss-coeff 0.01"), "f", options),
+                      Catch::Contains("--moe-aux-loss-coeff"));
 }
 
 TEST_CASE("the flags of 175B with sequence parallelism are those that one would type", "[import]") {

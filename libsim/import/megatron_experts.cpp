@@ -1,0 +1,206 @@
+#include "libsim/import/megatron_experts.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace stagecraft {
+namespace {
+
+/// The number that a text consists of.
+std::optional<std::int64_t> whole(std::string_view text) {
+  std::int64_t number = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return number;
+}
+
+/// The texts between the separators.
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t from = 0; from <= text.size();) {
+    std::size_t const end = std::min(text.find(separator, from), text.size());
+    parts.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return parts;
+}
+
+/// One term of a list: [0,1] or [0,1]*N.
+bool append_term(std::string_view term, std::size_t most, std::vector<bool>& sparse) {
+  std::size_t const close = term.find(']');
+  if (!term.starts_with('[') || close == std::string_view::npos) return false;
+  std::string_view const after = term.substr(close + 1);
+  std::optional<std::int64_t> times = 1;
+  if (!after.empty()) times = after.starts_with('*') ? whole(after.substr(1)) : std::nullopt;
+  std::vector<bool> once;
+  for (std::string_view const word : parts_of(term.substr(1, close - 1), ',')) {
+    if (word != "0" && word != "1") return false;
+    once.push_back(word == "1");
+  }
+  if (!times || *times < 0 || static_cast<std::size_t>(*times) > most) return false;
+  for (std::int64_t i = 0; i < *times && sparse.size() <= most; ++i) {
+    sparse.insert(sparse.end(), once.begin(), once.end());
+  }
+  return true;
+}
+
+/// Finds the keys that say which layers are sparse: the fewest dense layers first.
+bool set_pattern(std::vector<bool> const& sparse, ExpertsConfig& experts) {
+  auto const layers = static_cast<std::int64_t>(sparse.size());
+  auto const fits = [&] {
+    for (std::int64_t i = 0; i < layers; ++i) {
+      if (experts.is_sparse(i) != sparse[static_cast<std::size_t>(i)]) return false;
+    }
+    return true;
+  };
+  for (experts.every = 1; experts.every <= layers; ++experts.every) {
+    std::int64_t const most = experts.every == 1 ? layers - 1 : 0;
+    for (experts.first_dense = 0; experts.first_dense <= most; ++experts.first_dense) {
+      for (experts.offset = 0; experts.offset < experts.every; ++experts.offset) {
+        if (fits()) return true;
+      }
+    }
+  }
+  return false;
+}
+
+void read_layers(MegatronArguments& arguments, std::int64_t layers, ExpertsConfig& experts) {
+  auto const text = arguments.text("moe-layer-freq");
+  if (!text) return;
+  auto const sparse = parse_layer_frequency(*text, layers);
+  if (sparse && set_pattern(*sparse, experts)) return;
+  experts = ExpertsConfig{.count = experts.count, .per_token = experts.per_token};
+  arguments.report("moe-layer-freq",
+                   "a number, or a list of 0 and 1 for the " + std::to_string(layers) +
+                       " layers such as [0]*3+[1]*58, of dense layers before sparse ones or of "
+                       "every n-th layer");
+}
+
+void read_router(MegatronArguments& arguments, ExpertsConfig& experts) {
+  RouterConfig& router = experts.router;
+  std::string const score = arguments.text("moe-router-score-function").value_or("softmax");
+  if (score != "softmax" && score != "sigmoid") {
+    arguments.report("moe-router-score-function", "softmax, sigmoid");
+  }
+  if (score == "sigmoid") router.score = RouterScore::sigmoid;
+  if (arguments.has("moe-router-pre-softmax") && score == "softmax") {
+    router.order = RouterOrder::before;
+    router.normalise = false;
+  }
+  auto const number = [&](std::string_view flag) {
+    return arguments.integer(flag, {1, 1 << 20}).value_or(1);
+  };
+  router.scaling = arguments.number("moe-router-topk-scaling-factor", {1e-9, 1e9}).value_or(1);
+  router.groups = number("moe-router-num-groups");
+  router.groups_per_token = number("moe-router-group-topk");
+  router.bias = arguments.has("moe-router-enable-expert-bias");
+  std::string const type = arguments.text("moe-router-dtype").value_or("");
+  if (!type.empty() && type != "fp32") {
+    arguments.refuse("moe-router-dtype", "fp32, or a run without it", "a router in fp32");
+  }
+  router.precision = type.empty() ? RouterPrecision::model : RouterPrecision::fp32;
+}
+
+/// The loss that keeps loads even is not modelled: it wants a coefficient of 0.
+void read_losses(MegatronArguments& arguments) {
+  std::vector<std::string> const types = arguments.texts("moe-router-load-balancing-type");
+  std::vector<std::string> const coefficients = arguments.texts("moe-aux-loss-coeff");
+  if (std::ranges::all_of(types, [](std::string const& type) { return type == "none"; }) &&
+      !types.empty()) {
+    return;
+  }
+  if (std::ranges::find(types, "sinkhorn") != types.end()) {
+    arguments.refuse("moe-router-load-balancing-type", "aux_loss, seq_aux_loss, none",
+                     "the choice of the highest scores");
+  }
+  if (std::ranges::any_of(coefficients, [](std::string const& text) {
+        return text.find_first_not_of("0.") != std::string::npos;
+      })) {
+    arguments.refuse("moe-aux-loss-coeff", "0", "no loss of the router");
+  }
+}
+
+void read_dispatch(MegatronArguments& arguments, TrainingConfig& config) {
+  std::string const type = arguments.text("moe-token-dispatcher-type").value_or("allgather");
+  if (type == "flex" || arguments.has("moe-enable-deepep")) {
+    config.dispatch = Dispatch::deepep;
+  } else if (type == "allgather" && config.parallel.expert * config.parallel.expert_tensor > 1) {
+    if (arguments.has("moe-token-dispatcher-type")) {
+      arguments.refuse("moe-token-dispatcher-type", "alltoall, flex", "alltoall");
+    } else {
+      arguments.note(
+          "--moe-token-dispatcher-type left out: Megatron-LM takes allgather, modelled is "
+          "alltoall");
+    }
+  } else if (type != "allgather" && type != "alltoall") {
+    arguments.report("moe-token-dispatcher-type", "alltoall, flex");
+  }
+  config.routing.capacity = arguments.number("moe-expert-capacity-factor", {1e-6, 1e6});
+  if (config.routing.capacity && !arguments.has("moe-pad-expert-input-to-capacity")) {
+    arguments.refuse("moe-expert-capacity-factor", "--moe-pad-expert-input-to-capacity beside it",
+                     "rows padded to the capacity");
+  }
+}
+
+}  // namespace
+
+std::string layer_frequency(ExpertsConfig const& experts, std::int64_t layers) {
+  std::string text;
+  for (std::int64_t first = 0; first < layers;) {
+    std::int64_t end = first + 1;
+    while (end < layers && experts.is_sparse(end) == experts.is_sparse(first)) ++end;
+    text += text.empty() ? "" : "+";
+    text += experts.is_sparse(first) ? "[1]*" : "[0]*";
+    text += std::to_string(end - first);
+    first = end;
+  }
+  return text;
+}
+
+std::optional<std::vector<bool>> parse_layer_frequency(std::string_view text, std::int64_t layers) {
+  auto const most = static_cast<std::size_t>(std::max<std::int64_t>(layers, 0));
+  std::vector<bool> sparse;
+  if (auto const every = whole(text)) {
+    if (*every < 1) return std::nullopt;
+    for (std::int64_t i = 0; i < layers; ++i) sparse.push_back(i % *every == 0);
+    return sparse;
+  }
+  if (text.starts_with('(') && text.ends_with(')')) text = text.substr(1, text.size() - 2);
+  for (std::string_view const term : parts_of(text, '+')) {
+    if (!append_term(term, most, sparse)) return std::nullopt;
+  }
+  if (sparse.size() != most) return std::nullopt;
+  return sparse;
+}
+
+void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config) {
+  constexpr IntegerRange widths{1, 1 << 24};
+  std::int64_t const count = arguments.integer("num-experts", {0, 1 << 20}).value_or(0);
+  if (count == 0) return;
+  ExpertsConfig experts{.count = count,
+                        .per_token = arguments.integer("moe-router-topk", {1, count}).value_or(2)};
+  read_layers(arguments, config.model.layers, experts);
+  experts.ffn_hidden =
+      arguments.integer("moe-ffn-hidden-size", widths).value_or(config.model.ffn_hidden);
+  experts.shared_ffn_hidden =
+      arguments.integer("moe-shared-expert-intermediate-size", {0, widths.largest}).value_or(0);
+  read_router(arguments, experts);
+  read_losses(arguments);
+  auto const degree = [&](std::string_view flag, int fallback) {
+    return static_cast<int>(arguments.integer(flag, {1, 1'000'000}).value_or(fallback));
+  };
+  config.parallel.expert = degree("expert-model-parallel-size", 1);
+  config.parallel.expert_tensor = degree("expert-tensor-parallel-size", config.parallel.tensor);
+  if (config.parallel.expert_tensor > 1 && !arguments.has("expert-tensor-parallel-size")) {
+    arguments.note("--expert-tensor-parallel-size left out: Megatron-LM takes that of tensor, " +
+                   std::to_string(config.parallel.tensor));
+  }
+  read_dispatch(arguments, config);
+  if (!arguments.has("moe-grouped-gemm")) {
+    arguments.note("no --moe-grouped-gemm: grouped products are modelled nevertheless");
+  }
+  config.model.experts = experts;
+}
+
+}  // namespace stagecraft
