@@ -66,6 +66,7 @@ FrameworkBuffers::FrameworkBuffers(FrameworkMemory const& framework,
 bool FrameworkBuffers::receives(Task const& task) const {
   ChunkProgram const& chunk = plan_.chunks[static_cast<std::size_t>(task.program)];
   if (task.kind == Task::Kind::forward) return task.first_block == 0 && !chunk.has_embedding;
+  if (task.kind == Task::Kind::recompute) return false;
   auto const blocks = static_cast<std::int32_t>(chunk.blocks.size());
   return task.first_block + task.block_count == blocks && !chunk.has_head;
 }
