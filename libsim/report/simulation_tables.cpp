@@ -69,11 +69,24 @@ std::string beside_the_run(Simulation const& simulation,
   return "up to " + readable_text(Bytes{most}) + " of driver, CUDA context and NCCL";
 }
 
+/// Where the verdict is by counted bytes: that the allocator cannot serve even these.
+std::string shortage_text(Simulation const& simulation) {
+  StageResult const* worst = nullptr;
+  for (StageResult const& stage : simulation.stages) {
+    if (!stage.fits || !stage.reservation || !stage.reservation->runs_out) continue;
+    if (worst == nullptr || stage.margin < worst->margin) worst = &stage;
+  }
+  if (worst == nullptr) return "";
+  return "by its allocator stage " + std::to_string(worst->stage) +
+         " runs out of memory: " + readable_text(Bytes{-worst->margin}) +
+         " are missing of what it would reserve; that it fits is by counted bytes alone\n";
+}
+
 /// The stage with the least left on its device, where the verdict is by that.
 std::string device_text(Simulation const& simulation,
                         TrainingPlan const& plan,
                         System const& system) {
-  if (!is_by_allocator(simulation, system)) return "";
+  if (!is_by_allocator(simulation, system)) return shortage_text(simulation);
   StageResult const& tightest =
       *std::ranges::min_element(simulation.stages, {}, &StageResult::margin);
   std::string text = "on the device: " + readable_text(Bytes{tightest.device}) + " on stage " +

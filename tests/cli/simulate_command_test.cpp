@@ -257,6 +257,25 @@ TEST_CASE(
   REQUIRE(run_stagecraft("simulate --require-fit " + paper_run("22b-present")).exit_code == 0);
 }
 
+TEST_CASE("simulate says that an allocator runs out where counted bytes fit") {
+  // Nobody has described what the default stack's framework allocates: counted bytes decide.
+  std::int64_t const gib = std::int64_t{1} << 30;
+  int warned = 0;
+  for (int const reserve : {24, 26, 29}) {
+    std::string const set = " --set 'memory.reserve=" + std::to_string(reserve) + " GiB'";
+    CAPTURE(set);
+    json const stage = simulated("22b-full", set).at("stages")[0];
+    bool const runs_out = stage.at("reserved_bytes").get<std::int64_t>() > (80 - reserve) * gib;
+    REQUIRE(stage.at("runs_out") == runs_out);
+    bool const warns = stage.at("fits") == true && runs_out;
+    std::string const text = run_stagecraft("simulate " + paper_run("22b-full") + set).output;
+    REQUIRE((text.find("by its allocator stage 0 runs out of memory: ") != std::string::npos) ==
+            warns);
+    warned += warns ? 1 : 0;
+  }
+  REQUIRE(warned == 1);
+}
+
 TEST_CASE("simulate refuses bad files, keys and options with exit code 2, place, found, accepted") {
   TemporaryFolder const folder;
   std::string const wrong = folder.write("wrong.yaml",
