@@ -104,7 +104,10 @@ void read_filter(std::string const& text, SearchFilter& filter) {
     read_words(text, list, filter.schedule);
     bool const is_arranged =
         std::none_of(filter.schedule.begin(), filter.schedule.end(), has_order);
-    if (!is_arranged) refuse_filter(text, "gpipe, 1f1b, interleaved");
+    if (!is_arranged)
+      refuse_filter(text,
+                    "gpipe, 1f1b, interleaved (`stagecraft explain` says what others would give to "
+                    "a plan)");
   } else if (name == "recompute") {
     read_words(text, list, filter.recompute);
   } else if (name == "layout" && list == "even") {
