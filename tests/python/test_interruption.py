@@ -23,7 +23,8 @@ class Interruptions(unittest.TestCase):
             timer.join()
         seconds = time.monotonic() - begin
         self.assertGreaterEqual(seconds, 0.5)
-        self.assertLess(seconds, 20)  # the machine may be busy; none of these ends by itself within minutes
+        # The machine may be busy, and sanitizers slow; none of these ends by itself within minutes.
+        self.assertLess(seconds, 120 if "asan" in os.environ.get("LD_PRELOAD", "") else 20)
 
     def test_ctrl_c_ends_long_calls(self):
         run = stagecraft.load(command.paper / "175b-present.yaml")
