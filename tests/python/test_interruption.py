@@ -24,7 +24,7 @@ class Interruptions(unittest.TestCase):
         seconds = time.monotonic() - begin
         self.assertGreaterEqual(seconds, 0.5)
         # The machine may be busy, and sanitizers slow; none of these ends by itself within minutes.
-        self.assertLess(seconds, 120 if "asan" in os.environ.get("LD_PRELOAD", "") else 20)
+        self.assertLess(seconds, 900 if "asan" in os.environ.get("LD_PRELOAD", "") else 20)
 
     def test_ctrl_c_ends_long_calls(self):
         run = stagecraft.load(command.paper / "175b-present.yaml")
