@@ -65,6 +65,15 @@ class ChangeList {
     }
   }
 
+  /// Twice and half as many ranks that split the experts.
+  void add_experts() {
+    if (!has_experts(config_.model)) return;
+    std::int64_t const ranks = config_.parallel.expert;
+    for (std::int64_t const other : {ranks / 2, 2 * ranks}) {
+      if (other > 0) add_number("expert", "parallel.expert", ranks, other);
+    }
+  }
+
   void add_interleaving() {
     int const now = config_.parallel.interleave;
     if (config_.parallel.pipeline < 2) return;
@@ -274,6 +283,7 @@ std::vector<Change> single_changes(TrainingConfig const& config) {
   list.add_interleaving();
   list.add_split_backward();
   list.add_exchanges();
+  list.add_experts();
   list.add_switches();
   list.add_allocator();
   return std::move(list).finish();

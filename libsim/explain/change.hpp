@@ -18,10 +18,10 @@ struct Change {
 
 /// Every single change that an explanation tries: recompute_changes(), sequence parallelism, half
 /// and double microbatch size, each exchange of a factor of two between tensor, pipeline and data
-/// parallelism (so that the number of accelerators stays), the next larger and smaller
-/// interleaving, distributed optimizer, overlapped gradients and transfers, masks, attention,
-/// output deallocation. The list includes changes that are not legal, and policies that the run
-/// already has.
+/// parallelism (so that the number of accelerators stays), half and double expert parallelism, the
+/// next larger and smaller interleaving, schedules that split the backward, distributed optimizer,
+/// overlapped gradients and transfers, masks, attention, output deallocation. The list includes
+/// changes that are not legal, and policies that the run already has.
 std::vector<Change> single_changes(TrainingConfig const& config);
 
 }  // namespace stagecraft

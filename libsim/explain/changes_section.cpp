@@ -191,6 +191,7 @@ std::string pairs_section(Explanation const& explanation, ExplanationStyle const
   RunFigures const& run = explanation.figures;
   std::vector<ChangeEffect> const& pairs = *explanation.pairs;
   std::vector<ChangeEffect const*> shown;
+  shown.reserve(pairs.size());
   for (ChangeEffect const& pair : pairs) shown.push_back(&pair);
   sort_effects(shown);
   if (!style.shows_all) shown.resize(std::min(shown.size(), most_shown));

@@ -113,6 +113,27 @@ TEST_CASE("two changes together do what simulate says of both their settings") {
           simulate(make_plan(present.training), present.system).iteration);
 }
 
+TEST_CASE("of a model with experts, other numbers of ranks that split them are tried") {
+  std::string const file = STAGECRAFT_SOURCE_DIR "/configs/examples/llama2-70b-64-h100.yaml";
+  std::vector<std::string> overrides{"model=mixtral-8x7b", "parallel.expert=4"};
+  RunConfig const run = load_run_config(file, overrides);
+  std::vector<Change> wanted;
+  for (Change const& change : single_changes(run.training)) {
+    if (change.what.starts_with("expert ")) wanted.push_back(change);
+  }
+  std::vector<ChangeEffect> const effects = simulate_changes(run, wanted, 2);
+  REQUIRE(effects.size() == 2);
+  REQUIRE(effects[0].change.what == "expert 4 -> 2");
+  REQUIRE(effects[1].change.what == "expert 4 -> 8");
+  for (ChangeEffect const& effect : effects) {
+    overrides.back() = effect.change.set.front();
+    RunConfig const changed = load_run_config(file, overrides);
+    REQUIRE(effect.figures->iteration ==
+            simulate(make_plan(changed.training), changed.system).iteration);
+  }
+  REQUIRE(effects[1].figures->peak < effects[0].figures->peak);  // a rank holds fewer experts
+}
+
 TEST_CASE("another number of stages has a layout of its own") {
   // 32 layers on two stages, as a plan wrote them: what suits two stages does not suit others.
   auto const layout_of = [](std::vector<std::string> const& overrides, std::string const& what) {
