@@ -12,7 +12,7 @@ namespace stagecraft {
 class CommandLine;
 
 /// The exit code of commands that check memory, if the plan, or every plan, does not fit.
-inline constexpr int does_not_fit = 3;
+inline constexpr int exit_does_not_fit = 3;
 
 /// What a command line may have at one place: the value of an option, or a word that belongs to no
 /// option. Help shows the name; completion and parsing use the rest.

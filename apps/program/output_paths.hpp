@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -9,17 +10,20 @@ namespace stagecraft {
 /// What --output needs.
 inline constexpr char const* file_to_write = "the file to write";
 
-/// \throws CommandLineError  if the output is one of the files that a command reads.
-void refuse_input(std::string const& option,
-                  std::filesystem::path const& output,
-                  std::vector<std::filesystem::path> const& inputs);
+/// What a command writes into a file.
+enum class FileKind : std::uint8_t { hdf5, html, gzip, pickle, json, csv, yaml };
 
-/// The value of --trace. An existing file is replaced only if it is an HDF5 file, or empty.
+/// Refuses a path that must not be written, for all commands alike: a file of another kind (its
+/// first bytes say what it is), and a file that the command reads. A file of the same kind is
+/// replaced, as is an empty one. Devices and folders are OutputFile's to refuse.
+/// \throws CommandLineError  of `option`
+void check_output(std::string const& option,
+                  std::filesystem::path const& output,
+                  FileKind kind,
+                  std::vector<std::filesystem::path> const& inputs = {});
+
+/// The value of --trace, checked by check_output().
 /// \throws CommandLineError
 std::filesystem::path trace_to_write(std::string const& path);
-
-/// Refuses to write a result over the trace it is made from.
-/// \throws CommandLineError
-void refuse_same_file(std::filesystem::path const& output, std::filesystem::path const& trace);
 
 }  // namespace stagecraft

@@ -23,7 +23,7 @@ namespace stagecraft {
 
 namespace {
 
-// Exit codes, besides does_not_fit.
+// Exit codes, besides exit_does_not_fit.
 constexpr int done = 0;
 constexpr int failed = 1;
 constexpr int bad_input = 2;

@@ -132,7 +132,7 @@ int run_measure(CommandLine const& line) {
     return measure_layer(line);
   } catch (MemoryLimitError const& error) {
     std::cerr << "stagecraft-exec measure: " << error.what();
-    return does_not_fit;
+    return exit_does_not_fit;
   }
 }
 

@@ -205,7 +205,7 @@ ErrorReport error_report(std::exception_ptr const& error) {
   try {
     std::rethrow_exception(error);
   } catch (MemoryLimitError const& problem) {
-    return {does_not_fit, std::string{who} + ": " + problem.what()};
+    return {exit_does_not_fit, std::string{who} + ": " + problem.what()};
   } catch (...) {
     Complaint const complaint = complaint_about(error, who);
     return {complaint.exit_code, complaint.text};

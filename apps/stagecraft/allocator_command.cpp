@@ -51,7 +51,7 @@ int run_allocator(CommandLine const& line) {
   } else {
     std::cout << allocation_text(result);
   }
-  return result.oom_at ? does_not_fit : 0;
+  return result.oom_at ? exit_does_not_fit : 0;
 }
 
 }  // namespace

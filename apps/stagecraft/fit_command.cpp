@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/data_files.hpp"
@@ -28,10 +29,19 @@ namespace {
 
 constexpr int all_rows_failed = 1;
 
-/// The folder of --output, made if it is not there.
-std::optional<std::filesystem::path> output_folder(CommandLine const& line) {
+/// The folder of --output, made if it is not there. `names`: the files that will be written there.
+std::optional<std::filesystem::path> output_folder(CommandLine const& line,
+                                                   std::vector<std::string> const& names) {
   if (!line.has("output")) return std::nullopt;
   std::filesystem::path folder = line.value("output");
+  std::vector<std::filesystem::path> inputs;
+  for (std::string const& file : line.arguments()) inputs.emplace_back(file);
+  for (char const* const option : {"system", "software", "base"}) {
+    if (line.has(option)) inputs.emplace_back(line.value(option));
+  }
+  for (std::string const& name : names) {
+    check_output("--output (-o)", folder / name, FileKind::yaml, inputs);
+  }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   require_writable(folder / "software.yaml");
@@ -63,7 +73,7 @@ FitOutcome fit_one_measurement(CommandLine const& line) {
   }
   std::vector<std::string> overrides = line.values_of("set");
   if (line.has("software")) overrides.push_back("software=" + line.value("software"));
-  auto const folder = output_folder(line);
+  auto const folder = output_folder(line, {"software.yaml", "run.yaml"});
   RunConfig const run = load_run_config(runs.front(), overrides);
   FitOutcome outcome;
   for (std::string const& warning : run.warnings) outcome.notes += "warning: " + warning + '\n';
@@ -121,7 +131,7 @@ FitOutcome fit_data_files(CommandLine const& line, CommandProgress const& progre
   std::vector<DataFile> const files = read_data_files(line.arguments());
   std::vector<std::string> left_out;
   auto const choices = choose_constants(system_of(base), read_constants(line), left_out);
-  auto const folder = output_folder(line);
+  auto const folder = output_folder(line, {"system.yaml", "software.yaml"});
   std::size_t total = 0;
   for (DataFile const& file : files) total += file.rows();
 
@@ -134,14 +144,23 @@ FitOutcome fit_data_files(CommandLine const& line, CommandProgress const& progre
     outcome.notes = problems_text(data.problems, 10);
     outcome.failure = "no row can be used: " + std::to_string(data.problems.rows.size()) +
                       " have a problem, " + std::to_string(data.untimed) + " have no time, " +
-                      std::to_string(data.others) + " are of another system or stack than '" +
-                      data.system.name + "' with '" + data.system.software.name + "'";
+                      std::to_string(data.others) + " are of another system or stack than " +
+                      machine_text(data.system);
+    char const* separator = ": ";
+    for (auto const& [name, rows] : data.others_by_name) {
+      *outcome.failure += separator + std::to_string(rows) + " of " + name;
+      separator = ", ";
+    }
     return outcome;
   }
   Fit const result = fit(data, choices, jobs, [&](double share, std::int64_t predictions) {
     progress("fitting", share, static_cast<double>(predictions));
   });
 
+  if (read_constants(line).empty() && choices.front().key == factor_key) {
+    outcome.notes += "note: no constant of " + machine_text(data.system) +
+                     " is marked as fitted: " + choices.front().key + " is (--constants)\n";
+  }
   for (std::string const& key : left_out) {
     outcome.notes +=
         "warning: " + key + " is marked as fitted too and was left alone (--constants)\n";
@@ -197,8 +216,8 @@ Of one measured iteration only one number is fitted: software.factor, by which e
 multiplied.
 
 Of data files (as validate takes them) it fits constants of the system and its stack: those named, or
-those that the files mark as fitted (at most four of the stack and two of the system). It minimises
-the squares of ln(measured / predicted) with a prior for each constant: its value, with the `spread`
+those that the files mark as fitted (at most four of the stack and two of the system; if none is,
+software.factor). It minimises the squares of ln(measured / predicted) with a prior for each constant: its value, with the `spread`
 that the file gives or one by the kind of constant. Runs that are far off count little (Huber).
 A constant that the data cannot tell from the others stays as it was, and the result says so.
 A constant that is `fitted: with NAME` is scaled with NAME.

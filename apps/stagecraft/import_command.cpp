@@ -77,7 +77,7 @@ ImportedFile huggingface_model(CommandLine const& line) {
     throw CommandLineError{"FILE", std::to_string(files.size()) + " files", "one config.json"};
   }
   if (line.has("output")) {
-    refuse_input("--output (-o)", line.value("output"), {files.front()});
+    check_output("--output (-o)", line.value("output"), FileKind::yaml, {files.front()});
   }
   HuggingfaceOptions wanted{.ignore = ignored_names(line)};
   if (line.has("sequence")) {
@@ -107,9 +107,12 @@ std::map<std::string, std::string> variables_of(CommandLine const& line) {
 }
 
 /// The system for the run file: a name of configs/systems, or a path that is valid from any folder.
-std::string system_path(CommandLine const& line, std::vector<std::string>& notes) {
+/// `remark` becomes what a reader of the file must know of it.
+std::string system_path(CommandLine const& line, std::string& remark) {
   if (!line.has("system")) {
-    notes.emplace_back("no --system: the paper's, selene-a100");
+    remark =
+        "no --system: the paper's, selene-a100; --system names yours (a file, or a name of "
+        "configs/systems)";
     return "selene-a100";
   }
   std::string const& given = line.value("system");
@@ -157,13 +160,20 @@ ImportedFile megatron_run(CommandLine const& line) {
     throw CommandLineError{"", "neither --script nor flags", "flags after --, or a script"};
   }
   std::string const origin = line.has("script") ? line.value("script") : "command line";
+  if (line.has("output")) {
+    check_output("--output (-o)", line.value("output"), FileKind::yaml,
+                 {line.find("script").value_or(""), line.find("system").value_or("")});
+  }
   LaunchCommand const launch = launch_of(line, flags);
   MegatronOptions wanted = megatron_options(line);
   if (!wanted.world_size) wanted.world_size = launch.world_size;
   MegatronImport import = import_megatron(launch.arguments, origin, wanted);
   import.notes.insert(import.notes.begin(), launch.notes.begin(), launch.notes.end());
 
-  std::string const text = to_run_file(import.config, system_path(line, import.notes), origin);
+  std::string remark;
+  std::string const system = system_path(line, remark);
+  if (!remark.empty()) import.notes.push_back(remark);
+  std::string const text = to_run_file(import.config, system, origin, remark);
   // Checks the run against the system, for example whether it has a peak in the run's precision.
   RunConfig const run = parse_run_config(text, "the imported run", {});
   for (std::string const& warning : run.warnings) import.notes.push_back(warning);
@@ -188,10 +198,10 @@ int run_nccl_tests_import(CommandLine const& line) {
   std::string const system = line.needed("system", "the system that was measured, or one like it");
   std::filesystem::path const output = line.needed("output", "the system file to write");
   std::filesystem::path const tables = tables_beside(output);
-  for (auto const& written : {output, tables}) {
-    refuse_input("--output (-o)", written, {files.begin(), files.end()});
-    refuse_input("--output (-o)", written, {system});
-  }
+  std::vector<std::filesystem::path> inputs{files.begin(), files.end()};
+  inputs.emplace_back(system);
+  check_output("--output (-o)", output, FileKind::yaml, inputs);
+  check_output("--output (-o)", tables, FileKind::csv, inputs);
   load_system_file(system);  // so that its problems are known before anything is written
   std::optional<OpKind> kind;
   if (line.has("collective")) {

@@ -43,6 +43,7 @@ std::string values_there(SearchRequest const& request, std::string const& name) 
     for (ScheduleChoice const& choice : schedule_choices(request, shape)) {
       if (name == "tensor") values.insert(shape.tensor);
       if (name == "micro") values.insert(shape.micro);
+      if (name == "context") values.insert(shape.context);
       if (name == "expert") values.insert(shape.expert);
       if (name == "expert_tensor") values.insert(shape.expert_tensor);
       if (name == "pipeline") values.insert(choice.pipeline);
@@ -111,7 +112,7 @@ int run_plan(CommandLine const& line) {
   if (plan.json) std::cout << to_json(result, plan, seconds.count()).dump(1) << '\n';
   if (result.best.empty()) {
     std::cerr << "stagecraft plan: " << near_miss_text(result, plan) << '\n';
-    return does_not_fit;
+    return exit_does_not_fit;
   }
   if (!plan.json) std::cout << plan_tables(result, plan, seconds.count());
   if (output) {
@@ -141,8 +142,8 @@ Command plan_command() {
       .summary = "the fastest layouts, schedules and recompute policies that fit",
       .introduction = R"(usage: stagecraft plan MODEL --system S --gpus N --global-batch B [options]
 
-Searches tensor, sequence, pipeline, data and expert parallelism, schedules, microbatch sizes,
-layer layouts, recompute policies and the sharding of optimizer state for the fastest plans that fit
+Searches tensor, sequence, pipeline, data, context and expert parallelism, schedules,
+microbatch sizes, layer layouts, recompute policies and the sharding of optimizer state for the fastest plans that fit
 in memory and leave a margin. Every number is what `stagecraft simulate` gives for that plan.
 )",
       .examples =

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -17,6 +18,7 @@
 #include "libsim/hardware/provenance.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/interval/fit_probability.hpp"
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
@@ -92,6 +94,8 @@ void read_filter(std::string const& text, SearchFilter& filter) {
     read_numbers(text, list, filter.interleave);
   } else if (name == "micro") {
     read_numbers(text, list, filter.micro);
+  } else if (name == "context") {
+    read_numbers(text, list, filter.context);
   } else if (name == "expert") {
     read_numbers(text, list, filter.expert);
   } else if (name == "expert_tensor") {
@@ -113,9 +117,10 @@ void read_filter(std::string const& text, SearchFilter& filter) {
   } else if (name == "layout" && list == "even") {
     filter.only_even = true;
   } else {
-    refuse_filter(text,
-                  "tensor, pipeline, data, interleave, micro, expert, expert_tensor, sequence, "
-                  "distributed_optimizer, schedule, recompute = values, or layout=even");
+    refuse_filter(
+        text,
+        "tensor, pipeline, data, interleave, micro, context, expert, expert_tensor, sequence, "
+        "distributed_optimizer, schedule, recompute = values, or layout=even");
   }
 }
 
@@ -132,19 +137,14 @@ void check_override(std::string const& text) {
   std::string const key = text.substr(0, text.find('='));
   for (std::string_view const searched :
        {"parallel.tensor", "parallel.pipeline", "parallel.interleave", "parallel.data",
-        "parallel.sequence", "parallel.expert", "parallel.expert_tensor", "batch", "schedule.kind",
-        "schedule.group", "recompute", "layout", "memory.distributed_optimizer"}) {
+        "parallel.sequence", "parallel.context", "parallel.expert", "parallel.expert_tensor",
+        "batch", "schedule.kind", "schedule.group", "recompute", "layout",
+        "memory.distributed_optimizer"}) {
     if (key == searched || key.starts_with(std::string{searched} + ".") || key == "parallel" ||
         key == "schedule") {
       throw CommandLineError{"--set", "'" + text + "', which the search decides",
                              "--fix to hold it, or another key"};
     }
-  }
-  if (key == "parallel.context" || key == "parallel.context_method") {
-    throw CommandLineError{
-        "--set", "'" + text + "'",
-        "another key: every plan has whole sequences on a rank, as the search of "
-        "parallel.context is not built yet"};
   }
 }
 
@@ -211,23 +211,52 @@ std::vector<Problem> at_options(std::vector<Problem> problems) {
   return problems;
 }
 
-/// The run that the search varies. One sequence on one rank is legal for every model.
+/// The most ranks that split the experts of a layer of the model; 1 without experts.
+std::int64_t most_expert_ranks(ModelConfig const& model) {
+  std::int64_t most = 1;
+  for (LayerRun const& run : layer_runs(model)) {
+    if (run.kind.experts) most = std::max(most, run.kind.experts->count);
+  }
+  return most;
+}
+
+/// The run that the search varies. `experts`: ranks that split the experts; with 1, one sequence on
+/// one rank, which is legal for every model.
 RunConfig load_base(std::string const& model,
                     std::string const& system,
                     std::optional<std::string> const& software,
-                    std::vector<std::string> const& overrides) {
-  for (std::string const& text : overrides) check_override(text);
+                    std::vector<std::string> const& overrides,
+                    std::int64_t experts) {
   auto const quoted = [](std::string const& path) {
     return nlohmann::json(path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   };
   try {
     std::string text = "model: " + quoted(model) + "\nsystem: " + quoted(system) +
-                       "\nschedule: {kind: 1f1b}\nbatch: {global: 1}\n";
+                       "\nschedule: {kind: 1f1b}\nbatch: {global: " + std::to_string(experts) +
+                       "}\n";
+    if (experts > 1) {
+      std::string const ranks = std::to_string(experts);
+      text += "parallel: {data: " + ranks + ", expert: " + ranks + "}\n";
+    }
     if (software) text += "software: " + quoted(*software) + "\n";
     return parse_run_config(text, command_line, overrides);
   } catch (ConfigError const& error) {
     throw ConfigError{at_options(error.problems())};
   }
+}
+
+/// The same for any values of `routing`, whose bounds depend on how the experts are split.
+RunConfig load_base_with_routing(std::string const& model,
+                                 std::string const& system,
+                                 std::optional<std::string> const& software,
+                                 std::vector<std::string> const& overrides) {
+  for (std::string const& text : overrides) check_override(text);
+  std::vector<std::string> others;
+  std::copy_if(overrides.begin(), overrides.end(), std::back_inserter(others),
+               [](std::string const& text) { return !text.starts_with("routing"); });
+  RunConfig plain = load_base(model, system, software, others, 1);
+  if (others.size() == overrides.size()) return plain;
+  return load_base(model, system, software, overrides, most_expert_ranks(plain.training.model));
 }
 
 }  // namespace
@@ -252,10 +281,11 @@ std::vector<Option> plan_options() {
       {.name = "fix",
        .value = Value::text("NAME=VALUE,..."),
        .may_repeat = true,
-       .description = "only plans with these values of tensor, pipeline, data, interleave, micro, "
-                      "expert, expert_tensor, sequence, distributed_optimizer, schedule or "
-                      "recompute (none, selective, "
-                      "uniform, block, per_stage, window), or layout=even; may be repeated"},
+       .description =
+           "only plans with these values of tensor, pipeline, data, interleave, micro, "
+           "context, expert, expert_tensor, sequence, distributed_optimizer, schedule or "
+           "recompute (none, selective, "
+           "uniform, block, per_stage, window), or layout=even; may be repeated"},
       {.name = "set",
        .value = Value::text("KEY=VALUE"),
        .may_repeat = true,
@@ -304,11 +334,12 @@ PlanOptions read_plan_options(CommandLine const& line) {
   options.json = line.has("json");
   if (line.has("output")) {
     options.output = line.value("output");
-    refuse_input("--output (-o)", *options.output, {models.front(), system});
+    check_output("--output (-o)", *options.output, FileKind::yaml,
+                 {models.front(), system, line.find("software").value_or("")});
   }
   std::optional<std::string> software;
   if (line.has("software")) software = line.value("software");
-  RunConfig base = load_base(models.front(), system, software, line.values_of("set"));
+  RunConfig base = load_base_with_routing(models.front(), system, software, line.values_of("set"));
   request.base = std::move(base.training);
   request.system = std::move(base.system);
   options.warnings = std::move(base.warnings);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "apps/stagecraft/plan_overlaps.hpp"
 #include "libsim/import/megatron_flags.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/interval/measured_range.hpp"
@@ -17,6 +18,7 @@
 #include "libsim/report/interval_report.hpp"
 #include "libsim/report/text_table.hpp"
 #include "libsim/run/run_config.hpp"
+#include "libsim/search/search_space.hpp"
 
 namespace stagecraft {
 namespace {
@@ -177,6 +179,8 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
       {"#"},        {"s"},    {"TFLOP/s"}, {"tokens/s"},        {"MFU %"},
       {"peak GiB"}, {"free"}, {"t"},       {"SP", Align::left}, {"p"},
       {"m"},        {"d"},    {"b"}};
+  bool const splits = splits_sequences(options.request);
+  if (splits) columns.push_back({"c"});
   bool const splits_experts = has_experts(options.request.base.model);
   if (splits_experts) columns.insert(columns.end(), {{"EP"}, {"ETP"}});
   columns.insert(columns.end(),
@@ -205,6 +209,7 @@ std::string plan_table(std::vector<FoundPlan> const& plans,
                                    std::to_string(parallel.interleave),
                                    std::to_string(parallel.data),
                                    std::to_string(plan.config.batch.micro)};
+    if (splits) cells.push_back(std::to_string(parallel.context));
     if (splits_experts) {
       cells.push_back(std::to_string(parallel.expert));
       cells.push_back(std::to_string(parallel.expert_tensor));
@@ -405,6 +410,7 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
           "\n(TFLOP/s and tokens/s per GPU; MFU counts attention over the full square; free: GiB "
           "beside the reserve; t tensor, SP sequence parallelism, p pipeline, m chunks per stage, "
           "d data, b microbatch, " +
+          (splits_sequences(options.request) ? "c context, " : "") +
           (has_experts(options.request.base.model) ? "EP expert, ETP expert tensor, " : "") +
           "optim optimizer state)\n";
   text += plan_table(result.best, numbers_of(result.best), options);
@@ -413,6 +419,7 @@ std::string plan_tables(SearchResult const& result, PlanOptions const& options, 
             (options.rates.tokens ? "; days, cost and energy count it" : "") + "\n";
   }
   text += margin_text(result, options) + certainty_text(result, options) +
+          to_text(unsearched_overlaps(best, options)) +
           unmeasured_text(unmeasured_settings(best.config, options.request.system));
   text += "\ntime against memory: no other plan is both faster and smaller (up to " +
           decimals(front_reach, 1) + " times the best's time)\n";
@@ -443,7 +450,8 @@ nlohmann::ordered_json to_json(SearchResult const& result,
                               {"best", nlohmann::ordered_json::array()},
                               {"near_ties", nlohmann::ordered_json::array()},
                               {"pareto", nlohmann::ordered_json::array()},
-                              {"next_measurement", nullptr}};
+                              {"next_measurement", nullptr},
+                              {"not_searched", nullptr}};
   if (options.request.safety > 0) json["safety"] = options.request.safety;
   if (options.launchable) json["launchable"] = name_of(*options.launchable);
   if (result.best.empty()) return json;
@@ -453,6 +461,7 @@ nlohmann::ordered_json to_json(SearchResult const& result,
   json["near_ties"] = near_ties(result, options);
   json["pareto"] = entries(result.front, fastest, options);
   json["next_measurement"] = next_measurement(result, options);
+  json["not_searched"] = to_json(unsearched_overlaps(fastest, options));
   return json;
 }
 
@@ -479,9 +488,12 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
          std::to_string(config.parallel.pipeline) + " x " +
          std::to_string(config.parallel.interleave) + ", data " +
          std::to_string(config.parallel.data) + ", microbatch " +
-         std::to_string(config.batch.micro) + experts_text(config) + ", " +
-         std::string{name_of(config.schedule.kind)} + ", recompute " + recompute_text(config) +
-         ", optimizer state " + (miss.distributed_optimizer ? "sharded" : "not sharded") + without;
+         std::to_string(config.batch.micro) +
+         (config.parallel.context > 1 ? ", context " + std::to_string(config.parallel.context)
+                                      : "") +
+         experts_text(config) + ", " + std::string{name_of(config.schedule.kind)} + ", recompute " +
+         recompute_text(config) + ", optimizer state " +
+         (miss.distributed_optimizer ? "sharded" : "not sharded") + without;
 }
 
 }  // namespace stagecraft

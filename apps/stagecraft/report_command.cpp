@@ -51,11 +51,11 @@ int run_report(CommandLine const& line) {
                            "one to " + std::to_string(most_traces) + " traces"};
   }
   std::string const path = line.needed("output", file_to_write);
+  check_output("--output", path, FileKind::html, {files.begin(), files.end()});
   std::list<TraceReader> readers;
   std::vector<PageTrace> traces;
   for (std::string const& file : files) {
     TraceReader const& reader = readers.emplace_back(file);
-    refuse_same_file(path, file);
     if (reader.ranks().empty()) throw TraceFileError{file, "has no ranks"};
   }
   OutputFile output{path};

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "libsim/config/did_you_mean.hpp"
 #include "libsim/host/output_file.hpp"
@@ -53,6 +54,10 @@ void write_folder(std::filesystem::path const& folder, std::vector<Reproduction>
     throw std::runtime_error("could not create folder '" + folder.string() +
                              "': " + error.message());
   }
+  for (Reproduction const& one : all) {
+    check_output("--output", folder / (one.name + ".csv"), FileKind::csv);
+  }
+  check_output("--output", folder / "reproduction.json", FileKind::json);
   for (Reproduction const& one : all) write_output(folder / (one.name + ".csv"), to_csv(one));
   write_output(folder / "reproduction.json", to_json(all).dump(1) + "\n");
 }

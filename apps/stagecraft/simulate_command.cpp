@@ -15,6 +15,7 @@
 #include "libsim/engine/ready_run.hpp"
 #include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "libsim/host/output_file.hpp"
 #include "libsim/report/memory_excess.hpp"
 #include "libsim/report/simulation_document.hpp"
 #include "libsim/report/simulation_tables.hpp"
@@ -53,6 +54,7 @@ std::optional<TraceRequest> read_trace_request(CommandLine const& line, RunArgum
   }
   if (!line.has("trace")) return std::nullopt;
   request.path = trace_to_write(line.value("trace"));
+  require_writable(request.path);
   request.options.command_line = "stagecraft simulate " + line.text();
   request.options.config = to_yaml(run.config);
   return request;
@@ -104,7 +106,7 @@ int run_simulate(CommandLine const& line) {
   std::string const excess = memory_excess(simulation, run.config);
   if (excess.empty()) return 0;
   std::cerr << "stagecraft simulate: " << excess << '\n';
-  return does_not_fit;
+  return exit_does_not_fit;
 }
 
 }  // namespace

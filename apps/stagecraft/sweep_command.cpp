@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "apps/program/command_line.hpp"
+#include "apps/program/output_paths.hpp"
 #include "apps/stagecraft/command_results.hpp"
 #include "apps/stagecraft/commands.hpp"
 #include "apps/stagecraft/operating_options.hpp"
@@ -32,7 +33,13 @@ namespace {
 constexpr double journal_bytes_per_row = 360;
 
 void refuse_existing(SweepOptions const& options) {
-  if (options.resumes) return;
+  if (options.resumes) {
+    if (!options.output.empty()) {
+      check_output("--output", options.output, FileKind::hdf5, options.inputs);
+    }
+    if (!options.csv.empty()) check_output("--csv", options.csv, FileKind::csv, options.inputs);
+    return;
+  }
   std::error_code ignored;
   char const* name = "--output";
   for (std::filesystem::path const& path : {options.output, options.csv}) {

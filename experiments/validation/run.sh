@@ -12,7 +12,7 @@ program=build/plain/apps/stagecraft/stagecraft
   cmake --build build/plain --target stagecraft
 } >&2
 mkdir -p "$results"
-for data in nanotron vtrain-single-node vtrain-multi-node narayanan-2021 published published-moe; do
+for data in nanotron vtrain-single-node vtrain-multi-node narayanan-2021 published published-context published-moe; do
   $program validate "experiments/validation/data/$data.csv" --base "experiments/validation/$data.yaml" \
     --json >"$results/$data.json"
 done

@@ -20,6 +20,13 @@ PUBLISHED = {
     "bloom-0225": "A100, 384, the same, 25 February",
     "bloom-0228": "A100, 384, the same, 28 February",
 }
+CONTEXT = (
+    ("H100, 8 to 128, Llama 3.1 8B, c 2, dgxc-benchmarking", lambda row: row["model.hidden"] == "4096"),
+    ("H100, 32 to 2,304, Llama 3.1 405B, t 8, c 2, dgxc-benchmarking",
+     lambda row: row["model.hidden"] == "16384"),
+    ("B200, one node, Llama 3 70B with 12 layers, sequences of 32k and 128k, c 4 and 8, SimuMax",
+     lambda row: row["system"] == "b200-hgx"),
+)
 
 
 def runs(results, name):
@@ -48,7 +55,7 @@ def line(title, errors):
 
 def main():
     results = pathlib.Path(sys.argv[1])
-    sets = {name: runs(results, name) for name in ("nanotron", "vtrain-single-node", "vtrain-multi-node", "narayanan-2021", "published")}
+    sets = {name: runs(results, name) for name in ("nanotron", "vtrain-single-node", "vtrain-multi-node", "narayanan-2021", "published", "published-context")}
     print("| regime | runs | mean % | median % | p90 % | bias % |\n|---|---|---|---|---|---|")
     rows = sets["nanotron"][0]
     line("H100, nanotron sweep, all", [error for _, error in rows])
@@ -73,6 +80,9 @@ def main():
     rows = sets["published"][0]
     for group in dict.fromkeys(row["group"] for row, _ in rows):
         line(PUBLISHED.get(group, group), [error for row, error in rows if row["group"] == group])
+    rows = sets["published-context"][0]
+    for title, chosen in CONTEXT:
+        line(title, [error for row, error in rows if chosen(row)])
     summary = sets["nanotron"][1]["summary"]
     print(f"\nChoice of a plan among the sweep's runs of one model on one number of GPUs, one campaign: the plan predicted "
           f"fastest takes {summary['regret_mean_percent']:.1f} % longer than the best in the mean, "

@@ -15,6 +15,7 @@ std::string key_without_cuda(ModelConfig const& model) {
       return "model.qk_norm: " + std::string{name_of(layer.qk_norm)};
     }
     if (layer.window > 0) return "model.window";
+    if (layer.sinks) return "model.sinks";
     if (layer.attention_softcap > 0) return "model.attention_softcap";
     if (layer.activation == Activation::swiglu_clamped) return "model.activation: swiglu_clamped";
   }

@@ -63,6 +63,13 @@ void run_in_memory(std::vector<Collective> const& calls, Reduce const& reduce, C
         }
       }
       return;
+    case OpKind::ring_shift:
+      for (std::size_t from = 0; from < calls.size(); ++from) {
+        auto const to = static_cast<std::size_t>(
+            shifted(static_cast<int>(from), first.shift, static_cast<int>(calls.size())));
+        copy_to(calls[to].target, calls[from].source, first.elements);
+      }
+      return;
     default:
       throw std::logic_error{"not a collective"};
   }

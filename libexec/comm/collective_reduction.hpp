@@ -26,10 +26,16 @@ inline std::byte const* element_at(void const* data, std::int64_t element, Eleme
   return static_cast<std::byte const*>(data) + element * element_size(type);
 }
 
+/// The member that is `by` behind another one, around.
+constexpr int shifted(int member, int by, int members) {
+  return ((member + by) % members + members) % members;
+}
+
 /// Whether two members issue the same collective.
 inline bool are_alike(Collective const& a, Collective const& b) {
   return a.kind == b.kind && a.type == b.type && a.elements == b.elements &&
-         a.reduction == b.reduction && a.piece == b.piece && a.origin == b.origin;
+         a.reduction == b.reduction && a.piece == b.piece && a.origin == b.origin &&
+         a.shift == b.shift;
 }
 
 }  // namespace stagecraft

@@ -47,9 +47,10 @@ struct Collective {
   /// all_to_all: all pieces are of one size; member i gets piece i of every member.
   std::int64_t piece = 0;
   std::int64_t origin = 0;
-  SimTime issued{0};            ///< when this member is ready for it
-  SimTime price{0};             ///< virtual clock: its duration
-  Name op{};                    ///< the op's name in the plan, for errors; empty between iterations
+  int shift = 1;      ///< ring_shift: member i gets the source of member i - shift, around
+  SimTime issued{0};  ///< when this member is ready for it
+  SimTime price{0};   ///< virtual clock: its duration
+  Name op{};          ///< the op's name in the plan, for errors; empty between iterations
   bool in_host_memory = false;  ///< source and target are in host memory, whatever the device
   CudaCall cuda{};              ///< filled in by communicators between CUDA devices
 

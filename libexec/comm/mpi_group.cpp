@@ -33,6 +33,10 @@ MpiCollective::MpiCollective(MpiGroup& group,
     rounds_ = rounds_of(call_.elements, most_ * group_.size);
     return;
   }
+  if (call_.kind == OpKind::ring_shift) {
+    rounds_ = rounds_of(call_.elements, most_);
+    return;
+  }
   for (int i = 0; i < group_.size; ++i) {
     std::int64_t const elements = call_.piece_begin(i + 1) - call_.piece_begin(i);
     rounds_ = std::max(rounds_, rounds_of(elements, most_));
@@ -138,6 +142,8 @@ void MpiCollective::begin_round() {
     gather();
   } else if (call_.kind == OpKind::all_to_all) {
     exchange();
+  } else if (call_.kind == OpKind::ring_shift) {
+    pass_on();
   } else {
     scatter();
   }
@@ -176,6 +182,16 @@ void MpiCollective::exchange() {
     Range const range = piece(i);
     send(element_at(call_.source, range.begin, call_.type), range.count(), i);
   }
+}
+
+void MpiCollective::pass_on() {
+  stage_ = Stage::gathers;
+  std::int64_t const begin = round_ * most_;
+  std::int64_t const count = std::min(most_, call_.elements - begin);
+  receive(element_at(call_.target, begin, call_.type), count,
+          shifted(group_.member, -call_.shift, group_.size));
+  send(element_at(call_.source, begin, call_.type), count,
+       shifted(group_.member, call_.shift, group_.size));
 }
 
 void MpiCollective::reduce() {

@@ -70,6 +70,8 @@ class MpiCollective final : public MpiOperation {
   void gather();
   /// all_to_all: sends every member its piece.
   void exchange();
+  /// ring_shift: sends the whole tensor, part by part.
+  void pass_on();
   /// Starts the next round, or ends if there is none.
   void begin_round();
   bool all_have_arrived();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "libexec/backends/number_codec.hpp"
+#include "libexec/executor/kernel_needs.hpp"
 
 namespace stagecraft {
 namespace {
@@ -170,12 +171,14 @@ void BlockRunner::start_collective(BlockInstance const& instance,
   Operand const target = operand(instance, op.writes[0]);
   std::int64_t const members = context_.plan.groups.members(op.group.value());
   std::int64_t const elements = std::max(source.shape.elements(), target.shape.elements());
+  auto const* const shift = std::get_if<ShiftAttributes>(&op.attributes);
   ops_.start(op, place_of(instance, op),
              {{.type = source.type,
                .source = source.data,
                .target = target.data,
                .elements = elements,
-               .piece = (elements + members - 1) / members}},
+               .piece = (elements + members - 1) / members,
+               .shift = shift != nullptr ? shift->by : 1}},
              position);
 }
 
@@ -189,8 +192,10 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
   Operand const tokens = operand(instance, op.writes[0]);
   std::int64_t const rows = tokens.shape[0];
   std::int64_t const b = tokens.shape[1];
-  std::int64_t const first_row =
-      context_.place.context * rows + (op.kind == OpKind::load_labels ? 1 : 0);
+  SequencePart const part = sequence_part(context_.plan, context_.place);
+  // Rows follow each other in the sequence within a chunk.
+  std::int64_t const chunk = part.zigzag ? rows / 2 : rows;
+  std::int64_t const ahead = op.kind == OpKind::load_labels ? 1 : 0;
   std::int64_t const sequence =
       context_.state.step * context_.plan.config.batch.global +
       context_.global_microbatch(instance.microbatch) * context_.plan.config.batch.micro;
@@ -199,12 +204,12 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
     std::array<std::int64_t, piece_elements> column{};
     std::array<std::int64_t, piece_elements> ids{};
     std::int64_t const rows_a_piece = std::max<std::int64_t>(1, piece_elements / b);
-    for (std::int64_t row = 0; row < rows; row += rows_a_piece) {
-      std::int64_t const count = std::min(rows_a_piece, rows - row);
+    for (std::int64_t row = 0, count = 0; row < rows; row += count) {
+      count = std::min({rows_a_piece, rows - row, chunk - row % chunk});
       for (std::int64_t first = 0; first < b; first += piece_elements) {
         std::int64_t const sequences = std::min<std::int64_t>(piece_elements, b - first);
         for (std::int64_t j = 0; j < sequences; ++j) {
-          context_.tokens.read(sequence + first + j, first_row + row,
+          context_.tokens.read(sequence + first + j, part.row_of(row, rows) + ahead,
                                {column.data(), static_cast<std::size_t>(count)});
           for (std::int64_t i = 0; i < count; ++i) {
             ids[static_cast<std::size_t>(i * sequences + j)] = column[static_cast<std::size_t>(i)];

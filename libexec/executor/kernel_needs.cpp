@@ -4,6 +4,11 @@
 
 namespace stagecraft {
 
+SequencePart sequence_part(TrainingPlan const& plan, RankPlace const& place) {
+  return {
+      .rank = place.context, .ranks = plan.shape.context(), .zigzag = plan.shape.keys.ranks > 1};
+}
+
 KernelNeeds kernel_needs(TrainingPlan const& plan, RankPlace const& place) {
   std::set<ElementType> types;
   for (BlockProgram const& block : plan.blocks) {
@@ -14,7 +19,7 @@ KernelNeeds kernel_needs(TrainingPlan const& plan, RankPlace const& place) {
     }
   }
   return {.tensor_rank = place.tensor,
-          .context_rank = place.context,
+          .sequence = sequence_part(plan, place),
           .types = {types.begin(), types.end()}};
 }
 

@@ -5,6 +5,9 @@
 
 namespace stagecraft {
 
+/// The rows of each sequence that a rank has.
+SequencePart sequence_part(TrainingPlan const& plan, RankPlace const& place);
+
 /// The needs of a plan's kernels. `place` is that of the rank.
 KernelNeeds kernel_needs(TrainingPlan const& plan, RankPlace const& place);
 

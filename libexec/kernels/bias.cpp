@@ -7,22 +7,22 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
-/// x[row, column] += vector[column], in place; `group` rows share one row of `added`, the first of
-/// them `first`.
-template <typename S>
+/// x[row, column] += vector[column], in place; `group` rows share row place(row / group) of
+/// `added`, whose elements are of type A.
+template <typename S, typename A, typename Place>
 void add_rows(KernelContext const& context,
               KernelCall const& call,
               std::int64_t rows,
               std::int64_t columns,
               std::int64_t group,
-              std::int64_t first = 0) {
+              Place place) {
   expect_elements(call, call.writes[0], element_type<S>(), rows * columns);
   S* const x = elements_of<S>(call.writes[0]);
-  S const* const added = elements_of<S>(call.reads[1]);
+  A const* const added = elements_of<A>(call.reads[1]);
   for_row_ranges(*context.pool, rows, columns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       S* const values = x + row * columns;
-      S const* const vector = added + (first + row / group) * columns;
+      A const* const vector = added + place(row / group) * columns;
       for (std::int64_t i = 0; i < columns; ++i) {
         values[i] = narrow<S>(widen(values[i]) + widen(vector[i]));
       }
@@ -51,16 +51,33 @@ void add_column_sums(KernelContext const& context,
   });
 }
 
+/// Expects one row of positions, at least, for each row of the sequence that the rank has.
+void expect_positions(KernelContext const& context,
+                      KernelCall const& call,
+                      Operand const& table,
+                      std::int64_t rows) {
+  expect(call, table.shape.rank() == 2 && table.shape[0] > context.sequence.row_of(rows - 1, rows),
+         "too few positions");
+}
+
 }  // namespace
 
 void bias_add(KernelContext const& context, KernelCall const& call) {
   Operand const& x = call.reads[0];
   expect(call, x.shape.rank() > 0 && last_extent(x) > 0, "x has no columns");
   std::int64_t const n = last_extent(x);
-  expect_tensor(call, call.reads[1], x.type, {n});
-  with_storage_type(call.kind, x.type, [&](auto tag) {
-    std::int64_t const rows = x.shape.elements() / n;
-    add_rows<decltype(tag)>(context, call, rows, n, rows);
+  Operand const& bias = call.reads[1];
+  expect_tensor(call, bias, bias.type, {n});
+  std::int64_t const rows = x.shape.elements() / n;
+  auto const same = [](std::int64_t row) { return row; };
+  with_storage_type(call.kind, bias.type, [&](auto tag) {
+    using A = decltype(tag);
+    // Logits of a router are in fp32 where its bias has the type of the activations.
+    if (x.type == element_type<A>()) {
+      add_rows<A, A>(context, call, rows, n, rows, same);
+    } else {
+      add_rows<Compute<A>, A>(context, call, rows, n, rows, same);
+    }
   });
 }
 
@@ -68,12 +85,12 @@ void add_positions(KernelContext const& context, KernelCall const& call) {
   Operand const& x = call.reads[0];
   expect(call, x.shape.rank() == 3, "x is not [s, b, h]");
   Operand const& table = call.reads[1];
-  std::int64_t const first = context.context_rank * x.shape[0];
-  expect(call, table.shape.rank() == 2 && table.shape[0] >= first + x.shape[0],
-         "too few positions");
+  expect_positions(context, call, table, x.shape[0]);
   expect_tensor(call, table, x.type, {table.shape[0], x.shape[2]});
   with_storage_type(call.kind, x.type, [&](auto tag) {
-    add_rows<decltype(tag)>(context, call, x.shape[0] * x.shape[1], x.shape[2], x.shape[1], first);
+    add_rows<decltype(tag), decltype(tag)>(
+        context, call, x.shape[0] * x.shape[1], x.shape[2], x.shape[1],
+        [&](std::int64_t row) { return context.sequence.row_of(row, x.shape[0]); });
   });
 }
 
@@ -100,17 +117,16 @@ void positions_gradient(KernelContext const& context, KernelCall const& call) {
     using C = Compute<S>;
     expect_tensor(call, dy, element_type<S>(), dy.shape);
     Operand const& table = call.writes[0];
-    std::int64_t const first = context.context_rank * dy.shape[0];
-    expect(call, table.shape.rank() == 2 && table.shape[0] >= first + dy.shape[0],
-           "too few positions");
+    expect_positions(context, call, table, dy.shape[0]);
     expect_tensor(call, table, element_type<C>(), {table.shape[0], h});
     S const* const from = elements_of<S>(dy);
-    C* const to = elements_of<C>(call.writes[0]) + first * h;
+    C* const to = elements_of<C>(call.writes[0]);
     for_row_ranges(*context.pool, dy.shape[0], b * h, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t position = begin; position < end; ++position) {
+        C* const sum = to + context.sequence.row_of(position, dy.shape[0]) * h;
         for (std::int64_t sequence = 0; sequence < b; ++sequence) {
           S const* const row = from + (position * b + sequence) * h;
-          for (std::int64_t i = 0; i < h; ++i) to[position * h + i] += widen(row[i]);
+          for (std::int64_t i = 0; i < h; ++i) sum[i] += widen(row[i]);
         }
       }
     });

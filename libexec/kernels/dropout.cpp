@@ -17,7 +17,7 @@ void drop(KernelContext const& context,
           std::uint8_t const* given,
           std::uint8_t* stored) {
   Operand const& x = call.reads[0];
-  DropoutRows const rows = dropout_rows(context.tensor_rank, call, x, context.context_rank);
+  DropoutRows const rows = dropout_rows(context.tensor_rank, call, x, context.sequence);
   expect_tensor(call, x, element_type<S>(), x.shape);
   expect_tensor(call, call.writes[0], element_type<S>(), x.shape);
   RowDropout<S> const dropped{
@@ -39,7 +39,7 @@ template <typename S>
 void add_dropped(KernelContext const& context, KernelCall const& call) {
   using C = Compute<S>;
   Operand const& x = call.reads[0];
-  DropoutRows const rows = dropout_rows(context.tensor_rank, call, x, context.context_rank);
+  DropoutRows const rows = dropout_rows(context.tensor_rank, call, x, context.sequence);
   std::int64_t const h = rows.columns;
   expect_tensor(call, x, element_type<S>(), x.shape);
   expect_tensor(call, call.reads[1], element_type<S>(), x.shape);

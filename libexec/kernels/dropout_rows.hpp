@@ -48,7 +48,9 @@ struct DropoutRows {
   bool causal = false;  ///< attention probabilities [b, heads, s, s], not hidden states [., h]
   std::int64_t rows = 0;
   std::int64_t columns = 0;
-  std::uint64_t first_hidden = 0;
+  std::uint64_t first_hidden = 0;   ///< global index of the first element
+  std::int64_t turn = 0;            ///< rows from here on are of the rank's second chunk
+  std::uint64_t turned_hidden = 0;  ///< what first_hidden would be if all rows followed these
   ProbabilityPlace probabilities;
   std::int64_t heads = 1;  ///< of this rank
 
@@ -57,19 +59,22 @@ struct DropoutRows {
   }
   /// Global index of column 0.
   STAGECRAFT_HOST_DEVICE std::uint64_t first_element(std::int64_t row) const {
-    if (!causal) return first_hidden + static_cast<std::uint64_t>(row * columns);
+    if (!causal) {
+      return (row < turn ? first_hidden : turned_hidden) +
+             static_cast<std::uint64_t>(row * columns);
+    }
     std::int64_t const head = row / columns;
     return probabilities.first_of(head / heads, head % heads, row % columns);
   }
 };
 
 /// Expects x to be attention probabilities [b, heads, s, s] or hidden states [rows, b, h] of this
-/// rank, depending on the dropout's site. Hidden states of the ranks that split a sequence follow
-/// each other; probabilities are never of such a rank, which check_context() refuses.
+/// rank, depending on the dropout's site. Probabilities are never of a rank that splits sequences,
+/// which check_context() refuses.
 inline DropoutRows dropout_rows(int tensor_rank,
                                 KernelCall const& call,
                                 Operand const& x,
-                                int context_rank = 0) {
+                                SequencePart const& sequence = {}) {
   DropoutAttributes const& dropout = dropout_attributes(call);
   Shape const& shape = x.shape;
   bool const causal = dropout.site == DropoutSite::attention;
@@ -77,12 +82,19 @@ inline DropoutRows dropout_rows(int tensor_rank,
          "x is neither attention probabilities nor hidden states, as its site requires");
   std::int64_t const columns = last_extent(x);
   std::int64_t const heads = causal ? shape[1] : 1;
-  std::int64_t const shard =
-      context_rank * std::int64_t{dropout.shards} + (dropout.shards > 1 ? tensor_rank : 0);
+  // Rows of the sequence: of this tensor, of those before it in the rank's part, of all the part.
+  std::int64_t const own = shape[0];
+  std::int64_t const before = dropout.shards > 1 ? tensor_rank * own : 0;
+  std::int64_t const part = own * dropout.shards;
+  std::int64_t const half = sequence.zigzag ? part / 2 : part;
+  std::int64_t const row = shape.elements() / own;
   return {causal,
           shape.elements() / columns,
           columns,
-          static_cast<std::uint64_t>(shard * shape.elements()),
+          static_cast<std::uint64_t>((sequence.row_of(0, part) + before) * row),
+          (half - before) * (row / columns),
+          static_cast<std::uint64_t>(
+              (sequence.zigzag ? sequence.row_of(half, part) - half + before : 0) * row),
           probability_place(dropout, tensor_rank, heads, columns),
           heads};
 }

@@ -12,12 +12,12 @@ void make_causal_mask(KernelContext const& context, KernelCall const& call) {
   expect(call, shape.rank() == 2, "the mask is not [s/c, s]");
   expect_tensor(call, call.writes[0], ElementType::u8, shape);
   std::int64_t const s = shape[1];
-  std::int64_t const first = context.context_rank * shape[0];
-  expect(call, first + shape[0] <= s, "the mask has more rows than columns");
+  expect(call, context.sequence.row_of(shape[0] - 1, shape[0]) < s,
+         "the mask has more rows than columns");
   auto* const mask = elements_of<std::uint8_t>(call.writes[0]);
   for_row_ranges(*context.pool, shape[0], s, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      std::int64_t const seen = first + row + 1;
+      std::int64_t const seen = context.sequence.row_of(row, shape[0]) + 1;
       std::fill_n(mask + row * s, seen, std::uint8_t{0});
       std::fill_n(mask + row * s + seen, s - seen, std::uint8_t{1});
     }

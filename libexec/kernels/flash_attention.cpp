@@ -52,13 +52,18 @@ void attend(KernelContext const& context,
   FlashDropout const dropout{context, call, flash};
   auto const keep_factor = static_cast<C>(dropout.factor());
   RunningSoftmax<C> softmax[64];
+  if (all.sinks != nullptr) {
+    C const sink = widen(static_cast<S const*>(all.sinks)[head]);
+    std::fill_n(softmax, m, RunningSoftmax<C>{.maximum = sink, .sum = 1});
+  }
 
   load_rows(HeadRows<S const>{HeadsView<S const>{all.q}, sequence, head}, first, m, flash.keys,
             static_cast<C>(flash.scale), q);
   std::int64_t const width = flash.values.width;
   std::fill_n(sums, m * width, C{0});
-  for (std::int64_t key = flash.first_key_tile(first); key < first + m; key += flash.rows) {
-    std::int64_t const n = flash.rows_at(key);
+  for (std::int64_t key = flash.first_key_tile(first); key < flash.end_of_keys(first, m);
+       key += flash.rows) {
+    std::int64_t const n = flash.keys_at(key);
     load_transposed(HeadRows<S const>{HeadsView<S const>{all.k}, sequence, kv_head}, key, n,
                     flash.keys, flash.rows, k_transposed);
     load_rows(HeadRows<S const>{HeadsView<S const>{all.v}, sequence, kv_head}, key, n, flash.values,
@@ -69,8 +74,8 @@ void attend(KernelContext const& context,
     for (std::int64_t i = 0; i < m; ++i) {
       C* const row = scores + i * flash.rows;
       std::int64_t const from = std::max<std::int64_t>(0, flash.first_key(first + i) - key);
-      std::int64_t const seen = std::min(n, first + i - key + 1);
-      if (from >= seen) {  // the window begins behind this tile
+      std::int64_t const seen = flash.seen_of(first + i, key, n);
+      if (from >= seen) {  // it sees none of the tile's
         std::fill_n(row, flash.rows, C{0});
         continue;
       }
@@ -92,7 +97,7 @@ void attend(KernelContext const& context,
   }
   C* const log_sums = elements_of<C>(all.log_sums) + (sequence * flash.heads + head) * flash.s;
   for (std::int64_t i = 0; i < m; ++i) {
-    C const inverse = C{1} / softmax[i].sum;
+    C const inverse = softmax[i].sum > 0 ? C{1} / softmax[i].sum : C{0};
     for (std::int64_t e = 0; e < width; ++e) sums[i * width + e] *= inverse;
     log_sums[first + i] = softmax[i].maximum + std::log(softmax[i].sum);
   }
@@ -104,7 +109,7 @@ void attend(KernelContext const& context,
 void flash_attention(KernelContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
     using S = decltype(tag);
-    FlashForwardOperands const all = flash_forward_operands<S>(call);
+    FlashForwardOperands const all = flash_forward_operands<S>(call, context.sequence);
     FlashShape const flash = flash_shape<S>(call, all.sizes);
     context.pool->run(flash.b * flash.heads * flash.tiles(), [&](std::int64_t task, int worker) {
       attend<S>(context, call, all, flash, task, worker);

@@ -69,7 +69,7 @@ void load_keys(Operands const& all,
                std::int64_t first,
                Tiles<C>& tiles) {
   FlashShape const& flash = all.flash;
-  std::int64_t const n = flash.rows_at(first);
+  std::int64_t const n = flash.keys_at(first);
   load_transposed(rows_of<S>(all.k, sequence, kv_head), first, n, flash.keys, flash.rows,
                   tiles.k_transposed);
   load_transposed(rows_of<S>(all.v, sequence, kv_head), first, n, flash.values, flash.rows,
@@ -105,7 +105,7 @@ void differentiate(Operands const& all,
                    Tiles<C>& tiles) {
   FlashShape const& flash = all.flash;
   std::int64_t const m = flash.rows_at(query);
-  std::int64_t const n = flash.rows_at(key);
+  std::int64_t const n = flash.keys_at(key);
   auto const scale = static_cast<C>(flash.scale);
   auto const keep_factor = static_cast<C>(all.dropout.factor());
   C const* const log_sums =
@@ -121,7 +121,7 @@ void differentiate(Operands const& all,
     C* const d = tiles.d_scores + i * flash.rows;
     C const log_sum = log_sums[query + i];
     C const dot = tiles.row_dot[i];
-    std::int64_t const seen = std::min(n, query + i - key + 1);
+    std::int64_t const seen = flash.seen_of(query + i, key, n);
     std::int64_t const from =
         std::min(seen, std::max<std::int64_t>(0, flash.first_key(query + i) - key));
     C slopes[64];
@@ -154,10 +154,10 @@ void differentiate_keys(KernelContext const& context,
                         int worker) {
   using C = Compute<S>;
   FlashShape const& flash = all.flash;
-  std::int64_t const key = task % flash.tiles() * flash.rows;
-  std::int64_t const kv_head = task / flash.tiles() % flash.kv_heads;
-  std::int64_t const sequence = task / flash.tiles() / flash.kv_heads;
-  std::int64_t const n = flash.rows_at(key);
+  std::int64_t const key = task % flash.key_tiles() * flash.rows;
+  std::int64_t const kv_head = task / flash.key_tiles() % flash.kv_heads;
+  std::int64_t const sequence = task / flash.key_tiles() / flash.kv_heads;
+  std::int64_t const n = flash.keys_at(key);
   Scratch<C> scratch{context, worker};
   C* const dk = scratch.take(tile_elements);
   C* const dv = scratch.take(tile_elements);
@@ -169,7 +169,8 @@ void differentiate_keys(KernelContext const& context,
   load_keys<S>(all, sequence, kv_head, key, tiles);
   std::int64_t const group = flash.heads / flash.kv_heads;
   for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    for (std::int64_t query = key; query < flash.last_query(key + n - 1); query += flash.rows) {
+    for (std::int64_t query = flash.first_query_tile(key); query < flash.last_query(key + n - 1);
+         query += flash.rows) {
       std::int64_t const m = flash.rows_at(query);
       load_queries<S>(all, sequence, head, query, tiles);
       differentiate<S>(all, sequence, head, query, key, tiles);
@@ -203,8 +204,9 @@ void differentiate_queries(KernelContext const& context,
   std::int64_t const width = flash.keys.width;
   std::fill_n(dq, m * width, C{0});
   load_queries<S>(all, sequence, head, query, tiles);
-  for (std::int64_t key = flash.first_key_tile(query); key < query + m; key += flash.rows) {
-    std::int64_t const n = flash.rows_at(key);
+  for (std::int64_t key = flash.first_key_tile(query); key < flash.end_of_keys(query, m);
+       key += flash.rows) {
+    std::int64_t const n = flash.keys_at(key);
     load_keys<S>(all, sequence, kv_head, key, tiles);
     load_rows(rows_of<S>(all.k, sequence, kv_head), key, n, flash.keys, C{1}, k);
     differentiate<S>(all, sequence, head, query, key, tiles);
@@ -215,12 +217,12 @@ void differentiate_queries(KernelContext const& context,
 
 template <typename S>
 void flash_backward_of(KernelContext const& context, KernelCall const& call) {
-  FlashBackwardOperands const operands = flash_backward_operands<S>(call);
+  FlashBackwardOperands const operands = flash_backward_operands<S>(call, context.sequence);
   FlashShape const flash = flash_shape<S>(call, operands.sizes);
   Operands const all{operands, flash, FlashDropout{context, call, flash}};
-  context.pool->run(flash.b * flash.kv_heads * flash.tiles(), [&](std::int64_t task, int worker) {
-    differentiate_keys<S>(context, all, task, worker);
-  });
+  context.pool->run(
+      flash.b * flash.kv_heads * flash.key_tiles(),
+      [&](std::int64_t task, int worker) { differentiate_keys<S>(context, all, task, worker); });
   context.pool->run(flash.b * flash.heads * flash.tiles(), [&](std::int64_t task, int worker) {
     differentiate_queries<S>(context, all, task, worker);
   });

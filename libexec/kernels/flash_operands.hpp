@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "libexec/kernels/element.hpp"
@@ -13,32 +14,44 @@ inline constexpr std::int64_t most_cuda_flash_elements = 256;
 
 /// Sizes of a call.
 struct FlashSizes {
-  std::int64_t s, b, heads, kv_heads;
-  std::int64_t d;        ///< of queries and keys
-  double scale;          ///< of the scores
-  std::int64_t value_d;  ///< of values
-  std::int64_t window;   ///< keys that a query sees, its own included; 0: all before
-  double softcap;        ///< of the scores; 0: none
+  std::int64_t s;         ///< rows of queries
+  std::int64_t key_rows;  ///< rows of keys and values
+  std::int64_t b, heads, kv_heads;
+  std::int64_t d;         ///< of queries and keys
+  double scale;           ///< of the scores
+  std::int64_t value_d;   ///< of values
+  std::int64_t window;    ///< keys that a query sees, its own included; 0: all before
+  double softcap;         ///< of the scores; 0: none
+  AttendedRows attended;  ///< what the queries see without a window
 
   /// The first key that a query sees.
   std::int64_t first_key(std::int64_t query) const {
-    return window == 0 || query < window ? 0 : query + 1 - window;
+    return window == 0 ? 0 : std::max<std::int64_t>(0, attended.seen_by(query) - window);
   }
   /// One behind the last query that sees a key.
   std::int64_t last_query(std::int64_t key) const {
-    return window == 0 || key + window > s ? s : key + window;
+    std::int64_t const end = attended.first_query + attended.queries;
+    if (window == 0) return end;
+    std::int64_t const before = attended.keys - attended.queries;
+    return std::min(end, attended.first_query + key + window - before);
   }
 };
 
 /// What the CUDA kernels expect: all keys before a query, scores as they are, heads of one size.
 inline void expect_plain_attention(KernelCall const& call, FlashSizes const& sizes) {
+  expect(call, attributes_of<FlashAttributes>(call).part.kind == AttentionPart::Kind::whole,
+         "there is no CUDA kernel for ranks that split sequences by ring or all_gather");
+  expect(call, call.kind != OpKind::flash_attention || call.reads.size() == 3,
+         "there is no CUDA kernel with sinks");
   expect(call, sizes.window == 0 && sizes.softcap == 0 && sizes.value_d == sizes.d,
          "there is no CUDA kernel with a window, a cap on scores, or values of another size");
 }
 
 /// Expects q [s, b, heads, d], k [s, b, kv heads, d] and v [s, b, kv heads, value_d].
+/// \param sequence  the rows that the rank has, which a part of attention depends on
 template <typename S>
 FlashSizes flash_sizes(KernelCall const& call,
+                       SequencePart const& sequence,
                        Operand const& q,
                        Operand const& k,
                        Operand const& v) {
@@ -46,19 +59,26 @@ FlashSizes flash_sizes(KernelCall const& call,
   expect(call, shape.rank() == 4 && k.shape.rank() == 4 && v.shape.rank() == 4,
          "q, k or v is not [s, b, heads, d]");
   auto const& attributes = attributes_of<FlashAttributes>(call);
-  FlashSizes const sizes{.s = shape[0],
-                         .b = shape[1],
-                         .heads = shape[2],
-                         .kv_heads = k.shape[2],
-                         .d = shape[3],
-                         .scale = attributes.scale,
-                         .value_d = v.shape[3],
-                         .window = attributes.window,
-                         .softcap = attributes.softcap};
-  Shape const keys{sizes.s, sizes.b, sizes.kv_heads, sizes.d};
+  bool const is_whole = attributes.part.kind == AttentionPart::Kind::whole;
+  expect(call, !is_whole || k.shape[0] == shape[0], "there are not as many keys as queries");
+  FlashSizes const sizes{
+      .s = shape[0],
+      .key_rows = k.shape[0],
+      .b = shape[1],
+      .heads = shape[2],
+      .kv_heads = k.shape[2],
+      .d = shape[3],
+      .scale = attributes.scale,
+      .value_d = v.shape[3],
+      .window = attributes.window,
+      .softcap = attributes.softcap,
+      .attended = attended_rows(attributes.part, sequence, shape[0], k.shape[0])};
+  expect(call, sizes.attended.keys <= sizes.key_rows, "there are too few keys");
+  Shape const keys{sizes.key_rows, sizes.b, sizes.kv_heads, sizes.d};
   expect_heads(call, q, element_type<S>(), shape);
   expect_heads(call, k, element_type<S>(), keys);
-  expect_heads(call, v, element_type<S>(), {sizes.s, sizes.b, sizes.kv_heads, sizes.value_d});
+  expect_heads(call, v, element_type<S>(),
+               {sizes.key_rows, sizes.b, sizes.kv_heads, sizes.value_d});
   expect(call, sizes.kv_heads > 0 && sizes.heads % sizes.kv_heads == 0,
          "the number of query heads is not a multiple of that of key and value heads");
   return sizes;
@@ -81,18 +101,24 @@ struct FlashForwardOperands {
   FlashSizes sizes;
   Operand q, k, v, context;  ///< [s, b, heads or kv heads, d or value_d]
   Operand log_sums;          ///< [b, heads, s]
+  void const* sinks;         ///< [heads] in the type of q; null without
 };
 
 template <typename S>
-FlashForwardOperands flash_forward_operands(KernelCall const& call) {
-  FlashSizes const sizes = flash_sizes<S>(call, call.reads[0], call.reads[1], call.reads[2]);
+FlashForwardOperands flash_forward_operands(KernelCall const& call,
+                                            SequencePart const& sequence = {}) {
+  FlashSizes const sizes =
+      flash_sizes<S>(call, sequence, call.reads[0], call.reads[1], call.reads[2]);
   expect_tensor(call, call.writes[1], element_type<Compute<S>>(), {sizes.b, sizes.heads, sizes.s});
+  bool const has_sinks = call.reads.size() > 3;
+  if (has_sinks) expect_tensor(call, call.reads[3], element_type<S>(), {sizes.heads});
   return {.sizes = sizes,
           .q = call.reads[0],
           .k = call.reads[1],
           .v = call.reads[2],
           .context = split_heads(call, call.writes[0], element_type<S>(), sizes),
-          .log_sums = call.writes[1]};
+          .log_sums = call.writes[1],
+          .sinks = has_sinks ? call.reads[3].data : nullptr};
 }
 
 /// Operands of a backward call.
@@ -104,9 +130,11 @@ struct FlashBackwardOperands {
 };
 
 template <typename S>
-FlashBackwardOperands flash_backward_operands(KernelCall const& call) {
+FlashBackwardOperands flash_backward_operands(KernelCall const& call,
+                                              SequencePart const& sequence = {}) {
   ElementType const type = element_type<S>();
-  FlashSizes const sizes = flash_sizes<S>(call, call.reads[1], call.reads[2], call.reads[3]);
+  FlashSizes const sizes =
+      flash_sizes<S>(call, sequence, call.reads[1], call.reads[2], call.reads[3]);
   expect_tensor(call, call.reads[5], element_type<Compute<S>>(), {sizes.b, sizes.heads, sizes.s});
   for (std::size_t i = 0; i < 3; ++i) {
     expect_heads(call, call.writes[i], type, call.reads[i + 1].shape);

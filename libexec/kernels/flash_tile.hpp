@@ -37,9 +37,24 @@ struct FlashShape : FlashSizes {
   TileColumns values;  ///< of values and context
 
   std::int64_t tiles() const { return (s + rows - 1) / rows; }
+  std::int64_t key_tiles() const { return (key_rows + rows - 1) / rows; }
   std::int64_t rows_at(std::int64_t first) const { return std::min(rows, s - first); }
+  std::int64_t keys_at(std::int64_t first) const { return std::min(rows, key_rows - first); }
   /// The first tile of keys that the queries from `query` on see.
   std::int64_t first_key_tile(std::int64_t query) const { return first_key(query) / rows * rows; }
+  /// One behind the last key that one of the queries [first, first + m) sees.
+  std::int64_t end_of_keys(std::int64_t first, std::int64_t m) const {
+    std::int64_t const last = attended.first_query + attended.queries - 1;
+    return first > last ? 0 : attended.seen_by(std::min(first + m - 1, last));
+  }
+  /// The first tile of queries that see the keys from `key` on.
+  std::int64_t first_query_tile(std::int64_t key) const {
+    return attended.first_to_see(key) / rows * rows;
+  }
+  /// How many of the n keys from `key` on come before those that a query does not see.
+  std::int64_t seen_of(std::int64_t query, std::int64_t key, std::int64_t n) const {
+    return std::clamp<std::int64_t>(attended.seen_by(query) - key, 0, n);
+  }
 
   /// Applies the cap, if there is one, to n scaled scores.
   template <typename C>

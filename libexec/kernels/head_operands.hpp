@@ -36,7 +36,7 @@ inline std::int64_t expect_joined(KernelCall const& call, ElementType type) {
   std::int64_t width = 0;
   for (std::size_t i = 0; i < call.reads.size(); ++i) {
     Shape const& part = call.reads[i].shape;
-    expect_heads(call, call.reads[i], type, {first[0], first[1], part[2], first[3]});
+    expect_heads(call, call.reads[i], type, {first[0], first[1], part[2], part[3]});
     width += part[2] * part[3];
   }
   expect_tensor(call, joined, type, {first[0], first[1], width});

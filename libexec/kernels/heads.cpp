@@ -12,19 +12,18 @@ namespace {
 
 /// Copies the heads of each view, one view after another, into tokens [s, b, sum of heads * d].
 template <typename S>
-void join_heads(KernelContext const& context, KernelCall const& call) {
+void join_views(KernelContext const& context, KernelCall const& call) {
   Operand const& joined = call.writes[0];
   std::int64_t const width = expect_joined(call, element_type<S>());
   Shape const& first = call.reads[0].shape;
   std::int64_t const b = first[1];
-  std::int64_t const d = first[3];
   for_row_ranges(*context.pool, first[0] * b, width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       S* to = elements_of<S>(joined) + token * width;
       for (std::size_t i = 0; i < call.reads.size(); ++i) {
         HeadsView<S> const part{call.reads[i]};
         for (std::int64_t head = 0; head < call.reads[i].shape[2]; ++head) {
-          to = std::copy_n(part.head(token / b, token % b, head), d, to);
+          to = std::copy_n(part.head(token / b, token % b, head), call.reads[i].shape[3], to);
         }
       }
     }
@@ -132,12 +131,17 @@ void repeat_heads_backward(KernelContext const& context, KernelCall const& call)
 
 void merge_heads(KernelContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { join_heads<decltype(tag)>(context, call); });
+                    [&](auto tag) { join_views<decltype(tag)>(context, call); });
+}
+
+void join_heads(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call.kind, call.reads[0].type,
+                    [&](auto tag) { join_views<decltype(tag)>(context, call); });
 }
 
 void concatenate(KernelContext const& context, KernelCall const& call) {
   with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { join_heads<decltype(tag)>(context, call); });
+                    [&](auto tag) { join_views<decltype(tag)>(context, call); });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

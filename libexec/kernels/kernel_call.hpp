@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "libsim/model/context_parallel.hpp"
 #include "libsim/model/op.hpp"
 #include "libsim/model/tensor.hpp"
 #include "libsim/units/inline_list.hpp"
@@ -31,8 +32,8 @@ using OperandList = InlineList<Operand, TensorList::capacity + 1>;
 struct KernelNeeds {
   /// The rank's index in its tensor group, which determines its part of a split tensor.
   int tensor_rank = 0;
-  /// Which part of every sequence it has, counted in parts of its own length.
-  int context_rank = 0;
+  /// Which rows of every sequence it has.
+  SequencePart sequence{};
   /// The types of the activations that they work on, which determine the size of the workspace.
   std::vector<ElementType> types{};
 };

@@ -23,8 +23,8 @@ enum class GemmKind : std::uint8_t {
 
 /// What a CPU kernel uses besides its operands.
 struct KernelContext {
-  int tensor_rank = 0;   ///< index in the tensor group
-  int context_rank = 0;  ///< index among the ranks that split each sequence
+  int tensor_rank = 0;      ///< index in the tensor group
+  SequencePart sequence{};  ///< the rows of a sequence that the rank has
   GemmKind gemm = GemmKind::openblas;
   WorkerPool* pool = nullptr;
   std::span<std::byte> workspace;  ///< aligned to 64 bytes

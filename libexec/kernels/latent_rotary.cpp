@@ -82,7 +82,7 @@ void latent_rotary_of(KernelContext const& context, KernelCall const& call) {
           std::copy_n(kv + shape.nope, shape.value, v.head(at, n, head));
         }
       }
-      Rotation<C> const rotation{base, shape.rope, at, C{1}};
+      Rotation<C> const rotation{base, shape.rope, context.sequence.row_of(at, shape.s), C{1}};
       rotation.for_pairs([&](std::int64_t i, C cosine, C sine) {
         for (std::int64_t n = 0; n < shape.b; ++n) {
           auto const rotate = [&](S const* from, S* to) {
@@ -124,7 +124,7 @@ void latent_rotary_backward_of(KernelContext const& context, KernelCall const& c
           std::copy_n(dv.head(at, n, head), shape.value, d_kv + shape.nope);
         }
       }
-      Rotation<C> const rotation{base, shape.rope, at, C{-1}};
+      Rotation<C> const rotation{base, shape.rope, context.sequence.row_of(at, shape.s), C{-1}};
       rotation.for_pairs([&](std::int64_t i, C cosine, C sine) {
         for (std::int64_t n = 0; n < shape.b; ++n) {
           C low = 0;

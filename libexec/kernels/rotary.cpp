@@ -69,7 +69,7 @@ void rotate_all(KernelContext const& context, KernelCall const& call, double dir
         for (std::int64_t row = begin; row < end; ++row) {
           for (std::size_t i = 0; i < 2; ++i) {
             rotate<decltype(tag)>(call.reads[i], call.writes[i], frequency, first, count, row,
-                                  context.context_rank * q[0] + row, direction);
+                                  context.sequence.row_of(row, q[0]), direction);
           }
         }
       }

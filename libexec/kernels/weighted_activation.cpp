@@ -11,30 +11,37 @@
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
 
+/// An activation that is not gated, as one whose `up` is absent.
+template <typename Function>
+struct Ungated {
+  template <typename C>
+  static C value(C x, C /*up*/) {
+    return Function::value(x);
+  }
+  template <typename C>
+  static C gate_gradient(C dy, C x, C /*up*/) {
+    if constexpr (std::is_same_v<Function, Relu>) {
+      return dy * Relu::slope_at_value(Relu::value(x));
+    } else {
+      return dy * Function::slope(x);
+    }
+  }
+};
+
 /// Calls body(function, is gated) for an activation.
 template <typename Body>
 void with_function(Activation activation, Body const& body) {
   switch (activation) {
     case Activation::gelu:
-      return body(Gelu{}, std::false_type{});
+      return body(Ungated<Gelu>{}, std::false_type{});
     case Activation::relu:
-      return body(Relu{}, std::false_type{});
+      return body(Ungated<Relu>{}, std::false_type{});
     case Activation::swiglu:
-      return body(Silu{}, std::true_type{});
+      return body(Gated<Silu>{}, std::true_type{});
     case Activation::geglu:
-      return body(Gelu{}, std::true_type{});
+      return body(Gated<Gelu>{}, std::true_type{});
     case Activation::swiglu_clamped:
-      throw std::logic_error{"weighted_activation: swiglu_clamped has no weighted form"};
-  }
-}
-
-/// The derivative of an activation that is not gated.
-template <typename Function, typename C>
-C slope_of(C x) {
-  if constexpr (std::is_same_v<Function, Relu>) {
-    return Relu::slope_at_value(Relu::value(x));
-  } else {
-    return Function::slope(x);
+      return body(ClampedSwiglu{}, std::true_type{});
   }
 }
 
@@ -70,9 +77,8 @@ void weigh(KernelContext const& context, KernelCall const& call) {
       S* const y = elements_of<S>(call.writes[0]) + row * all.width;
       auto const p = all.probabilities[row];
       for (std::int64_t i = 0; i < all.width; ++i) {
-        auto value = Function::value(widen(x[i]));
-        if constexpr (is_gated) value *= widen(x[all.width + i]);
-        y[i] = narrow<S>(value * p);
+        auto const up = is_gated ? widen(x[all.width + i]) : decltype(widen(x[i])){0};
+        y[i] = narrow<S>(Function::value(widen(x[i]), up) * p);
       }
     }
   });
@@ -93,19 +99,18 @@ void weigh_backward(KernelContext const& context, KernelCall const& call) {
       S* const dx = elements_of<S>(call.writes[0]) + row * all.input;
       C const p = all.probabilities[row];
       elements_of<C>(call.writes[1])[row] = lane_sum<C>(all.width, [&](std::int64_t i) {
-        C value = Function::value(C{widen(x[i])});
-        if constexpr (is_gated) value *= widen(x[all.width + i]);
-        return value * widen(d[i]);
+        C const up = is_gated ? C{widen(x[all.width + i])} : C{0};
+        return Function::value(C{widen(x[i])}, up) * widen(d[i]);
       });
       for (std::int64_t i = 0; i < all.width; ++i) {
         C const g = widen(x[i]);
         C const gradient = widen(d[i]) * p;
         if constexpr (is_gated) {
           C const u = widen(x[all.width + i]);
-          dx[i] = narrow<S>(gradient * u * Function::slope(g));
-          dx[all.width + i] = narrow<S>(gradient * Function::value(g));
+          dx[i] = narrow<S>(Function::gate_gradient(gradient, g, u));
+          dx[all.width + i] = narrow<S>(Function::up_gradient(gradient, g, u));
         } else {
-          dx[i] = narrow<S>(gradient * slope_of<Function>(g));
+          dx[i] = narrow<S>(Function::gate_gradient(gradient, g, C{0}));
         }
       }
     }

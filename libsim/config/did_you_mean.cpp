@@ -33,6 +33,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string_view nearest_word(std::string_view word, std::vector<std::string> const& candidates) {
   constexpr std::size_t longest = 64;
+  constexpr std::size_t shortest_beginning = 3;
   if (word.size() > longest) return {};
   std::string_view best;
   std::size_t best_distance = 0;
@@ -46,7 +47,11 @@ std::string_view nearest_word(std::string_view word, std::vector<std::string> co
       best_distance = distance;
     }
   }
-  return best;
+  if (!best.empty() || word.size() < shortest_beginning) return best;
+  auto const begins = [&](std::string const& candidate) { return candidate.starts_with(word); };
+  auto const only = std::find_if(candidates.begin(), candidates.end(), begins);
+  bool const is_only = only != candidates.end() && std::none_of(only + 1, candidates.end(), begins);
+  return is_only ? std::string_view{*only} : std::string_view{};
 }
 
 std::string joined(std::vector<std::string> const& words) {

@@ -69,6 +69,12 @@ void SectionReader::finish() const {
       // The default of the misspelt key must not cause further, confusing problems.
       section_.diagnostics().mark_unsound(section_.key_of(meant));
     }
+    std::string const name{entry.name()};
+    std::string const section = name.substr(0, name.find('.'));
+    if (section != name && std::find(known_.begin(), known_.end(), section) != known_.end()) {
+      accepted += "; a key of a section is written as " + section + ": {" +
+                  name.substr(section.size() + 1) + ": ...}";
+    }
     entry.report_unknown(std::move(accepted));
   }
 }

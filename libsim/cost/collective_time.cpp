@@ -159,6 +159,22 @@ Seconds all_to_all_time(Bytes sent, NodeSpread spread, System const& system) {
   return exchange_time(near * piece, far * piece, spread, system);
 }
 
+/// Every member sends to the next one, over a link of the node or, between nodes, its adapter: one
+/// flow uses no other, but what others leave of an adapter that they share with it.
+Seconds ring_shift_time(Bytes sent, NodeSpread spread, System const& system) {
+  auto const bytes = static_cast<double>(sent.count());
+  if (spread.nodes() == 1) {
+    CollectiveCost const& link = system.node.p2p.value;
+    return Seconds{link.latency.value + bytes / link.bandwidth.value};
+  }
+  Network const& network = system.network;
+  double const accelerators = system.node.accelerators.value;
+  double const adapters = network.adapters.value > 0 ? network.adapters.value : accelerators;
+  double const sharers = std::max(1.0, accelerators / adapters);
+  double const rate = network_share(system).value * std::min<double>(spread.fewest(), sharers);
+  return Seconds{network.latency.value.value + bytes / rate};
+}
+
 /// The chance that none of `chosen` out of `all` is among `few` of them.
 double chance_of_none(std::int64_t all, std::int64_t few, std::int64_t chosen) {
   double chance = 1;
@@ -271,6 +287,7 @@ Seconds unique_all_to_all_time(Bytes sent,
 Seconds collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system) {
   if (spread.ranks == 1) return Seconds{0};
   if (kind == OpKind::all_to_all) return all_to_all_time(whole, spread, system);
+  if (kind == OpKind::ring_shift) return ring_shift_time(whole, spread, system);
   if (auto const measured = measured_time(kind, whole, spread, system)) return *measured;
   return modelled_time(kind, whole, spread, system);
 }

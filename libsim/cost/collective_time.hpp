@@ -39,6 +39,8 @@ struct NodeSpread {
 ///
 /// An all-to-all, of which `whole` is what each member sends: the longer of what leaves a node over
 /// the adapters and of what stays on its links.
+/// A ring shift, of which `whole` is what each member sends: latency and bandwidth of the slowest
+/// hop, which is one between nodes if there are several.
 /// Source: NVIDIA/nccl, src/graph/tuning.cc: a tree has 0.92 of a ring's bandwidth.
 Seconds collective_time(OpKind kind, Bytes whole, NodeSpread spread, System const& system);
 

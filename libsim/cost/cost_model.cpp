@@ -141,7 +141,9 @@ SimTime CostModel::host_time(Op const& op) const {
       int const ranks = plan_.groups.members(op.group.value());
       auto const& per_rank =
           crosses_nodes(*op.group) ? host.collective_per_remote_rank : host.collective_per_rank;
-      seconds = host.collective.value.value + per_rank.value.value * ranks;
+      // A rank of a shift talks to two others, whatever their number.
+      int const partners = op.kind == OpKind::ring_shift ? 2 : ranks;
+      seconds = host.collective.value.value + per_rank.value.value * partners;
       return rounded(seconds);
     }
     case OpClass::compute:

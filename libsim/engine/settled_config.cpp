@@ -2,84 +2,24 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "libsim/cost/cost_model.hpp"
+#include "libsim/engine/average_chunk.hpp"
+#include "libsim/engine/known_orders.hpp"
+#include "libsim/engine/prediction.hpp"
 #include "libsim/engine/store_window.hpp"
 #include "libsim/engine/task_profile.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
 #include "libsim/plan/stage_tasks.hpp"
-#include "libsim/plan/task_memory.hpp"
 #include "libsim/schedule/early_recompute.hpp"
-#include "libsim/schedule/order_search.hpp"
 
 namespace stagecraft {
 namespace {
-
-/// What a chunk takes and holds on average.
-class AverageChunk {
- public:
-  AverageChunk(TrainingPlan const& plan, System const& system)
-      : plan_{plan}, cost_{system, plan}, blocks_{profile_blocks(plan, cost_)}, memories_{plan} {}
-
-  ChunkCosts costs() const {
-    ChunkCosts costs;
-    costs.forward = seconds(Part::forward);
-    costs.input_gradient = seconds(Part::input_gradient);
-    costs.weight_gradient = seconds(Part::weight_gradient);
-    costs.backward = seconds(Part::backward);
-    for (int v = 1; v < plan_.placement.virtual_stages(); ++v) {
-      int const from = plan_.placement.place(v - 1).stage;
-      int const to = plan_.placement.place(v).stage;
-      if (from == to) continue;
-      MessagePrice const price = cost_.price_message(plan_, from, to);
-      costs.transfer = std::max(costs.transfer, to_seconds(price.latency + price.occupancy));
-    }
-    return costs;
-  }
-
-  /// In bytes. The three sum to 0, also where chunks hand something to each other. Where an input
-  /// gradient adds to what is held (gathered gradients of sequence parallelism), the forward
-  /// reserves it: generators that fill a limit with forwards would be stuck behind them.
-  MemoryChanges memory() {
-    MemoryChanges memory;
-    memory.weight_gradient = std::min(0.0, bytes(Part::weight_gradient));
-    memory.forward = std::max(bytes(Part::forward), -memory.weight_gradient);
-    memory.input_gradient = -memory.forward - memory.weight_gradient;
-    return memory;
-  }
-
- private:
-  template <class Value>
-  double average(Part part, Value value) const {
-    double sum = 0;
-    double count = 0;
-    for (StagePlan const& stage : plan_.stages) {
-      for (std::size_t chunk = 0; chunk < stage.chunks.size(); ++chunk) {
-        ChunkRun const run{part, 0, static_cast<std::int32_t>(chunk)};
-        sum += value(stage, whole_task(plan_, stage, run, TaskVariant::policy));
-        ++count;
-      }
-    }
-    return sum / count;
-  }
-  double seconds(Part part) const {
-    return average(part, [&](StagePlan const& stage, Task const& task) {
-      return to_seconds(profile_task(plan_, stage, task, blocks_, cost_).duration);
-    });
-  }
-  double bytes(Part part) {
-    return average(part, [&](StagePlan const& /*stage*/, Task const& task) {
-      return static_cast<double>(memories_.of(task).net_sum);
-    });
-  }
-
-  TrainingPlan const& plan_;
-  CostModel cost_;
-  std::vector<BlockProfile> blocks_;
-  TaskMemories memories_;
-};
 
 /// What the chunks of all virtual stages take, with and without recompute.
 std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System const& system) {
@@ -118,35 +58,81 @@ void settle_recompute(TrainingConfig& config, System const& system) {
   config.schedule.group = 0;
 }
 
-void settle_schedule(TrainingConfig& config, System const& system) {
-  ScheduleConfig& schedule = config.schedule;
+/// The run of a schedule that depends on costs, as its order's generator is asked for it.
+struct CostedRequest {
+  ScheduleShape shape;
+  OrderRequest request;
+};
+
+CostedRequest costed_request(TrainingConfig const& config, System const& system) {
   TrainingConfig without_windows = config;
   for (RecomputePolicy& policy : without_windows.recompute) policy.store_microbatches = {};
-  ScheduleShape const shape = schedule_shape(config);
-  TrainingPlan const plan = make_programs(without_windows, placement_of(shape), true);
+  CostedRequest made{schedule_shape(config), {}};
+  TrainingPlan const plan = make_programs(without_windows, placement_of(made.shape), true);
   AverageChunk chunk{plan, system};
-  OrderRequest request = order_request(shape);
-  request.costs = chunk.costs();
-  request.memory = chunk.memory();
-  request.memory_limit = schedule.memory_limit;
-  schedule.order =
-      SharedOrder{shape.kind == ScheduleKind::searched
-                      ? search_order(request, {.seed = static_cast<std::uint64_t>(schedule.seed),
-                                               .iterations = schedule.iterations,
-                                               .seconds = schedule.seconds})
-                            .order
-                      : make_order(request)};
-  schedule.kind = ScheduleKind::order;
+  made.request = order_request(made.shape);
+  made.request.costs = chunk.costs();
+  made.request.stage_costs = chunk.stage_costs();
+  made.request.memory = chunk.memory();
+  made.request.memory_limit = config.schedule.memory_limit;
+  return made;
+}
+
+void settle_order(TrainingConfig& config, System const& system, PipelineOrder order) {
+  config.schedule.order = SharedOrder{std::move(order)};
+  config.schedule.kind = ScheduleKind::order;
+  if (recomputes_early(config)) settle_recompute(config, system);
+}
+
+/// What a candidate is judged by: whether it fits, then its time, then its memory.
+using Judgement = std::tuple<bool, SimTime, std::int64_t>;
+
+Judgement judge(TrainingConfig const& config, System const& system) {
+  Prediction const prediction = predict(resolve_store_windows(config, system), system);
+  std::int64_t peak = 0;
+  for (StagePrediction const& stage : prediction.stages) peak = std::max(peak, stage.peak());
+  bool const is_too_large =
+      peak + config.memory.kept_in_reserve().count() > system.accelerator.memory.value.count();
+  return {is_too_large, prediction.iteration, peak};
+}
+
+/// The run with the best of all orders that are known for it: the searched ones, and the named ones
+/// within the memory limit.
+TrainingConfig with_searched_order(TrainingConfig const& config, System const& system) {
+  auto const& [shape, request] = costed_request(config, system);
+  std::optional<std::pair<Judgement, TrainingConfig>> best;
+  for (PipelineOrder& order :
+       known_orders(request, {.seed = static_cast<std::uint64_t>(config.schedule.seed),
+                             .iterations = config.schedule.iterations,
+                             .seconds = config.schedule.seconds})) {
+    TrainingConfig candidate = config;
+    try {
+      settle_order(candidate, system, std::move(order));
+      Judgement const judged = judge(candidate, system);
+      if (best && best->first <= judged) continue;
+      best.emplace(judged, std::move(candidate));
+    } catch (ScheduleError const&) {
+      // No plan can hold the order.
+      continue;
+    }
+  }
+  return best->second;
+}
+
+void settle_schedule(TrainingConfig& config, System const& system) {
+  settle_order(config, system, make_order(costed_request(config, system).request));
 }
 
 }  // namespace
 
 TrainingConfig with_settled_order(TrainingConfig config, System const& system) {
-  bool const is_settled = config.schedule.kind == ScheduleKind::order;
+  if (config.schedule.kind == ScheduleKind::order) return config;
+  if (config.schedule.kind == ScheduleKind::searched) return with_searched_order(config, system);
   if (depends_on_costs(config.schedule.kind, config.schedule.variant)) {
     settle_schedule(config, system);
+  } else if (recomputes_early(config)) {
+    settle_recompute(config, system);
   }
-  if (recomputes_early(config) && !is_settled) settle_recompute(config, system);
   return config;
 }
 

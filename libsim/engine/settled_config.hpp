@@ -18,6 +18,10 @@ TrainingConfig settled(TrainingConfig config, System const& system);
 /// time of any. Memory limits count in forwards of such a chunk, or in what waits for its weight
 /// gradient if that is more.
 ///
+/// `searched` is the best of all orders that are known (known_orders()), each judged by a
+/// prediction of the run with it: those that fit come first, then the fastest, then the one that
+/// holds least. So no named schedule within the limit is better, if its messages overlap.
+///
 /// If recompute may run early, any schedule but a given order becomes an order that has its tasks
 /// (with_early_recompute()), with the times of each chunk.
 /// \throws ScheduleError  if settled() does.

@@ -6,6 +6,7 @@
 
 #include "libsim/explain/recompute_changes.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/plan/context_checks.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
 
@@ -35,11 +36,14 @@ class ChangeList {
       std::string name;
       std::int64_t ranks;
     };
-    Kind const kinds[]{
-        {"tensor", layout.tensor}, {"pipeline", layout.pipeline}, {"data", layout.data}};
+    Kind const kinds[]{{"tensor", layout.tensor},
+                       {"context", layout.context},
+                       {"pipeline", layout.pipeline},
+                       {"data", layout.data}};
     for (Kind const& less : kinds) {
       for (Kind const& more : kinds) {
         if (less.name == more.name || less.ranks % 2 != 0) continue;
+        if (more.name == "context" && !can_split_sequences(config_.model)) continue;
         Change change{.what = step_text(less.name, less.ranks, less.ranks / 2) + ", " +
                               step_text(more.name, more.ranks, 2 * more.ranks),
                       .set = {setting("parallel." + less.name, less.ranks / 2),
@@ -71,6 +75,19 @@ class ChangeList {
     std::int64_t const ranks = config_.parallel.expert;
     for (std::int64_t const other : {ranks / 2, 2 * ranks}) {
       if (other > 0) add_number("expert", "parallel.expert", ranks, other);
+    }
+  }
+
+  /// The other ways in which ranks may split sequences.
+  void add_context_methods() {
+    ParallelLayout const& layout = config_.parallel;
+    if (layout.context == 1) return;
+    bool const has_levels = layout.context_inner > 1;
+    for (auto const& [method, name] : EnumNames<ContextMethod>::all) {
+      if (method == layout.context_method && !has_levels) continue;
+      changes_.push_back({.what = "context parallelism by " + std::string{name},
+                          .set = {"parallel.context_method=" + std::string{name}},
+                          .undoes = ""});
     }
   }
 
@@ -284,6 +301,7 @@ std::vector<Change> single_changes(TrainingConfig const& config) {
   list.add_split_backward();
   list.add_exchanges();
   list.add_experts();
+  list.add_context_methods();
   list.add_switches();
   list.add_allocator();
   return std::move(list).finish();

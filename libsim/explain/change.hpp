@@ -14,6 +14,9 @@ struct Change {
   /// The choice of the run that this change reverts, e.g. "selective recompute (core attention)"; a
   /// choice is a setting that is not the default and should pay off. Empty if it reverts none.
   std::string undoes;
+  /// Changes of one family do the same on different stages; a table shows the fastest of those that
+  /// fit and of those that do not. Empty: a family of its own.
+  std::string family{};
 };
 
 /// Every single change that an explanation tries: recompute_changes(), sequence parallelism, half

@@ -129,6 +129,22 @@ std::string effects_table(RunFigures const& run,
   return table.text();
 }
 
+/// Leaves only the first change of each family that fits, and the first that does not. Returns how
+/// many were left out. Pre: sorted.
+std::int64_t fold_families(std::vector<ChangeEffect const*>& effects) {
+  std::vector<ChangeEffect const*> kept;
+  for (ChangeEffect const* effect : effects) {
+    bool const is_shown = std::any_of(kept.begin(), kept.end(), [&](ChangeEffect const* other) {
+      return !effect->change.family.empty() && other->change.family == effect->change.family &&
+             other->figures->fits() == effect->figures->fits();
+    });
+    if (!is_shown) kept.push_back(effect);
+  }
+  auto const folded = static_cast<std::int64_t>(effects.size() - kept.size());
+  effects = std::move(kept);
+  return folded;
+}
+
 /// What fits first, fastest first.
 void sort_effects(std::vector<ChangeEffect const*>& effects) {
   std::ranges::stable_sort(effects, [](auto const* a, auto const* b) {
@@ -154,6 +170,7 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
     }
   }
   sort_effects(shown);
+  std::int64_t const folded = style.shows_all ? 0 : fold_families(shown);
   std::string text =
       "WHAT EACH SINGLE CHANGE WOULD DO\n" +
       wrapped(
@@ -173,6 +190,10 @@ std::string changes_section(Explanation const& explanation, ExplanationStyle con
         "A stored window keeps everything of as many microbatches as fit, and recomputes "
         "for the others.",
         style.width);
+  }
+  if (folded > 0) {
+    text += counted(folded, "change that does", "changes that do") +
+            " the same on other stages, more slowly, left out (--all)\n";
   }
   if (!without_effect.empty()) {
     text += wrapped("without effect here: " + joined(without_effect, "; "), style.width, 2);

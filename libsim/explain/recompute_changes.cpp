@@ -122,7 +122,8 @@ class RecomputeChanges {
     for (std::size_t const stage : use.stages) changed[stage] = instead;
     changes_.push_back({.what = what + " on " + stages_text(use.stages),
                         .set = {"recompute=" + to_json(changed).dump()},
-                        .undoes = use_text(use)});
+                        .undoes = use_text(use),
+                        .family = what + " on some stages"});
   }
 
   TrainingConfig const& config_;

@@ -82,7 +82,10 @@ void ChakraNodes::write(std::int32_t number,
                         OutputFile& output) const {
   for (std::size_t row = 0; row < rank_.ops.rows(); ++row) {
     if (is_wait(row)) continue;
-    output.write(delimited(node(row, number, groups, shape)));
+    output.write(delimited(node(row, number, groups, shape, type(row))));
+    if (is_shift(row)) {
+      output.write(delimited(node(row, number, groups, shape, NodeType::receive)));
+    }
   }
 }
 
@@ -92,7 +95,22 @@ ChakraNodes::NodeType ChakraNodes::type(std::size_t row) const {
     return NodeType::send;
   }
   if (stream && is_message(*stream)) return NodeType::receive;
+  if (is_shift(row)) return NodeType::send;
   return collective_[op(row)] ? NodeType::collective : NodeType::comp;
+}
+
+bool ChakraNodes::is_shift(std::size_t row) const {
+  auto const& collective = collective_[op(row)];
+  return collective && collective->kind == OpKind::ring_shift;
+}
+
+std::vector<std::int64_t> ChakraNodes::nodes_before(std::size_t row) const {
+  std::vector<std::int64_t> nodes = dependencies_[row];
+  for (std::int64_t const before : dependencies_[row]) {
+    auto const index = static_cast<std::size_t>(before);
+    if (is_shift(index)) nodes.push_back(receiving_node(index));
+  }
+  return nodes;
 }
 
 /// Rows by start: what ends before a row starts comes before it.
@@ -135,14 +153,15 @@ std::int64_t ChakraNodes::end_of(std::int64_t row) const {
 ProtobufMessage ChakraNodes::node(std::size_t row,
                                   std::int32_t number,
                                   GroupNumbers& groups,
-                                  PipelineShape const& shape) const {
+                                  PipelineShape const& shape,
+                                  NodeType kind) const {
   OpColumns const& ops = rank_.ops;
-  NodeType const kind = type(row);
+  bool const receives = is_shift(row) && kind == NodeType::receive;
   ProtobufMessage message;
-  message.add(1, static_cast<std::int64_t>(row));
+  message.add(1, receives ? receiving_node(row) : static_cast<std::int64_t>(row));
   message.add(2, std::string_view{texts_[op(row)]});
   message.add(3, static_cast<std::int64_t>(kind));
-  message.add(5, dependencies_[row]);
+  message.add(5, nodes_before(row));
   message.add(6, ops.start[row] / 1'000'000);
   message.add(7, (ops.duration[row] + 500'000) / 1'000'000);
   add_attribute(message, "is_cpu_op", ValueType::boolean, std::int64_t{0});
@@ -167,7 +186,11 @@ ProtobufMessage ChakraNodes::node(std::size_t row,
     }
     case NodeType::send:
     case NodeType::receive:
-      add_message(message, row, number, shape);
+      if (is_shift(row)) {
+        add_shift(message, row, number, groups, kind);
+      } else {
+        add_message(message, row, number, shape);
+      }
       break;
   }
   add_attribute(message, "stage", ValueType::int32, std::int64_t{rank_.stage});
@@ -179,6 +202,29 @@ ProtobufMessage ChakraNodes::node(std::size_t row,
     }
   }
   return message;
+}
+
+/// Peers and tag of the two messages of a shift. The tag is the row's, which is the same on all
+/// ranks of a stage.
+void ChakraNodes::add_shift(ProtobufMessage& message,
+                            std::size_t row,
+                            std::int32_t number,
+                            GroupNumbers& groups,
+                            NodeType kind) const {
+  CollectiveOp const& shift = *collective_[op(row)];
+  auto const group = static_cast<std::size_t>(groups.number_of(shift.group, number));
+  std::vector<int> const& members = groups.members()[group];
+  auto const size = static_cast<std::int64_t>(members.size());
+  auto const own = std::ranges::find(members, number) - members.begin();
+  bool const is_send = kind == NodeType::send;
+  std::int64_t const by = is_send ? shift.shift : -shift.shift;
+  std::int64_t const peer = members[static_cast<std::size_t>((own + by % size + size) % size)];
+  constexpr std::int64_t shifts = 1 << 30;  // apart from the tags of messages between stages
+  add_attribute(message, "comm_size", ValueType::int64, rank_.ops.bytes[row]);
+  add_attribute(message, "comm_src", ValueType::int32, is_send ? std::int64_t{number} : peer);
+  add_attribute(message, "comm_dst", ValueType::int32, is_send ? peer : std::int64_t{number});
+  add_attribute(message, "comm_tag", ValueType::int32,
+                shifts + static_cast<std::int64_t>(row) % shifts);
 }
 
 /// Peer and tag of a message. The tag tells payload, boundary and microbatch.

@@ -45,12 +45,25 @@ class ChakraNodes {
   std::size_t op(std::size_t row) const { return static_cast<std::size_t>(rank_.ops.op[row]); }
   bool is_wait(std::size_t row) const { return is_wait_[op(row)]; }
   NodeType type(std::size_t row) const;
+  bool is_shift(std::size_t row) const;
+  /// The number of the node that receives what a shift brings; the one that sends has the row's.
+  std::int64_t receiving_node(std::size_t row) const {
+    return static_cast<std::int64_t>(rank_.ops.rows() + row);
+  }
+  /// What a node depends on.
+  std::vector<std::int64_t> nodes_before(std::size_t row) const;
   std::int64_t end_of(std::int64_t row) const;
   void find_dependencies();
   ProtobufMessage node(std::size_t row,
                        std::int32_t number,
                        GroupNumbers& groups,
-                       PipelineShape const& shape) const;
+                       PipelineShape const& shape,
+                       NodeType kind) const;
+  void add_shift(ProtobufMessage& message,
+                 std::size_t row,
+                 std::int32_t number,
+                 GroupNumbers& groups,
+                 NodeType kind) const;
   void add_message(ProtobufMessage& message,
                    std::size_t row,
                    std::int32_t number,

@@ -12,7 +12,9 @@ namespace {
 
 void add_collective(std::map<std::string, CollectiveOp>& collectives, Op const& op) {
   if (is_collective(op.kind)) {
-    collectives.emplace(to_string(op.name), CollectiveOp{op.kind, op.group.value()});
+    auto const* const shift = std::get_if<ShiftAttributes>(&op.attributes);
+    collectives.emplace(to_string(op.name),
+                        CollectiveOp{op.kind, op.group.value(), shift == nullptr ? 0 : shift->by});
   }
 }
 

@@ -20,6 +20,7 @@ TrainingPlan plan_of_trace(TraceReader const& trace);
 struct CollectiveOp {
   OpKind kind = OpKind::all_reduce;
   GroupId group{};
+  int shift = 0;  ///< ring_shift: how far behind a member the one is that it sends to
 };
 
 /// Collectives of a plan by their name in traces.

@@ -36,6 +36,8 @@ CommunicationNames names_of(OpKind kind) {
       return {"ncclDevKernel_ReduceScatter", "_reduce_scatter_base"};
     case OpKind::all_to_all:
       return {"ncclDevKernel_SendRecv", "all_to_allv"};
+    case OpKind::ring_shift:
+      return {"ncclDevKernel_SendRecv", "coalesced"};
     default:
       throw std::logic_error{std::string{name_of(kind)} + " has no kernel of NCCL"};
   }

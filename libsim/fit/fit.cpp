@@ -210,7 +210,8 @@ std::vector<ConstantChoice> choose_constants(System system,
                                              std::vector<std::string> const& keys,
                                              std::vector<std::string>& left_out) {
   std::vector<TunableConstant> const constants = tunable_constants(system);
-  std::vector<std::string> const chosen = keys.empty() ? keys_marked(constants, left_out) : keys;
+  std::vector<std::string> chosen = keys.empty() ? keys_marked(constants, left_out) : keys;
+  if (chosen.empty()) chosen.emplace_back(factor_key);
   std::vector<std::string> known;
   known.reserve(constants.size());
   for (TunableConstant const& constant : constants) known.push_back(constant.key());
@@ -234,11 +235,6 @@ std::vector<ConstantChoice> choose_constants(System system,
         if (leader_of(other) == key && !is_named) choice.followers.push_back(other.key());
       }
     }
-  }
-  if (chosen.empty()) {
-    diagnostics.add(refused_key("", "keys, with commas between them: no constant of '" +
-                                        system.name + "' and '" + system.software.name +
-                                        "' is marked as fitted"));
   }
   diagnostics.throw_if_any();
   return choices;

@@ -22,11 +22,15 @@ struct ConstantChoice {
 inline constexpr int most_stack_constants = 4;
 inline constexpr int most_system_constants = 2;
 
+/// The constant that multiplies every duration.
+inline constexpr char const* factor_key = "software.factor";
+
 /// The constants of a fit. Without `keys`: those that the files mark as fitted, the first four of
-/// the stack and the first two of the system; `left_out` then gets the keys of the others. A
+/// the stack and the first two of the system, or factor_key if none is marked; `left_out` then gets
+/// the keys of the others. A
 /// constant that is `fitted: with NAME` is scaled with NAME unless it is named itself.
 /// \throws ConfigError  naming `--constants`, for a key that is not a constant with one number, that
-///     is 0 (a factor cannot change it), or that is named twice; if there is none.
+///     is 0 (a factor cannot change it), or that is named twice.
 std::vector<ConstantChoice> choose_constants(System system,
                                              std::vector<std::string> const& keys,
                                              std::vector<std::string>& left_out);

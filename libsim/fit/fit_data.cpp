@@ -22,6 +22,7 @@ struct ReadRow {
 
   Use use = Use::problem;
   std::optional<RunConfig> run;
+  std::string other;  ///< the system and the stack of another
   ValidatedRow row;
 };
 
@@ -39,6 +40,7 @@ ReadRow read_row(DataFile const& file,
                             data.run->system.software.name == system.software.name;
   if (!is_of_system || !data.measured.iteration_seconds) {
     read.use = is_of_system ? ReadRow::Use::untimed : ReadRow::Use::other;
+    if (!is_of_system) read.other = machine_text(data.run->system);
     return read;
   }
   try {
@@ -71,6 +73,7 @@ void add(ReadRow read, FitData& data) {
       return;
     case ReadRow::Use::other:
       ++data.others;
+      ++data.others_by_name[read.other];
       return;
     case ReadRow::Use::fitted:
       break;
@@ -84,6 +87,10 @@ void add(ReadRow read, FitData& data) {
 }
 
 }  // namespace
+
+std::string machine_text(System const& system) {
+  return "'" + system.name + "' with '" + system.software.name + "'";
+}
 
 System system_of(RunVariants const& base) {
   Diagnostics diagnostics;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,9 +32,14 @@ struct FitData {
   std::int64_t rows = 0;     ///< of the files
   std::int64_t untimed = 0;  ///< rows without a measured time
   std::int64_t others = 0;   ///< rows of another system or another stack
+  /// Those by their names, as in "'selene-a100' with 'megatron-2022'".
+  std::map<std::string, std::int64_t> others_by_name;
   /// Rows that cannot be used, with their problems.
   Validation problems;
 };
+
+/// A system and its stack by their names: "'selene-a100' with 'megatron-2022'".
+std::string machine_text(System const& system);
 
 /// The system and the stack that `base` names.
 /// \throws ConfigError  if it has no system, or one of them cannot be read.

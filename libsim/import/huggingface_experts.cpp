@@ -151,6 +151,34 @@ void read_deepseek_v3(Keys& keys, Sequence sequence, ModelConfig& model) {
   router.bias = true;
 }
 
+/// GPT-OSS: biases everywhere, sinks, a clamped SwiGLU, windows in every other layer.
+void read_gpt_oss(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  model.activation = Activation::swiglu_clamped;
+  model.sinks = true;
+  if (model.attention != Attention::flash) {
+    keys.approximate("sinks", "its attention sinks beside --attention unfused",
+                     "attention is modelled as flash");
+    model.attention = Attention::flash;
+  }
+  model.biases = keys.boolean_or({"attention_bias"}, true);
+  ExpertsConfig experts =
+      read_counts(keys, {"num_local_experts", "num_experts"}, "intermediate_size");
+  experts.biases = true;
+  leave_out_loss(keys);
+  model.experts = experts;
+  // The constants of swiglu_clamped.
+  constexpr NumberRange constants{0, 1e9};
+  if (keys.find_number({"swiglu_alpha"}, constants).value_or(1.702) != 1.702) {
+    keys.refuse("swiglu_alpha", "1.702", "modelled with 1.702");
+  }
+  if (keys.find_number({"swiglu_limit"}, constants).value_or(7) != 7) {
+    keys.refuse("swiglu_limit", "7", "modelled with 7");
+  }
+  read_windows(keys, {.full_every = 2}, model);
+  keys.without_effect({"initial_context_length", "experts_per_token"});
+}
+
 /// Llama 4 without images: one expert a token and one that all use, chosen by a sigmoid that
 /// multiplies what the expert reads.
 void read_llama4(Keys& keys, Sequence sequence, ModelConfig& model) {

@@ -176,10 +176,10 @@ HuggingfaceImport parse_huggingface(std::string_view text,
   IgnoreList ignored{options.ignore};
   HuggingfaceKeys keys{root, ignored};
   ModelConfig model;
+  model.attention = options.attention;  // before the kinds of a pattern are copied from the model
   family->read(keys, options.sequence, model);
   refuse_other_kinds(root, keys, model.experts.has_value());
   model.precision = read_precision(keys, options.precision);
-  model.attention = options.attention;
   model.causal_mask =
       options.attention == Attention::flash ? CausalMask::none : CausalMask::per_microbatch;
   result.notes = keys.finish();

@@ -1,8 +1,9 @@
 #include "libsim/import/huggingface_windows.hpp"
 
-#include <algorithm>
 #include <string>
 #include <vector>
+
+#include "libsim/import/layer_windows.hpp"
 
 namespace stagecraft {
 namespace {
@@ -22,19 +23,6 @@ std::vector<bool> windowed_layers(HuggingfaceKeys& keys,
   return windowed;
 }
 
-/// The number of layers after which the list repeats; a divisor of its length.
-std::size_t period_of(std::vector<bool> const& list) {
-  for (std::size_t period = 1; period < list.size(); ++period) {
-    if (list.size() % period != 0) continue;
-    bool repeats = true;
-    for (std::size_t i = period; i < list.size() && repeats; ++i) {
-      repeats = list[i] == list[i - period];
-    }
-    if (repeats) return period;
-  }
-  return list.size();
-}
-
 }  // namespace
 
 WindowLayers windows_behind_first(HuggingfaceKeys& keys) {
@@ -51,22 +39,7 @@ void read_windows(HuggingfaceKeys& keys, WindowLayers const& layers, ModelConfig
     return;
   }
   if (keys.leaves_out("sliding_window", "attention is modelled over the whole sequence")) return;
-  std::vector<bool> const windowed = windowed_layers(keys, layers, model.layers);
-  if (std::ranges::all_of(windowed, [](bool is_windowed) { return is_windowed; })) {
-    model.window = *size;
-    return;
-  }
-  LayerConfig within = model;
-  within.window = *size;
-  std::size_t const period = period_of(windowed);
-  for (std::size_t i = 0; i < period; ++i) {
-    LayerConfig const& kind = windowed[i] ? within : model;
-    if (!model.pattern.empty() && model.pattern.back().kind == kind) {
-      ++model.pattern.back().count;
-    } else {
-      model.pattern.push_back({.kind = kind, .count = 1});
-    }
-  }
+  set_windows({.size = *size, .windowed = windowed_layers(keys, layers, model.layers)}, model);
 }
 
 }  // namespace stagecraft

@@ -45,6 +45,7 @@ class MegatronArguments {
   /// Reports a flag whose value is not modelled; if it is ignored, notes what is modelled
   /// `instead`.
   void refuse(std::string_view flag, std::string const& accepted, std::string const& instead);
+  bool ignores(std::string_view flag) { return ignored_.covers(flag); }
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
   /// A given flag that only Megatron-LM of 2022 and before has; empty if there is none.

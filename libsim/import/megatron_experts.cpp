@@ -1,49 +1,12 @@
 #include "libsim/import/megatron_experts.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
+
+#include "libsim/import/layer_list.hpp"
 
 namespace stagecraft {
 namespace {
-
-/// The number that a text consists of.
-std::optional<std::int64_t> whole(std::string_view text) {
-  std::int64_t number = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return number;
-}
-
-/// The texts between the separators.
-std::vector<std::string_view> parts_of(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t from = 0; from <= text.size();) {
-    std::size_t const end = std::min(text.find(separator, from), text.size());
-    parts.push_back(text.substr(from, end - from));
-    from = end + 1;
-  }
-  return parts;
-}
-
-/// One term of a list: [0,1] or [0,1]*N.
-bool append_term(std::string_view term, std::size_t most, std::vector<bool>& sparse) {
-  std::size_t const close = term.find(']');
-  if (!term.starts_with('[') || close == std::string_view::npos) return false;
-  std::string_view const after = term.substr(close + 1);
-  std::optional<std::int64_t> times = 1;
-  if (!after.empty()) times = after.starts_with('*') ? whole(after.substr(1)) : std::nullopt;
-  std::vector<bool> once;
-  for (std::string_view const word : parts_of(term.substr(1, close - 1), ',')) {
-    if (word != "0" && word != "1") return false;
-    once.push_back(word == "1");
-  }
-  if (!times || *times < 0 || static_cast<std::size_t>(*times) > most) return false;
-  for (std::int64_t i = 0; i < *times && sparse.size() <= most; ++i) {
-    sparse.insert(sparse.end(), once.begin(), once.end());
-  }
-  return true;
-}
 
 /// Finds the keys that say which layers are sparse: the fewest dense layers first.
 bool set_pattern(std::vector<bool> const& sparse, ExpertsConfig& experts) {
@@ -146,31 +109,18 @@ void read_dispatch(MegatronArguments& arguments, TrainingConfig& config) {
 }  // namespace
 
 std::string layer_frequency(ExpertsConfig const& experts, std::int64_t layers) {
-  std::string text;
-  for (std::int64_t first = 0; first < layers;) {
-    std::int64_t end = first + 1;
-    while (end < layers && experts.is_sparse(end) == experts.is_sparse(first)) ++end;
-    text += text.empty() ? "" : "+";
-    text += experts.is_sparse(first) ? "[1]*" : "[0]*";
-    text += std::to_string(end - first);
-    first = end;
-  }
-  return text;
+  std::vector<bool> sparse;
+  sparse.reserve(static_cast<std::size_t>(layers));
+  for (std::int64_t i = 0; i < layers; ++i) sparse.push_back(experts.is_sparse(i));
+  return layer_list(sparse);
 }
 
 std::optional<std::vector<bool>> parse_layer_frequency(std::string_view text, std::int64_t layers) {
-  auto const most = static_cast<std::size_t>(std::max<std::int64_t>(layers, 0));
+  auto const every = whole_number(text);
+  if (!every) return parse_layer_list(text, layers);
+  if (*every < 1) return std::nullopt;
   std::vector<bool> sparse;
-  if (auto const every = whole(text)) {
-    if (*every < 1) return std::nullopt;
-    for (std::int64_t i = 0; i < layers; ++i) sparse.push_back(i % *every == 0);
-    return sparse;
-  }
-  if (text.starts_with('(') && text.ends_with(')')) text = text.substr(1, text.size() - 2);
-  for (std::string_view const term : parts_of(text, '+')) {
-    if (!append_term(term, most, sparse)) return std::nullopt;
-  }
-  if (sparse.size() != most) return std::nullopt;
+  for (std::int64_t i = 0; i < layers; ++i) sparse.push_back(i % *every == 0);
   return sparse;
 }
 
@@ -199,6 +149,12 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
   read_dispatch(arguments, config);
   if (!arguments.has("moe-grouped-gemm")) {
     arguments.note("no --moe-grouped-gemm: grouped products are modelled nevertheless");
+  }
+  experts.biases = config.model.biases;
+  if (experts.biases && experts.shared_ffn_hidden > 0) {
+    arguments.refuse("moe-shared-expert-intermediate-size",
+                     "--disable-bias-linear beside it, as Megatron-LM wants it",
+                     "shared experts without biases");
   }
   config.model.experts = experts;
 }

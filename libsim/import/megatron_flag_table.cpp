@@ -38,17 +38,18 @@ constexpr std::array read_flags{
     modelled("seq-length"), modelled("max-position-embeddings"), modelled("vocab-size"),
     modelled("padded-vocab-size"), modelled("make-vocab-size-divisible-by"),
     modelled("tokenizer-type"), modelled("swiglu", V::none), modelled("quick-geglu", V::none),
-    modelled("squared-relu", V::none), modelled("normalization"), modelled("norm-epsilon"),
-    modelled("position-embedding-type"), modelled("use-rotary-position-embeddings", V::none),
-    modelled("rotary-base"), modelled("untie-embeddings-and-output-weights", V::none),
-    modelled("attention-dropout"), modelled("hidden-dropout"),
-    modelled("disable-bias-linear", V::none), modelled("add-qkv-bias", V::none),
-    modelled("qk-layernorm", V::none), modelled("multi-latent-attention", V::none),
-    modelled("q-lora-rank"), modelled("kv-lora-rank"), modelled("qk-head-dim"),
-    modelled("qk-pos-emb-head-dim"), modelled("v-head-dim"), modelled("use-flash-attn", V::none),
-    modelled("attention-backend"), modelled("no-create-attention-mask-in-dataloader", V::none),
-    modelled("fp16", V::none), modelled("bf16", V::none),
-    modelled("accumulate-allreduce-grads-in-fp32", V::none),
+    modelled("glu-linear-offset"), modelled("activation-func-clamp-value"), modelled("window-size"),
+    modelled("window-attn-skip-freq"), modelled("softmax-type"), modelled("squared-relu", V::none),
+    modelled("normalization"), modelled("norm-epsilon"), modelled("position-embedding-type"),
+    modelled("use-rotary-position-embeddings", V::none), modelled("rotary-base"),
+    modelled("untie-embeddings-and-output-weights", V::none), modelled("attention-dropout"),
+    modelled("hidden-dropout"), modelled("disable-bias-linear", V::none),
+    modelled("add-qkv-bias", V::none), modelled("qk-layernorm", V::none),
+    modelled("multi-latent-attention", V::none), modelled("q-lora-rank"), modelled("kv-lora-rank"),
+    modelled("qk-head-dim"), modelled("qk-pos-emb-head-dim"), modelled("v-head-dim"),
+    modelled("use-flash-attn", V::none), modelled("attention-backend"),
+    modelled("no-create-attention-mask-in-dataloader", V::none), modelled("fp16", V::none),
+    modelled("bf16", V::none), modelled("accumulate-allreduce-grads-in-fp32", V::none),
     // Experts.
     modelled("num-experts"), modelled("moe-router-topk"), modelled("moe-ffn-hidden-size"),
     modelled("moe-shared-expert-intermediate-size"), modelled("moe-layer-freq"),
@@ -63,6 +64,8 @@ constexpr std::array read_flags{
     modelled("expert-tensor-parallel-size"),
     // Parallelism, batch and schedule.
     modelled("tensor-model-parallel-size"), modelled("pipeline-model-parallel-size"),
+    modelled("context-parallel-size"), modelled("cp-comm-type", V::many),
+    modelled("hierarchical-context-parallel-sizes", V::many), modelled("ds-sequence-parallel-size"),
     modelled("sequence-parallel", V::none), modelled("num-layers-per-virtual-pipeline-stage"),
     modelled("num-virtual-stages-per-pipeline-rank"), modelled("pipeline-model-parallel-layout"),
     modelled("decoder-first-pipeline-num-layers"), modelled("decoder-last-pipeline-num-layers"),
@@ -119,8 +122,6 @@ constexpr std::array other_flags{
     other("retro-add-retriever", V::none, "no retriever"),
     other("qk-l2-norm", V::none, "no norms of queries and keys"),
     other("embed-layernorm", V::none, "no norm of the embedding"),
-    other("window-size", V::one, "attention over the whole sequence"),
-    other("softmax-type", V::one, "softmax without a learned offset", "vanilla"),
     other("apply-residual-connection-post-layernorm", V::none, "residuals before the norms"),
     other("no-rope-freq", V::one, "rotary positions in every layer"),
     // Precision of what is stored and of what is multiplied.
@@ -136,7 +137,6 @@ constexpr std::array other_flags{
     other("exp-avg-sq-dtype", V::one, "Adam's moments in 32 bits", "fp32"),
     other("use-precision-aware-optimizer", V::none, "optimizer states in 32 bits"),
     // Parallelism.
-    other("context-parallel-size", V::one, "whole sequences on every rank", "1"),
     other("use-megatron-fsdp", V::none, "parameters on every replica"),
     other("use-custom-fsdp", V::none, "parameters on every replica"),
     other("use-torch-fsdp2", V::none, "parameters on every replica"),
@@ -145,7 +145,6 @@ constexpr std::array other_flags{
           "what --use-distributed-optimizer shards",
           "no_shard"),
     other("num-distributed-optimizer-instances", V::one, "one instance", "1"),
-    other("ds-sequence-parallel-size", V::one, "whole sequences on every rank", "1"),
     other("force-ds-sequence-parallel", V::none, "whole sequences on every rank"),
     other("ds-sequence-parallel-fpdt", V::none, "whole sequences on every rank"),
     other("cpu-optimizer", V::none, "the optimizer on the device"),
@@ -277,7 +276,7 @@ constexpr std::string_view no_effect_with_value =
 
 constexpr std::string_view no_effect_with_values =
     "data-path train-data-path valid-data-path test-data-path rampup-batch-size profile-ranks "
-    "iterations-to-skip tiktoken-special-tokens cp-comm-type high-priority-stream-groups";
+    "iterations-to-skip tiktoken-special-tokens high-priority-stream-groups";
 
 /// Those of the flags without effect that only Megatron-LM of 2020 to 2022 has.
 constexpr std::array old_names{std::string_view{"DDP-impl"}, std::string_view{"data-impl"},

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <string_view>
 
+#include "libsim/import/megatron_attention.hpp"
 #include "libsim/import/megatron_experts.hpp"
 #include "libsim/import/pipeline_layout.hpp"
 #include "libsim/model/recompute_regions.hpp"
@@ -127,6 +128,20 @@ void write_experts(FlagLine& line, TrainingConfig const& config) {
       .value("expert-tensor-parallel-size", config.parallel.expert_tensor);
 }
 
+/// FlashAttention itself has no sinks, cuDNN's fused attention has.
+std::string_view attention_backend(ModelConfig const& model) {
+  if (model.attention == Attention::unfused) return "unfused";
+  return model.sinks ? "fused" : "flash";
+}
+
+void write_windows(FlagLine& line, ModelConfig const& model) {
+  auto const layers = find_windows(model);
+  if (!layers || layers->size == 0) return;
+  line.value("window-size", std::to_string(layers->size - 1) + ",0");
+  std::string const frequency = window_frequency(*layers);
+  if (!frequency.empty()) line.value("window-attn-skip-freq", frequency);
+}
+
 void write_model(FlagLine& line, ModelConfig const& model) {
   write_widths(line, model);
   if (model.kv_heads != model.heads) {
@@ -152,15 +167,21 @@ void write_model(FlagLine& line, ModelConfig const& model) {
       .value("normalization", model.norm == Norm::rmsnorm ? "RMSNorm" : "LayerNorm")
       .value("norm-epsilon", model.norm_epsilon)
       .flag("swiglu", model.activation == Activation::swiglu)
-      .flag("quick-geglu", model.activation == Activation::geglu)
+      .flag("quick-geglu",
+            model.activation == Activation::geglu || model.activation == Activation::swiglu_clamped)
       .flag("disable-bias-linear", !model.biases)
       .flag("add-qkv-bias", model.qkv_bias && !model.biases)
       .flag("qk-layernorm", model.qk_norm == QkNorm::head || has_latents(model))
       .flag("untie-embeddings-and-output-weights", !model.tied_embeddings)
       .value("hidden-dropout", model.dropout)
       .value("attention-dropout", attention_dropout(model))
-      .value("attention-backend", model.attention == Attention::flash ? "flash" : "unfused")
+      .value("attention-backend", attention_backend(model))
       .flag("no-create-attention-mask-in-dataloader", model.causal_mask == CausalMask::none);
+  if (model.activation == Activation::swiglu_clamped) {
+    line.value("glu-linear-offset", 1.0).value("activation-func-clamp-value", 7.0);
+  }
+  if (model.sinks) line.value("softmax-type", "learnable");
+  write_windows(line, model);
   write_latents(line, model.latent_attention);
   write_precision(line, model);
 }
@@ -186,6 +207,20 @@ void write_layout_of_2022(FlagLine& line, TrainingConfig const& config) {
   write_empty_cache(line, config);
 }
 
+void write_context(FlagLine& line, ParallelLayout const& parallel) {
+  if (parallel.context == 1) return;
+  line.value("context-parallel-size", parallel.context);
+  if (parallel.context_inner > 1) {
+    line.value("cp-comm-type", "a2a+p2p")
+        .value("hierarchical-context-parallel-sizes",
+               std::to_string(parallel.context_inner) + " " +
+                   std::to_string(parallel.context / parallel.context_inner));
+  } else if (parallel.context_method != ContextMethod::ring) {
+    bool const exchanges = parallel.context_method == ContextMethod::ulysses;
+    line.value("cp-comm-type", exchanges ? "a2a" : "all_gather");
+  }
+}
+
 void write_layout(FlagLine& line, TrainingConfig const& config) {
   ParallelLayout const& parallel = config.parallel;
   LayerSplit const& layout = config.layout;
@@ -207,6 +242,7 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
     }
     line.flag("no-overlap-p2p-communication", config.schedule.p2p == P2p::blocking);
   }
+  write_context(line, parallel);
   line.flag("sequence-parallel", parallel.sequence && parallel.tensor > 1)
       .flag("use-distributed-optimizer", config.memory.distributed_optimizer)
       .flag("overlap-grad-reduce", overlaps_gradients(config));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "libsim/import/layer_windows.hpp"
 #include "libsim/import/megatron_model.hpp"
 #include "libsim/plan/training_names.hpp"
 
@@ -27,8 +28,13 @@ class Gaps {
     }
     add_of_schedule();
     add_of_recompute();
-    gap(config_.parallel.context > 1,
-        "parallel.context: the flags of context parallelism are not written yet");
+    gap(config_.parallel.context > 1 && is_of_2022_,
+        "parallel.context: Megatron-LM of 2022 has no context parallelism");
+    gap(config_.parallel.context > 1 && !is_of_2022_ &&
+            config_.parallel.context_method == ContextMethod::ulysses,
+        "parallel.context_method ulysses: Megatron-LM's ranks have two chunks of rows, which takes "
+        "a "
+        "copy more per exchange");
     gap(!config_.memory.output_deallocation,
         "memory.output_deallocation false: Megatron-LM always deallocates");
     return std::move(gaps_);
@@ -41,16 +47,13 @@ class Gaps {
 
   void add_of_model() {
     ModelConfig const& model = config_.model;
-    gap(!model.pattern.empty(), "model.pattern: the flags say layers of one kind");
+    gap(!find_windows(model), "model.pattern: the flags say layers of one kind");
     gap(model.activation == Activation::relu, "model.activation relu: the flags say GELU");
     gap(model.residual != Residual::sequential,
         "model.residual: the flags say layers whose MLP follows their attention");
-    gap(model.activation == Activation::swiglu_clamped,
-        "model.activation swiglu_clamped: the flags say a GELU without a gate");
     gap(model.norms != NormPlaces::pre,
         "model.norms: the flags say norms before attention and MLP");
     gap(model.qk_norm == QkNorm::full, "model.qk_norm full: the flags say no such norms");
-    gap(model.window > 0, "model.window: the flags say attention to all tokens before");
     gap(model.attention_softcap > 0, "model.attention_softcap: the flags say no cap");
     gap(model.logit_softcap > 0, "model.logit_softcap: the flags say no cap");
     gap(model.precision == Precision::fp64, "model.precision fp64: the flags say fp32");
@@ -73,6 +76,9 @@ class Gaps {
     gap(model.qk_norm == QkNorm::head,
         "model.qk_norm: Megatron-LM of 2022 has no norms of queries and keys");
     gap(model.experts.has_value(), "model.experts: Megatron-LM of 2022 has none");
+    gap(model.window > 0 || !model.pattern.empty(),
+        "model.window: Megatron-LM of 2022 attends to all tokens before");
+    gap(model.sinks, "model.sinks: Megatron-LM of 2022 has none");
     gap(has_latents(model), "model.latent_attention: Megatron-LM of 2022 has none");
     gap(!model.biases, "model.biases false: Megatron-LM of 2022 has biases");
     gap(!model.tied_embeddings,
@@ -141,6 +147,10 @@ class Gaps {
     }
     gap(config_.routing.factor.has_value(),
         "routing.factor: no flag says how uneven the router is");
+    gap(experts.biases != config_.model.biases,
+        "model.experts.biases: the flags say those of model.biases");
+    gap(experts.biases && experts.shared_ffn_hidden > 0,
+        "model.experts.shared_ffn_hidden: Megatron-LM's shared experts have no biases");
     gap(experts.first_dense > 0 && experts.every > 1,
         "model.experts.first_dense beside every: the flags read back as other keys");
   }

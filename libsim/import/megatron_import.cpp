@@ -101,6 +101,7 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
   read_megatron_model(arguments, version, config.model);
   read_megatron_layout(arguments, version, options.world_size, config);
   read_megatron_experts(arguments, config);
+  read_megatron_windows(arguments, config.model);
   config.recompute = read_megatron_recompute(arguments);
   limit_block_to_chunk(arguments, config);
   config.training = read_megatron_training(arguments);
@@ -113,14 +114,16 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
 
 std::string to_run_file(TrainingConfig const& config,
                         std::string const& system,
-                        std::string const& origin) {
+                        std::string const& origin,
+                        std::string const& remark) {
   nlohmann::ordered_json const sections = to_json(settled_with_stack(config));
   nlohmann::ordered_json root;
   for (auto const& [key, section] : sections.items()) {
     root[key] = section;
     if (key == "model") root["system"] = system;
   }
-  return "# Megatron-LM's flags from " + printable(origin) + ".\n" + yaml_text(root);
+  return "# Megatron-LM's flags from " + printable(origin) + ".\n" +
+         (remark.empty() ? "" : "# " + remark + "\n") + yaml_text(root);
 }
 
 }  // namespace stagecraft

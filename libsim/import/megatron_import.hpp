@@ -35,9 +35,10 @@ MegatronImport import_megatron(std::vector<ShellWord> const& words,
                                MegatronOptions const& options);
 
 /// A run file: the sections of `config`, and `system` by the name of its file, with a comment that
-/// names `origin`.
+/// names `origin`; `remark` is a second one, unless it is empty.
 std::string to_run_file(TrainingConfig const& config,
                         std::string const& system,
-                        std::string const& origin);
+                        std::string const& origin,
+                        std::string const& remark = "");
 
 }  // namespace stagecraft

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "libsim/import/megatron_context.hpp"
 #include "libsim/import/pipeline_layout.hpp"
 
 namespace stagecraft {
@@ -106,19 +107,11 @@ void read_schedule(MegatronArguments& arguments, MegatronVersion version, Traini
   schedule.scatter_gather = scatters || !has_effect;
 }
 
-/// Ranks among which a sequence is cut. They are no replicas (megatron/core/parallel_state.py):
-/// data parallelism is the world over tensor, pipeline and context.
-std::int64_t context_ranks(MegatronArguments const& arguments) {
-  std::int64_t const of_megatron = arguments.integer("context-parallel-size", degrees).value_or(1);
-  std::int64_t const of_deepspeed =
-      arguments.integer("ds-sequence-parallel-size", degrees).value_or(1);
-  return of_megatron * of_deepspeed;
-}
-
 void read_replicas(MegatronArguments& arguments,
                    std::optional<std::int64_t> world_size,
                    TrainingConfig& config) {
-  std::int64_t const context = context_ranks(arguments);
+  // Ranks that split a sequence are no replicas (megatron/core/parallel_state.py).
+  std::int64_t const context = read_megatron_context(arguments, config);
   std::int64_t const replica =
       std::int64_t{config.parallel.tensor} * config.parallel.pipeline * context;
   if (!world_size) {
@@ -131,7 +124,7 @@ void read_replicas(MegatronArguments& arguments,
                              ")");
   } else if (*world_size / replica <= degrees.largest) {
     config.parallel.data = static_cast<int>(*world_size / replica);
-    if (context > 1) {
+    if (context > config.parallel.context) {
       arguments.note("context parallelism over " + std::to_string(context) +
                      " ranks is left out: the run file has " +
                      std::to_string(*world_size / context) + " of the " +

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libsim/import/megatron_attention.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -81,6 +83,16 @@ void read_qk_norms(MegatronArguments& arguments, ModelConfig& model) {
 void read_mlp(MegatronArguments& arguments, ModelConfig& model) {
   if (arguments.has("swiglu")) model.activation = Activation::swiglu;
   if (arguments.has("quick-geglu")) model.activation = Activation::geglu;
+  double const offset = arguments.number("glu-linear-offset", {-1e9, 1e9}).value_or(0);
+  auto const clamp = arguments.number("activation-func-clamp-value", {1e-9, 1e9});
+  if (model.activation == Activation::geglu && offset == 1 && clamp == 7) {
+    model.activation = Activation::swiglu_clamped;
+  } else if (offset != 0 || clamp) {
+    arguments.refuse(offset != 0 ? "glu-linear-offset" : "activation-func-clamp-value",
+                     "--quick-geglu --glu-linear-offset 1.0 --activation-func-clamp-value 7.0, or "
+                     "none of the last two",
+                     "an activation without offset and limit");
+  }
   if (arguments.has("squared-relu")) {
     arguments.refuse("squared-relu", "a run without it", "a GELU");
   }
@@ -194,6 +206,7 @@ void read_megatron_model(MegatronArguments& arguments,
   read_vocabulary(arguments, model);
   read_positions(arguments, model);
   read_attention(arguments, version, model);
+  read_megatron_sinks(arguments, model);
   read_precision(arguments, model);
   // Megatron-DeepSpeed writes the names in lower case.
   std::string const norm = arguments.text("normalization").value_or("LayerNorm");

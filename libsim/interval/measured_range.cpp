@@ -19,48 +19,65 @@ struct MeasuredRange {
   std::int64_t least_sequence = 0;
   std::int64_t most_sequence = 0;
   int most_tensor = 1;
+  int most_context = 1;
   int most_gpus = 1;
   bool has_interleaved = false;
   bool has_overlapped_p2p = false;
   bool has_sharded_optimizer = false;
-  bool has_recompute = false;  ///< selective and full; else none at all
+  bool has_selective = false;  ///< recompute
+  bool has_full = false;       ///< recompute
+  bool has_experts = false;
+  bool has_latents = false;
 };
 
 /// A100: Table 5 (Korthikanti et al. 2022, Megatron-LM), Narayanan et al. 2021, vTrain, MT-NLG,
-/// BLOOM. H100: nanotron, NVIDIA's published benchmarks. B200: one node.
+/// BLOOM. H100: nanotron, NVIDIA's published benchmarks and models with experts. B200: SimuMax, one
+/// node.
 constexpr std::array<MeasuredRange, 3> ranges{{{.accelerator = "A100",
                                                 .precision = Precision::fp16,
                                                 .attention = Attention::unfused,
                                                 .least_sequence = 1024,
                                                 .most_sequence = 2048,
                                                 .most_tensor = 16,
+                                                .most_context = 1,
                                                 .most_gpus = 3360,
                                                 .has_interleaved = true,
                                                 .has_overlapped_p2p = false,
                                                 .has_sharded_optimizer = true,
-                                                .has_recompute = true},
+                                                .has_selective = true,
+                                                .has_full = true,
+                                                .has_experts = false,
+                                                .has_latents = false},
                                                {.accelerator = "H100",
                                                 .precision = Precision::bf16,
                                                 .attention = Attention::flash,
                                                 .least_sequence = 4096,
-                                                .most_sequence = 4096,
+                                                .most_sequence = 8192,
                                                 .most_tensor = 128,
-                                                .most_gpus = 2048,
-                                                .has_interleaved = false,
+                                                .most_context = 2,
+                                                .most_gpus = 2304,
+                                                .has_interleaved = true,
                                                 .has_overlapped_p2p = false,
                                                 .has_sharded_optimizer = true,
-                                                .has_recompute = false},
+                                                .has_selective = true,
+                                                .has_full = false,
+                                                .has_experts = true,
+                                                .has_latents = true},
                                                {.accelerator = "B200",
                                                 .precision = Precision::bf16,
                                                 .attention = Attention::flash,
                                                 .least_sequence = 4096,
-                                                .most_sequence = 4096,
+                                                .most_sequence = 131072,
                                                 .most_tensor = 8,
+                                                .most_context = 8,
                                                 .most_gpus = 8,
                                                 .has_interleaved = false,
                                                 .has_overlapped_p2p = false,
                                                 .has_sharded_optimizer = true,
-                                                .has_recompute = false}}};
+                                                .has_selective = false,
+                                                .has_full = false,
+                                                .has_experts = true,
+                                                .has_latents = true}}};
 
 }  // namespace
 
@@ -83,11 +100,13 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
     }
     return false;
   };
-  add(has([](LayerConfig const& layer) { return layer.experts.has_value(); }), "model.experts",
-      "dense models");
+  add(!range->has_experts &&
+          has([](LayerConfig const& layer) { return layer.experts.has_value(); }),
+      "model.experts", "dense models");
   add(has([](LayerConfig const& layer) { return layer.window > 0; }), "model.window",
       "full attention");
-  add(has_latents(model), "model.latent_attention", "keys and values by head");
+  add(!range->has_latents && has_latents(model), "model.latent_attention",
+      "keys and values by head");
   ParallelLayout const& parallel = config.parallel;
   add(model.precision != range->precision,
       "model.precision " + std::string{name_of(model.precision)},
@@ -111,13 +130,20 @@ std::vector<std::string> unmeasured_settings(TrainingConfig const& config, Syste
   add(!is_measured, "schedule", range->has_interleaved ? "1f1b, interleaved" : "1f1b");
   add(parallel.pipeline > 1 && config.schedule.p2p == P2p::overlapped && !range->has_overlapped_p2p,
       "schedule.p2p overlapped", "blocking");
-  add(parallel.context > 1, "parallel.context " + std::to_string(parallel.context), "1");
+  add(parallel.context > range->most_context,
+      "parallel.context " + std::to_string(parallel.context),
+      range->most_context == 1 ? "1" : "up to " + std::to_string(range->most_context));
   add(config.memory.distributed_optimizer && parallel.data > 1 && !range->has_sharded_optimizer,
       "memory.distributed_optimizer", "the whole optimizer on each replica");
-  bool const recomputes = std::ranges::any_of(config.recompute, [](RecomputePolicy const& policy) {
-    return policy.granularity != RecomputeGranularity::none;
-  });
-  add(recomputes && !range->has_recompute, "recompute", "none");
+  auto const recomputes = [&](RecomputeGranularity granularity) {
+    return std::ranges::any_of(config.recompute, [granularity](RecomputePolicy const& policy) {
+      return policy.granularity == granularity;
+    });
+  };
+  add(recomputes(RecomputeGranularity::selective) && !range->has_selective, "recompute selective",
+      "none");
+  add(recomputes(RecomputeGranularity::full) && !range->has_full, "recompute full",
+      range->has_selective ? "none, selective" : "none");
   return settings;
 }
 

@@ -141,6 +141,11 @@ AttentionLayer make_attention(ProgramBuilder& builder) {
   } else {
     make_qkv(builder, attention);
   }
+  if (model.sinks) {
+    ParameterTraits traits = cut_by_rows(shape.tensor, {{.rows = shape.heads()}}, 1);
+    traits.start = ParameterStart::zero;
+    attention.sinks = builder.parameter({"core_attention", "sinks"}, {shape.heads()}, traits);
+  }
   attention.projection.weight = output_weight(builder, {"attention.projection", "weight"},
                                               {model.hidden, shape.heads() * value_dim(model)});
   if (model.biases) {

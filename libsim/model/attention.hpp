@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "libsim/model/heads_norm.hpp"
 #include "libsim/model/latent_projections.hpp"
 #include "libsim/model/linear.hpp"
@@ -19,6 +21,7 @@ struct AttentionLayer {
   HeadsNorm q_norm{.owner = "attention.q_norm"};
   HeadsNorm k_norm{.owner = "attention.k_norm"};
   Linear projection{.owner = "attention.projection"};
+  TensorId sinks = no_tensor;  ///< [a/t]: a score per head beside those of the keys
   ResidualAdd residual{.owner = "attention.output", .site = DropoutSite::attention_output};
 
   TensorId input = no_tensor;  ///< normed hidden state
@@ -36,8 +39,11 @@ struct AttentionLayer {
   TensorId dropout_output = no_tensor;  ///< softmax_output itself if there is no dropout
   TensorId dropout_mask = no_tensor;
   TensorId log_sum_exp = no_tensor;  ///< flash attention only
-  TensorId context = no_tensor;      ///< [s/c, b, h/t]
-  TensorId attended = no_tensor;     ///< what core attention writes: context itself with c = 1
+  TensorId ring_kv = no_tensor;      ///< keys and values that a ring brought last
+  /// Of the rank's chunks of queries, where it gathers keys.
+  std::array<TensorId, 2> chunk_log_sums{no_tensor, no_tensor};
+  TensorId context = no_tensor;   ///< [s/c, b, h/t]
+  TensorId attended = no_tensor;  ///< what core attention writes: context itself with c = 1
 };
 
 AttentionLayer make_attention(ProgramBuilder& builder);
@@ -59,8 +65,8 @@ TensorId attention_backward(ProgramBuilder& builder,
                             int layer,
                             AttentionGradients const& gradients);
 
-/// Appends softmax(q k^T / sqrt(d)) v with a causal mask. Ranks that split the sequence exchange
-/// its rows for heads before, and back after: they attend to all of s with 1/c of the heads.
+/// Appends softmax(q k^T / sqrt(d)) v with a causal mask. Ranks that split the sequence attend to
+/// all of it: see ulysses_exchange.hpp, ring_attention.hpp and gathered_attention.hpp.
 ///
 /// Reads   q [s, b, a/t, d], k [s, b, g/t, d] and v [s, b, g/t, d']; d' is d but for latent attention.
 /// Writes  unfused: scores, softmax_output, dropout_output [b, a/t, s, s], dropout_mask likewise at one

@@ -188,6 +188,13 @@ void check_latents(ModelConfig const& model, ConfigNode const& section) {
   }
 }
 
+void settle_sinks(LayerConfig const& layer, ConfigNode const& section) {
+  ConfigNode const sinks = section.child("sinks");
+  if (!layer.sinks || layer.attention == Attention::flash || !sinks.is_sound()) return;
+  if (sinks.exists()) return sinks.report("false, or model.attention flash");
+  refuse(section, "attention", name_of(layer.attention), "flash, as the layers have sinks");
+}
+
 void settle_norms(LayerConfig const& layer, ConfigNode const& section) {
   if (layer.norms == NormPlaces::pre || layer.residual == Residual::sequential) return;
   ConfigNode const norms = section.child("norms");

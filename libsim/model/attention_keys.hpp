@@ -36,6 +36,9 @@ void settle_latents(ModelConfig& model, ConfigNode const& section);
 /// Reports keys that do not go with latents. Pre: the pattern is settled.
 void check_latents(ModelConfig const& model, ConfigNode const& section);
 
+/// Reports sinks of unfused attention, which has none.
+void settle_sinks(LayerConfig const& layer, ConfigNode const& section);
+
 /// Reports norms that a layer's kind cannot have.
 void settle_norms(LayerConfig const& layer, ConfigNode const& section);
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/model/context_parallel.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/model/op.hpp"
 #include "libsim/model/parameter.hpp"
@@ -36,11 +37,14 @@ struct BlockShape {
 
   GroupId expert_group{};         ///< of the EP ranks, if there are several
   GroupId expert_tensor_group{};  ///< of the ETP ranks, if there are several
-  int context = 1;                ///< c: ranks that split each sequence
-  GroupId context_group{};        ///< of the c ranks, if there are several
+  ContextLevel exchange{};        ///< ranks that exchange rows of a sequence for heads
+  ContextLevel keys{};            ///< ranks that attend to each other's keys and values
+  bool gathers_keys = false;      ///< they gather them; else these go round
 
-  /// Rows of the sequence that this rank works on, but for core attention: s/c, in order.
-  std::int64_t sequence() const { return model.sequence / context; }
+  /// c: ranks that split each sequence.
+  int context() const { return exchange.ranks * keys.ranks; }
+  /// Rows of the sequence that this rank works on, but for core attention: s/c.
+  std::int64_t sequence() const { return model.sequence / context(); }
   std::int64_t heads() const { return model.heads / tensor; }
   /// Key and value heads per rank; they are replicated if t exceeds their number.
   std::int64_t kv_heads() const { return model.kv_heads < tensor ? 1 : model.kv_heads / tensor; }

@@ -1,11 +1,12 @@
-#include <cmath>
-
 #include "libsim/model/attention.hpp"
+#include "libsim/model/attention_attributes.hpp"
+#include "libsim/model/flash_attention.hpp"
+#include "libsim/model/gathered_attention.hpp"
+#include "libsim/model/ring_attention.hpp"
+#include "libsim/model/ulysses_exchange.hpp"
 
 namespace stagecraft {
 namespace {
-
-constexpr std::string_view owner = "core_attention";
 
 /// A view [b, heads, s, d] of a tensor [s, b, heads, d], as GEMMs read it.
 TensorId by_head(ProgramBuilder& builder, std::string_view part, TensorId tokens) {
@@ -15,7 +16,7 @@ TensorId by_head(ProgramBuilder& builder, std::string_view part, TensorId tokens
   if (tensor.buffer == tokens) {
     strides = {extents[1] * extents[2] * extents[3], extents[2] * extents[3], extents[3], 1};
   }
-  return builder.view({owner, part}, tensor.buffer,
+  return builder.view({core_attention, part}, tensor.buffer,
                       {extents[1], extents[2], extents[0], extents[3]},
                       {strides[1], strides[2], strides[0], strides[3]}, tensor.offset);
 }
@@ -25,7 +26,7 @@ TensorId by_head(ProgramBuilder& builder, std::string_view part, TensorId tokens
 TensorId by_token(ProgramBuilder& builder, std::string_view part, TensorId heads) {
   Shape const extents = builder.tensor(heads).shape;
   return builder.view(
-      {owner, part}, heads, {extents[2], extents[0], extents[1], extents[3]},
+      {core_attention, part}, heads, {extents[2], extents[0], extents[1], extents[3]},
       {extents[3], extents[1] * extents[2] * extents[3], extents[2] * extents[3], 1}, 0);
 }
 
@@ -37,8 +38,8 @@ struct Core {
   explicit Core(BlockShape const& shape)
       : s{shape.model.sequence},
         b{shape.micro},
-        heads{shape.heads() / shape.context},
-        kv_heads{shape.kv_heads() / shape.context},
+        heads{shape.heads()},
+        kv_heads{shape.kv_heads()},
         d{shape.model.head_dim},
         value_d{value_dim(shape.model)} {}
   Shape scores() const { return {b, heads, s, s}; }
@@ -47,22 +48,6 @@ struct Core {
 
 bool caps_scores(ProgramBuilder const& builder) {
   return builder.shape().model.attention_softcap > 0;
-}
-
-bool drops_probabilities(ProgramBuilder const& builder) {
-  return attention_dropout(builder.shape().model) > 0;
-}
-
-/// The dropout of the probabilities; heads are split over the tensor group.
-DropoutAttributes probability_dropout(ProgramBuilder const& builder) {
-  BlockShape const& shape = builder.shape();
-  return {.site = DropoutSite::attention,
-          .rate = attention_dropout(shape.model),
-          .shards = shape.tensor};
-}
-
-double score_scale(ProgramBuilder const& builder) {
-  return 1.0 / std::sqrt(static_cast<double>(builder.shape().model.head_dim));
 }
 
 SoftmaxAttributes softmax_attributes(ProgramBuilder const& builder,
@@ -79,13 +64,6 @@ SoftcapAttributes softcap_attributes(ProgramBuilder const& builder) {
   return {.cap = builder.shape().model.attention_softcap, .scale = score_scale(builder)};
 }
 
-FlashAttributes flash_attributes(ProgramBuilder const& builder) {
-  return {.scale = score_scale(builder),
-          .dropout = probability_dropout(builder),
-          .window = builder.shape().model.window,
-          .softcap = builder.shape().model.attention_softcap};
-}
-
 bool fuses_dropout(ProgramBuilder const& builder) {
   return drops_probabilities(builder) &&
          builder.shape().model.softmax_dropout == SoftmaxDropout::fused;
@@ -97,17 +75,19 @@ bool repeats_heads(Core const& core, BlockShape const& shape) {
 
 /// Appends softmax and dropout as two kernels.
 void separate_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId scores) {
-  attention.softmax_output = builder.make({owner, "softmax_output"}, builder.tensor(scores).shape);
-  Op& softmax = builder.add(OpKind::causal_softmax, {owner, "softmax"}, Phase::forward, {scores},
-                            {attention.softmax_output}, softmax_attributes(builder, {}));
+  attention.softmax_output =
+      builder.make({core_attention, "softmax_output"}, builder.tensor(scores).shape);
+  Op& softmax = builder.add(OpKind::causal_softmax, {core_attention, "softmax"}, Phase::forward,
+                            {scores}, {attention.softmax_output}, softmax_attributes(builder, {}));
   // The fused kernel reads only the lower triangle and writes the whole square.
   Bytes const square = builder.tensor(scores).bytes();
   softmax.traffic = Bytes{square.count() / 2 + square.count()};
   attention.dropout_output = attention.softmax_output;
   if (!drops_probabilities(builder)) return;
-  attention.dropout_output = dropout_forward(
-      builder, probability_dropout(builder), {owner, "dropout"}, {owner, "dropout_output"},
-      {owner, "dropout_mask"}, attention.softmax_output, attention.dropout_mask);
+  attention.dropout_output =
+      dropout_forward(builder, probability_dropout(builder), {core_attention, "dropout"},
+                      {core_attention, "dropout_output"}, {core_attention, "dropout_mask"},
+                      attention.softmax_output, attention.dropout_mask);
 }
 
 /// Appends softmax and dropout as one kernel. The softmax is in place: `scores` becomes
@@ -115,12 +95,13 @@ void separate_softmax(ProgramBuilder& builder, AttentionLayer& attention, Tensor
 void fused_softmax(ProgramBuilder& builder, AttentionLayer& attention, TensorId scores) {
   Shape const shape = builder.tensor(scores).shape;  // a copy: make() moves the tensors
   attention.softmax_output = scores;
-  attention.dropout_output = builder.make({owner, "dropout_output"}, shape);
+  attention.dropout_output = builder.make({core_attention, "dropout_output"}, shape);
   if (stores_masks(builder.shape().model)) {
-    attention.dropout_mask = builder.make({owner, "dropout_mask"}, shape, ElementType::u8);
+    attention.dropout_mask = builder.make({core_attention, "dropout_mask"}, shape, ElementType::u8);
   }
-  Op& op = builder.add(OpKind::causal_softmax_dropout, {owner, "softmax_dropout"}, Phase::forward,
-                       {scores}, {scores, attention.dropout_output, attention.dropout_mask},
+  Op& op = builder.add(OpKind::causal_softmax_dropout, {core_attention, "softmax_dropout"},
+                       Phase::forward, {scores},
+                       {scores, attention.dropout_output, attention.dropout_mask},
                        softmax_attributes(builder, probability_dropout(builder)));
   op.draws_random = true;
   // Reads only the lower triangle.
@@ -132,10 +113,10 @@ void softmax_gradient(ProgramBuilder& builder, AttentionLayer const& attention, 
   bool const fuses = fuses_dropout(builder);
   Op& op = fuses
                ? builder.add(OpKind::causal_softmax_dropout_backward,
-                             {owner, "softmax_dropout_backward"}, Phase::input_gradient,
+                             {core_attention, "softmax_dropout_backward"}, Phase::input_gradient,
                              {d_scores, attention.softmax_output, attention.dropout_mask},
                              {d_scores}, softmax_attributes(builder, probability_dropout(builder)))
-               : builder.add(OpKind::causal_softmax_backward, {owner, "softmax_backward"},
+               : builder.add(OpKind::causal_softmax_backward, {core_attention, "softmax_backward"},
                              Phase::input_gradient, {d_scores, attention.softmax_output},
                              {d_scores}, softmax_attributes(builder, {}));
   op.draws_random = fuses && attention.dropout_mask == no_tensor;
@@ -151,9 +132,9 @@ void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
   attention.v_full = attention.v;
   if (repeats_heads(core, builder.shape())) {
     Shape const full{core.s, core.b, core.heads, core.d};
-    attention.k_full = builder.make({owner, "repeated_k"}, full);
-    attention.v_full = builder.make({owner, "repeated_v"}, full);
-    builder.add(OpKind::repeat_heads, {owner, "repeat_heads"}, Phase::forward,
+    attention.k_full = builder.make({core_attention, "repeated_k"}, full);
+    attention.v_full = builder.make({core_attention, "repeated_v"}, full);
+    builder.add(OpKind::repeat_heads, {core_attention, "repeat_heads"}, Phase::forward,
                 {attention.k, attention.v}, {attention.k_full, attention.v_full});
   }
   attention.q_by_head = by_head(builder, "q_by_head", attention.q);
@@ -162,22 +143,24 @@ void unfused_forward(ProgramBuilder& builder, AttentionLayer& attention) {
   bool const fuses = fuses_dropout(builder);
   bool const caps = caps_scores(builder);
   TensorId scores =
-      builder.make({owner, fuses && !caps ? "softmax_output" : "scores"}, core.scores());
-  builder.gemm({owner, "scores"}, Phase::forward,
+      builder.make({core_attention, fuses && !caps ? "softmax_output" : "scores"}, core.scores());
+  builder.gemm({core_attention, "scores"}, Phase::forward,
                {.batch = batch, .m = core.s, .n = core.s, .k = core.d, .transpose_b = true},
                attention.q_by_head, attention.k_by_head, scores);
   if (caps) {
     attention.scores = scores;
-    scores = builder.make({owner, fuses ? "softmax_output" : "capped_scores"}, core.scores());
-    builder.add(OpKind::softcap, {owner, "softcap"}, Phase::forward, {attention.scores}, {scores},
-                softcap_attributes(builder));
+    scores =
+        builder.make({core_attention, fuses ? "softmax_output" : "capped_scores"}, core.scores());
+    builder.add(OpKind::softcap, {core_attention, "softcap"}, Phase::forward, {attention.scores},
+                {scores}, softcap_attributes(builder));
   }
   fuses ? fused_softmax(builder, attention, scores) : separate_softmax(builder, attention, scores);
-  TensorId const context = builder.make({owner, "context_by_head"}, core.by_head(core.value_d));
-  builder.gemm({owner, "context"}, Phase::forward,
+  TensorId const context =
+      builder.make({core_attention, "context_by_head"}, core.by_head(core.value_d));
+  builder.gemm({core_attention, "context"}, Phase::forward,
                {.batch = batch, .m = core.s, .n = core.value_d, .k = core.s},
                attention.dropout_output, attention.v_by_head, context);
-  builder.add(OpKind::merge_heads, {owner, "merge_heads"}, Phase::forward,
+  builder.add(OpKind::merge_heads, {core_attention, "merge_heads"}, Phase::forward,
               {by_token(builder, "context_by_token", context)}, {attention.attended});
 }
 
@@ -189,43 +172,45 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
   std::int64_t const width = core.heads * core.value_d;
   // The batched GEMMs read the heads of d_context by their strides, without a copy.
   TensorId const d_by_head =
-      builder.view({owner, "context_gradient_by_head"}, d_context, core.by_head(core.value_d),
-                   {width, core.value_d, core.b * width, 1}, 0);
+      builder.view({core_attention, "context_gradient_by_head"}, d_context,
+                   core.by_head(core.value_d), {width, core.value_d, core.b * width, 1}, 0);
   TensorId probabilities = attention.dropout_output;
   if (drops_probabilities(builder) && attention.dropout_mask == no_tensor) {
     // With regenerated masks only the softmax output was kept; its dropout is drawn again.
     TensorId no_mask = no_tensor;
-    probabilities =
-        dropout_forward(builder, probability_dropout(builder), {owner, "dropout_again"},
-                        {owner, "dropout_output_again"}, {}, attention.softmax_output, no_mask);
+    probabilities = dropout_forward(
+        builder, probability_dropout(builder), {core_attention, "dropout_again"},
+        {core_attention, "dropout_output_again"}, {}, attention.softmax_output, no_mask);
     builder.program().tensors.back().category = Category::recomputed;
     builder.program().backward.back().phase = Phase::input_gradient;
   }
-  TensorId d_dropped = builder.make({owner, "dropout_output_gradient"}, core.scores());
-  builder.gemm({owner, "dropout_output_gradient"}, Phase::input_gradient,
+  TensorId d_dropped = builder.make({core_attention, "dropout_output_gradient"}, core.scores());
+  builder.gemm({core_attention, "dropout_output_gradient"}, Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.s, .k = core.value_d, .transpose_b = true},
                d_by_head, attention.v_by_head, d_dropped);
   QkvGradients gradients;
-  gradients.v = builder.make({owner, "v_gradient"}, core.by_head(core.value_d));
-  builder.gemm({owner, "v_gradient"}, Phase::input_gradient,
+  gradients.v = builder.make({core_attention, "v_gradient"}, core.by_head(core.value_d));
+  builder.gemm({core_attention, "v_gradient"}, Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.value_d, .k = core.s, .transpose_a = true},
                probabilities, d_by_head, gradients.v);
   TensorId const d_scores =
       drops_probabilities(builder) && !fuses_dropout(builder)
-          ? dropout_backward(builder, probability_dropout(builder), {owner, "dropout_backward"},
-                             {owner, "scores_gradient"}, d_dropped, attention.dropout_mask)
+          ? dropout_backward(builder, probability_dropout(builder),
+                             {core_attention, "dropout_backward"},
+                             {core_attention, "scores_gradient"}, d_dropped, attention.dropout_mask)
           : d_dropped;
   softmax_gradient(builder, attention, d_scores);
   if (caps_scores(builder)) {
-    builder.add(OpKind::softcap_backward, {owner, "softcap_backward"}, Phase::input_gradient,
-                {d_scores, attention.scores}, {d_scores}, softcap_attributes(builder));
+    builder.add(OpKind::softcap_backward, {core_attention, "softcap_backward"},
+                Phase::input_gradient, {d_scores, attention.scores}, {d_scores},
+                softcap_attributes(builder));
   }
-  gradients.q = builder.make({owner, "q_gradient"}, core.by_head(core.d));
-  builder.gemm({owner, "q_gradient"}, Phase::input_gradient,
+  gradients.q = builder.make({core_attention, "q_gradient"}, core.by_head(core.d));
+  builder.gemm({core_attention, "q_gradient"}, Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s}, d_scores,
                attention.k_by_head, gradients.q);
-  gradients.k = builder.make({owner, "k_gradient"}, core.by_head(core.d));
-  builder.gemm({owner, "k_gradient"}, Phase::input_gradient,
+  gradients.k = builder.make({core_attention, "k_gradient"}, core.by_head(core.d));
+  builder.gemm({core_attention, "k_gradient"}, Phase::input_gradient,
                {.batch = batch, .m = core.s, .n = core.d, .k = core.s, .transpose_a = true},
                d_scores, attention.q_by_head, gradients.k);
   gradients.q = by_token(builder, "q_gradient_by_token", gradients.q);
@@ -233,9 +218,9 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
   gradients.v = by_token(builder, "v_gradient_by_token", gradients.v);
   if (repeats_heads(core, builder.shape())) {
     Shape const groups{core.s, core.b, core.kv_heads, core.d};
-    TensorId const dk = builder.make({owner, "grouped_k_gradient"}, groups);
-    TensorId const dv = builder.make({owner, "grouped_v_gradient"}, groups);
-    builder.add(OpKind::repeat_heads_backward, {owner, "repeat_heads_backward"},
+    TensorId const dk = builder.make({core_attention, "grouped_k_gradient"}, groups);
+    TensorId const dv = builder.make({core_attention, "grouped_v_gradient"}, groups);
+    builder.add(OpKind::repeat_heads_backward, {core_attention, "repeat_heads_backward"},
                 Phase::input_gradient, {gradients.k, gradients.v}, {dk, dv});
     gradients.k = dk;
     gradients.v = dv;
@@ -243,156 +228,72 @@ QkvGradients unfused_backward(ProgramBuilder& builder,
   return gradients;
 }
 
-/// FLOPs of products over the pairs that are attended to, whose inner or outer dimensions add up to
-/// `depth`.
-std::int64_t attended_flops(ProgramBuilder const& builder, Core const& core, std::int64_t depth) {
-  return core.b * core.heads * attended_square(core.s, builder.shape().model.window) * depth;
+/// The tensors of a layer's flash attention.
+FlashOperands flash_operands(AttentionLayer const& attention) {
+  return {.q = attention.q,
+          .k = attention.k,
+          .v = attention.v,
+          .context = attention.attended,
+          .log_sum_exp = attention.log_sum_exp,
+          .sinks = attention.sinks};
 }
 
-void flash_forward(ProgramBuilder& builder, AttentionLayer& attention) {
-  Core const core{builder.shape()};
-  attention.log_sum_exp = builder.make({owner, "log_sum_exp"}, {core.b, core.heads, core.s},
-                                       gradient_type(builder.shape().model.precision));
-  Op& op = builder.add(OpKind::flash_attention, {owner, "flash"}, Phase::forward,
-                       {attention.q, attention.k, attention.v},
-                       {attention.attended, attention.log_sum_exp}, flash_attributes(builder));
-  op.flops = attended_flops(builder, core, core.d + core.value_d);  // scores, context
-  op.draws_random = drops_probabilities(builder);
+/// Appends attention to all rows, of the heads that the rank has.
+void attend(ProgramBuilder& builder, AttentionLayer& attention) {
+  if (builder.shape().model.attention == Attention::unfused) {
+    unfused_forward(builder, attention);
+    return;
+  }
+  if (builder.shape().keys.ranks == 1) {
+    attention.log_sum_exp = make_log_sums(builder, attention.q, "log_sum_exp");
+    flash_forward(builder, flash_operands(attention));
+  } else if (builder.shape().gathers_keys) {
+    gathered_forward(builder, attention);
+  } else {
+    ring_forward(builder, attention);
+  }
 }
 
-QkvGradients flash_backward(ProgramBuilder& builder,
-                            AttentionLayer const& attention,
-                            TensorId d_context) {
-  Core const core{builder.shape()};
-  QkvGradients gradients;
-  gradients.q = builder.make({owner, "q_gradient"}, {core.s, core.b, core.heads, core.d});
-  gradients.k = builder.make({owner, "k_gradient"}, {core.s, core.b, core.kv_heads, core.d});
-  gradients.v = builder.make({owner, "v_gradient"}, {core.s, core.b, core.kv_heads, core.value_d});
-  Op& op = builder.add(
-      OpKind::flash_attention_backward, {owner, "flash_backward"}, Phase::input_gradient,
-      {d_context, attention.q, attention.k, attention.v, attention.attended, attention.log_sum_exp},
-      {gradients.q, gradients.k, gradients.v}, flash_attributes(builder));
-  // Five GEMMs, the scores recomputed among them.
-  op.flops = attended_flops(builder, core, 3 * core.d + 2 * core.value_d);
-  op.draws_random = drops_probabilities(builder);  // masks are always drawn again
-  return gradients;
+QkvGradients attend_backward(ProgramBuilder& builder,
+                             AttentionLayer const& attention,
+                             TensorId d_context) {
+  if (builder.shape().model.attention == Attention::unfused) {
+    return unfused_backward(builder, attention, d_context);
+  }
+  if (builder.shape().keys.ranks == 1) {
+    QkvGradients const gradients = make_gradients(builder, flash_operands(attention));
+    flash_backward(builder, flash_operands(attention), d_context, gradients);
+    return gradients;
+  }
+  return builder.shape().gathers_keys ? gathered_backward(builder, attention, d_context)
+                                      : ring_backward(builder, attention, d_context);
 }
-
-/// The names of a tensor and its ops on their way between the ranks that split the sequence.
-struct ExchangeNames {
-  std::string_view packed, arrived, scatter, exchange, gather;
-};
-
-/// [rows, b, heads, d], or [rows, b, heads] if heads are all elements of a token.
-Shape with_rows_and_heads(Shape const& shape, std::int64_t rows, std::int64_t heads) {
-  return shape.rank() == 4 ? Shape{rows, shape[1], heads, shape[3]} : Shape{rows, shape[1], heads};
-}
-
-/// Sends rows of all heads, and returns all rows of 1/c of the heads.
-TensorId rows_for_heads(ProgramBuilder& builder,
-                        ExchangeNames const& names,
-                        Phase phase,
-                        TensorId tokens,
-                        Category category) {
-  BlockShape const& shape = builder.shape();
-  if (shape.context == 1) return tokens;
-  Shape const& all = builder.tensor(tokens).shape;
-  Shape const parts = with_rows_and_heads(all, all[0] * shape.context, all[2] / shape.context);
-  TensorId const packed =
-      builder.make({owner, names.packed}, parts, builder.type(), Category::communication);
-  builder.add(OpKind::scatter_heads, {owner, names.scatter}, phase, {tokens}, {packed});
-  TensorId const arrived = builder.make({owner, names.arrived}, parts, builder.type(), category);
-  builder.collective(OpKind::all_to_all, {owner, names.exchange}, phase, packed, arrived, packed,
-                     shape.context_group);
-  return arrived;
-}
-
-/// The inverse, into `tokens`.
-void heads_for_rows(ProgramBuilder& builder,
-                    ExchangeNames const& names,
-                    Phase phase,
-                    TensorId heads,
-                    TensorId tokens) {
-  Shape const parts = builder.tensor(heads).shape;  // a copy: make() moves the tensors
-  TensorId const arrived =
-      builder.make({owner, names.arrived}, parts, builder.type(), Category::communication);
-  builder.collective(OpKind::all_to_all, {owner, names.exchange}, phase, heads, arrived, heads,
-                     builder.shape().context_group);
-  builder.add(OpKind::gather_heads, {owner, names.gather}, phase, {arrived}, {tokens});
-}
-
-/// The gradient of what rows_for_heads() was given.
-TensorId gradient_of_rows(ProgramBuilder& builder,
-                          ExchangeNames const& names,
-                          TensorId heads,
-                          std::string_view name) {
-  BlockShape const& shape = builder.shape();
-  if (shape.context == 1) return heads;
-  Shape const& parts = builder.tensor(heads).shape;
-  TensorId const tokens =
-      builder.make({owner, name},
-                   with_rows_and_heads(parts, parts[0] / shape.context, parts[2] * shape.context));
-  heads_for_rows(builder, names, Phase::input_gradient, heads, tokens);
-  return tokens;
-}
-
-constexpr ExchangeNames q_names{"packed_q", "q_of_heads", "scatter_q", "all_to_all_q", {}};
-constexpr ExchangeNames k_names{"packed_k", "k_of_heads", "scatter_k", "all_to_all_k", {}};
-constexpr ExchangeNames v_names{"packed_v", "v_of_heads", "scatter_v", "all_to_all_v", {}};
-constexpr ExchangeNames context_names{
-    {}, "received_context", {}, "all_to_all_context", "gather_context"};
-constexpr ExchangeNames d_context_names{"packed_context_gradient",
-                                        "context_gradient_of_heads",
-                                        "scatter_context_gradient",
-                                        "all_to_all_context_gradient",
-                                        {}};
-constexpr ExchangeNames dq_names{
-    {}, "received_q_gradient", {}, "all_to_all_q_gradient", "gather_q_gradient"};
-constexpr ExchangeNames dk_names{
-    {}, "received_k_gradient", {}, "all_to_all_k_gradient", "gather_k_gradient"};
-constexpr ExchangeNames dv_names{
-    {}, "received_v_gradient", {}, "all_to_all_v_gradient", "gather_v_gradient"};
 
 }  // namespace
 
 void core_attention_forward(ProgramBuilder& builder, AttentionLayer& attention) {
   BlockShape const& shape = builder.shape();
-  Phase const phase = Phase::forward;
-  Category const kept = Category::activations;
-  attention.q = rows_for_heads(builder, q_names, phase, attention.q, kept);
-  attention.k = rows_for_heads(builder, k_names, phase, attention.k, kept);
-  attention.v = rows_for_heads(builder, v_names, phase, attention.v, kept);
+  bool const exchanges = shape.exchange.ranks > 1;
   std::int64_t const width = shape.heads() * value_dim(shape.model);
-  if (shape.context > 1) {
-    attention.attended = builder.make({owner, "context"},
-                                      {shape.model.sequence, shape.micro, width / shape.context});
+  if (exchanges) {
+    exchange_for_heads(builder, attention);
+    attention.attended = builder.make(
+        {core_attention, "context"},
+        {shape.sequence() * shape.exchange.ranks, shape.micro, width / shape.exchange.ranks});
   }
-  TensorId const context =
+  attention.context =
       builder.make({"attention.projection", "input"}, {shape.sequence(), shape.micro, width});
-  if (shape.context == 1) attention.attended = context;
-  if (shape.model.attention == Attention::flash) {
-    flash_forward(builder, attention);
-  } else {
-    unfused_forward(builder, attention);
-  }
-  if (shape.context > 1) {
-    heads_for_rows(builder, context_names, phase, attention.attended, context);
-  }
-  attention.context = context;
+  if (!exchanges) attention.attended = attention.context;
+  attend(builder, attention);
+  if (exchanges) exchange_for_rows(builder, attention.attended, attention.context);
 }
 
 QkvGradients core_attention_backward(ProgramBuilder& builder,
                                      AttentionLayer const& attention,
                                      TensorId d_context) {
-  d_context = rows_for_heads(builder, d_context_names, Phase::input_gradient, d_context,
-                             Category::communication);
-  QkvGradients gradients = builder.shape().model.attention == Attention::flash
-                               ? flash_backward(builder, attention, d_context)
-                               : unfused_backward(builder, attention, d_context);
-  gradients.q = gradient_of_rows(builder, dq_names, gradients.q, "q_rows_gradient");
-  gradients.k = gradient_of_rows(builder, dk_names, gradients.k, "k_rows_gradient");
-  gradients.v = gradient_of_rows(builder, dv_names, gradients.v, "v_rows_gradient");
-  return gradients;
+  if (builder.shape().exchange.ranks == 1) return attend_backward(builder, attention, d_context);
+  d_context = exchange_gradient_for_heads(builder, d_context);
+  return exchange_gradients_for_rows(builder, attend_backward(builder, attention, d_context));
 }
 
 }  // namespace stagecraft

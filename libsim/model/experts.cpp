@@ -34,6 +34,10 @@ RoutingAttributes routing_of(BlockShape const& shape) {
           .expert_rows = shape.expert_rows()};
 }
 
+void add_to(ProgramBuilder& builder, Name name, Phase phase, TensorId sum, TensorId part) {
+  builder.add(OpKind::add, name, phase, {sum, part}, {sum});
+}
+
 /// Appends the router's product and choice. Returns the probabilities [T, E].
 TensorId route_forward(ProgramBuilder& builder, ExpertsLayer& layer) {
   BlockShape const& shape = builder.shape();
@@ -45,6 +49,10 @@ TensorId route_forward(ProgramBuilder& builder, ExpertsLayer& layer) {
       {"router", "forward"}, Phase::forward,
       {.batch = 1, .m = tokens, .n = experts.count, .k = shape.model.hidden, .transpose_b = true},
       layer.input, layer.router, logits);
+  if (layer.router_bias != no_tensor) {
+    builder.add(OpKind::bias_add, {"router", "bias_add"}, Phase::forward,
+                {logits, layer.router_bias}, {logits});
+  }
   TensorId const probabilities =
       builder.make({"router", "probabilities"}, {tokens, experts.count}, probability_type(builder));
   layer.scores =
@@ -78,6 +86,7 @@ TensorId route_backward(ProgramBuilder& builder,
                 .transpose_a = true,
                 .accumulate = true},
                d_logits, layer.input, builder.gradient_of(layer.router));
+  bias_gradient(builder, "router", d_logits, layer.router_bias);
   return dx;
 }
 
@@ -87,6 +96,8 @@ struct GroupedLinear {
   TensorId weight = no_tensor;
   std::int64_t width = 0;
   std::int64_t depth = 0;
+  TensorId bias = no_tensor;           ///< [E/EP width]
+  TensorId probabilities = no_tensor;  ///< [R]: factors of the bias
 };
 
 /// Rows of one expert: as many for each of the rank.
@@ -97,12 +108,22 @@ std::int64_t rows_of_one(BlockShape const& shape) {
 GroupedLinear up_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
   BlockShape const& shape = builder.shape();
   Shape const& weight = builder.tensor(layer.up).shape;
-  return {"experts.up", layer.up, weight[0] / shape.local_experts(), weight[1]};
+  return {.owner = "experts.up",
+          .weight = layer.up,
+          .width = weight[0] / shape.local_experts(),
+          .depth = weight[1],
+          .bias = layer.up_bias};
 }
 
+/// What is applied to the probabilities' products has the bias times them.
 GroupedLinear down_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
   Shape const& weight = builder.tensor(layer.down).shape;
-  return {"experts.down", layer.down, builder.shape().model.hidden, weight[1]};
+  return {.owner = "experts.down",
+          .weight = layer.down,
+          .width = builder.shape().model.hidden,
+          .depth = weight[1],
+          .bias = layer.down_bias,
+          .probabilities = layer.row_probabilities};
 }
 
 TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, Name y) {
@@ -115,6 +136,10 @@ TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, T
                         .k = linear.depth,
                         .transpose_b = true},
                        x, linear.weight, result);
+  if (linear.bias != no_tensor) {
+    builder.add(OpKind::grouped_bias_add, {linear.owner, "bias_add"}, Phase::forward,
+                {result, linear.bias, linear.probabilities}, {result});
+  }
   return result;
 }
 
@@ -137,6 +162,12 @@ TensorId grouped_backward(
                         .transpose_a = true,
                         .accumulate = true},
                        dy, x, builder.gradient_of(linear.weight));
+  if (linear.bias != no_tensor) {
+    Op& op = builder.add(OpKind::grouped_bias_gradient, {linear.owner, "bias_gradient"},
+                         Phase::weight_gradient, {dy, linear.probabilities},
+                         {builder.gradient_of(linear.bias)});
+    op.traffic += builder.tensor(builder.gradient_of(linear.bias)).bytes();  // read too
+  }
   return result;
 }
 
@@ -163,6 +194,14 @@ RowTensors compute_backward(ProgramBuilder& builder,
                             int index,
                             TensorId dy) {
   builder.begin(Pass::backward, "experts", index);
+  std::int64_t const rows = builder.tensor(layer.rows).shape[0];
+  TensorId d_of_bias = no_tensor;  // of the probabilities, as factors of the bias
+  if (layer.down_bias != no_tensor) {
+    d_of_bias =
+        builder.make({"experts.down", "probability_gradient"}, {rows}, probability_type(builder));
+    builder.add(OpKind::bias_probability_gradient, {"experts.down", "probability_gradient"},
+                Phase::input_gradient, {dy, layer.down_bias}, {d_of_bias});
+  }
   TensorId const d_output =
       grouped_backward(builder, down_of(builder, layer), layer.activation_output, dy,
                        {"experts.activation", "output_gradient"});
@@ -170,10 +209,14 @@ RowTensors compute_backward(ProgramBuilder& builder,
   Shape const wide = builder.tensor(layer.activation_input).shape;
   TensorId const d_input = builder.make({"experts.activation", "input_gradient"}, wide);
   TensorId const d_probabilities = builder.make({"experts.activation", "probability_gradient"},
-                                                {wide[0]}, probability_type(builder));
+                                                {rows}, probability_type(builder));
   builder.add(OpKind::weighted_activation_backward, {"experts.activation", "backward"},
               Phase::input_gradient, {d_output, layer.activation_input, layer.row_probabilities},
               {d_input, d_probabilities}, ActivationAttributes{builder.shape().model.activation});
+  if (d_of_bias != no_tensor) {
+    add_to(builder, {"experts.down", "add_probability_gradient"}, Phase::input_gradient,
+           d_probabilities, d_of_bias);
+  }
   builder.begin(Pass::backward, "experts", index);
   TensorId const d_rows = grouped_backward(builder, up_of(builder, layer), layer.rows, d_input,
                                            {"experts.up", "input_gradient"});
@@ -182,10 +225,6 @@ RowTensors compute_backward(ProgramBuilder& builder,
 
 bool has_shared(ProgramBuilder const& builder) {
   return builder.shape().model.experts->shared_ffn_hidden > 0;
-}
-
-void add_to(ProgramBuilder& builder, Name name, Phase phase, TensorId sum, TensorId part) {
-  builder.add(OpKind::add, name, phase, {sum, part}, {sum});
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ struct LayerConfig {
   NormPlaces norms = NormPlaces::pre;
   QkNorm qk_norm = QkNorm::none;
   std::int64_t window = 0;       ///< tokens that a token attends to, itself included; 0: all before
+  bool sinks = false;            ///< a learned score per head beside those of the keys (GPT-OSS)
   double attention_softcap = 0;  ///< c: scores x become c tanh(x / c); 0: they do not
   double dropout = 0.1;          ///< rate of all three dropouts, 0 <= rate < 1
   std::optional<double> attention_dropout{};  ///< rate of the attention core, if it differs

@@ -45,6 +45,7 @@ void visit_residual_and_attention(Visitor& visitor, Layer& layer) {
   visitor.boolean("qkv_bias", layer.qkv_bias);
   visitor.word("attention", layer.attention);
   visit_window(visitor, layer.window);
+  visitor.boolean("sinks", layer.sinks);
   visit_cap(visitor, "attention_softcap", layer.attention_softcap);
   visitor.word("softmax_dropout", layer.softmax_dropout);
   visitor.word("dropout_mask", layer.dropout_mask);
@@ -122,6 +123,7 @@ void settle_layer(LayerConfig& layer, ConfigNode const& section) {
     layer.qkv_bias = false;
   }
   settle_norms(layer, section);
+  settle_sinks(layer, section);
 }
 
 /// Experts take the place of the MLP of a sequential layer.

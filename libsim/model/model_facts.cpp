@@ -90,7 +90,7 @@ std::int64_t attention_flops_per_sequence(ModelConfig const& model) {
 bool has_paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {
   ModelConfig const& model = shape.model;
   bool const is_paper_model =
-      shape.context == 1 && model.pattern.empty() && !model.experts &&
+      shape.context() == 1 && model.pattern.empty() && !model.experts &&
       model.kv_heads == model.heads && model.heads * model.head_dim == model.hidden &&
       model.ffn_hidden == 4 * model.hidden && model.norms == NormPlaces::pre &&
       model.qk_norm == QkNorm::none && model.attention_softcap == 0 && !has_latents(model) &&

@@ -64,11 +64,37 @@ struct SoftmaxAttributes {
   std::int64_t window = 0;    ///< columns of a row up to the diagonal that count; 0: all of them
 };
 
+/// What of attention one call computes on a rank that splits sequences with others; see
+/// attended_rows().
+struct AttentionPart {
+  enum class Kind : std::uint8_t {
+    whole,           ///< all queries against the keys before them
+    ring_step,       ///< all queries against the keys that the rank has in step `index`
+    gathered_chunk,  ///< the rank's first or second chunk of queries against the keys of all
+  };
+  Kind kind = Kind::whole;
+  int index = 0;
+  int stride = 1;  ///< ring_step: consecutive ranks that take part in other rings
+};
+
 struct FlashAttributes {
   double scale = 1;           ///< of the scores: 1 / sqrt(head_dim)
   DropoutAttributes dropout;  ///< of the probabilities; masks are drawn, never stored
   std::int64_t window = 0;    ///< keys that a query attends to, its own included; 0: all before
   double softcap = 0;         ///< c: scaled scores x become c tanh(x / c); 0: they do not
+  AttentionPart part{};
+};
+
+/// Every member of a group sends to the one that comes `by` behind it, around.
+struct ShiftAttributes {
+  int by = 1;
+};
+
+/// Rows in zigzag order of so many ranks (see SequencePart) become those of the whole in order, or
+/// back.
+struct RowOrderAttributes {
+  int ranks = 1;
+  bool to_sequence = true;
 };
 
 /// y = cap tanh(scale x / cap).
@@ -132,6 +158,8 @@ using OpAttributes = std::variant<NoAttributes,
                                   DropoutAttributes,
                                   SoftmaxAttributes,
                                   FlashAttributes,
+                                  ShiftAttributes,
+                                  RowOrderAttributes,
                                   SoftcapAttributes,
                                   RotaryAttributes,
                                   VocabularyAttributes,

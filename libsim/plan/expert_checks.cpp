@@ -94,12 +94,10 @@ class ExpertCheck : CombinationCheck {
                "parallel.tensor x per_token)");
   }
 
-  /// A token chooses an expert at most once, so that a rank's experts are chosen by few times as
-  /// many as balanced.
   void check_routing(ExpertsConfig const& experts) const {
     double const of_one =
         static_cast<double>(experts.count) / static_cast<double>(experts.per_token);
-    double const of_rank = std::min<double>(of_one, config_.parallel.expert);
+    double const of_rank = largest_routing_factor(experts, config_.parallel.expert);
     auto const check = [&](std::string const& key, double value, double most,
                            std::string_view what) {
       if (value <= most) return;
@@ -116,9 +114,6 @@ class ExpertCheck : CombinationCheck {
   void check_layer(LayerConfig const& kind) const {
     if (kind.norms != NormPlaces::pre) {
       refuse("model.norms", name_of(kind.norms), "pre, as the model has experts");
-    }
-    if (kind.activation == Activation::swiglu_clamped) {
-      refuse("model.activation", "swiglu_clamped", "another one, as the model has experts");
     }
   }
 
@@ -144,7 +139,10 @@ class ExpertCheck : CombinationCheck {
       refuse(key_of("router.loss"), name_of(router.loss), "none" + not_yet);
     }
     if (router.z_loss != 0) refuse(key_of("router.z_loss"), "a coefficient", "0" + not_yet);
-    if (experts.biases) refuse(key_of("biases"), "true", "false" + not_yet);
+    if (experts.biases && config_.parallel.expert_tensor > 1) {
+      refuse("parallel.expert_tensor", config_.parallel.expert_tensor,
+             "1, as model.experts.biases is true" + not_yet);
+    }
     if (experts.shared_gate) refuse(key_of("shared_gate"), "true", "false" + not_yet);
     if (experts.probabilities_on != ProbabilitiesOn::output) {
       refuse(key_of("probabilities_on"), name_of(experts.probabilities_on), "output" + not_yet);
@@ -168,6 +166,11 @@ constexpr std::array fixed_keys{FixedKey{"pad", "true"}, FixedKey{"drop", "proba
                                 FixedKey{"scope", "rank"}};
 
 }  // namespace
+
+double largest_routing_factor(ExpertsConfig const& experts, int ranks) {
+  return std::min(static_cast<double>(ranks),
+                  static_cast<double>(experts.count) / static_cast<double>(experts.per_token));
+}
 
 Routing read_routing(ConfigNode const& node) {
   Routing routing;

@@ -60,6 +60,15 @@ void write(TextPieces& out, FlashAttributes const& flash) {
   write(out, flash.dropout);
   if (flash.window > 0) out << " window " << flash.window;
   if (flash.softcap > 0) out << " softcap " << flash.softcap;
+  AttentionPart const& part = flash.part;
+  if (part.kind == AttentionPart::Kind::whole) return;
+  out << " part " << static_cast<int>(part.kind) << "." << part.index << " of " << part.stride;
+}
+
+void write(TextPieces& out, ShiftAttributes const& shift) { out << " by " << shift.by; }
+
+void write(TextPieces& out, RowOrderAttributes const& order) {
+  out << " rows of " << order.ranks << (order.to_sequence ? " in order" : " in zigzag");
 }
 
 void write(TextPieces& out, SoftcapAttributes const& softcap) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view tensor_axis = "tensor";
 constexpr std::string_view context_axis = "context";
+constexpr std::string_view inner_context_axis = "inner context";
 constexpr std::string_view data_axis = "data";
 constexpr std::string_view expert_tensor_axis = "expert_tensor";
 constexpr std::string_view expert_axis = "expert";
@@ -20,7 +21,8 @@ constexpr std::string_view expert_data_axis = "expert_data";
 RankGrid grid_of(ParallelLayout const& layout) {
   std::vector<GridAxis> axes{{tensor_axis, layout.tensor}};
   // Without context parallelism plans are, to the byte, what they were before there was any.
-  if (layout.context > 1) axes.push_back({context_axis, layout.context});
+  if (layout.context_inner > 1) axes.push_back({inner_context_axis, layout.context_inner});
+  if (layout.context > 1) axes.push_back({context_axis, layout.context / layout.context_inner});
   axes.push_back({data_axis, layout.data});
   axes.push_back({pipeline_axis, layout.pipeline});
   return RankGrid{IdVector<AxisId, GridAxis>{std::move(axes)}};
@@ -29,7 +31,7 @@ RankGrid grid_of(ParallelLayout const& layout) {
 /// The axes on which ranks hold the same parameters.
 GroupLevel replicas_of(RankGrid const& grid) {
   GroupLevel axes;
-  for (std::string_view const name : {context_axis, data_axis}) {
+  for (std::string_view const name : {inner_context_axis, context_axis, data_axis}) {
     if (auto const axis = grid.find(name)) axes.push_back(whole_axis(grid, *axis));
   }
   return axes;
@@ -85,6 +87,10 @@ PlanGroups make_groups(TrainingConfig const& config) {
   if (auto const context = grid.find(context_axis)) {
     roles.context = add("context group", {{whole_axis(grid, *context)}}, Stream::tensor_parallel);
   }
+  if (auto const inner = grid.find(inner_context_axis)) {
+    roles.context_inner =
+        add("inner context group", {{whole_axis(grid, *inner)}}, Stream::tensor_parallel);
+  }
   Placement const placement = placement_of(config);
   int const first = placement.place(0).stage;
   int const last = placement.place(placement.virtual_stages() - 1).stage;
@@ -102,9 +108,14 @@ PlanGroups make_groups(TrainingConfig const& config) {
 
 RankPlace place_of(RankGroups const& groups, int rank) {
   RankGrid const& grid = groups.grid();
-  auto const context = grid.find(context_axis);
-  return {.tensor = grid.position(rank, grid.axis(tensor_axis)),
-          .context = context ? grid.position(rank, *context) : 0,
+  auto const position = [&](std::string_view name) {
+    auto const axis = grid.find(name);
+    return axis ? grid.position(rank, *axis) : 0;
+  };
+  auto const inner = grid.find(inner_context_axis);
+  int const inner_ranks = inner ? grid.size(*inner) : 1;
+  return {.tensor = position(tensor_axis),
+          .context = position(inner_context_axis) + inner_ranks * position(context_axis),
           .data = grid.position(rank, grid.axis(data_axis)),
           .pipeline = groups.stage_of(rank)};
 }

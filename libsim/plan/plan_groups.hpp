@@ -15,8 +15,10 @@ struct GroupRoles {
   GroupId model{};                     ///< all stages and tensor ranks with the same data
   GroupId job{};                       ///< every rank
   std::optional<GroupId> kv_replicas;  ///< the t / g tensor ranks with the same key and value heads
-  std::optional<GroupId> context;      ///< the c ranks that split each sequence, if c > 1
-  std::optional<GroupId> expert;       ///< the EP ranks that split the experts of a layer
+  std::optional<GroupId> context;      ///< the c ranks that split each sequence, if c > 1; of two
+                                       ///< levels the outer one
+  std::optional<GroupId> context_inner;  ///< of two levels the inner one
+  std::optional<GroupId> expert;         ///< the EP ranks that split the experts of a layer
   std::optional<GroupId> expert_tensor;  ///< the ETP ranks that share each expert's weights
   std::optional<GroupId>
       expert_gradients;              ///< the ranks that hold the same experts, if there are any
@@ -31,8 +33,8 @@ struct PlanGroups {
 };
 
 /// The groups of a run. Ranks are numbered tensor fastest, then context (an axis that is there if
-/// context > 1), then data, then pipeline; for experts,
-/// expert tensor fastest, then expert, then expert data, then pipeline.
+/// context > 1, and two of them for two levels), then data, then pipeline; for experts, expert
+/// tensor fastest, then expert, then expert data, then pipeline.
 /// Source: Megatron-LM, megatron/core/parallel_state.py, expert_decoder_rank_generator.
 PlanGroups make_groups(TrainingConfig const& config);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libsim/allocator/allocator.hpp"
+#include "libsim/model/context_parallel.hpp"
 #include "libsim/model/model_config.hpp"
 #include "libsim/model/recompute_policy.hpp"
 #include "libsim/schedule/order_kind.hpp"
@@ -15,11 +16,6 @@
 #include "libsim/units/units.hpp"
 
 namespace stagecraft {
-
-/// How the ranks that split a sequence attend to all of it. ring and all_gather are not built yet:
-/// check_context() refuses them.
-/// Source of ulysses: Jacobs et al. 2023, DeepSpeed Ulysses, section 3.1.
-enum class ContextMethod : std::uint8_t { ring, all_gather, ulysses };
 
 /// How the ranks of one job are cut into tensor-, context-, data- and pipeline-parallel groups.
 /// Section `parallel`.
@@ -38,6 +34,9 @@ struct ParallelLayout {
   int expert_tensor = 1;  ///< ranks that share each expert's weights
   int context = 1;        ///< c: ranks of a replica that split each sequence
   ContextMethod context_method = ContextMethod::ring;  ///< no effect with context 1
+  /// Of two levels: neighbouring ranks that exchange rows for heads (ulysses), of which every
+  /// context / context_inner are in a ring; 1: there is one level.
+  int context_inner = 1;
   /// Gradient reduction behind the last microbatch's backward. Empty: as the software stack does.
   std::optional<bool> overlap_gradients{};
   /// With overlap_gradients: elements after which a reduction starts; 0: as Megatron-LM does, see

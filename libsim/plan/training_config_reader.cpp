@@ -11,6 +11,7 @@
 #include "libsim/config/section_writer.hpp"
 #include "libsim/model/model_config_reader.hpp"
 #include "libsim/plan/combination_check.hpp"
+#include "libsim/plan/context_checks.hpp"
 #include "libsim/plan/expert_checks.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/recompute_reader.hpp"
@@ -37,7 +38,11 @@ void visit_parallel(Visitor& visitor, Layout& layout) {
   visitor.integer("expert", layout.expert, {1, most_ranks});
   visitor.integer("expert_tensor", layout.expert_tensor, {1, most_ranks});
   visitor.integer("context", layout.context, {1, most_ranks});
-  visitor.word("context_method", layout.context_method);
+  if constexpr (std::is_const_v<Layout>) {
+    visitor.put("context_method", context_method_json(layout));
+  } else {
+    read_context_method(visitor.take("context_method"), layout);
+  }
   visitor.boolean("overlap_gradients", layout.overlap_gradients);
   visitor.integer("gradient_bucket", layout.gradient_bucket, {0, std::int64_t{1} << 40});
 }

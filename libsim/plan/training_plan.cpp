@@ -33,6 +33,24 @@ GroupId TrainingPlan::holders_of(Parameter const& parameter) const {
   return parameter.is_of_experts() ? roles.expert_gradients.value() : roles.gradients;
 }
 
+namespace {
+
+/// Sets the levels of context parallelism.
+void split_sequences(TrainingPlan& plan) {
+  ParallelLayout const& layout = plan.config.parallel;
+  ContextLevel const outer{layout.context / layout.context_inner,
+                           plan.roles.context.value_or(GroupId{})};
+  if (layout.context_method == ContextMethod::ulysses) {
+    plan.shape.exchange = outer;
+    return;
+  }
+  plan.shape.exchange = {layout.context_inner, plan.roles.context_inner.value_or(GroupId{})};
+  plan.shape.keys = outer;
+  plan.shape.gathers_keys = layout.context_method == ContextMethod::all_gather;
+}
+
+}  // namespace
+
 TrainingPlan make_outline(TrainingConfig const& config) {
   TrainingPlan plan;
   plan.config = config;
@@ -51,9 +69,8 @@ TrainingPlan make_outline(TrainingConfig const& config) {
                 .hottest = config.routing.factor.value_or(1),
                 .kv_group = roles.kv_replicas.value_or(GroupId{}),
                 .expert_group = roles.expert.value_or(GroupId{}),
-                .expert_tensor_group = roles.expert_tensor.value_or(GroupId{}),
-                .context = config.parallel.context,
-                .context_group = roles.context.value_or(GroupId{})};
+                .expert_tensor_group = roles.expert_tensor.value_or(GroupId{})};
+  split_sequences(plan);
   return plan;
 }
 

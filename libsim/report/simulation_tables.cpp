@@ -161,7 +161,8 @@ std::string run_title(TrainingPlan const& plan, System const& system) {
   if (parallel.context > 1) text += ", context " + std::to_string(parallel.context);
   text += ", data " + std::to_string(parallel.data) + "; " + std::to_string(config.batch.global) +
           " sequences per iteration, " + std::to_string(microbatches(config)) +
-          " microbatches of " + std::to_string(config.batch.micro) + " per replica\n";
+          (microbatches(config) == 1 ? " microbatch of " : " microbatches of ") +
+          std::to_string(config.batch.micro) + " per replica\n";
   return text;
 }
 

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <optional>
 
-#include "libsim/schedule/schedule_error.hpp"
-
 namespace stagecraft {
 
 namespace {
@@ -40,13 +38,16 @@ LetterOrder one_by_one(Placement const& placement, int microbatches) {
 /// What a rank runs if it could run a forward and an input gradient.
 enum class Preference { gradients, forwards };
 
+/// Whether the weight gradient runs right behind its input gradient, as one whole backward.
+enum class Backward { split, whole };
+
 /// Builds an order in time: a rank that is free runs what has arrived, or a weight gradient if
 /// nothing has.
 class ListScheduler {
  public:
   ListScheduler(Placement const& placement,
                 int microbatches,
-                SplitTicks const& costs,
+                StageTicks const& costs,
                 MemoryChanges const& memory,
                 double memory_limit)
       : costs_{costs},
@@ -61,7 +62,7 @@ class ListScheduler {
   }
 
   /// nullopt if a rank has no memory for what would let it go on.
-  std::optional<LetterOrder> run(Preference preference) && {
+  std::optional<LetterOrder> run(Preference preference, Backward backward) && {
     std::size_t left = ranks_.size() * 3 * chunks() * static_cast<std::size_t>(order_.microbatches);
     for (; left > 0; --left) {
       std::optional<Choice> first;
@@ -74,6 +75,9 @@ class ListScheduler {
       }
       if (!first) return std::nullopt;
       put(on_rank, *first);
+      if (backward == Backward::split || first->part != 1) continue;
+      put_weights(on_rank, *first);
+      --left;
     }
     return std::move(order_);
   }
@@ -111,7 +115,7 @@ class ListScheduler {
     if (static_cast<std::size_t>(microbatch) >= ends_[stream].size()) return std::nullopt;
     bool const is_here = placement.place(there).stage == static_cast<std::int32_t>(rank);
     return ends_[stream][static_cast<std::size_t>(microbatch)] +
-           (is_here ? SimTime{0} : costs_.transfer);
+           (is_here ? SimTime{0} : costs_.of(std::min(here, there)).transfer);
   }
 
   std::optional<Choice> choice_of(std::size_t rank, Preference preference) const {
@@ -131,7 +135,7 @@ class ListScheduler {
     if (best && best->start == state.free) return best;
     for (int chunk = 0; chunk < order_.placement.chunks(); ++chunk) {
       if (count(rank, 2, chunk) >= count(rank, 1, chunk)) continue;
-      bool const is_short = best && state.free + costs_.weight_gradient > best->start;
+      bool const is_short = best && state.free + ticks(rank, chunk).weight_gradient > best->start;
       if (!is_short) return Choice{state.free, 2, chunk};
     }
     return best;
@@ -141,9 +145,10 @@ class ListScheduler {
     RankState& state = ranks_[rank];
     Placement const& placement = order_.placement;
     int const here = placement.virtual_stage({static_cast<std::int32_t>(rank), choice.chunk});
-    SimTime const cost = choice.part == 0   ? costs_.forward
-                         : choice.part == 1 ? costs_.input_gradient
-                                            : costs_.weight_gradient;
+    SplitTicks const& costs = costs_.of(here);
+    SimTime const cost = choice.part == 0   ? costs.forward
+                         : choice.part == 1 ? costs.input_gradient
+                                            : costs.weight_gradient;
     state.free = choice.start + cost;
     state.held += choice.part == 0   ? memory_.forward
                   : choice.part == 1 ? memory_.input_gradient
@@ -157,7 +162,23 @@ class ListScheduler {
     ends_[stream].push_back(state.free);
   }
 
-  SplitTicks costs_;
+  /// Makes the input gradient that a rank has just been given a whole backward.
+  void put_weights(std::size_t rank, Choice const& gradient) {
+    int const here = virtual_stage(rank, gradient.chunk);
+    put(rank, {ranks_[rank].free, 2, gradient.chunk});
+    ranks_[rank].free -= costs_.of(here).joint;
+    int const stream = order_.placement.virtual_stages() + here;
+    ends_[static_cast<std::size_t>(stream)].back() = ranks_[rank].free;
+  }
+
+  int virtual_stage(std::size_t rank, int chunk) const {
+    return order_.placement.virtual_stage({static_cast<std::int32_t>(rank), chunk});
+  }
+  SplitTicks const& ticks(std::size_t rank, int chunk) const {
+    return costs_.of(virtual_stage(rank, chunk));
+  }
+
+  StageTicks costs_;
   MemoryChanges memory_;
   double limit_;
   LetterOrder order_;
@@ -175,7 +196,8 @@ bool is_legal_order(LetterOrder const& order, MemoryChanges const& memory, doubl
 
 std::vector<LetterOrder> first_orders(OrderRequest const& request,
                                       Placement const& placement,
-                                      SplitTicks const& costs,
+                                      StageTicks const& costs,
+                                      std::vector<PipelineOrder> const& named,
                                       double memory_limit) {
   std::vector<LetterOrder> orders;
   auto const add = [&](std::optional<LetterOrder> const& order) {
@@ -184,25 +206,13 @@ std::vector<LetterOrder> first_orders(OrderRequest const& request,
       orders.push_back(*order);
     }
   };
-  for (OrderKind const kind :
-       {OrderKind::zb_h1, OrderKind::zb_h2, OrderKind::zb_auto, OrderKind::interleaved,
-        OrderKind::interleaved_zb, OrderKind::zbv, OrderKind::v_half, OrderKind::v_min,
-        OrderKind::one_f_one_b_v, OrderKind::dualpipev, OrderKind::group_interleaved}) {
-    for (OrderVariant const variant : {OrderVariant::fixed, OrderVariant::automatic}) {
-      if (variant == OrderVariant::automatic && kind != OrderKind::zbv) continue;
-      OrderRequest named = request;
-      named.kind = kind;
-      named.variant = variant;
-      named.memory_limit = memory_limit / request.memory.forward;
-      try {
-        add(letters_of(make_order(named)));
-      } catch (ScheduleError const&) {  // a schedule that does not take these numbers
-      }
+  for (PipelineOrder const& order : named) add(letters_of(order));
+  for (Backward const backward : {Backward::split, Backward::whole}) {
+    if (backward == Backward::whole && !costs.joins()) continue;
+    for (Preference const preference : {Preference::gradients, Preference::forwards}) {
+      add(ListScheduler{placement, request.microbatches, costs, request.memory, memory_limit}.run(
+          preference, backward));
     }
-  }
-  for (Preference const preference : {Preference::gradients, Preference::forwards}) {
-    add(ListScheduler{placement, request.microbatches, costs, request.memory, memory_limit}.run(
-        preference));
   }
   add(one_by_one(placement, request.microbatches));
   return orders;

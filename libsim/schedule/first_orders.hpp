@@ -8,11 +8,13 @@
 namespace stagecraft {
 
 /// The orders from which a search may begin, on one placement, all within the memory limit (which
-/// is in the unit of the request's memory changes): those of the named schedules, list scheduling
-/// with gradients or forwards first, and one microbatch after the other.
+/// is in the unit of the request's memory changes): the named ones (named_orders()), list
+/// scheduling with gradients or forwards first and with split or whole backwards, and one
+/// microbatch after the other.
 std::vector<LetterOrder> first_orders(OrderRequest const& request,
                                       Placement const& placement,
-                                      SplitTicks const& costs,
+                                      StageTicks const& costs,
+                                      std::vector<PipelineOrder> const& named,
                                       double memory_limit);
 
 }  // namespace stagecraft

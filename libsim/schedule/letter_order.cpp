@@ -39,13 +39,22 @@ std::optional<LetterOrder> letters_of(PipelineOrder const& order) {
   return letters;
 }
 
-PipelineOrder order_of(LetterOrder const& letters) {
+PipelineOrder order_of(LetterOrder const& letters, bool joins) {
   PipelineOrder order{letters.placement, letters.microbatches, {}};
   auto const chunks = static_cast<std::size_t>(letters.placement.chunks());
   for (auto const& rank : letters.ranks) {
     auto& tasks = order.ranks.emplace_back();
     std::vector<std::int32_t> next(3 * chunks);
     for (std::uint16_t const each : rank) {
+      bool const ends_whole =
+          joins && each >= 2 * chunks && !tasks.empty() &&
+          tasks.back().run ==
+              ChunkRun{Part::input_gradient, next[each], static_cast<std::int32_t>(each % chunks)};
+      if (ends_whole) {
+        ++next[each];
+        tasks.back().run.part = Part::backward;
+        continue;
+      }
       tasks.push_back({.run = {split_parts.at(each / chunks), next[each]++,
                                static_cast<std::int32_t>(each % chunks)}});
     }
@@ -72,8 +81,9 @@ bool is_rank_legal(std::vector<std::uint16_t> const& rank,
   return true;
 }
 
-LetterPlayer::LetterPlayer(Placement const& placement, int microbatches, SplitTicks const& costs)
-    : letters_per_rank_{3 * static_cast<std::size_t>(placement.chunks())},
+LetterPlayer::LetterPlayer(Placement const& placement, int microbatches, StageTicks const& costs)
+    : joins_{costs.joins()},
+      letters_per_rank_{3 * static_cast<std::size_t>(placement.chunks())},
       microbatches_{static_cast<std::size_t>(microbatches)},
       tasks_(letters_per_rank_ * static_cast<std::size_t>(placement.stages())),
       ends_(2 * static_cast<std::size_t>(placement.virtual_stages()) * microbatches_),
@@ -89,14 +99,16 @@ LetterPlayer::LetterPlayer(Placement const& placement, int microbatches, SplitTi
                     letter(part, place.chunk, placement.chunks())];
     };
     auto const hop = [&](int other) {
-      return placement.place(other).stage == place.stage ? SimTime{0} : costs.transfer;
+      return placement.place(other).stage == place.stage ? SimTime{0}
+                                                         : costs.of(std::min(v, other)).transfer;
     };
-    task(0) = {costs.forward, {}, v, -1};
-    if (v > 0) task(0) = {costs.forward, hop(v - 1), v, v - 1};
+    SplitTicks const& ticks = costs.of(v);
+    task(0) = {ticks.forward, {}, v, -1, {}};
+    if (v > 0) task(0) = {ticks.forward, hop(v - 1), v, v - 1, {}};
     bool const is_last = v + 1 == placement.virtual_stages();
-    task(1) = {costs.input_gradient, is_last ? SimTime{0} : hop(v + 1), gradients + v,
-               is_last ? v : gradients + v + 1};
-    task(2) = {costs.weight_gradient, {}, -1, -1};
+    task(1) = {ticks.input_gradient, is_last ? SimTime{0} : hop(v + 1), gradients + v,
+               is_last ? v : gradients + v + 1, ticks.weight_gradient - ticks.joint};
+    task(2) = {ticks.weight_gradient, {}, -1, -1, {}};
   }
 }
 
@@ -122,6 +134,15 @@ std::optional<LetterTimes> LetterPlayer::play(LetterOrder const& order) {
   return times;
 }
 
+bool LetterPlayer::is_whole(std::size_t rank, std::vector<std::uint16_t> const& letters) const {
+  std::size_t const chunks = letters_per_rank_ / 3;
+  std::size_t const next = next_[rank];
+  std::size_t const each = letters[next];
+  if (each < chunks || each >= 2 * chunks || next + 1 == letters.size()) return false;
+  std::size_t const at = rank * letters_per_rank_ + each;
+  return letters[next + 1] == each + chunks && taken_[at + chunks] == taken_[at];
+}
+
 bool LetterPlayer::advance(std::size_t rank, std::vector<std::uint16_t> const& letters) {
   std::size_t const at = rank * letters_per_rank_ + letters[next_[rank]];
   Task const& task = tasks_[at];
@@ -134,6 +155,11 @@ bool LetterPlayer::advance(std::size_t rank, std::vector<std::uint16_t> const& l
                                 task.transfer);
   }
   free_[rank] = start + task.cost;
+  if (joins_ && is_whole(rank, letters)) {
+    free_[rank] += task.rest;
+    ++taken_[at + letters_per_rank_ / 3];
+    ++next_[rank];
+  }
   if (task.made >= 0) {
     auto const stream = static_cast<std::size_t>(task.made);
     ends_[stream * microbatches_ + static_cast<std::size_t>(microbatch)] = free_[rank];

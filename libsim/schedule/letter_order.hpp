@@ -25,7 +25,8 @@ struct LetterOrder {
 /// chunk takes microbatches out of order, or if there is recompute or a second copy of the model.
 std::optional<LetterOrder> letters_of(PipelineOrder const& order);
 
-PipelineOrder order_of(LetterOrder const& letters);
+/// `joins`: an input gradient right before its weight gradient is one whole backward.
+PipelineOrder order_of(LetterOrder const& letters, bool joins = false);
 
 /// Whether each prefix of a rank's letters has, of each chunk, no fewer forwards than input
 /// gradients and no fewer of those than weight gradients, and stays within the memory limit.
@@ -43,9 +44,10 @@ struct LetterTimes {
 };
 
 /// Plays orders of one placement and number of microbatches, as play_order() does, again and again.
+/// If the costs join, an input gradient right before its weight gradient is a whole backward.
 class LetterPlayer {
  public:
-  LetterPlayer(Placement const& placement, int microbatches, SplitTicks const& costs);
+  LetterPlayer(Placement const& placement, int microbatches, StageTicks const& costs);
 
   /// nullopt if the ranks wait for each other in a circle.
   std::optional<LetterTimes> play(LetterOrder const& order);
@@ -57,10 +59,15 @@ class LetterPlayer {
     SimTime transfer{0};       ///< of what it needs
     std::int32_t made = -1;    ///< stream of what it makes for others; -1: nothing
     std::int32_t needed = -1;  ///< stream of what it needs; -1: nothing
+    SimTime rest{0};           ///< an input gradient: what it takes more as a whole backward
   };
 
   bool advance(std::size_t rank, std::vector<std::uint16_t> const& letters);
 
+  /// Whether the next letter of a rank and the one behind it are a whole backward.
+  bool is_whole(std::size_t rank, std::vector<std::uint16_t> const& letters) const;
+
+  bool joins_;
   std::size_t letters_per_rank_;
   std::size_t microbatches_;
   std::vector<Task> tasks_;          ///< by rank and letter

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace stagecraft {
@@ -16,30 +17,48 @@ struct AloneTimes {
   std::vector<SimTime> gradient_end;
 };
 
-AloneTimes alone_times(Placement const& placement, SplitTicks const& costs) {
+/// A whole backward is bounded as its two halves, of which one saves what it takes less.
+enum class Saver { input_gradient, weight_gradient };
+
+SplitTicks with_saved(SplitTicks ticks, Saver saver) {
+  SimTime& saving = saver == Saver::input_gradient ? ticks.input_gradient : ticks.weight_gradient;
+  saving = std::max(SimTime{0}, saving - ticks.joint);
+  return ticks;
+}
+
+StageTicks with_saved(StageTicks const& costs, int virtual_stages, Saver saver) {
+  std::vector<SplitTicks> ticks;
+  ticks.reserve(static_cast<std::size_t>(virtual_stages));
+  for (int v = 0; v < virtual_stages; ++v) ticks.push_back(with_saved(costs.of(v), saver));
+  return StageTicks{std::move(ticks)};
+}
+
+AloneTimes alone_times(Placement const& placement, StageTicks const& costs) {
   auto const stages = static_cast<std::size_t>(placement.virtual_stages());
   auto const hop = [&](std::size_t stage) {  // between the stage and the one before
     auto const v = static_cast<int>(stage);
-    return placement.place(v).stage == placement.place(v - 1).stage ? SimTime{0} : costs.transfer;
+    return placement.place(v).stage == placement.place(v - 1).stage ? SimTime{0}
+                                                                    : costs.of(v - 1).transfer;
   };
   AloneTimes times{std::vector<SimTime>(stages), std::vector<SimTime>(stages)};
   for (std::size_t v = 1; v < stages; ++v) {
-    times.forward_start[v] = times.forward_start[v - 1] + costs.forward + hop(v);
+    times.forward_start[v] =
+        times.forward_start[v - 1] + costs.of(static_cast<int>(v) - 1).forward + hop(v);
   }
-  times.gradient_end.back() = times.forward_start.back() + costs.forward + costs.input_gradient;
+  SplitTicks const& end = costs.of(static_cast<int>(stages) - 1);
+  times.gradient_end.back() = times.forward_start.back() + end.forward + end.input_gradient;
   for (std::size_t v = stages - 1; v > 0; --v) {
-    times.gradient_end[v - 1] = times.gradient_end[v] + hop(v) + costs.input_gradient;
+    times.gradient_end[v - 1] =
+        times.gradient_end[v] + hop(v) + costs.of(static_cast<int>(v) - 1).input_gradient;
   }
   return times;
 }
 
-}  // namespace
-
-SimTime makespan_bound(Placement const& placement,
-                       int microbatches,
-                       SplitTicks const& costs,
-                       MemoryChanges const& memory,
-                       double memory_limit) {
+SimTime bound_of_halves(Placement const& placement,
+                        int microbatches,
+                        StageTicks const& costs,
+                        MemoryChanges const& memory,
+                        double memory_limit) {
   AloneTimes const alone = alone_times(placement, costs);
   std::int64_t const passes = std::int64_t{microbatches} * placement.chunks();
   // A little more than the limit, so that a quotient that is rounded down does not exclude an
@@ -52,28 +71,51 @@ SimTime makespan_bound(Placement const& placement,
     int first = placement.virtual_stage({rank, 0});
     int last = first;
     double held = 0;  // memory times time, of one microbatch
+    SimTime longest_forward{0};
+    SimTime weights{0};  // of one microbatch
+    SimTime others{0};   // likewise
     for (std::int32_t chunk = 0; chunk < placement.chunks(); ++chunk) {
       int const v = placement.virtual_stage({rank, chunk});
       first = std::min(first, v);
       last = std::max(last, v);
       auto const at = static_cast<std::size_t>(v);
+      SplitTicks const& ticks = costs.of(v);
+      longest_forward = std::max(longest_forward, ticks.forward);
+      weights += ticks.weight_gradient;
+      others += ticks.forward + ticks.input_gradient;
       held += memory.forward *
                   static_cast<double>((alone.gradient_end[at] - alone.forward_start[at]).count()) +
               (memory.forward + memory.input_gradient) *
-                  static_cast<double>(costs.weight_gradient.count());
+                  static_cast<double>(ticks.weight_gradient.count());
     }
     SimTime const start = alone.forward_start[static_cast<std::size_t>(first)];
     SimTime const first_gradient =
-        alone.gradient_end[static_cast<std::size_t>(last)] - costs.input_gradient;
-    SimTime const wait = std::max(SimTime{0}, first_gradient - start - fitting * costs.forward);
+        alone.gradient_end[static_cast<std::size_t>(last)] - costs.of(last).input_gradient;
+    SimTime const wait = std::max(SimTime{0}, first_gradient - start - fitting * longest_forward);
     SimTime const drain = alone.gradient_end[0] -
                           alone.gradient_end[static_cast<std::size_t>(first)] +
-                          costs.weight_gradient;
-    SimTime const by_time = start + wait + passes * (costs.forward + costs.input_gradient) +
-                            std::max(passes * costs.weight_gradient, drain);
+                          costs.of(0).weight_gradient;
+    SimTime const by_time =
+        start + wait + microbatches * others + std::max(microbatches * weights, drain);
     auto const by_memory =
         start + SimTime{static_cast<std::int64_t>(microbatches * (held / limit) * (1 - 1e-9))};
     bound = std::max({bound, by_time, by_memory});
+  }
+  return bound;
+}
+
+}  // namespace
+
+SimTime makespan_bound(Placement const& placement,
+                       int microbatches,
+                       StageTicks const& costs,
+                       MemoryChanges const& memory,
+                       double memory_limit) {
+  SimTime bound{0};
+  for (Saver const saver : {Saver::input_gradient, Saver::weight_gradient}) {
+    bound = std::max(bound, bound_of_halves(placement, microbatches,
+                                            with_saved(costs, placement.virtual_stages(), saver),
+                                            memory, memory_limit));
   }
   return bound;
 }

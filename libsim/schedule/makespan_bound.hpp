@@ -1,5 +1,10 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
 #include "libsim/schedule/memory_changes.hpp"
 #include "libsim/schedule/placement.hpp"
 #include "libsim/units/units.hpp"
@@ -12,9 +17,32 @@ struct SplitTicks {
   SimTime input_gradient{0};
   SimTime weight_gradient{0};
   SimTime transfer{0};
+  /// What a whole backward takes less than its two halves one after the other; not negative.
+  SimTime joint{0};
 };
 
-/// A makespan that no order of split backwards undercuts, on a placement of one copy of the model.
+/// The costs of each virtual stage.
+class StageTicks {
+ public:
+  explicit StageTicks(SplitTicks const& of_all) : ticks_{of_all} {}
+  explicit StageTicks(std::vector<SplitTicks> by_virtual_stage)
+      : ticks_{std::move(by_virtual_stage)} {}
+
+  SplitTicks const& of(int virtual_stage) const {
+    return ticks_[ticks_.size() == 1 ? 0 : static_cast<std::size_t>(virtual_stage)];
+  }
+  /// Whether some whole backward takes less than its halves: it then pays to join adjacent ones.
+  bool joins() const {
+    return std::any_of(ticks_.begin(), ticks_.end(),
+                       [](SplitTicks const& ticks) { return ticks.joint > SimTime{0}; });
+  }
+
+ private:
+  std::vector<SplitTicks> ticks_;
+};
+
+/// A makespan that no order undercuts, on a placement of one copy of the model, whether its
+/// backwards are split or whole.
 ///
 /// The largest over all ranks of two bounds. Time: a rank waits for its first input, and for its
 /// first gradient longer than the forwards that fit into its memory last; then it runs all forwards
@@ -24,7 +52,7 @@ struct SplitTicks {
 /// memory by more than 0.
 SimTime makespan_bound(Placement const& placement,
                        int microbatches,
-                       SplitTicks const& costs,
+                       StageTicks const& costs,
                        MemoryChanges const& memory,
                        double memory_limit);
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "libsim/schedule/chunk_costs.hpp"
 #include "libsim/schedule/memory_changes.hpp"
@@ -21,6 +22,11 @@ struct OrderRequest {
   OrderVariant variant = OrderVariant::fixed;  ///< zbv
   ChunkCosts costs{};                          ///< of the kinds that fit themselves to them
   MemoryChanges memory{};                      ///< likewise, but for v_auto, which counts chunks
+  /// Searches: the costs of each virtual stage, if they differ.
+  std::vector<ChunkCosts> stage_costs{};
+  /// Searches: an input gradient right before its weight gradient is a whole backward, and takes
+  /// the cost of one.
+  bool joins_backward = false;
   /// Of each rank, in forwards. Default: as much as 1F1B, p of one chunk and 2p of two.
   std::optional<double> memory_limit{};
 };

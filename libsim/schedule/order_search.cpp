@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libsim/host/interruption.hpp"
 #include "libsim/schedule/first_orders.hpp"
+#include "libsim/schedule/named_orders.hpp"
 #include "libsim/schedule/schedule_error.hpp"
 
 namespace stagecraft {
@@ -72,7 +74,7 @@ constexpr std::size_t remembered_changes = 200;
 /// Moves tasks of one order until the budget or the bound is reached.
 class Improver {
  public:
-  Improver(Judged start, OrderRequest const& request, SplitTicks const& costs, double memory_limit)
+  Improver(Judged start, OrderRequest const& request, StageTicks const& costs, double memory_limit)
       : request_{request},
         memory_limit_{memory_limit},
         player_{start.order.placement, request.microbatches, costs},
@@ -135,15 +137,46 @@ class Improver {
 /// The best of the first orders on a placement; nullopt if there is none within the limit.
 std::optional<Judged> best_start(OrderRequest const& request,
                                  Placement const& placement,
-                                 SplitTicks const& costs,
+                                 StageTicks const& costs,
+                                 std::vector<PipelineOrder> const& named,
                                  double memory_limit) {
   LetterPlayer player{placement, request.microbatches, costs};
   std::optional<Judged> best;
-  for (LetterOrder& order : first_orders(request, placement, costs, memory_limit)) {
+  for (LetterOrder& order : first_orders(request, placement, costs, named, memory_limit)) {
     auto const times = player.play(order);
     if (times && (!best || *times < best->times)) best = Judged{std::move(order), *times};
   }
   return best;
+}
+
+/// The largest of each cost.
+ChunkCosts largest_costs(OrderRequest const& request) {
+  ChunkCosts largest = request.costs;
+  for (ChunkCosts const& costs : request.stage_costs) {
+    check_costs(costs);
+    largest.forward = std::max(largest.forward, costs.forward);
+    largest.backward = std::max(largest.backward, costs.backward);
+    largest.transfer = std::max(largest.transfer, costs.transfer);
+    largest.input_gradient = std::max(largest.input_gradient, costs.input_gradient);
+    largest.weight_gradient = std::max(largest.weight_gradient, costs.weight_gradient);
+  }
+  return largest;
+}
+
+StageTicks stage_ticks(OrderRequest const& request, CostTicks const& ticks) {
+  auto const of = [&](ChunkCosts const& costs) {
+    SplitTicks split{ticks.of(costs.forward), ticks.of(costs.input_gradient),
+                     ticks.of(costs.weight_gradient), ticks.of(costs.transfer)};
+    if (!request.joins_backward) return split;
+    SimTime const halves = split.input_gradient + split.weight_gradient;
+    split.joint = std::max(SimTime{0}, halves - ticks.of(costs.backward));
+    return split;
+  };
+  if (request.stage_costs.empty()) return StageTicks{of(request.costs)};
+  std::vector<SplitTicks> stages;
+  stages.reserve(request.stage_costs.size());
+  for (ChunkCosts const& costs : request.stage_costs) stages.push_back(of(costs));
+  return StageTicks{std::move(stages)};
 }
 
 }  // namespace
@@ -151,13 +184,11 @@ std::optional<Judged> best_start(OrderRequest const& request,
 FoundOrder search_order(OrderRequest const& request, SearchEffort const& effort) {
   check_costs(request.costs);
   check_memory(request.memory);
-  double const forwards =
-      request.memory_limit.value_or(double{1} * request.stages * request.chunks);
+  double const forwards = memory_limit_of(request);
   double const memory_limit = forwards * request.memory.forward;
-  CostTicks const ticks{request.costs,
+  CostTicks const ticks{largest_costs(request),
                         5.0 * request.stages * request.chunks * request.microbatches};
-  SplitTicks const costs{ticks.of(request.costs.forward), ticks.of(request.costs.input_gradient),
-                         ticks.of(request.costs.weight_gradient), ticks.of(request.costs.transfer)};
+  StageTicks const costs = stage_ticks(request, ticks);
   std::vector<Placement> placements{round_placement(request.stages, request.chunks)};
   if (request.chunks == 2 && request.stages > 1) placements.push_back(v_placement(request.stages));
 
@@ -166,9 +197,12 @@ FoundOrder search_order(OrderRequest const& request, SearchEffort const& effort)
     bound = std::min(bound, makespan_bound(placement, request.microbatches, costs, request.memory,
                                            memory_limit));
   }
+  OrderRequest limited = request;
+  limited.memory_limit = forwards;
+  std::vector<PipelineOrder> const named = named_orders(limited);
   std::optional<Judged> best;
   for (Placement const& placement : placements) {
-    auto start = best_start(request, placement, costs, memory_limit);
+    auto start = best_start(request, placement, costs, named, memory_limit);
     if (start && (!best || start->times < best->times)) best = std::move(start);
   }
   if (!best) {
@@ -182,7 +216,7 @@ FoundOrder search_order(OrderRequest const& request, SearchEffort const& effort)
   Improver improver{std::move(*best), request, costs, memory_limit};
   improver.run(bound, random, budget);
   Judged const& found = improver.best();
-  return {.order = order_of(found.order),
+  return {.order = order_of(found.order, costs.joins()),
           .lower_bound = static_cast<double>(bound.count()) / ticks.ticks_per_unit(),
           .iterations = budget.used(),
           .ended_by = reaches(found.times, bound) ? SearchEnd::bound : budget.ended_by()};

@@ -35,8 +35,9 @@ struct FoundOrder {
   SearchEnd ended_by = SearchEnd::iterations;
 };
 
-/// Searches for an order of least makespan with split backwards, of given costs, chunks per stage,
-/// memory changes and memory limit. Chunks lie in a loop; two of them may lie in a V instead.
+/// Searches for an order of least makespan, of given costs, chunks per stage, memory changes and
+/// memory limit. Every backward is split, unless `joins_backward` lets the halves be joined where
+/// they are adjacent. Chunks lie in a loop; two of them may lie in a V instead.
 ///
 /// It begins with the best of what the named schedules make within the limit and of list
 /// scheduling, and then moves single tasks within their rank; a change is kept if it is no worse

@@ -14,8 +14,8 @@ TrainingConfig config_of(SearchRequest const& request, ShapeChoice const& shape)
   TrainingConfig config = request.base;
   config.parallel.tensor = shape.tensor;
   config.parallel.sequence = shape.sequence;
-  config.parallel.expert = shape.expert;
-  config.parallel.expert_tensor = shape.expert_tensor;
+  config.parallel.context = shape.context;
+  split_experts(config, shape);
   // How far apart the ranks of a group are does not depend on how many replicas there are.
   config.parallel.data = static_cast<int>(fewest_replicas(shape));
   config.batch.micro = shape.micro;

@@ -230,9 +230,9 @@ std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,
 
 double CandidateSource::least_time(ShapeChoice const& shape) const {
   BlockSummaries blocks{request_, shape};
-  auto const of_all = static_cast<double>(request_.global_batch) /
-                      static_cast<double>(shape.micro) * static_cast<double>(shape.tensor) /
-                      static_cast<double>(request_.gpus);
+  auto const of_all =
+      static_cast<double>(request_.global_batch) / static_cast<double>(shape.micro) *
+      static_cast<double>(shape.ranks_together()) / static_cast<double>(request_.gpus);
   constexpr double safety = 1 - 1e-9;
   return safety * of_all * static_cast<double>(blocks.work());
 }
@@ -253,7 +253,7 @@ Candidates CandidateSource::of(ShapeChoice const& shape, Hopeless hopeless, doub
       Arrangement const arrangement{shape, schedule, shares};
       std::optional<RecomputeChoices> choices;
       for (bool const distributed : {false, true}) {
-        if ((distributed && schedule.data == 1) ||
+        if ((distributed && schedule.data * shape.context == 1) ||
             !allows(request_.filter.distributed_optimizer, distributed)) {
           continue;
         }

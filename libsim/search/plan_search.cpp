@@ -161,9 +161,11 @@ class Search {
 
   /// Keeps of the shapes that differ only in the microbatch size the first, which holds least.
   static void keep_smallest_microbatches(std::vector<ShapeChoice>& shapes) {
-    std::set<std::tuple<int, bool, int, int>> seen;
+    std::set<std::tuple<int, int, bool, int, int>> seen;
     std::erase_if(shapes, [&](ShapeChoice const& shape) {
-      return !seen.emplace(shape.tensor, shape.sequence, shape.expert, shape.expert_tensor).second;
+      return !seen.emplace(shape.tensor, shape.context, shape.sequence, shape.expert,
+                           shape.expert_tensor)
+                  .second;
     });
   }
 

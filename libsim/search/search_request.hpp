@@ -38,6 +38,7 @@ struct SearchFilter {
   std::vector<std::int64_t> micro;
   std::vector<int> expert;         ///< ranks that split the experts of a layer
   std::vector<int> expert_tensor;  ///< ranks that share each expert's weights
+  std::vector<int> context;        ///< ranks that split each sequence
   std::vector<bool> sequence;
   std::vector<bool> distributed_optimizer;
   std::vector<ScheduleKind> schedule;

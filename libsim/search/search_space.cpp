@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "libsim/model/layer_kinds.hpp"
+#include "libsim/plan/expert_checks.hpp"
 #include "libsim/plan/training_config_checks.hpp"
 
 namespace stagecraft {
@@ -51,7 +52,7 @@ std::vector<ShapeChoice> with_experts(SearchRequest const& request, ShapeChoice 
       shape.expert = static_cast<int>(expert);
       shape.expert_tensor = static_cast<int>(expert_tensor);
       std::int64_t const replicas = fewest_replicas(shape);
-      bool const has_ranks = request.gpus / dense.tensor % replicas == 0;
+      bool const has_ranks = request.gpus / dense.ranks_together() % replicas == 0;
       bool const has_batch = request.global_batch % (replicas * dense.micro) == 0;
       if (has_ranks && has_batch && allows(filter.expert, shape.expert) &&
           allows(filter.expert_tensor, shape.expert_tensor)) {
@@ -63,6 +64,25 @@ std::vector<ShapeChoice> with_experts(SearchRequest const& request, ShapeChoice 
 }
 
 bool is_legal(TrainingConfig const& config) { return problems_of(config).empty(); }
+
+/// Appends the shapes that a dense one becomes, as far as they are legal.
+void append_legal(SearchRequest const& request,
+                  ShapeChoice const& dense,
+                  std::vector<ShapeChoice>& shapes) {
+  for (ShapeChoice const& shape : with_experts(request, dense)) {
+    if (is_legal(shape_probe(request, shape))) shapes.push_back(shape);
+  }
+}
+
+/// The numbers of ranks that may split sequences beside `tensor` ranks.
+std::vector<std::int64_t> context_sizes(SearchRequest const& request, std::int64_t tensor) {
+  if (!splits_sequences(request)) return {1};
+  std::vector<std::int64_t> sizes = divisors(request.gpus / tensor);
+  std::erase_if(sizes, [&](std::int64_t const size) {
+    return !allows(request.filter.context, static_cast<int>(size));
+  });
+  return sizes;
+}
 
 /// Appends uneven shares: for each size of a middle stage, those that leave the ends no more.
 void append_uneven(std::vector<LayerShares>& shares,
@@ -94,8 +114,14 @@ void append_uneven(std::vector<LayerShares>& shares,
 
 }  // namespace
 
+bool splits_sequences(SearchRequest const& request) {
+  std::vector<int> const& wanted = request.filter.context;
+  if (!wanted.empty()) return wanted != std::vector{1};
+  return request.base.model.sequence >= least_split_sequence;
+}
+
 std::int64_t fewest_replicas(ShapeChoice const& shape) {
-  return shape.expert_ranks() / std::gcd(shape.expert_ranks(), std::int64_t{shape.tensor});
+  return shape.expert_ranks() / std::gcd(shape.expert_ranks(), shape.ranks_together());
 }
 
 std::int64_t largest_chunk(Arrangement const& arrangement) {
@@ -108,14 +134,16 @@ std::vector<ShapeChoice> shape_choices(SearchRequest const& request) {
   SearchFilter const& filter = request.filter;
   for (std::int64_t const t : divisors(request.gpus)) {
     if (!allows(filter.tensor, static_cast<int>(t))) continue;
-    for (bool const sequence : {false, true}) {
-      if (!allows(filter.sequence, sequence) || (sequence && t == 1)) continue;
-      for (std::int64_t const micro : divisors(request.global_batch)) {
-        if (micro > (std::int64_t{1} << 20) || !allows(filter.micro, micro)) continue;
-        ShapeChoice const dense{
-            .tensor = static_cast<int>(t), .sequence = sequence, .micro = micro};
-        for (ShapeChoice const& shape : with_experts(request, dense)) {
-          if (is_legal(shape_probe(request, shape))) shapes.push_back(shape);
+    for (std::int64_t const c : context_sizes(request, t)) {
+      for (bool const sequence : {false, true}) {
+        if (!allows(filter.sequence, sequence) || (sequence && t == 1)) continue;
+        for (std::int64_t const micro : divisors(request.global_batch)) {
+          if (micro > (std::int64_t{1} << 20) || !allows(filter.micro, micro)) continue;
+          ShapeChoice const dense{.tensor = static_cast<int>(t),
+                                  .sequence = sequence,
+                                  .micro = micro,
+                                  .context = static_cast<int>(c)};
+          append_legal(request, dense, shapes);
         }
       }
     }
@@ -128,7 +156,7 @@ std::vector<ScheduleChoice> schedule_choices(SearchRequest const& request,
   std::vector<ScheduleChoice> choices;
   SearchFilter const& filter = request.filter;
   std::int64_t const layers = request.base.model.layers;
-  std::int64_t const rest = request.gpus / shape.tensor;
+  std::int64_t const rest = request.gpus / shape.ranks_together();
   auto const add = [&](ScheduleChoice const& choice) {
     if (!allows(filter.schedule, choice.kind) || !allows(filter.interleave, choice.interleave))
       return;
@@ -217,6 +245,17 @@ RecomputePolicy policy_of(PolicyCode code) {
   return policy;
 }
 
+void split_experts(TrainingConfig& config, ShapeChoice const& shape) {
+  config.parallel.expert = shape.expert;
+  config.parallel.expert_tensor = shape.expert_tensor;
+  if (!config.routing.factor) return;
+  for (LayerRun const& run : layer_runs(config.model)) {
+    if (!run.kind.experts) continue;
+    config.routing.factor =
+        std::min(*config.routing.factor, largest_routing_factor(*run.kind.experts, shape.expert));
+  }
+}
+
 TrainingConfig make_config(SearchRequest const& request,
                            Arrangement const& arrangement,
                            std::vector<RecomputePolicy> recompute,
@@ -225,8 +264,8 @@ TrainingConfig make_config(SearchRequest const& request,
   ScheduleChoice const& schedule = arrangement.schedule;
   config.parallel.tensor = arrangement.shape.tensor;
   config.parallel.sequence = arrangement.shape.sequence;
-  config.parallel.expert = arrangement.shape.expert;
-  config.parallel.expert_tensor = arrangement.shape.expert_tensor;
+  config.parallel.context = arrangement.shape.context;
+  split_experts(config, arrangement.shape);
   config.parallel.pipeline = schedule.pipeline;
   config.parallel.data = schedule.data;
   config.parallel.interleave = schedule.interleave;

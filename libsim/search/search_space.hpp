@@ -14,7 +14,10 @@ struct ShapeChoice {
   std::int64_t micro = 1;
   int expert = 1;         ///< ranks that split the experts of a layer
   int expert_tensor = 1;  ///< ranks that share each expert's weights
+  int context = 1;        ///< ranks that split each sequence
 
+  /// Ranks of a stage that work on the same sequences.
+  std::int64_t ranks_together() const { return std::int64_t{tensor} * context; }
   /// Ranks that hold the experts of a layer once.
   std::int64_t expert_ranks() const { return std::int64_t{expert} * expert_tensor; }
 };
@@ -51,17 +54,23 @@ struct Arrangement {
   LayerShares shares;
 };
 
-/// The number that divides the replicas of every run of a shape: their tensor ranks together hold
-/// the experts of a layer.
+/// The length from which on sequences are split without being asked for: shorter ones rarely gain.
+inline constexpr std::int64_t least_split_sequence = 16384;
+/// Whether the space has ranks that split sequences.
+bool splits_sequences(SearchRequest const& request);
+
+/// The number that divides the replicas of every run of a shape: their ranks together hold the
+/// experts of a layer.
 std::int64_t fewest_replicas(ShapeChoice const& shape);
 
 /// Layers of the largest chunk.
 std::int64_t largest_chunk(Arrangement const& arrangement);
 
 /// The shapes of the space that the model allows, in its order, which also breaks ties: tensor
-/// ascending, then sequence parallelism (off, on), then microbatch size ascending; of a model with
-/// experts then expert and expert tensor parallelism, ascending. Experts are folded over tensor and
-/// data ranks; expert tensor parallelism divides tensor parallelism.
+/// ascending, then context, ascending, then sequence parallelism (off, on), then microbatch size
+/// ascending; of a model with experts then expert and expert tensor parallelism, ascending.
+/// Sequences shorter than least_split_sequence are split only if the filter asks for it. Experts
+/// are folded over tensor and data ranks; expert tensor parallelism divides tensor parallelism.
 std::vector<ShapeChoice> shape_choices(SearchRequest const& request);
 
 /// The schedules for one shape: pipeline ascending, then 1F1B, GPipe (from two stages on), and
@@ -88,6 +97,10 @@ std::vector<PolicyCode> uniform_policies(std::int64_t chunk_layers);
 
 /// The policy that a code stands for. Pre: not per_stage.
 RecomputePolicy policy_of(PolicyCode code);
+
+/// Sets what a shape determines of how experts are split: its ranks, and a `routing.factor` that is
+/// no larger than they allow.
+void split_experts(TrainingConfig& config, ShapeChoice const& shape);
 
 /// The run that an arrangement stands for.
 TrainingConfig make_config(SearchRequest const& request,

@@ -72,6 +72,7 @@ std::shared_ptr<std::vector<StageFacts> const> StageFactsCache::of(Arrangement c
                 arrangement.shape.sequence ? 1 : 0,
                 arrangement.shape.expert,
                 arrangement.shape.expert_tensor,
+                arrangement.shape.context,
                 arrangement.schedule.pipeline,
                 by_chunk ? arrangement.schedule.interleave : 1,
                 shares.first,

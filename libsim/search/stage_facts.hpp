@@ -36,7 +36,7 @@ class StageFactsCache {
                                                     bool distributed_optimizer);
 
  private:
-  using Key = std::array<std::int64_t, 10>;
+  using Key = std::array<std::int64_t, 11>;
   SearchRequest const& request_;
   LayerKinds kinds_;
   std::mutex mutex_;

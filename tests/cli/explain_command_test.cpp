@@ -44,6 +44,34 @@ double sum_of(json const& seconds) {
 
 }  // namespace
 
+TEST_CASE("explain shows the same change of other stages once, unless --all") {
+  TemporaryFolder const folder;
+  std::string policies;
+  for (int stage = 0; stage < 8; ++stage) {
+    policies += (stage == 0 ? "[" : ", ") +
+                std::string{"{granularity: selective, store_microbatches: "} +
+                std::to_string(stage + 1) + "}";
+  }
+  std::string const run =
+      "explain " + paper_run("175b-present") + " --set 'recompute={per_stage: " + policies + "]}'";
+  auto const count = [](std::string const& text) {
+    std::size_t rows = 0;
+    std::string const row = "\nno recompute on stage";
+    for (auto at = text.find(row); at != std::string::npos; at = text.find(row, at + 1)) ++rows;
+    return rows;
+  };
+  ProgramResult const folded = run_stagecraft(run);
+  REQUIRE(folded.exit_code == 0);
+  std::size_t const shown = count(folded.output);
+  REQUIRE(shown >= 1);
+  REQUIRE(shown <= 2);  // the fastest that fits, and the fastest that does not
+  ProgramResult const all = run_stagecraft(run + " --all");
+  REQUIRE(count(all.output) == 8);
+  REQUIRE_THAT(folded.output, Catch::Contains(std::to_string(8 - shown) +
+                                              " changes that do the same on other stages"));
+  REQUIRE_THAT(all.output, !Catch::Contains("the same on other stages"));
+}
+
 TEST_CASE("explain's tensors sum to simulate's at_peak, its times to simulate's iteration") {
   for (std::string const name : {"22b-present", "175b-full", "530b-present"}) {
     INFO(name);

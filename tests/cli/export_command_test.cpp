@@ -99,7 +99,7 @@ TEST_CASE("export says what it does not accept") {
                Contains("--memory: found with --format chrome; accepted: with csv"));
   REQUIRE_THAT(errors(trace + " --format csv --ranks 1 -o x"),
                Contains("--ranks: found '1'; accepted: ranks of " + trace + ", 0 to 0"));
-  REQUIRE_THAT(errors(trace + " --format csv -o " + trace), Contains("which is the trace itself"));
+  REQUIRE_THAT(errors(trace + " --format csv -o " + trace), Contains("which is read"));
   REQUIRE(run_stagecraft("export --help").exit_code == 0);
 }
 

@@ -90,6 +90,17 @@ def main(program, configs):
         assert gzip.decompress((folder / "events.json.gz").read_bytes()) == (folder / "events.json").read_bytes()
         # A rank has an eighth of 2048 tokens x microbatch 4 x 6144 values of 2 bytes.
         read_chakra.main(folder / "22b", 8, gathered=2048 * 4 * 6144 * 2 // 8)
+        ring = folder / "ring.h5"
+        changes = ("tensor=2", "context=4", "data=1", "pipeline=1")
+        sets = [f"parallel.{change}" for change in changes] + ["model.layers=4", "batch.global=4", "recompute=none"]
+        example = pathlib.Path(configs, "..", "examples", "llama2-70b-64-h100.yaml")
+        options = [word for change in sets for word in ("--set", change)]
+        stagecraft("simulate", example, *options, "--detail", "op", "--trace", ring)
+        stagecraft("export", ring, "--format", "chakra", "-o", folder / "ring")
+        # A rank has a quarter of 4096 tokens and half of 8 heads, of keys and of values. It passes them on three times
+        # for each of 4 layers and 4 microbatches; what the backward passes on is named otherwise.
+        heads = 1024 * 4 * 128 * 2 * 2
+        read_chakra.main(folder / "ring", 8, gathered=1024 * 8192 * 2 // 2, shifted=(heads, 3 * 4 * 4))
 
 
 if __name__ == "__main__":

@@ -108,6 +108,35 @@ TEST_CASE("fit ends with 1 if no row can be used, and leaves bad rows out otherw
                                 Contains("All groups are in one fold: nothing was held out."));
 }
 
+TEST_CASE("fit works with a system of which nothing is marked as fitted, and names other rows") {
+  TemporaryFolder const folder;
+  std::string const plain =
+      " --system dgx-h100 --software megatron-2022 --set model.precision=bf16";
+  json const result =
+      json_of("validate " + data_file(folder, rows) + base + " --json --set " +
+              "system=dgx-h100 --set software=megatron-2022 --set model.precision=bf16");
+  std::string data = "group,model.hidden,batch.micro,measured.iteration_seconds\n";
+  std::vector<std::string> const cells{"a,1024,1,", "a,1024,2,", "b,2048,1,", "b,2048,4,"};
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    double const predicted = result.at("rows")[i].at("predicted_seconds");
+    data += cells[i] + std::to_string(0.8 * predicted) + "\n";
+  }
+  ProgramResult const fitted =
+      run_stagecraft("fit " + data_file(folder, data) + base + plain + " --json");
+  REQUIRE(fitted.exit_code == 0);
+  REQUIRE_THAT(fitted.errors, Contains("is marked as fitted: software.factor is (--constants)"));
+  json const constants = json::parse(fitted.output).at("constants");
+  REQUIRE(constants.size() == 1);
+  REQUIRE(constants[0].at("key") == "software.factor");
+  REQUIRE(constants[0].at("value").get<double>() == Approx(0.8).epsilon(1e-2));
+
+  std::string const others =
+      "group,system,batch.micro,measured.iteration_seconds\na,dgx-h100,1,1\nb,dgx-h100,1,1\n";
+  ProgramResult const none = run_stagecraft("fit " + data_file(folder, others) + base);
+  REQUIRE(none.exit_code == 1);
+  REQUIRE_THAT(none.errors, Contains(": 2 of 'dgx-h100' with '"));
+}
+
 TEST_CASE("fit refuses what it cannot use, with what is accepted", "[cli]") {
   TemporaryFolder const folder;
   std::string const file = data_file(folder, rows);

@@ -39,6 +39,16 @@ TEST_CASE("hints: Hugging Face's names of a model's keys name those of here") {
        "did you mean 'vocabulary'?"});
 }
 
+TEST_CASE("hints: the beginning of a system's name, and keys with dots") {
+  TemporaryFolder const folder;
+  require_refusal("plan " + model + " --system selene --gpus 8 --global-batch 64",
+                  {"found 'selene'", "did you mean 'selene-a100'?"});
+  require_refusal(
+      "system '" + folder.write("s.yaml", "base: dgx-h100\nnode.bandwidth: 300 GB/s\n") + "'",
+      {"s.yaml:2:1: node.bandwidth: found an unknown key",
+       "a key of a section is written as node: {bandwidth: ...}"});
+}
+
 TEST_CASE("hints: tabs, and files that are missing or unreadable") {
   TemporaryFolder const folder;
   require_refusal("simulate " + folder.write("tab.yaml", "model:\n\tlayers: 2\n"),

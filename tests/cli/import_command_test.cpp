@@ -53,6 +53,11 @@ TEST_CASE("flags after -- override those of a script, and do without one", "[cli
   REQUIRE(both.exit_code == 0);
   REQUIRE_THAT(both.output, Catch::Contains("  global: 64\n  micro: 2\n"));
   ProgramResult const alone = run_stagecraft("import megatron --world-size 4 -- " + flags);
+  REQUIRE_THAT(alone.output,
+               Catch::Contains("# no --system: the paper's, selene-a100; --system names yours "));
+  REQUIRE_THAT(
+      run_stagecraft("import megatron --world-size 4 --system dgx-h100 -- " + flags).output,
+      !Catch::Contains("selene-a100"));
   REQUIRE(alone.exit_code == 0);
   REQUIRE_THAT(alone.output, Catch::StartsWith("# Megatron-LM's flags from command line.\n"));
   REQUIRE_THAT(alone.output, Catch::Contains("  data: 4\n"));

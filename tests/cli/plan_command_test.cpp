@@ -133,6 +133,57 @@ TEST_CASE("plan keeps 5 % of the device free unless --margin says otherwise") {
   REQUIRE_THAT(none.errors, Catch::Contains("79.00 of margin"));
 }
 
+TEST_CASE("plan says which overlaps it did not search, and what they would do to the best") {
+  TemporaryFolder const folder;
+  std::string const words = "--top 1 --fix tensor=4 --fix pipeline=2 --fix data=2 ";
+  json const result = json_of(plan("gpt-22b", 16, 16, words + "--json"));
+  json const& assumed = result.at("not_searched");
+  REQUIRE(assumed.at("schedule.p2p") == "blocking");
+  REQUIRE(assumed.at("parallel.overlap_gradients") == false);
+  REQUIRE(assumed.at("best_with").size() == 3);
+  std::string const file = folder.write("best.yaml", result.at("best")[0].at("config").dump());
+  for (json const& trial : assumed.at("best_with")) {
+    std::string set;
+    for (json const& one : trial.at("set")) set += " --set " + one.get<std::string>();
+    json const simulated = json_of("simulate '" + file + "' --json" + set);
+    REQUIRE(simulated.at("iteration_seconds").get<double>() ==
+            Approx(trial.at("iteration_seconds").get<double>()).epsilon(1e-12));
+    REQUIRE(simulated.at("iteration_seconds") < result.at("best")[0].at("iteration_seconds"));
+  }
+  std::string const both = "--set schedule.p2p=overlapped --set parallel.overlap_gradients=true ";
+  ProgramResult const set = run_stagecraft(plan("gpt-22b", 16, 16, words + both));
+  REQUIRE_THAT(set.output, Catch::Contains("not searched, in every plan: schedule.p2p overlapped, "
+                                           "parallel.overlap_gradients true\n"));
+  // Megatron-LM of 2022 has blocking transfers and reduces gradients after the last backward pass.
+  json const of_2022 = json::parse(
+      run_stagecraft(plan("gpt-22b", 16, 16, words + "--json --launchable megatron-2022")).output);
+  REQUIRE(of_2022.at("not_searched").at("schedule.p2p") == "blocking");
+  REQUIRE(of_2022.at("not_searched").at("best_with").empty());
+}
+
+TEST_CASE("plan holds a routing factor as far as the split of the experts allows it") {
+  std::string const words =
+      "--top 1 --json --fix tensor=2 --fix pipeline=8 --fix recompute=none "
+      "--fix expert_tensor=1 --set routing.factor=";
+  // 8 experts, 2 per token: all tokens of a rank choose among at most 4 times the balanced rows.
+  for (auto const& [expert, factor, held] :
+       {std::tuple{4, 1.5, 1.5}, std::tuple{8, 4.0, 4.0}, std::tuple{2, 4.0, 2.0}}) {
+    json const best =
+        json_of(plan("mixtral-8x7b", 64, 64,
+                     words + std::to_string(factor) + " --fix expert=" + std::to_string(expert)))
+            .at("best")[0];
+    REQUIRE(best.at("config").at("routing").at("factor") == held);
+    json const balanced =
+        json_of(plan("mixtral-8x7b", 64, 64,
+                     words + std::string{"1"} + " --fix expert=" + std::to_string(expert)))
+            .at("best")[0];
+    REQUIRE(best.at("iteration_seconds") > balanced.at("iteration_seconds"));
+  }
+  require_refusal(plan("mixtral-8x7b", 64, 64, "--set routing.factor=4.5"),
+                  {"routing.factor: found '4.5'; accepted: a number up to 4"});
+  require_refusal(plan("gpt-22b", 8, 4, "--set routing.factor=2"), {"routing", "no experts"});
+}
+
 TEST_CASE("plan lists by memory what may be as fast as the best") {
   json const result = json_of(plan("gpt-22b", 8, 4, "--top 4 --json --fix tensor=4"));
   std::int64_t before = 0;
@@ -207,7 +258,7 @@ TEST_CASE("plan refuses what no run can be with exit code 2") {
   require_refusal(plan("gpt-22b", 8, 4, "--fix tensr=4"), {"--fix: found 'tensr=4'", "tensor"});
   require_refusal(plan("gpt-22b", 8, 4, "--set parallel.tensor=4"), {"--fix"});
   require_refusal(plan("gpt-22b", 8, 4, "--set parallel.context=2"),
-                  {"'parallel.context=2'", "accepted: another key"});
+                  {"'parallel.context=2', which the search decides", "--fix"});
   require_refusal("plan " STAGECRAFT_SOURCE_DIR
                   "/configs/models/gpt-22b.yaml --system no/file --gpus 8 --global-batch 4",
                   {"--system: found 'no/file'"});

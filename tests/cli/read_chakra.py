@@ -76,11 +76,12 @@ def read(file):
     return nodes
 
 
-def main(prefix, ranks, gathered=None):
-    """`ranks`: of the job; `gathered`: the bytes that a rank puts into the all-gather before queries, keys and values."""
+def main(prefix, ranks, gathered=None, shifted=None):
+    """`ranks`: of the job; `gathered`: the bytes that a rank puts into the all-gather before queries, keys and values;
+    `shifted`: the bytes of keys and values that a rank sends around the ring of attention, and how often."""
     groups = {int(number): members for number, members in json.loads(open(f"{prefix}.groups.json").read()).items()}
     sends, receives, calls = {}, {}, collections.defaultdict(lambda: collections.defaultdict(list))
-    kinds, inputs = collections.Counter(), set()
+    kinds, inputs, shifts = collections.Counter(), set(), collections.defaultdict(collections.Counter)
     for rank in range(ranks):
         seen = set()
         for node in read(prefix.parent / f"{prefix.name}.{rank}.et"):
@@ -96,6 +97,8 @@ def main(prefix, ranks, gathered=None):
                 key = attr["comm_src"], attr["comm_dst"], attr["comm_tag"]
                 assert key not in ends, "two messages have one tag"
                 ends[key] = attr["comm_size"]
+                if node["type"] == SEND and node["name"] == b"core_attention.send_kv":
+                    shifts[rank][attr["comm_size"]] += 1
             elif node["type"] == COLLECTIVE:
                 group = int(attr["pg_name"])
                 assert rank in groups[group]
@@ -107,6 +110,7 @@ def main(prefix, ranks, gathered=None):
                 assert node["type"] == COMP and attr["num_ops"] >= 0
     assert sends == receives, "a message has one end only"
     assert inputs == ({gathered} if gathered else set())
+    assert dict(shifts) == ({rank: {shifted[0]: shifted[1]} for rank in range(ranks)} if shifted else {})
     for group, members in groups.items():
         assert len({tuple(calls[group][rank]) for rank in members}) == 1, "members of a group call differently"
     print(f"nodes by type {dict(sorted(kinds.items()))}, {len(sends)} messages, {len(groups)} groups")

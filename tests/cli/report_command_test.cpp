@@ -66,7 +66,7 @@ TEST_CASE("report says what it does not accept, and what it cannot read or write
   REQUIRE(run_stagecraft("report " + trace).exit_code == 2);
   ProgramResult const itself = run_stagecraft("report " + trace + " -o " + trace);
   REQUIRE(itself.exit_code == 2);
-  REQUIRE_THAT(itself.errors, Contains("which is the trace itself"));
+  REQUIRE_THAT(itself.errors, Contains("which is read"));
   folder.write("text.h5", "no trace\n");
   ProgramResult const text = run_stagecraft("report " + trace + " " + folder.path("text.h5") +
                                             " -o " + folder.path("x.html"));

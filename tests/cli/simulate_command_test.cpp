@@ -362,6 +362,15 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("simulate counts one microbatch in the singular") {
+  // 8 sequences of 1 replica: 8 / 4 = 2 microbatches, and 8 / 8 = 1.
+  std::string const run = "simulate " + paper_run("22b-present") + " --set batch.global=8 --set ";
+  REQUIRE_THAT(run_stagecraft(run + "batch.micro=4").output,
+               Contains(", 2 microbatches of 4 per replica"));
+  REQUIRE_THAT(run_stagecraft(run + "batch.micro=8").output,
+               Contains(", 1 microbatch of 8 per replica"));
+}
+
 TEST_CASE("what a command reads is not written over") {
   namespace fs = std::filesystem;
   fs::path const folder = fs::temp_directory_path() / "stagecraft-read-not-written";
@@ -373,7 +382,8 @@ TEST_CASE("what a command reads is not written over") {
   std::ofstream{run} << "model: model.yaml\nsystem: " STAGECRAFT_SOURCE_DIR
                         "/configs/systems/selene-a100.yaml\nparallel: {tensor: 8}\n"
                         "batch: {global: 4, micro: 4}\n";
-  std::string const no_trace = "which exists and is not a trace";
+  std::string const no_trace =
+      "which exists and is a YAML file; accepted: a new file, or an HDF5 file to replace";
   for (fs::path const& output : {run, model}) {
     ProgramResult const result =
         run_stagecraft("simulate '" + run.string() + "' --trace '" + output.string() + "'");
@@ -387,6 +397,10 @@ TEST_CASE("what a command reads is not written over") {
                      (folder / "." / "model.yaml").string() + "'");
   REQUIRE(plan.exit_code == 2);
   REQUIRE_THAT(plan.errors, Contains("which is read"));
+  ProgramResult const nowhere =
+      run_stagecraft("simulate '" + run.string() + "' --trace '" + folder.string() + "/no/a.h5'");
+  REQUIRE(nowhere.exit_code == 1);
+  REQUIRE(nowhere.output.empty());  // refused before any work
   // A trace is replaced.
   std::string const traced =
       "simulate '" + run.string() + "' --trace '" + folder.string() + "/a.h5'";

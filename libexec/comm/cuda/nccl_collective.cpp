@@ -99,6 +99,17 @@ void all_to_all(Call const& call) {
   }
 }
 
+void ring_shift(Call const& call) {
+  Collective const& own = call.collective;
+  auto const elements = static_cast<std::size_t>(own.elements);
+  int const next = shifted(call.member, own.shift, call.members);
+  int const previous = shifted(call.member, -own.shift, call.members);
+  check(ncclSend(own.source, elements, call.type(), next, call.comm.get(), own.cuda.stream),
+        "ncclSend");
+  check(ncclRecv(own.target, elements, call.type(), previous, call.comm.get(), own.cuda.stream),
+        "ncclRecv");
+}
+
 }  // namespace
 
 void enqueue_collective(NcclComm& comm, int member, int members, Collective const& collective) {
@@ -118,6 +129,8 @@ void enqueue_collective(NcclComm& comm, int member, int members, Collective cons
       return comm.group("reduce-scatter", [&] { reduce_scatter(call); });
     case OpKind::all_to_all:
       return comm.group("all-to-all", [&] { all_to_all(call); });
+    case OpKind::ring_shift:
+      return comm.group("ring shift", [&] { ring_shift(call); });
     default:
       throw std::logic_error{"not a collective"};
   }

@@ -59,6 +59,7 @@ void join_heads(CudaContext const& context, KernelCall const& call) {
     for (std::size_t i = 0; i < 3; ++i) {
       if (i < call.reads.size()) {
         body.part[i] = HeadsView<S>{call.reads[i]};
+        expect(call, call.reads[i].shape[3] == first[3], "heads are of several sizes");
         end += call.reads[i].shape[2] * first[3];
         fits = fits && heads_can_pack<S>(call.reads[i], width);
       }

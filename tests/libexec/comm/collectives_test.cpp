@@ -173,6 +173,28 @@ TEST_CASE("collectives under way are told apart by their tickets", "[comm]") {
   for (Tensor const& tensor : tensors) REQUIRE(tensor == Tensor{2, 20, 200});
 }
 
+TEST_CASE("a ring shift gives each member the tensor of the one before it, around", "[comm]") {
+  std::size_t const members = GENERATE(1U, 2U, 5U);
+  int const by = GENERATE(1, -1);
+  std::vector<Tensor> results(members, Tensor(7));
+  auto const failure = run_members(members, [&](ThreadGroup& group, std::size_t i) {
+    Tensor const source = numbers_of(i, 7);
+    meet(group, i,
+         {.kind = OpKind::ring_shift,
+          .source = source.data(),
+          .target = results[i].data(),
+          .elements = 7,
+          .shift = by});
+  });
+  REQUIRE_FALSE(failure);
+  for (std::size_t i = 0; i < members; ++i) {
+    std::size_t const from = (i + members - static_cast<std::size_t>(by + 1) / 2 +
+                              static_cast<std::size_t>(1 - by) / 2) %
+                             members;
+    REQUIRE(results[i] == numbers_of(from, 7));
+  }
+}
+
 TEST_CASE("an all-to-all gives member i the i-th piece of every member, in their order", "[comm]") {
   std::size_t const members = GENERATE(1U, 2U, 5U);
   std::size_t const piece = 3;

@@ -112,6 +112,23 @@ void check_all_to_all(Communicator& communicator, int rank, std::int64_t count, 
   }
 }
 
+template <typename Number>
+void check_ring_shift(Communicator& communicator, int rank, std::int64_t count, ElementType type) {
+  constexpr int members = 4;
+  auto const source = numbers_of<Number>(rank, count);
+  for (int const by : {1, -1, 3}) {
+    std::vector<Number> target(source.size());
+    meet(communicator, {.kind = OpKind::ring_shift,
+                        .type = type,
+                        .source = source.data(),
+                        .target = target.data(),
+                        .elements = count,
+                        .shift = by});
+    int const from = (rank - by + members) % members;
+    require(target == numbers_of<Number>(from, count), "ring shift");
+  }
+}
+
 /// What is started goes on while the rank's thread does something else.
 void check_overlap(Communicator& communicator, JobClock const& clock) {
   Floats tensor(std::size_t{2} << 20U, 1);
@@ -158,6 +175,8 @@ void check_all(MpiSession& session, bool must_disagree) {
     check_collectives<std::int64_t>(communicator, rank, count, ElementType::i64);
     check_all_to_all<float>(communicator, rank, count, ElementType::f32);
     check_all_to_all<std::uint16_t>(communicator, rank, count, ElementType::bf16);
+    check_ring_shift<float>(communicator, rank, count, ElementType::f32);
+    check_ring_shift<std::uint16_t>(communicator, rank, count, ElementType::bf16);
   }
   double largest = rank;
   meet(communicator, {.reduction = Reduction::maximum,

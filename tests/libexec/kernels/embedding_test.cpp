@@ -94,7 +94,8 @@ TEST_CASE("the causal mask is 1 above the diagonal", "[kernels]") {
 TEST_CASE("rows of a rank that splits sequences stand behind those of the ranks before it",
           "[kernels]") {
   // The second of two ranks, each with two of four rows of h = 2.
-  CpuKernels kernels{KernelNeeds{.context_rank = 1, .types = {ElementType::f64}}, {}};
+  CpuKernels kernels{KernelNeeds{.sequence = {.rank = 1, .ranks = 2}, .types = {ElementType::f64}},
+                     {}};
   TestTensor const mask{ElementType::u8, {2, 4}};
   kernels.run(make_call(OpKind::make_causal_mask, {}, {mask.operand()}));
   REQUIRE(mask.values() == std::vector<double>{0, 0, 0, 1, 0, 0, 0, 0});
@@ -107,7 +108,8 @@ TEST_CASE("rows of a rank that splits sequences stand behind those of the ranks 
   REQUIRE(gradient.values() == std::vector<double>{0, 0, 0, 0, 11, 22, 33, 44});
   // Position 2 turns (1, 0) by 2 radians.
   TestTensor const q{ElementType::f64, {1, 1, 1, 2}, {1, 0}};
-  CpuKernels third{KernelNeeds{.context_rank = 2, .types = {ElementType::f64}}, {}};
+  CpuKernels third{KernelNeeds{.sequence = {.rank = 2, .ranks = 3}, .types = {ElementType::f64}},
+                   {}};
   TestTensor const k{ElementType::f64, {1, 1, 1, 2}, {1, 0}};
   KernelCall rotary =
       make_call(OpKind::rotary, {q.operand(), k.operand()}, {q.operand(), k.operand()});

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "libexec/kernels/philox.hpp"
 #include "tests/libexec/kernels/kernel_test.hpp"
@@ -39,6 +42,7 @@ struct Core {
 
 struct Inputs {
   TestTensor q, k, v;
+  std::optional<TestTensor> sinks{};
 };
 
 Inputs inputs(Core const& core, ElementType type) {
@@ -54,9 +58,10 @@ Outputs flash(Core const& core, Inputs const& in, double dropout, int threads = 
   ElementType const type = in.q.type();
   Outputs out{TestTensor{type, core.context()},
               TestTensor{gradient_type(precision_of(type)), {core.b, core.heads, core.s}}};
+  std::vector<Operand> reads{in.q.operand(), in.k.operand(), in.v.operand()};
+  if (in.sinks) reads.push_back(in.sinks->operand());
   KernelCall call =
-      make_call(OpKind::flash_attention, {in.q.operand(), in.k.operand(), in.v.operand()},
-                {out.context.operand(), out.log_sum_exp.operand()});
+      make_call(OpKind::flash_attention, reads, {out.context.operand(), out.log_sum_exp.operand()});
   call.draw = some_draw(DropoutSite::attention);
   run(core.rank(type, dropout), call, {.threads = threads});
   return out;
@@ -75,7 +80,7 @@ struct Reference {
         std::int64_t const group = head / (c.heads / c.groups);
         for (std::int64_t row = 0; row < c.s; ++row) {
           std::vector<double> weights;
-          double sum = 0;
+          double sum = in.sinks ? std::exp((*in.sinks)[head]) : 0;
           for (std::int64_t column = 0; column <= row; ++column) {
             double score = 0;
             for (std::int64_t e = 0; e < c.d; ++e) {
@@ -148,6 +153,42 @@ TEST_CASE("flash attention in a window, with a cap, with values of another size"
   Reference const wanted{core, in, dropout};
   require_close(out.context, wanted.context);
   require_close(out.log_sum_exp, wanted.log_sum_exp);
+}
+
+TEST_CASE("a sink is a score that takes its share of the sum, with no value", "[kernels]") {
+  auto const type = GENERATE(ElementType::f64, ElementType::f32, ElementType::bf16);
+  Core const core{.s = 150, .groups = 2, .window = GENERATE(0, 3, 90)};
+  Inputs in = inputs(core, type);
+  in.sinks = TestTensor::random(type, {core.heads}, 5);
+  in.sinks->set(0, 30);  // far above all scores
+  double const dropout = GENERATE(0.0, 0.25);
+  Outputs const out = flash(core, in, dropout);
+  Reference const wanted{core, in, dropout};
+  require_close(out.context, wanted.context);
+  require_close(out.log_sum_exp, wanted.log_sum_exp);
+}
+
+TEST_CASE("the gradient of sinks is a finite difference of attention", "[kernels]") {
+  double const dropout = GENERATE(0.0, 0.25);
+  Core const core{.s = 67, .groups = 2, .window = GENERATE(0, 5)};
+  Inputs in = inputs(core, ElementType::f64);
+  in.sinks = TestTensor::random(ElementType::f64, {core.heads}, 5);
+  TestTensor const dy = TestTensor::random(ElementType::f64, core.context(), 4);
+  Outputs const saved = flash(core, in, dropout);
+  TestTensor gradient{ElementType::f64, {core.heads}};
+  for (std::int64_t i = 0; i < core.heads; ++i) gradient.set(i, 2);  // it is added to
+  run(core.rank(ElementType::f64, dropout),
+      make_call(
+          OpKind::sinks_gradient,
+          {dy.operand(), saved.context.operand(), saved.log_sum_exp.operand(), in.sinks->operand()},
+          {gradient.operand()}));
+  for (std::int64_t i = 0; i < core.heads; ++i) gradient.set(i, gradient[i] - 2);
+  require_gradient(
+      *in.sinks,
+      [&](TestTensor const& sinks) {
+        return dot(flash(core, {in.q, in.k, in.v, sinks}, dropout).context, dy);
+      },
+      gradient.values());
 }
 
 TEST_CASE("flash attention does not overflow where scores are large", "[kernels]") {

@@ -48,13 +48,17 @@ CONFIGS = {
         n_routed_experts=8, num_experts_per_tok=4, n_group=4, topk_group=2, n_shared_experts=2, first_k_dense_replace=1,
         routed_scaling_factor=2.5, norm_topk_prob=True, q_lora_rank=6, kv_lora_rank=5, qk_nope_head_dim=3,
         qk_rope_head_dim=2, v_head_dim=4, rope_interleave=False),
+    "gpt_oss": transformers.GptOssConfig(
+        **SHARED, head_dim=4, intermediate_size=6, num_local_experts=4, num_experts_per_tok=2, sliding_window=3),
 }  # fmt: skip
 
-# stagecraft's name of a layer's parameter, and what it is made of, one below the other.
+# stagecraft's name of a layer's parameter, without ".weight", and what it is made of, one below the other.
 PARTS = {
     "attention_norm": ["input_layernorm.weight"],
     "mlp_norm": ["post_attention_layernorm.weight"],
     "attention.qkv": ["self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"],
+    "attention.qkv.bias": ["self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"],
+    "core_attention.sinks": ["self_attn.sinks"],
     "attention.q_norm": ["self_attn.q_norm.weight"],
     "attention.k_norm": ["self_attn.k_norm.weight"],
     "attention.query_down": ["self_attn.q_a_proj.weight"],
@@ -64,11 +68,16 @@ PARTS = {
     "attention.key_norm": ["self_attn.kv_a_layernorm.weight"],
     "attention.key_up": ["self_attn.kv_b_proj.weight"],
     "attention.projection": ["self_attn.o_proj.weight"],
+    "attention.projection.bias": ["self_attn.o_proj.bias"],
     "mlp.up": ["mlp.gate_proj.weight", "mlp.up_proj.weight"],
     "mlp.down": ["mlp.down_proj.weight"],
     "router": ["mlp.gate.weight"],
+    "router.weight": ["mlp.router.weight"],
+    "router.bias": ["mlp.router.bias"],
     "experts.up": ["mlp.experts.gate_up_proj"],
+    "experts.up.bias": ["mlp.experts.gate_up_proj_bias"],
     "experts.down": ["mlp.experts.down_proj"],
+    "experts.down.bias": ["mlp.experts.down_proj_bias"],
     "shared_experts.up": ["mlp.shared_experts.gate_proj.weight", "mlp.shared_experts.up_proj.weight"],
     "shared_experts.down": ["mlp.shared_experts.down_proj.weight"],
 }
@@ -79,14 +88,24 @@ ENDS = {
 }
 
 
+def by_expert(name, tensor):
+    """GPT-OSS has the matrices of its experts transposed, and their gates and ups in turn."""
+    if name.endswith("_proj"):
+        tensor = tensor.transpose(1, 2)
+    return torch.cat([tensor[:, ::2], tensor[:, 1::2]], 1) if "gate_up" in name else tensor
+
+
 def named(model, values):
     """Tensors of a model under stagecraft's names; all of them."""
     left = dict(values)
+    if model.config.model_type == "gpt_oss":
+        left |= {name: by_expert(name, tensor) for name, tensor in left.items() if ".experts." in name}
     result = {ours: left.pop(theirs).flatten() for ours, theirs in ENDS.items()}
     for layer, (name, parts) in itertools.product(range(model.config.num_hidden_layers), PARTS.items()):
         theirs = [f"model.layers.{layer}.{part}" for part in parts]
         if theirs[0] in left:
-            result[f"layers.{layer}.{name}.weight"] = torch.cat([left.pop(part).flatten() for part in theirs])
+            has_kind = name.endswith((".weight", ".bias", ".sinks"))
+            result[f"layers.{layer}.{name}" + ("" if has_kind else ".weight")] = torch.cat([left.pop(part).flatten() for part in theirs])
     assert not left, f"not named: {sorted(left)}"
     return {name: tensor.tolist() for name, tensor in result.items()}
 
@@ -101,6 +120,8 @@ def run(config, seed):
             parameter.copy_(0.3 * torch.randn(parameter.shape, dtype=torch.float64))
             if name.endswith("norm.weight"):
                 parameter += 1
+            if name.endswith("gate_up_proj_bias"):
+                parameter *= 20  # beyond the limit of the activation
     sequences = torch.randint(config.vocab_size, (BATCH["global"], config.max_position_embeddings + 1))
     logits = model(sequences[:, :-1]).logits
     assert logits.dtype == torch.float64

@@ -13,6 +13,9 @@ TEST_CASE("the nearest word is one slip of the fingers away", "[config]") {
   REQUIRE(nearest_word("interleaf", keys) == "interleave");
   REQUIRE(nearest_word("interleaving", keys) == "interleave");
   REQUIRE(nearest_word("date", keys) == "data");
+  REQUIRE(nearest_word("selene", {"selene-a100", "h200"}) == "selene-a100");
+  REQUIRE(nearest_word("aws-p4", {"aws-p4d-2022", "aws-p4de-2022"}).empty());
+  REQUIRE(nearest_word("se", {"selene-a100", "h200"}).empty());
 }
 
 TEST_CASE("a word far from all has no nearest", "[config]") {

@@ -216,6 +216,27 @@ TEST_CASE("an all-to-all in a node whose all-reduces alone were measured has the
           Approx(50e-6 + 0.5e6 / (200e9 * 0.886)));
 }
 
+TEST_CASE("a ring shift takes as long as its slowest hop", "[cost]") {
+  System system = invented_system();
+  system.node.accelerators.value = 8;
+  system.node.p2p.value = {.latency = {3e-6}, .bandwidth = {200e9}, .table = {}};
+  system.network.bandwidth.value = {50e9};
+  system.network.efficiency.value = 0.8;
+  system.network.adapters.value = 8;
+  system.network.latency.value = {10e-6};
+  auto const seconds = [&](int ranks, int per_node) {
+    return over_network(OpKind::ring_shift, 1'000'000, ranks, per_node, system);
+  };
+  REQUIRE(seconds(8, 8) == Approx(3e-6 + 1e6 / 200e9));
+  // One adapter carries a flow, whether all of the node's ranks send over the network or one.
+  REQUIRE(seconds(8, 1) == Approx(10e-6 + 1e6 / 40e9));
+  REQUIRE(seconds(16, 8) == Approx(10e-6 + 1e6 / 40e9));
+  // Two adapters for eight ranks: a quarter of one each, or all of one for a ring of the node.
+  system.network.adapters.value = 2;
+  REQUIRE(seconds(8, 1) == Approx(10e-6 + 1e6 / 10e9));
+  REQUIRE(seconds(16, 8) == Approx(10e-6 + 1e6 / 40e9));
+}
+
 TEST_CASE("an all-to-all on H100 takes what NCCL was measured to take", "[cost]") {
   // arXiv:2603.07685, table 7: dispatch of 4096 tokens of 7168 elements to 8 experts each, in
   // 16 bits, over nodes of 8 with an adapter of 50 GB/s per rank.

@@ -40,5 +40,30 @@ TEST_CASE("nothing hides the exchanges of ranks that split sequences", "[engine]
           Approx(8 * 8 * 3 * pass * slower).epsilon(1e-4));
 }
 
+/// Seconds of a pass's attention and messages in a ring of four, as the simulator has them.
+double ring_seconds(double rate) {
+  TrainingConfig config = split_run();
+  config.model.sequence = 8192;
+  config.batch = {.global = 1, .micro = 1};
+  config.parallel.context = 4;
+  config.parallel.context_method = ContextMethod::ring;
+  System system = invented_system();
+  system.node.p2p.value = {.latency = {0}, .bandwidth = {rate}, .table = {}};
+  system.calibration.overlap_slowdown.value = 0;
+  return to_seconds(simulate(make_plan(config), system).iteration);
+}
+
+TEST_CASE("a step's attention hides the message of the next one, and no more", "[engine]") {
+  // 8 layers of h = 128: 2048 rows of 256 elements of keys and values. Forward three messages of
+  // 1 MiB, backward one of 1, two of 2 and one of 1 MiB; each is as long as it is or as the step
+  // that it is beside. So slow that no step hides more than itself:
+  double const message = 2048.0 * 256 * 2;
+  double const slow = ring_seconds(1e6) - ring_seconds(2e6);
+  REQUIRE(slow == Approx(8 * 9 * message * (1 / 1e6 - 1 / 2e6)).epsilon(1e-6));
+  // So fast that every message is over before the step is: no time at all.
+  REQUIRE(ring_seconds(1e15) == Approx(ring_seconds(2e15)).epsilon(1e-9));
+  REQUIRE(ring_seconds(1e15) < ring_seconds(1e10));
+}
+
 }  // namespace
 }  // namespace stagecraft

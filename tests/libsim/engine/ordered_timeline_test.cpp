@@ -148,6 +148,35 @@ TEST_CASE("a schedule that depends on costs is settled as an order within its li
   }
 }
 
+TEST_CASE("a searched schedule is never slower than a named one within its limit", "[ordered]") {
+  // Stages that differ: the head, and collectives that only a whole backward hides.
+  System const system = lossy_system();
+  constexpr int p = 4;
+  for (int const chunks : {1, 2}) {
+    TrainingConfig config = with_schedule(modest_run(2, p), ScheduleKind::searched, chunks);
+    config.parallel.sequence = true;
+    config.schedule.memory_limit = 3 * p;  // interleaved 1F1B has 3p - 1 chunks in flight
+    config.schedule.iterations = 100;
+    SimTime const searched = predict(settled(config, system), system).iteration;
+    int compared = 0;
+    for (ScheduleKind const kind :
+         {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1, ScheduleKind::zb_h2,
+          ScheduleKind::zb_auto, ScheduleKind::interleaved, ScheduleKind::interleaved_zb,
+          ScheduleKind::zbv, ScheduleKind::v_half, ScheduleKind::v_min, ScheduleKind::one_f_one_b_v,
+          ScheduleKind::dualpipev}) {
+      bool const has_one = kind == ScheduleKind::one_f_one_b || kind == ScheduleKind::zb_h1 ||
+                           kind == ScheduleKind::zb_h2 || kind == ScheduleKind::zb_auto;
+      if (has_one != (chunks == 1)) continue;
+      TrainingConfig named = with_schedule(config, kind, chunks);
+      if (kind == ScheduleKind::interleaved) named.schedule.group = p;
+      CAPTURE(chunks, name_of(kind));
+      REQUIRE(searched <= predict(settled(named, system), system).iteration);
+      ++compared;
+    }
+    REQUIRE(compared == (chunks == 1 ? 4 : 7));
+  }
+}
+
 TEST_CASE("early recompute hides what each stage but one would wait for", "[ordered]") {
   System const system = invented_system();
   TrainingConfig config = with_schedule(modest_run(1, 4), ScheduleKind::one_f_one_b, 1);

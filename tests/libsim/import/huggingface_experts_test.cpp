@@ -97,6 +97,44 @@ TEST_CASE("DeepSeek V3 and V2 have latents, dense layers first, and their publis
   REQUIRE(static_cast<double>(active_parameter_count(lite)) / 1e9 == Approx(2.661).margin(0.001));
 }
 
+TEST_CASE("GPT-OSS has sinks, biases, windows in every other layer, and its published counts",
+          "[import]") {
+  auto const oss = [](std::string const& vocabulary) {
+    return parse("gpt_oss",
+                 R"("num_hidden_layers": 24, "hidden_size": 2880, "num_attention_heads": 64,
+         "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880,
+         "num_local_experts": 32, "num_experts_per_tok": 4, "experts_per_token": 4,
+         "initial_context_length": 4096, "sliding_window": 128, "swiglu_limit": 7.0,
+         "attention_bias": true, "rope_theta": 150000, "vocab_size": )" +
+                     vocabulary);
+  };
+  ModelConfig const model = oss("201088");
+  REQUIRE(parameter_count(model) == 20'914'757'184);
+  // Model card: 3.61 billion active, without the embedding.
+  REQUIRE(static_cast<double>(active_parameter_count(model) - 201'088 * 2880) / 1e9 ==
+          Approx(3.608).margin(0.001));
+  // The log of MLPerf Training's run with another vocabulary, v6.0.
+  REQUIRE(parameter_count(oss("128256")) == 20'495'244'864);
+  REQUIRE(model.activation == Activation::swiglu_clamped);
+  REQUIRE(model.sinks);
+  REQUIRE(model.biases);
+  REQUIRE(model.pattern.size() == 2);
+  REQUIRE(layer_kind(model, 0).window == 128);
+  REQUIRE(layer_kind(model, 1).window == 0);
+  REQUIRE(layer_kind(model, 0).attention == Attention::flash);
+  REQUIRE(layer_kind(model, 0).sinks);
+}
+
+TEST_CASE("kinds of a pattern have the attention that was asked for", "[import]") {
+  ModelConfig const model =
+      parse("gemma2",
+            R"("num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+         "num_key_value_heads": 4, "head_dim": 16, "intermediate_size": 128, "vocab_size": 256,
+         "sliding_window": 32)");
+  REQUIRE(model.pattern.size() == 2);
+  for (LayerRun const& run : model.pattern) REQUIRE(run.kind.attention == Attention::flash);
+}
+
 TEST_CASE("Llama 4 has experts in every layer or every second one, and its published counts",
           "[import]") {
   auto const llama4 = [](std::string const& experts, std::string const& step) {

@@ -3,10 +3,12 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "libsim/import/layer_windows.hpp"
 #include "libsim/import/megatron_experts.hpp"
 #include "libsim/import/megatron_gaps.hpp"
 #include "libsim/import/megatron_import.hpp"
 #include "libsim/import/pipeline_layout.hpp"
+#include "libsim/model/blocks.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/training_config_checks.hpp"
 #include "libsim/plan/training_plan.hpp"
@@ -25,7 +27,7 @@ TrainingConfig as_megatron_has_it(TrainingConfig config) {
   ScheduleConfig& schedule = config.schedule;
   if (model.activation == Activation::relu) model.activation = Activation::gelu;
   if (model.precision == Precision::fp64) model.precision = Precision::fp32;
-  model.pattern.clear();
+  if (!find_windows(model)) model.pattern.clear();
   model.residual = Residual::sequential;
   model.softmax_dropout = SoftmaxDropout::separate;
   model.dropout_mask = DropoutMask::stored;
@@ -89,13 +91,30 @@ TEST_CASE("the flags of the paper's runs read back to the same runs", "[import]"
   REQUIRE(runs == 14);
 }
 
-TEST_CASE("split sequences, for which no flags are written, are a gap", "[import]") {
+TEST_CASE("the flags of split sequences read back", "[import]") {
   TrainingConfig config = odd_runs().front().config;
-  std::size_t const before = megatron_gaps(config).size();
-  config.parallel.context = 2;
+  config.model.attention = Attention::flash;
+  config.model.attention_dropout = 0;
+  config.parallel.context = 4;
+  std::size_t const without = megatron_gaps(config).size();
+  auto const flags = [&] { return megatron_flags(config); };
+  REQUIRE_THAT(flags(), Catch::Contains("--context-parallel-size 4"));
+  REQUIRE_THAT(flags(), !Catch::Contains("--cp-comm-type"));
+  require_round_trip(config);
+  config.parallel.context_method = ContextMethod::all_gather;
+  REQUIRE_THAT(flags(), Catch::Contains("--cp-comm-type all_gather"));
+  require_round_trip(config);
+  config.parallel.context_method = ContextMethod::ring;
+  config.parallel.context_inner = 2;
+  REQUIRE_THAT(flags(), Catch::Contains("--cp-comm-type a2a+p2p"));
+  REQUIRE_THAT(flags(), Catch::Contains("--hierarchical-context-parallel-sizes 2 2"));
+  require_round_trip(config);
+  REQUIRE(megatron_gaps(config).size() == without);
+  config.parallel.context_inner = 1;
   config.parallel.context_method = ContextMethod::ulysses;
-  REQUIRE(megatron_gaps(config).size() == before + 1);
-  REQUIRE_FALSE(is_launchable(config, MegatronVersion::current));
+  require_round_trip(config);
+  REQUIRE(megatron_gaps(config).size() == without + 1);
+  REQUIRE_FALSE(is_launchable(config, MegatronVersion::of_2022));
 }
 
 TEST_CASE("the flags of runs on an edge of what is legal read back", "[import]") {
@@ -183,7 +202,6 @@ TrainingConfig expert_run(std::uint32_t seed) {
     router.groups_per_token = 2;
   }
   if (seed % 3 == 1) router.precision = RouterPrecision::model;
-  model.experts = experts;
   model.precision = Precision::bf16;
   config.parallel = {};
   config.parallel.tensor = 1 << seed % 3;
@@ -191,6 +209,9 @@ TrainingConfig expert_run(std::uint32_t seed) {
   config.parallel.data = 4;
   config.parallel.expert = 1 << seed / 3 % 3;
   config.parallel.expert_tensor = seed % 11 == 0 ? 1 : std::min(2, config.parallel.tensor);
+  model.biases = config.parallel.expert_tensor == 1 && experts.shared_ffn_hidden == 0;
+  experts.biases = model.biases;
+  model.experts = experts;
   if (seed % 6 == 0) config.routing.capacity = 1.25;
   if (seed % 6 == 1) {
     config.dispatch = Dispatch::deepep;
@@ -219,6 +240,60 @@ TEST_CASE("the flags of runs with experts read back to the same runs", "[import]
   REQUIRE(checked == 400);
 }
 
+TEST_CASE("the flags of windows, sinks and a clamped SwiGLU read back", "[import]") {
+  TrainingConfig config = expert_run(22);
+  ModelConfig& model = config.model;
+  model.layers = 6;
+  model.attention = Attention::flash;
+  model.sinks = true;
+  model.activation = Activation::swiglu_clamped;
+  auto const with_windows = [&](std::vector<bool> const& windowed) {
+    TrainingConfig run = config;
+    set_windows({.size = 24, .windowed = windowed}, run.model);
+    return run;
+  };
+  auto const require_flags = [&](TrainingConfig const& run, std::string const& text) {
+    REQUIRE_THAT(megatron_flags(run), Catch::Contains(text));
+    REQUIRE(megatron_gaps(run).empty());
+    require_round_trip(run);
+    REQUIRE(imported(run).model == run.model);
+  };
+  require_flags(config, "--softmax-type learnable");
+  require_flags(config, "--quick-geglu");
+  require_flags(config, "--glu-linear-offset 1 --activation-func-clamp-value 7");
+  require_flags(with_windows({true, true, true, true, true, true}), "--window-size 23,0");
+  require_flags(with_windows({true, false, true, false, true, false}),
+                "--window-size 23,0 --window-attn-skip-freq 2");
+  require_flags(with_windows({true, true, false, true, true, false}), "skip-freq 3");
+  require_flags(with_windows({false, true, true, true, true, true}), "skip-freq [0]*1+[1]*5");
+  REQUIRE_FALSE(megatron_gaps(config, MegatronVersion::of_2022).empty());
+}
+
+TEST_CASE("Megatron-LM's flags of GPT-OSS 120B are that model", "[import]") {
+  // The flags of Megatron-LM's examples/post_training/modelopt/conf/openai/gpt-oss-120b.sh.
+  std::string const line =
+      "--micro-batch-size 1 --global-batch-size 8 --lr 1e-4 --bf16 --num-layers 36 "
+      "--hidden-size 2880 --ffn-hidden-size 2880 --num-attention-heads 64 "
+      "--group-query-attention --num-query-groups 8 --kv-channels 64 --seq-length 4096 "
+      "--max-position-embeddings 40960 --untie-embeddings-and-output-weights "
+      "--normalization RMSNorm --position-embedding-type rope --rotary-base 150000 "
+      "--tokenizer-type HuggingFaceTokenizer --padded-vocab-size 201088 --hidden-dropout 0 "
+      "--attention-dropout 0 --num-experts 128 --moe-router-topk 4 --moe-ffn-hidden-size 2880 "
+      "--moe-router-dtype fp32 --moe-router-load-balancing-type aux_loss --moe-aux-loss-coeff 0.0 "
+      "--moe-token-dispatcher-type alltoall --quick-geglu --glu-linear-offset 1.0 "
+      "--softmax-type learnable --window-attn-skip-freq 2 --activation-func-clamp-value 7.0 "
+      "--window-size 127,0 --expert-model-parallel-size 8";
+  MegatronOptions options;
+  options.world_size = 8;
+  ModelConfig model = import_megatron(words_of(line), "flags", options).config.model;
+  REQUIRE(parameter_count(model) == 116'829'156'672);
+  ModelConfig const file =
+      load_model_file(STAGECRAFT_SOURCE_DIR "/configs/models/gpt-oss-120b.yaml");
+  REQUIRE(model.experts == file.experts);
+  REQUIRE(model.pattern == file.pattern);
+  REQUIRE(model.activation == file.activation);
+}
+
 TEST_CASE("layers with experts are a list of 0 and 1, or every n-th", "[import]") {
   using Layers = std::vector<bool>;
   REQUIRE(layer_frequency({.count = 8, .first_dense = 3}, 61) == "[0]*3+[1]*58");
@@ -241,6 +316,7 @@ TEST_CASE("Megatron-LM splits each expert as the tensor ranks do unless told oth
       "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128 "
       "--max-position-embeddings 128 --micro-batch-size 2 --global-batch-size 16 --bf16 "
       "--tensor-model-parallel-size 2 --sequence-parallel --num-experts 8 --lr 1e-4 "
+      "--disable-bias-linear "
       "--expert-model-parallel-size 4 --moe-token-dispatcher-type alltoall";
   TrainingConfig const config = import_megatron(words_of(line), "flags", options).config;
   REQUIRE(config.parallel.expert == 4);

@@ -135,13 +135,14 @@ TEST_CASE("an unknown flag is named with the nearest one, unless ignored", "[imp
 TEST_CASE("every problem of a command line comes out at once", "[import]") {
   std::string const message = refusal(
       "--num-layers x --hidden-size -5 --num-attention-heads $HEADS --micro-batch-size "
-      "--context-parallel-size 2 --fp16 --normalization Batch");
+      "--num-distributed-optimizer-instances 2 --fp16 --normalization Batch");
   for (char const* const part :
        {"--num-layers: found 'x'; accepted: a whole number from 1 to 100000",
         "--hidden-size: found '-5'",
         "--num-attention-heads: found '$HEADS', which the script does not set",
         "--seq-length: missing", "--micro-batch-size: found no value; accepted: a value after it",
-        "--context-parallel-size: found '2'; accepted: 1, or --ignore context-parallel-size",
+        "--num-distributed-optimizer-instances: found '2'; accepted: 1, or --ignore "
+        "num-distributed-optimizer-instances",
         "--normalization: found 'Batch'; accepted: LayerNorm, RMSNorm"}) {
     CAPTURE(part);
     REQUIRE_THAT(message, Catch::Contains(part));

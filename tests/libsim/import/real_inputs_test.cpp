@@ -63,6 +63,26 @@ TEST_CASE("1: context-parallel ranks are no replicas", "[import]") {
   REQUIRE_THAT(refusal(script, {.world_size = 16}), Catch::Contains("--context-parallel-size"));
   REQUIRE_THAT(refusal(script, {.ignore = input.ignore, .world_size = 12}),
                Catch::Contains("a multiple of tensor x pipeline x context (8)"));
+  // With flash attention and no dropout in it, sequences are split.
+  std::string const flash = script + " --attention-backend flash --attention-dropout 0 ";
+  MegatronImport const split = import_text(flash, {.world_size = 16});
+  REQUIRE(split.config.parallel.context == 4);
+  REQUIRE(split.config.parallel.data == 2);
+  REQUIRE(split.config.parallel.context_method == ContextMethod::ring);
+  REQUIRE(import_text(flash + "--cp-comm-type a2a a2a", {.world_size = 16})
+              .config.parallel.context_method == ContextMethod::ulysses);
+  REQUIRE_THAT(refusal(flash + "--cp-comm-type a2a p2p", {.world_size = 16}),
+               Catch::Contains("accepted: one type for all layers"));
+  REQUIRE_THAT(refusal(flash + "--cp-comm-type usp", {.world_size = 16}),
+               Catch::Contains("accepted: p2p, all_gather, a2a, a2a+p2p"));
+  REQUIRE_THAT(refusal(flash + "--cp-comm-type a2a+p2p", {.world_size = 16}),
+               Catch::Contains("--hierarchical-context-parallel-sizes: missing; accepted: two"));
+  REQUIRE(import_text(flash, input).config.parallel.context == 1);
+  std::string const deepspeed = "python x.py " + model_flags +
+                                "--vocab-size 50304 --use-flash-attn --attention-dropout 0 "
+                                "--ds-sequence-parallel-size 2 --global-batch-size 4";
+  REQUIRE(import_text(deepspeed, {.world_size = 2}).config.parallel.context_method ==
+          ContextMethod::ulysses);
 }
 
 TEST_CASE("2: a script's arguments are given after it, or as variables", "[import]") {

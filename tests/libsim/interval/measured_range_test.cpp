@@ -40,6 +40,11 @@ TEST_CASE("what no run was measured with is named with what was", "[interval]") 
               "175b-present.yaml",
               {"model.experts={count: 8, per_token: 2, ffn_hidden: 4096}", "model.biases=false"}) ==
           Texts{"model.experts (measured on A100: dense models)"});
+  REQUIRE(unmeasured("22b-full.yaml",
+                     {"system=dgx-h100", "model.attention=flash", "model.attention_dropout=0",
+                      "model.precision=bf16", "model.sequence=8192", "parallel.context=4"}) ==
+          Texts{"parallel.context 4 (measured on H100: up to 2)",
+                "recompute full (measured on H100: none, selective)"});
   REQUIRE(unmeasured("22b-full.yaml", {"system=mi300x"}).front().starts_with("accelerator "));
 }
 

@@ -133,6 +133,31 @@ TEST_CASE("norms of queries and keys keep 1/rms of each head, and their input", 
   REQUIRE(saved_bytes(build_layers(shape, 1, {})).count() == without + 4 * s * b * 2);
 }
 
+TEST_CASE("sinks are one parameter per head, and nothing more is kept for them", "[model]") {
+  ModelConfig model = gpt(1, h, a, s, 1000);
+  model.attention = Attention::flash;
+  BlockShape shape{.model = model, .tensor = 4, .micro = b};
+  BlockProgram const plain = build_layers(shape, 1, {});
+  shape.model.sinks = true;
+  BlockProgram const layer = build_layers(shape, 1, {});
+  REQUIRE(saved_bytes(layer) == saved_bytes(plain));
+  REQUIRE(layer.parameters.size() == plain.parameters.size() + 1);
+  REQUIRE(parameter_count(shape.model) == parameter_count(model) + a);
+}
+
+TEST_CASE("biases of experts are those of the router and of each expert's two products",
+          "[model]") {
+  ModelConfig model = gpt(2, h, a, s, 1000);
+  model.activation = Activation::swiglu_clamped;
+  model.experts = ExpertsConfig{.count = 8, .per_token = 2, .ffn_hidden = 24};
+  BlockShape shape{.model = model, .micro = b};
+  std::int64_t const kept = saved_bytes(build_layers(shape, 1, {})).count();
+  std::int64_t const plain = parameter_count(model);
+  shape.model.experts->biases = true;
+  REQUIRE(parameter_count(shape.model) == plain + 2 * (8 + 8 * (2 * 24 + h)));
+  REQUIRE(saved_bytes(build_layers(shape, 1, {})).count() == kept);
+}
+
 TEST_CASE("caps keep what they cap: 2abs^2 of scores, 2sbv of logits", "[model]") {
   ModelConfig model = gpt(1, h, a, s, 1024);
   BlockShape shape{.model = model, .micro = b};

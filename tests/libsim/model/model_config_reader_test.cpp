@@ -131,6 +131,14 @@ TEST_CASE("a QKV bias beside all biases has no effect", "[model]") {
   REQUIRE(read("biases: false\nqkv_bias: true\n").qkv_bias);
 }
 
+TEST_CASE("sinks want flash attention", "[model]") {
+  ModelConfig const model = read("attention: flash\nsinks: true\n");
+  REQUIRE(model.sinks);
+  REQUIRE(to_json(model).at("sinks") == true);
+  REQUIRE_THROWS_WITH(read("sinks: true\n"),
+                      "m.yaml:6:8: sinks: found 'true'; accepted: false, or model.attention flash");
+}
+
 TEST_CASE("norms and caps are read and written back", "[model]") {
   ModelConfig const model =
       read("norms: both\nqk_norm: head\nattention_softcap: 50\nlogit_softcap: 30.5\n");

@@ -47,6 +47,8 @@ std::map<std::string, std::int64_t> const published{
     {"qwen3-32b", 32'762'123'264},
     {"qwen3-30b-a3b", 30'532'122'624},
     {"qwen3-235b-a22b", 235'093'634'560},
+    {"gpt-oss-20b", 20'914'757'184},
+    {"gpt-oss-120b", 116'829'156'672},
     // 671,026,419,200 without the module of multi-token prediction, less 58 x 256 biases of
     // routers, which are buffers.
     {"deepseek-v3", 671'026'419'200 - 58 * 256},

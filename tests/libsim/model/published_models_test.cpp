@@ -27,6 +27,7 @@ struct Facts {
   std::int64_t window = 0;
   std::int64_t full_layers = 0;  ///< of all, those without the window
   double window_base = 0;        ///< rotary base of those within
+  bool has_sinks = false;
   LatentAttention latents{};
   std::optional<ExpertsConfig> experts{};
 };
@@ -118,6 +119,21 @@ Facts qwen3_moe(std::int64_t layers,
   ExpertsConfig experts{.count = 128, .per_token = 8, .ffn_hidden = expert_ffn_hidden};
   experts.router.order = RouterOrder::before;
   facts.experts = experts;
+  return facts;
+}
+
+/// OpenAI 2025, arXiv:2508.10925: windows in every other layer, biases of all products, sinks.
+Facts gpt_oss(std::int64_t layers, std::int64_t experts) {
+  Facts facts{layers, 2880, 64, 8, 64, 2880, 201'088};
+  facts.activation = Activation::swiglu_clamped;
+  facts.rotary_base = 150'000;
+  facts.has_biases = true;
+  facts.has_sinks = true;
+  facts.window = 128;
+  facts.full_layers = layers / 2;
+  facts.window_base = facts.rotary_base;
+  facts.experts =
+      ExpertsConfig{.count = experts, .per_token = 4, .ffn_hidden = 2880, .biases = true};
   return facts;
 }
 
@@ -214,6 +230,8 @@ std::map<std::string, Published> const published{
     {"qwen3-30b-a3b", {qwen3_moe(48, 2048, 32, 6144, 768), 4096, "config.json of Qwen3-30B-A3B"}},
     {"qwen3-235b-a22b",
      {qwen3_moe(94, 4096, 64, 12288, 1536), 4096, "config.json of Qwen3-235B-A22B"}},
+    {"gpt-oss-20b", {gpt_oss(24, 32), 4096, "config.json of gpt-oss-20b"}},
+    {"gpt-oss-120b", {gpt_oss(36, 128), 4096, "config.json of gpt-oss-120b"}},
     {"deepseek-v3", {deepseek_v3(), 4096, "config.json of DeepSeek-V3"}},
     {"qwen3-8b",
      {qwen3(36, 4096, 32, 12288), 4096, "config.json of Qwen3-8B; arXiv:2505.09388, section 3.2"}},
@@ -269,6 +287,7 @@ TEST_CASE("bundled models agree with what is published in every field that train
     REQUIRE(model.tied_embeddings == facts.is_tied);
     REQUIRE(model.biases == facts.has_biases);
     REQUIRE_FALSE(model.qkv_bias);
+    REQUIRE(model.sinks == facts.has_sinks);
     REQUIRE(model.norms == facts.norms);
     REQUIRE(model.qk_norm == facts.qk_norm);
     REQUIRE(model.attention_softcap == facts.attention_softcap);

@@ -66,8 +66,10 @@ TEST_CASE("balanced routing wants as many choices of every expert", "[plan]") {
 
 TEST_CASE("what is not built yet of experts is refused", "[plan]") {
   std::string const keys = "{count: 8, per_token: 2, ffn_hidden: 96, ";
-  REQUIRE_THAT(message("", keys + "biases: true}"),
-               Catch::Contains("model.experts.biases: found 'true'; accepted: false"));
+  REQUIRE(message("", keys + "biases: true}") == "no error");
+  REQUIRE_THAT(message("parallel: {expert_tensor: 2, data: 2}", keys + "biases: true}"),
+               Catch::Contains("parallel.expert_tensor: found '2'; accepted: 1, as "
+                               "model.experts.biases is true"));
   REQUIRE_THAT(message("", keys + "shared_ffn_hidden: 8, shared_gate: true}"),
                Catch::Contains("model.experts.shared_gate: found 'true'; accepted: false"));
   REQUIRE_THAT(message("", keys + "probabilities_on: input}"),

@@ -16,9 +16,9 @@ namespace {
 
 using Catch::Contains;
 
-SplitTicks ticks_of(ChunkCosts const& costs, CostTicks const& ticks) {
-  return {ticks.of(costs.forward), ticks.of(costs.input_gradient), ticks.of(costs.weight_gradient),
-          ticks.of(costs.transfer)};
+StageTicks ticks_of(ChunkCosts const& costs, CostTicks const& ticks) {
+  return StageTicks{SplitTicks{ticks.of(costs.forward), ticks.of(costs.input_gradient),
+                               ticks.of(costs.weight_gradient), ticks.of(costs.transfer)}};
 }
 
 /// The most chunks that some rank of an order holds until their weight gradients.
@@ -44,7 +44,7 @@ std::vector<std::vector<std::uint16_t>> all_rank_orders(int microbatches, double
 }
 
 /// The least makespan of all orders of one chunk per stage.
-SimTime least_of_all(int stages, int microbatches, SplitTicks const& costs, double limit) {
+SimTime least_of_all(int stages, int microbatches, StageTicks const& costs, double limit) {
   auto const rank_orders = all_rank_orders(microbatches, limit);
   LetterOrder order{round_placement(stages, 1), microbatches, {}};
   LetterPlayer player{order.placement, microbatches, costs};
@@ -103,7 +103,7 @@ TEST_CASE("the bound of a full pipeline is 3n + p - 1 for F = I = W and memory f
   for (int const p : {1, 2, 4, 8}) {
     for (int n = p; n <= 4 * p; ++n) {
       CAPTURE(p, n);
-      SplitTicks const unit{SimTime{1}, SimTime{1}, SimTime{1}, SimTime{0}};
+      StageTicks const unit{SplitTicks{SimTime{1}, SimTime{1}, SimTime{1}, SimTime{0}}};
       REQUIRE(makespan_bound(round_placement(p, 1), n, unit, {}, p) == SimTime{3 * n + p - 1});
     }
   }
@@ -134,6 +134,58 @@ TEST_CASE("a search finds the best of all orders of small pipelines, and no boun
       PlayedOrder const played = play_order(found.order, costs);
       REQUIRE(played.in_units(played.makespan) == least);
       REQUIRE(found.lower_bound <= least);
+      REQUIRE(most_held(found.order) <= limit);
+    }
+  }
+}
+
+TEST_CASE("adjacent halves that join are played as the whole backward that they are") {
+  // Halves of 3 + 2, whole 4: the gradient of a whole backward is sent a unit later.
+  ChunkCosts const costs{
+      .forward = 2, .backward = 4, .transfer = 1, .input_gradient = 3, .weight_gradient = 2};
+  StageTicks const ticks{SplitTicks{SimTime{2}, SimTime{3}, SimTime{2}, SimTime{1}, SimTime{1}}};
+  int played_orders = 0;
+  for (auto const& entry : order_oracle()) {
+    auto const letters = letters_of(recorded_order(entry));
+    if (!letters) continue;
+    INFO(name_of_order(entry));
+    LetterPlayer player{letters->placement, letters->microbatches, ticks};
+    auto const times = player.play(*letters);
+    PipelineOrder const joined = order_of(*letters, true);
+    played_orders += joined == order_of(*letters) ? 0 : 1;
+    PlayedOrder const played = play_order(joined, costs);
+    REQUIRE(times.has_value());
+    REQUIRE(static_cast<double>(times->makespan.count()) == played.in_units(played.makespan));
+  }
+  REQUIRE(played_orders > 30);
+}
+
+TEST_CASE("a search with costs by stage and whole backwards finds the best of small pipelines") {
+  ChunkCosts const first{
+      .forward = 2, .backward = 5, .transfer = 1, .input_gradient = 3, .weight_gradient = 3};
+  ChunkCosts const last{
+      .forward = 4, .backward = 6, .transfer = 1, .input_gradient = 4, .weight_gradient = 4};
+  StageTicks const ticks{
+      std::vector{SplitTicks{SimTime{2}, SimTime{3}, SimTime{3}, SimTime{1}, SimTime{1}},
+                  SplitTicks{SimTime{4}, SimTime{4}, SimTime{4}, SimTime{1}, SimTime{2}}}};
+  for (int const n : {2, 3}) {
+    for (int limit = 1; limit <= n; ++limit) {
+      CAPTURE(n, limit);
+      FoundOrder const found = search_order({.stages = 2,
+                                             .microbatches = n,
+                                             .costs = first,
+                                             .stage_costs = {first, last},
+                                             .joins_backward = true,
+                                             .memory_limit = limit},
+                                            {.iterations = 3000});
+      auto const least = static_cast<double>(least_of_all(2, n, ticks, limit).count());
+      auto const letters = letters_of(found.order);
+      REQUIRE(letters.has_value());
+      LetterPlayer player{letters->placement, n, ticks};
+      REQUIRE(static_cast<double>(player.play(*letters)->makespan.count()) == least);
+      REQUIRE(found.lower_bound <= least);
+      // The last stage alone: F 2, C 1, then n times F 4 and B 6.
+      REQUIRE(found.lower_bound >= 3 + 10 * n);
       REQUIRE(most_held(found.order) <= limit);
     }
   }

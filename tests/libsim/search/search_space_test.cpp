@@ -55,6 +55,34 @@ TEST_CASE("experts are split over the tensor and data ranks of a stage", "[searc
   REQUIRE_FALSE(has_plans(request));
 }
 
+TEST_CASE("long sequences are split over ranks, shorter ones if it is asked for", "[search]") {
+  SearchRequest request = small_search(6, 8, 8, 1);
+  request.base.model.attention = Attention::flash;
+  request.base.model.attention_dropout = 0;
+  request.filter.micro = {1};
+  auto const found = [&] {
+    std::set<std::pair<int, int>> sizes;  // tensor, context
+    for (ShapeChoice const& shape : shape_choices(request)) {
+      for (ScheduleChoice const& choice : schedule_choices(request, shape)) {
+        REQUIRE(shape.tensor * shape.context * choice.pipeline * choice.data == 8);
+        sizes.insert({shape.tensor, shape.context});
+      }
+    }
+    return sizes;
+  };
+  std::set<std::pair<int, int>> const whole{{1, 1}, {2, 1}, {4, 1}};
+  REQUIRE(found() == whole);
+  request.base.model.sequence = 16384;
+  std::set<std::pair<int, int>> const split{{1, 1}, {1, 2}, {1, 4}, {1, 8}, {2, 1},
+                                            {2, 2}, {2, 4}, {4, 1}, {4, 2}};
+  REQUIRE(found() == split);
+  request.filter.context = {1};
+  REQUIRE(found() == whole);
+  request.base.model.sequence = 128;
+  request.filter.context = {2};
+  REQUIRE(found() == std::set<std::pair<int, int>>{{1, 2}, {2, 2}, {4, 2}});
+}
+
 TEST_CASE("uneven ends hold no more layers than a stage between them", "[search]") {
   SearchRequest const request = small_search(10, 4, 4, 1);
   // 4 stages of 10 layers: 3 in the middle leave 4 for the ends, 4 leave 2; 5 are too many.

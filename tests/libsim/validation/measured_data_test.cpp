@@ -9,8 +9,8 @@ namespace stagecraft {
 TEST_CASE("every run that was measured lies within what is called measured", "[validation]") {
   std::filesystem::path const folder =
       std::filesystem::path{STAGECRAFT_SOURCE_DIR} / "experiments" / "validation";
-  std::string const name = GENERATE("nanotron", "narayanan-2021", "published", "vtrain-multi-node",
-                                    "vtrain-single-node");
+  std::string const name = GENERATE("nanotron", "narayanan-2021", "published", "published-context",
+                                    "published-moe", "vtrain-multi-node", "vtrain-single-node");
   RunVariants const base = load_run_variants(folder / (name + ".yaml"), {});
   DataFile const data{folder / "data" / (name + ".csv")};
   int seen = 0;

@@ -1,0 +1,89 @@
+#include "libsim/engine/average_chunk.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "libsim/plan/stage_tasks.hpp"
+
+namespace stagecraft {
+
+namespace {
+
+Task task_of(TrainingPlan const& plan, StagePlan const& stage, Part part, std::size_t chunk) {
+  return whole_task(plan, stage, {part, 0, static_cast<std::int32_t>(chunk)}, TaskVariant::policy);
+}
+
+}  // namespace
+
+AverageChunk::AverageChunk(TrainingPlan const& plan, System const& system)
+    : plan_{plan}, cost_{system, plan}, blocks_{profile_blocks(plan, cost_)}, memories_{plan} {}
+
+std::vector<ChunkCosts> AverageChunk::stage_costs() const {
+  double const transfer = longest_message();
+  std::vector<ChunkCosts> stages;
+  for (int v = 0; v < plan_.placement.virtual_stages(); ++v) {
+    ChunkPlace const place = plan_.placement.place(v);
+    StagePlan const& stage = plan_.stages[static_cast<std::size_t>(place.stage)];
+    auto const chunk = static_cast<std::size_t>(place.chunk);
+    stages.push_back({.forward = seconds(stage, Part::forward, chunk),
+                      .backward = seconds(stage, Part::backward, chunk),
+                      .transfer = transfer,
+                      .input_gradient = seconds(stage, Part::input_gradient, chunk),
+                      .weight_gradient = seconds(stage, Part::weight_gradient, chunk)});
+  }
+  return stages;
+}
+
+ChunkCosts AverageChunk::costs() const {
+  std::vector<ChunkCosts> const stages = stage_costs();
+  auto const mean = [&](auto cost) {
+    double sum = 0;
+    for (ChunkCosts const& costs : stages) sum += costs.*cost;
+    return sum / static_cast<double>(stages.size());
+  };
+  return {.forward = mean(&ChunkCosts::forward),
+          .backward = mean(&ChunkCosts::backward),
+          .transfer = longest_message(),
+          .input_gradient = mean(&ChunkCosts::input_gradient),
+          .weight_gradient = mean(&ChunkCosts::weight_gradient)};
+}
+
+MemoryChanges AverageChunk::memory() {
+  MemoryChanges memory;
+  memory.weight_gradient = std::min(0.0, mean_bytes(Part::weight_gradient));
+  memory.forward = std::max(mean_bytes(Part::forward), -memory.weight_gradient);
+  memory.input_gradient = -memory.forward - memory.weight_gradient;
+  return memory;
+}
+
+double AverageChunk::seconds(StagePlan const& stage, Part part, std::size_t chunk) const {
+  Task const task = task_of(plan_, stage, part, chunk);
+  return to_seconds(profile_task(plan_, stage, task, blocks_, cost_).duration);
+}
+
+double AverageChunk::longest_message() const {
+  double longest = 0;
+  for (int v = 1; v < plan_.placement.virtual_stages(); ++v) {
+    int const from = plan_.placement.place(v - 1).stage;
+    int const to = plan_.placement.place(v).stage;
+    if (from == to) continue;
+    MessagePrice const price = cost_.price_message(plan_, from, to);
+    longest = std::max(longest, to_seconds(price.latency + price.occupancy));
+  }
+  return longest;
+}
+
+double AverageChunk::mean_bytes(Part part) {
+  double sum = 0;
+  double count = 0;
+  for (StagePlan const& stage : plan_.stages) {
+    for (std::size_t chunk = 0; chunk < stage.chunks.size(); ++chunk) {
+      sum += static_cast<double>(memories_.of(task_of(plan_, stage, part, chunk)).net_sum);
+      ++count;
+    }
+  }
+  return sum / count;
+}
+
+}  // namespace stagecraft

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <vector>
+
+#include "libsim/cost/cost_model.hpp"
+#include "libsim/engine/task_profile.hpp"
+#include "libsim/plan/task_memory.hpp"
+#include "libsim/plan/training_plan.hpp"
+#include "libsim/schedule/chunk_costs.hpp"
+#include "libsim/schedule/memory_changes.hpp"
+
+namespace stagecraft {
+
+/// What the generators of orders know of a plan's chunks: times in seconds, memory in bytes. The
+/// plan, whose backwards are split, and the system must outlive it.
+class AverageChunk {
+ public:
+  AverageChunk(TrainingPlan const& plan, System const& system);
+
+  /// The mean over all chunks, and the longest message.
+  ChunkCosts costs() const;
+  /// Of each virtual stage, with the longest message of any.
+  std::vector<ChunkCosts> stage_costs() const;
+
+  /// The mean over all chunks. The three sum to 0, also where chunks hand something to each other.
+  /// Where an input gradient adds to what is held (gathered gradients of sequence parallelism), the
+  /// forward reserves it: generators that fill a limit with forwards would be stuck behind them.
+  MemoryChanges memory();
+
+ private:
+  double seconds(StagePlan const& stage, Part part, std::size_t chunk) const;
+  double longest_message() const;
+  double mean_bytes(Part part);
+
+  TrainingPlan const& plan_;
+  CostModel cost_;
+  std::vector<BlockProfile> blocks_;
+  TaskMemories memories_;
+};
+
+}  // namespace stagecraft
