@@ -30,12 +30,6 @@ struct MemoryBlock {
   bool begins_segment = false;  ///< the first block of its segment
 };
 
-/// Where a block lies.
-struct BlockPlace {
-  std::int64_t address = 0;
-  std::int64_t size = 0;
-};
-
 /// The allocator of one device, as a framework uses it: a host-side account of which device memory
 /// is taken, without any memory.
 ///
@@ -66,12 +60,6 @@ class Allocator {
   AllocatorCounters const& counters() const { return counters_; }
   /// All that is reserved, by address; nothing if the allocator does not place blocks.
   virtual std::vector<MemoryBlock> blocks() const { return {}; }
-
-  /// Whether the places of the live blocks and what is reserved decide all that it does next, as
-  /// long as only one stream uses it: nothing ages, and free memory is always joined.
-  virtual bool depends_on_places_only() const { return false; }
-  /// Pre: depends_on_places_only(), and the block is live.
-  virtual BlockPlace place_of(BlockId /*block*/) const { return {}; }
 
  protected:
   AllocatorCounters counters_;

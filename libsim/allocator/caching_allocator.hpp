@@ -37,12 +37,6 @@ class CachingAllocator final : public Allocator {
   void advance(std::int64_t time) override { events_.advance(time); }
   void set_event_delay(std::int64_t time) override { events_.set_delay(time); }
   std::vector<MemoryBlock> blocks() const override;
-  bool depends_on_places_only() const override {
-    return !collects_garbage() && !settings_.expandable_segments;
-  }
-  BlockPlace place_of(BlockId block) const override {
-    return {blocks_[block].address, blocks_[block].size};
-  }
 
  private:
   /// The free memory of one stream, for small or for large blocks.

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "libsim/model/pass_buffers.hpp"
-#include "libsim/plan/fingerprint_sum.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 
 namespace stagecraft {
@@ -276,49 +275,6 @@ bool BufferEvents::next() {
       break;
   }
   return true;
-}
-
-std::uint64_t BufferEvents::numbering(std::int32_t first,
-                                      std::int32_t end,
-                                      std::int32_t microbatch) const {
-  Fingerprint fingerprint;
-  fingerprint.add(first - microbatch);
-  fingerprint.add(end - microbatch);
-  std::size_t const chunks = in_flight_.size() / microbatches_;
-  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-    for (std::int32_t i = first; i < end; ++i) {
-      InFlight const& pass = in_flight_[chunk * microbatches_ + static_cast<std::size_t>(i)];
-      for (std::int64_t const number : pass.numbers()) {
-        fingerprint.add(number == none ? 1 : number - buffers_);  // numbers are below buffers_
-      }
-    }
-  }
-  return fingerprint.value();
-}
-
-BufferEvents::InFlight BufferEvents::InFlight::further_on(std::int64_t buffers) const {
-  InFlight moved = *this;
-  for (std::int64_t* const number :
-       {&moved.forward, &moved.recompute, &moved.input_gradient, moved.received.data(),
-        &moved.received[1], moved.sent.data(), &moved.sent[1]}) {
-    if (*number != none) *number += buffers;
-  }
-  return moved;
-}
-
-void BufferEvents::leave_out(LeftOut const& part) {
-  std::size_t const chunks = in_flight_.size() / microbatches_;
-  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-    // From the last microbatch on, so that none is overwritten before it has moved.
-    for (std::int32_t i = part.end; i-- > part.first;) {
-      std::size_t const from = chunk * microbatches_ + static_cast<std::size_t>(i);
-      in_flight_[from + static_cast<std::size_t>(part.advance)] =
-          in_flight_[from].further_on(part.buffers);
-    }
-  }
-  buffers_ += part.buffers;
-  entry_ = part.entry;
-  now_.clear();
 }
 
 Task const* BufferEvents::task() const {

@@ -50,15 +50,6 @@ struct BufferEvent {
   std::int32_t microbatch = -1;          ///< -1: resident
 };
 
-/// A part of the issue order that is left out because it repeats what was before it.
-struct LeftOut {
-  std::int32_t entry = 0;    ///< the last entry of it
-  std::int32_t first = 0;    ///< of the microbatches that entries from now on refer to
-  std::int32_t end = 0;      ///< of those that entries until now have referred to, and 1
-  std::int32_t advance = 0;  ///< by which microbatches are further on after it
-  std::int64_t buffers = 0;  ///< that it would have allocated
-};
-
 enum class EventDetail : std::uint8_t { buffers, ops };
 
 /// The life of all buffers of one stage through an iteration, in its issue order: the only account
@@ -99,15 +90,6 @@ class BufferEvents {
   /// point at lives as long as this object.
   std::span<BufferEvent const> now() const { return now_; }
 
-  /// Buffers allocated so far, those of the current entry included.
-  std::int64_t buffers() const { return buffers_; }
-  /// A number that tells how later entries will number the buffers of the microbatches
-  /// [first, end), relative to `microbatch` and to buffers(): equal (but for one chance in 2^64) if
-  /// they will do so alike.
-  std::uint64_t numbering(std::int32_t first, std::int32_t end, std::int32_t microbatch) const;
-  /// Goes on behind what is left out, as if it had run.
-  void leave_out(LeftOut const& part);
-
  private:
   /// The buffer that an event of a task concerns: a number that another event has recorded, plus an
   /// offset.
@@ -140,19 +122,13 @@ class BufferEvents {
   };
   /// The buffers of a chunk's tensors, by position of the block and by tensor.
   using ChunkReferences = std::vector<std::vector<Reference>>;
-  static constexpr std::int64_t none = -1;  ///< not yet allocated
   /// The buffers that later tasks of a microbatch in a chunk refer to.
   struct InFlight {
-    std::int64_t forward = none;
-    std::int64_t recompute = none;
-    std::int64_t input_gradient = none;
-    std::array<std::int64_t, 2> received{none, none};  ///< by payload
-    std::array<std::int64_t, 2> sent{none, none};      ///< by payload
-
-    std::array<std::int64_t, 7> numbers() const {
-      return {forward, recompute, input_gradient, received[0], received[1], sent[0], sent[1]};
-    }
-    InFlight further_on(std::int64_t buffers) const;
+    std::int64_t forward = 0;
+    std::int64_t recompute = 0;
+    std::int64_t input_gradient = 0;
+    std::array<std::int64_t, 2> received{};  ///< by payload
+    std::array<std::int64_t, 2> sent{};      ///< by payload
   };
   class TaskCompiler;
 

@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <optional>
 
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/plan/buffer_events.hpp"
 #include "libsim/plan/configured_allocator.hpp"
-#include "libsim/plan/fingerprint_sum.hpp"
 #include "libsim/plan/framework_buffers.hpp"
 #include "libsim/plan/parameter_layout.hpp"
-#include "libsim/plan/repeated_laps.hpp"
 #include "libsim/plan/state_types.hpp"
 
 namespace stagecraft {
@@ -83,13 +80,9 @@ class StageReplay {
         framework_{framework},
         has_framework_{framework != FrameworkMemory{}},
         buffers_{framework, plan, stage, allocator_},
+        // Without a loop nothing says that the rest repeats what has run.
         extent_{stage.program.steady_loop == StageProgram::none ? ReplayExtent::whole : extent},
         steady_{stage} {
-    // Without a loop only equal states say that the rest repeats what has run.
-    bool const may_repeat = extent == ReplayExtent::until_steady &&
-                            stage.program.steady_loop == StageProgram::none && !has_framework_ &&
-                            allocator.depends_on_places_only();
-    if (may_repeat) laps_.emplace(stage);
     if (peak == nullptr) return;
     allocator_.observe_growth([this, peak](std::int64_t request) {
       *peak = {.blocks = allocator_.whole().blocks(),
@@ -169,16 +162,9 @@ class StageReplay {
     events.next();  // what is resident
     blocks_.clear();
     steady_.restart();
-    places_.clear();
-    if (laps_) laps_->forget();
     std::int64_t taken = counters().device_alloc;
     while (events.next()) {
       if (!take(events)) return false;
-      if (laps_ && laps_->is_end(events.entry())) {
-        if (counters().device_alloc != taken) laps_->forget();
-        taken = counters().device_alloc;
-        leave_out_repetitions(events);
-      }
       if (extent_ == ReplayExtent::whole) continue;
       if (counters().device_alloc != taken) {
         taken = counters().device_alloc;
@@ -192,21 +178,6 @@ class StageReplay {
     for (BlockId& block : blocks_) allocator_.free(block);
     buffers_.end_iteration();
     return true;
-  }
-
-  void leave_out_repetitions(BufferEvents& events) {
-    Fingerprint state;
-    places_.add_to(state, events.buffers());
-    auto const part = laps_->after(events, state.value());
-    if (!part) return;
-    events.leave_out(*part);
-    places_.move(part->buffers);
-    auto const further = static_cast<std::size_t>(part->buffers);
-    std::size_t const before = blocks_.size();
-    blocks_.resize(before + further, no_block);
-    std::move_backward(blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(before),
-                       blocks_.end());
-    std::fill_n(blocks_.begin(), further, no_block);
   }
 
   bool take(BufferEvents& events) {
@@ -227,17 +198,8 @@ class StageReplay {
       case BufferChange::Kind::allocate:
         if (blocks_.size() <= buffer) blocks_.resize(buffer + 1, no_block);
         if (buffers_.replaces(*event.change)) return buffers_.allocate_instead(*event.change);
-        if (!allocator_.allocate(event.change->bytes, blocks_[buffer])) return false;
-        if (laps_ && blocks_[buffer] != no_block) {
-          BlockPlace const place = allocator_.whole().place_of(blocks_[buffer]);
-          places_.add(place.address, place.size, event.buffer);
-        }
-        break;
+        return allocator_.allocate(event.change->bytes, blocks_[buffer]);
       case BufferChange::Kind::release:
-        if (laps_ && blocks_[buffer] != no_block) {
-          BlockPlace const place = allocator_.whole().place_of(blocks_[buffer]);
-          places_.remove(place.address, place.size, event.buffer);
-        }
         allocator_.free(blocks_[buffer]);
         break;
       case BufferChange::Kind::hand_over:
@@ -259,8 +221,6 @@ class StageReplay {
   FrameworkBuffers buffers_;
   ReplayExtent extent_;
   SteadyState steady_;
-  std::optional<RepeatedLaps> laps_;       ///< if they may be left out
-  BufferPlaces places_;                    ///< of live activations; only with laps_
   std::vector<std::int64_t> state_sizes_;  ///< elements of each buffer of optimizer state
   std::vector<BlockId> blocks_;            ///< of live activations, by buffer
   BufferChange const* change_ = nullptr;   ///< that is taken

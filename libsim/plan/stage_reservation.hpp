@@ -32,8 +32,7 @@ struct ReservedPeak {
 /// How much of an iteration is replayed.
 enum class ReplayExtent : std::uint8_t {
   /// Until the stage has held the activations of all passes in flight, and each of its tasks has
-  /// run since the allocator last took memory. What follows repeats that. Schedules without a
-  /// steady-state loop: all but what is known to repeat itself exactly (RepeatedLaps).
+  /// run since the allocator last took memory. What follows repeats that.
   until_steady,
   whole,
 };

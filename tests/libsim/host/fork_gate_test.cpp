@@ -53,6 +53,9 @@ TEST_CASE("a fork waits for the calls that other threads are inside", "[host]") 
   other.join();
 }
 
+// Worker threads allocate and free between two parts, when forks pass, and GCC 12's address
+// sanitizer leaves the locks of its allocator in the child as they are.
+#ifndef __SANITIZE_ADDRESS__
 TEST_CASE("forks pass between the parts of long work, nested work included", "[host]") {
   make_forks_wait();
   std::atomic<bool> is_over = false;
@@ -77,6 +80,7 @@ TEST_CASE("forks pass between the parts of long work, nested work included", "[h
   other.join();
   REQUIRE(done % 24 == 0);  // nothing was lost
 }
+#endif
 
 TEST_CASE("a thread that is inside a call may fork itself", "[host]") {
   make_forks_wait();

@@ -2,9 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "libsim/model/model_names.hpp"
 #include "libsim/plan/stage_memory.hpp"
-#include "libsim/plan/training_names.hpp"
 #include "tests/libsim/odd_runs.hpp"
 #include "tests/libsim/paper_models.hpp"
 #include "tests/libsim/split_runs.hpp"
@@ -84,63 +82,6 @@ TEST_CASE("what is left out of a replay changes little", "[plan]") {
     // (SimuMax, 55 groups of ranks).
     REQUIRE(reserved(ReplayExtent::until_steady) ==
             Approx(reserved(ReplayExtent::whole)).epsilon(0.01));
-  }
-}
-
-/// Compares the replay of a stage with one that leaves nothing out, in every number.
-StageReservation require_same_when_whole(TrainingPlan const& plan,
-                                         StagePlan const& stage,
-                                         std::int64_t capacity) {
-  CAPTURE(stage.stage, capacity);
-  StageReservation const whole = reserve_stage(plan, stage, capacity, {}, ReplayExtent::whole);
-  REQUIRE(reserve_stage(plan, stage, capacity, {}, ReplayExtent::until_steady) == whole);
-  return whole;
-}
-
-void require_same_when_whole(TrainingConfig const& config) {
-  TrainingPlan const plan = make_plan(config);
-  for (StagePlan const& stage : plan.stages) {
-    StageReservation const whole = require_same_when_whole(plan, stage, unlimited_capacity);
-    // With little room the cache is released again and again; with less, it does not suffice.
-    std::int64_t const counted = peak_memory(plan, stage).at_peak.sum();
-    for (std::int64_t const capacity : {whole.reserved - 1, counted + counted / 50, counted}) {
-      require_same_when_whole(plan, stage, capacity);
-    }
-  }
-}
-
-TEST_CASE("what is left out of a replay without a loop changes nothing", "[plan]") {
-  for (OddRun const& run : split_runs()) {
-    CAPTURE(run.name);
-    for (int const microbatches : {12, 32}) {
-      CAPTURE(microbatches);
-      TrainingConfig config = run.config;
-      config.batch.global = config.batch.micro * config.parallel.data * microbatches;
-      require_same_when_whole(config);
-    }
-  }
-  struct Schedule {
-    ScheduleKind kind;
-    int chunks;
-  };
-  for (Schedule const schedule :
-       {Schedule{ScheduleKind::zb_h1, 1}, Schedule{ScheduleKind::zb_h2, 1},
-        Schedule{ScheduleKind::zbv, 2}, Schedule{ScheduleKind::v_half, 2},
-        Schedule{ScheduleKind::v_min, 2}, Schedule{ScheduleKind::dualpipev, 2},
-        Schedule{ScheduleKind::interleaved_zb, 3}}) {
-    for (RecomputeGranularity const granularity :
-         {RecomputeGranularity::none, RecomputeGranularity::selective,
-          RecomputeGranularity::full}) {
-      CAPTURE(name_of(schedule.kind), name_of(granularity));
-      TrainingConfig config = with_schedule(quarter(ScheduleKind::one_f_one_b, granularity),
-                                            schedule.kind, schedule.chunks);
-      config.model.layers = 48;
-      config.batch.global = 64;
-      TrainingPlan const plan = make_plan(config);
-      for (std::size_t const stage : {0, 7}) {
-        require_same_when_whole(plan, plan.stages[stage], unlimited_capacity);
-      }
-    }
   }
 }
 
