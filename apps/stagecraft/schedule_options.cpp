@@ -1,7 +1,6 @@
 #include "apps/stagecraft/schedule_options.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -27,44 +26,11 @@ constexpr char const* stages_option = "--pipeline (-p)";
 constexpr char const* microbatches_option = "--microbatches (-n)";
 constexpr int any_count = std::numeric_limits<int>::max();
 
-/// The options that a kind of schedule takes beyond the common ones.
-struct KindOptions {
-  OrderKind kind;
-  int chunks;  ///< per stage; 0: as --chunks says
-  bool has_group = false;
-  bool has_limit = false;   ///< takes --memory-limit
-  bool has_memory = false;  ///< takes --memory
-};
-
-constexpr std::array<KindOptions, 17> kind_options{
-    {{.kind = OrderKind::gpipe, .chunks = 1},
-     {.kind = OrderKind::one_f_one_b, .chunks = 1},
-     {.kind = OrderKind::interleaved, .chunks = 0, .has_group = true},
-     {.kind = OrderKind::zb_h1, .chunks = 1},
-     {.kind = OrderKind::zb_h2, .chunks = 1},
-     {.kind = OrderKind::zb_auto, .chunks = 1, .has_limit = true, .has_memory = true},
-     {.kind = OrderKind::interleaved_zb, .chunks = 0},
-     {.kind = OrderKind::zbv, .chunks = 2, .has_limit = true, .has_memory = true},
-     {.kind = OrderKind::v_half, .chunks = 2},
-     {.kind = OrderKind::v_min, .chunks = 2},
-     {.kind = OrderKind::v_auto, .chunks = 2, .has_limit = true},
-     {.kind = OrderKind::one_f_one_b_v, .chunks = 2},
-     {.kind = OrderKind::dualpipev, .chunks = 2},
-     {.kind = OrderKind::dualpipe, .chunks = 2},
-     {.kind = OrderKind::group_interleaved, .chunks = 0, .has_group = true},
-     {.kind = OrderKind::order, .chunks = 0},
-     {.kind = OrderKind::searched, .chunks = 0, .has_limit = true, .has_memory = true}}};
-
-KindOptions const& options_of(OrderKind kind) {
-  return *std::find_if(kind_options.begin(), kind_options.end(),
-                       [&](KindOptions const& row) { return row.kind == kind; });
-}
-
 /// "interleaved, interleaved_zb": the kinds for which `takes` holds.
 template <class Predicate>
 std::string kinds_that(Predicate takes) {
   std::string text;
-  for (KindOptions const& row : kind_options) {
+  for (OrderKindTraits const& row : order_kinds) {
     if (takes(row)) text += (text.empty() ? "" : ", ") + std::string{name_of(row.kind)};
   }
   return text;
@@ -110,12 +76,12 @@ void check_interleaved(ScheduleShape const& shape) {
 }
 
 int read_chunks(CommandLine const& line, OrderKind kind) {
-  int const fixed = options_of(kind).chunks;
+  int const fixed = traits_of(kind).chunks;
   if (!line.has("chunks")) return std::max(fixed, 1);
   int const chunks = line.whole_number("chunks", 1, any_count);
   if (fixed == 0 || chunks == fixed) return chunks;
   refuse("--chunks (-m)", line.value("chunks"),
-         std::to_string(fixed) + ", or --schedule " + kinds_that([](KindOptions const& row) {
+         std::to_string(fixed) + ", or --schedule " + kinds_that([](OrderKindTraits const& row) {
            return row.chunks == 0 && row.kind != OrderKind::order;
          }));
 }
@@ -138,7 +104,7 @@ MemoryChanges read_memory(std::string const& text) {
 }
 
 void read_memory_options(CommandLine const& line, OrderRequest& request) {
-  KindOptions const& kind = options_of(request.kind);
+  OrderKindTraits const& kind = traits_of(request.kind);
   request.variant = line.word<OrderVariant>("variant");
   bool const is_zbv = request.kind == OrderKind::zbv;
   if (!is_zbv && line.is_given("variant")) {
@@ -151,13 +117,13 @@ void read_memory_options(CommandLine const& line, OrderRequest& request) {
            "only with --schedule " + kinds + " (zbv: --variant auto)");
   };
   if (line.has("memory-limit")) {
-    check("memory-limit", kind.has_limit,
-          kinds_that([](KindOptions const& row) { return row.has_limit; }));
+    check("memory-limit", kind.takes_limit,
+          kinds_that([](OrderKindTraits const& row) { return row.takes_limit; }));
     request.memory_limit = line.number_from_zero("memory-limit");
   }
   if (line.is_given("memory")) {
-    check("memory", kind.has_memory,
-          kinds_that([](KindOptions const& row) { return row.has_memory; }));
+    check("memory", kind.takes_memory,
+          kinds_that([](OrderKindTraits const& row) { return row.takes_memory; }));
   }
   request.memory = read_memory(line.value("memory"));
 }
@@ -170,10 +136,10 @@ OrderRequest read_request(CommandLine const& line) {
   request.chunks = read_chunks(line, request.kind);
   if (line.has("group")) {
     request.group = line.whole_number("group", 1, any_count);
-    if (!options_of(request.kind).has_group) {
+    if (!traits_of(request.kind).takes_group) {
       refuse("--group", line.value("group"),
              "only with --schedule " +
-                 kinds_that([](KindOptions const& row) { return row.has_group; }));
+                 kinds_that([](OrderKindTraits const& row) { return row.takes_group; }));
     }
   }
   request.recompute_chunks = line.whole_number("recompute-chunks", 0, any_count);

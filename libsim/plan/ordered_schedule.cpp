@@ -1,6 +1,7 @@
 #include "libsim/plan/ordered_schedule.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,16 +66,16 @@ void check_given(ScheduleShape const& shape) {
 
 }  // namespace
 
-bool is_v_shaped(ScheduleKind kind) {
-  return kind == ScheduleKind::zbv || kind == ScheduleKind::v_half || kind == ScheduleKind::v_min ||
-         kind == ScheduleKind::v_auto || kind == ScheduleKind::one_f_one_b_v ||
-         kind == ScheduleKind::dualpipev;
-}
-
 bool depends_on_costs(ScheduleKind kind, OrderVariant variant) {
-  return kind == ScheduleKind::zb_auto || kind == ScheduleKind::v_auto ||
-         kind == ScheduleKind::searched || kind == ScheduleKind::group_interleaved ||
-         (kind == ScheduleKind::zbv && variant == OrderVariant::automatic);
+  switch (traits_of(kind).fits_costs) {
+    case FitsCosts::never:
+      return false;
+    case FitsCosts::always:
+      return true;
+    case FitsCosts::automatic:
+      return variant == OrderVariant::automatic;
+  }
+  throw std::logic_error{"not a FitsCosts"};
 }
 
 void check_recompute_tasks(TrainingConfig const& config, PipelineOrder const& order) {
@@ -93,18 +94,20 @@ int chunks_of(ScheduleConfig const& schedule) {
   if (schedule.kind == ScheduleKind::order && schedule.order) {
     return schedule.order->placement.chunks();
   }
-  if (is_v_shaped(schedule.kind) || schedule.kind == ScheduleKind::dualpipe) return 2;
-  bool const takes_chunks =
-      schedule.kind == ScheduleKind::interleaved || schedule.kind == ScheduleKind::interleaved_zb ||
-      schedule.kind == ScheduleKind::group_interleaved || schedule.kind == ScheduleKind::searched;
-  return takes_chunks ? 0 : 1;
+  return traits_of(schedule.kind).chunks;
 }
 
 Placement placement_of_order(ScheduleShape const& shape) {
   if (shape.order) return shape.order->placement;
-  if (is_v_shaped(shape.kind)) return v_placement(shape.stages);
-  if (shape.kind == ScheduleKind::dualpipe) return bidirectional_placement(shape.stages);
-  return round_placement(shape.stages, shape.chunks);
+  switch (traits_of(shape.kind).placement) {
+    case OrderPlacement::round:
+      return round_placement(shape.stages, shape.chunks);
+    case OrderPlacement::v:
+      return v_placement(shape.stages);
+    case OrderPlacement::bidirectional:
+      return bidirectional_placement(shape.stages);
+  }
+  throw std::logic_error{"not an OrderPlacement"};
 }
 
 OrderRequest order_request(ScheduleShape const& shape) {
@@ -119,7 +122,7 @@ OrderRequest order_request(ScheduleShape const& shape) {
 }
 
 ScheduleShape with_order(ScheduleShape shape) {
-  if (shape.kind == ScheduleKind::dualpipe ||
+  if (traits_of(shape.kind).placement == OrderPlacement::bidirectional ||
       (shape.order && shape.order->placement.copies() > 1)) {
     refuse("schedule", std::string{name_of(shape.kind)} + ", with two copies of the model",
            "a schedule of one copy, such as dualpipev (plans have one set of parameters a stage)");

@@ -16,12 +16,7 @@ constexpr bool has_order(ScheduleKind kind) {
 }
 
 /// Whether microbatches go through the kind's chunks in groups.
-constexpr bool takes_group(ScheduleKind kind) {
-  return kind == ScheduleKind::interleaved || kind == ScheduleKind::group_interleaved;
-}
-
-/// Whether the kind places two chunks of each stage in a V.
-bool is_v_shaped(ScheduleKind kind);
+constexpr bool takes_group(ScheduleKind kind) { return traits_of(kind).takes_group; }
 
 /// Whether the kind's order follows from costs or from memory, so that it has to be settled before
 /// there is a plan (libsim/engine/settled_config.hpp).
