@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <span>
-#include <stdexcept>
 #include <vector>
 
+#include "libexec/comm/collective_moves.hpp"
 #include "libexec/comm/collective_reduction.hpp"
 
 namespace stagecraft {
@@ -41,37 +41,16 @@ void run_in_memory(std::vector<Collective> const& calls, Reduce const& reduce, C
         reduce_part(first.piece_begin(member), first.piece_begin(member + 1), calls[i].target);
       }
       return;
-    case OpKind::all_gather:
-      for (std::size_t i = 0; i < calls.size(); ++i) {
-        auto const member = static_cast<std::int64_t>(i);
-        std::int64_t const begin = first.piece_begin(member);
-        std::int64_t const elements = first.piece_begin(member + 1) - begin;
-        for (Collective const& call : calls) {
-          copy_to(element_at(call.target, begin, first.type), calls[i].source, elements);
-        }
-      }
-      return;
-    case OpKind::all_to_all:
-      for (std::size_t from = 0; from < calls.size(); ++from) {
-        std::int64_t const target = first.piece_begin(static_cast<std::int64_t>(from));
-        for (std::size_t to = 0; to < calls.size(); ++to) {
-          auto const member = static_cast<std::int64_t>(to);
-          std::int64_t const source = first.piece_begin(member);
-          copy_to(element_at(calls[to].target, target, first.type),
-                  element_at(calls[from].source, source, first.type),
-                  first.piece_begin(member + 1) - source);
-        }
-      }
-      return;
-    case OpKind::ring_shift:
-      for (std::size_t from = 0; from < calls.size(); ++from) {
-        auto const to = static_cast<std::size_t>(
-            shifted(static_cast<int>(from), first.shift, static_cast<int>(calls.size())));
-        copy_to(calls[to].target, calls[from].source, first.elements);
-      }
-      return;
     default:
-      throw std::logic_error{"not a collective"};
+      for (std::size_t from = 0; from < calls.size(); ++from) {
+        for (std::size_t to = 0; to < calls.size(); ++to) {
+          auto const move = move_between(first, static_cast<int>(from), static_cast<int>(to),
+                                         static_cast<int>(calls.size()));
+          if (!move) continue;
+          copy_to(element_at(calls[to].target, move->target, first.type),
+                  element_at(calls[from].source, move->source, first.type), move->elements);
+        }
+      }
   }
 }
 

@@ -33,8 +33,12 @@ MpiCollective::MpiCollective(MpiGroup& group,
     rounds_ = rounds_of(call_.elements, most_ * group_.size);
     return;
   }
-  if (call_.kind == OpKind::ring_shift) {
-    rounds_ = rounds_of(call_.elements, most_);
+  if (!computes(call_.kind)) {
+    for (int i = 0; i < group_.size; ++i) {
+      for (auto const& move : {received_from(i), sent_to(i)}) {
+        if (move) rounds_ = std::max(rounds_, rounds_of(move->elements, most_));
+      }
+    }
     return;
   }
   for (int i = 0; i < group_.size; ++i) {
@@ -138,12 +142,8 @@ std::byte* MpiCollective::result() const {
 void MpiCollective::begin_round() {
   if (round_ == rounds_) {
     stage_ = Stage::agrees;
-  } else if (call_.kind == OpKind::all_gather) {
-    gather();
-  } else if (call_.kind == OpKind::all_to_all) {
+  } else if (!computes(call_.kind)) {
     exchange();
-  } else if (call_.kind == OpKind::ring_shift) {
-    pass_on();
   } else {
     scatter();
   }
@@ -163,35 +163,40 @@ void MpiCollective::scatter() {
   }
 }
 
-void MpiCollective::exchange() {
-  stage_ = Stage::gathers;
-  // All pieces are of one size; so is the part of each that this round moves.
-  Range const own = piece(group_.member);
-  std::int64_t const within = own.begin - call_.piece_begin(group_.member);
-  for (int i = 0; i < group_.size; ++i) {
-    std::byte* const to = element_at(call_.target, call_.piece_begin(i) + within, call_.type);
-    if (i != group_.member) {
-      receive(to, own.count(), i);
-      continue;
-    }
-    auto const bytes = static_cast<std::size_t>(own.count() * element_size(call_.type));
-    if (bytes > 0) std::memcpy(to, element_at(call_.source, own.begin, call_.type), bytes);
-  }
-  for (int i = 0; i < group_.size; ++i) {
-    if (i == group_.member) continue;
-    Range const range = piece(i);
-    send(element_at(call_.source, range.begin, call_.type), range.count(), i);
-  }
+std::optional<CollectiveMove> MpiCollective::sent_to(int i) const {
+  return move_between(call_, group_.member, i, group_.size);
 }
 
-void MpiCollective::pass_on() {
+std::optional<CollectiveMove> MpiCollective::received_from(int i) const {
+  return move_between(call_, i, group_.member, group_.size);
+}
+
+CollectiveMove MpiCollective::part_of(CollectiveMove const& move) const {
+  std::int64_t const begin = std::min(round_ * most_, move.elements);
+  return {move.source + begin, move.target + begin, std::min(most_, move.elements - begin)};
+}
+
+void MpiCollective::exchange() {
   stage_ = Stage::gathers;
-  std::int64_t const begin = round_ * most_;
-  std::int64_t const count = std::min(most_, call_.elements - begin);
-  receive(element_at(call_.target, begin, call_.type), count,
-          shifted(group_.member, -call_.shift, group_.size));
-  send(element_at(call_.source, begin, call_.type), count,
-       shifted(group_.member, call_.shift, group_.size));
+  for (int i = 0; i < group_.size; ++i) {
+    auto const move = received_from(i);
+    if (!move) continue;
+    CollectiveMove const part = part_of(*move);
+    std::byte* const to = element_at(call_.target, part.target, call_.type);
+    if (i != group_.member) {
+      receive(to, part.elements, i);
+      continue;
+    }
+    std::byte const* const from = element_at(call_.source, part.source, call_.type);
+    auto const bytes = static_cast<std::size_t>(part.elements * element_size(call_.type));
+    if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
+  }
+  for (int i = 0; i < group_.size; ++i) {
+    auto const move = sent_to(i);
+    if (!move || i == group_.member) continue;
+    CollectiveMove const part = part_of(*move);
+    send(element_at(call_.source, part.source, call_.type), part.elements, i);
+  }
 }
 
 void MpiCollective::reduce() {
@@ -209,13 +214,7 @@ void MpiCollective::reduce() {
 void MpiCollective::gather() {
   stage_ = Stage::gathers;
   Range const own = piece(group_.member);
-  std::byte const* from = result();
-  if (call_.kind == OpKind::all_gather) {
-    std::int64_t const first = own.begin - call_.piece_begin(group_.member);
-    from = element_at(call_.source, first, call_.type);
-    auto const bytes = static_cast<std::size_t>(own.count() * element_size(call_.type));
-    if (bytes > 0 && from != result()) std::memcpy(result(), from, bytes);
-  }
+  std::byte const* const from = result();
   for (int i = 0; i < group_.size; ++i) {
     if (i == group_.member) continue;
     Range const range = piece(i);

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "libexec/comm/collective_moves.hpp"
 #include "libexec/comm/mpi_progress.hpp"
 #include "libexec/comm/thread_group.hpp"
 
@@ -68,10 +70,13 @@ class MpiCollective final : public MpiOperation {
   void scatter();
   void reduce();
   void gather();
-  /// all_to_all: sends every member its piece.
+  /// What this member sends to another one, and what it receives, in all rounds together.
+  std::optional<CollectiveMove> sent_to(int i) const;
+  std::optional<CollectiveMove> received_from(int i) const;
+  /// The part of a move that belongs to this round.
+  CollectiveMove part_of(CollectiveMove const& move) const;
+  /// Kinds that do not compute: sends and receives this round's part of all moves.
   void exchange();
-  /// ring_shift: sends the whole tensor, part by part.
-  void pass_on();
   /// Starts the next round, or ends if there is none.
   void begin_round();
   bool all_have_arrived();

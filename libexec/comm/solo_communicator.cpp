@@ -69,11 +69,6 @@ void SoloCommunicator::compute(Collective const& collective, Group const& group)
                   static_cast<std::size_t>(elements * element_size(collective.type)));
   };
   switch (collective.kind) {
-    case OpKind::all_to_all:  // the others' tensors are taken to be like the own one
-    case OpKind::ring_shift:
-    case OpKind::all_reduce:
-      copy(collective.target, collective.source, collective.elements);
-      return;
     case OpKind::reduce_scatter: {
       std::int64_t const begin = collective.piece_begin(group.member);
       copy(collective.target, element_at(collective.source, begin, collective.type),
@@ -91,8 +86,9 @@ void SoloCommunicator::compute(Collective const& collective, Group const& group)
       }
       return;
     }
-    default:
-      throw std::logic_error{"not a collective"};
+    default:  // from a whole tensor to a whole one; the others' are taken to be like the own one
+      if (!is_collective(collective.kind)) throw std::logic_error{"not a collective"};
+      copy(collective.target, collective.source, collective.elements);
   }
 }
 

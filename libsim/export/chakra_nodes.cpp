@@ -3,32 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <stdexcept>
 #include <string_view>
 #include <utility>
 
+#include "libsim/export/collective_names.hpp"
 #include "libsim/export/json_text.hpp"
 #include "libsim/host/program_version.hpp"
 
 namespace stagecraft {
 
 namespace {
-
-/// CollectiveCommType of the schema.
-std::int64_t communication_type(OpKind kind) {
-  switch (kind) {
-    case OpKind::all_reduce:
-      return 0;
-    case OpKind::all_gather:
-      return 2;
-    case OpKind::all_to_all:
-      return 6;
-    case OpKind::reduce_scatter:
-      return 7;
-    default:
-      throw std::logic_error{std::string{name_of(kind)} + " has no type in a Chakra file"};
-  }
-}
 
 /// Fields of AttributeProto's value, by type.
 enum class ValueType : std::uint8_t { int32 = 7, int64 = 9, uint64 = 13, boolean = 27, text = 29 };
@@ -101,7 +85,7 @@ ChakraNodes::NodeType ChakraNodes::type(std::size_t row) const {
 
 bool ChakraNodes::is_shift(std::size_t row) const {
   auto const& collective = collective_[op(row)];
-  return collective && collective->kind == OpKind::ring_shift;
+  return collective && !collective_names(collective->kind).chakra;
 }
 
 std::vector<std::int64_t> ChakraNodes::nodes_before(std::size_t row) const {
@@ -178,7 +162,8 @@ ProtobufMessage ChakraNodes::node(std::size_t row,
           static_cast<std::int64_t>(groups.members()[static_cast<std::size_t>(group)].size());
       // A trace has the whole tensor; ASTRA-sim takes what a rank puts into an all-gather.
       bool const gathers = collective.kind == OpKind::all_gather;
-      add_attribute(message, "comm_type", ValueType::int64, communication_type(collective.kind));
+      add_attribute(message, "comm_type", ValueType::int64,
+                    *collective_names(collective.kind).chakra);
       add_attribute(message, "comm_size", ValueType::int64, ops.bytes[row] / (gathers ? size : 1));
       add_attribute(message, "pg_name", ValueType::text,
                     std::to_string(group + first_chakra_group));

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "libsim/export/collective_names.hpp"
 #include "libsim/export/file_set.hpp"
 #include "libsim/export/job_groups.hpp"
 #include "libsim/export/json_text.hpp"
@@ -20,27 +20,8 @@ namespace {
 /// The process that a profiler's file gives the host; the device is process 0.
 constexpr std::int64_t host_process = 1000;
 
-/// NCCL's kernel of a collective, and what PyTorch calls it.
-struct CommunicationNames {
-  std::string_view kernel;
-  std::string_view collective;
-};
-
-CommunicationNames names_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::all_reduce:
-      return {"ncclDevKernel_AllReduce", "allreduce"};
-    case OpKind::all_gather:
-      return {"ncclDevKernel_AllGather", "_allgather_base"};
-    case OpKind::reduce_scatter:
-      return {"ncclDevKernel_ReduceScatter", "_reduce_scatter_base"};
-    case OpKind::all_to_all:
-      return {"ncclDevKernel_SendRecv", "all_to_allv"};
-    case OpKind::ring_shift:
-      return {"ncclDevKernel_SendRecv", "coalesced"};
-    default:
-      throw std::logic_error{std::string{name_of(kind)} + " has no kernel of NCCL"};
-  }
+std::string nccl_kernel(OpKind kind) {
+  return "ncclDevKernel_" + std::string{collective_names(kind).nccl_kernel};
 }
 
 /// Writes the events of one rank.
@@ -154,7 +135,7 @@ class KinetoWriter {
     auto const stream = known_.stream(ops.stream[row]);
     auto const& collective = collective_[op];
     std::string kernel = name;
-    if (collective) kernel = std::string{names_of(collective->kind).kernel} + " " + name;
+    if (collective) kernel = nccl_kernel(collective->kind) + " " + name;
     if (stream && is_message(*stream)) kernel = "ncclDevKernel_SendRecv " + name;
     line_ += ',';
     begin_event("kernel", kernel, ops.start[row], ops.start[row] + ops.duration[row]);
@@ -173,7 +154,7 @@ class KinetoWriter {
     std::int32_t const group = groups_.number_of(collective.group, number);
     std::size_t const size = groups_.members()[static_cast<std::size_t>(group)].size();
     line_ += R"(,"Collective name":")";
-    line_ += names_of(collective.kind).collective;
+    line_ += collective_names(collective.kind).pytorch;
     line_ += '"';
     add_argument("Group size", static_cast<std::int64_t>(size));
     line_ += R"(,"Process Group Name":")" + std::to_string(group) + "\"";

@@ -1,7 +1,9 @@
 #include "libexec/comm/cuda/nccl_collective.hpp"
 
 #include <stdexcept>
+#include <string>
 
+#include "libexec/comm/collective_moves.hpp"
 #include "libexec/comm/collective_reduction.hpp"
 
 namespace stagecraft {
@@ -88,26 +90,26 @@ void reduce_scatter(Call const& call) {
   }
 }
 
-/// All pieces are of one size.
-void all_to_all(Call const& call) {
+/// A kind that only moves elements, as messages between the members.
+void exchange(Call const& call) {
   Collective const& own = call.collective;
+  cudaStream_t const stream = own.cuda.stream;
   for (int i = 0; i < call.members; ++i) {
-    check(ncclSend(call.source(i), call.count(i), call.type(), i, call.comm.get(), own.cuda.stream),
-          "ncclSend");
-    check(ncclRecv(call.target(i), call.count(i), call.type(), i, call.comm.get(), own.cuda.stream),
-          "ncclRecv");
+    auto const sent = move_between(own, call.member, i, call.members);
+    if (sent && sent->elements > 0) {
+      check(ncclSend(element_at(own.source, sent->source, own.type),
+                     static_cast<std::size_t>(sent->elements), call.type(), i, call.comm.get(),
+                     stream),
+            "ncclSend");
+    }
+    auto const received = move_between(own, i, call.member, call.members);
+    if (received && received->elements > 0) {
+      check(ncclRecv(element_at(own.target, received->target, own.type),
+                     static_cast<std::size_t>(received->elements), call.type(), i, call.comm.get(),
+                     stream),
+            "ncclRecv");
+    }
   }
-}
-
-void ring_shift(Call const& call) {
-  Collective const& own = call.collective;
-  auto const elements = static_cast<std::size_t>(own.elements);
-  int const next = shifted(call.member, own.shift, call.members);
-  int const previous = shifted(call.member, -own.shift, call.members);
-  check(ncclSend(own.source, elements, call.type(), next, call.comm.get(), own.cuda.stream),
-        "ncclSend");
-  check(ncclRecv(own.target, elements, call.type(), previous, call.comm.get(), own.cuda.stream),
-        "ncclRecv");
 }
 
 }  // namespace
@@ -127,12 +129,10 @@ void enqueue_collective(NcclComm& comm, int member, int members, Collective cons
       return comm.group("all-gather", [&] { all_gather(call); });
     case OpKind::reduce_scatter:
       return comm.group("reduce-scatter", [&] { reduce_scatter(call); });
-    case OpKind::all_to_all:
-      return comm.group("all-to-all", [&] { all_to_all(call); });
-    case OpKind::ring_shift:
-      return comm.group("ring shift", [&] { ring_shift(call); });
-    default:
-      throw std::logic_error{"not a collective"};
+    default: {
+      std::string const name{name_of(collective.kind)};
+      return comm.group(name.c_str(), [&] { exchange(call); });
+    }
   }
 }
 
