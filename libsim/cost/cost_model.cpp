@@ -32,8 +32,7 @@ SimTime CostModel::price(Op const& op) const {
     case OpClass::synchronisation:
       return SimTime{0};
     case OpClass::collective:
-      if (op.phase == Phase::data_parallel &&
-          (op.group == plan_.roles.gradients || op.group == plan_.roles.expert_gradients)) {
+      if (op.phase == Phase::data_parallel && plan_.groups[op.group.value()].holders) {
         return rounded(replica_seconds(op).value);
       }
       if (op.kind == OpKind::all_to_all && plan_.config.dispatch == Dispatch::deepep &&

@@ -37,6 +37,7 @@ struct BlockShape {
 
   GroupId expert_group{};         ///< of the EP ranks, if there are several
   GroupId expert_tensor_group{};  ///< of the ETP ranks, if there are several
+  GroupId expert_holders{};       ///< of the ranks that hold the same experts, if there are any
   ContextLevel exchange{};        ///< ranks that exchange rows of a sequence for heads
   ContextLevel keys{};            ///< ranks that attend to each other's keys and values
   bool gathers_keys = false;      ///< they gather them; else these go round

@@ -8,6 +8,7 @@ ParameterTraits of_experts(ProgramBuilder const& builder, ParameterTraits traits
   ExpertsConfig const& experts = *builder.shape().model.experts;
   traits.experts = experts.count;
   traits.experts_per_token = experts.per_token;
+  traits.holders = builder.shape().expert_holders;
   return traits;
 }
 

@@ -51,7 +51,9 @@ struct ParameterTraits {
   /// Of how many experts of a layer it is, and how many of them each token uses.
   std::int64_t experts = 1;
   std::int64_t experts_per_token = 1;
-  bool is_of_experts() const { return experts > 1; }
+  /// The group of the ranks that hold the same parameter, if they are not those of dense
+  /// parameters.
+  std::optional<GroupId> holders{};
   bool shared = false;  ///< a second use of a parameter that another block of the same rank owns
 };
 

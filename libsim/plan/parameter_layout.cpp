@@ -89,7 +89,7 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
 std::vector<ShardedRun> sharded_runs(TrainingPlan const& plan, StagePlan const& rank) {
   TrainingConfig const& config = plan.config;
   bool const is_sharded = config.memory.distributed_optimizer;
-  if (!is_sharded && !plan.roles.expert_gradients) {
+  if (!is_sharded && plan.gradient_groups().size() == 1) {
     return {{.first = 0, .count = rank.parameters, .holders = plan.roles.gradients}};
   }
   std::vector<ShardedRun> runs;

@@ -1,5 +1,6 @@
 #include "libsim/plan/plan_groups.hpp"
 
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -51,8 +52,9 @@ RankGrid expert_grid_of(ParallelLayout const& layout) {
 void add_expert_groups(PlanGroups& made, ParallelLayout const& layout) {
   RankGrid const grid = expert_grid_of(layout);
   GridId const id = made.groups.add_grid(grid);
-  auto const add = [&](std::string_view name, std::string_view axis, Stream stream) {
-    return made.groups.add({name, id, {{whole_axis(grid, grid.axis(axis))}}, stream});
+  auto const add = [&](std::string_view name, std::string_view axis, Stream stream,
+                       std::optional<HolderCollectives> const& holders = {}) {
+    return made.groups.add({name, id, {{whole_axis(grid, grid.axis(axis))}}, stream, holders});
   };
   GroupRoles& roles = made.roles;
   if (layout.expert > 1) {
@@ -61,7 +63,11 @@ void add_expert_groups(PlanGroups& made, ParallelLayout const& layout) {
   if (layout.expert_tensor > 1) {
     roles.expert_tensor = add("expert tensor group", expert_tensor_axis, Stream::tensor_parallel);
   }
-  roles.expert_gradients = add("expert data group", expert_data_axis, Stream::data_parallel);
+  roles.expert_gradients =
+      add("expert data group", expert_data_axis, Stream::data_parallel,
+          HolderCollectives{.all_reduce = "all_reduce_expert_gradients",
+                            .reduce_scatter = "reduce_scatter_expert_gradients",
+                            .all_gather = "all_gather_expert_parameters"});
 }
 
 }  // namespace
@@ -73,8 +79,9 @@ PlanGroups make_groups(TrainingConfig const& config) {
   AxisSelection const stages = whole_axis(grid, grid.pipeline());
   PlanGroups made{.groups = RankGroups{grid}, .roles = {}};
   auto const add = [&](std::string_view name, std::vector<GroupLevel> levels,
-                       Stream stream = Stream::data_parallel) {
-    return made.groups.add({name, GridId{0}, std::move(levels), stream});
+                       Stream stream = Stream::data_parallel,
+                       std::optional<HolderCollectives> const& holders = {}) {
+    return made.groups.add({name, GridId{0}, std::move(levels), stream, holders});
   };
   GroupRoles& roles = made.roles;
   // Collectives of the ranks that share layers run beside those of the gradients.
@@ -83,7 +90,10 @@ PlanGroups make_groups(TrainingConfig const& config) {
     roles.kv_replicas = add("group of key and value heads", {{runs_of_axis(tensor.axis, copies)}},
                             Stream::tensor_parallel);
   }
-  roles.gradients = add("data group", {replicas});
+  roles.gradients = add("data group", {replicas}, Stream::data_parallel,
+                        HolderCollectives{.all_reduce = "all_reduce_gradients",
+                                          .reduce_scatter = "reduce_scatter_gradients",
+                                          .all_gather = "all_gather_parameters"});
   if (auto const context = grid.find(context_axis)) {
     roles.context = add("context group", {{whole_axis(grid, *context)}}, Stream::tensor_parallel);
   }

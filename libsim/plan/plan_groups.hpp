@@ -11,7 +11,7 @@ namespace stagecraft {
 /// by one of these; only RankGroups knows which ranks are in it.
 struct GroupRoles {
   GroupId tensor{};                    ///< the t ranks that share each layer
-  GroupId gradients{};                 ///< the ranks that hold the same parameters
+  GroupId gradients{};                 ///< the ranks that hold the same dense parameters
   GroupId model{};                     ///< all stages and tensor ranks with the same data
   GroupId job{};                       ///< every rank
   std::optional<GroupId> kv_replicas;  ///< the t / g tensor ranks with the same key and value heads

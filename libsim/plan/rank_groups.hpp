@@ -32,6 +32,15 @@ AxisSelection positions_of_axis(AxisId axis, std::vector<int> positions);
 /// the other, for example inside a node and then between nodes, and its cost is the sum of theirs.
 using GroupLevel = std::vector<AxisSelection>;
 
+/// The names of what a group runs for the parameters that all its members hold; literals.
+struct HolderCollectives {
+  std::string_view all_reduce;      ///< of gradients
+  std::string_view reduce_scatter;  ///< of gradients, with sharded optimizer state
+  std::string_view all_gather;      ///< of parameters, likewise
+
+  friend bool operator==(HolderCollectives const&, HolderCollectives const&) = default;
+};
+
 /// The definition of a group of ranks. It divides the job into groups of equal size: two ranks are
 /// in the same group if they have the same positions on all axes that no level joins.
 struct RankGroup {
@@ -39,6 +48,9 @@ struct RankGroup {
   GridId grid{};
   std::vector<GroupLevel> levels;
   Stream stream = Stream::data_parallel;  ///< runs the collectives of the group
+  /// If the members hold the same parameters, whose gradients they sum. A parameter names such a
+  /// group (ParameterTraits::holders).
+  std::optional<HolderCollectives> holders{};
 
   friend bool operator==(RankGroup const&, RankGroup const&) = default;
 };

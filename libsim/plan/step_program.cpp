@@ -1,8 +1,6 @@
 #include "libsim/plan/step_program.hpp"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <utility>
 
 #include "libsim/plan/parameter_layout.hpp"
@@ -12,17 +10,6 @@ namespace stagecraft {
 namespace {
 
 using Ranges = std::vector<ParameterRange>;
-
-/// The names of a collective over the ranks that hold the same dense parameters, and of one over
-/// those that hold the same experts.
-using GroupNames = std::array<std::string_view, 2>;
-constexpr GroupNames reduces{"all_reduce_gradients", "all_reduce_expert_gradients"};
-constexpr GroupNames scatters{"reduce_scatter_gradients", "reduce_scatter_expert_gradients"};
-constexpr GroupNames gathers{"all_gather_parameters", "all_gather_expert_parameters"};
-
-std::string_view name_by_group(TrainingPlan const& plan, GroupId group, GroupNames const& names) {
-  return names[group == plan.roles.expert_gradients ? 1 : 0];
-}
 
 bool is_16_bit(Precision precision) {
   return precision == Precision::fp16 || precision == Precision::bf16;
@@ -92,7 +79,7 @@ std::vector<AxisShare> replicas_of(TrainingPlan const& plan, Parameter const& pa
 /// sharded optimizer state every replica has seen only its own part of the gradients, and the
 /// experts of a layer may be split over several replicas.
 bool sums_norm_over_job(TrainingPlan const& plan) {
-  return plan.config.memory.distributed_optimizer || plan.roles.expert_gradients;
+  return plan.config.memory.distributed_optimizer || plan.gradient_groups().size() > 1;
 }
 
 /// Everything that counts towards the norm, with who holds it. Ranges end where rows do that other
@@ -100,7 +87,8 @@ bool sums_norm_over_job(TrainingPlan const& plan) {
 Ranges rows_with_holders(TrainingPlan const& plan,
                          std::vector<PlacedParameter> const& layout,
                          bool is_first_stage) {
-  bool const has_whole_state = !plan.config.memory.distributed_optimizer;
+  bool const counts_replicas =
+      !plan.config.memory.distributed_optimizer && sums_norm_over_job(plan);
   Ranges ranges;
   for (PlacedParameter const& placed : layout) {
     // Both holders of a tied embedding have its whole gradient; the first stage's counts.
@@ -112,7 +100,7 @@ Ranges rows_with_holders(TrainingPlan const& plan,
       ranges.push_back({.first = first,
                         .count = count,
                         .shares = has_replicas ? segment.shares : std::vector<AxisShare>{}});
-      if (has_whole_state && sums_norm_over_job(plan)) {
+      if (counts_replicas) {
         for (AxisShare const& share : replicas_of(plan, *placed.parameter)) {
           ranges.back().shares.push_back(share);
         }
@@ -164,9 +152,7 @@ class StepWriter {
     op.phase = Phase::data_parallel;
     op.group = group;
     op.payload = Bytes{elements * size_of(tensor)};
-    if (group == plan_.roles.gradients || group == plan_.roles.expert_gradients) {
-      op.stream = Stream::data_parallel;
-    }
+    if (plan_.groups[group].holders) op.stream = Stream::data_parallel;
     issue(std::move(op));
   }
 
@@ -287,8 +273,8 @@ void append_optimizer(StepWriter& step,
     for (ShardedRun const& run : stage.sharded_runs) {
       if (run.holders == group && run.shards > 1) runs.push_back({run.first, run.count});
     }
-    step.move(OpKind::all_gather, {"step", name_by_group(plan, group, gathers)}, group, parameters,
-              std::move(runs));
+    step.move(OpKind::all_gather, {"step", plan.groups[group].holders->all_gather}, group,
+              parameters, std::move(runs));
   }
   step.drain();
 }
@@ -374,9 +360,10 @@ void append_gradient_reduction(StagePlan& stage,
       std::int64_t const end = std::min(run.first + run.count, bucket.first + bucket.count);
       if (first < end) runs.push_back({first, end - first});
     }
+    HolderCollectives const& names = *plan.groups[group].holders;
     step.move(is_sharded ? OpKind::reduce_scatter : OpKind::all_reduce,
-              {"step", name_by_group(plan, group, is_sharded ? scatters : reduces)}, group,
-              gradients, std::move(runs));
+              {"step", is_sharded ? names.reduce_scatter : names.all_reduce}, group, gradients,
+              std::move(runs));
   }
 }
 

@@ -24,13 +24,15 @@ bool TrainingPlan::scatters_messages() const {
 }
 
 std::vector<GroupId> TrainingPlan::gradient_groups() const {
-  std::vector<GroupId> made{roles.gradients};
-  if (roles.expert_gradients) made.push_back(*roles.expert_gradients);
+  std::vector<GroupId> made;
+  for (GroupId const group : groups.ids()) {
+    if (groups[group].holders) made.push_back(group);
+  }
   return made;
 }
 
 GroupId TrainingPlan::holders_of(Parameter const& parameter) const {
-  return parameter.is_of_experts() ? roles.expert_gradients.value() : roles.gradients;
+  return parameter.holders.value_or(roles.gradients);
 }
 
 namespace {
@@ -69,7 +71,8 @@ TrainingPlan make_outline(TrainingConfig const& config) {
                 .hottest = config.routing.factor.value_or(1),
                 .kv_group = roles.kv_replicas.value_or(GroupId{}),
                 .expert_group = roles.expert.value_or(GroupId{}),
-                .expert_tensor_group = roles.expert_tensor.value_or(GroupId{})};
+                .expert_tensor_group = roles.expert_tensor.value_or(GroupId{}),
+                .expert_holders = roles.expert_gradients.value_or(GroupId{})};
   split_sequences(plan);
   return plan;
 }

@@ -89,9 +89,9 @@ struct TrainingPlan {
   std::int32_t messages = 0;      ///< message numbers are in [0, messages)
   std::int32_t most_queued = 0;   ///< most messages of a channel sent and not yet received
 
-  /// The number of ranks that hold the same parameters and sum their gradients.
+  /// The number of ranks that hold the same dense parameters and sum their gradients.
   int replicas() const { return groups.members(roles.gradients); }
-  /// The groups over which gradients are summed: that of dense parameters, and that of experts.
+  /// The groups over which gradients are summed: that of dense parameters first.
   std::vector<GroupId> gradient_groups() const;
   /// The ranks that hold the same parameter.
   GroupId holders_of(Parameter const& parameter) const;

@@ -57,7 +57,7 @@ TEST_CASE("optimizer state of experts is cut over the ranks that hold the same e
   StagePlan const& stage = plan.stages.front();
   std::int64_t dense = 0, of_experts = 0;
   for (PlacedParameter const& placed : parameter_layout(plan, stage)) {
-    (placed.parameter->is_of_experts() ? of_experts : dense) += placed.elements();
+    (placed.parameter->experts > 1 ? of_experts : dense) += placed.elements();
   }
   // 2 layers of 4 local experts with up [96, 64] and down [64, 96] each.
   REQUIRE(of_experts == 2 * 4 * 2 * 96 * 64);
