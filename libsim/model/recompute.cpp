@@ -167,6 +167,8 @@ void discard_outputs(BlockProgram& block, Region const& region) {
   TensorCopies copies{block.tensors.size()};
   std::vector<Op> copied = copy_region(block, copies, region);
   number_region(block, copied);
+  // What the region wrote may be read as views that its own ops do not use.
+  for (Op const& op : block.backward) copies.copy_views(block, op.reads);
   auto const reads_copy = [&](Op const& op) {
     return std::any_of(op.reads.begin(), op.reads.end(),
                        [&](TensorId id) { return copies.of(id) != id; });

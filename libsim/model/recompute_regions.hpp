@@ -11,13 +11,15 @@ namespace stagecraft {
 /// A part of a layer that selective recompute can choose.
 struct RecomputeRegion {
   enum class Kind : std::uint8_t {
-    /// Nothing that the region computes is kept; the backward pass runs all of it again.
+    /// Nothing that the region computes for itself is kept; its own backward begins by running all
+    /// of it again. What it hands to others, who read it in their backward, is kept.
     checkpoint,
-    /// The modules' outputs are not kept; the backward pass computes them from what is kept.
+    /// Nothing that the modules write is kept once forward has read it, not even by others; it is
+    /// computed again from what is kept, before the first of the backward ops that read it.
     discarded_outputs,
   };
   std::string_view name;           ///< in configurations
-  std::string_view megatron_name;  ///< in Megatron-LM's --recompute-modules
+  std::string_view megatron_name;  ///< in Megatron-LM's --recompute-modules, as exports write it
   Kind kind = Kind::checkpoint;
   std::vector<std::string_view> modules;  ///< the modules whose ops it runs again; see Op::module
 };

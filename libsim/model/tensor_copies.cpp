@@ -9,16 +9,17 @@ void TensorCopies::append_copy(BlockProgram& block, Op const& op, std::vector<Op
     TensorId const buffer = block.tensor(id).buffer;
     if (!has(buffer)) set(buffer, make(block, buffer));
   }
-  auto const copy_views = [&](TensorList const& ids) {
-    for (TensorId const id : ids) {
-      bool const is_view = block.tensor(id).buffer != id;
-      if (is_view && !has(id) && has(block.tensor(id).buffer)) set(id, make(block, id));
-    }
-  };
-  copy_views(op.reads);
-  copy_views(op.writes);
+  copy_views(block, op.reads);
+  copy_views(block, op.writes);
   apply(copy.reads);
   apply(copy.writes);
+}
+
+void TensorCopies::copy_views(BlockProgram& block, TensorList const& ids) {
+  for (TensorId const id : ids) {
+    TensorId const buffer = block.tensor(id).buffer;
+    if (buffer != id && !has(id) && has(buffer)) set(id, make(block, id));
+  }
 }
 
 TensorId TensorCopies::make(BlockProgram& block, TensorId id) const {

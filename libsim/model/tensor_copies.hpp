@@ -26,6 +26,8 @@ class TensorCopies {
   /// Appends to `made` the op as recompute runs it: with copies of every buffer that it writes, and
   /// of the views of copied buffers that it uses.
   void append_copy(BlockProgram& block, Op const& op, std::vector<Op>& made);
+  /// Copies those of the tensors that are views of copied buffers.
+  void copy_views(BlockProgram& block, TensorList const& ids);
 
  private:
   TensorId make(BlockProgram& block, TensorId id) const;

@@ -1,9 +1,11 @@
 #include "libsim/model/recompute.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/model/tensor_copies.hpp"
 #include "tests/libsim/model/layer_kinds.hpp"
 
 namespace stagecraft {
@@ -106,6 +108,34 @@ TEST_CASE("recompute never changes which gradients are computed, nor their order
     CAPTURE(named.name);
     REQUIRE(first->second == gradients);
   }
+}
+
+TEST_CASE("what reads a recomputed buffer through a view reads its copy", "[model]") {
+  // Queries, keys and values are views of one product, which only core attention reads.
+  BlockProgram block = layer_with({}, 1, false);
+  auto const product = std::find_if(block.forward.begin(), block.forward.end(), [](Op const& op) {
+    return to_string(op.name) == "attention.qkv.forward";
+  });
+  REQUIRE(product != block.forward.end());
+  TensorId const qkv = product->writes[0];
+  TensorCopies copies{block.tensors.size()};
+  std::vector<Op> again;
+  copies.append_copy(block, *product, again);
+  int views = 0;
+  for (Op const& op : block.backward) {
+    copies.copy_views(block, op.reads);
+    for (TensorId const id : op.reads) {
+      Tensor const& read = block.tensor(id);
+      REQUIRE(copies.has(id) == (read.buffer == qkv));
+      if (read.buffer != qkv) continue;
+      Tensor const& copy = block.tensor(copies.of(id));
+      REQUIRE(copy.buffer == again.front().writes[0]);
+      REQUIRE((copy.shape == read.shape && copy.strides == read.strides));
+      REQUIRE(copy.offset == read.offset);
+      ++views;
+    }
+  }
+  REQUIRE(views >= 3);
 }
 
 TEST_CASE("rebuilt tensors count as recomputed, and only they", "[model]") {
