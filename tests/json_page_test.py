@@ -124,7 +124,7 @@ def main(repository, program, executor=None):
         for name in names - NOT_PRINTED.get(schema, set()):
             sections_of[name, frozenset(names)].add(schema)
     for (name, _), schemas in sorted(sections_of.items(), key=lambda entry: entry[0][0]):
-        printed = set().union(*(seen[schema] for schema in schemas))
+        printed = set().union(*(seen.get(schema, ()) for schema in schemas))
         if not printed:
             continue  # another program's
         found = any(patterns[name].match(path) or path.startswith((name + ".", name + "[]")) for path in printed)
