@@ -54,7 +54,9 @@ int run_devices(CommandLine const& line) {
     }
   }
   if (line.has("json")) {
-    std::cout << nlohmann::ordered_json{{"devices", list}}.dump(1) << '\n';
+    std::cout << nlohmann::ordered_json{{"schema", "stagecraft.devices/1"}, {"devices", list}}.dump(
+                     1)
+              << '\n';
   }
   return 0;
 }

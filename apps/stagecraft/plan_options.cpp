@@ -120,7 +120,8 @@ void read_filter(std::string const& text, SearchFilter& filter) {
     refuse_filter(
         text,
         "tensor, pipeline, data, interleave, micro, context, expert, expert_tensor, sequence, "
-        "distributed_optimizer, schedule, recompute = values, or layout=even");
+        "distributed_optimizer, schedule, recompute = values, or layout=even; what is not searched "
+        "is held by --set, as in --set schedule.p2p=overlapped");
   }
 }
 

@@ -21,7 +21,8 @@ nlohmann::ordered_json to_json(AskedSchedule const& asked) {
     starts.push_back(played.in_units(played.ranks[rank].start));
     ends.push_back(played.in_units(played.ranks[rank].end));
   }
-  Json document{{"orders", orders},
+  Json document{{"schema", "stagecraft.schedule/1"},
+                {"orders", orders},
                 {"placement", name_of(shape_of(order.placement))},
                 {"makespan", played.in_units(played.makespan)},
                 {"span", played.in_units(span_of(played))},

@@ -21,6 +21,7 @@
 #include "libsim/sweep/operating_columns.hpp"
 #include "libsim/sweep/point_source.hpp"
 #include "libsim/sweep/sweep_check.hpp"
+#include "libsim/sweep/sweep_forecast.hpp"
 #include "libsim/sweep/sweep_reader.hpp"
 #include "libsim/sweep/sweep_run.hpp"
 #include "libsim/sweep/sweep_table.hpp"
@@ -64,6 +65,11 @@ void try_outputs(SweepOptions const& options, SweepJournal& journal) {
   }
 }
 
+double seconds_of(Sweep const& sweep, std::int64_t rows, int jobs) {
+  double const rate = points_per_second(sweep, jobs);
+  return rate > 0 ? static_cast<double>(rows) / rate : 0;
+}
+
 /// What is to be done, as one line: points, how they come about, and an estimate of time.
 /// `excluded`: of the cross product; nothing where nobody has counted.
 std::string forecast(Sweep const& sweep,
@@ -80,10 +86,9 @@ std::string forecast(Sweep const& sweep,
   }
   if (options.shard.count > 1) factors += "; shard " + options.shard.text();
   return std::to_string(rows) + " points (" + factors + "), about " +
-         duration_text(static_cast<double>(rows) * seconds_per_point(sweep) / options.jobs) +
-         " on " + std::to_string(options.jobs) + (options.jobs == 1 ? " thread" : " threads") +
-         " and " + decimals(static_cast<double>(rows) * journal_bytes_per_row / 1e6, 1) +
-         " MB on disk";
+         duration_text(seconds_of(sweep, rows, options.jobs)) + " on " +
+         std::to_string(options.jobs) + (options.jobs == 1 ? " thread" : " threads") + " and " +
+         decimals(static_cast<double>(rows) * journal_bytes_per_row / 1e6, 1) + " MB on disk";
 }
 
 nlohmann::ordered_json forecast_json(Sweep const& sweep,
@@ -101,7 +106,7 @@ nlohmann::ordered_json forecast_json(Sweep const& sweep,
           {"rows", rows},
           {"axes", axes},
           {"threads", options.jobs},
-          {"seconds", static_cast<double>(rows) * seconds_per_point(sweep) / options.jobs},
+          {"seconds", seconds_of(sweep, rows, options.jobs)},
           {"bytes", static_cast<std::int64_t>(static_cast<double>(rows) * journal_bytes_per_row)}};
 }
 

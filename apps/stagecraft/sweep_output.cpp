@@ -1,6 +1,7 @@
 #include "apps/stagecraft/sweep_output.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <sstream>
 
@@ -24,8 +25,9 @@ std::vector<double> const& reals_of(ColumnFile const& table, std::string_view na
   return std::get<std::vector<double>>(column_of(table, name).values);
 }
 
-std::size_t count_ones(std::vector<std::int64_t> const& flags) {
-  return static_cast<std::size_t>(std::count(flags.begin(), flags.end(), 1));
+template <typename Number>
+std::size_t count_ones(std::vector<Number> const& flags) {
+  return static_cast<std::size_t>(std::count(flags.begin(), flags.end(), Number{1}));
 }
 
 /// How good a row is; more is better.
@@ -38,13 +40,12 @@ double merit_of(ColumnFile const& table, std::size_t row, SweepRank rank) {
     case SweepRank::tokens_per_second_per_gpu:
       break;
   }
-  return reals_of(table, "tokens_per_second")[row] /
-         static_cast<double>(integers_of(table, "gpus")[row]);
+  return reals_of(table, "tokens_per_second")[row] / reals_of(table, "gpus")[row];
 }
 
 /// The rows that fit, the best first; equal rows keep their order.
 std::vector<std::size_t> best_rows(ColumnFile const& table, SweepRank rank, std::size_t most) {
-  std::vector<std::int64_t> const& fits = integers_of(table, "fits");
+  std::vector<double> const& fits = reals_of(table, "fits");
   std::vector<std::pair<double, std::size_t>> rows;  // of the merit with the other sign
   for (std::size_t row = 0; row < fits.size(); ++row) {
     if (fits[row] == 1) rows.emplace_back(-merit_of(table, row, rank), row);
@@ -91,6 +92,11 @@ std::string heading_of(NamedColumn const& key, std::vector<NamedColumn const*> c
 }
 
 nlohmann::ordered_json value_at(NamedColumn const& column, std::size_t row) {
+  if (is_integer_column(column.name)) {
+    double const number = std::get<std::vector<double>>(column.values)[row];
+    if (std::isnan(number)) return nullptr;
+    return static_cast<std::int64_t>(number);
+  }
   return std::visit([&](auto const& values) { return nlohmann::ordered_json(values[row]); },
                     column.values);
 }
@@ -119,7 +125,7 @@ std::string best_table(ColumnFile const& table, SweepRank rank) {
     cells.push_back(decimals(merit_of(table, row, SweepRank::tokens_per_second_per_gpu), 0));
     cells.push_back(decimals(100 * reals_of(table, "mfu")[row], 1));
     cells.push_back(decimals(100 * reals_of(table, "bubble_fraction")[row], 1));
-    cells.push_back(gibibytes(integers_of(table, "peak_bytes")[row]));
+    cells.push_back(gibibytes(static_cast<std::int64_t>(reals_of(table, "peak_bytes")[row])));
     text.add_row(std::move(cells));
   }
   return "\n" + std::string{heading_of(rank)} + "\n" + text.text();
@@ -142,7 +148,7 @@ std::string sweep_summary(SweepOutcome const& outcome, SweepRank rank) {
                      std::to_string(outcome.excluded) + " excluded by where)";
   if (table.attribute("shard") != Shard{}.text()) text += ", shard " + table.attribute("shard");
   text += "; " + std::to_string(count_ones(integers_of(table, valid_column))) + " possible, " +
-          std::to_string(count_ones(integers_of(table, "fits"))) + " fit\n";
+          std::to_string(count_ones(reals_of(table, "fits"))) + " fit\n";
   if (outcome.computed > 0) {
     text += std::to_string(outcome.computed) + " computed in " + decimals(outcome.seconds, 2) +
             " s (" + decimals(static_cast<double>(outcome.computed) / outcome.seconds, 0) +
@@ -185,7 +191,7 @@ nlohmann::ordered_json to_json(SweepOutcome const& outcome, SweepRank rank) {
           {"excluded", outcome.excluded},
           {"rows", table.columns.front().rows()},
           {"valid", count_ones(integers_of(table, valid_column))},
-          {"fit", count_ones(integers_of(table, "fits"))},
+          {"fit", count_ones(reals_of(table, "fits"))},
           {"computed", outcome.computed},
           {"seconds", outcome.seconds},
           {"best", best},

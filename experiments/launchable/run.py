@@ -2,8 +2,8 @@
 """Do Megatron-LM's flags of a plan import as the same plan?
 
 Searches for what a framework can run (`stagecraft plan --launchable`), imports the flags of the
-best plans, and compares fingerprints, parameters and FLOPs: 34 searches, four of them of a model
-with experts, the best 20 of each.
+best plans, and compares fingerprints, parameters and FLOPs: 38 searches, four of them of a model
+with experts, the best 20 of each. Three of the searches find nothing that fits.
 
     experiments/launchable/run.py build/plain/apps/stagecraft/stagecraft [--searches N] [--top K]
 """
@@ -18,7 +18,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Model, GPUs, sequences per iteration, framework. Models of 2022 take GPT-2's vocabulary.
-DENSE = ["gpt-22b", "gpt3-175b", "llama3-8b", "llama2-70b", "llama3-70b"]
+DENSE = ["gpt-22b", "gpt3-175b", "llama3-8b", "llama2-70b", "llama3-70b", "mistral-7b"]
 SEARCHES = [(model, gpus, batch, "megatron-core")
             for model in DENSE for gpus, batch in [(16, 32), (64, 64), (64, 256), (128, 128)]]
 SEARCHES += [("mixtral-8x7b", gpus, batch, "megatron-core")

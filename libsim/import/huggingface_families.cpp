@@ -6,6 +6,7 @@
 #include "libsim/import/huggingface_experts.hpp"
 #include "libsim/import/huggingface_llama_like.hpp"
 #include "libsim/import/huggingface_parts.hpp"
+#include "libsim/import/huggingface_squared_relu.hpp"
 #include "libsim/import/huggingface_windows.hpp"
 
 namespace stagecraft {
@@ -271,7 +272,8 @@ void read_falcon(Keys& keys, Sequence sequence, ModelConfig& model) {
   keys.without_effect({"apply_residual_connection_post_layernorm"});
 }
 
-constexpr std::array families{HuggingfaceFamily{"bloom", read_bloom},
+constexpr std::array families{HuggingfaceFamily{"arcee", read_arcee},
+                              HuggingfaceFamily{"bloom", read_bloom},
                               HuggingfaceFamily{"cwm", read_ministral},
                               HuggingfaceFamily{"deepseek_v2", read_deepseek_v2},
                               HuggingfaceFamily{"deepseek_v3", read_deepseek_v3},
@@ -289,12 +291,14 @@ constexpr std::array families{HuggingfaceFamily{"bloom", read_bloom},
                               HuggingfaceFamily{"gpt_oss", read_gpt_oss},
                               HuggingfaceFamily{"granite", read_granite},
                               HuggingfaceFamily{"helium", read_helium},
+                              HuggingfaceFamily{"hunyuan_v1_dense", read_hunyuan},
                               HuggingfaceFamily{"llama", read_llama},
                               HuggingfaceFamily{"llama4_text", read_llama4},
                               HuggingfaceFamily{"ministral", read_ministral},
                               HuggingfaceFamily{"ministral3", read_ministral},
                               HuggingfaceFamily{"mistral", read_mistral},
                               HuggingfaceFamily{"mixtral", read_mixtral},
+                              HuggingfaceFamily{"nemotron", read_nemotron},
                               HuggingfaceFamily{"olmo2", read_olmo2},
                               HuggingfaceFamily{"olmo3", read_olmo3},
                               HuggingfaceFamily{"olmoe", read_olmoe},
@@ -306,7 +310,9 @@ constexpr std::array families{HuggingfaceFamily{"bloom", read_bloom},
                               HuggingfaceFamily{"qwen3_moe", read_qwen3_moe},
                               HuggingfaceFamily{"seed_oss", read_seed_oss},
                               HuggingfaceFamily{"smollm3", read_smollm3},
+                              HuggingfaceFamily{"stablelm", read_stablelm},
                               HuggingfaceFamily{"starcoder2", read_starcoder2},
+                              HuggingfaceFamily{"vaultgemma", read_vaultgemma},
                               HuggingfaceFamily{"RefinedWeb", read_falcon},
                               HuggingfaceFamily{"RefinedWebModel", read_falcon}};
 

@@ -26,6 +26,17 @@ double read_cap(Keys& keys, std::string_view key) {
   return keys.find_number({key}, caps).value_or(0);
 }
 
+/// Gemma with capped scores and logits, and windows in every other layer.
+void read_gemma_with_caps(Keys& keys, Sequence sequence, NormPlaces norms, ModelConfig& model) {
+  read_gemma_like(keys, sequence, model);
+  model.norms = norms;
+  model.attention_softcap = keys.number_or({"attn_logit_softcapping"}, caps, 50);
+  model.logit_softcap = keys.number_or({"final_logit_softcapping"}, caps, 30);
+  read_windows(keys, {.full_every = 2}, model);
+  keys.without_effect({"hidden_activation", "query_pre_attn_scalar", "cache_implementation",
+                       "use_bidirectional_attention"});
+}
+
 }  // namespace
 
 void read_llama_like(Keys& keys, Sequence sequence, bool is_tied, ModelConfig& model) {
@@ -54,15 +65,14 @@ void read_gemma(Keys& keys, Sequence sequence, ModelConfig& model) {
   }
 }
 
-/// Gemma 2: norms on both sides, capped scores and logits, windows in every other layer.
+/// VaultGemma: Gemma with capped scores and logits, and windows in every other layer.
+void read_vaultgemma(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_gemma_with_caps(keys, sequence, NormPlaces::pre, model);
+}
+
+/// Gemma 2: the same with norms on both sides.
 void read_gemma2(Keys& keys, Sequence sequence, ModelConfig& model) {
-  read_gemma_like(keys, sequence, model);
-  model.norms = NormPlaces::both;
-  model.attention_softcap = keys.number_or({"attn_logit_softcapping"}, caps, 50);
-  model.logit_softcap = keys.number_or({"final_logit_softcapping"}, caps, 30);
-  read_windows(keys, {.full_every = 2}, model);
-  keys.without_effect({"hidden_activation", "query_pre_attn_scalar", "cache_implementation",
-                       "use_bidirectional_attention"});
+  read_gemma_with_caps(keys, sequence, NormPlaces::both, model);
 }
 
 /// Gemma 3 without images: norms of queries and keys too, windows in five of six layers, where
@@ -108,6 +118,35 @@ void read_qwen3(Keys& keys, Sequence sequence, ModelConfig& model) {
     model.qkv_bias = true;
   }
   read_windows(keys, windows_behind_first(keys), model);
+}
+
+/// Hunyuan without experts: as Qwen3.
+void read_hunyuan(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  model.qk_norm = QkNorm::head;
+  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
+  keys.without_effect({"eod_token_id", "sep_token_id"});
+}
+
+/// StableLM: Llama with layer norms, and perhaps biases of queries, keys and values.
+void read_stablelm(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_shape(keys, model);
+  read_groups(keys, model);
+  read_ffn(keys, Need::required, model);
+  read_rotary_positions(keys, sequence, {"rope_theta"}, model);
+  read_activation(keys, {"hidden_act"}, "silu", Gate::gated, model);
+  model.norm = Norm::layernorm;
+  model.norm_epsilon = keys.number_or({"layer_norm_eps"}, {0, 1}, 1e-5);
+  model.tied_embeddings = keys.boolean_or({"tie_word_embeddings"}, false);
+  model.biases = false;
+  model.qkv_bias = keys.find_boolean({"use_qkv_bias"}).value_or(false);
+  read_dropout(keys, {"hidden_dropout"}, 0, {"attention_dropout"}, 0, model);
+  // modeling_stablelm.py: parallel layers have no norm before the MLP.
+  if (keys.find_boolean({"use_parallel_residual"}).value_or(false)) {
+    model.residual = Residual::parallel_one_norm;
+  }
+  keys.refuse_if_true("qk_layernorm", "a layer norm for each head of queries and keys is left out");
+  keys.without_effect({"partial_rotary_factor"});
 }
 
 /// OLMo 2: norms of queries and keys over all heads, and norms after attention and MLP in place of

@@ -24,10 +24,15 @@ void read_exaone4(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, M
 void read_gemma(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
 void read_gemma2(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
 void read_gemma3(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
+void read_hunyuan(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
 void read_glm(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
 void read_glm4(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
 void read_olmo2(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
 void read_olmo3(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
 void read_qwen3(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
+void read_stablelm(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
+void read_vaultgemma(HuggingfaceKeys& keys,
+                     std::optional<std::int64_t> sequence,
+                     ModelConfig& model);
 
 }  // namespace stagecraft

@@ -12,7 +12,7 @@ constexpr std::string_view encoder = "a model with an encoder, not a decoder alo
 constexpr std::string_view recurrent = "a recurrent or state-space model";
 constexpr std::string_view images = "a model of images or sound too; its text_config alone may do";
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 56> not_read{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 53> not_read{
     {{"qwen3_next", experts},
      {"deepseek", experts},
      {"dbrx", experts},
@@ -49,9 +49,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 56> not_read
      {"olmo", "its norms without parameters are not modelled"},
      {"cohere", "its norms without biases before parallel layers are not modelled"},
      {"cohere2", "its norms without biases before parallel layers, and windows, are not modelled"},
-     {"stablelm", "its layer norms among products without biases are not modelled"},
-     {"nemotron", "its squared ReLU without a gate is not modelled"},
-     {"arcee", "its squared ReLU without a gate is not modelled"},
      {"persimmon", "its squared ReLU without a gate is not modelled"},
      {"internlm2",
       "a type of a repository of its own, not of transformers; its keys may be those of llama"},

@@ -33,13 +33,14 @@ WindowLayers windows_behind_first(HuggingfaceKeys& keys) {
 }
 
 void read_windows(HuggingfaceKeys& keys, WindowLayers const& layers, ModelConfig& model) {
-  auto const size = keys.find_integer({"sliding_window"}, {1, 1LL << 40});
-  if (!layers.is_used || !size || *size >= model.sequence) {
+  // 0 is what transformers 5 writes of a model without windows.
+  std::int64_t const size = keys.find_integer({"sliding_window"}, {0, 1LL << 40}).value_or(0);
+  if (!layers.is_used || size == 0 || size >= model.sequence) {
     keys.without_effect({"sliding_window", "layer_types"});
     return;
   }
   if (keys.leaves_out("sliding_window", "attention is modelled over the whole sequence")) return;
-  set_windows({.size = *size, .windowed = windowed_layers(keys, layers, model.layers)}, model);
+  set_windows({.size = size, .windowed = windowed_layers(keys, layers, model.layers)}, model);
 }
 
 }  // namespace stagecraft

@@ -135,8 +135,12 @@ LaunchCommand read_launch_script(std::string_view text,
     all.elements.push_back({arguments[i], 0, 0});
     variables[std::to_string(i + 1)] = {{{arguments[i], 0, 0}}};
   }
-  for (auto const& [name, value] : preset) variables[name] = {{{value, 0, 0}}};
-  ScriptOutcome outcome = follow_script(std::move(tokens), std::move(variables));
+  std::set<std::string, std::less<>> given;
+  for (auto const& [name, value] : preset) {
+    variables[name] = {{{value, 0, 0}}};
+    given.insert(name);
+  }
+  ScriptOutcome outcome = follow_script(std::move(tokens), std::move(variables), given);
   ShellWords const& words = outcome.command.empty() ? outcome.flags_of_variable : outcome.command;
   if (words.empty()) {
     std::string found = "no command with --num-layers";

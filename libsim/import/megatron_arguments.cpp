@@ -107,6 +107,10 @@ void MegatronArguments::refuse_unknown(ShellWord const& flag, std::string const&
   }
   static std::vector<std::string> const names = flag_names();
   std::string const written = "--" + name;
+  if (is_unresolved(name)) {
+    add(flag, name, shown(flag), "the name of a flag, or --ignore '" + printable(name) + "'");
+    return;
+  }
   std::string_view const meant = nearest_word(written, names);
   add(flag, name, "an unknown flag",
       "Megatron-LM's flags, or --ignore " + printable(name) +

@@ -34,6 +34,26 @@ void read_levels(MegatronArguments& arguments, ParallelLayout& layout) {
   }
 }
 
+/// MindSpeed-LLM's name of the method. Its Ulysses repeats heads of keys and values that are too
+/// few.
+void read_algorithm(MegatronArguments& arguments, TrainingConfig& config) {
+  constexpr std::string_view flag = "context-parallel-algo";
+  ParallelLayout& layout = config.parallel;
+  std::string const algorithm = arguments.text(flag).value_or("megatron_cp_algo");
+  bool const has_heads =
+      config.model.kv_heads % (std::int64_t{layout.tensor} * layout.context) == 0;
+  if (algorithm == "ulysses_cp_algo" && has_heads) {
+    layout.context_method = ContextMethod::ulysses;
+  } else if (algorithm == "kvallgather_cp_algo") {
+    layout.context_method = ContextMethod::all_gather;
+  } else if (algorithm != "megatron_cp_algo") {
+    arguments.refuse(flag,
+                     "megatron_cp_algo, kvallgather_cp_algo, or ulysses_cp_algo with heads of keys "
+                     "and values for all of its ranks",
+                     "a ring");
+  }
+}
+
 void read_method(MegatronArguments& arguments, ParallelLayout& layout) {
   constexpr std::string_view flag = "cp-comm-type";
   std::vector<std::string> const types = arguments.texts(flag);
@@ -77,6 +97,7 @@ std::int64_t read_megatron_context(MegatronArguments& arguments, TrainingConfig&
   if (is_of_deepspeed) {
     config.parallel.context_method = ContextMethod::ulysses;
   } else {
+    read_algorithm(arguments, config);
     read_method(arguments, config.parallel);
   }
   return ranks;

@@ -4,6 +4,8 @@
 #include <array>
 #include <map>
 
+#include "libsim/import/megatron_dialects.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -99,7 +101,10 @@ constexpr std::array read_flags{
     renamed("use-flash-attn-v2", "use-flash-attn", V::none),
     renamed("use-flash-attn-triton", "use-flash-attn", V::none),
     renamed("use-flash-attn-builder", "use-flash-attn", V::none), modelled("encoder-num-layers"),
-    modelled("encoder-seq-length"), modelled("optimizer")};
+    modelled("encoder-seq-length"), modelled("optimizer"), modelled("pp-partition-method"),
+    // MindSpeed-LLM.
+    modelled("num-layer-list"), modelled("noop-layers"), modelled("post-norm", V::none),
+    modelled("context-parallel-algo")};
 
 constexpr std::string_view fused = "a fused kernel";
 constexpr std::string_view nothing = "nothing";
@@ -157,7 +162,6 @@ constexpr std::array other_flags{
     other("mup", V::none, "the usual initial weights"),
     other("use-tp-pp-dp-mapping", V::none, "replicas nearer than pipeline stages"),
     other("standalone-embedding-stage", V::none, "the embedding with the first layers"),
-    other("pp-partition-method", V::one, "an even split of the layers"),
     other("tp-comm-overlap",
           V::none,
           "collectives beside products only where Megatron overlaps "
@@ -168,6 +172,16 @@ constexpr std::array other_flags{
           "parameters gathered after the step, not overlapped"),
     other("overlap-p2p-communication-warmup-flush", V::none, "transfers that block there"),
     other("use-ring-exchange-p2p", V::none, "plain sends and receives"),
+    other("use-mc2",
+          V::none,
+          "collectives beside products only where Megatron overlaps "
+          "them without this flag"),
+    other("use-ascend-coc",
+          V::none,
+          "collectives beside products only where Megatron overlaps "
+          "them without this flag"),
+    other("variable-seq-lengths", V::none, "sequences of the whole length"),
+    other("lora-r", V::one, "all weights trained"),
     other("defer-embedding-wgrad-compute", V::none, "the head's gradient in its place"),
     other("delay-wgrad-compute", V::none, "weight gradients in their place"),
     other("ddp-average-in-collective", V::none, "gradients scaled before they are reduced"),
@@ -177,6 +191,12 @@ constexpr std::array other_flags{
     other("cpu-offload", V::none, "everything on the device"),
     other("fine-grained-activation-offloading", V::none, "everything on the device"),
     other("optimizer-cpu-offload", V::none, "everything on the device"),
+    other("swap-attention", V::none, "everything on the device"),
+    other("swap-optimizer", V::none, "everything on the device"),
+    other("reuse-fp32-param", V::none, "parameters in 16 bits beside the master copy"),
+    other("recompute-activation-function", V::none, "what --recompute-granularity says"),
+    other("recompute-in-advance", V::none, "recompute directly before the backward"),
+    other("enable-recompute-layers-per-pp-rank", V::none, "--recompute-num-layers of each chunk"),
     // Kernels.
     other("no-masked-softmax-fusion", V::none, fused), other("no-bias-gelu-fusion", V::none, fused),
     other("no-bias-swiglu-fusion", V::none, fused), other("no-bias-dropout-fusion", V::none, fused),
@@ -302,6 +322,9 @@ Table const& table() {
     add_names(flags, no_effect_alone, V::none);
     add_names(flags, no_effect_with_value, V::one);
     add_names(flags, no_effect_with_values, V::many);
+    add_names(flags, dialect_flags_alone, V::none);
+    add_names(flags, dialect_flags_with_value, V::one);
+    add_names(flags, dialect_flags_with_values, V::many);
     for (MegatronFlag const& flag : other_flags) flags[flag.name] = flag;
     for (MegatronFlag const& flag : read_flags) flags[flag.name] = flag;
     return flags;

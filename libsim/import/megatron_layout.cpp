@@ -4,45 +4,12 @@
 #include <charconv>
 
 #include "libsim/import/megatron_context.hpp"
-#include "libsim/import/pipeline_layout.hpp"
+#include "libsim/import/megatron_stage_layers.hpp"
 
 namespace stagecraft {
 namespace {
 
 constexpr IntegerRange degrees{1, 1'000'000};
-
-/// Reads the layers of every virtual stage, if the embedding or the loss counts as a layer or if
-/// there is a layout.
-void read_listed_layout(MegatronArguments& arguments, TrainingConfig& config) {
-  std::int64_t const p = config.parallel.pipeline;
-  if (auto const text = arguments.text("pipeline-model-parallel-layout")) {
-    auto const layers = parse_pipeline_layout(*text);
-    if (!layers || static_cast<std::int64_t>(layers->size()) % p != 0) {
-      arguments.report("pipeline-model-parallel-layout",
-                       "stages of E, t and L cut by |, a multiple of the pipeline's " +
-                           std::to_string(p) + " in number");
-      return;
-    }
-    config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = *layers};
-    config.parallel.interleave = static_cast<int>(static_cast<std::int64_t>(layers->size()) / p);
-    return;
-  }
-  bool const counts_embedding = arguments.has("account-for-embedding-in-pipeline-split");
-  bool const counts_loss = arguments.has("account-for-loss-in-pipeline-split");
-  std::int64_t const stages = p * config.parallel.interleave;
-  std::int64_t const all = config.model.layers + (counts_embedding ? 1 : 0) + (counts_loss ? 1 : 0);
-  if ((!counts_embedding && !counts_loss) || stages > all) return;
-  if (all % stages != 0) {
-    arguments.report(counts_embedding ? "account-for-embedding-in-pipeline-split"
-                                      : "account-for-loss-in-pipeline-split",
-                     "layers that with it divide into " + std::to_string(stages) + " stages");
-    return;
-  }
-  config.layout.kind = LayerSplit::Kind::list;
-  config.layout.list.assign(static_cast<std::size_t>(stages), all / stages);
-  if (counts_embedding) --config.layout.list.front();
-  if (counts_loss) --config.layout.list.back();
-}
 
 /// Megatron-DeepSpeed's --zero-stage: stage 1 is the distributed optimizer; 2 and 3 shard more.
 bool shards_by_zero(MegatronArguments& arguments) {
@@ -152,7 +119,7 @@ void read_megatron_layout(MegatronArguments& arguments,
   config.memory.empty_cache =
       static_cast<EmptyCache>(arguments.integer("empty-unused-memory-level", {0, 2}).value_or(0));
   read_interleave(arguments, config);
-  read_listed_layout(arguments, config);
+  read_megatron_stage_layers(arguments, config);
   IntegerRange const layers{0, 100'000};
   auto const first = arguments.integer("decoder-first-pipeline-num-layers", layers);
   auto const last = arguments.integer("decoder-last-pipeline-num-layers", layers);

@@ -217,6 +217,7 @@ void read_megatron_model(MegatronArguments& arguments,
   }
   if (arguments.has("multi-latent-attention")) read_latents(arguments, model);
   read_qk_norms(arguments, model);
+  if (arguments.has("post-norm")) model.norms = NormPlaces::both;
   model.norm_epsilon = arguments.number("norm-epsilon", {0, 1}).value_or(1e-5);
   model.tied_embeddings = !arguments.has("untie-embeddings-and-output-weights");
   model.dropout = arguments.number("hidden-dropout", {0, 1}).value_or(0.1);

@@ -42,11 +42,26 @@ ShellWords cut_again(ShellWords const& words, ShellVariables const& variables) {
   return result;
 }
 
+/// Whether a value is the output of a command and nothing else.
+bool is_command_output(std::string_view text) {
+  if (text.size() < 3) return false;
+  if (text.front() == '`') return text.find('`', 1) == text.size() - 1;
+  if (!text.starts_with("$(") || text.starts_with("$((") || text.back() != ')') return false;
+  int depth = 0;
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[i] == '(') ++depth;
+    if (text[i] == ')' && --depth == 0) return i + 1 == text.size();
+  }
+  return false;
+}
+
 /// Follows a script statement by statement.
 class Interpreter {
  public:
-  Interpreter(Tokens tokens, ShellVariables variables)
-      : tokens_{std::move(tokens)}, variables_{std::move(variables)} {}
+  Interpreter(Tokens tokens,
+              ShellVariables variables,
+              std::set<std::string, std::less<>> const& given)
+      : tokens_{std::move(tokens)}, variables_{std::move(variables)}, given_{given} {}
 
   ScriptOutcome run() {
     while (at_ < tokens_.size()) {
@@ -258,6 +273,12 @@ class Interpreter {
   }
 
   void remember(std::string const& name, ShellVariable value) {
+    bool const is_open = std::ranges::any_of(
+        value.elements, [](ShellWord const& word) { return is_unresolved(word.text); });
+    if (is_open && given_.contains(name)) return;
+    for (ShellWord& word : value.elements) {
+      if (is_command_output(word.text)) word.text = "${" + name + "}";
+    }
     ShellWords words;
     for (ShellWord const& element : value.elements) words.push_back(element);
     words = cut_again(words, variables_);
@@ -267,6 +288,7 @@ class Interpreter {
 
   Tokens tokens_;
   ShellVariables variables_;
+  std::set<std::string, std::less<>> const& given_;
   std::vector<Branch> branches_;
   std::vector<std::string> notes_;
   ShellWords command_;
@@ -276,8 +298,10 @@ class Interpreter {
 
 }  // namespace
 
-ScriptOutcome follow_script(std::vector<ShellToken> tokens, ShellVariables variables) {
-  return Interpreter{std::move(tokens), std::move(variables)}.run();
+ScriptOutcome follow_script(std::vector<ShellToken> tokens,
+                            ShellVariables variables,
+                            std::set<std::string, std::less<>> const& given) {
+  return Interpreter{std::move(tokens), std::move(variables), given}.run();
 }
 
 }  // namespace stagecraft

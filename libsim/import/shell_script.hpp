@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct ScriptOutcome {
 
 /// Follows a script from its first statement to its last: assignments, arrays and `if`. Commands
 /// are not run; loops, functions and sourced files are noted and skipped.
-ScriptOutcome follow_script(std::vector<ShellToken> tokens, ShellVariables variables);
+///
+/// A variable that a command sets (`N=$(nproc)`) is one that the script does not set. The variables
+/// in `given` have values from the user, which only an assignment that can be settled replaces.
+ScriptOutcome follow_script(std::vector<ShellToken> tokens,
+                            ShellVariables variables,
+                            std::set<std::string, std::less<>> const& given);
 
 }  // namespace stagecraft

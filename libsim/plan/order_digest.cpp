@@ -57,7 +57,7 @@ std::string digest_of(StageProgram const& program) {
 }  // namespace
 
 std::string order_digest(StageProgram const& program) {
-  constexpr std::size_t most_bytes = 1 << 20;
+  constexpr std::size_t most_bytes = 8 << 20;
   // Of a thread, so that neither a lock nor a fork is in the way.
   thread_local std::unordered_map<std::string, std::string> known;
   thread_local std::size_t bytes = 0;

@@ -10,7 +10,8 @@ namespace stagecraft {
 /// their programs write repetition down. 64 hexadecimal digits.
 ///
 /// Plans that differ in sizes only have equal orders, so each thread remembers the digests of
-/// programs that it has seen, up to about a mebibyte of them.
+/// programs that it has seen, up to about eight mebibytes of them: a sweep comes back to the same
+/// numbers of microbatches again and again.
 std::string order_digest(StageProgram const& program);
 
 }  // namespace stagecraft

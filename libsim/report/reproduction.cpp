@@ -174,7 +174,7 @@ nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions) {
   auto const optional = [](std::optional<double> value) {
     return value ? Json(*value) : Json(nullptr);
   };
-  Json json;
+  Json json{{"schema", "stagecraft.reproduction/1"}};
   Json errors = Json::object();
   Json notes = Json::object();
   for (Reproduction const& reproduction : reproductions) {

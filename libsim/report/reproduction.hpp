@@ -60,9 +60,9 @@ std::vector<Reproduction> reproduce(std::string_view what,
 
 std::string to_text(Reproduction const& reproduction);
 std::string to_csv(Reproduction const& reproduction);
-/// {"table5": [rows], ..., "errors": {"table5": {"mean_percent", "max_percent"}, ...}}. Tables of
-/// shares also have `error_points` in each row, and `mean_points` and `max_points`, which are those
-/// of to_text().
+/// {"schema": "stagecraft.reproduction/1", "table5": [rows], ..., "errors": {"table5":
+/// {"mean_percent", "max_percent"}, ...}}. Tables of shares also have `error_points` in each row,
+/// and `mean_points` and `max_points`, which are those of to_text().
 nlohmann::ordered_json to_json(std::vector<Reproduction> const& reproductions);
 
 }  // namespace stagecraft

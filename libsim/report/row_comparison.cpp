@@ -54,6 +54,14 @@ constexpr std::array<NumberColumn, 3> place_columns{{{"layer", &OpColumns::layer
 constexpr std::array<NumberColumn, 2> size_columns{
     {{"bytes", &OpColumns::bytes}, {"flops", &OpColumns::flops}}};
 
+/// The rows that are work. What an iteration costs besides is the cost model's last row; an executor
+/// has none.
+std::size_t rows_of_work(OpColumns const& ops, TraceNames const& names) {
+  std::string_view const besides = "iteration_overhead";
+  bool const has_overhead = ops.rows() > 0 && text_at(names.op, ops.op.back()) == besides;
+  return ops.rows() - (has_overhead ? 1 : 0);
+}
+
 /// Keeps the earliest of several differences.
 void keep_first(std::optional<RowDifference>& first, std::size_t row, std::string what) {
   if (!first || row < first->row) first = RowDifference{row, std::move(what)};
@@ -152,16 +160,18 @@ RowComparison compare_rows(RankTrace const& a,
   RowComparison result;
   result.ranks = {a.rank, b.rank};
   result.stage = a.stage;
-  std::size_t const rows = std::min(a.ops.rows(), b.ops.rows());
+  std::size_t const rows_of_a = rows_of_work(a.ops, names_of_a);
+  std::size_t const rows_of_b = rows_of_work(b.ops, names_of_b);
+  std::size_t const rows = std::min(rows_of_a, rows_of_b);
   for (NamedColumn const& column : named_columns) {
     compare_names(column, a.ops, names_of_a, b.ops, names_of_b, rows, result.order);
   }
   for (NumberColumn const& column : place_columns) {
     compare_numbers(column, a.ops, b.ops, rows, result.order);
   }
-  if (!result.order && a.ops.rows() != b.ops.rows()) {
+  if (!result.order && rows_of_a != rows_of_b) {
     result.order = RowDifference{
-        rows, difference_of("rows", std::to_string(a.ops.rows()), std::to_string(b.ops.rows()))};
+        rows, difference_of("rows", std::to_string(rows_of_a), std::to_string(rows_of_b))};
   }
   std::size_t const same = result.order ? std::min(result.order->row, rows) : rows;
   for (NumberColumn const& column : size_columns) {

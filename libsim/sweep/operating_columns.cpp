@@ -49,7 +49,7 @@ std::vector<T> const& values_of(ColumnFile const& table, std::string_view name) 
 void add_operating_columns(ColumnFile& table, OperatingRates const& rates) {
   auto const& seconds = values_of<double>(table, "iteration_seconds");
   auto const& tokens = values_of<double>(table, "tokens_per_second");
-  auto const& gpus = values_of<std::int64_t>(table, "gpus");
+  auto const& gpus = values_of<double>(table, "gpus");
   std::array<std::vector<double>, operating_columns.size()> columns;
   std::array<bool, operating_columns.size()> is_asked{};
   for (std::size_t row = 0; row < seconds.size(); ++row) {

@@ -8,9 +8,8 @@
 namespace stagecraft {
 
 std::optional<PointBatch> PointSource::next() {
-  constexpr std::size_t batch_size = 16;
   PointBatch batch{batch_, {}};
-  for (; point_ < sweep_.points && batch.points.size() < batch_size; ++point_) {
+  for (; point_ < sweep_.points && batch.points.size() < points_per_batch; ++point_) {
     choose_entries(sweep_.axes, point_, entries_);
     if (!takes_part(sweep_, entries_)) continue;
     if (shard_.has(ordinal_++)) batch.points.push_back(point_);

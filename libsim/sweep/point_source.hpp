@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -9,6 +10,9 @@
 #include "libsim/sweep/sweep.hpp"
 
 namespace stagecraft {
+
+/// Points of a batch; the last of a sweep may have fewer.
+inline constexpr std::size_t points_per_batch = 16;
 
 /// Points that are evaluated together. Which points form a batch depends only on the sweep and the
 /// shard.

@@ -1,11 +1,9 @@
 #include "libsim/sweep/sweep_check.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <numeric>
 
 #include "libsim/host/interruption.hpp"
-#include "libsim/sweep/evaluate_point.hpp"
+#include "libsim/sweep/spread_numbers.hpp"
 
 namespace stagecraft {
 namespace {
@@ -24,27 +22,6 @@ bool is_within(YamlNode const& node, Place const& place) {
          std::any_of(node.items.begin(), node.items.end(),
                      [&](YamlNode const& item) { return is_within(item, place); });
 }
-
-/// The numbers below `size`, each once, spread evenly from the start: multiples of a step near the
-/// golden section of the size.
-class SpreadNumbers {
- public:
-  explicit SpreadNumbers(std::int64_t size) : size_{size} {
-    step_ = std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(0.6180339887 * static_cast<double>(size)));
-    while (std::gcd(step_, size_) != 1) ++step_;
-  }
-  std::int64_t next() {
-    std::int64_t const number = number_;
-    number_ = number_ >= size_ - step_ ? number_ - (size_ - step_) : number_ + step_;
-    return number;
-  }
-
- private:
-  std::int64_t size_;
-  std::int64_t step_ = 1;
-  std::int64_t number_ = 0;
-};
 
 /// The reasons why points are impossible, each once.
 class Reasons {
@@ -223,27 +200,6 @@ std::vector<std::string> check_sweep(Sweep const& sweep) {
   return {
       sweep.origin + ": none of " + std::to_string(reasons.failures()) +
       " examined points is possible; the most common reason: " + to_string(reasons.commonest())};
-}
-
-double seconds_per_point(Sweep const& sweep) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds longest{300};
-  constexpr int most_points = 24;
-  SpreadNumbers numbers{sweep.points};
-  std::vector<std::size_t> entries;
-  int evaluated = 0;
-  std::int64_t looked_at = 0;
-  Clock::time_point const begin = Clock::now();
-  while (evaluated < most_points && looked_at++ < std::min(sweep.points, most_looked_at) &&
-         (evaluated == 0 || Clock::now() - begin < longest)) {
-    std::int64_t const point = numbers.next();
-    choose_entries(sweep.axes, point, entries);
-    if (!takes_part(sweep, entries)) continue;
-    static_cast<void>(evaluate_point(sweep, point));
-    ++evaluated;
-  }
-  std::chrono::duration<double> const seconds = Clock::now() - begin;
-  return evaluated == 0 ? 0 : seconds.count() / evaluated;
 }
 
 }  // namespace stagecraft

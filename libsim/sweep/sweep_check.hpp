@@ -16,8 +16,4 @@ namespace stagecraft {
 ///     is possible
 std::vector<std::string> check_sweep(Sweep const& sweep);
 
-/// The seconds that one thread takes to simulate a point, measured for a third of a second at
-/// points spread over the sweep; 0 if none was found that meets the conditions.
-double seconds_per_point(Sweep const& sweep);
-
 }  // namespace stagecraft

@@ -120,10 +120,14 @@ double no_real() { return std::numeric_limits<double>::quiet_NaN(); }
 std::span<IntegerColumn const> integer_columns() { return integers; }
 std::span<RealColumn const> real_columns() { return reals; }
 
+bool is_integer_column(std::string_view name) {
+  return std::ranges::any_of(integers, [&](auto const& column) { return column.name == name; });
+}
+
 bool is_result_column(std::string_view name) {
   auto const has_name = [&](auto const& column) { return column.name == name; };
   return name == index_column || name == valid_column || name == message_column ||
-         name == plan_column || std::any_of(integers.begin(), integers.end(), has_name) ||
+         name == plan_column || is_integer_column(name) ||
          std::any_of(reals.begin(), reals.end(), has_name);
 }
 

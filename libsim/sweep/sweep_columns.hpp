@@ -11,11 +11,11 @@
 
 namespace stagecraft {
 
-/// The value in a column of results if it does not apply; texts are then empty.
+/// A result that does not apply: -1 in a row, not a number in a table; texts are then empty.
 inline constexpr std::int64_t no_integer = -1;
 double no_real();  ///< not a number
 
-/// A column with a whole number of the simulation.
+/// A column with a whole number of the simulation, which a 64-bit real number holds exactly.
 struct IntegerColumn {
   std::string_view name;
   std::string_view unit;
@@ -42,6 +42,9 @@ inline constexpr std::string_view plan_column = "plan";
 
 /// Whether a column of this name is a result, not a key.
 bool is_result_column(std::string_view name);
+
+/// Whether it is one of integer_columns().
+bool is_integer_column(std::string_view name);
 
 /// The result of a point.
 struct SweepRow {

@@ -113,13 +113,25 @@ std::string csv_cell(NamedColumn const& column, std::size_t row) {
     return std::string{digits, std::to_chars(digits, digits + sizeof digits, number).ptr};
   };
   if (auto const* const numbers = std::get_if<std::vector<std::int64_t>>(&column.values)) {
-    bool const is_absent = (*numbers)[row] == no_integer && is_result_column(column.name);
-    return is_absent ? std::string{} : in_digits((*numbers)[row]);
+    return in_digits((*numbers)[row]);
   }
   if (auto const* const reals = std::get_if<std::vector<double>>(&column.values)) {
-    return std::isnan((*reals)[row]) ? std::string{} : in_digits((*reals)[row]);
+    double const number = (*reals)[row];
+    if (std::isnan(number)) return {};
+    return is_integer_column(column.name) ? in_digits(static_cast<std::int64_t>(number))
+                                          : in_digits(number);
   }
   return in_csv_quotes(std::get<std::vector<std::string>>(column.values)[row]);
+}
+
+/// Whole numbers as real ones, so that those that do not apply are not numbers to any reader.
+std::vector<double> with_gaps(std::vector<std::int64_t> const& numbers) {
+  std::vector<double> reals;
+  reals.reserve(numbers.size());
+  for (std::int64_t const number : numbers) {
+    reals.push_back(number == no_integer ? no_real() : static_cast<double>(number));
+  }
+  return reals;
 }
 
 }  // namespace
@@ -163,7 +175,7 @@ ColumnFile table_of(Sweep const& sweep, Shard shard, SweepJournal const& journal
     add(real_columns()[i].name, real_columns()[i].unit, std::move(reals[i]));
   }
   for (std::size_t i = 0; i < integers.size(); ++i) {
-    add(integer_columns()[i].name, integer_columns()[i].unit, std::move(integers[i]));
+    add(integer_columns()[i].name, integer_columns()[i].unit, with_gaps(integers[i]));
   }
   add(plan_column, "", std::move(plans));
   return table;

@@ -85,6 +85,7 @@ TEST_CASE("stagecraft-exec run --trace writes a trace that compare takes") {
       0);
   auto const json = json_of("compare " + simulated + " " + executed + " --json");
   REQUIRE(json.at("same_plan") == true);
+  REQUIRE(json.at("same_work") == true);
   REQUIRE(json.at("ranks").size() == 4);
 }
 

@@ -28,7 +28,7 @@ def main(program, sweeps):
                        check=True, stdout=subprocess.DEVNULL)
         with h5py.File(folder / "r.h5") as file:
             names = file.attrs["columns"].decode().split()
-            assert set(names) == set(file) and file.attrs["schema"] == b"stagecraft.sweep/1"
+            assert set(names) == set(file) and file.attrs["schema"] == b"stagecraft.sweep/2"
             assert {str(file[name].dtype) for name in names if file[name].dtype.kind != "S"} == {"int64", "float64"}
             assert all(len(file[name].shape) == 1 for name in names)
             assert file["iteration_seconds"].attrs["unit"] == b"s" and file["peak_bytes"].attrs["unit"] == b"byte"
@@ -40,8 +40,9 @@ def main(program, sweeps):
         for i, row in enumerate(rows):
             for column in names:
                 value = columns[column][i]
-                is_absent = value != value or value == -1  # not a number, or a whole number that does not apply
+                is_absent = value != value  # not a number: it does not apply
                 assert row[column] == ("" if is_absent else str(value)) or float(row[column]) == value, column
+                assert not column.endswith("_bytes") or is_absent or row[column].isdigit(), column
         # The paper's own runs are rows of the sweep.
         for i, (size, strategy) in enumerate(zip(columns["size"], columns["strategy"])):
             if strategy not in ("full", "present"):

@@ -55,7 +55,8 @@ TEST_CASE("schedule --json prints the oracle's orders, makespan, bubble and chun
   for (auto const& entry : schedule_oracle()) {
     INFO(name_of(entry));
     nlohmann::json const printed = json_of(arguments_of(entry));
-    REQUIRE(printed.size() == 10);
+    REQUIRE(printed.at("schema") == "stagecraft.schedule/1");
+    REQUIRE(printed.size() == 11);
     REQUIRE(printed.at("orders") == entry.at("orders"));
     REQUIRE(printed.at("makespan") == entry.at("makespan"));
     REQUIRE(printed.at("in_flight_chunks") == entry.at("peak"));
@@ -193,7 +194,7 @@ TEST_CASE(
     "schedule --schedule searched says how far its order is from the bound, and why it ended") {
   std::string const shape = "schedule --json --schedule searched -p 4 -n 8";
   nlohmann::json const at_once = json_of(shape);
-  REQUIRE(at_once.size() == 13);
+  REQUIRE(at_once.size() == 14);
   // (n + p - 1) of F, I and the drain of W: 3n + p - 1, which ZB-H1 reaches.
   REQUIRE(at_once.at("makespan") == 27);
   REQUIRE(at_once.at("lower_bound") == 27);

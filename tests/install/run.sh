@@ -22,6 +22,9 @@ cd /
 "$work/prefix/bin/consumer" | tee "$work/output"
 head -n 1 "$work/output" | grep -Fx "$work/prefix/share/stagecraft/configs/paper"
 
+for page in README.md apps/stagecraft/JSON.md libsim/trace/SCHEMA.md libsim/sweep/SCHEMA.md; do
+  test -s "$work/prefix/share/doc/stagecraft/$page"
+done
 for program in stagecraft stagecraft-exec; do
   bash -c "source '$work/prefix/share/bash-completion/completions/$program' && complete -p $program"
   grep -q "^\.SH NAME\$" "$work/prefix/share/man/man1/$program.1"

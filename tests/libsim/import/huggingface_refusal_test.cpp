@@ -99,7 +99,7 @@ TEST_CASE("files that cannot be read are refused by name", "[import]") {
 TEST_CASE("mixtures of experts are refused by name", "[import]") {
   REQUIRE_THAT(refusal(R"({"model_type": "dbrx"})"),
                Catch::Contains("model_type: found the text 'dbrx' (a mixture of experts that this "
-                               "import does not read); accepted: bloom, cwm, deepseek_v2"));
+                               "import does not read); accepted: arcee, bloom, cwm, deepseek_v2"));
   REQUIRE_THAT(refusal(changed("llama-2-7b", {{"num_local_experts", 8}})),
                Catch::Contains("num_local_experts: found '8'; accepted: no experts"));
 }
@@ -111,7 +111,7 @@ TEST_CASE("families that are not read are refused, known ones with the reason", 
   REQUIRE_THAT(refusal(R"({"model_type": "frobnicator"})"),
                Catch::Contains("c.json:1:16: model_type: found the text 'frobnicator' (no class of "
                                "transformers that this import knows); accepted: "));
-  REQUIRE_THAT(refusal("{}"), Catch::Contains("model_type: missing; accepted: bloom"));
+  REQUIRE_THAT(refusal("{}"), Catch::Contains("model_type: missing; accepted: arcee, bloom"));
   REQUIRE_THAT(refusal(R"({"text_config": {}, "model_type": "llava"})"),
                Catch::Contains("text_config.model_type: missing; accepted: "));
 }

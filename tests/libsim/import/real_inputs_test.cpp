@@ -291,6 +291,38 @@ std::vector<std::array<std::int64_t, 3>> windows_of(ModelConfig const& model) {
   return runs;
 }
 
+TEST_CASE("StableLM, Nemotron, Arcee, Hunyuan and VaultGemma have their classes' counts",
+          "[import]") {
+  // The card of stablelm-3b-4e1t on Hugging Face.
+  REQUIRE(parameter_count(
+              parse(config("stablelm",
+                           R"("num_hidden_layers": 32, "hidden_size": 2560,
+                              "num_attention_heads": 32, "num_key_value_heads": 32,
+                              "intermediate_size": 6912, "vocab_size": 50304,
+                              "max_position_embeddings": 4096,)",
+                           R"("tie_word_embeddings": false, "partial_rotary_factor": 0.25)"))
+                  .model) == 2'795'443'200);
+  // By hand: two layers of h 64, 4 heads, 2 of them of keys and values, f 256, and 128 words.
+  std::string const shape =
+      R"("num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128,
+         "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 256,
+         "max_position_embeddings": 32, "tie_word_embeddings": false)";
+  std::int64_t const attention = 2 * 64 * 64 + 2 * 32 * 64;
+  std::int64_t const words = 2 * 128 * 64;
+  auto const count = [&](char const* type, std::vector<std::string> const& ignore) {
+    return parameter_count(parse(config(type, shape, ""), ignore).model);
+  };
+  REQUIRE(count("nemotron", {"hidden_act"}) ==
+          2 * (attention + 2 * 64 * 256 + 4 * 64) + words + 2 * 64);
+  REQUIRE(count("arcee", {"hidden_act"}) == 2 * (attention + 2 * 64 * 256 + 2 * 64) + words + 64);
+  REQUIRE(count("hunyuan_v1_dense", {}) ==
+          2 * (attention + 3 * 64 * 256 + 2 * 64 + 2 * 16) + words + 64);
+  REQUIRE(count("vaultgemma", {}) == 2 * (attention + 3 * 64 * 256 + 2 * 64) + words + 64);
+  REQUIRE_THROWS_WITH(parse(config("nemotron", shape, "")),
+                      Catch::Contains("'nemotron', whose squared ReLUs are not modelled; accepted: "
+                                      "--ignore hidden_act"));
+}
+
 TEST_CASE("norms of queries and keys, and behind attention and MLP, have their published counts",
           "[import]") {
   // Model cards on Hugging Face.
@@ -364,8 +396,8 @@ TEST_CASE("layer_types, where a file has it, says which layers have a window", "
 TEST_CASE("every type that is refused is refused with a reason", "[import]") {
   for (char const* const type :
        {"glm4_moe", "ernie4_5_moe", "minimax_m2", "dots1", "granitemoehybrid", "longcat_flash",
-        "olmo", "cohere", "stablelm", "nemotron", "arcee", "internlm2", "qwen2_vl", "falcon_mamba",
-        "modernbert", "something-new"}) {
+        "olmo", "cohere", "persimmon", "internlm2", "qwen2_vl", "falcon_mamba", "modernbert",
+        "something-new"}) {
     CAPTURE(type);
     REQUIRE_THROWS_WITH(parse(std::string{R"({"model_type": ")"} + type + "\"}"),
                         Catch::Contains(std::string{"'"} + type + "' ("));
