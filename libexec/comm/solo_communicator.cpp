@@ -71,6 +71,7 @@ void SoloCommunicator::compute(Collective const& collective, Group const& group)
   switch (collective.kind) {
     case OpKind::all_to_all:  // the others' tensors are taken to be like the own one
     case OpKind::ring_shift:
+    case OpKind::prefix_reduce:
     case OpKind::all_reduce:
       copy(collective.target, collective.source, collective.elements);
       return;

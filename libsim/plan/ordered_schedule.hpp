@@ -20,6 +20,25 @@ constexpr bool takes_group(ScheduleKind kind) {
   return kind == ScheduleKind::interleaved || kind == ScheduleKind::group_interleaved;
 }
 
+/// Whether schedules of the kind are made by a rule or a heuristic that splits backwards.
+constexpr bool may_split_backward(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::zb_h1:
+    case ScheduleKind::zb_h2:
+    case ScheduleKind::zb_auto:
+    case ScheduleKind::interleaved_zb:
+    case ScheduleKind::zbv:
+    case ScheduleKind::v_half:
+    case ScheduleKind::v_min:
+    case ScheduleKind::v_auto:
+    case ScheduleKind::dualpipev:
+    case ScheduleKind::dualpipe:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// Whether the kind places two chunks of each stage in a V.
 bool is_v_shaped(ScheduleKind kind);
 
