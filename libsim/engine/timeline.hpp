@@ -95,8 +95,8 @@ struct IterationEnd {
 /// none behind it.
 ///
 /// Steps taken ahead (tasks that validate): the period of a rank is the time from its first pass to
-/// where it could validate, and what else it computes. It waits neither for its first message, as it
-/// validates meanwhile, nor for the others. Ranks that start later also end later, so that the
+/// where it could validate, and what else it computes. It waits neither for its first message, as
+/// it validates meanwhile, nor for the others. Ranks that start later also end later, so that the
 /// iteration takes the longest period of a rank: the cost of a schedule in Qi et al. 2023,
 /// arXiv:2401.10241.
 ///
