@@ -9,6 +9,7 @@
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/executor/job.hpp"
 #include "libexec/kernels/cpu_kernels.hpp"
+#include "libsim/plan/training_config.hpp"
 
 namespace stagecraft {
 
@@ -40,7 +41,7 @@ DeviceChoice choose_device(CommandLine const& line,
                            std::string const& cpu_only = {},
                            std::optional<int> local_rank = std::nullopt);
 
-/// Why a GPU cannot run a model, for `cpu_only` of choose_device(); empty if it can.
-std::string cpu_only_because_of(ModelConfig const& model);
+/// Why a GPU cannot run a plan, for `cpu_only` of choose_device(); empty if it can.
+std::string cpu_only_because_of(TrainingConfig const& config);
 
 }  // namespace stagecraft

@@ -100,7 +100,7 @@ int measure_layer(CommandLine const& line) {
   if (run.is_over) return 0;
   require_executable(run.config.training);
   int const repetitions = line.whole_number("repeats", 1, most_repetitions);
-  DeviceChoice const device = choose_device(line, cpu_only_because_of(run.config.training.model));
+  DeviceChoice const device = choose_device(line, cpu_only_because_of(run.config.training));
   std::vector<std::unique_ptr<Case>> cases;
   for (PaperCase const& paper_case : paper_cases()) {
     cases.push_back(std::make_unique<Case>(run, paper_case, device, cases));

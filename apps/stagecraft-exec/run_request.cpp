@@ -43,10 +43,10 @@ void refuse_with_solo(CommandLine const& line) {
 /// The GPU of a process: --device, or its local rank.
 DeviceChoice device_of_run(CommandLine const& line,
                            std::string const& ranks,
-                           ModelConfig const& model,
+                           TrainingConfig const& config,
                            RankProcesses const* processes) {
   if (ranks == "mpi") return choose_device(line, "with --ranks mpi");
-  std::string const cpu_only = cpu_only_because_of(model);
+  std::string const cpu_only = cpu_only_because_of(config);
   if (ranks != "nccl" || processes == nullptr) return choose_device(line, cpu_only);
   if (!line.is_given("device") && !processes->local_rank) {
     throw CommandLineError{"--ranks nccl", "no local rank of this process",
@@ -133,7 +133,7 @@ RunRequest read_run_request(CommandLine const& line,
   require_no_process_options(line, request.ranks);
   bool const are_processes = request.ranks == "mpi" || request.ranks == "nccl";
   if (are_processes) require_processes(request.ranks, processes, config);
-  request.device = device_of_run(line, request.ranks, config.model, processes);
+  request.device = device_of_run(line, request.ranks, config, processes);
   request.clock = line.value("clock");
   if (request.ranks == "solo") {
     refuse_with_solo(line);

@@ -23,6 +23,7 @@
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/run/run_config.hpp"
+#include "libsim/search/ordered_plans.hpp"
 #include "libsim/search/search_names.hpp"
 #include "libsim/units/quantity.hpp"
 
@@ -78,6 +79,15 @@ void read_words(std::string const& text, std::string const& list, std::vector<En
   }
 }
 
+/// "zb_h1, zb_h2": the schedules that a search tries on the layouts that it has found.
+std::string tried_kinds() {
+  std::string names;
+  for (auto const& [kind, name] : EnumNames<ScheduleKind>::all) {
+    if (is_tried(kind)) names += (names.empty() ? "" : ", ") + std::string{name};
+  }
+  return names;
+}
+
 /// One --fix NAME=VALUE[,VALUE...].
 void read_filter(std::string const& text, SearchFilter& filter) {
   std::size_t const equals = text.find('=');
@@ -105,13 +115,16 @@ void read_filter(std::string const& text, SearchFilter& filter) {
   } else if (name == "distributed_optimizer") {
     read_switch(text, list, filter.distributed_optimizer);
   } else if (name == "schedule") {
-    read_words(text, list, filter.schedule);
-    bool const is_arranged =
-        std::none_of(filter.schedule.begin(), filter.schedule.end(), has_order);
-    if (!is_arranged)
-      refuse_filter(text,
-                    "gpipe, 1f1b, interleaved (`stagecraft explain` says what others would give to "
-                    "a plan)");
+    std::vector<ScheduleKind> kinds;
+    read_words(text, list, kinds);
+    for (ScheduleKind const kind : kinds) {
+      (has_order(kind) ? filter.ordered : filter.schedule).push_back(kind);
+    }
+    if (!std::all_of(filter.ordered.begin(), filter.ordered.end(), is_tried)) {
+      refuse_filter(text, "gpipe, 1f1b, interleaved, which are searched, and " + tried_kinds() +
+                              ", which are tried on the best layouts (`stagecraft explain` says "
+                              "what others would give to a plan)");
+    }
   } else if (name == "recompute") {
     read_words(text, list, filter.recompute);
   } else if (name == "layout" && list == "even") {
@@ -286,7 +299,9 @@ std::vector<Option> plan_options() {
            "only plans with these values of tensor, pipeline, data, interleave, micro, "
            "context, expert, expert_tensor, sequence, distributed_optimizer, schedule or "
            "recompute (none, selective, "
-           "uniform, block, per_stage, window), or layout=even; may be repeated"},
+           "uniform, block, per_stage, window), or layout=even; may be repeated. Schedules that "
+           "follow an order, such as zb_h1, are tried on the best layouts of the others, or of "
+           "1f1b"},
       {.name = "set",
        .value = Value::text("KEY=VALUE"),
        .may_repeat = true,

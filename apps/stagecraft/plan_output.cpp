@@ -253,6 +253,10 @@ std::string counts_text(SearchResult const& result, PlanOptions const& options, 
          " per second and thread): " + std::to_string(result.dismissed_by_memory) +
          " cannot fit, " + std::to_string(result.dismissed_by_bound) +
          " cannot be among the best, " + std::to_string(result.simulated) + " simulated\n" +
+         (result.tried == 0 ? ""
+                            : std::to_string(result.tried) +
+                                  " of them follow an order and were tried on the best layouts of "
+                                  "the other schedules only: no bound covers the rest\n") +
          (result.unexamined == 0
               ? ""
               : std::to_string(result.unexamined) +
@@ -443,6 +447,7 @@ nlohmann::ordered_json to_json(SearchResult const& result,
                               {"dismissed_by_memory", result.dismissed_by_memory},
                               {"dismissed_by_bound", result.dismissed_by_bound},
                               {"unexamined", result.unexamined},
+                              {"tried", result.tried},
                               {"seconds", seconds},
                               {"jobs", options.request.jobs},
                               {"margin_bytes", options.request.margin},

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "libsim/engine/schedule_timeline.hpp"
+#include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/schedule_rules.hpp"
 #include "libsim/plan/training_names.hpp"
@@ -148,6 +149,14 @@ OrderRequest read_request(CommandLine const& line) {
            "only with --schedule group_interleaved");
   }
   read_memory_options(line, request);
+  if (line.has("fuse-adjacent")) {
+    request.fuse_adjacent = line.value("fuse-adjacent") == "true";
+    if (!may_split_backward(request.kind)) {
+      refuse("--fuse-adjacent", line.value("fuse-adjacent"),
+             "only with --schedule " +
+                 kinds_that([](KindOptions const& row) { return may_split_backward(row.kind); }));
+    }
+  }
   request.expert_overlap = line.has("expert-overlap");
   if (request.expert_overlap && request.kind != OrderKind::interleaved) {
     throw CommandLineError{"--expert-overlap",
@@ -320,6 +329,11 @@ std::vector<Option> schedule_options() {
            .value = Value::word_of<OrderVariant>(),
            .fallback = "fixed",
            .description = "zbv: by a fixed rule, or fitted to costs and memory"},
+          {.name = "fuse-adjacent",
+           .value = Value::word({"true", "false"}),
+           .description = "schedules that split backwards: true, to run an input gradient right "
+                          "before its weight gradient as one whole backward; false, to split all "
+                          "(default: as the schedule's public code does)"},
           {.name = "memory",
            .value = Value::text("F,I,W"),
            .fallback = "1,0,-1",

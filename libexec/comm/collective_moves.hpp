@@ -18,7 +18,8 @@ struct CollectiveMove {
 /// Whether the kind computes: a sum or a maximum of all members' tensors. All other kinds only move
 /// elements, and move_between() says all about them.
 constexpr bool computes(OpKind kind) {
-  return kind == OpKind::all_reduce || kind == OpKind::reduce_scatter;
+  return kind == OpKind::all_reduce || kind == OpKind::reduce_scatter ||
+         kind == OpKind::prefix_reduce;
 }
 
 /// What `from` sends to `to`, which may be itself, among so many members; nullopt: nothing.

@@ -47,6 +47,8 @@ struct Collective {
   /// all_to_all: all pieces are of one size; member i gets piece i of every member.
   std::int64_t piece = 0;
   std::int64_t origin = 0;
+  /// prefix_reduce: so many consecutive members, those of a stage, get one result.
+  int members_together = 1;
   int shift = 1;      ///< ring_shift: member i gets the source of member i - shift, around
   SimTime issued{0};  ///< when this member is ready for it
   SimTime price{0};   ///< virtual clock: its duration

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 
 #include "libexec/comm/collective_reduction.hpp"
@@ -31,6 +32,10 @@ MpiCollective::MpiCollective(MpiGroup& group,
       calls_(static_cast<std::size_t>(group.size)) {
   if (call_.kind == OpKind::all_reduce) {
     rounds_ = rounds_of(call_.elements, most_ * group_.size);
+    return;
+  }
+  if (call_.kind == OpKind::prefix_reduce) {
+    rounds_ = rounds_of(call_.elements, most_);
     return;
   }
   if (!computes(call_.kind)) {
@@ -93,13 +98,14 @@ void MpiCollective::introduce() {
   Call& own = calls_[static_cast<std::size_t>(group_.member)];
   own = {call_, ticket_};
   introductions_.reserve(2 * calls_.size());
+  bool const is_prefix = call_.kind == OpKind::prefix_reduce;
   for (int i = 0; i < group_.size; ++i) {
-    if (i == group_.member) continue;
+    if (i == group_.member || (is_prefix && !needs(i))) continue;
     check(MPI_Irecv(&calls_[static_cast<std::size_t>(i)], sizeof(Call), MPI_BYTE, i,
                     introduction_tag, group_.comm, &introductions_.emplace_back()));
   }
   for (int i = 0; i < group_.size; ++i) {
-    if (i == group_.member) continue;
+    if (i == group_.member || (is_prefix && !is_needed_by(i))) continue;
     check(MPI_Isend(&own, sizeof(Call), MPI_BYTE, i, introduction_tag, group_.comm,
                     &introductions_.emplace_back()));
   }
@@ -112,7 +118,11 @@ bool MpiCollective::has_met() {
                     MPI_STATUSES_IGNORE));
   if (is_done == 0) return false;
   introductions_.clear();
-  for (Call const& call : calls_) {
+  std::size_t const known =
+      call_.kind == OpKind::prefix_reduce
+          ? static_cast<std::size_t>(first_needing(group_.member) + call_.members_together)
+          : calls_.size();
+  for (Call const& call : std::span{calls_}.first(known)) {
     if (call.ticket != ticket_ || !are_alike(call.collective, call_)) {
       throw std::logic_error{"ranks of a group issue different collectives"};
     }
@@ -126,6 +136,10 @@ MpiCollective::Range MpiCollective::piece(int i) const {
     std::int64_t const end = std::min(begin + most_ * group_.size, call_.elements);
     std::int64_t const share = rounds_of(end - begin, group_.size);
     return {std::min(begin + i * share, end), std::min(begin + (i + 1) * share, end)};
+  }
+  if (call_.kind == OpKind::prefix_reduce) {
+    std::int64_t const begin = round_ * most_;
+    return {begin, std::min(begin + most_, call_.elements)};
   }
   std::int64_t const end = call_.piece_begin(i + 1);
   std::int64_t const begin = std::min(call_.piece_begin(i) + round_ * most_, end);
@@ -144,6 +158,8 @@ void MpiCollective::begin_round() {
     stage_ = Stage::agrees;
   } else if (!computes(call_.kind)) {
     exchange();
+  } else if (call_.kind == OpKind::prefix_reduce) {
+    hand_on();
   } else {
     scatter();
   }
@@ -160,6 +176,18 @@ void MpiCollective::scatter() {
     if (i == group_.member) continue;
     Range const range = piece(i);
     send(element_at(call_.source, range.begin, call_.type), range.count(), i);
+  }
+}
+
+void MpiCollective::hand_on() {
+  stage_ = Stage::scatters;
+  Range const part = piece(group_.member);
+  for (int i = 0; i < group_.size; ++i) {
+    if (i == group_.member) continue;
+    if (needs(i)) {
+      receive(element_at(group_.staging.data(), i * most_, call_.type), part.count(), i);
+    }
+    if (is_needed_by(i)) send(element_at(call_.source, part.begin, call_.type), part.count(), i);
   }
 }
 
@@ -204,6 +232,7 @@ void MpiCollective::reduce() {
   std::vector<void const*> sources;
   sources.reserve(calls_.size());
   for (int i = 0; i < group_.size; ++i) {
+    if (call_.kind == OpKind::prefix_reduce && !needs(i)) break;
     void const* const received = element_at(group_.staging.data(), i * most_, call_.type);
     bool const is_own = i == group_.member;
     sources.push_back(is_own ? element_at(call_.source, own.begin, call_.type) : received);

@@ -32,8 +32,9 @@ struct MpiGroup {
 /// It runs in rounds, each on a part of the tensor that fits into the staging buffer. Every member
 /// owns a piece of that part: it receives the piece from all others, reduces it in rank order with
 /// the code of the threads communicator, hence to the same bits, and sends the result to all if all
-/// need it. Every member also sends a description of its collective, so that disagreements are
-/// found.
+/// need it. Of a prefix_reduce every member receives the tensors of those whose reduction it gets,
+/// and reduces them itself, so that it waits for no others. Every member also sends a description
+/// of its collective, so that disagreements are found.
 class MpiCollective final : public MpiOperation {
  public:
   /// The size of the staging buffer. With more members, pieces are smaller.
@@ -77,6 +78,14 @@ class MpiCollective final : public MpiOperation {
   CollectiveMove part_of(CollectiveMove const& move) const;
   /// Kinds that do not compute: sends and receives this round's part of all moves.
   void exchange();
+  /// prefix_reduce: sends the tensor to all members that need it.
+  void hand_on();
+  /// Whether this member needs what another one has.
+  bool needs(int i) const { return i < first_needing(group_.member) + call_.members_together; }
+  /// Whether another member needs what this one has.
+  bool is_needed_by(int i) const { return i >= first_needing(group_.member); }
+  /// The first member that needs what member `i` has, of which all are together with `i`.
+  int first_needing(int i) const { return i - i % call_.members_together; }
   /// Starts the next round, or ends if there is none.
   void begin_round();
   bool all_have_arrived();

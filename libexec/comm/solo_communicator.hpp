@@ -15,10 +15,10 @@ namespace stagecraft {
 /// takes its modelled duration.
 ///
 /// A collective does to the rank's tensors what it can do alone: all_reduce leaves the rank's own
-/// summand; all_gather copies the rank's piece to the place of every piece (if the source is part
-/// of the target, the other pieces stay as they are); reduce_scatter takes the rank's piece of its
-/// own summand. A received message is random numbers. So all values are finite and shapes are
-/// right, but losses and gradients are not those of the model.
+/// summand, and so does prefix_reduce; all_gather copies the rank's piece to the place of every
+/// piece (if the source is part of the target, the other pieces stay as they are); reduce_scatter
+/// takes the rank's piece of its own summand. A received message is random numbers. So all values
+/// are finite and shapes are right, but losses and gradients are not those of the model.
 ///
 /// Peers are always ready: a message starts when this rank posts it, a collective when this rank
 /// and the group's stream are ready.

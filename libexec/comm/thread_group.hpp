@@ -28,7 +28,9 @@ class JobClock {
 /// A group of ranks that are threads of one process.
 ///
 /// start() does not wait. The member that arrives last lets the transport compute the result for
-/// all, directly from and into their tensors, so that there is no copy that the plan lacks.
+/// all, directly from and into their tensors, so that there is no copy that the plan lacks. Of a
+/// prefix_reduce, the results of a stage's members are computed once they and those before have
+/// come.
 class ThreadGroup {
  public:
   /// Transport, clock and health must outlive the group.
@@ -48,19 +50,25 @@ class ThreadGroup {
   /// A collective that some member has started and not every member has finished.
   struct InFlight {
     std::vector<Collective> calls;  ///< by member
+    std::vector<bool> has_arrived;  ///< likewise
     std::size_t arrived = 0;
     std::size_t left = 0;
-    bool is_done = false;
-    TimeSpan time;
+    /// Members whose part is done: all at once, but for prefix_reduce the first ones.
+    std::size_t done = 0;
+    bool is_computing = false;      ///< prefix_reduce: a thread computes the next results
+    std::vector<TimeSpan> times;    ///< by member
+    std::vector<std::byte> so_far;  ///< prefix_reduce: the reduction over the done ones
   };
-  void compute_unlocked(InFlight const& joined, std::unique_lock<std::mutex>& lock);
+  void run_all(InFlight& joined, std::unique_lock<std::mutex>& lock);
+  void run_prefixes(InFlight& joined, std::unique_lock<std::mutex>& lock);
+  void compute_unlocked(std::vector<Collective> const& calls, std::unique_lock<std::mutex>& lock);
 
   LocalTransport& transport_;
   JobClock const& clock_;
   JobHealth const& health_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool is_computing_ = false;
+  int computing_ = 0;                       ///< results that threads compute now
   std::vector<Communicator::Ticket> next_;  ///< by member
   std::deque<InFlight> in_flight_;          ///< a deque, so that references stay valid
   Communicator::Ticket first_ = 0;          ///< number of in_flight_.front()

@@ -16,6 +16,8 @@ StepRunner::StepRunner(RankContext const& context, ParameterStore const& paramet
 void StepRunner::begin_iteration() {
   overflow_ = 0;
   squares_ = {};
+  overflow_so_far_ = 0;
+  squares_so_far_ = {};
 }
 
 void StepRunner::end_iteration() {
@@ -82,6 +84,11 @@ FlatRange StepRunner::number(TensorId tensor) {
       return {&overflow_, ElementType::f32, 1};
     case step_tensor::squares:
       return {&squares_, ElementType::i64, static_cast<std::int64_t>(squares_.words().size())};
+    case step_tensor::overflow_so_far:
+      return {&overflow_so_far_, ElementType::f32, 1};
+    case step_tensor::squares_so_far:
+      return {&squares_so_far_, ElementType::i64,
+              static_cast<std::int64_t>(squares_so_far_.words().size())};
     default:
       throw std::logic_error{to_string(step_tensors.at(static_cast<std::size_t>(tensor)).name) +
                              " is not a number"};
@@ -92,10 +99,16 @@ std::vector<Collective> StepRunner::collectives_of(StepOp const& op) {
   TensorId const tensor = op.reads[0];
   if (extent_of(tensor) == StepTensor::Extent::numbers) {
     FlatRange const numbers = number(tensor);
+    RankGroups const& groups = context_.plan.groups;
+    int const stages =
+        op.kind == OpKind::prefix_reduce
+            ? static_cast<int>(groups.stages(*op.group, groups.stage_of(context_.rank)).size())
+            : 1;
     return {{.type = numbers.type,
              .source = numbers.data,
-             .target = numbers.data,
+             .target = number(op.writes[0]).data,
              .elements = numbers.elements,
+             .members_together = groups.members(*op.group) / stages,
              .in_host_memory = true}};
   }
   GroupMembership const group =

@@ -40,6 +40,8 @@ class StepRunner {
   OpRunner ops_;
   float overflow_ = 0;
   ExactSum squares_;
+  float overflow_so_far_ = 0;
+  ExactSum squares_so_far_;
 };
 
 }  // namespace stagecraft

@@ -107,6 +107,32 @@ void adam(KernelContext const& context, KernelCall const& call) {
   });
 }
 
+void adam_ahead(KernelContext const& context, KernelCall const& call) {
+  expect_ahead(call);
+  if (!steps_ahead(call)) return;
+  AdamStep<float> const one{call};
+  with_storage_type(call.kind, call.writes[0].type, [&](auto tag) {
+    using S = decltype(tag);
+    for_row_ranges(*context.pool, call.reads[0].shape.elements(), 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     if constexpr (is_narrow<S>) {
+                       auto const* const p = elements_of<float const>(call.reads[0]);
+                       auto const* const m = elements_of<float const>(call.reads[1]);
+                       auto const* const v = elements_of<float const>(call.reads[2]);
+                       auto const* const g = elements_of<float const>(call.reads[3]);
+                       auto* const to = elements_of<S>(call.writes[0]);
+                       for (std::int64_t i = begin; i < end; ++i) {
+                         float parameter = p[i];
+                         float first = m[i];
+                         float second = v[i];
+                         one.update(parameter, first, second, g[i]);
+                         to[i] = narrow<S>(parameter);
+                       }
+                     }
+                   });
+  });
+}
+
 void narrow_parameters(KernelContext const& context, KernelCall const& call) {
   expect_narrowing(call);
   if (is_skipped(call)) return;

@@ -12,6 +12,14 @@ bool is_set(KernelCall const& call, std::size_t overflow) {
   return call.reads.size() > overflow && *elements_of<float>(call.reads[overflow]) != 0;
 }
 
+/// By what gradients with this sum of squares are multiplied.
+double factor_within(ClipAttributes const& clip, Operand const& squares) {
+  if (clip.largest_norm == 0) return 1;
+  double const norm = std::sqrt(static_cast<ExactSum const*>(squares.data)->value());
+  double const factor = clip.largest_norm / (norm + norm_guard);
+  return factor >= 1 ? 1 : factor;
+}
+
 }  // namespace
 
 void expect_adam(KernelCall const& call) {
@@ -19,6 +27,15 @@ void expect_adam(KernelCall const& call) {
   for (std::size_t i = 0; i < 4; ++i) {
     expect_elements(call, call.reads[i], parameters.type, parameters.shape.elements());
   }
+}
+
+void expect_ahead(KernelCall const& call) {
+  std::int64_t const elements = call.reads[0].shape.elements();
+  for (std::size_t i = 0; i < 4; ++i) {
+    expect_elements(call, call.reads[i], ElementType::f32, elements);
+  }
+  expect_elements(call, call.writes[0], call.writes[0].type, elements);
+  expect(call, element_size(call.writes[0].type) == 2, "the parameters are not of 16 bits");
 }
 
 void expect_narrowing(KernelCall const& call) {
@@ -37,11 +54,13 @@ void add_squares(KernelCall const& call, double sum) {
 }
 
 double clip_factor(KernelCall const& call) {
-  double const largest = attributes_of<ClipAttributes>(call).largest_norm;
-  if (largest == 0 || is_set(call, 2)) return 1;
-  double const norm = std::sqrt(static_cast<ExactSum const*>(call.reads[1].data)->value());
-  double const factor = largest / (norm + norm_guard);
-  return factor >= 1 ? 1 : factor;
+  if (is_set(call, 2)) return 1;
+  return factor_within(attributes_of<ClipAttributes>(call), call.reads[1]);
+}
+
+bool steps_ahead(KernelCall const& call) {
+  if (is_set(call, 6)) return false;
+  return factor_within(attributes_of<AdamAheadAttributes>(call).clip, call.reads[5]) == 1;
 }
 
 bool is_skipped(KernelCall const& call) { return is_set(call, call.kind == OpKind::adam ? 5 : 1); }

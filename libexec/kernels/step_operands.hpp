@@ -23,6 +23,9 @@ void with_wide_type(KernelCall const& call, Operand const& range, Body const& bo
 /// Expects ranges of one type and size.
 void expect_adam(KernelCall const& call);
 
+/// Expects f32 optimizer state and gradients, and 16-bit parameters, of one size.
+void expect_ahead(KernelCall const& call);
+
 /// Expects an f32 master copy and 16-bit parameters, of one size.
 void expect_narrowing(KernelCall const& call);
 
@@ -37,6 +40,10 @@ void add_squares(KernelCall const& call, double sum);
 /// At most 1; 1 after an overflow. Pre: the call is a clip_gradients.
 /// Source: Megatron-LM, clip_grads.py.
 double clip_factor(KernelCall const& call);
+
+/// Whether the norm and the overflow so far are such that the step may not need clipping, nor be
+/// skipped. Pre: the call is an adam_ahead.
+bool steps_ahead(KernelCall const& call);
 
 /// Whether a gradient was infinite, so that parameters do not change.
 /// Pre: the call is an adam or a narrow_parameters.
@@ -54,7 +61,8 @@ struct AdamStep {
   C epsilon, decay;
 
   explicit AdamStep(KernelCall const& call)
-      : AdamStep{attributes_of<AdamAttributes>(call),
+      : AdamStep{call.kind == OpKind::adam_ahead ? attributes_of<AdamAheadAttributes>(call).adam
+                                                 : attributes_of<AdamAttributes>(call),
                  static_cast<double>(*elements_of<std::int64_t>(call.reads[4]) + 1), call.decays} {}
 
   AdamStep(AdamAttributes const& adam, double n, bool decays)

@@ -39,6 +39,7 @@ SimTime CostModel::price(Op const& op) const {
           op.group == plan_.roles.expert) {
         return rounded(unique_seconds(op).value);
       }
+      if (op.kind == OpKind::prefix_reduce) return rounded(prefix_seconds(op).value);
       return rounded(collective_seconds(op.kind, op.group.value(), op.payload).value);
     case OpClass::compute:
     case OpClass::step:
@@ -173,6 +174,16 @@ Seconds CostModel::collective_seconds(OpKind kind, GroupId group, Bytes payload)
     sum += collective_time(kind, payload, spread_of(level), system_).value;
   }
   return Seconds{sum};
+}
+
+Seconds CostModel::prefix_seconds(Op const& op) const {
+  // The ranks of the stage agree, and what they have goes on to the next stage.
+  GroupId const group = op.group.value();
+  double sum = collective_seconds(OpKind::all_reduce, plan_.roles.tensor, op.payload).value;
+  if (group == plan_.roles.job) {
+    sum += collective_seconds(OpKind::all_reduce, plan_.roles.gradients, op.payload).value;
+  }
+  return Seconds{sum + collective_seconds(OpKind::ring_shift, group, op.payload).value};
 }
 
 Seconds CostModel::unique_seconds(Op const& op) const {

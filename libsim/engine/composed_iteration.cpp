@@ -107,7 +107,7 @@ SimTime compose_iteration(CostedPlan const& costed, MeasuredStages const& stages
   for (std::size_t i = 0; i < played.size(); ++i) played[i].durations = durations[i];
   TimelineInput input = costed.timeline();
   input.stages = played;
-  return play(input).makespan;
+  return play(input).period;
 }
 
 }  // namespace stagecraft

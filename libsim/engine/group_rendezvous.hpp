@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -39,7 +40,37 @@ class GroupRendezvous {
     return task;
   }
 
+  /// A rank's turn in a task that waits only for the ranks before it.
+  struct Turn {
+    SimTime start{0};
+    SimTime end{0};
+    std::optional<int> next;  ///< the rank that may be waiting for this one
+  };
+  /// A rank comes to such a task. Returns nullopt if the rank before it has not ended its own yet.
+  std::optional<Turn> follow(GroupId id, int rank, SimTime time, SimTime duration) {
+    std::span<int const> const members = groups_->stages(id, rank);
+    auto const own = std::find(members.begin(), members.end(), rank);
+    if (ended_.empty()) ended_.resize(static_cast<std::size_t>(groups_->size()) * ranks_);
+    Turn turn{.start = time, .end = {}, .next = {}};
+    if (own != members.begin()) {
+      std::deque<SimTime>& before = ended_[place_of(id, *(own - 1))];
+      if (before.empty()) return std::nullopt;
+      turn.start = std::max(time, before.front());
+      before.pop_front();
+    }
+    turn.end = turn.start + duration;
+    if (own + 1 != members.end()) {
+      turn.next = *(own + 1);
+      ended_[place_of(id, rank)].push_back(turn.end);
+    }
+    return turn;
+  }
+
  private:
+  std::size_t place_of(GroupId id, int rank) const {
+    return id.index() * ranks_ + static_cast<std::size_t>(rank);
+  }
+
   struct Arrivals {
     std::size_t count = 0;
     SimTime latest{0};
@@ -49,6 +80,8 @@ class GroupRendezvous {
   RankGroups const* groups_;
   std::size_t ranks_;
   std::vector<Arrivals> arrivals_;  ///< by group and, of the stages that meet in it, the first
+  /// By group and rank: ends of its turns that the rank behind it has not taken yet.
+  std::vector<std::deque<SimTime>> ended_;
 };
 
 }  // namespace stagecraft

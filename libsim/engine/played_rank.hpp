@@ -12,13 +12,14 @@ namespace stagecraft {
 
 /// A task as the player runs it.
 struct PlayedTask {
-  enum class How : std::uint8_t { compute, data_parallel, group };
+  enum class How : std::uint8_t { compute, data_parallel, group, prefix };
   SimTime duration{0};
   How how = How::compute;
 
   PlayedTask(Task const& task, SimTime alone)
       : duration{alone},
-        how{task.group                             ? How::group
+        how{task.is_prefix                         ? How::prefix
+            : task.group                           ? How::group
             : task.stream == Stream::data_parallel ? How::data_parallel
                                                    : How::compute} {}
 };
@@ -41,7 +42,12 @@ struct PlayedRank {
   std::int32_t times_left = 0;  ///< of the repeat that it is in; 0 if it is in none
   int border = -1;              ///< of the steady-state loop: the last one passed
   bool has_joined = false;      ///< it waits in a group
-  SimTime group_start{never};   ///< of the group it waits in, once all have joined
+  // If the step is taken ahead:
+  IssueEntry const* first_pass = nullptr;
+  SimTime idle_at_start{0};       ///< waiting before the first pass
+  SimTime validates_from{never};  ///< its validation could begin
+  SimTime busy_until_then{0};
+  SimTime group_start{never};  ///< of the group it waits in, once all have joined
   SimTime group_end{never};
   // For observers that hear:
   std::int32_t entry = 0;     ///< of the issue order
@@ -63,6 +69,13 @@ struct PlayedRank {
 
   /// When all that it has issued so far is over.
   SimTime idle_from() const { return std::max(clock, data_parallel_idle); }
+
+  /// What the iteration takes if this rank decides: its end, unless the step is taken ahead.
+  /// Pre: it is done.
+  SimTime period() const {
+    if (validates_from == never) return idle_from();
+    return validates_from - idle_at_start + (busy - busy_until_then);
+  }
 
   /// It has come to a repeat, and goes back or on.
   template <bool hears>

@@ -45,6 +45,8 @@ class Player {
   bool issue(int number, Rank& rank, IssueEntry const& entry);
   void run(int number, Rank& rank, IssueEntry const& entry);
   bool meet(int number, Rank& rank, IssueEntry const& entry);
+  bool follow(int number, Rank& rank, IssueEntry const& entry);
+  void note_first_passes();
   void join(GroupId id, int number, SimTime arrival, SimTime duration);
   bool wait(int number, Rank& rank, IssueEntry const& entry);
   void drain(int number, Rank& rank);
@@ -96,10 +98,25 @@ Player<Channels, Observer>::Player(TimelineInput const& input, Observer& observe
       tasks_.emplace_back(stage.tasks[task], stage.durations[task]);
     }
   }
+  note_first_passes();
   if constexpr (!Observer::hears) {
     if (loop_.loops() > 1 && channels_.can_tell_state(input)) {
       loop_.search(channels_, ranks_.size());
     }
+  }
+}
+
+/// Of stages that take their step ahead.
+template <class Channels, class Observer>
+void Player<Channels, Observer>::note_first_passes() {
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    std::span<Task const> const tasks = input_.stages[i].tasks;
+    if (tasks.empty() || !tasks.back().is_validation) continue;
+    ranks_[i].first_pass =
+        std::find_if(ranks_[i].next, ranks_[i].end, [&](IssueEntry const& entry) {
+          return entry.kind == IssueEntry::Kind::run &&
+                 tasks[static_cast<std::size_t>(entry.task)].kind != Task::Kind::step;
+        });
   }
 }
 
@@ -127,6 +144,7 @@ bool Player<Channels, Observer>::issue(int number, Rank& rank, IssueEntry const&
   switch (entry.kind) {
     case IssueEntry::Kind::run:
       if (rank.tasks[entry.task].how == PlayedTask::How::group) return meet(number, rank, entry);
+      if (rank.tasks[entry.task].how == PlayedTask::How::prefix) return follow(number, rank, entry);
       run(number, rank, entry);
       break;
     case IssueEntry::Kind::post:
@@ -171,9 +189,11 @@ bool Player<Channels, Observer>::wait(int number, Rank& rank, IssueEntry const& 
       channels_.wait(std::span{rank.transfers + entry.first, static_cast<std::size_t>(entry.count)},
                      number, start, end);
   if (!is_over) return false;
+  bool const is_first = rank.next < rank.first_pass;
+  if (is_first) rank.idle_at_start += end - rank.clock;
   if constexpr (Observer::hears) {
     if (end > rank.clock) {
-      SimTime const moving = std::max(start, rank.clock);
+      SimTime const moving = is_first ? end : std::max(start, rank.clock);
       rank.total.bubble += moving - rank.clock;
       rank.total.transfer += end - moving;
       observer_.waited(number, rank.entry, rank.clock, end);
@@ -220,6 +240,10 @@ bool Player<Channels, Observer>::meet(int number, Rank& rank, IssueEntry const& 
   Task const& task =
       input_.stages[static_cast<std::size_t>(number)].tasks[static_cast<std::size_t>(entry.task)];
   bool const on_compute = task.stream == Stream::compute;
+  if (task.is_validation && rank.validates_from == Rank::never) {
+    rank.validates_from = rank.clock;
+    rank.busy_until_then = rank.busy;
+  }
   if (!rank.has_joined) {
     if (!on_compute) drain(number, rank);
     rank.has_joined = true;
@@ -237,6 +261,26 @@ bool Player<Channels, Observer>::meet(int number, Rank& rank, IssueEntry const& 
   if (!on_compute) rank.data_parallel_idle = rank.group_end;
   rank.has_joined = false;
   rank.group_start = rank.group_end = Rank::never;
+  return true;
+}
+
+/// A task of a group that waits only for the ranks before this one.
+template <class Channels, class Observer>
+bool Player<Channels, Observer>::follow(int number, Rank& rank, IssueEntry const& entry) {
+  Task const& task =
+      input_.stages[static_cast<std::size_t>(number)].tasks[static_cast<std::size_t>(entry.task)];
+  auto const turn =
+      groups_.follow(*task.group, number, rank.clock, rank.tasks[entry.task].duration);
+  rank.has_joined = !turn;
+  if (!turn) return false;
+  if (turn->start > rank.clock) {
+    rank.total.bubble += turn->start - rank.clock;
+    observer_.waited(number, rank.entry, rank.clock, turn->start);
+  }
+  rank.busy += turn->end - turn->start;
+  observer_.ran(number, {rank.entry, entry.task, entry.microbatch}, turn->start, turn->end);
+  rank.clock = turn->end;
+  if (turn->next) ready_.push_back(*turn->next);
   return true;
 }
 
@@ -285,6 +329,7 @@ Timeline Player<Channels, Observer>::finish() {
     total.end = rank.idle_from();
     total.data_parallel += total.end - rank.clock;
     timeline.makespan = std::max(timeline.makespan, total.end);
+    timeline.period = std::max(timeline.period, rank.period());
   }
   return timeline;
 }
@@ -304,6 +349,7 @@ IterationEnd Player<Channels, Observer>::finish_quickly() {
     }
     SimTime const end = rank.idle_from() + loop_.time_left_out();
     result.makespan = std::max(result.makespan, end);
+    result.period = std::max(result.period, rank.period() + loop_.time_left_out());
     result.busy.push_back(rank.busy + loop_.loops_left_out() * rank.busy_in_loop);
   }
   return result;

@@ -25,7 +25,7 @@ Prediction predict(TrainingConfig const& config, System const& system) {
   Prediction prediction;
   prediction.laps = end.loops;
   prediction.laps_left_out = end.loops_left_out;
-  prediction.iteration = end.makespan + costed.cost().iteration_overhead();
+  prediction.iteration = end.period + costed.cost().iteration_overhead();
   prediction.relative_error = relative_error(error_terms(costed, prediction.iteration));
   prediction.stages.reserve(plan.stages.size());
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {

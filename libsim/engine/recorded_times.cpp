@@ -1,5 +1,6 @@
 #include "libsim/engine/recorded_times.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace stagecraft {
@@ -43,15 +44,19 @@ void TimeRecorder::transferred(int rank, std::int32_t transfer, SimTime start, S
   received = {end - occupancy, end};
 }
 
-RecordedTimes TimeRecorder::finish(SimTime makespan) && {
-  times_.makespan = makespan;
+RecordedTimes TimeRecorder::finish() && {
+  for (RankTimes const& rank : times_.ranks) {
+    for (Interval const& entry : rank.entries) {
+      times_.makespan = std::max(times_.makespan, entry.end);
+    }
+  }
   return std::move(times_);
 }
 
 RecordedTimes record_times(CostedPlan const& costed) {
   TimeRecorder recorder{costed};
-  SimTime const makespan = play(costed.timeline(), recorder).makespan;
-  return std::move(recorder).finish(makespan);
+  play(costed.timeline(), recorder);
+  return std::move(recorder).finish();
 }
 
 }  // namespace stagecraft

@@ -27,7 +27,9 @@ struct RankTimes {
 /// When everything of an iteration happened.
 struct RecordedTimes {
   std::vector<RankTimes> ranks;
-  SimTime makespan{0};  ///< without what the system adds to each iteration
+  /// From the start of an iteration that is played alone to the end of its last rank, without what
+  /// the system adds to each iteration. A step taken ahead is validated within it.
+  SimTime makespan{0};
 };
 
 /// Where a message is sent and where it is received.
@@ -63,7 +65,7 @@ class TimeRecorder {
   }
   void transferred(int rank, std::int32_t transfer, SimTime start, SimTime end);
 
-  RecordedTimes finish(SimTime makespan) &&;
+  RecordedTimes finish() &&;
 
  private:
   CostedPlan const& costed_;

@@ -134,7 +134,7 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
 
   Simulation result;
   SimTime const overhead = cost.iteration_overhead();
-  result.iteration = timeline.makespan + overhead;
+  result.iteration = timeline.period + overhead;
   result.relative_error = relative_error(error_terms(costed, result.iteration));
   std::int64_t const capacity = system.accelerator.memory.value.count();
   std::size_t busiest = 0;
@@ -159,7 +159,7 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
   result.breakdown.shares.optimizer += overhead;
   result.breakdown.host_wait = observer.host_wait(busiest);
   result.breakdown.transfer = rank.transfer;
-  result.breakdown.bubble = rank.bubble + (timeline.makespan - rank.end);
+  result.breakdown.bubble = timeline.period - rank.busy - rank.transfer - rank.data_parallel;
   result.layer = summarize_layer(plan, costed.blocks());
   add_rates(result, plan, system);
   return result;
@@ -205,7 +205,7 @@ PlayedIteration::PlayedIteration(TrainingPlan const& plan, System const& system)
     : costed{plan, system} {
   TimeRecorder recorder{costed};
   simulation = simulate(costed, system, &recorder);
-  times = std::move(recorder).finish(simulation.iteration - costed.cost().iteration_overhead());
+  times = std::move(recorder).finish();
 }
 
 }  // namespace stagecraft

@@ -48,6 +48,7 @@ struct RankTimeline {
 struct Timeline {
   std::vector<RankTimeline> ranks;
   SimTime makespan{0};  ///< end of the last rank
+  SimTime period{0};    ///< from one iteration to the next: the longest of any rank
 
   friend bool operator==(Timeline const&, Timeline const&) = default;
 };
@@ -68,6 +69,7 @@ class ScheduleDeadlock : public std::runtime_error {
 /// The end of an iteration, of which what repeats may have been left out.
 struct IterationEnd {
   SimTime makespan{0};        ///< end of the last rank
+  SimTime period{0};          ///< as of Timeline
   std::vector<SimTime> busy;  ///< tasks on each stage's compute stream
   int loops = 1;              ///< times that the steady-state loop runs in the iteration
   int loops_left_out = 0;     ///< of them, known to repeat others
@@ -89,6 +91,14 @@ struct IterationEnd {
 /// of that payload have left (each holds the stream for its occupancy); it arrives at the receiver,
 /// whether or not that has posted, latency + occupancy later. The sender's wait ends when it has
 /// left.
+/// Prefix tasks: a rank of a group starts when the one before it has ended its own, and waits for
+/// none behind it.
+///
+/// Steps taken ahead (tasks that validate): the period of a rank is the time from its first pass to
+/// where it could validate, and what else it computes. It waits neither for its first message, as
+/// it validates meanwhile, nor for the others. Ranks that start later also end later, so that the
+/// iteration takes the longest period of a rank: the cost of a schedule in Qi et al. 2023,
+/// arXiv:2401.10241.
 ///
 /// The result does not depend on the order in which ranks are taken up: each is a sequential
 /// process that only ever waits for a named message or group.

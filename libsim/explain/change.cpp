@@ -138,6 +138,30 @@ class ChangeList {
     }
   }
 
+  /// When stages step, of a schedule that is no more than a name.
+  void add_step() {
+    ScheduleConfig schedule = config_.schedule;
+    bool const is_later = schedule.step == StepSync::post_validated;
+    schedule.step = StepSync::barrier;
+    Precision const precision = config_.model.precision;
+    bool const has_masters = precision == Precision::fp16 || precision == Precision::bf16;
+    bool const is_named = schedule == ScheduleConfig{.kind = schedule.kind, .p2p = P2p::overlapped};
+    if (!may_split_backward(schedule.kind) || !is_named || !has_masters ||
+        config_.parallel.pipeline < 2 || config_.memory.distributed_optimizer) {
+      return;
+    }
+    std::string const name{name_of(schedule.kind)};
+    if (is_later) {
+      changes_.push_back({.what = "a barrier before the step",
+                          .set = {"schedule=" + name},
+                          .undoes = "step validated later"});
+    } else {
+      changes_.push_back({.what = "step validated later",
+                          .set = {"schedule={kind: " + name + ", step: post_validated}"},
+                          .undoes = ""});
+    }
+  }
+
   void add_switches() {
     ParallelLayout const& parallel = config_.parallel;
     ModelConfig const& model = config_.model;
@@ -217,6 +241,8 @@ class ChangeList {
     return "schedule={kind: " + std::string{name_of(schedule.kind)} +
            (has_group ? ", group: " + to_text(schedule.group) : "") +
            ", p2p: " + std::string{name_of(schedule.p2p)} +
+           (schedule.step == StepSync::barrier ? ""
+                                               : ", step: " + std::string{name_of(schedule.step)}) +
            ", scatter_gather: " + (schedule.scatter_gather ? "true" : "false") + "}";
   }
 
@@ -299,6 +325,7 @@ std::vector<Change> single_changes(TrainingConfig const& config) {
   list.add_batch();
   list.add_interleaving();
   list.add_split_backward();
+  list.add_step();
   list.add_exchanges();
   list.add_experts();
   list.add_context_methods();

@@ -195,10 +195,24 @@ class BackwardWalk {
       return came == time_ && go_to(member, step);
     };
     if (came_last(rank_)) return;
+    IssueEntry const& own_step = order(rank_).entries[step_];
+    if (plan().tasks[static_cast<std::size_t>(own_step.task)].is_prefix) {
+      follow_prefix(group, position);
+      return;
+    }
     for (int const stage : plan_.groups.stages(group, static_cast<int>(rank_))) {
       if (came_last(static_cast<std::size_t>(stage))) return;
     }
     lose();
+  }
+
+  /// The rank before this one ended its turn in a prefix task of the group at `time_`.
+  void follow_prefix(GroupId group, std::size_t position) {
+    std::span<int const> const stages = plan_.groups.stages(group, static_cast<int>(rank_));
+    auto const own = std::find(stages.begin(), stages.end(), static_cast<int>(rank_));
+    if (own == stages.begin()) lose();
+    auto const before = static_cast<std::size_t>(*(own - 1));
+    if (!go_to(before, courses_[before].group_tasks.at(group).at(position) + 1)) lose();
   }
 
   /// A wait for messages ended at `time_`.

@@ -98,7 +98,7 @@ struct Op {
   Bytes traffic;                         ///< bytes that the kernel moves to and from device memory
   Bytes payload;                         ///< collectives only: size of the unsharded tensor
   std::optional<GroupId> group;          ///< collectives only: one of the plan's groups
-  Reduction reduction = Reduction::sum;  ///< all_reduce and reduce_scatter only
+  Reduction reduction = Reduction::sum;  ///< of collectives that reduce
   bool asynchronous = false;  ///< collectives only: the wait precedes the first use of the result
   bool draws_random = false;  ///< generates random numbers, which slows an element-wise kernel down
   std::int32_t waits_for = -1;  ///< wait only: index, in the same pass, of the op waited for

@@ -151,6 +151,12 @@ struct AdamAttributes {
   double weight_decay = 0;
 };
 
+/// A step that is taken unless the norm so far already needs clipping.
+struct AdamAheadAttributes {
+  AdamAttributes adam;
+  ClipAttributes clip;
+};
+
 using OpAttributes = std::variant<NoAttributes,
                                   GemmAttributes,
                                   NormAttributes,
@@ -168,7 +174,8 @@ using OpAttributes = std::variant<NoAttributes,
                                   ChunkAttributes,
                                   ScaleAttributes,
                                   ClipAttributes,
-                                  AdamAttributes>;
+                                  AdamAttributes,
+                                  AdamAheadAttributes>;
 
 /// The dropout among an op's attributes, or null.
 inline DropoutAttributes const* dropout_of(OpAttributes const& attributes) {

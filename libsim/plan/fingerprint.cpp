@@ -103,6 +103,7 @@ void write(TextPieces& out, ScaleAttributes const& scale) { out << " scale " << 
 // Hyperparameters change neither memory nor time: a plan is the same with others.
 void write(TextPieces& /*out*/, ClipAttributes const& /*clip*/) {}
 void write(TextPieces& /*out*/, AdamAttributes const& /*adam*/) {}
+void write(TextPieces& /*out*/, AdamAheadAttributes const& /*ahead*/) {}
 
 void write(TextPieces& out, Op const& op) {
   out << "op " << name_of(op.kind) << " " << to_string(op.name) << " " << name_of(op.phase) << " "

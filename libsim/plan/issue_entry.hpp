@@ -23,6 +23,10 @@ struct Task {
   /// The group, if several stages take part: the task starts when the last of them has arrived.
   /// Ranks of one stage behave alike, so groups within a stage are not named here.
   std::optional<GroupId> group;
+  /// Of a group of several stages: waits only for the stages before the own one.
+  bool is_prefix = false;
+  /// Step: validates a step that was taken ahead, while the next iteration warms up.
+  bool is_validation = false;
   bool is_stored = false;        ///< passes: runs the program that stores all activations
   bool is_early = false;         ///< passes: runs the program whose recompute is a pass of its own
   std::int32_t chunk = 0;        ///< passes: chunk of the stage

@@ -118,6 +118,7 @@ OrderRequest order_request(ScheduleShape const& shape) {
   request.chunks = shape.chunks;
   request.group = shape.group;
   request.variant = shape.variant;
+  request.fuse_adjacent = shape.fuse_adjacent;
   return request;
 }
 

@@ -18,6 +18,9 @@ constexpr bool has_order(ScheduleKind kind) {
 /// Whether microbatches go through the kind's chunks in groups.
 constexpr bool takes_group(ScheduleKind kind) { return traits_of(kind).takes_group; }
 
+/// Whether schedules of the kind are made by a rule or a heuristic that splits backwards.
+constexpr bool may_split_backward(ScheduleKind kind) { return traits_of(kind).splits_backward; }
+
 /// Whether the kind's order follows from costs or from memory, so that it has to be settled before
 /// there is a plan (libsim/engine/settled_config.hpp).
 bool depends_on_costs(ScheduleKind kind, OrderVariant variant);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct ScheduleShape {
   /// Kinds that are laid out from an order (has_order()): the order, once it is made.
   SharedOrder order{};
   OrderVariant variant = OrderVariant::fixed;  ///< zbv
+  std::optional<bool> fuse_adjacent{};         ///< see OrderRequest
 
   friend bool operator==(ScheduleShape const&, ScheduleShape const&) = default;
 };

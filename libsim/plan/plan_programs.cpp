@@ -209,7 +209,8 @@ ScheduleShape schedule_shape(TrainingConfig const& config) {
           .group = config.schedule.group,
           .p2p = config.schedule.p2p,
           .order = config.schedule.order,
-          .variant = config.schedule.variant};
+          .variant = config.schedule.variant,
+          .fuse_adjacent = config.schedule.fuse_adjacent};
 }
 
 TrainingPlan make_programs(TrainingConfig const& config) {

@@ -32,6 +32,8 @@ inline constexpr std::array step_tensors{
     StepTensor{{"optimizer", "updates"}, StepTensor::Extent::numbers},
     StepTensor{{"step", "overflow"}, StepTensor::Extent::numbers},
     StepTensor{{"step", "squares"}, StepTensor::Extent::numbers},
+    StepTensor{{"step", "overflow_so_far"}, StepTensor::Extent::numbers},
+    StepTensor{{"step", "squares_so_far"}, StepTensor::Extent::numbers},
 };
 
 namespace step_tensor {
@@ -42,9 +44,11 @@ enum : TensorId {
   first_moment,
   second_moment,
   loss_scale,
-  updates,   ///< how many steps have changed the parameters
-  overflow,  ///< whether a gradient is infinite, so that the step changes no parameter
-  squares,   ///< the sum of the squares of the gradients
+  updates,          ///< how many steps have changed the parameters
+  overflow,         ///< whether a gradient is infinite, so that the step changes no parameter
+  squares,          ///< the sum of the squares of the gradients
+  overflow_so_far,  ///< post-validation: of the stages up to the own one
+  squares_so_far,   ///< likewise
 };
 }  // namespace step_tensor
 

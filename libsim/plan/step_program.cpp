@@ -165,6 +165,18 @@ class StepWriter {
     issue(std::move(op));
   }
 
+  /// Appends the reduction of a number over the stages up to the own one.
+  void reduce_so_far(Name name, TensorId number, TensorId so_far, Reduction reduction) {
+    StepOp op = op_of(OpKind::prefix_reduce, name, {number}, {so_far}, {});
+    op.group = sums_norm_over_job(plan_) ? plan_.roles.job : plan_.roles.model;
+    op.payload = Bytes{element_size(gradient_type(precision_))};
+    op.reduction = reduction;
+    issue(std::move(op));
+  }
+
+  /// What is appended from here on validates a step that was taken ahead.
+  void begin_validation() { validates_ = true; }
+
   void drain() {
     stage_.program.entries.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
   }
@@ -204,6 +216,8 @@ class StepWriter {
     task.kind = Task::Kind::step;
     task.stream = op.stream;
     if (op.group && plan_.groups.joins_stages(*op.group)) task.group = op.group;
+    task.is_prefix = op.kind == OpKind::prefix_reduce;
+    task.is_validation = validates_;
     task.op = static_cast<std::int32_t>(stage_.step_ops.size());
     stage_.program.entries.push_back(
         {.task = static_cast<std::int32_t>(stage_.tasks.size()), .microbatch = -1});
@@ -214,6 +228,7 @@ class StepWriter {
   StagePlan& stage_;
   TrainingPlan const& plan_;
   Precision precision_;
+  bool validates_ = false;
 };
 
 void append_reductions_between_ranks(StepWriter& step,
@@ -245,27 +260,50 @@ void append_optimizer(StepWriter& step,
   TensorId const updated = has_master ? master : parameters;
   // Only fp16 steps look for infinities.
   TensorId const flag = precision == Precision::fp16 ? overflow : no_tensor;
+  bool const steps_ahead = plan.config.schedule.step == StepSync::post_validated;
+  auto const agree_on_overflow = [&] {
+    if (flag == no_tensor) return;
+    step.agree({"step", "all_reduce_found_infinity"}, flag, Reduction::maximum);
+  };
+  AdamAttributes const adam_numbers{.learning_rate = numbers.learning_rate,
+                                    .beta1 = numbers.beta1,
+                                    .beta2 = numbers.beta2,
+                                    .epsilon = numbers.epsilon,
+                                    .weight_decay = numbers.weight_decay};
   if (flag != no_tensor) {
     step.compute(OpKind::unscale_gradients, {"step", "unscale"}, {gradients, loss_scale},
                  {gradients, flag}, step.all());
-    step.agree({"step", "all_reduce_found_infinity"}, flag, Reduction::maximum);
+    if (!steps_ahead) agree_on_overflow();
   }
   step.compute(OpKind::gradient_norm, {"step", "gradient_norm"}, {gradients}, {squares},
                rows_with_holders(plan, layout, stage.stage == 0));
+  if (steps_ahead) {
+    TensorId const flag_so_far = flag == no_tensor ? no_tensor : TensorId{overflow_so_far};
+    if (flag != no_tensor) {
+      step.reduce_so_far({"step", "reduce_found_infinity_so_far"}, flag, overflow_so_far,
+                         Reduction::maximum);
+    }
+    step.reduce_so_far({"step", "reduce_gradient_norm_so_far"}, squares, squares_so_far,
+                       Reduction::sum);
+    step.compute(
+        OpKind::adam_ahead, {"step", "adam_ahead"},
+        {master, first_moment, second_moment, gradients, updates, squares_so_far, flag_so_far},
+        {parameters}, with_decay(layout),
+        AdamAheadAttributes{adam_numbers, ClipAttributes{numbers.clip}});
+    step.begin_validation();
+    agree_on_overflow();
+  }
   step.agree({"step", "all_reduce_gradient_norm"}, squares, Reduction::sum);
   step.compute(OpKind::clip_gradients, {"step", "clip"}, {gradients, squares, flag}, {gradients},
                step.all(), ClipAttributes{numbers.clip});
   step.compute(OpKind::adam, {"step", "adam"},
                {updated, first_moment, second_moment, gradients, updates, flag},
-               {updated, first_moment, second_moment}, with_decay(layout),
-               AdamAttributes{.learning_rate = numbers.learning_rate,
-                              .beta1 = numbers.beta1,
-                              .beta2 = numbers.beta2,
-                              .epsilon = numbers.epsilon,
-                              .weight_decay = numbers.weight_decay});
+               {updated, first_moment, second_moment}, with_decay(layout), adam_numbers);
   if (has_master) {
-    step.compute(OpKind::narrow_parameters, {"step", "narrow_parameters"}, {master, flag},
-                 {parameters}, step.all());
+    // A step that is skipped has changed no master, from which parameters go back to what they
+    // were.
+    step.compute(OpKind::narrow_parameters, {"step", "narrow_parameters"},
+                 {master, steps_ahead ? no_tensor : flag}, {parameters}, step.all());
   }
   if (stage.shards == 1) return;
   for (GroupId const group : plan.gradient_groups()) {

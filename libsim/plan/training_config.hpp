@@ -32,7 +32,10 @@ struct ParallelLayout {
   /// Ranks that split the experts of a layer, folded over the tensor and data ranks of a stage.
   int expert = 1;
   int expert_tensor = 1;  ///< ranks that share each expert's weights
-  int context = 1;        ///< c: ranks of a replica that split each sequence
+  /// Runs each forward beside a backward of another microbatch, behind which experts communicate.
+  /// The schedule is then the order of these pairs.
+  bool expert_overlap = false;
+  int context = 1;  ///< c: ranks of a replica that split each sequence
   ContextMethod context_method = ContextMethod::ring;  ///< no effect with context 1
   /// Of two levels: neighbouring ranks that exchange rows for heads (ulysses), of which every
   /// context / context_inner are in a ring; 1: there is one level.
@@ -80,15 +83,25 @@ class SharedOrder {
   std::shared_ptr<PipelineOrder const> order_;
 };
 
+/// When stages may change their parameters. Key `schedule.step`.
+enum class StepSync : std::uint8_t {
+  barrier,  ///< once the norm of all gradients is known, for which all stages meet
+  /// Ahead, by the norm of the stages up to one's own; the rest is validated while the next
+  /// iteration warms up. Source: Qi et al. 2023, arXiv:2401.10241, section 4.
+  post_validated,
+};
+
 /// Section `schedule`.
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   /// Interleaved: microbatches per group, Megatron's microbatch_group_size_per_vp_stage; default p.
   int group = 0;
   P2p p2p = P2p::blocking;
+  StepSync step = StepSync::barrier;
   bool scatter_gather = true;  ///< without sequence parallelism: send 1/t, gather at the receiver
 
   OrderVariant variant = OrderVariant::fixed;  ///< zbv
+  std::optional<bool> fuse_adjacent{};         ///< split kinds; see OrderRequest
   /// zb_auto, zbv, v_auto, searched: what a stage may hold, in forwards of one chunk; see
   /// OrderRequest.
   std::optional<double> memory_limit{};

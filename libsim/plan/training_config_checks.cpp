@@ -11,6 +11,7 @@
 #include "libsim/plan/combination_check.hpp"
 #include "libsim/plan/context_checks.hpp"
 #include "libsim/plan/expert_checks.hpp"
+#include "libsim/plan/expert_overlap.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/layout_checks.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
@@ -78,6 +79,24 @@ class Checker : CombinationCheck {
     if (sound({"batch", "parallel.data"}) && config_.batch.global % step != 0) {
       refuse("batch.global", config_.batch.global,
              "a multiple of batch.micro x parallel.data (" + to_text(step) + ")");
+    }
+  }
+
+  void check_step() const {
+    if (config_.schedule.step == StepSync::barrier) return;
+    if (!sound({"schedule", "parallel.pipeline", "model.precision", "memory"})) return;
+    std::string const why = ", as schedule.step is post_validated";
+    if (config_.parallel.pipeline < 2) {
+      refuse("parallel.pipeline", config_.parallel.pipeline, "at least 2" + why);
+    }
+    Precision const precision = config_.model.precision;
+    if (precision != Precision::fp16 && precision != Precision::bf16) {
+      refuse("model.precision", name_of(precision),
+             "fp16 or bf16" + why + ", which needs master copies to return to");
+    }
+    if (config_.memory.distributed_optimizer) {
+      refuse("memory.distributed_optimizer", "true",
+             "false" + why + ", of whole parameters on each rank");
     }
   }
 
@@ -284,8 +303,10 @@ void check_training_config(TrainingConfig const& config, ConfigNode const& root)
   checker.check_tensor_parallelism();
   checker.check_batch();
   checker.check_schedule();
+  checker.check_step();
   check_layout(config, root);
   check_experts(config, root);
+  check_expert_overlap(config, root);
   check_context(config, root);
   checker.check_recompute();
   checker.check_shards();

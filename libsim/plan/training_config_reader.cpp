@@ -13,6 +13,7 @@
 #include "libsim/plan/combination_check.hpp"
 #include "libsim/plan/context_checks.hpp"
 #include "libsim/plan/expert_checks.hpp"
+#include "libsim/plan/expert_overlap.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/recompute_reader.hpp"
 #include "libsim/plan/training_config_checks.hpp"
@@ -37,6 +38,7 @@ void visit_parallel(Visitor& visitor, Layout& layout) {
   visitor.boolean("sequence", layout.sequence);
   visitor.integer("expert", layout.expert, {1, most_ranks});
   visitor.integer("expert_tensor", layout.expert_tensor, {1, most_ranks});
+  visitor.boolean("expert_overlap", layout.expert_overlap);
   visitor.integer("context", layout.context, {1, most_ranks});
   if constexpr (std::is_const_v<Layout>) {
     visitor.put("context_method", context_method_json(layout));
@@ -64,6 +66,9 @@ void visit_schedule(Visitor& visitor, Schedule& schedule) {
     visitor.integer("group", schedule.group, {1, std::numeric_limits<int>::max()});
   }
   if (schedule.kind == ScheduleKind::zbv) visitor.word("variant", schedule.variant);
+  if (may_split_backward(schedule.kind)) {
+    visitor.boolean("fuse_adjacent", schedule.fuse_adjacent);
+  }
   if (depends_on_costs(schedule.kind, schedule.variant)) {
     visitor.number("memory_limit", schedule.memory_limit, {0, 1e9});
   }
@@ -73,6 +78,7 @@ void visit_schedule(Visitor& visitor, Schedule& schedule) {
     visitor.number("seconds", schedule.seconds, {0, 1e6});
   }
   visitor.word("p2p", schedule.p2p);
+  visitor.word("step", schedule.step);
   visitor.boolean("scatter_gather", schedule.scatter_gather);
 }
 
@@ -238,6 +244,7 @@ TrainingConfig read_training_config(ConfigNode const& root) {
   if (!root.child("parallel").child("interleave").exists()) {
     config.parallel.interleave = std::max(1, chunks_of(config.schedule));
   }
+  settle_expert_overlap(config);
   check_training_config(config, root);
   if (config.parallel.sequence && config.parallel.tensor == 1 &&
       root.child("parallel").is_sound()) {

@@ -18,6 +18,12 @@ struct EnumNames<P2p> {
 };
 
 template <>
+struct EnumNames<StepSync> {
+  static constexpr std::array<std::pair<StepSync, std::string_view>, 2> all{
+      {{StepSync::barrier, "barrier"}, {StepSync::post_validated, "post_validated"}}};
+};
+
+template <>
 struct EnumNames<StateType> {
   static constexpr std::array<std::pair<StateType, std::string_view>, 2> all{
       {{StateType::fp32, "fp32"}, {StateType::bf16, "bf16"}}};

@@ -1,6 +1,7 @@
 #include "libsim/schedule/named_orders.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "libsim/schedule/schedule_error.hpp"
@@ -15,13 +16,17 @@ std::vector<PipelineOrder> named_orders(OrderRequest const& request) {
         OrderKind::one_f_one_b_v, OrderKind::dualpipev, OrderKind::group_interleaved}) {
     for (OrderVariant const variant : {OrderVariant::fixed, OrderVariant::automatic}) {
       if (variant == OrderVariant::automatic && kind != OrderKind::zbv) continue;
-      OrderRequest named = request;
-      named.kind = kind;
-      named.variant = variant;
-      try {
-        PipelineOrder order = make_order(named);
-        if (order.placement.chunks() == request.chunks) orders.push_back(std::move(order));
-      } catch (ScheduleError const&) {  // a schedule that does not take these numbers
+      for (std::optional<bool> const fuse_adjacent : {std::optional<bool>{}, {false}}) {
+        if (fuse_adjacent && kind != OrderKind::zb_h1) continue;
+        OrderRequest named = request;
+        named.kind = kind;
+        named.variant = variant;
+        named.fuse_adjacent = fuse_adjacent;
+        try {
+          PipelineOrder order = make_order(named);
+          if (order.placement.chunks() == request.chunks) orders.push_back(std::move(order));
+        } catch (ScheduleError const&) {  // a schedule that does not take these numbers
+        }
       }
     }
   }

@@ -64,8 +64,9 @@ struct OrderKindTraits {
   int chunks = 1;            ///< per stage; 0: any number
   bool takes_group = false;  ///< microbatches go through its chunks in groups
   FitsCosts fits_costs = FitsCosts::never;
-  bool takes_limit = false;   ///< fits its order to a limit of memory
-  bool takes_memory = false;  ///< fits its order to what each task changes in memory
+  bool takes_limit = false;      ///< fits its order to a limit of memory
+  bool takes_memory = false;     ///< fits its order to what each task changes in memory
+  bool splits_backward = false;  ///< the rule or heuristic that makes it may split backwards
 };
 
 /// Every kind, in the order of OrderKind.
@@ -74,31 +75,43 @@ inline constexpr std::array order_kinds{
     OrderKindTraits{.kind = OrderKind::one_f_one_b, .name = "1f1b"},
     OrderKindTraits{
         .kind = OrderKind::interleaved, .name = "interleaved", .chunks = 0, .takes_group = true},
-    OrderKindTraits{.kind = OrderKind::zb_h1, .name = "zb_h1"},
-    OrderKindTraits{.kind = OrderKind::zb_h2, .name = "zb_h2"},
+    OrderKindTraits{.kind = OrderKind::zb_h1, .name = "zb_h1", .splits_backward = true},
+    OrderKindTraits{.kind = OrderKind::zb_h2, .name = "zb_h2", .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::zb_auto,
                     .name = "zb_auto",
                     .fits_costs = FitsCosts::always,
                     .takes_limit = true,
-                    .takes_memory = true},
-    OrderKindTraits{.kind = OrderKind::interleaved_zb, .name = "interleaved_zb", .chunks = 0},
+                    .takes_memory = true,
+                    .splits_backward = true},
+    OrderKindTraits{.kind = OrderKind::interleaved_zb,
+                    .name = "interleaved_zb",
+                    .chunks = 0,
+                    .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::zbv,
                     .name = "zbv",
                     .placement = OrderPlacement::v,
                     .chunks = 2,
                     .fits_costs = FitsCosts::automatic,
                     .takes_limit = true,
-                    .takes_memory = true},
-    OrderKindTraits{
-        .kind = OrderKind::v_half, .name = "v_half", .placement = OrderPlacement::v, .chunks = 2},
-    OrderKindTraits{
-        .kind = OrderKind::v_min, .name = "v_min", .placement = OrderPlacement::v, .chunks = 2},
+                    .takes_memory = true,
+                    .splits_backward = true},
+    OrderKindTraits{.kind = OrderKind::v_half,
+                    .name = "v_half",
+                    .placement = OrderPlacement::v,
+                    .chunks = 2,
+                    .splits_backward = true},
+    OrderKindTraits{.kind = OrderKind::v_min,
+                    .name = "v_min",
+                    .placement = OrderPlacement::v,
+                    .chunks = 2,
+                    .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::v_auto,
                     .name = "v_auto",
                     .placement = OrderPlacement::v,
                     .chunks = 2,
                     .fits_costs = FitsCosts::always,
-                    .takes_limit = true},
+                    .takes_limit = true,
+                    .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::one_f_one_b_v,
                     .name = "1f1b_v",
                     .placement = OrderPlacement::v,
@@ -106,11 +119,13 @@ inline constexpr std::array order_kinds{
     OrderKindTraits{.kind = OrderKind::dualpipev,
                     .name = "dualpipev",
                     .placement = OrderPlacement::v,
-                    .chunks = 2},
+                    .chunks = 2,
+                    .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::dualpipe,
                     .name = "dualpipe",
                     .placement = OrderPlacement::bidirectional,
-                    .chunks = 2},
+                    .chunks = 2,
+                    .splits_backward = true},
     OrderKindTraits{.kind = OrderKind::group_interleaved,
                     .name = "group_interleaved",
                     .chunks = 0,

@@ -1,7 +1,9 @@
 #include "libsim/schedule/order_request.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "libsim/schedule/dual_pipe_orders.hpp"
 #include "libsim/schedule/group_interleaved.hpp"
@@ -50,14 +52,16 @@ PipelineOrder group_interleaved(OrderRequest const& request) {
                                  request.recompute_chunks, request.costs);
 }
 
-}  // namespace
+bool has_whole_backward(PipelineOrder const& order) {
+  return std::any_of(order.ranks.begin(), order.ranks.end(), [](auto const& tasks) {
+    return std::any_of(tasks.begin(), tasks.end(),
+                       [](OrderTask const& task) { return task.run.part == Part::backward; });
+  });
+}
 
-PipelineOrder make_order(OrderRequest const& request) {
+PipelineOrder make_as_published(OrderRequest const& request) {
   int const p = request.stages;
   int const n = request.microbatches;
-  check_count("pipeline stages", p);
-  check_count("microbatches", n);
-  check_count("chunks per stage", request.chunks);
   switch (request.kind) {
     case OrderKind::gpipe:
     case OrderKind::one_f_one_b:
@@ -67,7 +71,7 @@ PipelineOrder make_order(OrderRequest const& request) {
     case OrderKind::interleaved:
       return interleaved(request);
     case OrderKind::zb_h1:
-      return zb_h1_order(p, n);
+      return request.fuse_adjacent.value_or(true) ? zb_h1_order(p, n) : unfused_zb_h1_order(p, n);
     case OrderKind::zb_h2:
       return zb_h2_order(p, n);
     case OrderKind::zb_auto:
@@ -95,6 +99,22 @@ PipelineOrder make_order(OrderRequest const& request) {
   throw ScheduleError{"schedule",
                       "'" + std::string{name_of(request.kind)} + "', which no rule here orders",
                       "another name"};
+}
+
+}  // namespace
+
+PipelineOrder make_order(OrderRequest const& request) {
+  check_count("pipeline stages", request.stages);
+  check_count("microbatches", request.microbatches);
+  check_count("chunks per stage", request.chunks);
+  PipelineOrder order = make_as_published(request);
+  if (!request.fuse_adjacent) return order;
+  if (*request.fuse_adjacent) return with_fused_backwards(std::move(order));
+  if (has_whole_backward(order)) {
+    throw ScheduleError{"fuse_adjacent", "'false'",
+                        "true, as " + std::string{name_of(request.kind)} + " has whole backwards"};
+  }
+  return order;
 }
 
 }  // namespace stagecraft

@@ -20,8 +20,12 @@ struct OrderRequest {
   bool expert_overlap = false;  ///< interleaved: pairs of a forward and a backward
   int recompute_chunks = 0;     ///< group_interleaved: chunks of each rank that recompute
   OrderVariant variant = OrderVariant::fixed;  ///< zbv
-  ChunkCosts costs{};                          ///< of the kinds that fit themselves to them
-  MemoryChanges memory{};                      ///< likewise, but for v_auto, which counts chunks
+  /// Whether an input gradient right before its weight gradient runs as one whole backward. Without
+  /// it, as the schedule's public code does; false splits every backward: zb_h1 is then the
+  /// paper's.
+  std::optional<bool> fuse_adjacent{};
+  ChunkCosts costs{};      ///< of the kinds that fit themselves to them
+  MemoryChanges memory{};  ///< likewise, but for v_auto, which counts chunks
   /// Searches: the costs of each virtual stage, if they differ.
   std::vector<ChunkCosts> stage_costs{};
   /// Searches: an input gradient right before its weight gradient is a whole backward, and takes

@@ -1,6 +1,7 @@
 #include "libsim/schedule/pipeline_order.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace stagecraft {
 
@@ -31,6 +32,26 @@ bool splits_backward(PipelineOrder const& order) {
     return std::any_of(tasks.begin(), tasks.end(),
                        [](OrderTask const& task) { return task.run.part == Part::input_gradient; });
   });
+}
+
+PipelineOrder with_fused_backwards(PipelineOrder order) {
+  for (std::vector<OrderTask>& tasks : order.ranks) {
+    std::vector<OrderTask> fused;
+    for (OrderTask const& task : tasks) {
+      bool const ends_one = task.run.part == Part::weight_gradient && !fused.empty() &&
+                            !fused.back().is_paired &&
+                            fused.back().run.part == Part::input_gradient &&
+                            fused.back().run.microbatch == task.run.microbatch &&
+                            fused.back().run.chunk == task.run.chunk;
+      if (ends_one) {
+        fused.back().run.part = Part::backward;
+      } else {
+        fused.push_back(task);
+      }
+    }
+    tasks = std::move(fused);
+  }
+  return order;
 }
 
 }  // namespace stagecraft

@@ -42,6 +42,10 @@ MicrobatchRange microbatches_of_copy(PipelineOrder const& order, int copy);
 /// Whether some backward of the order is split.
 bool splits_backward(PipelineOrder const& order);
 
+/// The order in which each input gradient that is directly followed by its weight gradient is one
+/// whole backward.
+PipelineOrder with_fused_backwards(PipelineOrder order);
+
 /// Until when a chunk pass counts as in flight.
 enum class InFlight : std::uint8_t { until_weight_gradient, until_input_gradient };
 

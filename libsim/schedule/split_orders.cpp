@@ -37,6 +37,19 @@ std::vector<OrderTask> quick_rank(int rank, int stages, int n) {
   return std::move(writer).take();
 }
 
+std::vector<OrderTask> unfused_rank(int rank, int stages, int n) {
+  RankWriter writer{{0}};
+  int const warmup = std::min(stages - rank - 1, n);
+  for (int k = 0; k < warmup; ++k) writer.forward(0);
+  for (int k = 0; k < n; ++k) {
+    if (warmup + k < n) writer.forward(0);
+    writer.input_gradient(0);
+    if (k >= rank) writer.weight_gradient();
+  }
+  writer.finish_weight_gradients();
+  return std::move(writer).take();
+}
+
 std::vector<OrderTask> double_warmup_rank(int rank, int stages, int n) {
   RankWriter writer{{0}};
   int const warmup = 2 * (stages - rank) - 1;
@@ -57,6 +70,14 @@ PipelineOrder zb_h1_order(int stages, int microbatches) {
   PipelineOrder order{round_placement(stages, 1), microbatches, {}};
   for (int rank = 0; rank < stages; ++rank) {
     order.ranks.push_back(quick_rank(rank, stages, microbatches));
+  }
+  return order;
+}
+
+PipelineOrder unfused_zb_h1_order(int stages, int microbatches) {
+  PipelineOrder order{round_placement(stages, 1), microbatches, {}};
+  for (int rank = 0; rank < stages; ++rank) {
+    order.ranks.push_back(unfused_rank(rank, stages, microbatches));
   }
   return order;
 }

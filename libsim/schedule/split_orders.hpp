@@ -12,6 +12,12 @@ namespace stagecraft {
 /// Source: sail-sg/zero-bubble, branch zb-h1-quick-start; Qi et al. 2023, arXiv:2401.10241.
 PipelineOrder zb_h1_order(int stages, int microbatches);
 
+/// ZB-H1 of the paper, in which every backward is split: the k-th input gradient of rank r is
+/// followed by the oldest waiting weight gradient from k = r on. Its last r weight gradients are
+/// the last tasks of the rank.
+/// Source: Qi et al. 2023, arXiv:2401.10241, section 2.2 and figure 2.
+PipelineOrder unfused_zb_h1_order(int stages, int microbatches);
+
 /// ZB-H2: twice the memory of 1F1B; no bubble within the span of a rank if F = I = W.
 ///
 /// Rank r warms up with 2(p-r)-1 forwards and then alternates forwards and input gradients; once 2r

@@ -12,6 +12,7 @@
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/report/fit_verdict.hpp"
 #include "libsim/search/candidate_source.hpp"
+#include "libsim/search/ordered_plans.hpp"
 
 namespace stagecraft {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 struct Outcome {
   SimTime iteration{0};
   std::int64_t peak = 0;
-  std::size_t plan = 0;  ///< index into Candidates::plans
+  std::size_t plan = 0;  ///< index into Candidates::plans, or behind them of one that was tried
 
   friend auto operator<=>(Outcome const&, Outcome const&) = default;
 };
@@ -89,7 +90,7 @@ class Search {
       : reserve_{request.base.memory.reserve},
         request_{with_margin(request)},
         source_{request_},
-        standings_{request.top} {}
+        standings_{kept_plans(request)} {}
 
   SearchResult run() {
     if (has_experts(request_.base.model)) {
@@ -98,18 +99,62 @@ class Search {
       gather();
       simulate_promising(0);
     }
+    std::int64_t const searched = result_.simulated;
+    try_ordered();
     result_.unexamined = candidates_.unexamined;
     result_.dismissed_by_memory = candidates_.dismissed_by_memory + empty_windows_;
-    result_.dismissed_by_bound = static_cast<std::int64_t>(candidates_.plans.size()) -
-                                 result_.simulated - empty_windows_ + candidates_.too_long;
-    result_.considered = candidates_.considered;
-    for (Outcome const& outcome : standings_.best()) result_.best.push_back(found(outcome));
+    result_.dismissed_by_bound = static_cast<std::int64_t>(candidates_.plans.size()) - searched -
+                                 empty_windows_ + candidates_.too_long;
+    result_.tried = static_cast<std::int64_t>(ordered_.size());
+    result_.considered = candidates_.considered + result_.tried;
+    for (Outcome const& outcome : standings_.best()) {
+      if (result_.best.size() == static_cast<std::size_t>(request_.top)) break;
+      result_.best.push_back(found(outcome));
+    }
     for (Outcome const& outcome : standings_.front()) result_.front.push_back(found(outcome));
     if (result_.best.empty()) result_.closest = closest();
     return std::move(result_);
   }
 
  private:
+  /// How many of the fastest plans are kept: also layouts on which others are tried.
+  static int kept_plans(SearchRequest const& request) {
+    if (request.filter.ordered.empty()) return request.top;
+    return std::max(request.top, 4 * static_cast<int>(tried_layouts));
+  }
+
+  /// Tries the schedules that follow an order on the best layouts found.
+  void try_ordered() {
+    if (request_.filter.ordered.empty()) return;
+    std::set<std::tuple<int, int, bool, std::int64_t, int, int, int, std::int64_t, bool>> layouts;
+    for (Outcome const& outcome : standings_.best()) {
+      Candidate const& plan = candidates_.plans[outcome.plan];
+      Arrangement const& made =
+          candidates_.arrangements[static_cast<std::size_t>(plan.arrangement)];
+      if (layouts.size() == tried_layouts) break;
+      bool const is_new =
+          layouts
+              .emplace(made.shape.tensor, made.shape.context, made.shape.sequence, made.shape.micro,
+                       made.shape.expert, made.shape.expert_tensor, made.schedule.pipeline,
+                       made.shares.first, plan.distributed_optimizer)
+              .second;
+      if (!is_new || made.schedule.pipeline == 1) continue;
+      for (TrainingConfig& run : ordered_runs(request_, candidates_, plan)) {
+        ordered_.push_back(std::move(run));
+      }
+    }
+    if (finds_layouts_only(request_.filter)) standings_ = Standings{request_.top};
+    constexpr std::size_t batch = 32;
+    for (std::size_t first = 0; first < ordered_.size(); first += batch) {
+      std::vector<std::uint32_t> numbers(std::min(batch, ordered_.size() - first));
+      std::iota(numbers.begin(), numbers.end(),
+                static_cast<std::uint32_t>(candidates_.plans.size() + first));
+      simulate(numbers);
+      report(true,
+             static_cast<double>(first + numbers.size()) / static_cast<double>(ordered_.size()));
+    }
+  }
+
   void report(bool is_simulating, double done) const {
     request_.progress({is_simulating, done, candidates_.considered, result_.simulated});
   }
@@ -232,9 +277,8 @@ class Search {
   Trial attempt(std::size_t plan) const {
     TrainingConfig const config = config_of(plan);
     Trial trial{.outcome = {.plan = plan}};
-    bool const has_window = candidates_.plans[plan].policy.kind == RecomputeKind::window;
     trial.is_empty_window =
-        has_window &&
+        has_window(plan) &&
         std::all_of(config.recompute.begin(), config.recompute.end(),
                     [](auto const& policy) { return policy.store_microbatches.count == 0; });
     if (trial.is_empty_window) return trial;
@@ -260,7 +304,14 @@ class Search {
            request_.safety;
   }
 
+  bool has_window(std::size_t number) const {
+    return number < candidates_.plans.size() &&
+           candidates_.plans[number].policy.kind == RecomputeKind::window;
+  }
+
   TrainingConfig config_of(std::size_t number) const {
+    std::size_t const searched = candidates_.plans.size();
+    if (number >= searched) return ordered_[number - searched];
     return settled(stagecraft::config_of(request_, candidates_, candidates_.plans[number]),
                    request_.system);
   }
@@ -289,6 +340,7 @@ class Search {
   SearchRequest const request_;
   CandidateSource source_;
   Candidates candidates_;
+  std::vector<TrainingConfig> ordered_;  ///< numbered after the candidates
   Standings standings_;
   SearchResult result_;
   std::int64_t empty_windows_ = 0;  ///< no microbatch of theirs can be stored

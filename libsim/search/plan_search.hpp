@@ -24,6 +24,8 @@ struct SearchResult {
   /// Plans of the space; the same number however many are simulated.
   std::int64_t considered = 0;
   std::int64_t simulated = 0;
+  /// Of both: plans whose schedule follows an order, tried on the best layouts of the others.
+  std::int64_t tried = 0;
   /// Plans that cannot fit, and windows of which no microbatch can be stored.
   std::int64_t dismissed_by_memory = 0;
   std::int64_t dismissed_by_bound = 0;
@@ -48,6 +50,10 @@ inline constexpr double front_reach = 1.5;
 /// or if its lower bound of time is above the K-th best and a simulated plan is faster than that
 /// bound and holds no more. Plans are simulated by ascending bound, in batches whose size does not
 /// depend on `jobs`, so the result and the counts do not depend on it either.
+///
+/// Then the filter's `ordered` schedules are tried on the best layouts that were found, each run by
+/// simulation (ordered_plans.hpp): among them the answer is the best, but no bound says that
+/// another layout, which is slower with the schedules that were searched, is slower with these.
 ///
 /// This folder enumerates the space (search_space.hpp), finds each plan's memory and lower bound
 /// from its blocks (candidate_source.hpp), and simulates the plans that may belong to the answer.

@@ -41,7 +41,10 @@ struct SearchFilter {
   std::vector<int> context;        ///< ranks that split each sequence
   std::vector<bool> sequence;
   std::vector<bool> distributed_optimizer;
-  std::vector<ScheduleKind> schedule;
+  std::vector<ScheduleKind> schedule;  ///< gpipe, 1f1b, interleaved
+  /// Schedules that follow an order (is_tried() in ordered_plans.hpp), to be tried on the best
+  /// layouts of the others. With no others named, 1F1B finds the layouts and is not in the answer.
+  std::vector<ScheduleKind> ordered;
   std::vector<RecomputeKind> recompute;
   bool only_even = false;  ///< no uneven first and last stage
 };

@@ -157,9 +157,12 @@ std::vector<ScheduleChoice> schedule_choices(SearchRequest const& request,
   SearchFilter const& filter = request.filter;
   std::int64_t const layers = request.base.model.layers;
   std::int64_t const rest = request.gpus / shape.ranks_together();
+  bool const only_ordered = finds_layouts_only(filter);
   auto const add = [&](ScheduleChoice const& choice) {
-    if (!allows(filter.schedule, choice.kind) || !allows(filter.interleave, choice.interleave))
-      return;
+    bool const is_allowed = only_ordered ? choice.kind == ScheduleKind::one_f_one_b
+                                         : allows(filter.schedule, choice.kind) &&
+                                               allows(filter.interleave, choice.interleave);
+    if (!is_allowed || (only_ordered && choice.pipeline == 1)) return;
     auto const shares = share_choices(request, choice);
     if (shares.empty()) return;
     if (is_legal(

@@ -108,6 +108,11 @@ TrainingConfig make_config(SearchRequest const& request,
                            std::vector<RecomputePolicy> recompute,
                            bool distributed_optimizer);
 
+/// Whether the schedules of the space only find layouts for the filter's `ordered` ones.
+inline bool finds_layouts_only(SearchFilter const& filter) {
+  return filter.schedule.empty() && !filter.ordered.empty();
+}
+
 /// Whether a filter accepts a value.
 template <typename Value>
 bool allows(std::vector<Value> const& values, Value const& value) {

@@ -168,8 +168,9 @@ TEST_CASE(
   std::filesystem::path const file =
       std::filesystem::temp_directory_path() / "stagecraft_schedule_command_test.json";
   std::string const from_file = "schedule --schedule order --order " + file.string();
-  for (std::string const named : {"zb_h1 -p 4 -n 6", "zbv -p 3 -n 7", "dualpipe -p 4 -n 8",
-                                  "interleaved -p 2 -n 4 -m 2 --expert-overlap"}) {
+  for (std::string const named :
+       {"zb_h1 -p 4 -n 6", "zb_h1 -p 4 -n 6 --fuse-adjacent false", "zbv -p 3 -n 7",
+        "dualpipe -p 4 -n 8", "interleaved -p 2 -n 4 -m 2 --expert-overlap"}) {
     std::string const costs =
         " --forward 3 --input-gradient 4 --weight-gradient 2 --transfer 0.5 --json";
     nlohmann::json const printed = json_of("schedule --schedule " + named + costs);
@@ -237,6 +238,10 @@ TEST_CASE("schedule refuses options that a schedule with split backwards does no
            {"searched -p 4 -n 8 --memory-limit 0.5", "within which no order was found"},
            {"zbv -p 4 -n 8 --recompute-chunks 1",
             "found '1'; accepted: only with --schedule group_interleaved"},
+           {"gpipe -p 4 -n 8 --fuse-adjacent true",
+            "--fuse-adjacent: found 'true'; accepted: only with --schedule zb_h1, zb_h2"},
+           {"dualpipev -p 4 -n 8 --fuse-adjacent false",
+            "fuse_adjacent: found 'false'; accepted: true, as dualpipev has whole backwards"},
            {"zb_h2 -p 4 -n 6", "found '6'; accepted: at least 2p - 1 (7)"},
            {"dualpipe -p 3 -n 8", "found '3'; accepted: an even number"},
            {"order", "--order: missing; accepted: a JSON file"},

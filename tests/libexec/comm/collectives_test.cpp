@@ -101,6 +101,53 @@ TEST_CASE("a maximum is a maximum, and integers are summed as integers", "[comm]
   for (std::int64_t const one : sums) REQUIRE(one == (std::int64_t{1} << 60) + 3);
 }
 
+TEST_CASE("a prefix reduction is over the members of a stage and of those before", "[comm]") {
+  // Three stages of two members; each waits for no later one.
+  std::vector<std::int64_t> sums(6);
+  std::vector<float> largest(6);
+  auto const failure = run_members(6, [&](ThreadGroup& group, std::size_t i) {
+    for (int again = 0; again < 3; ++again) {
+      std::int64_t const own = std::int64_t{1} << (4 * i);
+      meet(group, i,
+           {.kind = OpKind::prefix_reduce,
+            .type = ElementType::i64,
+            .source = &own,
+            .target = &sums[i],
+            .elements = 1,
+            .members_together = 2});
+      auto const mine = static_cast<float>(i == 2 ? 9 : i);
+      meet(group, i,
+           {.kind = OpKind::prefix_reduce,
+            .reduction = Reduction::maximum,
+            .source = &mine,
+            .target = &largest[i],
+            .elements = 1,
+            .members_together = 2});
+    }
+  });
+  REQUIRE_FALSE(failure);
+  REQUIRE(sums == std::vector<std::int64_t>{0x11, 0x11, 0x1111, 0x1111, 0x111111, 0x111111});
+  REQUIRE(largest == std::vector<float>{1, 1, 9, 9, 9, 9});
+}
+
+TEST_CASE("a prefix reduction ends before later stages have come", "[comm]") {
+  StillClock const clock;
+  JobHealth health;
+  HostTransport transport;
+  ThreadGroup group{3, transport, clock, health};
+  std::int64_t sum = 0;
+  std::vector<std::int64_t> const own{1, 10, 100};
+  for (std::size_t i = 0; i < 3; ++i) {  // one after the other, on one thread
+    meet(group, i,
+         {.kind = OpKind::prefix_reduce,
+          .type = ElementType::i64,
+          .source = &own[i],
+          .target = &sum,
+          .elements = 1});
+    REQUIRE(sum == std::vector<std::int64_t>{1, 11, 111}[i]);
+  }
+}
+
 TEST_CASE("pieces are cut with their origin, and the last ones may be short or empty", "[comm]") {
   Collective const cut{.elements = 23, .piece = 10, .origin = 4};
   REQUIRE(cut.piece_begin(0) == 0);

@@ -129,6 +129,41 @@ void check_ring_shift(Communicator& communicator, int rank, std::int64_t count, 
   }
 }
 
+template <typename Number>
+void check_prefix_reduce(Communicator& communicator,
+                         int rank,
+                         std::int64_t count,
+                         ElementType type) {
+  for (int const together : {1, 2, 4}) {
+    auto const source = numbers_of<Number>(rank, count);
+    std::vector<Number> target(source.size());
+    meet(communicator, {.kind = OpKind::prefix_reduce,
+                        .type = type,
+                        .source = source.data(),
+                        .target = target.data(),
+                        .elements = count,
+                        .members_together = together});
+    int const members = rank - rank % together + together;
+    require(target == sums<Number>(members, count, type), "prefix reduction");
+  }
+}
+
+/// Nobody waits for later members: each begins only when the one before it is done.
+void check_prefix_order(Communicator& communicator, int rank) {
+  std::int64_t const own = rank + 1;
+  std::int64_t sum = 0;
+  if (rank == 3) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+  auto const begin = std::chrono::steady_clock::now();
+  meet(communicator, {.kind = OpKind::prefix_reduce,
+                      .type = ElementType::i64,
+                      .source = &own,
+                      .target = &sum,
+                      .elements = 1});
+  auto const took = std::chrono::steady_clock::now() - begin;
+  require(sum == (rank + 1) * (rank + 2) / 2, "prefix sum");
+  require(rank == 3 || took < std::chrono::milliseconds{200}, "a prefix sum waited for the last");
+}
+
 /// What is started goes on while the rank's thread does something else.
 void check_overlap(Communicator& communicator, JobClock const& clock) {
   Floats tensor(std::size_t{2} << 20U, 1);
@@ -178,6 +213,12 @@ void check_all(MpiSession& session, bool must_disagree) {
     check_ring_shift<float>(communicator, rank, count, ElementType::f32);
     check_ring_shift<std::uint16_t>(communicator, rank, count, ElementType::bf16);
   }
+  for (std::int64_t const count : {1, 69, 1000, 300'001}) {
+    check_prefix_reduce<float>(communicator, rank, count, ElementType::f32);
+    check_prefix_reduce<std::int64_t>(communicator, rank, count, ElementType::i64);
+  }
+  communicator.barrier();
+  check_prefix_order(communicator, rank);
   double largest = rank;
   meet(communicator, {.reduction = Reduction::maximum,
                       .type = ElementType::f64,

@@ -9,6 +9,7 @@
 #include "libsim/config/problem.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/model_names.hpp"
+#include "libsim/schedule/interleaved_orders.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
@@ -235,6 +236,24 @@ TEST_CASE("recomputed experts have the gradients of stored ones", "[experts]") {
     TrainingConfig again = base;
     again.recompute = {policy};
     require_close(base, again, 0);
+  }
+}
+
+TEST_CASE("pairs of a forward and a backward have the bits of interleaved 1F1B", "[experts]") {
+  TrainingConfig plain = with(small_mixture(Precision::fp64), {"", of(1, 2, 2, 2, 1)});
+  plain.parallel.interleave = 2;
+  plain.schedule = {.kind = ScheduleKind::interleaved, .p2p = P2p::overlapped};
+  TrainingConfig paired = plain;
+  paired.parallel.expert_overlap = true;
+  paired.schedule.kind = ScheduleKind::order;
+  paired.schedule.order =
+      SharedOrder{expert_overlap_order(2, static_cast<int>(microbatches(plain)), 2, 2)};
+  require_close(plain, paired, 0);
+  Simulation const predicted = simulate(make_plan(paired), invented_system());
+  for (RankReport const& rank : execute(paired, {.gemm = GemmKind::openblas}).ranks) {
+    StageResult const& stage = predicted.stages[static_cast<std::size_t>(rank.stage)];
+    REQUIRE(rank.activation_peak == stage.activation_peak);
+    REQUIRE(rank.at_peak[Category::communication] == stage.at_peak[Category::communication]);
   }
 }
 

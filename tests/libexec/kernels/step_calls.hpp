@@ -62,4 +62,18 @@ inline KernelCall narrowing(Operand const& master,
   return step_call(OpKind::narrow_parameters, {master, numbers.flag()}, {parameters});
 }
 
+/// `state`: master, first and second moment. The squares so far are those of `numbers`.
+inline KernelCall stepping_ahead(AdamAheadAttributes const& ahead,
+                                 std::vector<Operand> const& state,
+                                 Operand const& gradient,
+                                 Operand const& parameters,
+                                 StepNumbers& numbers) {
+  KernelCall call = step_call(OpKind::adam_ahead,
+                              {state[0], state[1], state[2], gradient, numbers.update_count(),
+                               numbers.sum(), numbers.flag()},
+                              {parameters}, ahead);
+  call.decays = true;
+  return call;
+}
+
 }  // namespace stagecraft::test

@@ -142,6 +142,39 @@ TEST_CASE("after an overflow neither parameters nor moments change", "[kernels]"
   REQUIRE(narrow.same_bits(narrow_before));
 }
 
+TEST_CASE("a step ahead gives the parameters of Adam, and leaves its state as it is", "[kernels]") {
+  auto const type = GENERATE(ElementType::f16, ElementType::bf16);
+  CpuKernels kernels = kernels_of(2);
+  AdamAheadAttributes const ahead{.adam = {.learning_rate = 0.01, .weight_decay = 0.1},
+                                  .clip = {.largest_norm = 5}};
+  std::vector<TestTensor> before;
+  for (unsigned i = 0; i < 2; ++i) before.push_back(TestTensor::random(ElementType::f32, {n}, i));
+  before.push_back(before[1]);
+  for (std::int64_t i = 0; i < n; ++i) before[2].set(i, before[1][i] * before[1][i]);
+  TestTensor const gradient = TestTensor::random(ElementType::f32, {n}, 7);
+  std::vector<TestTensor> const state = before;
+  std::vector<Operand> const operands{state[0].operand(), state[1].operand(), state[2].operand()};
+  TestTensor const untouched = TestTensor::zeros(type, {n});
+  TestTensor const parameters = untouched;
+  StepNumbers numbers{.updates = 3};
+  numbers.squares.add(36);  // a norm of 6 needs clipping to 5
+  kernels.run(stepping_ahead(ahead, operands, gradient.operand(), parameters.operand(), numbers));
+  REQUIRE(parameters.same_bits(untouched));
+  numbers.squares = {};
+  numbers.squares.add(16);
+  numbers.overflow = 1;
+  kernels.run(stepping_ahead(ahead, operands, gradient.operand(), parameters.operand(), numbers));
+  REQUIRE(parameters.same_bits(untouched));
+  numbers.overflow = 0;
+  kernels.run(stepping_ahead(ahead, operands, gradient.operand(), parameters.operand(), numbers));
+  for (std::size_t i = 0; i < state.size(); ++i) REQUIRE(state[i].same_bits(before[i]));
+  // Adam itself, then rounded.
+  TestTensor const wanted = untouched;
+  kernels.run(adam_update(ahead.adam, operands, gradient.operand(), numbers));
+  kernels.run(narrowing(state[0].operand(), wanted.operand(), numbers));
+  REQUIRE(parameters.same_bits(wanted));
+}
+
 TEST_CASE("ranges that do not fit together are refused", "[kernels]") {
   CpuKernels kernels = kernels_of(1);
   StepNumbers numbers;

@@ -157,6 +157,52 @@ TEST_CASE("a group task on the data-parallel stream waits for the stream's earli
           RankTimeline{SimTime{106}, SimTime{30}, SimTime{0}, SimTime{70}, SimTime{6}});
 }
 
+/// Like run(), a task of a group that waits only for the stages before the own one.
+HandMadeRank& follow(HandMadeRank& rank, int duration) {
+  rank.run(duration, Stream::compute, all_stages);
+  rank.tasks.back().is_prefix = true;
+  return rank;
+}
+
+TEST_CASE("a prefix task waits for the rank before, and for none behind") {
+  std::vector<HandMadeRank> ranks(3);
+  follow(follow(ranks[0].run(10), 2).run(1), 2).run(5);  // turns 10-12 and 13-15
+  follow(follow(ranks[1].run(50), 3), 3).run(5);         // 50-53 and 53-56
+  follow(follow(ranks[2].run(20), 1), 1).run(5);         // 53-54 and 56-57
+  Timeline const timeline = play_ranks(ranks);
+  REQUIRE(timeline.ranks[0].end == SimTime{20});
+  REQUIRE(timeline.ranks[1].end == SimTime{61});
+  REQUIRE(timeline.ranks[2] ==
+          RankTimeline{SimTime{62}, SimTime{27}, SimTime{0}, SimTime{35}, SimTime{0}});
+  REQUIRE(timeline.period == SimTime{62});
+}
+
+TEST_CASE("a step taken ahead makes the period the longest span of a rank and its validation") {
+  std::vector<HandMadeRank> ranks(2);
+  ranks[0].activation = price(4, 0);
+  auto const validate = [](HandMadeRank& rank) {
+    rank.run(2, Stream::compute, all_stages);
+    rank.tasks.back().is_validation = true;
+    rank.run(3);
+    rank.tasks.back().is_validation = true;
+  };
+  ranks[0].run(1).run(30);
+  ranks[0].tasks.back().kind = Task::Kind::forward;
+  ranks[0].post({send(activation, 1, 0)}).wait(0, 1).run(6);
+  validate(ranks[0]);
+  ranks[1].run(1).post({receive(activation, 0, 0)}).wait(0, 1).run(40);
+  ranks[1].tasks.back().kind = Task::Kind::forward;
+  ranks[1].run(6);
+  validate(ranks[1]);
+  Timeline const timeline = play_ranks(ranks, P2p::overlapped);
+  // Rank 0 computes 37 and 5. Rank 1 waits from 1 to 35, which the iteration before fills, for 47
+  // and 5.
+  REQUIRE(timeline.makespan == SimTime{1 + 34 + 46 + 5});
+  REQUIRE(timeline.period == SimTime{47 + 5});
+  HandMadeRun const run{ranks};
+  REQUIRE(play_to_end(run.input(P2p::overlapped)).period == timeline.period);
+}
+
 TEST_CASE("a group of a single stage does not wait") {
   std::vector<HandMadeRank> ranks(1);
   ranks[0].run(1).run(4, Stream::compute, end_stages);

@@ -2,6 +2,8 @@
 #include <string>
 
 #include "libsim/plan/training_config_reader.hpp"
+#include "libsim/schedule/interleaved_orders.hpp"
+#include "libsim/schedule/order_text.hpp"
 
 namespace stagecraft {
 namespace {
@@ -37,6 +39,30 @@ TEST_CASE("expert parallelism is refused without experts", "[plan]") {
   REQUIRE(message("parallel: {expert_tensor: 2}", "none") ==
           "x.yaml:2:27: parallel.expert_tensor: found '2'; accepted: 1, as the model has no "
           "experts");
+}
+
+TEST_CASE(
+    "communication of experts behind computation pairs interleaved 1F1B, and on one stage 1F1B",
+    "[plan]") {
+  TrainingConfig const staged = read(
+      "parallel: {pipeline: 2, interleave: 2, data: 2, expert: 2, expert_overlap: true}\n"
+      "batch: {global: 8}\nschedule: interleaved\n");
+  REQUIRE(staged.schedule.kind == ScheduleKind::order);
+  REQUIRE(*staged.schedule.order == expert_overlap_order(2, 4, 2, 2));
+  // Megatron-LM, combined_1f1b.py: a first forward, pairs, a last backward.
+  TrainingConfig const alone = read(
+      "parallel: {data: 2, expert: 2, expert_overlap: true}\nbatch: {global: 6}\n"
+      "schedule: 1f1b\n");
+  REQUIRE(order_text(alone.schedule.order->ranks.front()) == "F0.0 F1.0+B0.0 F2.0+B1.0 B2.0");
+  auto const refused = [](std::string const& sections, std::string const& text) {
+    REQUIRE_THAT(message(sections + "\nbatch: {global: 8}\n"), Catch::Contains(text));
+  };
+  refused("parallel: {expert_overlap: true}",
+          "parallel.expert: found '1' (the default); accepted: at least 2");
+  refused("parallel: {data: 2, expert: 2, expert_overlap: true}\nschedule: gpipe",
+          "schedule: found 'gpipe'; accepted: 1f1b, or the order that it comes to");
+  refused("parallel: {data: 2, expert: 2, expert_overlap: true}\nrecompute: full",
+          "recompute: found 'full'; accepted: none, or selective without moe");
 }
 
 TEST_CASE("experts are cut by divisors, over tensor and data ranks, with sequence parallelism",

@@ -78,6 +78,7 @@ std::vector<Change> changes_of_what_is_computed() {
        [](C& c) { c.schedule = {.kind = ScheduleKind::gpipe}, c.parallel.interleave = 1; }},
       {"group", [](C& c) { c.schedule.group = 4; }},
       {"p2p", [](C& c) { c.schedule.p2p = P2p::overlapped; }},
+      {"step", [](C& c) { c.schedule.step = StepSync::post_validated; }},
       {"scatter_gather", [](C& c) { c.schedule.scatter_gather = false; }},
       {"no recompute", [](C& c) { c.recompute.front() = {}; }},
       {"modules", [](C& c) { c.recompute.front().modules = {"mlp"}; }},

@@ -54,6 +54,32 @@ TEST_CASE("an fp16 step moves 66 bytes a parameter, a bf16 step 58", "[plan]") {
   REQUIRE_FALSE(swept(bf16).contains("step.unscale"));
 }
 
+TEST_CASE("a step that is validated later reads all state once more and writes 16 bits", "[plan]") {
+  TrainingConfig config = small_run(2);
+  config.schedule.step = StepSync::post_validated;
+  for (StagePlan const& rank : make_plan(config).stages) {
+    // Master, two moments and the gradient, 4 bytes each, and 2 of the parameter.
+    REQUIRE(swept(rank).at("step.adam_ahead") == 18 * rank.parameters);
+    REQUIRE(sum(swept(rank)) == (66 + 18) * rank.parameters);
+    std::vector<std::string> waits;  // of the tasks in which stages wait for each other
+    bool validates = false;
+    for (Task const& task : rank.tasks) {
+      if (task.kind != Task::Kind::step) continue;
+      REQUIRE(task.is_validation >= validates);
+      validates = task.is_validation;
+      StepOp const& op = rank.step_ops[static_cast<std::size_t>(task.op)];
+      REQUIRE(task.is_prefix == (op.kind == OpKind::prefix_reduce));
+      if (task.group && !op.ranges.empty()) continue;  // the tied embedding
+      if (task.group) waits.push_back(to_string(op.name) + (validates ? " later" : ""));
+    }
+    REQUIRE(waits == std::vector<std::string>{"step.reduce_found_infinity_so_far",
+                                              "step.reduce_gradient_norm_so_far",
+                                              "step.all_reduce_found_infinity later",
+                                              "step.all_reduce_gradient_norm later"});
+    REQUIRE(to_string(rank.step_ops.back().name) == "step.narrow_parameters");
+  }
+}
+
 TEST_CASE("full precision needs neither scaling nor narrowing", "[plan]") {
   // fp32: zero 4, divide 8, norm 4, clip 8; Adam reads gradient, parameter, two moments and writes
   // three: 28. fp64 twice that.

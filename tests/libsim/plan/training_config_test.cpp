@@ -130,6 +130,26 @@ TEST_CASE("more than one chunk a stage needs the interleaved schedule and two st
       "no error");
 }
 
+TEST_CASE("a step that is validated later needs stages, master copies and whole state", "[plan]") {
+  std::string const later = "schedule: {kind: zb_h1, step: post_validated}\nbatch: {global: 8}\n";
+  REQUIRE(read(later + "parallel: {pipeline: 2}\n").schedule.step == StepSync::post_validated);
+  REQUIRE_THAT(message(later), Catch::Contains("parallel.pipeline: found '1' (the default); "
+                                               "accepted: at least 2, as schedule.step"));
+  REQUIRE_THAT(message(later + "parallel: {pipeline: 2, data: 2}\n"
+                               "memory: {distributed_optimizer: true}\n"),
+               Catch::Contains("memory.distributed_optimizer: found 'true'; accepted: false"));
+}
+
+TEST_CASE("schedules that split backwards say whether adjacent halves are one backward", "[plan]") {
+  std::string const layout = "parallel: {pipeline: 2}\nbatch: {global: 8}\n";
+  REQUIRE(read(layout + "schedule: {kind: zb_h1, fuse_adjacent: false}").schedule.fuse_adjacent ==
+          false);
+  REQUIRE_THAT(message(layout + "schedule: {kind: 1f1b, fuse_adjacent: false}"),
+               Catch::Contains("fuse_adjacent"));
+  REQUIRE_THAT(message(layout + "schedule: {kind: dualpipev, fuse_adjacent: false}"),
+               Catch::Contains("true, as dualpipev has whole backwards"));
+}
+
 TEST_CASE("an interleaved group holds p to n microbatches and leaves 0 or at least p", "[plan]") {
   // Megatron-LM's rule, with p = 2: n = 7 in groups of 4 leaves 3, in groups of 3 leaves 1.
   auto const group = [](int size, int n) {

@@ -123,6 +123,59 @@ TEST_CASE("ZB-H2 has the bubble rates that its paper prints") {
   }
 }
 
+TEST_CASE("ZB-H1 that splits every backward has the bubble rates that its paper prints") {
+  for (PublishedRate const& row : published_rates) {
+    CAPTURE(row.stages, row.microbatches, row.forward);
+    OrderRequest const request{.kind = OrderKind::zb_h1,
+                               .stages = row.stages,
+                               .microbatches = row.microbatches,
+                               .fuse_adjacent = false};
+    REQUIRE(bubble_rate(play_named(request, costs_of(row))) == row.zb_h1);
+  }
+}
+
+TEST_CASE("ZB-H1 that splits every backward leaves (p-1)(F + I - W) and holds p microbatches") {
+  // Qi et al. 2023, section 2.2; with free transfers, W at most F and I.
+  for (int const p : {1, 2, 3, 4, 7}) {
+    for (int n = p; n <= 4 * p; ++n) {
+      CAPTURE(p, n);
+      OrderRequest const request{
+          .kind = OrderKind::zb_h1, .stages = p, .microbatches = n, .fuse_adjacent = false};
+      PlayedOrder const played =
+          play_named(request, {.forward = 4, .input_gradient = 4, .weight_gradient = 3});
+      REQUIRE(played.in_units(played.makespan) == 11 * n + (p - 1) * 5);
+      for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
+        REQUIRE(most_in_flight(make_order(request), rank, InFlight::until_weight_gradient) == p);
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "fusing adjacent gradients leaves no input gradient right before its own weight gradient") {
+  OrderRequest const request{
+      .kind = OrderKind::zb_h1, .stages = 2, .microbatches = 3, .fuse_adjacent = false};
+  PipelineOrder const split = make_order(request);
+  REQUIRE(texts_of(split) ==
+          std::vector<std::string>{"F0.0 F1.0 I0.0 W0.0 F2.0 I1.0 W1.0 I2.0 W2.0",
+                                   "F0.0 I0.0 F1.0 I1.0 W0.0 F2.0 I2.0 W1.0 W2.0"});
+  REQUIRE(texts_of(with_fused_backwards(split)) ==
+          std::vector<std::string>{"F0.0 F1.0 B0.0 F2.0 B1.0 B2.0",
+                                   "F0.0 I0.0 F1.0 I1.0 W0.0 F2.0 I2.0 W1.0 W2.0"});
+  OrderRequest fused{.kind = OrderKind::zbv, .stages = 4, .microbatches = 8, .fuse_adjacent = true};
+  for (auto const& tasks : make_order(fused).ranks) {
+    for (std::size_t i = 1; i < tasks.size(); ++i) {
+      ChunkRun gradient = tasks[i].run;
+      if (gradient.part != Part::weight_gradient) continue;
+      gradient.part = Part::input_gradient;
+      REQUIRE_FALSE(tasks[i - 1].run == gradient);
+    }
+  }
+  fused.kind = OrderKind::dualpipev;
+  fused.fuse_adjacent = false;
+  REQUIRE_THROWS_WITH(make_order(fused), Contains("dualpipev has whole backwards"));
+}
+
 TEST_CASE("ZB-H2 leaves (p-1)(F + I - 2W) in the span and holds 2p - 1 microbatches") {
   // Qi et al. 2023, section 2.2; with free transfers, W at most F and I.
   for (int const p : {1, 2, 3, 4, 7}) {

@@ -1,0 +1,82 @@
+#include "libsim/plan/expert_overlap.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "libsim/plan/combination_check.hpp"
+#include "libsim/plan/ordered_schedule.hpp"
+#include "libsim/plan/training_names.hpp"
+#include "libsim/schedule/order_request.hpp"
+#include "libsim/schedule/schedule_error.hpp"
+
+namespace stagecraft {
+namespace {
+
+class OverlapCheck : CombinationCheck {
+ public:
+  using CombinationCheck::CombinationCheck;
+
+  void check() const {
+    if (!config_.parallel.expert_overlap) return;
+    if (!sound({"parallel", "schedule", "recompute"})) return;
+    std::string const why = ", as parallel.expert_overlap is true";
+    if (config_.parallel.expert == 1) {
+      refuse("parallel.expert", 1, "at least 2" + why);
+    }
+    ScheduleKind const kind = config_.schedule.kind;
+    int const stages = config_.parallel.pipeline;
+    if (kind == ScheduleKind::interleaved && config_.parallel.interleave == 1) {
+      refuse("parallel.interleave", 1, "at least 2 on several stages" + why);
+    } else if (kind != ScheduleKind::order && kind != ScheduleKind::interleaved) {
+      refuse("schedule", name_of(kind),
+             std::string{stages == 1 ? "1f1b" : "interleaved"} + ", or the order that it comes to" +
+                 why);
+    }
+    for (RecomputePolicy const& policy : config_.recompute) {
+      bool const has_moe =
+          std::find(policy.modules.begin(), policy.modules.end(), "moe") != policy.modules.end();
+      bool const is_full = policy.granularity == RecomputeGranularity::full;
+      if (!is_full && !has_moe) continue;
+      refuse("recompute", is_full ? "full" : "modules with moe",
+             "none, or selective without moe" + why);
+      break;
+    }
+  }
+};
+
+}  // namespace
+
+void settle_expert_overlap(TrainingConfig& config) {
+  ScheduleConfig& schedule = config.schedule;
+  int const stages = config.parallel.pipeline;
+  std::int64_t const sequences = config.batch.micro * config.parallel.data;
+  bool const is_asked = config.parallel.expert_overlap && config.batch.global % sequences == 0;
+  bool const has_pairs = schedule.kind == ScheduleKind::interleaved ||
+                         (schedule.kind == ScheduleKind::one_f_one_b && stages == 1);
+  if (!is_asked || !has_pairs) return;
+  auto const n = static_cast<int>(microbatches(config));
+  std::int64_t const forwards = std::int64_t{stages} * config.parallel.interleave * n;
+  if (forwards > max_ordered_forwards) return;
+  try {
+    PipelineOrder order = make_order({.kind = ScheduleKind::interleaved,
+                                      .stages = stages,
+                                      .microbatches = n,
+                                      .chunks = config.parallel.interleave,
+                                      .group = stages == 1 ? n : schedule.group,
+                                      .expert_overlap = true});
+    schedule.kind = ScheduleKind::order;
+    schedule.group = 0;
+    schedule.p2p = P2p::overlapped;
+    schedule.order = SharedOrder{std::move(order)};
+  } catch (ScheduleError const&) {
+    return;
+  }
+}
+
+void check_expert_overlap(TrainingConfig const& config, ConfigNode const& root) {
+  OverlapCheck{config, root}.check();
+}
+
+}  // namespace stagecraft
