@@ -53,13 +53,16 @@ void run_in_memory(std::vector<Collective> const& calls, Reduce const& reduce, C
       return;
     case OpKind::all_to_all:
       for (std::size_t from = 0; from < calls.size(); ++from) {
-        std::int64_t const target = first.piece_begin(static_cast<std::int64_t>(from));
+        auto const sender = static_cast<std::int64_t>(from);
         for (std::size_t to = 0; to < calls.size(); ++to) {
           auto const member = static_cast<std::int64_t>(to);
-          std::int64_t const source = first.piece_begin(member);
-          copy_to(element_at(calls[to].target, target, first.type),
-                  element_at(calls[from].source, source, first.type),
-                  first.piece_begin(member + 1) - source);
+          std::int64_t const elements = calls[from].sent_to(member);
+          if (elements != calls[to].received_from(sender)) {
+            throw std::logic_error{"a member sends another number of elements than is received"};
+          }
+          copy_to(element_at(calls[to].target, calls[to].received_begin(sender), first.type),
+                  element_at(calls[from].source, calls[from].sent_begin(member), first.type),
+                  elements);
         }
       }
       return;

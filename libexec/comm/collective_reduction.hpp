@@ -35,7 +35,7 @@ constexpr int shifted(int member, int by, int members) {
 inline bool are_alike(Collective const& a, Collective const& b) {
   return a.kind == b.kind && a.type == b.type && a.elements == b.elements &&
          a.reduction == b.reduction && a.piece == b.piece && a.origin == b.origin &&
-         a.shift == b.shift;
+         a.shift == b.shift && a.has_uneven_pieces() == b.has_uneven_pieces();
 }
 
 }  // namespace stagecraft

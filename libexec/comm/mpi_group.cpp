@@ -37,8 +37,10 @@ MpiCollective::MpiCollective(MpiGroup& group,
     rounds_ = rounds_of(call_.elements, most_);
     return;
   }
+  bool const is_exchange = call_.kind == OpKind::all_to_all;
   for (int i = 0; i < group_.size; ++i) {
-    std::int64_t const elements = call_.piece_begin(i + 1) - call_.piece_begin(i);
+    std::int64_t const elements = is_exchange ? std::max(call_.sent_to(i), call_.received_from(i))
+                                              : call_.piece_begin(i + 1) - call_.piece_begin(i);
     rounds_ = std::max(rounds_, rounds_of(elements, most_));
   }
 }
@@ -165,22 +167,26 @@ void MpiCollective::scatter() {
 
 void MpiCollective::exchange() {
   stage_ = Stage::gathers;
-  // All pieces are of one size; so is the part of each that this round moves.
-  Range const own = piece(group_.member);
-  std::int64_t const within = own.begin - call_.piece_begin(group_.member);
+  // A round moves the same part of each piece, as far as that reaches.
+  std::int64_t const within = round_ * most_;
+  auto const left = [&](std::int64_t elements) {
+    return std::clamp<std::int64_t>(elements - within, 0, most_);
+  };
   for (int i = 0; i < group_.size; ++i) {
-    std::byte* const to = element_at(call_.target, call_.piece_begin(i) + within, call_.type);
+    std::int64_t const elements = left(call_.received_from(i));
+    if (elements == 0) continue;
+    std::byte* const to = element_at(call_.target, call_.received_begin(i) + within, call_.type);
     if (i != group_.member) {
-      receive(to, own.count(), i);
+      receive(to, elements, i);
       continue;
     }
-    auto const bytes = static_cast<std::size_t>(own.count() * element_size(call_.type));
-    if (bytes > 0) std::memcpy(to, element_at(call_.source, own.begin, call_.type), bytes);
+    std::memcpy(to, element_at(call_.source, call_.sent_begin(i) + within, call_.type),
+                static_cast<std::size_t>(elements * element_size(call_.type)));
   }
   for (int i = 0; i < group_.size; ++i) {
-    if (i == group_.member) continue;
-    Range const range = piece(i);
-    send(element_at(call_.source, range.begin, call_.type), range.count(), i);
+    std::int64_t const elements = left(call_.sent_to(i));
+    if (i == group_.member || elements == 0) continue;
+    send(element_at(call_.source, call_.sent_begin(i) + within, call_.type), elements, i);
   }
 }
 

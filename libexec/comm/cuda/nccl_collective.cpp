@@ -88,14 +88,21 @@ void reduce_scatter(Call const& call) {
   }
 }
 
-/// All pieces are of one size.
 void all_to_all(Call const& call) {
   Collective const& own = call.collective;
   for (int i = 0; i < call.members; ++i) {
-    check(ncclSend(call.source(i), call.count(i), call.type(), i, call.comm.get(), own.cuda.stream),
-          "ncclSend");
-    check(ncclRecv(call.target(i), call.count(i), call.type(), i, call.comm.get(), own.cuda.stream),
-          "ncclRecv");
+    auto const sent = static_cast<std::size_t>(own.sent_to(i));
+    auto const received = static_cast<std::size_t>(own.received_from(i));
+    if (sent > 0) {
+      check(ncclSend(element_at(own.source, own.sent_begin(i), own.type), sent, call.type(), i,
+                     call.comm.get(), own.cuda.stream),
+            "ncclSend");
+    }
+    if (received > 0) {
+      check(ncclRecv(element_at(own.target, own.received_begin(i), own.type), received, call.type(),
+                     i, call.comm.get(), own.cuda.stream),
+            "ncclRecv");
+    }
   }
 }
 
@@ -114,7 +121,7 @@ void ring_shift(Call const& call) {
 
 void enqueue_collective(NcclComm& comm, int member, int members, Collective const& collective) {
   Call const call{comm, member, members, collective};
-  if (collective.elements == 0) return;
+  if (collective.elements == 0 && !collective.has_uneven_pieces()) return;
   switch (collective.kind) {
     case OpKind::all_reduce:
       return comm.group("ncclAllReduce", [&] {
