@@ -97,7 +97,8 @@ void read_dispatch(MegatronArguments& arguments, TrainingConfig& config) {
           "--moe-token-dispatcher-type left out: Megatron-LM takes allgather, modelled is "
           "alltoall");
     }
-  } else if (type == "allgather" && config.parallel.expert > 1) {
+  } else if (type == "allgather" &&
+             (config.parallel.expert > 1 || arguments.has("moe-token-dispatcher-type"))) {
     config.dispatch = Dispatch::allgather;
     if (!arguments.has("moe-token-dispatcher-type")) {
       arguments.note("--moe-token-dispatcher-type left out: Megatron-LM takes allgather");

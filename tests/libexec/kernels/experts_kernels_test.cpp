@@ -129,7 +129,7 @@ TEST_CASE("rows are permuted by expert, then by token, and summed on their way b
   REQUIRE(d_probabilities.values() == probabilities.values());
 }
 
-TEST_CASE("a plan with another number of rows than tokens choose is refused", "[kernels]") {
+TEST_CASE("a plan without room for the rows that tokens choose is refused", "[kernels]") {
   TestTensor const x = TestTensor::zeros(ElementType::f64, {2, 1, 2});
   TestTensor const map{ElementType::u8, {2, 2}, {1, 0, 1, 1}};
   TestTensor const probabilities = TestTensor::zeros(ElementType::f64, {2, 2});
@@ -139,7 +139,7 @@ TEST_CASE("a plan with another number of rows than tokens choose is refused", "[
   REQUIRE_THROWS_WITH(
       run_with({}, OpKind::permute, {x.operand(), probabilities.operand(), map.operand()},
                {rows.operand(), of_rows.operand(), row_map.operand()}),
-      Catch::Contains("another number of rows than tokens choose"));
+      Catch::Contains("tokens choose more rows than the plan has room for"));
 }
 
 TEST_CASE("chunks by sender become chunks by expert, and back", "[kernels]") {

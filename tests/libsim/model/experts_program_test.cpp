@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/model/forced_routing.hpp"
 #include "libsim/model/liveness.hpp"
 #include "tests/libsim/paper_models.hpp"
 
