@@ -99,6 +99,7 @@ int measure_layer(CommandLine const& line) {
   RunArguments const run = read_run_arguments(line);
   if (run.is_over) return 0;
   require_executable(run.config.training);
+  require_executable_alone(run.config.training);
   int const repetitions = line.whole_number("repeats", 1, most_repetitions);
   DeviceChoice const device = choose_device(line, cpu_only_because_of(run.config.training));
   std::vector<std::unique_ptr<Case>> cases;

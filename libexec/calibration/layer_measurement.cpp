@@ -46,7 +46,7 @@ class MeasuredLayer::Rank {
       : plan_{make_plan(one_layer_per_stage(config))},
         place_{.pipeline = middle_stage},
         rank_{plan_.groups.at_stage(0, middle_stage)},
-        backend_{parts.make_backend(kernel_needs(plan_, place_))},
+        backend_{parts.make_backend(kernel_needs(plan_, rank_))},
         allocator_{*backend_, backend_->workspace()},
         clock_{kernel_threads == 1},
         rank_clock_{clock_},

@@ -41,16 +41,23 @@ void run_in_memory(std::vector<Collective> const& calls, Reduce const& reduce, C
         reduce_part(first.piece_begin(member), first.piece_begin(member + 1), calls[i].target);
       }
       return;
-    default:
-      for (std::size_t from = 0; from < calls.size(); ++from) {
-        for (std::size_t to = 0; to < calls.size(); ++to) {
-          auto const move = move_between(first, static_cast<int>(from), static_cast<int>(to),
-                                         static_cast<int>(calls.size()));
-          if (!move) continue;
-          copy_to(element_at(calls[to].target, move->target, first.type),
-                  element_at(calls[from].source, move->source, first.type), move->elements);
+    default: {
+      auto const members = static_cast<int>(calls.size());
+      for (int from = 0; from < members; ++from) {
+        Collective const& sender = calls[static_cast<std::size_t>(from)];
+        for (int to = 0; to < members; ++to) {
+          Collective const& receiver = calls[static_cast<std::size_t>(to)];
+          auto const sent = sent_part(sender, from, to, members);
+          if (!sent) continue;
+          MovedPart const received = received_part(receiver, to, from, members).value();
+          if (sent->elements != received.elements) {
+            throw std::logic_error{"a member sends another number of elements than is received"};
+          }
+          copy_to(element_at(receiver.target, received.begin, first.type),
+                  element_at(sender.source, sent->begin, first.type), sent->elements);
         }
       }
+    }
   }
 }
 

@@ -8,39 +8,54 @@
 
 namespace stagecraft {
 
-/// What a collective copies from the source of one member to the target of another.
-struct CollectiveMove {
-  std::int64_t source = 0;  ///< first element, of the sender's source
-  std::int64_t target = 0;  ///< first element, of the receiver's target
+/// Consecutive elements of a member's source or target.
+struct MovedPart {
+  std::int64_t begin = 0;
   std::int64_t elements = 0;
 };
 
 /// Whether the kind computes: a sum or a maximum of all members' tensors. All other kinds only move
-/// elements, and move_between() says all about them.
+/// elements, and sent_part() and received_part() say all about them.
 constexpr bool computes(OpKind kind) {
   return kind == OpKind::all_reduce || kind == OpKind::reduce_scatter ||
          kind == OpKind::prefix_reduce;
 }
 
-/// What `from` sends to `to`, which may be itself, among so many members; nullopt: nothing.
-/// Threads, MPI and NCCL all move what this function says. Pre: !computes(collective.kind)
+/// The part of its source that `member` sends to `to`, which may be itself, among so many members;
+/// nullopt: nothing. Threads, MPI and NCCL all move what this function and the next one say.
+/// Pre: !computes(collective.kind); `collective` is the member's own.
 /// \throws std::logic_error  if the kind is no collective.
-inline std::optional<CollectiveMove> move_between(Collective const& collective,
-                                                  int from,
-                                                  int to,
-                                                  int members) {
-  std::int64_t const elements = collective.elements;
-  auto const piece = [&](int member) {
-    return collective.piece_begin(member + 1) - collective.piece_begin(member);
-  };
+inline std::optional<MovedPart> sent_part(Collective const& collective,
+                                          int member,
+                                          int to,
+                                          int members) {
   switch (collective.kind) {
     case OpKind::all_gather:
-      return CollectiveMove{0, collective.piece_begin(from), piece(from)};
+      return MovedPart{0, collective.piece_begin(member + 1) - collective.piece_begin(member)};
     case OpKind::all_to_all:
-      return CollectiveMove{collective.piece_begin(to), collective.piece_begin(from), piece(to)};
+      return MovedPart{collective.sent_begin(to), collective.sent_to(to)};
     case OpKind::ring_shift:
-      if (to != shifted(from, collective.shift, members)) return std::nullopt;
-      return CollectiveMove{0, 0, elements};
+      if (to != shifted(member, collective.shift, members)) return std::nullopt;
+      return MovedPart{0, collective.elements};
+    default:
+      throw std::logic_error{"not a collective that moves tensors"};
+  }
+}
+
+/// The part of its target that `member` receives from `from`, which may be itself; see sent_part().
+inline std::optional<MovedPart> received_part(Collective const& collective,
+                                              int member,
+                                              int from,
+                                              int members) {
+  switch (collective.kind) {
+    case OpKind::all_gather:
+      return MovedPart{collective.piece_begin(from),
+                       collective.piece_begin(from + 1) - collective.piece_begin(from)};
+    case OpKind::all_to_all:
+      return MovedPart{collective.received_begin(from), collective.received_from(from)};
+    case OpKind::ring_shift:
+      if (from != shifted(member, -collective.shift, members)) return std::nullopt;
+      return MovedPart{0, collective.elements};
     default:
       throw std::logic_error{"not a collective that moves tensors"};
   }

@@ -35,7 +35,8 @@ constexpr int shifted(int member, int by, int members) {
 inline bool are_alike(Collective const& a, Collective const& b) {
   return a.kind == b.kind && a.type == b.type && a.elements == b.elements &&
          a.reduction == b.reduction && a.piece == b.piece && a.origin == b.origin &&
-         a.members_together == b.members_together && a.shift == b.shift;
+         a.members_together == b.members_together && a.shift == b.shift &&
+         a.has_uneven_pieces() == b.has_uneven_pieces();
 }
 
 }  // namespace stagecraft

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -49,6 +50,10 @@ struct Collective {
   std::int64_t origin = 0;
   /// prefix_reduce: so many consecutive members, those of a stage, get one result.
   int members_together = 1;
+  /// all_to_all with pieces of different sizes, which then follow each other without gaps: by
+  /// member, the elements of the piece for it, and of the piece from it. Valid until the end.
+  std::int64_t const* sent = nullptr;
+  std::int64_t const* received = nullptr;
   int shift = 1;      ///< ring_shift: member i gets the source of member i - shift, around
   SimTime issued{0};  ///< when this member is ready for it
   SimTime price{0};   ///< virtual clock: its duration
@@ -59,6 +64,22 @@ struct Collective {
   std::int64_t piece_begin(std::int64_t member) const {
     return std::clamp<std::int64_t>(member * piece - origin, 0, elements);
   }
+  /// The first element of the piece for a member, and of that from it.
+  std::int64_t sent_begin(std::int64_t member) const {
+    return sent == nullptr ? piece_begin(member)
+                           : std::accumulate(sent, sent + member, std::int64_t{0});
+  }
+  std::int64_t received_begin(std::int64_t member) const {
+    return received == nullptr ? piece_begin(member)
+                               : std::accumulate(received, received + member, std::int64_t{0});
+  }
+  std::int64_t sent_to(std::int64_t member) const {
+    return sent_begin(member + 1) - sent_begin(member);
+  }
+  std::int64_t received_from(std::int64_t member) const {
+    return received_begin(member + 1) - received_begin(member);
+  }
+  bool has_uneven_pieces() const { return sent != nullptr; }
 };
 
 /// One end of a message between neighbouring stages.

@@ -40,8 +40,8 @@ MpiCollective::MpiCollective(MpiGroup& group,
   }
   if (!computes(call_.kind)) {
     for (int i = 0; i < group_.size; ++i) {
-      for (auto const& move : {received_from(i), sent_to(i)}) {
-        if (move) rounds_ = std::max(rounds_, rounds_of(move->elements, most_));
+      for (auto const& part : {received_from(i), sent_to(i)}) {
+        if (part) rounds_ = std::max(rounds_, rounds_of(part->elements, most_));
       }
     }
     return;
@@ -191,39 +191,40 @@ void MpiCollective::hand_on() {
   }
 }
 
-std::optional<CollectiveMove> MpiCollective::sent_to(int i) const {
-  return move_between(call_, group_.member, i, group_.size);
+std::optional<MovedPart> MpiCollective::sent_to(int i) const {
+  return sent_part(call_, group_.member, i, group_.size);
 }
 
-std::optional<CollectiveMove> MpiCollective::received_from(int i) const {
-  return move_between(call_, i, group_.member, group_.size);
+std::optional<MovedPart> MpiCollective::received_from(int i) const {
+  return received_part(call_, group_.member, i, group_.size);
 }
 
-CollectiveMove MpiCollective::part_of(CollectiveMove const& move) const {
-  std::int64_t const begin = std::min(round_ * most_, move.elements);
-  return {move.source + begin, move.target + begin, std::min(most_, move.elements - begin)};
+MovedPart MpiCollective::of_round(MovedPart const& part) const {
+  std::int64_t const begin = std::min(round_ * most_, part.elements);
+  return {part.begin + begin, std::min(most_, part.elements - begin)};
 }
 
 void MpiCollective::exchange() {
   stage_ = Stage::gathers;
   for (int i = 0; i < group_.size; ++i) {
-    auto const move = received_from(i);
-    if (!move) continue;
-    CollectiveMove const part = part_of(*move);
-    std::byte* const to = element_at(call_.target, part.target, call_.type);
+    auto const received = received_from(i);
+    if (!received) continue;
+    MovedPart const part = of_round(*received);
+    std::byte* const to = element_at(call_.target, part.begin, call_.type);
     if (i != group_.member) {
       receive(to, part.elements, i);
       continue;
     }
-    std::byte const* const from = element_at(call_.source, part.source, call_.type);
+    std::byte const* const from =
+        element_at(call_.source, of_round(sent_to(i).value()).begin, call_.type);
     auto const bytes = static_cast<std::size_t>(part.elements * element_size(call_.type));
     if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
   }
   for (int i = 0; i < group_.size; ++i) {
-    auto const move = sent_to(i);
-    if (!move || i == group_.member) continue;
-    CollectiveMove const part = part_of(*move);
-    send(element_at(call_.source, part.source, call_.type), part.elements, i);
+    auto const sent = sent_to(i);
+    if (!sent || i == group_.member) continue;
+    MovedPart const part = of_round(*sent);
+    send(element_at(call_.source, part.begin, call_.type), part.elements, i);
   }
 }
 

@@ -72,10 +72,10 @@ class MpiCollective final : public MpiOperation {
   void reduce();
   void gather();
   /// What this member sends to another one, and what it receives, in all rounds together.
-  std::optional<CollectiveMove> sent_to(int i) const;
-  std::optional<CollectiveMove> received_from(int i) const;
-  /// The part of a move that belongs to this round.
-  CollectiveMove part_of(CollectiveMove const& move) const;
+  std::optional<MovedPart> sent_to(int i) const;
+  std::optional<MovedPart> received_from(int i) const;
+  /// Of a part that is sent or received, what belongs to this round.
+  MovedPart of_round(MovedPart const& part) const;
   /// Kinds that do not compute: sends and receives this round's part of all moves.
   void exchange();
   /// prefix_reduce: sends the tensor to all members that need it.

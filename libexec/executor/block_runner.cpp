@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -164,6 +165,25 @@ void BlockRunner::launch(BlockInstance const& instance, Op const& op, KernelCall
   if (context_.on_op != nullptr) (*context_.on_op)(context_, op, call);
 }
 
+std::vector<std::int64_t> BlockRunner::sizes_of_pieces(BlockInstance const& instance,
+                                                       Op const& op) const {
+  std::vector<std::int64_t> sizes;
+  if (op.reads.size() == 1) return sizes;
+  std::int64_t const members = context_.plan.groups.members(op.group.value());
+  Operand const rows = operand(instance, op.reads[0]);
+  std::int64_t const width = rows.shape.rank() == 1 ? 1 : rows.shape[1];
+  for (TensorId const id : {op.reads[1], op.reads[2]}) {
+    Operand const counts = operand(instance, id);
+    std::vector<std::int32_t> values(static_cast<std::size_t>(counts.shape.elements()));
+    context_.backend.read(values.data(), counts.data, values.size() * sizeof values[0]);
+    auto const each = static_cast<std::ptrdiff_t>(counts.shape.elements() / members);
+    for (auto first = values.begin(); first != values.end(); first += each) {
+      sizes.push_back(width * std::accumulate(first, first + each, std::int64_t{0}));
+    }
+  }
+  return sizes;
+}
+
 void BlockRunner::start_collective(BlockInstance const& instance,
                                    Op const& op,
                                    std::int32_t position) {
@@ -172,14 +192,21 @@ void BlockRunner::start_collective(BlockInstance const& instance,
   std::int64_t const members = context_.plan.groups.members(op.group.value());
   std::int64_t const elements = std::max(source.shape.elements(), target.shape.elements());
   auto const* const shift = std::get_if<ShiftAttributes>(&op.attributes);
-  ops_.start(op, place_of(instance, op),
-             {{.type = source.type,
-               .source = source.data,
-               .target = target.data,
-               .elements = elements,
-               .piece = (elements + members - 1) / members,
-               .shift = shift != nullptr ? shift->by : 1}},
-             position);
+  Collective collective{.type = source.type,
+                        .source = source.data,
+                        .target = target.data,
+                        .elements = elements,
+                        .piece = (elements + members - 1) / members,
+                        .shift = shift != nullptr ? shift->by : 1};
+  std::vector<std::int64_t> sizes = sizes_of_pieces(instance, op);
+  if (!sizes.empty()) {
+    // Members know their own sizes alone.
+    collective.elements = 0;
+    collective.piece = 0;
+    collective.sent = sizes.data();
+    collective.received = sizes.data() + members;
+  }
+  ops_.start(op, place_of(instance, op), {collective}, position, std::move(sizes));
 }
 
 void BlockRunner::wait(BlockInstance const& instance, Op const& op) {

@@ -45,6 +45,9 @@ class BlockRunner {
   /// Runs the product `op` together with the following `bias_add`, if the backend is faster so.
   /// Returns whether it did.
   bool launch_with_bias(BlockInstance const& instance, Op const& op, Op const& bias_add);
+  /// Elements of the pieces that a collective sends, then of those that it receives, by member;
+  /// empty if they are equal.
+  std::vector<std::int64_t> sizes_of_pieces(BlockInstance const& instance, Op const& op) const;
   void start_collective(BlockInstance const& instance, Op const& op, std::int32_t position);
   void wait(BlockInstance const& instance, Op const& op);
   /// `finished`: ops before it are known to be over; a wait moves it on.

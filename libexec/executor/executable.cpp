@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "libsim/config/problem.hpp"
-#include "libsim/plan/expert_checks.hpp"
+#include "libsim/plan/routing_reader.hpp"
 #include "libsim/plan/training_names.hpp"
 
 namespace stagecraft {
@@ -20,11 +20,8 @@ void require_executable(TrainingConfig const& config) {
                         .accepted = std::move(accepted),
                         .condition = "when a plan is executed"});
   };
-  if (config.routing.factor) {
-    refuse("routing", to_json(config.routing).dump(), "balanced, {capacity: F}");
-  }
-  if (config.dispatch != Dispatch::alltoall) {
-    refuse("dispatch", name_of(config.dispatch), "alltoall");
+  if (config.dispatch == Dispatch::deepep) {
+    refuse("dispatch", name_of(config.dispatch), "alltoall, allgather");
   }
   MemoryConfig const& memory = config.memory;
   if (memory.gradient_dtype != StateType::fp32) {
@@ -34,6 +31,15 @@ void require_executable(TrainingConfig const& config) {
     refuse("memory.moments_dtype", name_of(memory.moments_dtype), "fp32");
   }
   if (!problems.empty()) throw ConfigError{std::move(problems)};
+}
+
+void require_executable_alone(TrainingConfig const& config) {
+  if (!has_experts(config.model) || !config.routing.is_uneven()) return;
+  throw ConfigError{{{.place = {},
+                      .key = "routing",
+                      .found = to_json(config.routing).dump(),
+                      .accepted = "balanced, or a capacity with pad: true",
+                      .condition = "when a rank runs alone"}}};
 }
 
 }  // namespace stagecraft

@@ -4,11 +4,17 @@
 
 namespace stagecraft {
 
-/// Refuses what the simulator predicts and the executor cannot do yet: other dispatchers than
-/// all-to-all, routing of which only the hottest rank is known, and main gradients and moments in
-/// other types than those of the accumulation.
+/// Refuses what the simulator predicts and the executor cannot do yet: a dispatcher that sends
+/// tokens once to each rank, and main gradients and moments in other types than those of the
+/// accumulation.
 ///
 /// \throws ConfigError
 void require_executable(TrainingConfig const& config);
+
+/// Refuses what a rank that runs alone cannot do: to receive as many rows as other ranks would send
+/// it, if these differ.
+///
+/// \throws ConfigError
+void require_executable_alone(TrainingConfig const& config);
 
 }  // namespace stagecraft

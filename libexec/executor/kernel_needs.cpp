@@ -9,7 +9,8 @@ SequencePart sequence_part(TrainingPlan const& plan, RankPlace const& place) {
       .rank = place.context, .ranks = plan.shape.context(), .zigzag = plan.shape.keys.ranks > 1};
 }
 
-KernelNeeds kernel_needs(TrainingPlan const& plan, RankPlace const& place) {
+KernelNeeds kernel_needs(TrainingPlan const& plan, int rank) {
+  RankPlace const place = place_of(plan.groups, rank);
   std::set<ElementType> types;
   for (BlockProgram const& block : plan.blocks) {
     for (Pass const pass : {Pass::forward, Pass::backward}) {
@@ -18,7 +19,10 @@ KernelNeeds kernel_needs(TrainingPlan const& plan, RankPlace const& place) {
       }
     }
   }
+  int expert_rank = 0;
+  if (plan.roles.expert) expert_rank = plan.groups.membership(*plan.roles.expert, rank)->member;
   return {.tensor_rank = place.tensor,
+          .expert_rank = expert_rank,
           .sequence = sequence_part(plan, place),
           .types = {types.begin(), types.end()}};
 }

@@ -8,7 +8,7 @@ namespace stagecraft {
 /// The rows of each sequence that a rank has.
 SequencePart sequence_part(TrainingPlan const& plan, RankPlace const& place);
 
-/// The needs of a plan's kernels. `place` is that of the rank.
-KernelNeeds kernel_needs(TrainingPlan const& plan, RankPlace const& place);
+/// The needs of the kernels of a rank.
+KernelNeeds kernel_needs(TrainingPlan const& plan, int rank);
 
 }  // namespace stagecraft

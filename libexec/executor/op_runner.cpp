@@ -12,7 +12,8 @@ void OpRunner::record_now(Op const& op, OpPlace const& place) {
 void OpRunner::start(Op const& op,
                      OpPlace const& place,
                      std::vector<Collective> collectives,
-                     std::int32_t position) {
+                     std::int32_t position,
+                     std::vector<std::int64_t> sizes) {
   SimTime const now = context_.clock.now();
   Pending pending{.position = position, .group = op.group.value(), .tickets = {}};
   pending.row = context_.record(op, place, {now, now});
@@ -27,6 +28,7 @@ void OpRunner::start(Op const& op,
     collective.price = std::exchange(price, SimTime{0});
     pending.tickets.push_back(context_.communicator.start(collective));
   }
+  pending.sizes = std::move(sizes);  // which leaves them where they are
   pending_.push_back(std::move(pending));
 }
 

@@ -24,11 +24,13 @@ class OpRunner {
   void record_now(Op const& op, OpPlace const& place);
 
   /// Starts the collectives of an op, which run one after the other. Callers fill in operands and
-  /// pieces. `position`: of the op in its program.
+  /// pieces. `position`: of the op in its program. `sizes`: what the collectives' sizes of pieces
+  /// point into.
   void start(Op const& op,
              OpPlace const& place,
              std::vector<Collective> collectives,
-             std::int32_t position = 0);
+             std::int32_t position = 0,
+             std::vector<std::int64_t> sizes = {});
   /// Waits for the collectives of all ops up to a position.
   void finish(std::int32_t last = std::numeric_limits<std::int32_t>::max());
 
@@ -39,6 +41,7 @@ class OpRunner {
     GroupId group{};
     std::vector<Communicator::Ticket> tickets;
     std::size_t row = 0;
+    std::vector<std::int64_t> sizes{};
   };
 
   RankContext const& context_;

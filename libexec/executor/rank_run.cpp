@@ -73,7 +73,7 @@ class RankRun {
           RankClock& clock)
       : place_{place_of(plan.groups, rank)},
         options_{options},
-        backend_{parts.make_backend(kernel_needs(plan, place_))},
+        backend_{parts.make_backend(kernel_needs(plan, rank))},
         device_side_{
             make_device_communicator(communicator, plan.groups, *backend_, clock.is_virtual())},
         allocator_{
@@ -217,9 +217,12 @@ RankOutcome run_rank(TrainingPlan const& plan,
                      RankClock& clock,
                      std::function<void()> const& restart) {
   int const stage = plan.groups.stage_of(rank);
+  std::optional<TrainingPlan> own;
   std::optional<RankRun> run;
   try {
-    run.emplace(plan, rank, parts, options, communicator, clock);
+    // If ranks compute different numbers of rows, each allocates what its own plan says.
+    if (plan.forced) own = make_plan(plan.config, {{plan.groups.at_stage(rank, 0)}});
+    run.emplace(own ? *own : plan, rank, parts, options, communicator, clock);
     return run->run(restart);
   } catch (...) {
     std::string const who =

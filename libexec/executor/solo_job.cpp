@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "libexec/comm/solo_communicator.hpp"
+#include "libexec/executor/executable.hpp"
 #include "libexec/executor/kernel_needs.hpp"
 #include "libexec/executor/rank_run.hpp"
 
@@ -13,12 +14,12 @@ Execution execute_solo(TrainingPlan const& plan,
                        int rank,
                        ExecutionParts const& parts,
                        ExecutionOptions const& options) {
+  require_executable_alone(plan.config);
   if (parts.prices == nullptr)
     throw std::invalid_argument{"a rank that runs alone needs durations of communication"};
   VirtualClock clock{options.kernel_threads == 1};
   // The communicator needs the device, too, so it is made before the rank takes it over.
-  std::unique_ptr<Backend> backend =
-      parts.make_backend(kernel_needs(plan, place_of(plan.groups, rank)));
+  std::unique_ptr<Backend> backend = parts.make_backend(kernel_needs(plan, rank));
   SoloCommunicator communicator{plan, rank, *backend, clock};
   ExecutionParts own = parts;
   own.make_backend = [&backend](KernelNeeds const&) { return std::move(backend); };

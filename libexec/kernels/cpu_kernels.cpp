@@ -44,6 +44,7 @@ CpuKernels::CpuKernels(KernelNeeds const& needs, CpuKernelOptions const& options
   auto const size = static_cast<std::size_t>(workspace(needs.types, options.threads).count());
   workspace_.reset(static_cast<std::byte*>(::operator new(size, alignment)));
   context_ = {.tensor_rank = needs.tensor_rank,
+              .expert_rank = needs.expert_rank,
               .sequence = needs.sequence,
               .gemm = options.gemm,
               .pool = pool_.get(),

@@ -75,16 +75,24 @@ void choose_experts(RoutingAttributes const& routing,
   }
 }
 
-/// Gives an expert, a column of both matrices, exactly `rows` rows: drops the choices of lowest
-/// probability, of equal ones the later token's, or pads with the first tokens that did not choose
-/// it.
-/// Source: Megatron-LM, moe_utils.py, apply_router_token_dropping, policy "probs" with padding.
+/// The extents of a map.
+struct MapSize {
+  std::int64_t tokens = 0;
+  std::int64_t experts = 0;
+};
+
+/// Gives an expert, a column of both matrices, at most as many rows as it takes: drops the choices
+/// of lowest probability, of equal ones the later token's, or those of the last tokens; and pads
+/// with the first tokens that did not choose it, if the attributes say so.
+/// Source: Megatron-LM, moe_utils.py, apply_router_token_dropping, policies "probs" and "position".
 template <typename C>
-void fill_expert(std::int64_t tokens,
-                 std::int64_t experts,
-                 std::int64_t rows,
-                 C const* probabilities,
-                 Choice* choices) {
+void limit_expert(MapSize const& size,
+                  RoutingAttributes const& routing,
+                  C const* probabilities,
+                  Choice* choices) {
+  auto const [tokens, experts] = size;
+  std::int64_t const rows = routing.expert_rows;
+  bool const by_position = routing.drop == DropBy::position;
   std::int64_t taken = 0;
   for (std::int64_t i = 0; i < tokens; ++i) taken += choices[i * experts] == Choice::chosen ? 1 : 0;
   for (; taken > rows; --taken) {
@@ -92,12 +100,12 @@ void fill_expert(std::int64_t tokens,
     for (std::int64_t i = 0; i < tokens; ++i) {
       if (choices[i * experts] != Choice::chosen) continue;
       bool const is_worse =
-          worst < 0 || probabilities[i * experts] <= probabilities[worst * experts];
+          worst < 0 || by_position || probabilities[i * experts] <= probabilities[worst * experts];
       if (is_worse) worst = i;
     }
     choices[worst * experts] = Choice::dropped;
   }
-  for (std::int64_t i = 0; i < tokens && taken < rows; ++i) {
+  for (std::int64_t i = 0; routing.pads && i < tokens && taken < rows; ++i) {
     if (choices[i * experts] != Choice::none) continue;
     choices[i * experts] = Choice::padding;
     ++taken;

@@ -225,7 +225,11 @@ void gemm(KernelContext const& context, KernelCall const& call) {
 }
 
 void grouped_gemm(KernelContext const& context, KernelCall const& call) {
-  multiply_of(context, call, grouped_product_of(call));
+  if (call.reads.size() == 2) {
+    multiply_of(context, call, grouped_product_of(call));
+    return;
+  }
+  for (MatrixProduct const& product : uneven_products_of(call)) multiply_of(context, call, product);
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

@@ -32,6 +32,8 @@ using OperandList = InlineList<Operand, TensorList::capacity + 1>;
 struct KernelNeeds {
   /// The rank's index in its tensor group, which determines its part of a split tensor.
   int tensor_rank = 0;
+  /// Its index in its expert group, which determines the experts that it has.
+  int expert_rank = 0;
   /// Which rows of every sequence it has.
   SequencePart sequence{};
   /// The types of the activations that they work on, which determine the size of the workspace.

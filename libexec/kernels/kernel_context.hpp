@@ -24,6 +24,7 @@ enum class GemmKind : std::uint8_t {
 /// What a CPU kernel uses besides its operands.
 struct KernelContext {
   int tensor_rank = 0;      ///< index in the tensor group
+  int expert_rank = 0;      ///< index in the expert group
   SequencePart sequence{};  ///< the rows of a sequence that the rank has
   GemmKind gemm = GemmKind::openblas;
   WorkerPool* pool = nullptr;

@@ -68,4 +68,57 @@ MatrixProduct product_of(KernelCall const& call) { return product_as(call, matri
 
 MatrixProduct grouped_product_of(KernelCall const& call) { return product_as(call, groups_of); }
 
+namespace {
+
+/// Matrix [rows, columns] of a group, from row `first` of a tensor on.
+MatrixBatch rows_of(KernelCall const& call,
+                    Operand const& operand,
+                    std::int64_t first,
+                    std::int64_t rows,
+                    std::int64_t columns) {
+  Operand const all{operand.data, operand.type, {operand.shape.elements() / columns, columns}, {}};
+  MatrixBatch batch = matrices_of(call, all, 1, all.shape[0], columns);
+  expect(call,
+         is_contiguous(operand) && last_extent(operand) == columns && first + rows <= all.shape[0],
+         "the groups have more rows than an operand");
+  batch.data += first * columns * element_size(operand.type);
+  batch.rows = rows;
+  return batch;
+}
+
+}  // namespace
+
+std::vector<MatrixProduct> uneven_products_of(KernelCall const& call) {
+  GemmShape const& g = attributes_of<GemmAttributes>(call).shape;
+  Operand const& counts = call.reads[2];
+  std::int64_t const parts = counts.shape.elements() / g.batch;
+  expect(call, counts.type == ElementType::i32 && parts * g.batch == counts.shape.elements(),
+         "counts are not [parts, groups]");
+  // The rows of groups are those of A and C; or, of weight gradients, what the sum is over.
+  bool const sums_rows = g.transpose_a;
+  std::vector<MatrixProduct> products;
+  std::int64_t first = 0;
+  for (std::int64_t group = 0; group < g.batch; ++group) {
+    std::int64_t rows = 0;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      rows += static_cast<std::int32_t const*>(counts.data)[part * g.batch + group];
+    }
+    if (rows > 0) {
+      MatrixProduct product{.shape = g, .a = {}, .b = {}, .c = {}};
+      product.shape.batch = 1;
+      (sums_rows ? product.shape.k : product.shape.m) = rows;
+      std::int64_t const b_rows = g.transpose_b ? g.n : g.k;
+      std::int64_t const b_columns = g.transpose_b ? g.k : g.n;
+      product.a = rows_of(call, call.reads[0], first, rows, sums_rows ? g.m : g.k);
+      product.b = sums_rows ? rows_of(call, call.reads[1], first, rows, g.n)
+                            : rows_of(call, call.reads[1], group * b_rows, b_rows, b_columns);
+      product.c = sums_rows ? rows_of(call, call.writes[0], group * g.m, g.m, g.n)
+                            : rows_of(call, call.writes[0], first, rows, g.n);
+      products.push_back(product);
+    }
+    first += rows;
+  }
+  return products;
+}
+
 }  // namespace stagecraft

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "libexec/kernels/operand_checks.hpp"
 
@@ -50,7 +51,10 @@ struct MatrixProduct {
 /// checks their types and the bias.
 MatrixProduct product_of(KernelCall const& call);
 
-/// The same for the operands of a grouped_gemm.
+/// The same for the operands of a grouped_gemm whose groups have equally many rows.
 MatrixProduct grouped_product_of(KernelCall const& call);
+/// The same for one whose groups have as many rows as its third operand says: a product per group
+/// that has any.
+std::vector<MatrixProduct> uneven_products_of(KernelCall const& call);
 
 }  // namespace stagecraft

@@ -7,6 +7,7 @@
 #include "libexec/kernels/formulas.hpp"
 #include "libexec/kernels/kernels.hpp"
 #include "libexec/kernels/row_ranges.hpp"
+#include "libsim/model/forced_routing.hpp"
 
 namespace stagecraft::STAGECRAFT_ISA {
 namespace {
@@ -23,6 +24,39 @@ void spread_choices(RoutingAttributes const& routing,
     choices[(token * routing.per_token + j) % experts] = Choice::chosen;
   }
 }
+
+/// The choices of a rank's tokens that a plan forces.
+class ForcedChoices {
+ public:
+  /// No choice is forced unless the attributes say so. `tokens` are those of the rank.
+  ForcedChoices(KernelContext const& context, KernelCall const& call, std::int64_t tokens)
+      : sequence_{context.sequence} {
+    auto const& routing = attributes_of<RoutingAttributes>(call);
+    if (routing.forced == nullptr) return;
+    counts_ = &routing.forced->of(call.draw.layer, call.draw.microbatch);
+    micro_ = routing.micro;
+    rows_ = tokens / micro_ * routing.shards;
+    first_row_ = routing.shards > 1 ? context.tensor_rank * (tokens / micro_) : 0;
+    expect(call, tokens % micro_ == 0 && rows_ * micro_ * sequence_.ranks == counts_->tokens(),
+           "the counts are of another number of tokens");
+  }
+
+  bool exist() const { return counts_ != nullptr; }
+  /// Marks the choices of a token of the rank.
+  void mark(std::int64_t token, Choice* choices) const {
+    std::int64_t const row = sequence_.row_of(first_row_ + token / micro_, rows_);
+    for (std::int64_t j = 0; j < counts_->per_token(); ++j) {
+      choices[counts_->expert_of(row * micro_ + token % micro_, j)] = Choice::chosen;
+    }
+  }
+
+ private:
+  SequencePart sequence_;
+  ForcedCounts const* counts_ = nullptr;
+  std::int64_t micro_ = 1;
+  std::int64_t rows_ = 0;       ///< of the sequence, on the ranks of the tensor group together
+  std::int64_t first_row_ = 0;  ///< of them, this rank's
+};
 
 /// Whether scores are divided by their sum over the chosen experts after the softmax or sigmoid.
 bool divides_by_sum(RoutingAttributes const& routing) {
@@ -56,6 +90,7 @@ void softmax_over(C* values, Visit const& visit) {
 /// Chooses the experts of a token; scores and probabilities are not zero for these alone.
 template <typename S>
 void route_token(RoutingAttributes const& routing,
+                 ForcedChoices const& forced,
                  std::int64_t token,
                  std::int64_t experts,
                  S const* logits,
@@ -78,10 +113,12 @@ void route_token(RoutingAttributes const& routing,
     softmax_over(scores, all);
   }
   std::fill_n(choices, experts, Choice::none);
-  if (routing.expert_rows == 0) {
-    spread_choices(routing, token, experts, choices);
-  } else {
+  if (forced.exist()) {
+    forced.mark(token, choices);
+  } else if (routing.is_by_router()) {
     choose_experts(routing, experts, scores, choices);
+  } else {
+    spread_choices(routing, token, experts, choices);
   }
   if (is_over_chosen(routing)) {
     softmax_over(scores, chosen);
@@ -152,17 +189,19 @@ void route_of(KernelContext const& context, KernelCall const& call) {
   expect_tensor(call, call.writes[2], ElementType::u8, logits.shape);
   C* const probabilities = elements_of<C>(call.writes[0]);
   auto* const choices = static_cast<Choice*>(call.writes[2].data);
+  ForcedChoices const forced{context, call, tokens};
   for_row_ranges(*context.pool, tokens, experts, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       std::int64_t const first = token * experts;
-      route_token<S>(routing, token, experts, elements_of<S>(logits) + first, probabilities + first,
-                     elements_of<C>(call.writes[1]) + first, choices + first);
+      route_token<S>(routing, forced, token, experts, elements_of<S>(logits) + first,
+                     probabilities + first, elements_of<C>(call.writes[1]) + first,
+                     choices + first);
     }
   });
   if (routing.expert_rows == 0) return;
   for_row_ranges(*context.pool, experts, tokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t expert = begin; expert < end; ++expert) {
-      fill_expert(tokens, experts, routing.expert_rows, probabilities + expert, choices + expert);
+      limit_expert({tokens, experts}, routing, probabilities + expert, choices + expert);
     }
   });
 }

@@ -20,6 +20,12 @@ double model_flops(TrainingConfig const& config) {
 }
 
 double hardware_flops(TrainingPlan const& plan) {
+  if (plan.forced) {
+    // All ranks together compute as many rows as if all experts were used alike.
+    TrainingConfig balanced = plan.config;
+    balanced.routing = {};
+    return hardware_flops(make_plan(balanced));
+  }
   std::vector<std::array<double, pass_count>> of_blocks;  // most stages have the same few
   of_blocks.reserve(plan.blocks.size());
   for (BlockProgram const& block : plan.blocks) {

@@ -9,7 +9,7 @@
 #include "libsim/engine/stack_memory.hpp"
 #include "libsim/host/parallel_for.hpp"
 #include "libsim/model/blocks.hpp"
-#include "libsim/plan/stage_memory.hpp"
+#include "libsim/plan/rank_memory.hpp"
 
 namespace stagecraft {
 namespace {
@@ -128,7 +128,11 @@ namespace {
 Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder* recorder) {
   TrainingPlan const& plan = costed.plan();
   CostModel const& cost = costed.cost();
-  std::vector<StageMemory> const memory = peak_memory(plan);
+  std::vector<RankMemory> const by_rank = memory_by_rank(plan, 1);
+  std::vector<StageMemory> memory;
+  for (std::size_t r = 0; r < plan.stages.size(); ++r) {
+    memory.push_back(fullest(by_rank, r).stages[r]);
+  }
   ResultObserver observer{costed, memory, recorder};
   Timeline const timeline = play(costed.timeline(), observer);
 
@@ -147,6 +151,13 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
     stage.at_peak = memory[r].at_peak;
     stage.at_peak[Category::workspace] += cost.workspace().count();
     stage.activation_peak = memory[r].activation_peak;
+    if (by_rank.size() > 1) {
+      RankMemory const& least = emptiest(by_rank, r);
+      stage.ranks = RankSpread{.distinct = static_cast<int>(by_rank.size()),
+                               .fullest = fullest(by_rank, r).rank,
+                               .emptiest = least.rank,
+                               .least = least.stages[r].at_peak.sum() + cost.workspace().count()};
+    }
     stage.peak_at = observer.peak_at(r);
     stage.fits = stage.peak() + plan.config.memory.kept_in_reserve().count() <= capacity;
     stage.verdict = stage.fits ? Verdict::fits : Verdict::does_not_fit;
@@ -188,8 +199,12 @@ void add_reservations(Simulation& simulation,
   FrameworkMemory const framework = stack_memory(plan, system);
   parallel_for(jobs, plan.stages.size(), [&](std::size_t i) {
     StageResult& stage = simulation.stages[i];
+    // The rank that holds most decides.
+    std::optional<TrainingPlan> own;
+    if (stage.ranks) own = make_plan(plan.config, {{stage.ranks->fullest}});
+    TrainingPlan const& of_rank = own ? *own : plan;
     std::int64_t const outside = bytes_outside(plan, system, plan.stages[i]);
-    stage.reservation = reserve_stage(plan, plan.stages[i], capacity - outside, framework);
+    stage.reservation = reserve_stage(of_rank, of_rank.stages[i], capacity - outside, framework);
     stage.device = stage.reservation->reserved + outside;
     stage.margin = capacity - stage.device;
     if (!plan.config.memory.reserve) {

@@ -16,7 +16,16 @@
 
 namespace stagecraft {
 
-/// What one stage holds and how long it computes; bytes are per rank.
+/// What the ranks of a stage hold, if their experts compute different numbers of rows.
+struct RankSpread {
+  int distinct = 1;        ///< ranks that differ
+  int fullest = 0;         ///< number in its stage of the rank that holds most
+  int emptiest = 0;        ///< of the one that holds least
+  std::int64_t least = 0;  ///< its peak, workspace added
+};
+
+/// What one stage holds and how long it computes; bytes are per rank: of the fullest, if they
+/// differ.
 struct StageResult {
   std::int32_t stage = 0;
   std::int64_t layers = 0;
@@ -28,6 +37,7 @@ struct StageResult {
   CategoryBytes at_peak;
   SimTime peak_at{0};
   std::int64_t activation_peak = 0;
+  std::optional<RankSpread> ranks;              ///< if its ranks differ
   std::optional<StageReservation> reservation;  ///< see add_reservations()
   std::int64_t device = 0;  ///< with it: reserved, and what else holds the accelerator's memory
   std::int64_t margin = 0;  ///< with it: what the accelerator has beyond that; may be negative

@@ -78,6 +78,17 @@ class ChangeList {
     }
   }
 
+  /// The other ways in which tokens may travel to their experts.
+  void add_dispatchers() {
+    if (!has_experts(config_.model) || config_.parallel.expert == 1) return;
+    for (auto const& [dispatch, name] : EnumNames<Dispatch>::all) {
+      if (dispatch == config_.dispatch) continue;
+      changes_.push_back({.what = "dispatch by " + std::string{name},
+                          .set = {"dispatch=" + std::string{name}},
+                          .undoes = ""});
+    }
+  }
+
   /// The other ways in which ranks may split sequences.
   void add_context_methods() {
     ParallelLayout const& layout = config_.parallel;
@@ -184,9 +195,10 @@ class ChangeList {
       add_word("model.dropout_mask", model.dropout_mask, DropoutMask::stored,
                "stored dropout masks", DropoutMask::regenerated, "regenerated dropout masks");
     }
-    if (config_.routing.factor) {
+    if (!config_.routing.is_balanced()) {
       changes_.push_back({.what = "balanced routing", .set = {"routing=balanced"}, .undoes = ""});
     }
+    add_dispatchers();
     add_word("model.causal_mask", model.causal_mask, CausalMask::per_microbatch,
              "one causal mask per microbatch", CausalMask::none, "no causal masks");
     if (parallel.pipeline > 1 && !has_order(config_.schedule.kind)) {

@@ -88,22 +88,32 @@ void read_dispatch(MegatronArguments& arguments, TrainingConfig& config) {
   std::string const type = arguments.text("moe-token-dispatcher-type").value_or("allgather");
   if (type == "flex" || arguments.has("moe-enable-deepep")) {
     config.dispatch = Dispatch::deepep;
-  } else if (type == "allgather" && config.parallel.expert * config.parallel.expert_tensor > 1) {
+  } else if (type == "allgather" && config.parallel.expert_tensor > 1) {
     if (arguments.has("moe-token-dispatcher-type")) {
-      arguments.refuse("moe-token-dispatcher-type", "alltoall, flex", "alltoall");
+      arguments.refuse("moe-token-dispatcher-type",
+                       "alltoall, flex, as --expert-tensor-parallel-size is above 1", "alltoall");
     } else {
       arguments.note(
           "--moe-token-dispatcher-type left out: Megatron-LM takes allgather, modelled is "
           "alltoall");
     }
+  } else if (type == "allgather" &&
+             (config.parallel.expert > 1 || arguments.has("moe-token-dispatcher-type"))) {
+    config.dispatch = Dispatch::allgather;
+    if (!arguments.has("moe-token-dispatcher-type")) {
+      arguments.note("--moe-token-dispatcher-type left out: Megatron-LM takes allgather");
+    }
   } else if (type != "allgather" && type != "alltoall") {
-    arguments.report("moe-token-dispatcher-type", "alltoall, flex");
+    arguments.report("moe-token-dispatcher-type", "alltoall, allgather, flex");
   }
   config.routing.capacity = arguments.number("moe-expert-capacity-factor", {1e-6, 1e6});
-  if (config.routing.capacity && !arguments.has("moe-pad-expert-input-to-capacity")) {
-    arguments.refuse("moe-expert-capacity-factor", "--moe-pad-expert-input-to-capacity beside it",
-                     "rows padded to the capacity");
+  std::string const policy = arguments.text("moe-token-drop-policy").value_or("probs");
+  if (policy != "probs" && policy != "position") {
+    arguments.report("moe-token-drop-policy", "probs, position");
   }
+  if (!config.routing.capacity) return;
+  config.routing.pads = arguments.has("moe-pad-expert-input-to-capacity");
+  if (policy == "position") config.routing.drop = DropBy::position;
 }
 
 }  // namespace

@@ -62,8 +62,8 @@ constexpr std::array read_flags{
     modelled("moe-aux-loss-coeff", V::many), modelled("moe-grouped-gemm", V::none),
     modelled("moe-permute-fusion", V::none), modelled("moe-token-dispatcher-type"),
     modelled("moe-enable-deepep", V::none), modelled("moe-expert-capacity-factor"),
-    modelled("moe-pad-expert-input-to-capacity", V::none), modelled("expert-model-parallel-size"),
-    modelled("expert-tensor-parallel-size"),
+    modelled("moe-pad-expert-input-to-capacity", V::none), modelled("moe-token-drop-policy"),
+    modelled("expert-model-parallel-size"), modelled("expert-tensor-parallel-size"),
     // Parallelism, batch and schedule.
     modelled("tensor-model-parallel-size"), modelled("pipeline-model-parallel-size"),
     modelled("context-parallel-size"), modelled("cp-comm-type", V::many),

@@ -116,13 +116,17 @@ void write_experts(FlagLine& line, TrainingConfig const& config) {
   }
   write_router(line, experts.router);
   bool const is_deepep = config.dispatch == Dispatch::deepep;
+  bool const gathers = config.dispatch == Dispatch::allgather;
   line.flag("moe-grouped-gemm")
       .flag("moe-permute-fusion")
-      .value("moe-token-dispatcher-type", is_deepep ? "flex" : "alltoall")
+      .value("moe-token-dispatcher-type", is_deepep ? "flex"
+                                          : gathers ? "allgather"
+                                                    : "alltoall")
       .flag("moe-enable-deepep", is_deepep);
   if (config.routing.capacity) {
     line.value("moe-expert-capacity-factor", *config.routing.capacity)
-        .flag("moe-pad-expert-input-to-capacity");
+        .flag("moe-pad-expert-input-to-capacity", config.routing.pads);
+    if (config.routing.drop == DropBy::position) line.value("moe-token-drop-policy", "position");
   }
   line.value("expert-model-parallel-size", config.parallel.expert)
       .value("expert-tensor-parallel-size", config.parallel.expert_tensor);

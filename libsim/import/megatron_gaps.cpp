@@ -147,6 +147,10 @@ class Gaps {
     }
     gap(config_.routing.factor.has_value(),
         "routing.factor: no flag says how uneven the router is");
+    gap(static_cast<bool>(config_.routing.counts),
+        "routing.file: no flag says which experts tokens choose");
+    gap(config_.routing.is_natural,
+        "routing natural: the flags say dropless routing, which reads back as balanced");
     gap(experts.biases != config_.model.biases,
         "model.experts.biases: the flags say those of model.biases");
     gap(experts.biases && experts.shared_ffn_hidden > 0,

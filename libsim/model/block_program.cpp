@@ -1,5 +1,6 @@
 #include "libsim/model/block_program.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace stagecraft {
@@ -16,13 +17,16 @@ std::int64_t BlockShape::expert_rows() const {
 }
 
 std::int64_t BlockShape::sent_rows() const {
-  return capacity == 0 ? tokens() * model.experts->per_token : expert_rows() * model.experts->count;
+  std::int64_t const choices = tokens() * model.experts->per_token;
+  if (capacity == 0) return choices;
+  std::int64_t const taken = expert_rows() * model.experts->count;
+  return pads_experts ? taken : std::min(taken, choices);
 }
 
-std::int64_t BlockShape::received_rows() const {
-  if (hottest == 1) return sent_rows();
-  auto const balanced = static_cast<double>(sent_rows()) / static_cast<double>(local_experts());
-  return static_cast<std::int64_t>(std::ceil(balanced * hottest)) * local_experts();
+std::int64_t BlockShape::received_rows() const { return is_uneven() ? room : sent_rows(); }
+
+std::int64_t BlockShape::expected_rows() const {
+  return forced != nullptr ? received_rows() : std::min(received_rows(), sent_rows());
 }
 
 BlockShape BlockShape::with(LayerConfig const& kind) const {

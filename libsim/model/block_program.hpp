@@ -32,7 +32,13 @@ struct BlockShape {
   int expert_tensor = 1;           ///< ETP: ranks that share each expert's weights
   bool narrow_gradients = false;   ///< weight gradients are of the type of the weights
   double capacity = 0;             ///< of an expert, relative to balanced; 0: it takes all rows
-  double hottest = 1;              ///< rows of the rank's experts, relative to balanced
+  bool gathers = false;            ///< tokens reach their experts by gathers, not by exchanges
+  bool pads_experts = true;        ///< to their capacity
+  DropBy drop = DropBy::probabilities;    ///< what experts drop with a capacity
+  bool is_natural = false;                ///< the router chooses without a limit
+  ForcedRouting const* forced = nullptr;  ///< what the router's choices are replaced by
+  /// With uneven rows: room for those that the rank's experts compute in this layer.
+  std::int64_t room = 0;
   GroupId kv_group{};  ///< of the ranks with the same key and value heads, if there are several
 
   GroupId expert_group{};         ///< of the EP ranks, if there are several
@@ -65,11 +71,21 @@ struct BlockShape {
   /// Rows of the rank's tokens that each expert takes; 0 without a capacity.
   /// Pre: the layer has experts.
   std::int64_t expert_rows() const;
-  /// Rows that the rank sends to experts: one for each choice, or what they take with a capacity.
-  /// Pre: the layer has experts.
+  /// Whether every rank of an expert group gathers the tokens of all.
+  bool gathers_tokens() const { return gathers && expert > 1; }
+  /// Whether ranks send each other different numbers of rows, which they count and exchange first.
+  bool is_uneven() const {
+    return forced != nullptr || is_natural || (capacity > 0 && !pads_experts);
+  }
+  /// Rows that the rank sends to experts: one for each choice, or what they take with a capacity;
+  /// at most, if it does not pad. Pre: the layer has experts.
   std::int64_t sent_rows() const;
-  /// Rows that the expert group sends to the rank, as many for each of its experts.
+  /// Rows that the expert group sends to the rank, as many for each of its experts; with uneven
+  /// rows, `room`.
   std::int64_t received_rows() const;
+  /// Those that it is expected to send: as many as balanced routing gives, if the router decides
+  /// and there is room for more. What ops cost follows these.
+  std::int64_t expected_rows() const;
   /// The same with the keys of another layer kind.
   BlockShape with(LayerConfig const& kind) const;
 };

@@ -1,13 +1,15 @@
 #include "libsim/model/experts.hpp"
 
-#include "libsim/model/token_dispatch.hpp"
-
 namespace stagecraft {
 namespace {
 
 /// R: rows that the rank's experts compute.
 std::int64_t computed_rows(BlockShape const& shape) {
   return shape.received_rows() * shape.expert_tensor;
+}
+/// Those of them that products are expected to be of.
+std::int64_t expected_rows(BlockShape const& shape) {
+  return shape.expected_rows() * shape.expert_tensor;
 }
 
 /// The type of logits, which is that of scores and probabilities except with precision model.
@@ -31,7 +33,13 @@ RoutingAttributes routing_of(BlockShape const& shape) {
           .per_token = experts.per_token,
           .groups = router.groups,
           .groups_per_token = router.groups_per_token,
-          .expert_rows = shape.expert_rows()};
+          .expert_rows = shape.expert_rows(),
+          .pads = shape.pads_experts,
+          .drop = shape.drop,
+          .unlimited = shape.is_natural,
+          .forced = shape.forced,
+          .micro = shape.micro,
+          .shards = shape.sequence_parallel ? shape.tensor : 1};
 }
 
 void add_to(ProgramBuilder& builder, Name name, Phase phase, TensorId sum, TensorId part) {
@@ -98,11 +106,24 @@ struct GroupedLinear {
   std::int64_t depth = 0;
   TensorId bias = no_tensor;           ///< [E/EP width]
   TensorId probabilities = no_tensor;  ///< [R]: factors of the bias
+  TensorId counts = no_tensor;         ///< [EP, E/EP]: the rows of each expert, if they differ
 };
 
-/// Rows of one expert: as many for each of the rank.
+/// Rows of one expert: as many for each of the rank, or their mean, rounded up.
 std::int64_t rows_of_one(BlockShape const& shape) {
-  return computed_rows(shape) / shape.local_experts();
+  return (expected_rows(shape) + shape.local_experts() - 1) / shape.local_experts();
+}
+
+void grouped_product(ProgramBuilder& builder,
+                     GroupedLinear const& linear,
+                     std::string_view part,
+                     Phase phase,
+                     GemmShape const& gemm,
+                     TensorId a,
+                     TensorId b,
+                     TensorId c) {
+  Op& op = builder.grouped_gemm({linear.owner, part}, phase, gemm, a, b, c, linear.counts);
+  op.flops = 2 * expected_rows(builder.shape()) * linear.width * linear.depth;
 }
 
 GroupedLinear up_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
@@ -112,7 +133,8 @@ GroupedLinear up_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
           .weight = layer.up,
           .width = weight[0] / shape.local_experts(),
           .depth = weight[1],
-          .bias = layer.up_bias};
+          .bias = layer.up_bias,
+          .counts = layer.places.received};
 }
 
 /// What is applied to the probabilities' products has the bias times them.
@@ -123,19 +145,20 @@ GroupedLinear down_of(ProgramBuilder const& builder, ExpertsLayer const& layer) 
           .width = builder.shape().model.hidden,
           .depth = weight[1],
           .bias = layer.down_bias,
-          .probabilities = layer.row_probabilities};
+          .probabilities = layer.row_probabilities,
+          .counts = layer.places.received};
 }
 
 TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, Name y) {
   BlockShape const& shape = builder.shape();
-  TensorId const result = builder.make(y, {computed_rows(shape), linear.width});
-  builder.grouped_gemm({linear.owner, "forward"}, Phase::forward,
-                       {.batch = shape.local_experts(),
-                        .m = rows_of_one(shape),
-                        .n = linear.width,
-                        .k = linear.depth,
-                        .transpose_b = true},
-                       x, linear.weight, result);
+  TensorId const result = builder.of_experts(builder.make(y, {computed_rows(shape), linear.width}));
+  grouped_product(builder, linear, "forward", Phase::forward,
+                  {.batch = shape.local_experts(),
+                   .m = rows_of_one(shape),
+                   .n = linear.width,
+                   .k = linear.depth,
+                   .transpose_b = true},
+                  x, linear.weight, result);
   if (linear.bias != no_tensor) {
     builder.add(OpKind::grouped_bias_add, {linear.owner, "bias_add"}, Phase::forward,
                 {result, linear.bias, linear.probabilities}, {result});
@@ -147,21 +170,22 @@ TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, T
 TensorId grouped_backward(
     ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, TensorId dy, Name dx) {
   BlockShape const& shape = builder.shape();
-  TensorId const result = builder.make(dx, {computed_rows(shape), linear.depth});
-  builder.grouped_gemm({linear.owner, "input_gradient"}, Phase::input_gradient,
-                       {.batch = shape.local_experts(),
-                        .m = rows_of_one(shape),
-                        .n = linear.depth,
-                        .k = linear.width},
-                       dy, linear.weight, result);
-  builder.grouped_gemm({linear.owner, "weight_gradient"}, Phase::weight_gradient,
-                       {.batch = shape.local_experts(),
-                        .m = linear.width,
-                        .n = linear.depth,
-                        .k = rows_of_one(shape),
-                        .transpose_a = true,
-                        .accumulate = true},
-                       dy, x, builder.gradient_of(linear.weight));
+  TensorId const result =
+      builder.of_experts(builder.make(dx, {computed_rows(shape), linear.depth}));
+  grouped_product(builder, linear, "input_gradient", Phase::input_gradient,
+                  {.batch = shape.local_experts(),
+                   .m = rows_of_one(shape),
+                   .n = linear.depth,
+                   .k = linear.width},
+                  dy, linear.weight, result);
+  grouped_product(builder, linear, "weight_gradient", Phase::weight_gradient,
+                  {.batch = shape.local_experts(),
+                   .m = linear.width,
+                   .n = linear.depth,
+                   .k = rows_of_one(shape),
+                   .transpose_a = true,
+                   .accumulate = true},
+                  dy, x, builder.gradient_of(linear.weight));
   if (linear.bias != no_tensor) {
     Op& op = builder.add(OpKind::grouped_bias_gradient, {linear.owner, "bias_gradient"},
                          Phase::weight_gradient, {dy, linear.probabilities},
@@ -178,8 +202,8 @@ TensorId compute_forward(ProgramBuilder& builder, ExpertsLayer& layer, int index
       grouped_forward(builder, up_of(builder, layer), layer.rows, {"experts.activation", "input"});
   builder.begin(Pass::forward, "expert_activation", index);
   std::int64_t const rows = builder.tensor(layer.rows).shape[0];
-  layer.activation_output =
-      builder.make({"experts.down", "input"}, {rows, builder.tensor(layer.down).shape[1]});
+  layer.activation_output = builder.of_experts(
+      builder.make({"experts.down", "input"}, {rows, builder.tensor(layer.down).shape[1]}));
   builder.add(OpKind::weighted_activation, {"experts.activation", "forward"}, Phase::forward,
               {layer.activation_input, layer.row_probabilities}, {layer.activation_output},
               ActivationAttributes{builder.shape().model.activation});
@@ -207,9 +231,10 @@ RowTensors compute_backward(ProgramBuilder& builder,
                        {"experts.activation", "output_gradient"});
   builder.begin(Pass::backward, "expert_activation", index);
   Shape const wide = builder.tensor(layer.activation_input).shape;
-  TensorId const d_input = builder.make({"experts.activation", "input_gradient"}, wide);
-  TensorId const d_probabilities = builder.make({"experts.activation", "probability_gradient"},
-                                                {rows}, probability_type(builder));
+  TensorId const d_input =
+      builder.of_experts(builder.make({"experts.activation", "input_gradient"}, wide));
+  TensorId const d_probabilities = builder.of_experts(builder.make(
+      {"experts.activation", "probability_gradient"}, {rows}, probability_type(builder)));
   builder.add(OpKind::weighted_activation_backward, {"experts.activation", "backward"},
               Phase::input_gradient, {d_output, layer.activation_input, layer.row_probabilities},
               {d_input, d_probabilities}, ActivationAttributes{builder.shape().model.activation});
@@ -244,10 +269,10 @@ TensorId experts_forward(
   Dispatched const sent = dispatch_forward(builder, layer.input, probabilities, layer.map);
   layer.rows = sent.rows.rows;
   layer.row_probabilities = sent.rows.probabilities;
-  layer.row_map = sent.row_map;
+  layer.places = sent.places;
   TensorId const computed = compute_forward(builder, layer, index);
   builder.begin(Pass::forward, "combine", index);
-  TensorId const combined = combine_forward(builder, computed, layer.row_map);
+  TensorId const combined = combine_forward(builder, computed, layer.places);
   if (shared != no_tensor) {
     add_to(builder, {"combine", "add_shared"}, Phase::forward, combined, shared);
   }
@@ -262,10 +287,10 @@ TensorId experts_backward(ProgramBuilder& builder,
   builder.begin(Pass::backward, "mlp_output", index);
   TensorId const d_combined = residual_backward(builder, layer.residual, dy);
   builder.begin(Pass::backward, "combine", index);
-  TensorId const d_computed = combine_backward(builder, d_combined, layer.row_map);
+  TensorId const d_computed = combine_backward(builder, d_combined, layer.places);
   RowTensors const d_rows = compute_backward(builder, layer, index, d_computed);
   builder.begin(Pass::backward, "dispatch", index);
-  TokenGradients const d_tokens = dispatch_backward(builder, d_rows, layer.row_map, layer.input);
+  TokenGradients const d_tokens = dispatch_backward(builder, d_rows, layer.places, layer.input);
   builder.begin(Pass::backward, "router", index);
   TensorId const d_routed = route_backward(builder, layer, d_tokens.probabilities);
   TensorId const d_input = d_tokens.x;

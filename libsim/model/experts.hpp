@@ -3,6 +3,7 @@
 #include "libsim/model/feed_forward.hpp"
 #include "libsim/model/pointwise.hpp"
 #include "libsim/model/program_builder.hpp"
+#include "libsim/model/token_dispatch.hpp"
 
 namespace stagecraft {
 
@@ -31,7 +32,7 @@ struct ExpertsLayer {
   TensorId input = no_tensor;              ///< normed hidden state
   TensorId scores = no_tensor;             ///< [T, E]
   TensorId map = no_tensor;                ///< [T, E]: whether the token chose the expert
-  TensorId row_map = no_tensor;            ///< [T, 2E + 1]: where the rows of each token are
+  RowPlaces places{};                      ///< where the rows of each token are
   TensorId row_probabilities = no_tensor;  ///< [R]
   TensorId rows = no_tensor;               ///< [R, h]: what the experts read
   TensorId activation_input = no_tensor;   ///< [R, f or 2f / ETP]

@@ -115,8 +115,14 @@ struct ActivationAttributes {
   Activation activation = Activation::gelu;
 };
 
-/// How logits [tokens, experts] become choices and probabilities: balanced, whatever they are, or
-/// with as many rows for each expert as expert_rows says.
+class ForcedRouting;
+
+/// Which choices an expert drops if more tokens choose it than it takes: those of lowest
+/// probability, or those of the last tokens.
+enum class DropBy : std::uint8_t { probabilities, position };
+
+/// How logits [tokens, experts] become choices and probabilities: balanced, whatever they are; as
+/// `forced` says; or by the router, if there is a limit or `unlimited` is set.
 struct RoutingAttributes {
   RouterScore score = RouterScore::softmax;
   RouterOrder order = RouterOrder::after;
@@ -125,13 +131,23 @@ struct RoutingAttributes {
   std::int64_t per_token = 1;         ///< k
   std::int64_t groups = 1;            ///< of experts
   std::int64_t groups_per_token = 1;  ///< whose experts a token may choose
-  std::int64_t expert_rows = 0;  ///< that each expert takes, of highest probability; 0: balanced
+  std::int64_t expert_rows = 0;       ///< that each expert takes at most; 0: no limit
+  bool pads = true;                   ///< to expert_rows
+  DropBy drop = DropBy::probabilities;
+  bool unlimited = false;                 ///< the router chooses, and nothing is dropped
+  ForcedRouting const* forced = nullptr;  ///< the plan's; valid as long as that exists
+  std::int64_t micro = 1;  ///< forced: sequences that rows are of, one after the other
+  int shards = 1;          ///< forced: tensor ranks that split the rows of each sequence
+
+  bool is_by_router() const { return unlimited || expert_rows > 0; }
 };
 
-/// Rows in outer x inner chunks of equal size.
+/// Rows in outer x inner chunks: of equal size, or of as many rows as an operand [outer, inner]
+/// says, or [inner, outer] if `by_inner` is set.
 struct ChunkAttributes {
   std::int64_t outer = 1;
   std::int64_t inner = 1;
+  bool by_inner = false;
 };
 
 struct ScaleAttributes {

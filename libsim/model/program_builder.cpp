@@ -42,6 +42,22 @@ TensorId ProgramBuilder::make(Name name, Shape shape, ElementType type, Category
   return id;
 }
 
+TensorId ProgramBuilder::of_experts(TensorId id) {
+  if (shape().expected_rows() == shape().received_rows()) return id;
+  of_experts_.resize(program_.tensors.size());
+  of_experts_[static_cast<std::size_t>(id)] = true;
+  return id;
+}
+
+Bytes ProgramBuilder::moved_bytes(TensorId id) const {
+  Bytes const all = tensor(id).bytes();
+  auto const index = static_cast<std::size_t>(id);
+  if (index >= of_experts_.size() || !of_experts_[index]) return all;
+  std::int64_t const rows = tensor(id).shape[0];
+  std::int64_t const per_received = rows / shape().received_rows();  // more only after a gather
+  return Bytes{all.count() / rows * per_received * shape().expected_rows()};
+}
+
 TensorId ProgramBuilder::view(
     Name name, TensorId base, Shape shape, Shape strides, std::int64_t offset) {
   Tensor const& owner = tensor(base);
@@ -85,8 +101,8 @@ Op& ProgramBuilder::add(OpKind kind,
   op.writes = writes;
   op.attributes = attributes;
   op.type = type();
-  for (TensorId const id : reads) op.traffic += tensor(id).bytes();
-  for (TensorId const id : writes) op.traffic += tensor(id).bytes();
+  for (TensorId const id : reads) op.traffic += moved_bytes(id);
+  for (TensorId const id : writes) op.traffic += moved_bytes(id);
   return op;
 }
 
@@ -95,9 +111,16 @@ Op& ProgramBuilder::gemm(
   return product(OpKind::gemm, name, phase, gemm, a, b, c);
 }
 
-Op& ProgramBuilder::grouped_gemm(
-    Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c) {
-  return product(OpKind::grouped_gemm, name, phase, gemm, a, b, c);
+Op& ProgramBuilder::grouped_gemm(Name name,
+                                 Phase phase,
+                                 GemmShape const& gemm,
+                                 TensorId a,
+                                 TensorId b,
+                                 TensorId c,
+                                 TensorId counts) {
+  Op& op = product(OpKind::grouped_gemm, name, phase, gemm, a, b, c);
+  op.reads.push_back(counts);
+  return op;
 }
 
 Op& ProgramBuilder::product(OpKind kind,
@@ -124,7 +147,7 @@ Op& ProgramBuilder::collective(OpKind kind,
   Op& op = add(kind, name, phase, {from}, {to});
   op.stream = Stream::tensor_parallel;
   op.group = group;
-  op.payload = tensor(whole).bytes();
+  op.payload = moved_bytes(whole);
   return op;
 }
 

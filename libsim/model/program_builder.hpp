@@ -36,6 +36,11 @@ class ProgramBuilder {
                 Category category = Category::activations);
   /// The same, of activation type.
   TensorId make(Name name, Shape shape) { return make(name, shape, type()); }
+  /// Says that the rows of a tensor are those of the rank's experts, of which ops use no more than
+  /// are expected. Returns the tensor.
+  TensorId of_experts(TensorId id);
+  /// Bytes that an op moves if it reads or writes a tensor once.
+  Bytes moved_bytes(TensorId id) const;
   /// Makes a strided view of `base`'s buffer. Strides and offset are in elements.
   TensorId view(Name name, TensorId base, Shape shape, Shape strides, std::int64_t offset);
 
@@ -53,8 +58,14 @@ class ProgramBuilder {
   /// Appends C (+)= A B; its traffic is each matrix once, and C twice if it accumulates.
   Op& gemm(Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
   /// The same for groups of matrices that follow each other; `gemm.batch` is the number of groups.
-  Op& grouped_gemm(
-      Name name, Phase phase, GemmShape const& gemm, TensorId a, TensorId b, TensorId c);
+  /// `counts`, if there are any, say how many rows of them each has.
+  Op& grouped_gemm(Name name,
+                   Phase phase,
+                   GemmShape const& gemm,
+                   TensorId a,
+                   TensorId b,
+                   TensorId c,
+                   TensorId counts);
   /// Appends a collective over a group of several ranks, which is not overlapped. `whole` is the
   /// unsharded tensor, of an all-to-all what each member sends.
   Op& collective(OpKind kind,
@@ -85,6 +96,7 @@ class ProgramBuilder {
   void reserve();
 
   std::vector<BlockShape> shapes_;  ///< by layer
+  std::vector<bool> of_experts_;    ///< by tensor; empty if the router decides no numbers of rows
   BlockProgram program_;
   Pass pass_ = Pass::forward;
   std::string_view module_;

@@ -1,5 +1,7 @@
 #include "libsim/model/token_dispatch.hpp"
 
+#include "libsim/model/token_gathering.hpp"
+
 namespace stagecraft {
 namespace {
 
@@ -9,6 +11,7 @@ struct Move {
   std::string_view exchanged;  ///< the tensor that an exchange makes
   std::string_view spread;     ///< what a gather, a scatter or a sort makes
   Phase phase = Phase::forward;
+  RowPlaces places{};
 };
 
 /// The shape of a tensor of rows with another number of them.
@@ -45,9 +48,13 @@ TensorId exchange(ProgramBuilder& builder,
   std::int64_t const arriving = leaves ? shape.received_rows() : shape.sent_rows();
   TensorId const received = builder.make({move.owner, move.exchanged},
                                          with_rows(from.shape, arriving), from.type, category);
+  if (leaves) builder.of_experts(received);
   // It ends when the hottest rank has all of its rows, or has sent them.
-  builder.collective(OpKind::all_to_all, {move.owner, op}, move.phase, rows, received,
-                     leaves ? received : rows, shape.expert_group);
+  Op& made = builder.collective(OpKind::all_to_all, {move.owner, op}, move.phase, rows, received,
+                                leaves ? received : rows, shape.expert_group);
+  // Their numbers of rows: first of what the rank sends, then of what it receives.
+  made.reads.push_back(leaves ? move.places.sent : move.places.received);
+  made.reads.push_back(leaves ? move.places.received : move.places.sent);
   return received;
 }
 
@@ -87,7 +94,8 @@ RowTensors sort(ProgramBuilder& builder,
                 std::string_view owner,
                 std::string_view op,
                 Phase phase,
-                RowTensors const& rows) {
+                RowTensors const& rows,
+                TensorId counts) {
   BlockShape const& shape = builder.shape();
   if (!is_sorted_again(shape)) return rows;
   bool const by_expert = direction == Sort::by_expert;
@@ -98,16 +106,31 @@ RowTensors sort(ProgramBuilder& builder,
   auto const made = [&](TensorId from, std::string_view part) {
     if (from == no_tensor) return no_tensor;
     Tensor const tensor = builder.tensor(from);
-    return builder.make({owner, part}, tensor.shape, tensor.type, category);
+    return builder.of_experts(builder.make({owner, part}, tensor.shape, tensor.type, category));
   };
   RowTensors const sorted{
       made(rows.rows, by_expert ? "sorted_rows" : "unsorted_rows"),
       made(rows.probabilities, by_expert ? "sorted_probabilities" : "unsorted_probabilities")};
-  builder.add(OpKind::transpose_chunks, {owner, op}, phase, {rows.rows, rows.probabilities},
+  builder.add(OpKind::transpose_chunks, {owner, op}, phase, {rows.rows, rows.probabilities, counts},
               {sorted.rows, sorted.probabilities},
               ChunkAttributes{.outer = by_expert ? senders : experts,
-                              .inner = by_expert ? experts : senders});
+                              .inner = by_expert ? experts : senders,
+                              .by_inner = counts != no_tensor && !by_expert});
   return sorted;
+}
+
+/// Appends what tells each rank how many rows it gets.
+void count(ProgramBuilder& builder, TensorId map, RowPlaces& places) {
+  BlockShape const& shape = builder.shape();
+  std::int64_t const experts = shape.model.experts->count;
+  places.sent = builder.make({"dispatch", "sent_counts"}, {experts}, ElementType::i32);
+  builder.add(OpKind::count_rows, {"dispatch", "count"}, Phase::forward, {map}, {places.sent});
+  places.received = places.sent;
+  if (shape.expert == 1) return;
+  places.received = builder.make({"dispatch", "received_counts"},
+                                 {shape.expert, shape.local_experts()}, ElementType::i32);
+  builder.collective(OpKind::all_to_all, {"dispatch", "all_to_all_counts"}, Phase::forward,
+                     places.sent, places.received, places.received, shape.expert_group);
 }
 
 }  // namespace
@@ -117,6 +140,7 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
                             TensorId probabilities,
                             TensorId map) {
   BlockShape const& shape = builder.shape();
+  if (shape.gathers_tokens()) return gathering_dispatch_forward(builder, x, probabilities, map);
   ExpertsConfig const& experts = *shape.model.experts;
   std::int64_t const rows = shape.sent_rows();
   bool const sorts = is_sorted_again(shape);
@@ -126,12 +150,15 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
                             category_of(is_sent));
   moved.probabilities = builder.make({"dispatch", "probabilities"}, {rows},
                                      gradient_type(shape.model.precision), category_of(is_sent));
-  TensorId const row_map = builder.make({"dispatch", "row_map"},
-                                        {shape.tokens(), 2 * experts.count + 1}, ElementType::i32);
+  RowPlaces places;
+  places.row_map = builder.make({"dispatch", "row_map"}, {shape.tokens(), 2 * experts.count + 1},
+                                ElementType::i32);
+  if (shape.is_uneven()) count(builder, map, places);
   builder.add(OpKind::permute, {"dispatch", "permute"}, Phase::forward, {x, probabilities, map},
-              {moved.rows, moved.probabilities, row_map});
-  Move const of_rows{"dispatch", "received_rows", "gathered_rows"};
-  Move const of_probabilities{"dispatch", "received_probabilities", "gathered_probabilities"};
+              {moved.rows, moved.probabilities, places.row_map});
+  Move const of_rows{"dispatch", "received_rows", "gathered_rows", Phase::forward, places};
+  Move const of_probabilities{"dispatch", "received_probabilities", "gathered_probabilities",
+                              Phase::forward, places};
   Category const received = category_of(is_spread(shape) || sorts);
   moved.rows =
       exchange(builder, of_rows, "all_to_all_rows", moved.rows, received, Direction::to_experts);
@@ -140,20 +167,23 @@ Dispatched dispatch_forward(ProgramBuilder& builder,
   moved.rows = gather(builder, of_rows, "all_gather_rows", moved.rows, category_of(sorts));
   moved.probabilities = gather(builder, of_probabilities, "all_gather_probabilities",
                                moved.probabilities, category_of(sorts));
-  moved = sort(builder, Sort::by_expert, "dispatch", "sort", Phase::forward, moved);
-  return {moved, row_map};
+  moved =
+      sort(builder, Sort::by_expert, "dispatch", "sort", Phase::forward, moved, places.received);
+  return {moved, places};
 }
 
 TokenGradients dispatch_backward(ProgramBuilder& builder,
                                  RowTensors const& gradients,
-                                 TensorId row_map,
+                                 RowPlaces const& places,
                                  TensorId x) {
   BlockShape const& shape = builder.shape();
+  if (shape.gathers_tokens()) return gathering_dispatch_backward(builder, gradients, places, x);
   Phase const phase = Phase::input_gradient;
-  RowTensors moved = sort(builder, Sort::by_sender, "dispatch_gradient", "sort", phase, gradients);
-  Move const of_rows{"dispatch_gradient", "received_rows", "scattered_rows", phase};
+  RowTensors moved = sort(builder, Sort::by_sender, "dispatch_gradient", "sort", phase, gradients,
+                          places.received);
+  Move const of_rows{"dispatch_gradient", "received_rows", "scattered_rows", phase, places};
   Move const of_probabilities{"dispatch_gradient", "received_probabilities",
-                              "scattered_probabilities", phase};
+                              "scattered_probabilities", phase, places};
   moved.rows = scatter(builder, of_rows, "reduce_scatter_rows", moved.rows);
   moved.probabilities =
       scatter(builder, of_probabilities, "reduce_scatter_probabilities", moved.probabilities);
@@ -168,39 +198,45 @@ TokenGradients dispatch_backward(ProgramBuilder& builder,
                                          {shape.tokens(), shape.model.experts->count},
                                          gradient_type(shape.model.precision))};
   builder.add(OpKind::permute_backward, {"dispatch", "permute_backward"}, phase,
-              {moved.rows, moved.probabilities, row_map}, {made.x, made.probabilities});
+              {moved.rows, moved.probabilities, places.row_map}, {made.x, made.probabilities});
   return made;
 }
 
-TensorId combine_forward(ProgramBuilder& builder, TensorId rows, TensorId row_map) {
+TensorId combine_forward(ProgramBuilder& builder, TensorId rows, RowPlaces const& places) {
   BlockShape const& shape = builder.shape();
-  Move const move{"combine", "received_rows", "scattered_rows"};
-  TensorId moved =
-      sort(builder, Sort::by_sender, "combine", "sort", Phase::forward, {rows, no_tensor}).rows;
+  if (shape.gathers_tokens()) return gathering_combine_forward(builder, rows, places);
+  Move const move{"combine", "received_rows", "scattered_rows", Phase::forward, places};
+  TensorId moved = sort(builder, Sort::by_sender, "combine", "sort", Phase::forward,
+                        {rows, no_tensor}, places.received)
+                       .rows;
   moved = scatter(builder, move, "reduce_scatter_rows", moved);
   moved = exchange(builder, move, "all_to_all_rows", moved, Category::communication,
                    Direction::to_tokens);
   TensorId const y = builder.make({"combine", "output"},
                                   {shape.local_sequence(), shape.micro, shape.model.hidden});
-  builder.add(OpKind::unpermute, {"combine", "unpermute"}, Phase::forward, {moved, row_map}, {y});
+  builder.add(OpKind::unpermute, {"combine", "unpermute"}, Phase::forward, {moved, places.row_map},
+              {y});
   return y;
 }
 
-TensorId combine_backward(ProgramBuilder& builder, TensorId dy, TensorId row_map) {
+TensorId combine_backward(ProgramBuilder& builder, TensorId dy, RowPlaces const& places) {
   BlockShape const& shape = builder.shape();
+  if (shape.gathers_tokens()) return gathering_combine_backward(builder, dy, places);
   Phase const phase = Phase::input_gradient;
   bool const sorts = is_sorted_again(shape);
   bool const is_sent = shape.expert > 1 || is_spread(shape);
-  Move const move{"combine_gradient", "received_rows", "gathered_rows", phase};
+  Move const move{"combine_gradient", "received_rows", "gathered_rows", phase, places};
   TensorId moved =
       builder.make({"combine_gradient", "rows"}, {shape.sent_rows(), shape.model.hidden},
                    builder.type(), category_of(is_sent));
-  builder.add(OpKind::unpermute_backward, {"combine", "unpermute_backward"}, phase, {dy, row_map},
-              {moved});
+  builder.add(OpKind::unpermute_backward, {"combine", "unpermute_backward"}, phase,
+              {dy, places.row_map}, {moved});
   moved = exchange(builder, move, "all_to_all_rows", moved, category_of(is_spread(shape) || sorts),
                    Direction::to_experts);
   moved = gather(builder, move, "all_gather_rows", moved, category_of(sorts));
-  return sort(builder, Sort::by_expert, "combine_gradient", "sort", phase, {moved, no_tensor}).rows;
+  return sort(builder, Sort::by_expert, "combine_gradient", "sort", phase, {moved, no_tensor},
+              places.received)
+      .rows;
 }
 
 }  // namespace stagecraft

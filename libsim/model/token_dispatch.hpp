@@ -10,9 +10,17 @@ struct RowTensors {
   TensorId probabilities = no_tensor;  ///< [R]: of the row's token for its expert
 };
 
+/// What says where the rows of a layer are, from its dispatch to the end of its backward.
+struct RowPlaces {
+  TensorId row_map = no_tensor;  ///< [T, 2E + 1]; see OpKind::permute
+  /// Only if ranks send each other different numbers of rows, as the next one.
+  TensorId sent = no_tensor;      ///< [E]: rows for each expert
+  TensorId received = no_tensor;  ///< [EP, E/EP]: rows of each member for each expert of the rank
+};
+
 struct Dispatched {
   RowTensors rows;
-  TensorId row_map = no_tensor;  ///< [T, 2E + 1]; see OpKind::permute
+  RowPlaces places;
 };
 
 /// Appends what brings tokens to the ranks of their experts: the permutation by expert, the
@@ -35,12 +43,12 @@ struct TokenGradients {
 /// Appends its backward. `x` gives the gradient its shape.
 TokenGradients dispatch_backward(ProgramBuilder& builder,
                                  RowTensors const& gradients,
-                                 TensorId row_map,
+                                 RowPlaces const& places,
                                  TensorId x);
 
 /// Appends the way back: y [s or s/t, b, h] is the sum of each token's rows.
-TensorId combine_forward(ProgramBuilder& builder, TensorId rows, TensorId row_map);
+TensorId combine_forward(ProgramBuilder& builder, TensorId rows, RowPlaces const& places);
 /// Appends its backward. Returns the gradient of the rows.
-TensorId combine_backward(ProgramBuilder& builder, TensorId dy, TensorId row_map);
+TensorId combine_backward(ProgramBuilder& builder, TensorId dy, RowPlaces const& places);
 
 }  // namespace stagecraft

@@ -1,16 +1,12 @@
 #include "libsim/plan/expert_checks.hpp"
 
-#include <algorithm>
-#include <array>
-#include <sstream>
 #include <string>
 #include <string_view>
 
-#include "libsim/config/section_reader.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/combination_check.hpp"
-#include "libsim/plan/training_names.hpp"
+#include "libsim/plan/routing_check.hpp"
 
 namespace stagecraft {
 namespace {
@@ -30,9 +26,12 @@ class ExpertCheck : CombinationCheck {
       check_built(*run.kind.experts);
       check_layer(run.kind);
     }
-    if (has_experts) return;
+    if (has_experts) {
+      check_routing(config_, root_);
+      return;
+    }
     if (!config_.routing.is_balanced() && sound({"routing"})) {
-      refuse("routing", "a map", "balanced, as the model has no experts");
+      refuse("routing", "", "balanced, as the model has no experts");
     }
     refuse_without_experts("parallel.expert", config_.parallel.expert);
     refuse_without_experts("parallel.expert_tensor", config_.parallel.expert_tensor);
@@ -62,8 +61,8 @@ class ExpertCheck : CombinationCheck {
     if (ranks % together == 0) return;
     refuse("parallel.expert", parallel.expert,
            "a number whose product with parallel.expert_tensor (" +
-               to_text(parallel.expert_tensor) + ") divides tensor x data (" + to_text(ranks) +
-               ")");
+               to_text(parallel.expert_tensor) + ") divides tensor x context x data (" +
+               to_text(ranks) + ")");
   }
 
   void check_kind(ExpertsConfig const& experts) const {
@@ -81,8 +80,7 @@ class ExpertCheck : CombinationCheck {
              "a divisor of model.experts.shared_ffn_hidden (" + to_text(experts.shared_ffn_hidden) +
                  ")");
     }
-    if (sound({"routing"})) check_routing(experts);
-    if (config_.routing.capacity) return;  // rows are padded
+    if (!config_.routing.is_balanced()) return;
     std::int64_t const split = parallel.sequence ? parallel.tensor : 1;
     if (!sound({"batch.micro"}) || config_.model.sequence % split != 0) return;
     std::int64_t const choices =
@@ -94,41 +92,10 @@ class ExpertCheck : CombinationCheck {
                "parallel.tensor x per_token)");
   }
 
-  void check_routing(ExpertsConfig const& experts) const {
-    double const of_one =
-        static_cast<double>(experts.count) / static_cast<double>(experts.per_token);
-    double const of_rank = largest_routing_factor(experts, config_.parallel.expert);
-    auto const check = [&](std::string const& key, double value, double most,
-                           std::string_view what) {
-      if (value <= most) return;
-      std::ostringstream text;
-      text << most;
-      refuse("routing." + key, "", "a number up to " + text.str() + ", " + std::string{what});
-    };
-    check("capacity", config_.routing.capacity.value_or(0), of_one,
-          "model.experts.count / per_token");
-    check("factor", config_.routing.factor.value_or(0), of_rank,
-          "the smaller of parallel.expert and model.experts.count / per_token");
-  }
-
   void check_layer(LayerConfig const& kind) const {
     if (kind.norms != NormPlaces::pre) {
       refuse("model.norms", name_of(kind.norms), "pre, as the model has experts");
     }
-  }
-
-  void check_dispatch(std::string const& not_yet) const {
-    std::string_view const name = name_of(config_.dispatch);
-    if (config_.dispatch == Dispatch::allgather) {
-      refuse("dispatch", name, "alltoall, deepep" + not_yet);
-    }
-    if (config_.dispatch != Dispatch::deepep) return;
-    auto const refuse_beside = [&](bool is_beside, std::string_view what) {
-      if (is_beside) refuse("dispatch", name, "alltoall, " + std::string{what} + not_yet);
-    };
-    refuse_beside(config_.parallel.expert_tensor > 1, "as parallel.expert_tensor is above 1");
-    refuse_beside(config_.routing.capacity.has_value(), "as routing has a capacity");
-    refuse_beside(!config_.model.pattern.empty(), "as the model has a pattern");
   }
 
   /// Refuses what models can say and programs cannot do yet.
@@ -147,66 +114,10 @@ class ExpertCheck : CombinationCheck {
     if (experts.probabilities_on != ProbabilitiesOn::output) {
       refuse(key_of("probabilities_on"), name_of(experts.probabilities_on), "output" + not_yet);
     }
-    if (sound({"dispatch"})) check_dispatch(not_yet);
   }
 };
-
-/// A key of `routing` with one value that is built.
-struct FixedKey {
-  std::string_view key;
-  std::string_view value;
-
-  void check(ConfigNode const& node) const {
-    if (node.exists() && !node.reads(value)) {
-      node.report(std::string{value} + "; more is not built yet");
-    }
-  }
-};
-constexpr std::array fixed_keys{FixedKey{"pad", "true"}, FixedKey{"drop", "probabilities"},
-                                FixedKey{"scope", "rank"}};
 
 }  // namespace
-
-double largest_routing_factor(ExpertsConfig const& experts, int ranks) {
-  return std::min(static_cast<double>(ranks),
-                  static_cast<double>(experts.count) / static_cast<double>(experts.per_token));
-}
-
-Routing read_routing(ConfigNode const& node) {
-  Routing routing;
-  if (!node.exists() || node.reads("balanced")) return routing;
-  if (!node.is_map()) {
-    node.report(
-        "balanced, {factor: F} or {capacity: F}; counts from a file and natural routing are not "
-        "built yet");
-    return routing;
-  }
-  constexpr double most = 1e6;
-  SectionReader reader{node};
-  reader.number("factor", routing.factor, {1, most});
-  reader.number("capacity", routing.capacity, {1e-6, most});
-  if (routing.capacity) {
-    for (FixedKey const& fixed : fixed_keys) fixed.check(reader.take(fixed.key));
-  }
-  reader.finish();
-  if (!node.is_sound() || routing.factor.has_value() != routing.capacity.has_value()) {
-    return routing;
-  }
-  node.report("one of the keys factor and capacity");
-  return Routing{};
-}
-
-nlohmann::ordered_json to_json(Routing const& routing) {
-  if (routing.is_balanced()) return "balanced";
-  nlohmann::ordered_json json;
-  if (routing.factor) json["factor"] = *routing.factor;
-  if (!routing.capacity) return json;
-  json["capacity"] = *routing.capacity;
-  json["pad"] = true;
-  json["drop"] = "probabilities";
-  json["scope"] = "rank";
-  return json;
-}
 
 void check_experts(TrainingConfig const& config, ConfigNode const& root) {
   ExpertCheck{config, root}.check();

@@ -89,13 +89,15 @@ void write(TextPieces& out, RoutingAttributes const& routing) {
   out << " routing " << static_cast<int>(routing.score) << " " << static_cast<int>(routing.order)
       << (routing.normalise ? " normalised" : "") << " scaling " << routing.scaling << " of "
       << routing.per_token;
-  if (routing.expert_rows == 0) return;
+  if (routing.forced != nullptr) out << " forced";
+  if (!routing.is_by_router()) return;
   out << " rows " << routing.expert_rows << " groups " << routing.groups_per_token << "/"
-      << routing.groups;
+      << routing.groups << (routing.pads ? "" : " not padded")
+      << (routing.drop == DropBy::position ? " by position" : "");
 }
 
 void write(TextPieces& out, ChunkAttributes const& chunks) {
-  out << " chunks " << chunks.outer << "x" << chunks.inner;
+  out << " chunks " << chunks.outer << "x" << chunks.inner << (chunks.by_inner ? " by inner" : "");
 }
 
 void write(TextPieces& out, ScaleAttributes const& scale) { out << " scale " << scale.factor; }
@@ -188,6 +190,19 @@ void write(TextPieces& out, RankGroups const& groups) {
   }
 }
 
+void write(TextPieces& out, ForcedRouting const& forced) {
+  for (ForcedCounts const& counts : forced.counts()) {
+    out << "counts of " << counts.tokens() << " tokens:";
+    for (std::int64_t expert = 0; expert < counts.experts(); ++expert) {
+      out << " " << counts.rows(expert);
+    }
+    out << "\n";
+  }
+  for (auto const& [key, number] : forced.numbers()) {
+    out << "layer " << key.first << " microbatch " << key.second << " counts " << number << "\n";
+  }
+}
+
 void write(TextPieces& out, TrainingPlan const& plan) {
   TrainingConfig const& config = plan.config;
   // What the programs do not contain.
@@ -196,6 +211,8 @@ void write(TextPieces& out, TrainingPlan const& plan) {
       << " deallocation " << config.memory.output_deallocation << " message "
       << plan.message_bytes().count() << "\n";
   if (config.dispatch == Dispatch::deepep) out << "dispatch deepep\n";
+  if (plan.forced) write(out, *plan.forced);
+  for (int const rank : plan.ranks.ranks) out << "for rank " << rank << " of each stage\n";
   write(out, plan.groups);
   for (BlockProgram const& block : plan.blocks) write(out, block);
   for (ChunkProgram const& chunk : plan.chunks) write(out, chunk);

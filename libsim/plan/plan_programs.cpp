@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "libsim/model/blocks.hpp"
@@ -10,6 +11,7 @@
 #include "libsim/model/liveness.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/parameter_layout.hpp"
+#include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/state_types.hpp"
 #include "libsim/plan/step_program.hpp"
 
@@ -19,28 +21,40 @@ namespace {
 /// Builds each distinct block once.
 class BlockCatalogue {
  public:
-  explicit BlockCatalogue(TrainingPlan& plan) : plan_{plan}, layer_kinds_{plan.config.model} {}
+  explicit BlockCatalogue(TrainingPlan& plan)
+      : plan_{plan}, layer_kinds_{plan.config.model}, rows_{plan} {}
 
+  /// Of how many microbatches of a replica the blocks differ: of all or of one.
+  std::int64_t microbatch_classes() const {
+    return rows_.depends_on_microbatch() ? microbatches(plan_.config) : 1;
+  }
   std::int32_t inputs() {
-    return find({BlockProgram::Kind::inputs, {}, nullptr, HeadWeight::own},
+    return find({BlockProgram::Kind::inputs, {}, {}, nullptr, HeadWeight::own},
                 [&] { return build_inputs(plan_.shape); });
   }
   std::int32_t embedding() {
-    return find({BlockProgram::Kind::embedding, {}, nullptr, HeadWeight::own},
+    return find({BlockProgram::Kind::embedding, {}, {}, nullptr, HeadWeight::own},
                 [&] { return build_embedding(plan_.shape); });
   }
-  /// Layers of the model, from `first` on.
-  std::int32_t layers(std::int64_t first, int count, RecomputePolicy const& policy) {
+  /// Layers of the model, from `first` on, for the k-th microbatch of a replica.
+  std::int32_t layers(std::int64_t first,
+                      int count,
+                      RecomputePolicy const& policy,
+                      std::int64_t k) {
     std::span<int const> const kinds = layer_kinds_.of_layers(first, count);
-    return find({BlockProgram::Kind::layers, kinds, &policy, HeadWeight::own}, [&] {
+    std::vector<std::int64_t> const rooms = rooms_of(kinds, first, k);
+    return find({BlockProgram::Kind::layers, kinds, rooms, &policy, HeadWeight::own}, [&] {
       std::vector<BlockShape> shapes;
       shapes.reserve(kinds.size());
-      for (int const kind : kinds) shapes.push_back(plan_.shape.with(layer_kinds_[kind]));
+      for (std::size_t i = 0; i < kinds.size(); ++i) {
+        shapes.push_back(plan_.shape.with(layer_kinds_[kinds[i]]));
+        if (!rooms.empty()) shapes.back().room = rooms[i];
+      }
       return build_layers(std::move(shapes), policy);
     });
   }
   std::int32_t head(HeadWeight weight) {
-    return find({BlockProgram::Kind::head, {}, nullptr, weight},
+    return find({BlockProgram::Kind::head, {}, {}, nullptr, weight},
                 [&] { return build_head(plan_.shape, weight); });
   }
 
@@ -48,23 +62,39 @@ class BlockCatalogue {
   /// What a block is built from.
   struct Key {
     BlockProgram::Kind kind;
-    std::span<int const> layers;    ///< their kinds
-    RecomputePolicy const* policy;  ///< layers only
+    std::span<int const> layers;          ///< their kinds
+    std::span<std::int64_t const> rooms;  ///< of layers with uneven rows, for them
+    RecomputePolicy const* policy;        ///< layers only
     HeadWeight weight;
   };
   /// The key of a block that has been built.
   struct Known {
     BlockProgram::Kind kind = BlockProgram::Kind::layers;
     std::vector<int> layers;
+    std::vector<std::int64_t> rooms;
     RecomputePolicy policy;
     HeadWeight weight = HeadWeight::own;
 
     bool is(Key const& key) const {
       return kind == key.kind && weight == key.weight &&
              (key.policy == nullptr || policy == *key.policy) &&
-             std::ranges::equal(layers, key.layers);
+             std::ranges::equal(layers, key.layers) && std::ranges::equal(rooms, key.rooms);
     }
   };
+
+  /// For the rows of consecutive layers; empty if routing is even.
+  std::vector<std::int64_t> rooms_of(std::span<int const> kinds,
+                                     std::int64_t first,
+                                     std::int64_t k) const {
+    std::vector<std::int64_t> rooms;
+    if (!plan_.shape.is_uneven()) return rooms;
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      LayerConfig const& kind = layer_kinds_[kinds[i]];
+      auto const layer = first + static_cast<std::int64_t>(i);
+      rooms.push_back(kind.experts ? rows_.most(plan_.ranks, kind, layer, k) : 0);
+    }
+    return rooms;
+  }
 
   template <typename Build>
   std::int32_t find(Key const& key, Build build) {
@@ -75,6 +105,7 @@ class BlockCatalogue {
       Known& made = known_.emplace_back();
       made.kind = key.kind;
       made.layers.assign(key.layers.begin(), key.layers.end());
+      made.rooms.assign(key.rooms.begin(), key.rooms.end());
       if (key.policy != nullptr) made.policy = *key.policy;
       made.weight = key.weight;
       plan_.blocks.push_back(build());
@@ -84,6 +115,7 @@ class BlockCatalogue {
 
   TrainingPlan& plan_;
   LayerKinds layer_kinds_;
+  ReceivedRows rows_;
   std::vector<Known> known_;
 };
 
@@ -103,21 +135,25 @@ struct LayerPolicies {
 };
 
 /// The layers of a chunk as blocks: full-recompute groups, or single layers.
-void append_layers(ChunkProgram& chunk, BlockCatalogue& catalogue, LayerPolicies const& policies) {
+void append_layers(ChunkProgram& chunk,
+                   BlockCatalogue& catalogue,
+                   LayerPolicies const& policies,
+                   std::int64_t k) {
   RecomputePolicy const& policy = policies.whole;
   bool const is_full = policy.granularity == RecomputeGranularity::full;
   std::int64_t const end = chunk.first_layer + chunk.layers;
   if (is_full && policy.method == RecomputeMethod::uniform) {
     for (std::int64_t first = chunk.first_layer; first < end; first += policy.layers) {
       auto const group = static_cast<int>(std::min<std::int64_t>(end - first, policy.layers));
-      chunk.blocks.push_back(catalogue.layers(first, group, policy));
+      chunk.blocks.push_back(catalogue.layers(first, group, policy, k));
     }
     return;
   }
   for (std::int64_t i = chunk.first_layer; i < end; ++i) {
     // Block method: only the first K layers are checkpointed.
     bool const is_stored = is_full && i - chunk.first_layer >= policy.layers;
-    chunk.blocks.push_back(catalogue.layers(i, 1, is_stored ? policies.stored : policies.single));
+    chunk.blocks.push_back(
+        catalogue.layers(i, 1, is_stored ? policies.stored : policies.single, k));
   }
 }
 
@@ -131,7 +167,8 @@ std::int32_t& program_of(StageChunk& chunk, Variant variant) {
                                      : chunk.stored_program;
 }
 
-void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant variant) {
+/// Appends the programs of all chunks for the k-th microbatch of a replica.
+void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant variant, std::int64_t k) {
   TrainingConfig const& config = plan.config;
   std::vector<std::int64_t> const layers = layers_of_virtual_stages(config);
   std::vector<LayerPolicies> policies;  // of all stages, or of each
@@ -161,7 +198,7 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
     LayerPolicies const& of_layers =
         policies[policies.size() == 1 ? 0 : static_cast<std::size_t>(chunk.stage)];
     chunk.has_recompute_pass = of_layers.whole.early == EarlyRecompute::bubble;
-    append_layers(chunk, catalogue, of_layers);
+    append_layers(chunk, catalogue, of_layers, k);
     if (chunk.has_head) {
       bool const shares = config.model.tied_embeddings &&
                           plan.placement.place(0).stage == static_cast<int>(chunk.stage);
@@ -169,7 +206,7 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
     }
     StageChunk& of_stage = plan.stages[static_cast<std::size_t>(chunk.stage)]
                                .chunks[static_cast<std::size_t>(chunk.chunk)];
-    program_of(of_stage, variant) = static_cast<std::int32_t>(plan.chunks.size());
+    if (k == 0) program_of(of_stage, variant) = static_cast<std::int32_t>(plan.chunks.size());
     plan.chunks.push_back(std::move(chunk));
   }
 }
@@ -220,7 +257,8 @@ TrainingPlan make_programs(TrainingConfig const& config) {
 
 TrainingPlan make_programs(TrainingConfig const& config,
                            Placement const& placement,
-                           bool is_split) {
+                           bool is_split,
+                           RankChoice ranks) {
   bool const is_open =
       std::any_of(config.recompute.begin(), config.recompute.end(),
                   [](auto const& policy) { return policy.store_microbatches.automatic; });
@@ -229,7 +267,7 @@ TrainingPlan make_programs(TrainingConfig const& config,
         "recompute.store_microbatches: found 'auto', which depends on a system's memory; accepted: "
         "a number, as from resolve_store_windows()"};
   }
-  TrainingPlan plan = make_outline(config);
+  TrainingPlan plan = make_outline(config, std::move(ranks));
   plan.placement = placement;
   plan.stages.resize(static_cast<std::size_t>(config.parallel.pipeline));
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
@@ -237,12 +275,18 @@ TrainingPlan make_programs(TrainingConfig const& config,
     plan.stages[stage].chunks.resize(static_cast<std::size_t>(config.parallel.interleave));
   }
   BlockCatalogue catalogue{plan};
-  append_chunks(plan, catalogue, Variant::policy);
   bool const has_window =
       std::any_of(config.recompute.begin(), config.recompute.end(),
                   [](auto const& policy) { return policy.store_microbatches.count > 0; });
-  if (has_window) append_chunks(plan, catalogue, Variant::stored);
-  if (recomputes_early(config)) append_chunks(plan, catalogue, Variant::early);
+  std::int64_t const classes = catalogue.microbatch_classes();
+  for (std::int64_t k = 0; k < classes; ++k) {
+    append_chunks(plan, catalogue, Variant::policy, k);
+    if (has_window) append_chunks(plan, catalogue, Variant::stored, k);
+    if (recomputes_early(config)) append_chunks(plan, catalogue, Variant::early, k);
+  }
+  if (classes > 1)
+    plan.microbatch_stride =
+        static_cast<std::int32_t>(plan.chunks.size()) / static_cast<std::int32_t>(classes);
   if (is_split) {
     for (BlockProgram& block : plan.blocks) split_backward(block);
   }

@@ -13,6 +13,9 @@ ScheduleShape schedule_shape(TrainingConfig const& config);
 TrainingPlan make_programs(TrainingConfig const& config);
 /// The same with a schedule that is known: where its chunks lie, and whether some backward is
 /// split.
-TrainingPlan make_programs(TrainingConfig const& config, Placement const& placement, bool is_split);
+TrainingPlan make_programs(TrainingConfig const& config,
+                           Placement const& placement,
+                           bool is_split,
+                           RankChoice ranks = {});
 
 }  // namespace stagecraft

@@ -20,7 +20,8 @@ class StageTasks {
         schedule_{schedule},
         first_entry_{static_cast<std::int32_t>(stage.program.entries.size())},
         stored_in_window_{policy_of(plan.config, stage.stage).store_microbatches.count},
-        whole_(3 * static_cast<std::size_t>(schedule.tasks()), none) {
+        classes_{plan.microbatch_stride == 0 ? 1 : schedule.shape.microbatches},
+        whole_(3 * static_cast<std::size_t>(schedule.tasks() * classes_), none) {
     if (stored_in_window_ > 0) places_.emplace(schedule.shape, stage.stage);
     note_early();
   }
@@ -132,8 +133,10 @@ class StageTasks {
   std::int32_t task_of(ChunkRun const& run) { return number_of_whole(run, variant_of(run)); }
 
   std::int32_t number_of_whole(ChunkRun const& run, TaskVariant variant) {
-    auto const place = 3 * static_cast<std::size_t>(schedule_.task(run.part, run.chunk)) +
-                       static_cast<std::size_t>(variant);
+    int const of_class = classes_ == 1 ? 0 : static_cast<int>(run.microbatch);
+    auto const place =
+        3 * static_cast<std::size_t>(schedule_.task(run.part, run.chunk) * classes_ + of_class) +
+        static_cast<std::size_t>(variant);
     if (whole_[place] == none) whole_[place] = append(whole_task(plan_, stage_, run, variant));
     return whole_[place];
   }
@@ -167,7 +170,8 @@ class StageTasks {
   int stored_in_window_;                ///< how many in a window are stored
   std::optional<WindowPlaces> places_;  ///< if any is
   std::vector<bool> early_;  ///< by chunk and microbatch: recomputed ahead; empty if none is
-  std::vector<std::int32_t> whole_;  ///< by task of the schedule, and variant
+  int classes_;              ///< of microbatches that have programs of their own
+  std::vector<std::int32_t> whole_;  ///< by task of the schedule, class and variant
   std::vector<std::size_t> last_;    ///< last_runs() of the entries
 };
 
@@ -212,6 +216,7 @@ Task whole_task(TrainingPlan const& plan,
   task.program = task.is_stored  ? chunk.stored_program
                  : task.is_early ? chunk.early_program
                                  : chunk.program;
+  task.program += plan.microbatch_stride * static_cast<std::int32_t>(run.microbatch);
   task.block_count =
       static_cast<std::int32_t>(plan.chunks[static_cast<std::size_t>(task.program)].blocks.size());
   return task;
@@ -222,7 +227,7 @@ void append_microbatches(StagePlan& stage,
                          PipelineSchedule const& schedule) {
   StageTasks tasks{stage, plan, schedule};
   StageProgram const& program = schedule.stages[static_cast<std::size_t>(stage.stage)];
-  if (!has_window(plan.config)) {
+  if (!has_window(plan.config) && plan.microbatch_stride == 0) {
     tasks.append(program);
     return;
   }

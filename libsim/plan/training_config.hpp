@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libsim/allocator/allocator.hpp"
@@ -113,19 +114,64 @@ struct ScheduleConfig {
   friend bool operator==(ScheduleConfig const&, ScheduleConfig const&) = default;
 };
 
+/// Rows of the experts of a layer for a microbatch, from a file.
+struct CountsOfLayer {
+  std::int64_t layer = 0;
+  std::int64_t microbatch = -1;    ///< in the global batch; -1: all that have none of their own
+  std::vector<std::int64_t> rows;  ///< by expert; -1 of those that the file leaves out
+  int line = 0;                    ///< of the last of them
+
+  friend bool operator==(CountsOfLayer const&, CountsOfLayer const&) = default;
+};
+
+/// A file of counts, as it was read.
+struct CountsFile {
+  std::string path;
+  std::vector<CountsOfLayer> layers;
+
+  friend bool operator==(CountsFile const&, CountsFile const&) = default;
+};
+
+/// A file of counts, or none, that all copies of a configuration share.
+class SharedCounts {
+ public:
+  SharedCounts() = default;
+  explicit SharedCounts(CountsFile file)
+      : file_{std::make_shared<CountsFile const>(std::move(file))} {}
+  explicit operator bool() const { return file_ != nullptr; }
+  CountsFile const& operator*() const { return *file_; }
+  CountsFile const* operator->() const { return file_.get(); }
+
+  friend bool operator==(SharedCounts const& a, SharedCounts const& b) {
+    return a.file_ == b.file_ || (a && b && *a == *b);
+  }
+
+ private:
+  std::shared_ptr<CountsFile const> file_;
+};
+
 /// Which experts tokens choose. Key `routing`.
 ///
-/// Without any of these numbers it is balanced: choice j of the microbatch's token i is expert
+/// Without any of these it is balanced: choice j of the microbatch's token i is expert
 /// (i k + j) mod E, so that all experts of a layer are used alike.
 struct Routing {
-  /// Each expert takes at most so many of a rank's tokens, relative to balanced routing, and its
-  /// rows are padded to that number. Source: Megatron-LM,
-  /// megatron/core/transformer/moe/moe_utils.py, get_capacity.
+  /// Each expert takes at most so many of a rank's tokens, relative to balanced routing. Source:
+  /// Megatron-LM, megatron/core/transformer/moe/moe_utils.py, get_capacity.
   std::optional<double> capacity{};
+  bool pads = true;                     ///< the rows of each expert to its capacity
+  DropBy drop = DropBy::probabilities;  ///< which choices an expert drops beyond its capacity
   /// Rows that the hottest rank of an expert group computes, relative to balanced routing.
   std::optional<double> factor{};
+  SharedCounts counts{};    ///< how many rows each expert computes
+  bool is_natural = false;  ///< the router chooses, without a limit
 
-  bool is_balanced() const { return !capacity && !factor; }
+  bool is_balanced() const { return !capacity && !factor && !counts && !is_natural; }
+  /// Whether the experts of each token follow from the configuration, but are not balanced.
+  bool is_forced() const { return factor || counts; }
+  /// Whether the router decides how many rows ranks compute, up to a bound.
+  bool is_bounded() const { return is_natural || (capacity && !pads); }
+  /// Whether ranks send each other different numbers of rows.
+  bool is_uneven() const { return is_forced() || is_bounded(); }
   friend bool operator==(Routing const&, Routing const&) = default;
 };
 

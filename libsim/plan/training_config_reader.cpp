@@ -14,8 +14,10 @@
 #include "libsim/plan/context_checks.hpp"
 #include "libsim/plan/expert_checks.hpp"
 #include "libsim/plan/expert_overlap.hpp"
+#include "libsim/plan/named_file.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/recompute_reader.hpp"
+#include "libsim/plan/routing_reader.hpp"
 #include "libsim/plan/training_config_checks.hpp"
 #include "libsim/plan/training_names.hpp"
 #include "libsim/schedule/order_file.hpp"
@@ -105,13 +107,6 @@ void visit_training(Visitor& visitor, Training& training) {
   visitor.number("weight_decay", training.weight_decay, {0, most});
   visitor.number("clip", training.clip, {0, most});
   visitor.number("loss_scale", training.loss_scale, {1, 0x1p40});
-}
-
-/// The file that a key names: relative to the file that has the key, or to the current folder.
-std::filesystem::path named_file(ConfigNode const& node, std::string const& name) {
-  Place const& place = node.place();
-  if (place.line == 0 || !place.origin) return name;
-  return std::filesystem::path{*place.origin}.parent_path() / name;
 }
 
 PipelineOrder read_texts(ConfigNode const& orders, PlacementShape shape) {

@@ -46,6 +46,12 @@ struct EnumNames<Dispatch> {
 };
 
 template <>
+struct EnumNames<DropBy> {
+  static constexpr std::array<std::pair<DropBy, std::string_view>, 2> all{
+      {{DropBy::probabilities, "probabilities"}, {DropBy::position, "position"}}};
+};
+
+template <>
 struct EnumNames<EmptyCache> {
   static constexpr std::array<std::pair<EmptyCache, std::string_view>, 3> all{
       {{EmptyCache::never, "never"},

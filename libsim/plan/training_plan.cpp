@@ -5,6 +5,7 @@
 
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
+#include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/stage_tasks.hpp"
 #include "libsim/plan/step_program.hpp"
 
@@ -53,9 +54,11 @@ void split_sequences(TrainingPlan& plan) {
 
 }  // namespace
 
-TrainingPlan make_outline(TrainingConfig const& config) {
+TrainingPlan make_outline(TrainingConfig const& config, RankChoice ranks) {
   TrainingPlan plan;
   plan.config = config;
+  plan.ranks = std::move(ranks);
+  plan.forced = forced_routing(config);
   auto [groups, roles] = make_groups(config);
   plan.groups = std::move(groups);
   plan.roles = roles;
@@ -68,7 +71,11 @@ TrainingPlan make_outline(TrainingConfig const& config) {
                 .expert_tensor = config.parallel.expert_tensor,
                 .narrow_gradients = config.memory.gradient_dtype == StateType::bf16,
                 .capacity = config.routing.capacity.value_or(0),
-                .hottest = config.routing.factor.value_or(1),
+                .gathers = config.dispatch == Dispatch::allgather,
+                .pads_experts = config.routing.pads,
+                .drop = config.routing.drop,
+                .is_natural = config.routing.is_natural,
+                .forced = plan.forced.get(),
                 .kv_group = roles.kv_replicas.value_or(GroupId{}),
                 .expert_group = roles.expert.value_or(GroupId{}),
                 .expert_tensor_group = roles.expert_tensor.value_or(GroupId{}),
@@ -96,14 +103,15 @@ void lay_out_stage(TrainingPlan const& plan, PipelineSchedule const& schedule, S
   append_end_of_step(stage, plan);
 }
 
-TrainingPlan make_plan(TrainingConfig const& config) {
+TrainingPlan make_plan(TrainingConfig const& config, RankChoice ranks) {
   ScheduleShape const shape = checked_shape(schedule_shape(config));
   if (shape.order) check_recompute_tasks(config, *shape.order);
   if (recomputes_early(config) && config.schedule.kind != ScheduleKind::order) {
     throw ScheduleError{"recompute.early", "'bubble', whose places depend on costs",
                         "no, or an order that has them, as --print-config writes it"};
   }
-  TrainingPlan plan = make_programs(config, placement_of(shape), splits_backward(shape));
+  TrainingPlan plan =
+      make_programs(config, placement_of(shape), splits_backward(shape), std::move(ranks));
   PipelineSchedule const schedule = lay_out_checked(shape);
   plan.channels = schedule.channels;
   plan.messages = schedule.messages;

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "libsim/model/block_program.hpp"
+#include "libsim/model/forced_routing.hpp"
 #include "libsim/plan/issue_entry.hpp"
 #include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/plan/plan_groups.hpp"
@@ -54,7 +56,15 @@ struct ShardedRun {
   std::int64_t shard() const { return (count + shards - 1) / shards; }
 };
 
-/// What a rank of one stage does in an iteration. All tensor and data ranks of a stage do the same.
+/// The ranks of a stage, by their number in it, that a plan is made for. They differ only if
+/// routing is uneven. Then each layer and microbatch has room for the rows of the rank with most of
+/// them, for which the others of its expert group wait.
+struct RankChoice {
+  std::vector<int> ranks;  ///< ascending; empty: all of the stage
+};
+
+/// What a rank of one stage does in an iteration. All tensor and data ranks of a stage do the same,
+/// but for how many rows their experts compute.
 struct StagePlan {
   std::int32_t stage = 0;
   std::vector<StageChunk> chunks;  ///< by chunk
@@ -78,16 +88,21 @@ struct StagePlan {
 /// that memory is summed from (buffer_events.hpp).
 struct TrainingPlan {
   TrainingConfig config;
-  BlockShape shape;
+  BlockShape shape;  ///< without room for uneven rows, which depends on the layer
+  RankChoice ranks;
+  std::shared_ptr<ForcedRouting const> forced;  ///< null if the configuration forces no counts
   RankGroups groups;
   GroupRoles roles;
   std::vector<BlockProgram> blocks;  ///< the distinct ones
   std::vector<ChunkProgram> chunks;
   Placement placement;
   std::vector<StagePlan> stages;  ///< by stage
-  std::int32_t channels = 0;      ///< channel numbers of the transfers are in [0, channels)
-  std::int32_t messages = 0;      ///< message numbers are in [0, messages)
-  std::int32_t most_queued = 0;   ///< most messages of a channel sent and not yet received
+  /// The programs of microbatch k of a replica come k times so many behind those of its first, in
+  /// `chunks`; 0 if all microbatches have the same.
+  std::int32_t microbatch_stride = 0;
+  std::int32_t channels = 0;     ///< channel numbers of the transfers are in [0, channels)
+  std::int32_t messages = 0;     ///< message numbers are in [0, messages)
+  std::int32_t most_queued = 0;  ///< most messages of a channel sent and not yet received
 
   /// The number of ranks that hold the same dense parameters and sum their gradients.
   int replicas() const { return groups.members(roles.gradients); }
@@ -104,14 +119,14 @@ struct TrainingPlan {
 };
 
 /// A plan without programs: configuration, sizes of a rank's share of one microbatch, and groups.
-TrainingPlan make_outline(TrainingConfig const& config);
+TrainingPlan make_outline(TrainingConfig const& config, RankChoice ranks = {});
 
 /// The policy of a stage.
 RecomputePolicy const& policy_of(TrainingConfig const& config, int stage);
 
 /// Lays out an iteration. Pre: `config` was checked by its reader.
 /// \throws std::invalid_argument  for an illegal schedule shape.
-TrainingPlan make_plan(TrainingConfig const& config);
+TrainingPlan make_plan(TrainingConfig const& config, RankChoice ranks = {});
 
 /// Gives a stage its tasks and its program.
 /// Pre: `schedule` is the plan's, and `stage` is as make_programs() made it.

@@ -31,6 +31,16 @@ Json outside_json(std::optional<OutsideMemory> const& outside) {
           {"communicator_count", outside->communicator_count}};
 }
 
+/// The ranks that hold most and least, if they differ.
+Json spread_json(StageResult const& stage) {
+  if (!stage.ranks) return nullptr;
+  RankSpread const& spread = *stage.ranks;
+  return {{"distinct", spread.distinct},
+          {"fullest", spread.fullest},
+          {"emptiest", spread.emptiest},
+          {"least_peak_bytes", spread.least}};
+}
+
 /// `retries` is null if the run dies instead; all are null if no allocator was asked.
 Json stage_json(StageResult const& stage) {
   std::optional<StageReservation> const& reserved = stage.reservation;
@@ -44,6 +54,7 @@ Json stage_json(StageResult const& stage) {
           {"peak_at_seconds", seconds(stage.peak_at)},
           {"at_peak", to_json(stage.at_peak)},
           {"activation_peak_bytes", stage.activation_peak},
+          {"ranks", spread_json(stage)},
           {"reserved_bytes", reserved ? Json(reserved->reserved) : Json(nullptr)},
           {"allocated_bytes", reserved ? Json(reserved->allocated) : Json(nullptr)},
           {"inactive_split_bytes", reserved ? Json(reserved->inactive_split) : Json(nullptr)},

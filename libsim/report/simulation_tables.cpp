@@ -99,6 +99,25 @@ std::string device_text(Simulation const& simulation,
          fit.reason + ")\n";
 }
 
+/// How much less than the fullest rank of a stage others hold, if their experts compute different
+/// numbers of rows.
+std::string spread_text(Simulation const& simulation, ByteUnit const& unit) {
+  StageResult const* widest = nullptr;
+  for (StageResult const& stage : simulation.stages) {
+    if (!stage.ranks) continue;
+    bool const is_wider = widest == nullptr ||
+                          stage.peak() - stage.ranks->least > widest->peak() - widest->ranks->least;
+    if (is_wider) widest = &stage;
+  }
+  if (widest == nullptr) return "";
+  RankSpread const& spread = *widest->ranks;
+  return "experts compute different numbers of rows: " + std::to_string(spread.distinct) +
+         " kinds of ranks, the fullest shown; on stage " + std::to_string(widest->stage) +
+         " rank " + std::to_string(spread.fullest) + " of it holds most, rank " +
+         std::to_string(spread.emptiest) + " least: " + in_unit(unit, spread.least) + " " +
+         std::string{unit.name} + "\n";
+}
+
 std::string stage_table(Simulation const& simulation,
                         TrainingPlan const& plan,
                         System const& system) {
@@ -129,6 +148,7 @@ std::string stage_table(Simulation const& simulation,
   }
   std::string text =
       "memory at each stage's peak, " + unit_name + " per accelerator\n" + table.text();
+  text += spread_text(simulation, unit);
   auto const count = std::count_if(simulation.stages.begin(), simulation.stages.end(),
                                    [](StageResult const& stage) { return !stage.fits; });
   std::string const limit = readable_text(system.accelerator.memory.value) + " less " +

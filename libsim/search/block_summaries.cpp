@@ -5,6 +5,7 @@
 #include "libsim/engine/block_times.hpp"
 #include "libsim/model/memory_profile.hpp"
 #include "libsim/plan/message_buffers.hpp"
+#include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -82,7 +83,7 @@ PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeK
   auto const [place, is_new] = groups_.try_emplace({recompute, kinds});
   if (is_new) {
     std::vector<BlockShape> layers;
-    for (int const kind : kinds) layers.push_back(outline_.shape.with(kinds_[kind]));
+    for (int const kind : kinds) layers.push_back(layer_shape(outline_, kinds_[kind]));
     PolicyCode const policy{recompute, static_cast<std::int16_t>(kinds.size())};
     place->second = summarize(build_layers(std::move(layers), policy_of(policy)));
   }

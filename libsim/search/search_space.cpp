@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "libsim/model/layer_kinds.hpp"
-#include "libsim/plan/expert_checks.hpp"
+#include "libsim/plan/routing_check.hpp"
 #include "libsim/plan/training_config_checks.hpp"
 
 namespace stagecraft {

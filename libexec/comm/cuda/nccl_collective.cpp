@@ -95,16 +95,16 @@ void exchange(Call const& call) {
   Collective const& own = call.collective;
   cudaStream_t const stream = own.cuda.stream;
   for (int i = 0; i < call.members; ++i) {
-    auto const sent = move_between(own, call.member, i, call.members);
+    auto const sent = sent_part(own, call.member, i, call.members);
     if (sent && sent->elements > 0) {
-      check(ncclSend(element_at(own.source, sent->source, own.type),
+      check(ncclSend(element_at(own.source, sent->begin, own.type),
                      static_cast<std::size_t>(sent->elements), call.type(), i, call.comm.get(),
                      stream),
             "ncclSend");
     }
-    auto const received = move_between(own, i, call.member, call.members);
+    auto const received = received_part(own, call.member, i, call.members);
     if (received && received->elements > 0) {
-      check(ncclRecv(element_at(own.target, received->target, own.type),
+      check(ncclRecv(element_at(own.target, received->begin, own.type),
                      static_cast<std::size_t>(received->elements), call.type(), i, call.comm.get(),
                      stream),
             "ncclRecv");
@@ -116,7 +116,7 @@ void exchange(Call const& call) {
 
 void enqueue_collective(NcclComm& comm, int member, int members, Collective const& collective) {
   Call const call{comm, member, members, collective};
-  if (collective.elements == 0) return;
+  if (collective.elements == 0 && !collective.has_uneven_pieces()) return;
   switch (collective.kind) {
     case OpKind::all_reduce:
       return comm.group("ncclAllReduce", [&] {

@@ -37,6 +37,13 @@ TrainingConfig config_named(std::string const& name) {
   } else if (name == "grouped_heads") {
     config = small_llama(Precision::fp16);
     config.parallel = {.tensor = 4, .pipeline = 2};
+  } else if (name == "hot_experts" || name == "natural_experts" || name == "gathered_experts") {
+    config = small_llama(Precision::bf16);
+    config.model.experts = ExpertsConfig{.count = 4, .per_token = 2, .ffn_hidden = 12};
+    config.parallel = {.tensor = 2, .data = 2, .sequence = true, .expert = 4};
+    config.routing.is_natural = name != "hot_experts";
+    if (name == "hot_experts") config.routing.factor = 1.5;
+    if (name == "gathered_experts") config.dispatch = Dispatch::allgather;
   } else {
     throw std::runtime_error{"no plan has the name " + name};
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <iostream>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 
@@ -112,6 +113,49 @@ void check_all_to_all(Communicator& communicator, int rank, std::int64_t count, 
   }
 }
 
+/// Member i sends member j `count` times i + 2 j elements, none to itself if i is 1.
+template <typename Number>
+void check_uneven_all_to_all(Communicator& communicator,
+                             int rank,
+                             std::int64_t count,
+                             ElementType type) {
+  constexpr int members = 4;
+  auto const size = [&](int from, int to) {
+    return from == to && from == 1 ? std::int64_t{0} : count * (from + 2 * to);
+  };
+  std::vector<std::int64_t> sent;
+  std::vector<std::int64_t> received;
+  for (int i = 0; i < members; ++i) {
+    sent.push_back(size(rank, i));
+    received.push_back(size(i, rank));
+  }
+  auto const sum = [](std::vector<std::int64_t> const& sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  };
+  auto const source = numbers_of<Number>(rank, sum(sent));
+  std::vector<Number> target(static_cast<std::size_t>(sum(received)));
+  meet(communicator, {.kind = OpKind::all_to_all,
+                      .type = type,
+                      .source = source.data(),
+                      .target = target.data(),
+                      .sent = sent.data(),
+                      .received = received.data()});
+  std::int64_t at = 0;
+  for (int from = 0; from < members; ++from) {
+    std::int64_t all = 0;
+    std::int64_t before = 0;
+    for (int to = 0; to < members; ++to) {
+      if (to < rank) before += size(from, to);
+      all += size(from, to);
+    }
+    auto const of_member = numbers_of<Number>(from, all);
+    require(std::equal(of_member.begin() + before, of_member.begin() + before + size(from, rank),
+                       target.begin() + at),
+            "all-to-all of pieces of different sizes");
+    at += size(from, rank);
+  }
+}
+
 template <typename Number>
 void check_ring_shift(Communicator& communicator, int rank, std::int64_t count, ElementType type) {
   constexpr int members = 4;
@@ -210,6 +254,8 @@ void check_all(MpiSession& session, bool must_disagree) {
     check_collectives<std::int64_t>(communicator, rank, count, ElementType::i64);
     check_all_to_all<float>(communicator, rank, count, ElementType::f32);
     check_all_to_all<std::uint16_t>(communicator, rank, count, ElementType::bf16);
+    check_uneven_all_to_all<float>(communicator, rank, count / 8, ElementType::f32);
+    check_uneven_all_to_all<std::uint16_t>(communicator, rank, count / 8, ElementType::bf16);
     check_ring_shift<float>(communicator, rank, count, ElementType::f32);
     check_ring_shift<std::uint16_t>(communicator, rank, count, ElementType::bf16);
   }

@@ -312,12 +312,15 @@ TEST_CASE("plans that the executor cannot run yet are refused by key", "[executo
   config.routing.capacity = 1.25;
   REQUIRE_NOTHROW(require_executable(config));
   config.routing = {.factor = 1.25};
+  config.dispatch = Dispatch::allgather;
+  REQUIRE_NOTHROW(require_executable(config));
+  config.dispatch = Dispatch::deepep;
   config.memory.gradient_dtype = StateType::bf16;
   REQUIRE_THROWS_WITH(require_executable(config),
-                      Catch::Contains("routing: found '{\"factor\":1.25}'") &&
+                      Catch::Contains("dispatch: found 'deepep'") &&
                           Catch::Contains("memory.gradient_dtype: found 'bf16'; accepted when a "
                                           "plan is executed: fp32"));
-  REQUIRE_THROWS_WITH(execute(config, {}), Catch::Contains("routing: found"));
+  REQUIRE_THROWS_WITH(execute(config, {}), Catch::Contains("dispatch: found"));
 }
 
 }  // namespace

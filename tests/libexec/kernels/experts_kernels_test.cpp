@@ -129,7 +129,7 @@ TEST_CASE("rows are permuted by expert, then by token, and summed on their way b
   REQUIRE(d_probabilities.values() == probabilities.values());
 }
 
-TEST_CASE("a plan with another number of rows than tokens choose is refused", "[kernels]") {
+TEST_CASE("a plan without room for the rows that tokens choose is refused", "[kernels]") {
   TestTensor const x = TestTensor::zeros(ElementType::f64, {2, 1, 2});
   TestTensor const map{ElementType::u8, {2, 2}, {1, 0, 1, 1}};
   TestTensor const probabilities = TestTensor::zeros(ElementType::f64, {2, 2});
@@ -139,7 +139,7 @@ TEST_CASE("a plan with another number of rows than tokens choose is refused", "[
   REQUIRE_THROWS_WITH(
       run_with({}, OpKind::permute, {x.operand(), probabilities.operand(), map.operand()},
                {rows.operand(), of_rows.operand(), row_map.operand()}),
-      Catch::Contains("another number of rows than tokens choose"));
+      Catch::Contains("tokens choose more rows than the plan has room for"));
 }
 
 TEST_CASE("chunks by sender become chunks by expert, and back", "[kernels]") {
@@ -153,6 +153,62 @@ TEST_CASE("chunks by sender become chunks by expert, and back", "[kernels]") {
   TestTensor const back{ElementType::f32, {12, 1}};
   run_with(ChunkAttributes{3, 2}, OpKind::transpose_chunks, {sorted.operand()}, {back.operand()});
   REQUIRE(back.values() == values);
+}
+
+TEST_CASE("chunks of different sizes are moved from senders to experts and back", "[kernels]") {
+  // Sender 0 has 2, 0 and 1 rows for the three experts, sender 1 has 1, 3 and 0; an eighth row is
+  // room that nobody uses.
+  TestTensor const counts{ElementType::i32, {2, 3}, {2, 0, 1, 1, 3, 0}};
+  TestTensor const rows{ElementType::f32, {8, 1}, {0, 1, 2, 3, 4, 5, 6, 7}};
+  TestTensor const sorted{ElementType::f32, {8, 1}, {9, 9, 9, 9, 9, 9, 9, 9}};
+  run_with(ChunkAttributes{2, 3}, OpKind::transpose_chunks, {rows.operand(), counts.operand()},
+           {sorted.operand()});
+  REQUIRE(sorted.values() == std::vector<double>{0, 1, 3, 4, 5, 6, 2, 9});
+  TestTensor const back{ElementType::f32, {8, 1}, {9, 9, 9, 9, 9, 9, 9, 9}};
+  run_with(ChunkAttributes{3, 2, true}, OpKind::transpose_chunks,
+           {sorted.operand(), counts.operand()}, {back.operand()});
+  REQUIRE(back.values() == std::vector<double>{0, 1, 2, 3, 4, 5, 6, 9});
+}
+
+TEST_CASE("rows are counted by expert, of dropped choices none", "[kernels]") {
+  TestTensor const map{ElementType::u8, {3, 4}, {1, 0, 2, 1, 3, 0, 1, 0, 1, 0, 1, 0}};
+  TestTensor const counts{ElementType::i32, {4}};
+  run_with(NoAttributes{}, OpKind::count_rows, {map.operand()}, {counts.operand()});
+  REQUIRE(counts.values() == std::vector<double>{3, 0, 2, 1});
+}
+
+TEST_CASE("a grouped product of groups of different sizes is a product per group", "[kernels]") {
+  // Groups of 3, 0 and 2 rows, from two senders; a sixth row is room.
+  TestTensor const counts{ElementType::i32, {2, 3}, {1, 0, 2, 2, 0, 0}};
+  std::int64_t const groups = 3, rows = 6, n = 2, k = 3;
+  TestTensor const a = TestTensor::random(ElementType::f64, {rows, k}, 1);
+  TestTensor const b = TestTensor::random(ElementType::f64, {groups * k, n}, 2);
+  TestTensor const c{ElementType::f64, {rows, n}};
+  GemmShape const forward{.batch = groups, .m = 2, .n = n, .k = k};
+  run_with(GemmAttributes{forward, ElementType::f64}, OpKind::grouped_gemm,
+           {a.operand(), b.operand(), counts.operand()}, {c.operand()});
+  // The weight gradients a^T c of each group, added to ones.
+  TestTensor const sums{ElementType::f64, {groups * k, n}, std::vector<double>(18, 1)};
+  GemmShape const backward{
+      .batch = groups, .m = k, .n = n, .k = 2, .transpose_a = true, .accumulate = true};
+  run_with(GemmAttributes{backward, ElementType::f64}, OpKind::grouped_gemm,
+           {a.operand(), c.operand(), counts.operand()}, {sums.operand()});
+  auto const at = [](TestTensor const& x, std::int64_t columns, std::int64_t i, std::int64_t j) {
+    return x.values()[static_cast<std::size_t>(i * columns + j)];
+  };
+  std::vector<double> wanted(18, 1);
+  for (std::int64_t row = 0; row < 5; ++row) {
+    std::int64_t const group = row < 3 ? 0 : 2;
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < k; ++i) sum += at(a, k, row, i) * at(b, n, group * k + i, j);
+      REQUIRE(at(c, n, row, j) == Approx(sum));
+      for (std::int64_t i = 0; i < k; ++i) {
+        wanted[static_cast<std::size_t>((group * k + i) * n + j)] += at(a, k, row, i) * sum;
+      }
+    }
+  }
+  require_values(sums.values(), wanted);
 }
 
 TEST_CASE("activations are weighted by row", "[kernels]") {

@@ -217,6 +217,11 @@ TrainingConfig expert_run(std::uint32_t seed) {
     config.dispatch = Dispatch::deepep;
     config.parallel.expert_tensor = 1;
   }
+  if (seed % 6 == 2 && config.parallel.expert_tensor == 1) config.dispatch = Dispatch::allgather;
+  if (seed % 12 == 6) config.routing.drop = DropBy::position;
+  if (seed % 24 == 6 && config.parallel.expert_tensor == 1 && !experts.biases) {
+    config.routing.pads = false;
+  }
   config.schedule = {};
   config.layout = {};
   config.recompute = {RecomputePolicy{}};
@@ -306,6 +311,31 @@ TEST_CASE("layers with experts are a list of 0 and 1, or every n-th", "[import]"
     CAPTURE(bad);
     REQUIRE(!parse_layer_frequency(bad, 4));
   }
+}
+
+TEST_CASE("flags of dispatchers and of what experts drop are read", "[import]") {
+  MegatronOptions options;
+  options.world_size = 8;
+  std::string const line =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128 "
+      "--max-position-embeddings 128 --micro-batch-size 2 --global-batch-size 16 --bf16 "
+      "--num-experts 8 --lr 1e-4 --disable-bias-linear --expert-model-parallel-size 4";
+  auto const read = [&](std::string const& flags) {
+    return import_megatron(words_of(line + flags), "flags", options).config;
+  };
+  REQUIRE(read("").dispatch == Dispatch::allgather);  // Megatron-LM's default
+  REQUIRE(read(" --moe-token-dispatcher-type allgather").dispatch == Dispatch::allgather);
+  REQUIRE(read(" --moe-token-dispatcher-type alltoall").dispatch == Dispatch::alltoall);
+  TrainingConfig const dropping =
+      read(" --moe-expert-capacity-factor 1.5 --moe-token-drop-policy position");
+  REQUIRE(dropping.routing.capacity == 1.5);
+  REQUIRE_FALSE(dropping.routing.pads);
+  REQUIRE(dropping.routing.drop == DropBy::position);
+  REQUIRE(
+      read(" --moe-expert-capacity-factor 1.5 --moe-pad-expert-input-to-capacity").routing.pads);
+  REQUIRE_THROWS_WITH(read(" --moe-token-drop-policy last"),
+                      Catch::Contains("--moe-token-drop-policy: found 'last'; accepted: probs, "
+                                      "position"));
 }
 
 TEST_CASE("Megatron-LM splits each expert as the tensor ranks do unless told otherwise",

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "libsim/model/blocks.hpp"
+#include "libsim/model/forced_routing.hpp"
 #include "libsim/model/liveness.hpp"
 #include "tests/libsim/paper_models.hpp"
 
@@ -193,13 +194,17 @@ TEST_CASE("the hottest rank computes more rows than it sends", "[model]") {
   BlockShape shape = sparse_shape();
   shape.expert = 4;
   std::int64_t const balanced = kept_beside_attention(build_layers(shape, 1, {}));
-  shape.hottest = 1.5;
+  ForcedRouting const forced;
+  shape.forced = &forced;
+  shape.room = 384;
   BlockProgram const layer = build_layers(shape, 1, {});
   // An exchange ends when the hottest rank has all of its rows, or has sent them.
   REQUIRE(rows_sent(layer, Pass::forward) == std::vector<std::int64_t>{384, 384});
   REQUIRE(rows_sent(layer, Pass::backward) == std::vector<std::int64_t>{384, 384});
-  // Per row: the experts' input, fc1's output and the activation, 2(h + 3f), its probability, 4.
-  REQUIRE(kept_beside_attention(layer) - balanced == 128 * (2 * (256 + 3 * 96) + 4));
+  // Per row: the experts' input, fc1's output and the activation, 2(h + 3f), its probability, 4;
+  // and per expert how many rows go to it, and per sender and local expert how many come, 4 each.
+  REQUIRE(kept_beside_attention(layer) - balanced ==
+          128 * (2 * (256 + 3 * 96) + 4) + 4 * 8 + 4 * 4 * 2);
 }
 
 TEST_CASE("recompute of experts drops what Megatron-Core drops", "[model]") {

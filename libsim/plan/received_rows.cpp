@@ -1,0 +1,222 @@
+#include "libsim/plan/received_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+
+#include "libsim/model/layer_kinds.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// The rows of each expert if those of the first rank of a group are `factor` times as many as
+/// balanced.
+std::vector<std::int64_t> hot_rows(ExpertsConfig const& experts,
+                                   int ranks,
+                                   std::int64_t tokens,
+                                   double factor) {
+  std::int64_t const local = experts.count / ranks;
+  std::int64_t const choices = tokens * experts.per_token;
+  auto const wanted = static_cast<std::int64_t>(
+      std::ceil(factor * static_cast<double>(choices) / static_cast<double>(experts.count) - 1e-9));
+  std::int64_t const hot = std::min({wanted, tokens, choices / local});
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(experts.count), hot);
+  std::int64_t const others = experts.count - local;
+  if (others == 0) return rows;
+  std::int64_t const left = choices - hot * local;
+  for (std::int64_t i = 0; i < others; ++i) {
+    // What whole rows give to the first i + 1 experts, less what they give to the first i.
+    rows[static_cast<std::size_t>(local + i)] = left * (i + 1) / others - left * i / others;
+  }
+  return rows;
+}
+
+/// With one rank per group, which is then as hot as all others are, routing is balanced: the rows
+/// are as even as they can be.
+std::vector<std::int64_t> even_rows(ExpertsConfig const& experts, std::int64_t tokens) {
+  std::int64_t const choices = tokens * experts.per_token;
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < experts.count; ++i) {
+    rows.push_back(choices * (i + 1) / experts.count - choices * i / experts.count);
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::shared_ptr<ForcedRouting const> forced_routing(TrainingConfig const& config) {
+  if (!config.routing.is_forced()) return nullptr;
+  auto forced = std::make_shared<ForcedRouting>();
+  std::int64_t const tokens = config.model.sequence * config.batch.micro;
+  if (config.routing.counts) {
+    for (CountsOfLayer const& counts : config.routing.counts->layers) {
+      forced->add(counts.layer, counts.microbatch, ForcedCounts{counts.rows, tokens});
+    }
+    return forced;
+  }
+  LayerKinds const kinds{config.model};
+  int const ranks = config.parallel.expert;
+  for (int layer = 0; layer < kinds.layers(); ++layer) {
+    std::optional<ExpertsConfig> const& experts = kinds.of_layer(layer).experts;
+    if (!experts) continue;
+    forced->add(layer, -1,
+                {ranks == 1 ? even_rows(*experts, tokens)
+                            : hot_rows(*experts, ranks, tokens, *config.routing.factor),
+                 tokens});
+  }
+  return forced;
+}
+
+ReceivedRows::ReceivedRows(TrainingPlan const& plan)
+    : config_{plan.config}, shape_{plan.shape}, forced_{plan.forced.get()} {
+  RankGroups const& groups = plan.groups;
+  GroupRoles const& roles = plan.roles;
+  TrainingConfig const& config = plan.config;
+  std::map<int, std::size_t> known;  // by first member
+  auto const replica = static_cast<std::size_t>(config.parallel.tensor * config.parallel.context);
+  for (int rank = 0; rank < groups.ranks_per_stage(); ++rank) {
+    GroupMembership group{{rank}, 0};
+    if (roles.expert) group = groups.membership(*roles.expert, rank).value_or(group);
+    auto const [at, is_new] = known.emplace(group.members.front(), expert_groups_.size());
+    position_.emplace_back(at->second, group.member);
+    if (!is_new) continue;
+    ExpertGroup& made = expert_groups_.emplace_back();
+    made.members = group.members;
+    std::map<int, std::size_t> of_replica;
+    for (int const member : group.members) {
+      made.places.push_back(place_of(groups, member));
+      ++of_replica[made.places.back().data];
+    }
+    made.has_whole_replicas =
+        std::all_of(of_replica.begin(), of_replica.end(),
+                    [&](auto const& count) { return count.second == replica; });
+  }
+}
+
+std::vector<std::int64_t> const& ReceivedRows::rows_of_part(std::int32_t counts,
+                                                            RankPlace const& place) const {
+  auto [at, is_new] = of_parts_.try_emplace({counts, {place.tensor, place.context}});
+  if (!is_new) return at->second;
+  ForcedCounts const& all = forced_->counts()[static_cast<std::size_t>(counts)];
+  at->second.resize(static_cast<std::size_t>(all.experts()));
+  std::int64_t const rows = shape_.local_sequence();
+  std::int64_t const first = shape_.sequence_parallel ? place.tensor * rows : 0;
+  SequencePart const part{
+      .rank = place.context, .ranks = shape_.context(), .zigzag = shape_.keys.ranks > 1};
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t const of_sequence = part.row_of(first + row, shape_.sequence());
+    all.add_rows(of_sequence * shape_.micro, shape_.micro, at->second);
+  }
+  return at->second;
+}
+
+std::vector<std::int64_t> const& ReceivedRows::rows_of_group(std::size_t group,
+                                                             std::int64_t layer,
+                                                             std::int64_t k) const {
+  ExpertGroup const& members = expert_groups_[group];
+  std::vector<std::int32_t> numbers;
+  for (RankPlace const& place : members.places) {
+    numbers.push_back(
+        forced_->number_of(layer, std::int64_t{place.data} * microbatches(config_) + k));
+  }
+  auto [at, is_new] = of_groups_.try_emplace({group, std::move(numbers)});
+  if (!is_new) return at->second;
+  std::vector<std::int32_t> const& of_members = at->first.second;
+  for (std::size_t i = 0; i < of_members.size(); ++i) {
+    ForcedCounts const& counts = forced_->counts()[static_cast<std::size_t>(of_members[i])];
+    at->second.resize(static_cast<std::size_t>(counts.experts()));
+    RankPlace const& place = members.places[i];
+    if (members.has_whole_replicas) {
+      // The ranks of a replica have all of its tokens; one of them stands for them.
+      if (place.tensor > 0 || place.context > 0) continue;
+      for (std::int64_t e = 0; e < counts.experts(); ++e) {
+        at->second[static_cast<std::size_t>(e)] += counts.rows(e);
+      }
+      continue;
+    }
+    std::vector<std::int64_t> const& part = rows_of_part(of_members[i], place);
+    for (std::size_t e = 0; e < part.size(); ++e) at->second[e] += part[e];
+  }
+  return at->second;
+}
+
+std::int64_t ReceivedRows::of(int rank,
+                              LayerConfig const& kind,
+                              std::int64_t layer,
+                              std::int64_t k) const {
+  std::int64_t const local = kind.experts->count / shape_.expert;
+  if (forced_ == nullptr) {
+    BlockShape const shape = shape_.with(kind);
+    // A token chooses an expert at most once.
+    std::int64_t const of_sender = shape.capacity > 0
+                                       ? std::min(shape.sent_rows(), local * shape.expert_rows())
+                                       : shape.tokens() * std::min(kind.experts->per_token, local);
+    return of_sender * shape.expert;
+  }
+  auto const& [group, member] = position_[static_cast<std::size_t>(rank)];
+  std::vector<std::int64_t> const& rows = rows_of_group(group, layer, k);
+  std::int64_t sum = 0;
+  for (std::int64_t e = member * local; e < (member + 1) * local; ++e) {
+    sum += rows[static_cast<std::size_t>(e)];
+  }
+  return std::max<std::int64_t>(sum, 1);  // tensors are not empty
+}
+
+std::int64_t ReceivedRows::most(RankChoice const& ranks,
+                                LayerConfig const& kind,
+                                std::int64_t layer,
+                                std::int64_t k) const {
+  std::int64_t most = 0;
+  if (forced_ == nullptr) return of(0, kind, layer, k);
+  if (!ranks.ranks.empty()) {
+    for (int const rank : ranks.ranks) most = std::max(most, of(rank, kind, layer, k));
+    return most;
+  }
+  for (std::size_t rank = 0; rank < position_.size(); ++rank) {
+    most = std::max(most, of(static_cast<int>(rank), kind, layer, k));
+  }
+  return most;
+}
+
+std::vector<std::pair<int, int>> ReceivedRows::distinct_ranks() const {
+  if (forced_ == nullptr) return {{0, static_cast<int>(position_.size())}};
+  LayerKinds const kinds{config_.model};
+  std::int64_t const count = depends_on_microbatch() ? microbatches(config_) : 1;
+  std::map<std::vector<std::int64_t>, std::size_t> known;
+  std::vector<std::pair<int, int>> distinct;
+  for (std::size_t rank = 0; rank < position_.size(); ++rank) {
+    std::vector<std::int64_t> rows;
+    for (int layer = 0; layer < kinds.layers(); ++layer) {
+      LayerConfig const& kind = kinds.of_layer(layer);
+      if (!kind.experts) continue;
+      for (std::int64_t k = 0; k < count; ++k) {
+        rows.push_back(of(static_cast<int>(rank), kind, layer, k));
+      }
+    }
+    auto const [at, is_new] = known.emplace(std::move(rows), distinct.size());
+    if (is_new) {
+      distinct.emplace_back(static_cast<int>(rank), 1);
+    } else {
+      ++distinct[at->second].second;
+    }
+  }
+  return distinct;
+}
+
+BlockShape layer_shape(TrainingPlan const& plan, LayerConfig const& kind) {
+  BlockShape shape = plan.shape.with(kind);
+  if (!shape.is_uneven() || !kind.experts) return shape;
+  ReceivedRows const rows{plan};
+  LayerKinds const kinds{plan.config.model};
+  std::int64_t const count = rows.depends_on_microbatch() ? microbatches(plan.config) : 1;
+  for (int layer = 0; layer < kinds.layers(); ++layer) {
+    if (!(kinds.of_layer(layer) == kind)) continue;
+    for (std::int64_t k = 0; k < count; ++k) {
+      shape.room = std::max(shape.room, rows.most(plan.ranks, kind, layer, k));
+    }
+  }
+  return shape;
+}
+
+}  // namespace stagecraft

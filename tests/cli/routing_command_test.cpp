@@ -1,0 +1,108 @@
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "tests/cli/command_results.hpp"
+#include "tests/cli/run_program.hpp"
+
+namespace stagecraft {
+namespace {
+
+using nlohmann::json;
+
+/// A mixture of 4 experts on two replicas that split them; of 128 tokens each chooses two.
+class Mixture {
+ public:
+  Mixture() {
+    folder_.write("counts.csv",
+                  "layer,microbatch,expert,rows\n"
+                  "0,,0,128\n0,,1,100\n0,,2,20\n0,,3,8\n"
+                  "1,,0,64\n1,,1,64\n1,,2,64\n1,,3,64\n");
+  }
+
+  std::string run(std::string const& routing) const {
+    return "'" +
+           folder_.write("run.yaml",
+                         "model: {layers: 2, hidden: 64, heads: 4, sequence: 128, vocabulary: 256, "
+                         "experts: {count: 4, per_token: 2, ffn_hidden: 96}}\n"
+                         "system: " STAGECRAFT_SOURCE_DIR
+                         "/configs/systems/selene-a100.yaml\n"
+                         "parallel: {data: 2, expert: 2}\nbatch: {global: 4}\nrouting: " +
+                             routing + "\n") +
+           "'";
+  }
+  TemporaryFolder const& folder() const { return folder_; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_CASE("simulate says which ranks hold most and least if a file gives them rows") {
+  Mixture const mixture;
+  std::string const run = mixture.run("{file: counts.csv}");
+  json const result = json_of("simulate " + run + " --json");
+  json const& ranks = result.at("stages")[0].at("ranks");
+  REQUIRE(ranks.at("distinct") == 2);
+  REQUIRE(ranks.at("fullest") == 0);
+  REQUIRE(ranks.at("emptiest") == 1);
+  REQUIRE(ranks.at("least_peak_bytes") < result.at("stages")[0].at("peak_bytes"));
+  REQUIRE_THAT(run_stagecraft("simulate " + run).output,
+               Catch::Contains("experts compute different numbers of rows: 2 kinds of ranks") &&
+                   Catch::Contains("rank 0 of it holds most, rank 1 least"));
+  json const balanced = json_of("simulate " + run + " --set routing=balanced --json");
+  REQUIRE(balanced.at("stages")[0].at("ranks").is_null());
+  REQUIRE(balanced.at("iteration_seconds") < result.at("iteration_seconds"));
+  REQUIRE(balanced.at("hfu").get<double>() * balanced.at("iteration_seconds").get<double>() ==
+          Approx(result.at("hfu").get<double>() * result.at("iteration_seconds").get<double>()));
+}
+
+TEST_CASE("a configuration that is printed names its file of counts from any folder") {
+  Mixture const mixture;
+  ProgramResult const printed =
+      run_stagecraft("simulate " + mixture.run("{file: counts.csv}") + " --print-config");
+  REQUIRE(printed.exit_code == 0);
+  TemporaryFolder const other;
+  std::string const again = other.write("again.yaml", printed.output);
+  json const first = json_of("simulate " + mixture.run("{file: counts.csv}") + " --json");
+  REQUIRE(json_of("simulate '" + again + "' --json").at("iteration_seconds") ==
+          first.at("iteration_seconds"));
+}
+
+TEST_CASE("natural routing is predicted as balanced, with a warning and more memory") {
+  Mixture const mixture;
+  std::string const run = mixture.run("natural");
+  ProgramResult const result = run_stagecraft("simulate " + run);
+  REQUIRE_THAT(result.output + result.errors, Catch::Contains("times are those of balanced"));
+  json const natural = json_of("simulate " + run + " --json");
+  json const balanced = json_of("simulate " + run + " --set routing=balanced --json");
+  // Only the counts are exchanged in addition.
+  REQUIRE(natural.at("iteration_seconds").get<double>() ==
+          Approx(balanced.at("iteration_seconds").get<double>()).epsilon(0.05));
+  REQUIRE(natural.at("stages")[0].at("peak_bytes") > balanced.at("stages")[0].at("peak_bytes"));
+}
+
+TEST_CASE("explain says what uneven rows cost, and what other dispatchers would") {
+  Mixture const mixture;
+  for (std::string const routing : {"{file: counts.csv}", "{factor: 1.5}", "natural"}) {
+    std::string const text = run_stagecraft("explain " + mixture.run(routing)).output;
+    REQUIRE_THAT(text, Catch::Contains("balanced routing"));
+    REQUIRE_THAT(text, Catch::Contains("dispatch by allgather"));
+  }
+}
+
+TEST_CASE("stagecraft-exec runs forced and natural routing, not on a rank alone") {
+  Mixture const mixture;
+  for (std::string const routing : {"{file: counts.csv}", "{factor: 1.5}", "natural"}) {
+    ProgramResult const result = run_stagecraft_exec("run " + mixture.run(routing));
+    INFO(result.errors);
+    REQUIRE(result.exit_code == 0);
+    REQUIRE_THAT(result.output, Catch::Contains("step 0  loss"));
+  }
+  ProgramResult const alone =
+      run_stagecraft_exec("run " + mixture.run("natural") + " --ranks solo");
+  REQUIRE(alone.exit_code == 2);
+  REQUIRE_THAT(alone.errors, Catch::Contains("routing: found \"natural\"; accepted when a rank "
+                                             "runs alone: balanced, or a capacity"));
+}
+
+}  // namespace
+}  // namespace stagecraft
