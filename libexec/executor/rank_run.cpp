@@ -19,13 +19,17 @@ TimeSpan all_reduce(Communicator& communicator, Collective const& collective) {
   return communicator.finish(collective.group, communicator.start(collective));
 }
 
-/// The mean loss of the global batch. Of the tensor ranks only one counts a microbatch; each
-/// context rank counts its own tokens.
+/// The mean loss of the global batch, with what is trained beside the loss of the next tokens. Of
+/// the tensor ranks only one counts a microbatch; each context rank counts its own tokens. Routers'
+/// losses are means over microbatches, to which each rank adds its part.
 double mean_loss(RankContext const& context, RankExecutor& executor) {
   ExactSum sum;
   if (context.place.tensor == 0) {
     for (auto const& [microbatch, loss] : executor.losses()) sum.add(loss);
   }
+  auto const tokens =
+      static_cast<double>(context.plan.config.batch.micro * context.plan.config.model.sequence);
+  for (double const part : executor.router_losses()) sum.add(part * tokens);
   auto& words = sum.words();
   all_reduce(context.communicator, {.group = context.plan.roles.job,
                                     .type = ElementType::i64,
