@@ -16,11 +16,14 @@ constexpr IntegerRange degrees{1, 1'000'000};
 void read_listed_layout(MegatronArguments& arguments, TrainingConfig& config) {
   std::int64_t const p = config.parallel.pipeline;
   if (auto const text = arguments.text("pipeline-model-parallel-layout")) {
-    auto const layers = parse_pipeline_layout(*text);
+    std::int64_t const modules = config.model.predicted_tokens;
+    auto const layers = parse_pipeline_layout(*text, modules);
     if (!layers || static_cast<std::int64_t>(layers->size()) % p != 0) {
-      arguments.report("pipeline-model-parallel-layout",
-                       "stages of E, t and L cut by |, a multiple of the pipeline's " +
-                           std::to_string(p) + " in number");
+      arguments.report(
+          "pipeline-model-parallel-layout",
+          "stages of E, t and L cut by |, a multiple of the pipeline's " + std::to_string(p) +
+              " in number" +
+              (modules > 0 ? ", with an m for each of --mtp-num-layers before L" : ""));
       return;
     }
     config.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = *layers};
