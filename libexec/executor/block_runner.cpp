@@ -255,7 +255,12 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
 
 void BlockRunner::take_loss(BlockInstance const& instance, Op const& op) {
   double const sum = sum_of(operand(instance, op.writes[1]));
-  losses_[instance.microbatch] += std::get<VocabularyAttributes>(op.attributes).weight * sum;
+  double const weight = std::get<VocabularyAttributes>(op.attributes).weight;
+  if (op.layer == 0) {
+    losses_[instance.microbatch] = sum;
+  } else {
+    prediction_losses_.push_back(weight * sum);
+  }
 }
 
 double BlockRunner::sum_of(Operand const& losses) const {

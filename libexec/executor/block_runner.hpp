@@ -34,9 +34,10 @@ class BlockRunner {
   void run(BlockInstance& instance, Pass pass);
 
   BlockProgram const& block_of(BlockInstance const& instance) const;
-  /// For each microbatch whose loss this rank has computed, the sum of its tokens' losses; those of
-  /// multi-token prediction with their weight.
+  /// For each microbatch whose loss this rank has computed, the sum of its tokens' losses.
   std::map<std::int64_t, double>& losses() { return losses_; }
+  /// The sums of what modules of multi-token prediction add, with their weight.
+  std::vector<double>& prediction_losses() { return prediction_losses_; }
   /// This rank's parts of the losses of routers, of all layers and microbatches.
   std::vector<double>& router_losses() { return router_losses_; }
 
@@ -72,6 +73,7 @@ class BlockRunner {
   OpRunner ops_;
   std::vector<BlockBuffers> buffers_;  ///< by block
   std::map<std::int64_t, double> losses_;
+  std::vector<double> prediction_losses_;
   std::vector<double> router_losses_;
 };
 

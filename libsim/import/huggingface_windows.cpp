@@ -33,7 +33,9 @@ WindowLayers windows_behind_first(HuggingfaceKeys& keys) {
 }
 
 void read_windows(HuggingfaceKeys& keys, WindowLayers const& layers, ModelConfig& model) {
-  auto const size = keys.find_integer({"sliding_window"}, {1, 1LL << 40});
+  // Classes whose use_sliding_window is false write 0.
+  std::int64_t const smallest = layers.is_used ? 1 : 0;
+  auto const size = keys.find_integer({"sliding_window"}, {smallest, 1LL << 40});
   if (!layers.is_used || !size || *size >= model.sequence) {
     keys.without_effect({"sliding_window", "layer_types"});
     return;

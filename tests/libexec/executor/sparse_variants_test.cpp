@@ -183,6 +183,7 @@ TEST_CASE("the losses of routers are those of the formulas", "[experts]") {
   REQUIRE(execute(config).steps.front().loss - bare == Approx(0.25 * 2 * 0.5).epsilon(1e-12));
   config.model.experts->router.loss = RouterLoss::none;
   config.model.experts->router.z_loss = 0.5;
+  REQUIRE(execute(config).steps.front().next_token_loss == bare);
   double const square = std::pow(std::log(2.0), 2);
   REQUIRE(execute(config).steps.front().loss - bare == Approx(0.5 * square).epsilon(1e-12));
 }

@@ -46,20 +46,16 @@ class PlainModel {
   /// The loss of a sequence, for its tokens and those that follow it: the mean over its tokens,
   /// plus 0.1 times the mean over all modules.
   double loss(std::vector<std::int64_t> const& tokens) const {
-    auto const s = static_cast<std::size_t>(model_.sequence);
-    Rows x;
-    for (std::size_t i = 0; i < s; ++i) x.push_back(embedded(tokens[i]));
-    for (std::int64_t layer = 0; layer < model_.layers; ++layer) x = after_layer(layer, x);
-    x = normed("final_norm", x);
+    Rows x = hidden(tokens);
     double sum = mean_entropy(x, tokens, 1);
     for (std::int64_t m = 0; m < model_.predicted_tokens; ++m) {
       std::int64_t const layer = model_.layers + m;
       std::string const prefix = "layers." + std::to_string(layer) + ".prediction.";
       auto const ahead = static_cast<std::size_t>(m + 1);
-      for (std::size_t i = 0; i < s; ++i) {
+      for (std::size_t i = 0; i < x.size(); ++i) {
         Row joined = normed(prefix + "embedding_norm", embedded(tokens[i + ahead]));
-        Row const hidden = normed(prefix + "hidden_norm", x[i]);
-        joined.insert(joined.end(), hidden.begin(), hidden.end());
+        Row const before = normed(prefix + "hidden_norm", x[i]);
+        joined.insert(joined.end(), before.begin(), before.end());
         x[i] = product(prefix + "projection", joined);
       }
       x = normed(prefix + "final_norm", after_layer(layer, x));
@@ -68,8 +64,21 @@ class PlainModel {
     }
     return sum;
   }
+  double next_token_loss(std::vector<std::int64_t> const& tokens) const {
+    return mean_entropy(hidden(tokens), tokens, 1);
+  }
 
  private:
+  /// The normed hidden states behind all layers.
+  Rows hidden(std::vector<std::int64_t> const& tokens) const {
+    Rows x;
+    for (std::int64_t i = 0; i < model_.sequence; ++i) {
+      x.push_back(embedded(tokens[static_cast<std::size_t>(i)]));
+    }
+    for (std::int64_t layer = 0; layer < model_.layers; ++layer) x = after_layer(layer, x);
+    return normed("final_norm", x);
+  }
+
   Row const& weight(std::string const& name) const { return weights_.at(name + ".weight"); }
 
   Row embedded(std::int64_t token) const {
@@ -194,15 +203,21 @@ TEST_CASE("the loss of multi-token prediction is that of a model written again",
       PlainModel const plain{config};
       auto const source = synthetic_tokens(config.model.vocabulary, 7);
       double sum = 0;
+      double of_next = 0;
       for (std::int64_t sequence = 0; sequence < config.batch.global; ++sequence) {
         std::vector<std::int64_t> tokens(
             static_cast<std::size_t>(config.model.sequence + modules + 1));
         source->read(sequence, 0, tokens);
         sum += plain.loss(tokens);
+        of_next += plain.next_token_loss(tokens);
       }
       CAPTURE(modules, is_tied);
-      REQUIRE(execute(config).steps.front().loss ==
-              Approx(sum / static_cast<double>(config.batch.global)).epsilon(1e-12));
+      auto const sequences = static_cast<double>(config.batch.global);
+      StepReport const step = execute(config).steps.front();
+      REQUIRE(step.loss == Approx(sum / sequences).epsilon(1e-12));
+      REQUIRE(step.next_token_loss.value_or(step.loss) ==
+              Approx(of_next / sequences).epsilon(1e-12));
+      REQUIRE(step.next_token_loss.has_value() == (modules > 0));
     }
   }
 }
