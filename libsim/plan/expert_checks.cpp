@@ -28,6 +28,7 @@ class ExpertCheck : CombinationCheck {
     }
     if (has_experts) {
       check_routing(config_, root_);
+      check_predictions();
       return;
     }
     if (!config_.routing.is_balanced() && sound({"routing"})) {
@@ -96,6 +97,15 @@ class ExpertCheck : CombinationCheck {
     if (kind.norms != NormPlaces::pre) {
       refuse("model.norms", name_of(kind.norms), "pre, as the model has experts");
     }
+  }
+
+  /// Counts are those of the model's layers, and rows by rank are made for these.
+  void check_predictions() const {
+    ModelConfig const& model = config_.model;
+    if (model.predicted_tokens == 0 || !config_.routing.is_uneven() || !sound({"routing"})) return;
+    if (!layer_kind(model, model.layers - 1).experts) return;
+    refuse("model.predicted_tokens", model.predicted_tokens,
+           "0, as routing is neither balanced nor padded to a capacity; more is not built yet");
   }
 
   /// Refuses what models can say and programs cannot do yet.

@@ -74,6 +74,10 @@ TEST_CASE("what is not built yet of experts is refused", "[plan]") {
   REQUIRE(message("", keys + "probabilities_on: input}") == "no error");
   REQUIRE(message("", keys + "router: {loss: auxiliary, loss_coefficient: 0.1, z_loss: 0.1}}") ==
           "no error");
+  REQUIRE_THAT(
+      message("routing: natural", keys + "biases: false}, positions: rotary, predicted_tokens: 1"),
+      Catch::Contains("predicted_tokens: found '1'; accepted: 0, as routing is neither "
+                      "balanced nor padded to a capacity"));
   REQUIRE_THAT(message("", keys + "router: {loss: global_auxiliary}}"),
                Catch::Contains("model.experts.router.loss: found 'global_auxiliary'; accepted: "
                                "none, auxiliary, sequence_auxiliary"));
