@@ -75,6 +75,9 @@ nlohmann::ordered_json to_json(Execution const& execution,
                              {"gradient_norm", is_solo ? Json(nullptr) : Json(step.gradient_norm)},
                              {"seconds", step.seconds},
                              {"skipped", step.was_skipped}});
+    if (step.next_token_loss && !is_solo) {
+      json["steps"].back()["next_token_loss"] = *step.next_token_loss;
+    }
   }
   for (RankReport const& rank : execution.ranks) {
     json["ranks"].push_back({{"rank", rank.rank},

@@ -40,8 +40,9 @@ void print_solo_step(StepReport const& step, int rank) {
 
 void print_step(StepReport const& step, double tokens) {
   std::ostringstream line;
-  line << "step " << step.step << "  loss " << std::fixed << std::setprecision(4) << step.loss
-       << "  gradient norm " << step.gradient_norm << "  " << std::setprecision(3) << step.seconds
+  line << "step " << step.step << "  loss " << std::fixed << std::setprecision(4) << step.loss;
+  if (step.next_token_loss) line << " (next tokens " << *step.next_token_loss << ")";
+  line << "  gradient norm " << step.gradient_norm << "  " << std::setprecision(3) << step.seconds
        << " s  " << std::setprecision(0) << tokens / step.seconds << " tokens/s"
        << (step.was_skipped ? "  skipped: a gradient was infinite" : "") << '\n';
   std::cerr << line.str();

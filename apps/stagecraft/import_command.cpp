@@ -89,6 +89,7 @@ ImportedFile huggingface_model(CommandLine const& line) {
   if (line.has("precision")) {
     wanted.precision = line.word<Precision>("precision");
   }
+  wanted.predicted_tokens = line.has("predicted-tokens");
   HuggingfaceImport const import = import_huggingface(files.front(), wanted);
   return {to_model_file(import, files.front()), import.notes, to_json(import.model)};
 }
@@ -285,7 +286,10 @@ Makes a model file of the config.json of a model of Hugging Face's transformers.
              .description = "flash (default) or unfused, which the file does not say"},
             {.name = "precision",
              .value = Value::word_of<Precision>(),
-             .description = "fp16, bf16, fp32 or fp64; default: the file's torch_dtype"}},
+             .description = "fp16, bf16, fp32 or fp64; default: the file's torch_dtype"},
+            {.name = "predicted-tokens",
+             .description = "with the modules of multi-token prediction that the file names "
+                            "(num_nextn_predict_layers); default: without them"}},
            output_options()}),
       .argument = Value::file("config.json"),
       .run = run_huggingface_import};

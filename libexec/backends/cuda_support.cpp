@@ -7,6 +7,7 @@ namespace stagecraft {
 
 std::string key_without_cuda(ModelConfig const& model) {
   if (has_latents(model)) return "model.latent_attention";
+  if (model.predicted_tokens > 0) return "model.predicted_tokens";
   if (model.logit_softcap > 0) return "model.logit_softcap";
   for (LayerRun const& run : layer_runs(model)) {
     LayerConfig const& layer = run.kind;

@@ -141,6 +141,9 @@ void BlockRunner::run(BlockInstance& instance, Op const& op, std::int32_t positi
     default:
       launch(instance, op);
       if (op.kind == OpKind::cross_entropy) take_loss(instance, op);
+      if (op.kind == OpKind::router_loss && op.phase != Phase::recompute) {
+        router_losses_.push_back(sum_of(operand(instance, op.writes[0])));
+      }
   }
 }
 
@@ -222,7 +225,8 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
   SequencePart const part = sequence_part(context_.plan, context_.place);
   // Rows follow each other in the sequence within a chunk.
   std::int64_t const chunk = part.zigzag ? rows / 2 : rows;
-  std::int64_t const ahead = op.kind == OpKind::load_labels ? 1 : 0;
+  std::int64_t const ahead =
+      (op.kind == OpKind::load_labels ? 1 : 0) + std::get<TokensAttributes>(op.attributes).ahead;
   std::int64_t const sequence =
       context_.state.step * context_.plan.config.batch.global +
       context_.global_microbatch(instance.microbatch) * context_.plan.config.batch.micro;
@@ -250,7 +254,16 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
 }
 
 void BlockRunner::take_loss(BlockInstance const& instance, Op const& op) {
-  Operand const losses = operand(instance, op.writes[1]);
+  double const sum = sum_of(operand(instance, op.writes[1]));
+  double const weight = std::get<VocabularyAttributes>(op.attributes).weight;
+  if (op.layer == 0) {
+    losses_[instance.microbatch] = sum;
+  } else {
+    prediction_losses_.push_back(weight * sum);
+  }
+}
+
+double BlockRunner::sum_of(Operand const& losses) const {
   std::int64_t const elements = losses.shape.elements();
   auto const* const device = static_cast<std::byte const*>(losses.data);
   std::array<std::byte, piece_elements * sizeof(double)> bytes{};
@@ -261,7 +274,7 @@ void BlockRunner::take_loss(BlockInstance const& instance, Op const& op) {
     context_.backend.read(bytes.data(), device + first * element_size(losses.type), size);
     for (double const loss : decode(std::span{bytes}.first(size), losses.type)) sum += loss;
   }
-  losses_[instance.microbatch] = sum;
+  return sum;
 }
 
 Operand BlockRunner::operand(BlockInstance const& instance, TensorId id) const {
@@ -301,14 +314,19 @@ KernelCall BlockRunner::call_of(BlockInstance const& instance, Op const& op) con
     double const tokens =
         static_cast<double>(context_.plan.config.model.sequence * context_.plan.config.batch.micro *
                             microbatches(context_.plan.config));
-    call.loss_gradient = context_.state.loss_scale / tokens;
+    call.loss_gradient =
+        context_.state.loss_scale / tokens * std::get<VocabularyAttributes>(op.attributes).weight;
+  }
+  if (op.kind == OpKind::router_loss_backward) {
+    // The mean over the microbatches of a replica, whose ranks have parts of each one's loss.
+    call.loss_gradient =
+        context_.state.loss_scale / static_cast<double>(microbatches(context_.plan.config));
   }
   return call;
 }
 
 OpPlace BlockRunner::place_of(BlockInstance const& instance, Op const& op) const {
-  bool const has_layers = block_of(instance).kind == BlockProgram::Kind::layers;
-  return {.layer = has_layers ? instance.first_layer + op.layer : -1,
+  return {.layer = layer_of(block_of(instance).kind, instance.first_layer, op.layer),
           .microbatch = instance.microbatch,
           .chunk = instance.chunk};
 }

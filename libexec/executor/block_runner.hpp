@@ -36,6 +36,10 @@ class BlockRunner {
   BlockProgram const& block_of(BlockInstance const& instance) const;
   /// For each microbatch whose loss this rank has computed, the sum of its tokens' losses.
   std::map<std::int64_t, double>& losses() { return losses_; }
+  /// The sums of what modules of multi-token prediction add, with their weight.
+  std::vector<double>& prediction_losses() { return prediction_losses_; }
+  /// This rank's parts of the losses of routers, of all layers and microbatches.
+  std::vector<double>& router_losses() { return router_losses_; }
 
  private:
   void allocate(BlockInstance& instance, Op const& op, TensorId id);
@@ -59,6 +63,7 @@ class BlockRunner {
   void release(BlockInstance& instance, Op const& op, TensorId id);
   void load(BlockInstance const& instance, Op const& op);
   void take_loss(BlockInstance const& instance, Op const& op);
+  double sum_of(Operand const& losses) const;
   Operand operand(BlockInstance const& instance, TensorId id) const;
   KernelCall call_of(BlockInstance const& instance, Op const& op) const;
   OpPlace place_of(BlockInstance const& instance, Op const& op) const;
@@ -68,6 +73,8 @@ class BlockRunner {
   OpRunner ops_;
   std::vector<BlockBuffers> buffers_;  ///< by block
   std::map<std::int64_t, double> losses_;
+  std::vector<double> prediction_losses_;
+  std::vector<double> router_losses_;
 };
 
 }  // namespace stagecraft

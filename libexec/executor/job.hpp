@@ -19,10 +19,13 @@ namespace stagecraft {
 /// The results of one iteration, which are the same on all ranks.
 struct StepReport {
   std::int64_t step = 0;     ///< from 0, counted from the first start of the training
-  double loss = 0;           ///< nats per token, mean over the global batch
+  double loss = 0;           ///< all that is trained; nats per token, mean over the global batch
   double gradient_norm = 0;  ///< of all gradients, before clipping
   double seconds = 0;        ///< of the slowest rank
   bool was_skipped = false;  ///< a gradient was infinite, so no parameter was changed
+  /// The part of the loss that is of the next tokens, if routers or modules of multi-token
+  /// prediction add to it.
+  std::optional<double> next_token_loss{};
 };
 
 /// The peak memory of one rank.

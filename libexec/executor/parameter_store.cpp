@@ -14,7 +14,7 @@ namespace {
 /// A parameter within one chunk.
 using Key = std::tuple<std::int32_t, std::int64_t, std::string>;
 
-/// The head's use of the tied embedding, where one rank has both.
+/// The use of the embedding in blocks behind the layers, where one rank has both.
 constexpr Name embedding_weight{"embedding", "weight"};
 
 void write_numbers(Backend& backend, FlatRange const& range, std::span<double const> numbers) {
@@ -100,12 +100,11 @@ void ParameterStore::find_operands(TrainingPlan const& plan) {
     std::int32_t const owner = chunks[static_cast<std::size_t>(chunk.chunk)].program;
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];
-      bool const has_layers = block.kind == BlockProgram::Kind::layers;
       std::vector<OperandPlace>& operands = operands_[i].emplace_back(block.tensors.size());
       for (Parameter const& parameter : block.parameters) {
         Tensor const& weight = block.tensor(parameter.weight);
         std::int64_t const layer =
-            has_layers ? first_layer_of(plan, chunk, position) + weight.layer : -1;
+            layer_of(block.kind, first_layer_of(plan, chunk, position), weight.layer);
         // The embedding is in the first chunk.
         Key const key{parameter.shared ? chunks.front().program : owner, layer,
                       to_string(parameter.shared ? embedding_weight : weight.name)};

@@ -32,6 +32,8 @@ RankExecutor::RankExecutor(RankContext const& context)
 
 void RankExecutor::run_iteration() {
   blocks_.losses().clear();
+  blocks_.prediction_losses().clear();
+  blocks_.router_losses().clear();
   steps_.begin_iteration();
   sending_until_ = {};
   for (IssueEntry const& step : order_.entries) {

@@ -1,15 +1,19 @@
 #include "libexec/executor/rank_run.hpp"
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "libexec/comm/device_communication.hpp"
 #include "libexec/executor/data_error.hpp"
 #include "libexec/executor/kernel_needs.hpp"
 #include "libexec/kernels/exact_sum.hpp"
 #include "libsim/host/file_error.hpp"
+#include "libsim/model/layer_kinds.hpp"
 #include "libsim/plan/configured_allocator.hpp"
 
 namespace stagecraft {
@@ -19,13 +23,8 @@ TimeSpan all_reduce(Communicator& communicator, Collective const& collective) {
   return communicator.finish(collective.group, communicator.start(collective));
 }
 
-/// The mean loss of the global batch. Of the tensor ranks only one counts a microbatch; each
-/// context rank counts its own tokens.
-double mean_loss(RankContext const& context, RankExecutor& executor) {
-  ExactSum sum;
-  if (context.place.tensor == 0) {
-    for (auto const& [microbatch, loss] : executor.losses()) sum.add(loss);
-  }
+/// The sum over all ranks, per token of the global batch.
+double mean_over_batch(RankContext const& context, ExactSum sum) {
   auto& words = sum.words();
   all_reduce(context.communicator, {.group = context.plan.roles.job,
                                     .type = ElementType::i64,
@@ -35,6 +34,39 @@ double mean_loss(RankContext const& context, RankExecutor& executor) {
                                     .in_host_memory = true});
   return sum.value() /
          static_cast<double>(context.plan.config.batch.global * context.plan.config.model.sequence);
+}
+
+/// Whether routers or modules of multi-token prediction add to the loss.
+bool has_more_losses(ModelConfig const& model) {
+  std::vector<LayerRun> const runs = layer_runs(model);
+  return model.predicted_tokens > 0 ||
+         std::any_of(runs.begin(), runs.end(), [](LayerRun const& run) {
+           return run.kind.experts && (run.kind.experts->router.loss != RouterLoss::none ||
+                                       run.kind.experts->router.z_loss > 0);
+         });
+}
+
+/// Sets the losses of the global batch. Of the tensor ranks only one counts a microbatch; each
+/// context rank counts its own tokens. Routers' losses are means over microbatches, to which each
+/// rank adds its part.
+void report_loss(RankContext const& context, RankExecutor& executor, StepReport& report) {
+  ExactSum sum;
+  bool const counts_tokens = context.place.tensor == 0;
+  if (counts_tokens) {
+    for (auto const& [microbatch, loss] : executor.losses()) sum.add(loss);
+  }
+  if (!has_more_losses(context.plan.config.model)) {
+    report.loss = mean_over_batch(context, std::move(sum));
+    return;
+  }
+  report.next_token_loss = mean_over_batch(context, sum);
+  if (counts_tokens) {
+    for (double const loss : executor.prediction_losses()) sum.add(loss);
+  }
+  auto const tokens =
+      static_cast<double>(context.plan.config.batch.micro * context.plan.config.model.sequence);
+  for (double const part : executor.router_losses()) sum.add(part * tokens);
+  report.loss = mean_over_batch(context, std::move(sum));
 }
 
 /// What the ranks agree on after an iteration.
@@ -152,7 +184,7 @@ class RankRun {
     if (is_traced && !context_.clock.is_virtual() && backend_->timeline() != nullptr) {
       recorder_.resolve(*backend_->timeline());
     }
-    report.loss = mean_loss(context_, executor_);
+    report_loss(context_, executor_, report);
     report.gradient_norm = executor_.gradient_norm();
     report.was_skipped = executor_.was_skipped();
     return report;

@@ -8,7 +8,8 @@
 namespace stagecraft {
 
 /// The training data: sequences of token ids, numbered from 0. A sequence has one token more than
-/// the model's sequence length, because a label is the next token. Thread-safe.
+/// the model's sequence length, because a label is the next token, and one more for each module of
+/// multi-token prediction. Thread-safe.
 class TokenSource {
  public:
   virtual ~TokenSource() = default;

@@ -149,22 +149,28 @@ void latent_rotary_backward_of(KernelContext const& context, KernelCall const& c
   });
 }
 
+/// Copies columns of a and b to those of what joins them, or back.
 template <typename S>
-void join_columns_of(KernelContext const& context, KernelCall const& call) {
-  Operand const& a = call.reads[0];
-  Operand const& b = call.reads[1];
+void move_columns(KernelContext const& context,
+                  KernelCall const& call,
+                  Operand const& a,
+                  Operand const& b,
+                  Operand const& joined) {
+  bool const joins = call.kind == OpKind::join_columns;
   expect(call, a.shape.rank() > 0 && b.shape.rank() > 0, "an operand has no columns");
   std::int64_t const left = last_extent(a);
   std::int64_t const right = last_extent(b);
   std::int64_t const rows = a.shape.elements() / std::max<std::int64_t>(left, 1);
   expect_elements(call, a, element_type<S>(), rows * left);
   expect_elements(call, b, element_type<S>(), rows * right);
-  expect_elements(call, call.writes[0], element_type<S>(), rows * (left + right));
+  expect_elements(call, joined, element_type<S>(), rows * (left + right));
   for_row_ranges(*context.pool, rows, left + right, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      S* const to = elements_of<S>(call.writes[0]) + row * (left + right);
-      std::copy_n(elements_of<S>(a) + row * left, left, to);
-      std::copy_n(elements_of<S>(b) + row * right, right, to + left);
+      S* const both = elements_of<S>(joined) + row * (left + right);
+      S* const first = elements_of<S>(a) + row * left;
+      S* const second = elements_of<S>(b) + row * right;
+      std::copy_n(joins ? first : both, left, joins ? both : first);
+      std::copy_n(joins ? second : both + left, right, joins ? both + left : second);
     }
   });
 }
@@ -182,8 +188,15 @@ void latent_rotary_backward(KernelContext const& context, KernelCall const& call
 }
 
 void join_columns(KernelContext const& context, KernelCall const& call) {
-  with_storage_type(call.kind, call.reads[0].type,
-                    [&](auto tag) { join_columns_of<decltype(tag)>(context, call); });
+  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+    move_columns<decltype(tag)>(context, call, call.reads[0], call.reads[1], call.writes[0]);
+  });
+}
+
+void split_columns(KernelContext const& context, KernelCall const& call) {
+  with_storage_type(call.kind, call.reads[0].type, [&](auto tag) {
+    move_columns<decltype(tag)>(context, call, call.writes[0], call.writes[1], call.reads[0]);
+  });
 }
 
 }  // namespace stagecraft::STAGECRAFT_ISA

@@ -30,12 +30,11 @@ class OpRecorder {
     BlockProgram const& program = costed_.plan().blocks[block];
     PassTimes const& times = costed_.blocks()[block].times(pass_);
     std::vector<Op> const& ops = program.ops(pass_);
-    bool const has_layers = program.kind == BlockProgram::Kind::layers;
     for (std::size_t i = 0; i < ops.size(); ++i) {
       RecordedOp& row = task_.ops.emplace_back(recorded_op(ops[i], vocabulary_));
       row.start = start_ + times.start[i];
       row.end = start_ + times.end[i];
-      row.layer = has_layers ? first_layer + ops[i].layer : -1;
+      row.layer = layer_of(program.kind, first_layer, ops[i].layer);
     }
     append_memory(program, times);
     start_ += times.duration;

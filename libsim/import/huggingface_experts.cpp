@@ -24,12 +24,15 @@ ExpertsConfig read_counts(Keys& keys, Keys::Names count, std::string_view width)
   return experts;
 }
 
-/// The loss that keeps loads even, which the classes add where they are asked for router logits.
+/// The loss that keeps loads even, which the classes add if they are asked for router logits.
 void leave_out_loss(Keys& keys) {
   auto const coefficient =
       keys.find_number({"router_aux_loss_coef", "aux_loss_alpha"}, {0, 1000}).value_or(0);
-  if (coefficient > 0)
-    keys.note("the router's auxiliary loss is left out; balanced routing has none");
+  if (coefficient > 0) {
+    keys.note(
+        "the router's auxiliary loss is left out, which transformers sums over all layers; "
+        "Megatron-LM's is model.experts.router.loss");
+  }
   keys.without_effect(
       {"output_router_logits", "router_jitter_noise", "seq_aux", "ep_size", "aux_loss_alpha"});
 }
@@ -70,10 +73,6 @@ void read_deepseek(Keys& keys, Sequence sequence, ModelConfig& model) {
   router.scaling = keys.number_or({"routed_scaling_factor"}, {0, 1e6}, 1);
   leave_out_loss(keys);
   model.experts = experts;
-  if (auto const modules = keys.find_integer({"num_nextn_predict_layers"}, {0, 1 << 20});
-      modules && *modules > 0) {
-    keys.note("the modules of multi-token prediction are left out, as transformers does");
-  }
   keys.without_effect({"qk_head_dim", "rope_interleave", "topk_method", "scoring_func"});
 }
 
@@ -129,6 +128,18 @@ void read_olmoe(Keys& keys, Sequence sequence, ModelConfig& model) {
   leave_out_loss(keys);
   model.experts = experts;
   keys.without_effect({"clip_qkv"});
+}
+
+/// Granite with experts: products without biases, and constant factors.
+void read_granite_moe(Keys& keys, Sequence sequence, ModelConfig& model) {
+  read_llama_like(keys, sequence, false, model);
+  keys.refuse_if_true("attention_bias", "the attention's biases are left out");
+  ExpertsConfig experts =
+      read_counts(keys, {"num_local_experts", "num_experts"}, "intermediate_size");
+  leave_out_loss(keys);
+  model.experts = experts;
+  keys.without_effect(
+      {"embedding_multiplier", "residual_multiplier", "attention_multiplier", "logits_scaling"});
 }
 
 void read_deepseek_v2(Keys& keys, Sequence sequence, ModelConfig& model) {

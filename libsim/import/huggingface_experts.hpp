@@ -19,6 +19,9 @@ void read_qwen3_moe(HuggingfaceKeys& keys,
                     std::optional<std::int64_t> sequence,
                     ModelConfig& model);
 void read_olmoe(HuggingfaceKeys& keys, std::optional<std::int64_t> sequence, ModelConfig& model);
+void read_granite_moe(HuggingfaceKeys& keys,
+                      std::optional<std::int64_t> sequence,
+                      ModelConfig& model);
 void read_deepseek_v2(HuggingfaceKeys& keys,
                       std::optional<std::int64_t> sequence,
                       ModelConfig& model);

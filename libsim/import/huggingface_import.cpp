@@ -119,6 +119,20 @@ void refuse_other_kinds(ConfigNode const& root, HuggingfaceKeys& keys, bool has_
                        "use_cache"});
 }
 
+/// The modules of multi-token prediction, which the class of the family does not have, but files of
+/// checkpoints with experts name.
+void read_predictions(HuggingfaceKeys& keys, bool are_wanted, ModelConfig& model) {
+  constexpr std::string_view key = "num_nextn_predict_layers";
+  constexpr IntegerRange counts{0, 100};
+  if (are_wanted) {
+    model.predicted_tokens = keys.integer({key}, counts);
+  } else if (model.experts && keys.find_integer({key}, counts).value_or(0) > 0) {
+    keys.note(
+        "the modules of multi-token prediction are left out, as transformers does; "
+        "--predicted-tokens reads them");
+  }
+}
+
 Precision read_precision(HuggingfaceKeys& keys, std::optional<Precision> wanted) {
   std::optional<std::string> word = keys.find_text({"torch_dtype", "dtype"});
   if (wanted) return *wanted;
@@ -178,6 +192,7 @@ HuggingfaceImport parse_huggingface(std::string_view text,
   ModelConfig model;
   model.attention = options.attention;  // before the kinds of a pattern are copied from the model
   family->read(keys, options.sequence, model);
+  read_predictions(keys, options.predicted_tokens, model);
   refuse_other_kinds(root, keys, model.experts.has_value());
   model.precision = read_precision(keys, options.precision);
   model.causal_mask =

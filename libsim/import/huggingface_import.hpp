@@ -17,6 +17,7 @@ struct HuggingfaceOptions {
   std::optional<Precision> precision{};    ///< the file's torch_dtype if not given
   /// How attention is computed: flash has no causal mask, unfused has one per microbatch.
   Attention attention = Attention::flash;
+  bool predicted_tokens = false;      ///< with the file's modules of multi-token prediction
   std::vector<std::string> ignore{};  ///< keys to leave out although they matter
 };
 

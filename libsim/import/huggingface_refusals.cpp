@@ -12,12 +12,11 @@ constexpr std::string_view encoder = "a model with an encoder, not a decoder alo
 constexpr std::string_view recurrent = "a recurrent or state-space model";
 constexpr std::string_view images = "a model of images or sound too; its text_config alone may do";
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 53> not_read{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 52> not_read{
     {{"qwen3_next", experts},
      {"deepseek", experts},
      {"dbrx", experts},
      {"phimoe", "the bias of its head is not modelled"},
-     {"granitemoe", experts},
      {"jetmoe", experts},
      {"arctic", experts},
      {"llama4", images},

@@ -1,6 +1,7 @@
 #include "libsim/import/megatron_experts.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "libsim/import/layer_list.hpp"
@@ -65,22 +66,43 @@ void read_router(MegatronArguments& arguments, ExpertsConfig& experts) {
   router.precision = type.empty() ? RouterPrecision::model : RouterPrecision::fp32;
 }
 
-/// The loss that keeps loads even is not modelled: it wants a coefficient of 0.
-void read_losses(MegatronArguments& arguments) {
-  std::vector<std::string> const types = arguments.texts("moe-router-load-balancing-type");
-  std::vector<std::string> const coefficients = arguments.texts("moe-aux-loss-coeff");
-  if (std::ranges::all_of(types, [](std::string const& type) { return type == "none"; }) &&
-      !types.empty()) {
-    return;
-  }
+/// A coefficient, or nullopt if the text is not a number from 0 on.
+std::optional<double> coefficient_of(std::string const& text) {
+  double value = 0;
+  char const* const last = text.data() + text.size();
+  auto const [end, error] = std::from_chars(text.data(), last, value);
+  bool const is_number = error == std::errc{} && end == last && value >= 0;
+  return is_number ? std::optional{value} : std::nullopt;
+}
+
+/// The losses of the router, of which one counts choices.
+/// Source: Megatron-LM, arguments.py: one coefficient for each type; by default aux_loss with 0.
+void read_losses(MegatronArguments& arguments, RouterConfig& router) {
+  router.z_loss = arguments.number("moe-z-loss-coeff", {0, 1e6}).value_or(0);
+  std::vector<std::string> types = arguments.texts("moe-router-load-balancing-type");
+  if (types.empty()) types = {"aux_loss"};
   if (std::ranges::find(types, "sinkhorn") != types.end()) {
     arguments.refuse("moe-router-load-balancing-type", "aux_loss, seq_aux_loss, none",
                      "the choice of the highest scores");
+    return;
   }
-  if (std::ranges::any_of(coefficients, [](std::string const& text) {
-        return text.find_first_not_of("0.") != std::string::npos;
-      })) {
-    arguments.refuse("moe-aux-loss-coeff", "0", "no loss of the router");
+  std::vector<std::string> const texts = arguments.texts("moe-aux-loss-coeff");
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    auto const coefficient = coefficient_of(texts[i]);
+    if (!coefficient) {
+      arguments.report("moe-aux-loss-coeff", "numbers from 0 on");
+      return;
+    }
+    std::string const& type = types[std::min(i, types.size() - 1)];
+    if (*coefficient == 0 || type == "none") continue;
+    bool const is_by_sequence = type == "seq_aux_loss";
+    if (router.loss != RouterLoss::none || (type != "aux_loss" && !is_by_sequence)) {
+      arguments.refuse("moe-router-load-balancing-type", "one of aux_loss, seq_aux_loss, none",
+                       "the first of these losses, if any");
+      return;
+    }
+    router.loss = is_by_sequence ? RouterLoss::sequence_auxiliary : RouterLoss::auxiliary;
+    router.loss_coefficient = *coefficient;
   }
 }
 
@@ -145,8 +167,12 @@ void read_megatron_experts(MegatronArguments& arguments, TrainingConfig& config)
       arguments.integer("moe-ffn-hidden-size", widths).value_or(config.model.ffn_hidden);
   experts.shared_ffn_hidden =
       arguments.integer("moe-shared-expert-intermediate-size", {0, widths.largest}).value_or(0);
+  experts.shared_gate = arguments.has("moe-shared-expert-gate") && experts.shared_ffn_hidden > 0;
+  if (arguments.has("moe-apply-probs-on-input")) {
+    experts.probabilities_on = ProbabilitiesOn::input;
+  }
   read_router(arguments, experts);
-  read_losses(arguments);
+  read_losses(arguments, experts.router);
   auto const degree = [&](std::string_view flag, int fallback) {
     return static_cast<int>(arguments.integer(flag, {1, 1'000'000}).value_or(fallback));
   };

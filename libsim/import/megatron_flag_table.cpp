@@ -59,7 +59,9 @@ constexpr std::array read_flags{
     modelled("moe-router-topk-scaling-factor"), modelled("moe-router-num-groups"),
     modelled("moe-router-group-topk"), modelled("moe-router-enable-expert-bias", V::none),
     modelled("moe-router-dtype"), modelled("moe-router-load-balancing-type", V::many),
-    modelled("moe-aux-loss-coeff", V::many), modelled("moe-grouped-gemm", V::none),
+    modelled("moe-aux-loss-coeff", V::many), modelled("moe-z-loss-coeff"),
+    modelled("moe-shared-expert-gate", V::none), modelled("moe-apply-probs-on-input", V::none),
+    modelled("mtp-num-layers"), modelled("moe-grouped-gemm", V::none),
     modelled("moe-permute-fusion", V::none), modelled("moe-token-dispatcher-type"),
     modelled("moe-enable-deepep", V::none), modelled("moe-expert-capacity-factor"),
     modelled("moe-pad-expert-input-to-capacity", V::none), modelled("moe-token-drop-policy"),
@@ -112,13 +114,10 @@ constexpr std::string_view sixteen = "matrix products in 16 bits";
 
 constexpr std::array other_flags{
     // Mixtures of experts and other architectures.
-    other("moe-z-loss-coeff", V::one, "no loss of the router", "0"),
     other("moe-layer-recompute", V::none, "what --recompute-modules says"),
     other("moe-shared-expert-overlap", V::none, "shared experts before the router"),
-    other("moe-apply-probs-on-input", V::none, "probabilities of the experts' outputs"),
     other("overlap-moe-expert-parallel-comm", V::none, "exchanges that nothing hides"),
     other("moe-latent-size", V::one, "experts of the model's width"),
-    other("mtp-num-layers", V::one, "no multi-token prediction", "0"),
     other("is-hybrid-model", V::none, "attention in every layer"),
     other("hybrid-attention-ratio", V::one, "attention in every layer", "0.0"),
     other("hybrid-override-pattern", V::one, "attention in every layer"),

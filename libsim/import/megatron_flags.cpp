@@ -88,6 +88,16 @@ void write_latents(FlagLine& line, LatentAttention const& latents) {
       .value("v-head-dim", latents.value_dim);
 }
 
+void write_losses(FlagLine& line, RouterConfig const& router) {
+  std::string_view const type = router.loss == RouterLoss::auxiliary            ? "aux_loss"
+                                : router.loss == RouterLoss::sequence_auxiliary ? "seq_aux_loss"
+                                : router.loss == RouterLoss::global_auxiliary   ? "global_aux_loss"
+                                                                                : "none";
+  line.value("moe-router-load-balancing-type", type);
+  if (router.loss != RouterLoss::none) line.value("moe-aux-loss-coeff", router.loss_coefficient);
+  if (router.z_loss > 0) line.value("moe-z-loss-coeff", router.z_loss);
+}
+
 void write_router(FlagLine& line, RouterConfig const& router) {
   bool const is_sigmoid = router.score == RouterScore::sigmoid;
   line.value("moe-router-score-function", is_sigmoid ? "sigmoid" : "softmax")
@@ -99,7 +109,7 @@ void write_router(FlagLine& line, RouterConfig const& router) {
         .value("moe-router-group-topk", router.groups_per_token);
   }
   if (router.precision == RouterPrecision::fp32) line.value("moe-router-dtype", "fp32");
-  line.value("moe-router-load-balancing-type", "none");
+  write_losses(line, router);
 }
 
 void write_experts(FlagLine& line, TrainingConfig const& config) {
@@ -109,8 +119,10 @@ void write_experts(FlagLine& line, TrainingConfig const& config) {
       .value("moe-router-topk", experts.per_token)
       .value("moe-ffn-hidden-size", experts.ffn_hidden);
   if (experts.shared_ffn_hidden > 0) {
-    line.value("moe-shared-expert-intermediate-size", experts.shared_ffn_hidden);
+    line.value("moe-shared-expert-intermediate-size", experts.shared_ffn_hidden)
+        .flag("moe-shared-expert-gate", experts.shared_gate);
   }
+  line.flag("moe-apply-probs-on-input", experts.probabilities_on == ProbabilitiesOn::input);
   if (experts.first_dense > 0 || experts.every > 1) {
     line.value("moe-layer-freq", layer_frequency(experts, config.model.layers));
   }
@@ -185,6 +197,7 @@ void write_model(FlagLine& line, ModelConfig const& model) {
     line.value("glu-linear-offset", 1.0).value("activation-func-clamp-value", 7.0);
   }
   if (model.sinks) line.value("softmax-type", "learnable");
+  if (model.predicted_tokens > 0) line.value("mtp-num-layers", model.predicted_tokens);
   write_windows(line, model);
   write_latents(line, model.latent_attention);
   write_precision(line, model);
@@ -234,7 +247,8 @@ void write_layout(FlagLine& line, TrainingConfig const& config) {
   bool const is_list =
       layout.kind == LayerSplit::Kind::list || layout.first == 0 || layout.last == 0;
   if (is_list) {
-    line.value("pipeline-model-parallel-layout", pipeline_layout(layers_of_virtual_stages(config)));
+    line.value("pipeline-model-parallel-layout",
+               pipeline_layout(layers_of_virtual_stages(config), config.model.predicted_tokens));
   } else if (parallel.interleave > 1) {
     line.value("num-virtual-stages-per-pipeline-rank", parallel.interleave);
   }

@@ -76,6 +76,7 @@ class Gaps {
     gap(model.qk_norm == QkNorm::head,
         "model.qk_norm: Megatron-LM of 2022 has no norms of queries and keys");
     gap(model.experts.has_value(), "model.experts: Megatron-LM of 2022 has none");
+    gap(model.predicted_tokens > 0, "model.predicted_tokens: Megatron-LM of 2022 has none");
     gap(model.window > 0 || !model.pattern.empty(),
         "model.window: Megatron-LM of 2022 attends to all tokens before");
     gap(model.sinks, "model.sinks: Megatron-LM of 2022 has none");

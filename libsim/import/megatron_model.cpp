@@ -219,6 +219,7 @@ void read_megatron_model(MegatronArguments& arguments,
   read_qk_norms(arguments, model);
   if (arguments.has("post-norm")) model.norms = NormPlaces::both;
   model.norm_epsilon = arguments.number("norm-epsilon", {0, 1}).value_or(1e-5);
+  model.predicted_tokens = arguments.integer("mtp-num-layers", {0, 100}).value_or(0);
   model.tied_embeddings = !arguments.has("untie-embeddings-and-output-weights");
   model.dropout = arguments.number("hidden-dropout", {0, 1}).value_or(0.1);
   model.attention_dropout = arguments.number("attention-dropout", {0, 1}).value_or(0.1);

@@ -31,7 +31,7 @@ class Unroller {
         if (!failed_) part = sequence(depth + 1);
         failed_ = failed_ || at_ >= text_.size();
         ++at_;
-      } else if (std::string_view{"EtL|"}.find(c) != std::string_view::npos) {
+      } else if (std::string_view{"EtmL|"}.find(c) != std::string_view::npos) {
         part = c;
       } else {
         failed_ = true;
@@ -63,14 +63,19 @@ class Unroller {
 
 }  // namespace
 
-std::optional<std::vector<std::int64_t>> parse_pipeline_layout(std::string_view text) {
+std::optional<std::vector<std::int64_t>> parse_pipeline_layout(std::string_view text,
+                                                               std::int64_t modules) {
   std::optional<std::string> const unrolled = Unroller{text}.run();
   if (!unrolled || unrolled->empty()) return std::nullopt;
   std::string letters = *unrolled;
   bool const has_ends = letters.front() == 'E' && letters.back() == 'L' &&
                         std::count(letters.begin(), letters.end(), 'E') == 1 &&
                         std::count(letters.begin(), letters.end(), 'L') == 1;
-  if (!has_ends) return std::nullopt;
+  std::string const end = std::string(static_cast<std::size_t>(modules), 'm') + 'L';
+  if (!has_ends || !letters.ends_with(end) ||
+      std::count(letters.begin(), letters.end(), 'm') != modules) {
+    return std::nullopt;
+  }
   std::vector<std::int64_t> layers{0};
   for (char const letter : letters) {
     if (letter == '|') layers.push_back(0);
@@ -79,14 +84,14 @@ std::optional<std::vector<std::int64_t>> parse_pipeline_layout(std::string_view 
   return layers;
 }
 
-std::string pipeline_layout(std::vector<std::int64_t> const& layers) {
+std::string pipeline_layout(std::vector<std::int64_t> const& layers, std::int64_t modules) {
   std::string text = "E";
   for (std::size_t stage = 0; stage < layers.size(); ++stage) {
     if (stage > 0) text += '|';
     if (layers[stage] > 0) text += 't';
     if (layers[stage] > 1) text += '*' + std::to_string(layers[stage]);
   }
-  return text + 'L';
+  return text + std::string(static_cast<std::size_t>(modules), 'm') + 'L';
 }
 
 }  // namespace stagecraft

@@ -124,6 +124,9 @@ struct BlockProgram {
   enum class Kind : std::uint8_t { inputs, embedding, layers, head };
   Kind kind = Kind::layers;
   int layers = 0;  ///< Transformer layers in it: 0, 1, or the size of a full-recompute group
+  /// Of a head: modules of multi-token prediction, each with a Transformer layer. What belongs to
+  /// module m, counted from 0, has layer m + 1.
+  int prediction_modules = 0;
   RecomputePolicy policy;  ///< recompute policy of the layers
   std::vector<Tensor> tensors;
   std::vector<Op> forward;
@@ -157,6 +160,13 @@ struct BlockProgram {
     return is_split ? split_lives : lives;
   }
 };
+
+/// The number in the model of what has layer `layer` in a block, of which `first` is the first
+/// layer; -1 if it is of no layer. Modules of multi-token prediction come behind all layers.
+constexpr std::int64_t layer_of(BlockProgram::Kind kind, std::int64_t first, std::int32_t layer) {
+  if (kind == BlockProgram::Kind::layers) return first + layer;
+  return kind == BlockProgram::Kind::head && layer > 0 ? first + layer - 1 : -1;
+}
 
 /// Bytes that a block keeps from its input gradient to its weight gradient; 0 without a split
 /// backward.

@@ -1,14 +1,11 @@
 #include "libsim/model/blocks.hpp"
 
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "libsim/model/attention.hpp"
-#include "libsim/model/experts.hpp"
 #include "libsim/model/liveness.hpp"
-#include "libsim/model/mlp.hpp"
 #include "libsim/model/recompute.hpp"
+#include "libsim/model/transformer_layer.hpp"
 
 namespace stagecraft {
 namespace {
@@ -52,30 +49,13 @@ BlockProgram build_layers(std::vector<BlockShape> shapes, RecomputePolicy const&
   builder.begin(Pass::forward, "attention_norm", 0);
   program.input = builder.make({"attention_norm", "input"}, hidden);
 
-  struct Layer {
-    AttentionLayer attention;
-    std::optional<MlpLayer> mlp{};  ///< of a dense layer
-    std::optional<ExpertsLayer> experts{};
-  };
-  std::vector<Layer> stack;
+  std::vector<TransformerLayer> stack;
   TensorId x = program.input;
   for (int i = 0; i < layers; ++i) {
     builder.begin(Pass::forward, "attention_norm", i);
-    Layer& layer = stack.emplace_back(Layer{make_attention(builder)});
-    if (builder.shape().model.experts) {
-      layer.experts = make_experts(builder);
-    } else {
-      layer.mlp = make_mlp(builder);
-    }
-    bool const is_parallel = builder.shape().model.residual != Residual::sequential;
-    TensorId const sum =
-        attention_forward(builder, layer.attention, i, x,
-                          is_parallel ? Name{"mlp.output", "residual"} : Name{"mlp_norm", "input"});
-    MlpInputs const inputs{
-        .x = is_parallel ? x : sum, .normed = layer.attention.input, .residual = sum};
+    TransformerLayer& layer = stack.emplace_back(make_transformer_layer(builder));
     Name const y = i + 1 < layers ? Name{"layer", "output"} : Name{"block", "output"};
-    x = layer.experts ? experts_forward(builder, *layer.experts, i, sum, y)
-                      : mlp_forward(builder, *layer.mlp, i, inputs, y);
+    x = layer_forward(builder, layer, i, x, y);
   }
   program.output = x;
 
@@ -83,16 +63,7 @@ BlockProgram build_layers(std::vector<BlockShape> shapes, RecomputePolicy const&
   program.grad_output = builder.make({"block", "output_gradient"}, hidden);
   TensorId gradient = program.grad_output;
   for (int i = layers - 1; i >= 0; --i) {
-    Layer const& layer = stack[static_cast<std::size_t>(i)];
-    TensorId const d_mlp = layer.experts ? experts_backward(builder, *layer.experts, i, gradient)
-                                         : mlp_backward(builder, *layer.mlp, i, gradient);
-    AttentionGradients gradients{.dy = d_mlp, .elsewhere = d_mlp};
-    Residual const residual = builder.shape().model.residual;
-    if (residual == Residual::parallel) gradients.dy = gradient;
-    if (residual == Residual::parallel_one_norm) {
-      gradients = {.dy = gradient, .elsewhere = gradient, .normed = d_mlp};
-    }
-    gradient = attention_backward(builder, layer.attention, i, gradients);
+    gradient = layer_backward(builder, stack[static_cast<std::size_t>(i)], i, gradient);
   }
   program.grad_input = gradient;
   return finish(builder, policy);
@@ -100,19 +71,19 @@ BlockProgram build_layers(std::vector<BlockShape> shapes, RecomputePolicy const&
 
 BlockProgram declare_layer(BlockShape const& shape) {
   ProgramBuilder builder{std::vector{shape}};
-  make_attention(builder);
-  if (shape.model.experts) {
-    make_experts(builder);
-  } else {
-    make_mlp(builder);
-  }
+  make_transformer_layer(builder);
   return std::move(builder.program());
 }
 
-BlockProgram build_head(BlockShape const& shape, HeadWeight weight) {
-  ProgramBuilder builder{BlockProgram::Kind::head, shape};
+BlockProgram build_head(BlockShape const& shape, HeadWeight weight, RecomputePolicy const& policy) {
+  std::vector<BlockShape> shapes{shape};
+  if (shape.model.predicted_tokens > 0) {
+    shapes.resize(1 + static_cast<std::size_t>(shape.model.predicted_tokens),
+                  shape.with(layer_kind(shape.model, shape.model.layers - 1)));
+  }
+  ProgramBuilder builder{BlockProgram::Kind::head, std::move(shapes)};
   write_head(builder, weight);
-  return finish(builder, {});
+  return finish(builder, policy);
 }
 
 }  // namespace stagecraft

@@ -19,7 +19,11 @@ BlockProgram build_layers(std::vector<BlockShape> layers, RecomputePolicy const&
 BlockProgram build_layers(BlockShape const& shape, int layers, RecomputePolicy const& policy);
 /// The parameters of one layer, as a block without ops.
 BlockProgram declare_layer(BlockShape const& shape);
-BlockProgram build_head(BlockShape const& shape, HeadWeight weight);
+/// Builds what follows the layers: the modules of multi-token prediction, if there are any, and the
+/// head. The policy is that of the modules' layers, each of which a full policy recomputes alone.
+BlockProgram build_head(BlockShape const& shape,
+                        HeadWeight weight,
+                        RecomputePolicy const& policy = {});
 
 /// The published count of parameters: trained elements of the whole model, without vocabulary
 /// padding and copies.

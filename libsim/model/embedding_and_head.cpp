@@ -1,7 +1,8 @@
 #include "libsim/model/embedding_and_head.hpp"
 
-#include "libsim/model/linear.hpp"
-#include "libsim/model/pointwise.hpp"
+#include <optional>
+
+#include "libsim/model/token_prediction.hpp"
 
 namespace stagecraft {
 namespace {
@@ -13,10 +14,10 @@ Shape local_hidden(BlockShape const& shape) {
   return {shape.local_sequence(), shape.micro, shape.model.hidden};
 }
 
-TensorId load(ProgramBuilder& builder, OpKind kind, Name name) {
+TensorId load(ProgramBuilder& builder, OpKind kind, Name name, int ahead) {
   BlockShape const& shape = builder.shape();
   TensorId const tokens = builder.make(name, {shape.sequence(), shape.micro}, ElementType::i64);
-  builder.add(kind, name, Phase::forward, {}, {tokens});
+  builder.add(kind, name, Phase::forward, {}, {tokens}, TokensAttributes{ahead});
   return tokens;
 }
 
@@ -25,7 +26,13 @@ ParameterTraits word_rows(BlockShape const& shape) {
   ParameterTraits traits =
       cut_by_rows(shape.tensor, {{.rows = shape.vocabulary()}}, shape.model.hidden);
   traits.whole_rows = shape.model.vocabulary;
-  traits.tied_embedding = shape.model.tied_embeddings;
+  return traits;
+}
+
+/// The word embedding, of which the blocks at both ends of the model may have copies.
+ParameterTraits embedded_words(BlockShape const& shape) {
+  ParameterTraits traits = word_rows(shape);
+  traits.tied_embedding = embeds_at_end(shape.model);
   return traits;
 }
 
@@ -65,8 +72,7 @@ TensorId look_up(ProgramBuilder& builder, TensorId tokens, TensorId table, Tenso
   return shard;
 }
 
-void embedding_backward(
-    ProgramBuilder& builder, TensorId tokens, TensorId table, TensorId positions, TensorId dy) {
+void rows_backward(ProgramBuilder& builder, WordEmbedding const& words, TensorId dy) {
   BlockShape const& shape = builder.shape();
   TensorId whole = dy;
   if (shape.sequence_parallel) {
@@ -75,28 +81,30 @@ void embedding_backward(
     builder.collective(OpKind::all_gather, {"embedding", "all_gather_gradient"},
                        Phase::input_gradient, dy, whole, whole, Overlap::none);
   }
-  TensorId const gradient = builder.gradient_of(table);
+  TensorId const gradient = builder.gradient_of(words.table);
   Op& scatter = builder.add(OpKind::embedding_backward, {"embedding", "weight_gradient"},
-                            Phase::weight_gradient, {whole, tokens}, {gradient});
+                            Phase::weight_gradient, {whole, words.tokens}, {gradient});
   // Every row of dy is read; on average 1/t of them are added to this rank's rows of the gradient.
   std::int64_t const elements = builder.tensor(whole).shape.elements();
   scatter.traffic =
       builder.tensor(whole).bytes() +
       Bytes{2 * elements / shape.tensor * element_size(builder.tensor(gradient).type)};
-  if (positions != no_tensor) {
+  if (words.positions != no_tensor) {
     Op& sum = builder.add(OpKind::positions_gradient, {"positions", "weight_gradient"},
-                          Phase::weight_gradient, {whole}, {builder.gradient_of(positions)});
-    sum.traffic -= unused_positions(builder, builder.gradient_of(positions));
+                          Phase::weight_gradient, {whole}, {builder.gradient_of(words.positions)});
+    sum.traffic -= unused_positions(builder, builder.gradient_of(words.positions));
   }
 }
 
 /// Appends the cross entropy over the vocabulary shards. Returns the softmax, in the logits'
 /// buffer.
-TensorId loss_forward(ProgramBuilder& builder, TensorId logits, TensorId labels) {
+TensorId loss_forward(ProgramBuilder& builder,
+                      VocabularyAttributes const& vocabulary,
+                      TensorId logits,
+                      TensorId labels) {
   BlockShape const& shape = builder.shape();
   ElementType const wide = gradient_type(shape.model.precision);
   Shape const row{shape.sequence(), shape.micro};
-  VocabularyAttributes const vocabulary{shape.model.vocabulary};
   TensorId probabilities = logits;
   if (builder.type() != wide) {
     probabilities = builder.make({"loss", "softmax"}, builder.tensor(logits).shape, wide);
@@ -126,10 +134,11 @@ TensorId loss_forward(ProgramBuilder& builder, TensorId logits, TensorId labels)
   return probabilities;
 }
 
-TensorId loss_backward(ProgramBuilder& builder, TensorId probabilities, TensorId labels) {
+TensorId loss_backward(ProgramBuilder& builder, LabelLoss const& loss) {
+  TensorId const probabilities = loss.probabilities;
   builder.add(OpKind::cross_entropy_backward, {"loss", "cross_entropy_backward"},
-              Phase::input_gradient, {probabilities, labels}, {probabilities},
-              VocabularyAttributes{builder.shape().model.vocabulary});
+              Phase::input_gradient, {probabilities, loss.labels}, {probabilities},
+              loss.vocabulary);
   if (builder.tensor(probabilities).type == builder.type()) return probabilities;
   TensorId const d_logits =
       builder.make({"head.logits", "output_gradient"}, builder.tensor(probabilities).shape);
@@ -155,7 +164,53 @@ void cap_backward(ProgramBuilder& builder, TensorId d_logits, TensorId logits) {
               {d_logits, logits}, {d_logits}, SoftcapAttributes{.cap = cap, .scale = 1});
 }
 
+/// The embedding as a module behind the layers uses it: the head's weight, if it is that; or a
+/// copy.
+TensorId embedding_behind(ProgramBuilder& builder, TensorId head, HeadWeight weight) {
+  BlockShape const& shape = builder.shape();
+  if (shape.model.tied_embeddings) return head;
+  ParameterTraits copy = embedded_words(shape);
+  copy.is_counted = false;
+  copy.shared = weight == HeadWeight::shared;
+  return builder.parameter({"embedding", "weight"}, {shape.vocabulary(), shape.model.hidden}, copy);
+}
+
 }  // namespace
+
+TensorId embedding_forward(ProgramBuilder& builder, WordEmbedding& words, int ahead) {
+  BlockShape const& shape = builder.shape();
+  words.tokens = load(builder, OpKind::load_tokens, {"embedding", "tokens"}, ahead);
+  TensorId const rows = look_up(builder, words.tokens, words.table, words.positions);
+  if (shape.model.dropout == 0) return rows;
+  return dropout_forward(builder, hidden_dropout(shape, DropoutSite::embedding),
+                         {"embedding", "dropout"}, {"embedding", "output"},
+                         {"embedding", "dropout_mask"}, rows, words.mask);
+}
+
+void embedding_backward(ProgramBuilder& builder, WordEmbedding const& words, TensorId dy) {
+  BlockShape const& shape = builder.shape();
+  TensorId const d_rows =
+      shape.model.dropout > 0
+          ? dropout_backward(builder, hidden_dropout(shape, DropoutSite::embedding),
+                             {"embedding", "dropout_backward"}, {"embedding", "rows_gradient"}, dy,
+                             words.mask)
+          : dy;
+  rows_backward(builder, words, d_rows);
+}
+
+void label_loss_forward(ProgramBuilder& builder, LabelLoss& loss, int ahead) {
+  loss.labels = load(builder, OpKind::load_labels, {"loss", "labels"}, ahead);
+  loss.output =
+      column_parallel_forward(builder, loss.logits, loss.input, {"head.logits", "output"});
+  loss.probabilities =
+      loss_forward(builder, loss.vocabulary, cap_logits(builder, loss.output), loss.labels);
+}
+
+TensorId label_loss_backward(ProgramBuilder& builder, LabelLoss const& loss) {
+  TensorId const d_logits = loss_backward(builder, loss);
+  cap_backward(builder, d_logits, loss.output);
+  return column_parallel_backward(builder, loss.logits, loss.input, d_logits);
+}
 
 void write_inputs(ProgramBuilder& builder) {
   BlockShape const& shape = builder.shape();
@@ -173,33 +228,21 @@ void write_embedding(ProgramBuilder& builder) {
   BlockShape const& shape = builder.shape();
   ModelConfig const& model = shape.model;
   BlockProgram& program = builder.program();
-  TensorId const table = builder.parameter({"embedding", "weight"},
-                                           {shape.vocabulary(), model.hidden}, word_rows(shape));
   Shape const places{position_rows(model), model.hidden};
-  TensorId const positions =
-      model.positions == Positions::learned
-          ? builder.parameter({"positions", "weight"}, places, replicated(shape.tensor, places))
-          : no_tensor;
+  WordEmbedding words{.table = builder.parameter({"embedding", "weight"},
+                                                 {shape.vocabulary(), model.hidden},
+                                                 embedded_words(shape))};
+  if (model.positions == Positions::learned) {
+    words.positions =
+        builder.parameter({"positions", "weight"}, places, replicated(shape.tensor, places));
+  }
 
   builder.begin(Pass::forward, "embedding", 0);
-  TensorId const tokens = load(builder, OpKind::load_tokens, {"embedding", "tokens"});
-  TensorId const rows = look_up(builder, tokens, table, positions);
-  TensorId mask = no_tensor;
-  program.output = model.dropout > 0
-                       ? dropout_forward(builder, hidden_dropout(shape, DropoutSite::embedding),
-                                         {"embedding", "dropout"}, {"embedding", "output"},
-                                         {"embedding", "dropout_mask"}, rows, mask)
-                       : rows;
+  program.output = embedding_forward(builder, words, 0);
 
   builder.begin(Pass::backward, "embedding", 0);
   program.grad_output = builder.make({"embedding", "output_gradient"}, local_hidden(shape));
-  TensorId const d_rows =
-      model.dropout > 0
-          ? dropout_backward(builder, hidden_dropout(shape, DropoutSite::embedding),
-                             {"embedding", "dropout_backward"}, {"embedding", "rows_gradient"},
-                             program.grad_output, mask)
-          : program.grad_output;
-  embedding_backward(builder, tokens, table, positions, d_rows);
+  embedding_backward(builder, words, program.grad_output);
 }
 
 void write_head(ProgramBuilder& builder, HeadWeight weight) {
@@ -207,26 +250,28 @@ void write_head(ProgramBuilder& builder, HeadWeight weight) {
   ModelConfig const& model = shape.model;
   BlockProgram& program = builder.program();
   NormLayer norm = make_norm(builder, "final_norm");
-  ParameterTraits words = word_rows(shape);
+  ParameterTraits words = model.tied_embeddings ? embedded_words(shape) : word_rows(shape);
   words.is_counted = !model.tied_embeddings;
-  words.shared = weight == HeadWeight::shared;
-  Linear const logits{.owner = "head.logits",
-                      .weight = builder.parameter({"head.logits", "weight"},
-                                                  {shape.vocabulary(), model.hidden}, words)};
+  words.shared = model.tied_embeddings && weight == HeadWeight::shared;
+  LabelLoss loss{.vocabulary = {.words = model.vocabulary}};
+  loss.logits.weight =
+      builder.parameter({"head.logits", "weight"}, {shape.vocabulary(), model.hidden}, words);
+  std::optional<TokenPrediction> prediction;
+  if (program.prediction_modules > 0) {
+    prediction = make_token_prediction(builder, loss.logits.weight,
+                                       embedding_behind(builder, loss.logits.weight, weight));
+  }
 
   builder.begin(Pass::forward, "final_norm", 0);
   program.input = builder.make({"final_norm", "input"}, local_hidden(shape));
-  TensorId const normed = norm_forward(builder, norm, program.input, {"head.logits", "input"});
+  loss.input = norm_forward(builder, norm, program.input, {"head.logits", "input"});
+  if (prediction) prediction_forward(builder, *prediction, loss.input);
   builder.begin(Pass::forward, "head", 0);
-  TensorId const labels = load(builder, OpKind::load_labels, {"loss", "labels"});
-  TensorId const result =
-      column_parallel_forward(builder, logits, normed, {"head.logits", "output"});
-  TensorId const probabilities = loss_forward(builder, cap_logits(builder, result), labels);
+  label_loss_forward(builder, loss, 0);
 
   builder.begin(Pass::backward, "head", 0);
-  TensorId const d_logits = loss_backward(builder, probabilities, labels);
-  cap_backward(builder, d_logits, result);
-  TensorId const d_normed = column_parallel_backward(builder, logits, normed, d_logits);
+  TensorId const d_normed = label_loss_backward(builder, loss);
+  if (prediction) prediction_backward(builder, *prediction, d_normed);
   builder.begin(Pass::backward, "final_norm", 0);
   program.grad_input = norm_backward(builder, norm, d_normed);
 }

@@ -86,20 +86,7 @@ ExpertsLayer make_experts(ProgramBuilder& builder) {
   layer.down = builder.parameter({"experts.down", "weight"}, {local * model.hidden, width},
                                  of_experts(builder, std::move(down)));
   if (experts.biases) make_biases(builder, layer, branches);
-  if (experts.shared_ffn_hidden == 0) return layer;
-  std::int64_t const shared = experts.shared_ffn_hidden / shape.tensor;
-  RankRows const branch{.rows = shared};
-  ParameterTraits const up = branches == 2
-                                 ? cut_by_rows(shape.tensor, {branch, branch}, model.hidden)
-                                 : cut_by_rows(shape.tensor, {branch}, model.hidden);
-  layer.shared.up.weight =
-      builder.parameter({"shared_experts.up", "weight"}, {branches * shared, model.hidden}, up);
-  layer.shared.down.weight =
-      output_weight(builder, {"shared_experts.down", "weight"}, {model.hidden, shared});
-  if (experts.shared_gate) {
-    layer.shared_gate = builder.parameter({"shared_experts.gate", "weight"}, {1, model.hidden},
-                                          replicated(shape.tensor, {1, model.hidden}, sum));
-  }
+  if (experts.shared_ffn_hidden > 0) layer.shared = make_shared_experts(builder);
   return layer;
 }
 

@@ -61,6 +61,7 @@ TensorId route_forward(ProgramBuilder& builder, ExpertsLayer& layer) {
     builder.add(OpKind::bias_add, {"router", "bias_add"}, Phase::forward,
                 {logits, layer.router_bias}, {logits});
   }
+  router_losses_forward(builder, layer.losses, logits);
   TensorId const probabilities =
       builder.make({"router", "probabilities"}, {tokens, experts.count}, probability_type(builder));
   layer.scores =
@@ -81,6 +82,7 @@ TensorId route_backward(ProgramBuilder& builder,
   TensorId const d_logits = builder.make({"router", "logits_gradient"}, {tokens, experts.count});
   builder.add(OpKind::route_backward, {"router", "route_backward"}, Phase::input_gradient,
               {d_probabilities, layer.scores, layer.map}, {d_logits}, routing_of(shape));
+  router_losses_backward(builder, layer.losses, d_logits);
   Shape const hidden = builder.tensor(layer.input).shape;  // a copy: make() moves the tensors
   TensorId const dx = builder.make({"router", "input_gradient"}, hidden);
   builder.gemm({"router", "input_gradient"}, Phase::input_gradient,
@@ -137,16 +139,21 @@ GroupedLinear up_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
           .counts = layer.places.received};
 }
 
-/// What is applied to the probabilities' products has the bias times them.
+bool is_weighted_on_input(BlockShape const& shape) {
+  return shape.model.experts->probabilities_on == ProbabilitiesOn::input;
+}
+
+/// Where probabilities multiply what experts compute, they multiply the bias too.
 GroupedLinear down_of(ProgramBuilder const& builder, ExpertsLayer const& layer) {
   Shape const& weight = builder.tensor(layer.down).shape;
-  return {.owner = "experts.down",
-          .weight = layer.down,
-          .width = builder.shape().model.hidden,
-          .depth = weight[1],
-          .bias = layer.down_bias,
-          .probabilities = layer.row_probabilities,
-          .counts = layer.places.received};
+  return {
+      .owner = "experts.down",
+      .weight = layer.down,
+      .width = builder.shape().model.hidden,
+      .depth = weight[1],
+      .bias = layer.down_bias,
+      .probabilities = is_weighted_on_input(builder.shape()) ? no_tensor : layer.row_probabilities,
+      .counts = layer.places.received};
 }
 
 TensorId grouped_forward(ProgramBuilder& builder, GroupedLinear const& linear, TensorId x, Name y) {
@@ -195,18 +202,46 @@ TensorId grouped_backward(
   return result;
 }
 
+/// What the experts read: the rows that arrive, or these times their probabilities.
+/// Source: Megatron-LM, experts.py: moe_apply_probs_on_input.
+TensorId scale_forward(ProgramBuilder& builder, ExpertsLayer const& layer) {
+  if (!is_weighted_on_input(builder.shape())) return layer.rows;
+  Shape const rows = builder.tensor(layer.rows).shape;  // a copy: make() moves the tensors
+  TensorId const scaled = builder.of_experts(builder.make({"experts.up", "input"}, rows));
+  builder.add(OpKind::scale_rows, {"experts.up", "scale_input"}, Phase::forward,
+              {layer.rows, layer.row_probabilities}, {scaled}, RowScaleAttributes{});
+  return scaled;
+}
+
+RowTensors scale_backward(ProgramBuilder& builder, ExpertsLayer const& layer, TensorId d_scaled) {
+  Shape const rows = builder.tensor(layer.rows).shape;
+  TensorId const d_rows = builder.of_experts(builder.make({"experts.up", "rows_gradient"}, rows));
+  TensorId const d_probabilities = builder.of_experts(
+      builder.make({"experts.up", "probability_gradient"}, {rows[0]}, probability_type(builder)));
+  builder.add(OpKind::scale_rows_backward, {"experts.up", "scale_backward"}, Phase::input_gradient,
+              {d_scaled, layer.rows, layer.row_probabilities}, {d_rows, d_probabilities},
+              RowScaleAttributes{});
+  return {d_rows, d_probabilities};
+}
+
 /// Appends the routed experts. Returns their output [R, h].
 TensorId compute_forward(ProgramBuilder& builder, ExpertsLayer& layer, int index) {
   builder.begin(Pass::forward, "experts", index);
-  layer.activation_input =
-      grouped_forward(builder, up_of(builder, layer), layer.rows, {"experts.activation", "input"});
+  layer.scaled_rows = scale_forward(builder, layer);
+  layer.activation_input = grouped_forward(builder, up_of(builder, layer), layer.scaled_rows,
+                                           {"experts.activation", "input"});
   builder.begin(Pass::forward, "expert_activation", index);
   std::int64_t const rows = builder.tensor(layer.rows).shape[0];
   layer.activation_output = builder.of_experts(
       builder.make({"experts.down", "input"}, {rows, builder.tensor(layer.down).shape[1]}));
-  builder.add(OpKind::weighted_activation, {"experts.activation", "forward"}, Phase::forward,
-              {layer.activation_input, layer.row_probabilities}, {layer.activation_output},
-              ActivationAttributes{builder.shape().model.activation});
+  if (is_weighted_on_input(builder.shape())) {
+    activation_forward(builder, "experts.activation", layer.activation_input, no_tensor,
+                       layer.activation_output);
+  } else {
+    builder.add(OpKind::weighted_activation, {"experts.activation", "forward"}, Phase::forward,
+                {layer.activation_input, layer.row_probabilities}, {layer.activation_output},
+                ActivationAttributes{builder.shape().model.activation});
+  }
   builder.begin(Pass::forward, "experts", index);
   return grouped_forward(builder, down_of(builder, layer), layer.activation_output,
                          {"experts.down", "output"});
@@ -220,7 +255,8 @@ RowTensors compute_backward(ProgramBuilder& builder,
   builder.begin(Pass::backward, "experts", index);
   std::int64_t const rows = builder.tensor(layer.rows).shape[0];
   TensorId d_of_bias = no_tensor;  // of the probabilities, as factors of the bias
-  if (layer.down_bias != no_tensor) {
+  bool const is_on_input = is_weighted_on_input(builder.shape());
+  if (layer.down_bias != no_tensor && !is_on_input) {
     d_of_bias =
         builder.make({"experts.down", "probability_gradient"}, {rows}, probability_type(builder));
     builder.add(OpKind::bias_probability_gradient, {"experts.down", "probability_gradient"},
@@ -233,6 +269,15 @@ RowTensors compute_backward(ProgramBuilder& builder,
   Shape const wide = builder.tensor(layer.activation_input).shape;
   TensorId const d_input =
       builder.of_experts(builder.make({"experts.activation", "input_gradient"}, wide));
+  if (is_on_input) {
+    activation_backward(builder, "experts.activation",
+                        {.x = layer.activation_input, .y = layer.activation_output}, d_output,
+                        d_input);
+    builder.begin(Pass::backward, "experts", index);
+    TensorId const d_scaled = grouped_backward(builder, up_of(builder, layer), layer.scaled_rows,
+                                               d_input, {"experts.up", "input_gradient"});
+    return scale_backward(builder, layer, d_scaled);
+  }
   TensorId const d_probabilities = builder.of_experts(builder.make(
       {"experts.activation", "probability_gradient"}, {rows}, probability_type(builder)));
   builder.add(OpKind::weighted_activation_backward, {"experts.activation", "backward"},
@@ -261,7 +306,7 @@ TensorId experts_forward(
   TensorId shared = no_tensor;
   if (has_shared(builder)) {
     builder.begin(Pass::forward, "shared_experts", index);
-    shared = feed_forward(builder, layer.shared, layer.input);
+    shared = shared_experts_forward(builder, layer.shared, layer.input);
   }
   builder.begin(Pass::forward, "router", index);
   TensorId const probabilities = route_forward(builder, layer);
@@ -297,7 +342,7 @@ TensorId experts_backward(ProgramBuilder& builder,
   add_to(builder, {"router", "add_input_gradient"}, Phase::input_gradient, d_input, d_routed);
   if (has_shared(builder)) {
     builder.begin(Pass::backward, "shared_experts", index);
-    TensorId const d_shared = feed_backward(builder, layer.shared, d_combined);
+    TensorId const d_shared = shared_experts_backward(builder, layer.shared, d_combined);
     add_to(builder, {"shared_experts", "add_input_gradient"}, Phase::input_gradient, d_input,
            d_shared);
   }

@@ -1,8 +1,9 @@
 #pragma once
 
-#include "libsim/model/feed_forward.hpp"
 #include "libsim/model/pointwise.hpp"
 #include "libsim/model/program_builder.hpp"
+#include "libsim/model/router_losses.hpp"
+#include "libsim/model/shared_experts.hpp"
 #include "libsim/model/token_dispatch.hpp"
 
 namespace stagecraft {
@@ -12,7 +13,8 @@ namespace stagecraft {
 ///
 /// T tokens of a rank make T k choices. They are permuted by expert, exchanged over the expert
 /// group, gathered over the expert tensor group and sorted by local expert: R = T k ETP rows.
-/// Probabilities are applied in the activation. The way back mirrors it.
+/// Probabilities are applied in the activation, or to what the experts read. The way back mirrors
+/// it.
 /// Source: Megatron-LM core 0.13, megatron/core/transformer/moe/{moe_layer,token_dispatcher,experts}
 /// .py: dispatcher alltoall, with fused permutation and router.
 struct ExpertsLayer {
@@ -22,11 +24,9 @@ struct ExpertsLayer {
   TensorId down = no_tensor;    ///< [E/EP h, columns of an expert]
   TensorId router_bias = no_tensor;  ///< [E]; only of experts with biases, as the next two
   TensorId up_bias = no_tensor;
-  TensorId down_bias = no_tensor;    ///< [E/EP h]
-  TensorId shared_gate = no_tensor;  ///< [1, h]
-  FeedForward shared{.up = {.owner = "shared_experts.up"},
-                     .activation = "shared_experts.activation",
-                     .down = {.owner = "shared_experts.down"}};
+  TensorId down_bias = no_tensor;  ///< [E/EP h]
+  SharedExperts shared{};          ///< absent if the layer has none
+  RouterLosses losses{};
   ResidualAdd residual{.owner = "mlp.output", .site = DropoutSite::mlp_output};
 
   TensorId input = no_tensor;              ///< normed hidden state
@@ -34,8 +34,9 @@ struct ExpertsLayer {
   TensorId map = no_tensor;                ///< [T, E]: whether the token chose the expert
   RowPlaces places{};                      ///< where the rows of each token are
   TensorId row_probabilities = no_tensor;  ///< [R]
-  TensorId rows = no_tensor;               ///< [R, h]: what the experts read
-  TensorId activation_input = no_tensor;   ///< [R, f or 2f / ETP]
+  TensorId rows = no_tensor;               ///< [R, h]: what arrives at the experts
+  TensorId scaled_rows = no_tensor;       ///< what they read: `rows` itself, or times probabilities
+  TensorId activation_input = no_tensor;  ///< [R, f or 2f / ETP]
   TensorId activation_output = no_tensor;  ///< [R, f / ETP]
 };
 

@@ -29,6 +29,24 @@ ActivationOps ops_of(Activation activation) {
 
 }  // namespace
 
+void activation_forward(
+    ProgramBuilder& builder, std::string_view owner, TensorId x, TensorId bias, TensorId y) {
+  builder.add(ops_of(builder.shape().model.activation).forward, {owner, "forward"}, Phase::forward,
+              {x, bias}, {y});
+}
+
+void activation_backward(ProgramBuilder& builder,
+                         std::string_view owner,
+                         ActivationTensors const& kept,
+                         TensorId dy,
+                         TensorId dx) {
+  Activation const activation = builder.shape().model.activation;
+  // ReLU's gradient follows from its output, which the next product keeps anyway.
+  TensorList const reads =
+      activation == Activation::relu ? TensorList{dy, kept.y} : TensorList{dy, kept.x, kept.bias};
+  builder.add(ops_of(activation).backward, {owner, "backward"}, Phase::input_gradient, reads, {dx});
+}
+
 TensorId feed_forward(ProgramBuilder& builder, FeedForward& layer, TensorId x) {
   BlockShape const& shape = builder.shape();
   layer.input = x;
@@ -37,8 +55,8 @@ TensorId feed_forward(ProgramBuilder& builder, FeedForward& layer, TensorId x) {
   std::int64_t const width = builder.tensor(layer.down.weight).shape[1];
   layer.activation_output =
       builder.make({layer.down.owner, "input"}, {shape.sequence(), shape.micro, width});
-  builder.add(ops_of(shape.model.activation).forward, {layer.activation, "forward"}, Phase::forward,
-              {layer.activation_input, layer.up_bias}, {layer.activation_output});
+  activation_forward(builder, layer.activation, layer.activation_input, layer.up_bias,
+                     layer.activation_output);
   return row_parallel_forward(builder, layer.down, layer.activation_output,
                               {layer.down.owner, "output"});
 }
@@ -48,13 +66,9 @@ TensorId feed_backward(ProgramBuilder& builder, FeedForward const& layer, Tensor
                                                       dy, {layer.activation, "output_gradient"});
   Shape const wide = builder.tensor(layer.activation_input).shape;
   TensorId const d_up = builder.make({layer.activation, "input_gradient"}, wide);
-  Activation const activation = builder.shape().model.activation;
-  // ReLU's gradient follows from its output, which the next product keeps anyway.
-  TensorList const reads = activation == Activation::relu
-                               ? TensorList{d_activation, layer.activation_output}
-                               : TensorList{d_activation, layer.activation_input, layer.up_bias};
-  builder.add(ops_of(activation).backward, {layer.activation, "backward"}, Phase::input_gradient,
-              reads, {d_up});
+  activation_backward(builder, layer.activation,
+                      {layer.activation_input, layer.up_bias, layer.activation_output},
+                      d_activation, d_up);
   bias_gradient(builder, layer.up.owner, d_up, layer.up_bias);
   return column_parallel_backward(builder, layer.up, layer.input, d_up);
 }

@@ -18,6 +18,23 @@ struct FeedForward {
   TensorId activation_output = no_tensor;
 };
 
+/// What the backward of an activation may read.
+struct ActivationTensors {
+  TensorId x = no_tensor;
+  TensorId bias = no_tensor;
+  TensorId y = no_tensor;
+};
+
+/// Appends y = activation(x + bias) of the model's activation; without a bias, of x.
+void activation_forward(
+    ProgramBuilder& builder, std::string_view owner, TensorId x, TensorId bias, TensorId y);
+/// Appends its backward into dx.
+void activation_backward(ProgramBuilder& builder,
+                         std::string_view owner,
+                         ActivationTensors const& kept,
+                         TensorId dy,
+                         TensorId dx);
+
 /// Appends the forward; reads x [s or s/t, b, h]. Returns the output of the same shape.
 TensorId feed_forward(ProgramBuilder& builder, FeedForward& layer, TensorId x);
 /// Appends the backward. Returns the gradient of x.

@@ -100,7 +100,8 @@ struct ModelConfig : LayerConfig {
   /// Learned positions: rows of their table if these are not s (OPT has s + 2).
   std::optional<std::int64_t> position_rows{};
   bool tied_embeddings = true;
-  double logit_softcap = 0;  ///< as attention_softcap, of the head's logits
+  std::int64_t predicted_tokens = 0;  ///< modules of multi-token prediction behind the layers
+  double logit_softcap = 0;           ///< as attention_softcap, of the head's logits
   LatentAttention latent_attention{};
   CausalMask causal_mask = CausalMask::per_microbatch;
   Precision precision = Precision::fp16;
@@ -125,6 +126,12 @@ constexpr std::int64_t position_rows(ModelConfig const& model) {
 
 /// Whether any layer may be sparse.
 bool has_experts(ModelConfig const& model);
+
+/// Whether the blocks at the end of the model use the word embedding too: as the head's weight, or
+/// in modules of multi-token prediction.
+constexpr bool embeds_at_end(ModelConfig const& model) {
+  return model.tied_embeddings || model.predicted_tokens > 0;
+}
 
 /// Dropout rate of the attention core.
 constexpr double attention_dropout(LayerConfig const& layer) {

@@ -76,6 +76,7 @@ void visit_fields(Visitor& visitor, Model& model, Need need_of_layers = Need::re
   visitor.integer("position_rows", model.position_rows, {1, 1 << 24});
   visitor.boolean("tied_embeddings", model.tied_embeddings);
   visit_residual_and_attention(visitor, model);
+  visitor.integer("predicted_tokens", model.predicted_tokens, {0, 100});
   visit_cap(visitor, "logit_softcap", model.logit_softcap);
   visit_latents(visitor, model.latent_attention);
   visitor.word("causal_mask", model.causal_mask);
@@ -150,6 +151,11 @@ void settle_positions(ModelConfig& model, ConfigNode const& section) {
     }
   }
   if (position_rows(model) == model.sequence) model.position_rows.reset();
+  ConfigNode const predicted = section.child("predicted_tokens");
+  if (model.predicted_tokens > 0 && model.positions == Positions::learned && predicted.is_sound() &&
+      section.child("positions").is_sound()) {
+    predicted.report("0, as positions are learned");
+  }
 }
 
 /// One entry of a pattern. Keys that the kind does not name are those of the model.

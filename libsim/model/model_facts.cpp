@@ -31,22 +31,40 @@ std::int64_t layer_flops(BlockProgram const& block, ModelConfig const& layer) {
          });
 }
 
+/// So many sequences that the choices of their tokens are as many of every expert.
+std::int64_t even_sequences(ModelConfig const& model, LayerConfig const& kind) {
+  if (!kind.experts) return 1;
+  std::int64_t const choices = model.sequence * kind.experts->per_token;
+  return kind.experts->count / std::gcd(kind.experts->count, choices);
+}
+
+/// The value of a block for one sequence.
+using BlockValue = std::int64_t (*)(BlockProgram const&, ModelConfig const&);
+
 /// Sums `value` over all layers of the model, with attention over the full square.
-std::int64_t sum_over_layers(BlockShape const& shape,
-                             std::int64_t (*value)(BlockProgram const&, ModelConfig const&)) {
+std::int64_t sum_over_layers(BlockShape const& shape, BlockValue value) {
   std::int64_t sum = 0;
   for (LayerRun const& run : layer_runs(shape.model)) {
     BlockShape layer = shape.with(run.kind);
     layer.model.attention = Attention::unfused;
-    // So many sequences that the choices of their tokens are as many of every expert.
-    if (run.kind.experts) {
-      std::int64_t const choices = shape.model.sequence * run.kind.experts->per_token;
-      layer.micro = run.kind.experts->count / std::gcd(run.kind.experts->count, choices);
-    }
+    layer.micro = even_sequences(shape.model, run.kind);
     BlockProgram const block = build_layers(layer, 1, RecomputePolicy{});
     sum += run.count * (value(block, layer.model) / layer.micro);
   }
   return sum;
+}
+
+/// The same for the head, with the modules of multi-token prediction before it.
+std::int64_t value_of_head(BlockShape shape, BlockValue value) {
+  ModelConfig layer = shape.model;
+  if (shape.model.predicted_tokens > 0) {
+    LayerConfig& kind = layer;
+    kind = layer_kind(shape.model, shape.model.layers - 1);
+    shape.micro = even_sequences(shape.model, layer);
+    shape.model.attention = Attention::unfused;
+    for (LayerRun& run : shape.model.pattern) run.kind.attention = Attention::unfused;
+  }
+  return value(build_head(shape, HeadWeight::own), layer) / shape.micro;
 }
 
 /// Sums `elements` over all parameters of the model.
@@ -79,12 +97,12 @@ std::int64_t active_parameter_count(ModelConfig const& model) {
 
 std::int64_t model_flops_per_sequence(ModelConfig const& model) {
   BlockShape const shape = unsharded(model);
-  auto const of_head = flops_of(build_head(shape, HeadWeight::own), [](Op const&) { return true; });
-  return of_head + sum_over_layers(shape, layer_flops);
+  return value_of_head(shape, layer_flops) + sum_over_layers(shape, layer_flops);
 }
 
 std::int64_t attention_flops_per_sequence(ModelConfig const& model) {
-  return sum_over_layers(unsharded(model), core_flops);
+  BlockShape const shape = unsharded(model);
+  return value_of_head(shape, core_flops) + sum_over_layers(shape, core_flops);
 }
 
 bool has_paper_bytes(BlockShape const& shape, RecomputePolicy const& policy) {

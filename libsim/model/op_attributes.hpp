@@ -109,6 +109,19 @@ struct RotaryAttributes {
 
 struct VocabularyAttributes {
   std::int64_t words = 0;  ///< size of the whole vocabulary, without padding
+  double weight = 1;       ///< of this loss in what is trained
+};
+
+/// Which tokens an op loads: those of the microbatch, or those that come later in its sequences.
+struct TokensAttributes {
+  int ahead = 0;  ///< by so many more than the op's own distance
+};
+
+/// Whether rows are multiplied by their factors, or by the sigmoids of them.
+enum class RowFactor : std::uint8_t { identity, sigmoid };
+
+struct RowScaleAttributes {
+  RowFactor factor = RowFactor::identity;
 };
 
 struct ActivationAttributes {
@@ -140,6 +153,21 @@ struct RoutingAttributes {
   int shards = 1;          ///< forced: tensor ranks that split the rows of each sequence
 
   bool is_by_router() const { return unlimited || expert_rows > 0; }
+};
+
+/// What is trained beside the loss of the tokens, so that experts are chosen evenly and logits stay
+/// small. With c_e the choices of expert e among N tokens, p_te the score of e for token t as a
+/// share of the token's scores, and E experts:
+///   balance E / (k N^2) sum_e c_e sum_t p_te + size / N sum_t (log sum_e exp(logit_te))^2
+/// Source: Megatron-LM, moe_utils.py: switch_load_balancing_loss_func, z_loss_func (Fedus et al.
+/// 2021, arXiv:2101.03961, equation 4; Zoph et al. 2022, arXiv:2202.08906, equation 5).
+struct RouterLossAttributes {
+  RouterScore score = RouterScore::softmax;
+  std::int64_t per_token = 1;  ///< k
+  std::int64_t sequences = 1;  ///< whose tokens are counted apart; their losses are averaged
+  std::int64_t tokens = 0;     ///< of the microbatch on all ranks that share it
+  double balance = 0;          ///< coefficient of the loss on choices; 0: there are no counts
+  double size = 0;             ///< coefficient of the loss on logits
 };
 
 /// Rows in outer x inner chunks: of equal size, or of as many rows as an operand [outer, inner]
@@ -185,8 +213,11 @@ using OpAttributes = std::variant<NoAttributes,
                                   SoftcapAttributes,
                                   RotaryAttributes,
                                   VocabularyAttributes,
+                                  TokensAttributes,
                                   ActivationAttributes,
                                   RoutingAttributes,
+                                  RouterLossAttributes,
+                                  RowScaleAttributes,
                                   ChunkAttributes,
                                   ScaleAttributes,
                                   ClipAttributes,

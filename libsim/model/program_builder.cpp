@@ -6,8 +6,13 @@
 
 namespace stagecraft {
 
-ProgramBuilder::ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape) : shapes_{shape} {
+ProgramBuilder::ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape)
+    : ProgramBuilder{kind, std::vector{shape}} {}
+
+ProgramBuilder::ProgramBuilder(BlockProgram::Kind kind, std::vector<BlockShape> shapes)
+    : shapes_{std::move(shapes)} {
   program_.kind = kind;
+  program_.prediction_modules = static_cast<int>(shapes_.size()) - 1;
   reserve();
 }
 

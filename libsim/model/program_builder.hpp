@@ -17,6 +17,9 @@ class ProgramBuilder {
  public:
   /// A block that has no layers.
   ProgramBuilder(BlockProgram::Kind kind, BlockShape const& shape);
+  /// A head: its own shape, then those of the modules of multi-token prediction, which have the
+  /// layers from 1 on.
+  ProgramBuilder(BlockProgram::Kind kind, std::vector<BlockShape> shapes);
   /// A block of consecutive layers with these shapes. Pre: there is at least one.
   explicit ProgramBuilder(std::vector<BlockShape> layers);
 

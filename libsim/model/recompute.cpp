@@ -225,6 +225,7 @@ std::vector<Op> shard_checkpoint(BlockProgram& block,
   return {gather};
 }
 
+/// The modules that the ops of a block are of.
 std::vector<std::string_view> modules_of(BlockProgram const& block) {
   std::vector<std::string_view> modules;
   for (Op const& op : block.forward) {
@@ -304,9 +305,30 @@ void apply_regions(BlockProgram& block, RecomputePolicy const& policy, BlockShap
   }
 }
 
+/// The same for the modules of multi-token prediction in a head: a full policy recomputes from the
+/// projection to the end of the layer, whatever its method.
+/// Source: Megatron-LM, multi_token_prediction.py: _checkpointed_forward.
+void apply_to_predictions(BlockProgram& block, RecomputePolicy const& policy) {
+  if (policy.granularity == RecomputeGranularity::none) return;
+  std::vector<std::string_view> inner = modules_of(block);
+  std::erase_if(inner, [](std::string_view module) {
+    return module == "prediction_embedding" || module == "final_norm" || module == "head";
+  });
+  bool const is_full = policy.granularity == RecomputeGranularity::full;
+  std::vector<RecomputeRegion const*> const regions =
+      is_full ? std::vector<RecomputeRegion const*>{} : chosen_regions(policy);
+  for (int layer = block.prediction_modules; layer > 0; --layer) {
+    if (is_full) {
+      checkpoint(block, region_of(block, inner, layer), {}, TensorCopies{block.tensors.size()});
+    }
+    for (RecomputeRegion const* region : regions) recompute(block, *region, layer);
+  }
+}
+
 }  // namespace
 
 void apply_recompute(BlockProgram& block, RecomputePolicy const& policy, BlockShape const& shape) {
+  if (block.kind == BlockProgram::Kind::head) apply_to_predictions(block, policy);
   if (block.kind != BlockProgram::Kind::layers) return;
   apply_regions(block, policy, shape);
   if (policy.early == EarlyRecompute::bubble) separate_recompute(block);

@@ -16,11 +16,11 @@ std::size_t index_of(Transfer::Payload payload) { return static_cast<std::size_t
 }  // namespace
 
 std::int64_t BufferChange::layer_of_tensor() const {
-  return first_layer < 0 ? -1 : first_layer + block->tensor(tensor).layer;
+  return first_layer < 0 ? -1 : layer_of(block->kind, first_layer, block->tensor(tensor).layer);
 }
 
 std::int64_t BufferChange::layer_of_op() const {
-  return first_layer < 0 || op == nullptr ? -1 : first_layer + op->layer;
+  return first_layer < 0 || op == nullptr ? -1 : layer_of(block->kind, first_layer, op->layer);
 }
 
 std::string BufferChange::name() const {
@@ -140,7 +140,7 @@ class BufferEvents::TaskCompiler {
       return references[static_cast<std::size_t>(block.tensor(tensor).buffer)];
     };
     BufferChange change{.chunk = chunk.chunk, .block = &block};
-    if (block.kind == BlockProgram::Kind::layers) {
+    if (block.kind == BlockProgram::Kind::layers || block.prediction_modules > 0) {
       change.first_layer = first_layer_of(plan_, chunk, position);
     }
     auto const append = [&](BufferChange::Kind kind, TensorId tensor) {

@@ -28,6 +28,7 @@ class ExpertCheck : CombinationCheck {
     }
     if (has_experts) {
       check_routing(config_, root_);
+      check_predictions();
       return;
     }
     if (!config_.routing.is_balanced() && sound({"routing"})) {
@@ -98,21 +99,25 @@ class ExpertCheck : CombinationCheck {
     }
   }
 
+  /// Counts are those of the model's layers, and rows by rank are made for these.
+  void check_predictions() const {
+    ModelConfig const& model = config_.model;
+    if (model.predicted_tokens == 0 || !config_.routing.is_uneven() || !sound({"routing"})) return;
+    if (!layer_kind(model, model.layers - 1).experts) return;
+    refuse("model.predicted_tokens", model.predicted_tokens,
+           "0, as routing is neither balanced nor padded to a capacity; more is not built yet");
+  }
+
   /// Refuses what models can say and programs cannot do yet.
   void check_built(ExpertsConfig const& experts) const {
     std::string const not_yet = "; more is not built yet";
-    RouterConfig const& router = experts.router;
-    if (router.loss != RouterLoss::none) {
-      refuse(key_of("router.loss"), name_of(router.loss), "none" + not_yet);
+    if (experts.router.loss == RouterLoss::global_auxiliary) {
+      refuse(key_of("router.loss"), name_of(experts.router.loss),
+             "none, auxiliary, sequence_auxiliary" + not_yet);
     }
-    if (router.z_loss != 0) refuse(key_of("router.z_loss"), "a coefficient", "0" + not_yet);
     if (experts.biases && config_.parallel.expert_tensor > 1) {
       refuse("parallel.expert_tensor", config_.parallel.expert_tensor,
              "1, as model.experts.biases is true" + not_yet);
-    }
-    if (experts.shared_gate) refuse(key_of("shared_gate"), "true", "false" + not_yet);
-    if (experts.probabilities_on != ProbabilitiesOn::output) {
-      refuse(key_of("probabilities_on"), name_of(experts.probabilities_on), "output" + not_yet);
     }
   }
 };

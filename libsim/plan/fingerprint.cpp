@@ -79,6 +79,11 @@ void write(TextPieces& out, RotaryAttributes const& rotary) { out << " rotary " 
 
 void write(TextPieces& out, VocabularyAttributes const& vocabulary) {
   out << " vocabulary " << vocabulary.words;
+  if (vocabulary.weight != 1) out << " weight " << vocabulary.weight;
+}
+
+void write(TextPieces& out, TokensAttributes const& tokens) {
+  if (tokens.ahead > 0) out << " ahead " << tokens.ahead;
 }
 
 void write(TextPieces& out, ActivationAttributes const& activation) {
@@ -94,6 +99,16 @@ void write(TextPieces& out, RoutingAttributes const& routing) {
   out << " rows " << routing.expert_rows << " groups " << routing.groups_per_token << "/"
       << routing.groups << (routing.pads ? "" : " not padded")
       << (routing.drop == DropBy::position ? " by position" : "");
+}
+
+void write(TextPieces& out, RouterLossAttributes const& loss) {
+  out << " loss of " << static_cast<int>(loss.score) << " choices " << loss.per_token << " of "
+      << loss.sequences << "/" << loss.tokens << " balance " << loss.balance << " size "
+      << loss.size;
+}
+
+void write(TextPieces& out, RowScaleAttributes const& scale) {
+  out << " factor " << static_cast<int>(scale.factor);
 }
 
 void write(TextPieces& out, ChunkAttributes const& chunks) {

@@ -68,7 +68,6 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
     std::int64_t layer = chunk.first_layer;  // of the block
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];
-      bool const has_layers = block.kind == BlockProgram::Kind::layers;
       for (Parameter const& parameter : block.parameters) {
         if (parameter.shared) continue;
         Tensor const& weight = block.tensor(parameter.weight);
@@ -76,7 +75,7 @@ std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePla
                           .block = static_cast<std::int32_t>(position),
                           .parameter = &parameter,
                           .weight = &weight,
-                          .layer = has_layers ? layer + weight.layer : -1,
+                          .layer = layer_of(block.kind, layer, weight.layer),
                           .offset = offset});
         offset += placed.back().elements();
       }

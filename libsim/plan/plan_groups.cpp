@@ -104,7 +104,7 @@ PlanGroups make_groups(TrainingConfig const& config) {
   Placement const placement = placement_of(config);
   int const first = placement.place(0).stage;
   int const last = placement.place(placement.virtual_stages() - 1).stage;
-  if (config.model.tied_embeddings && first != last) {
+  if (embeds_at_end(config.model) && first != last) {
     roles.embedding = add("embedding group", {{positions_of_axis(stages.axis, {first, last})}});
   }
   // These groups sum scalars, which cost latencies only: first inside the nodes, then between them.

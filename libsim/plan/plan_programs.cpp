@@ -53,9 +53,14 @@ class BlockCatalogue {
       return build_layers(std::move(shapes), policy);
     });
   }
-  std::int32_t head(HeadWeight weight) {
-    return find({BlockProgram::Kind::head, {}, {}, nullptr, weight},
-                [&] { return build_head(plan_.shape, weight); });
+  /// The policy is that of modules of multi-token prediction.
+  std::int32_t head(HeadWeight weight, RecomputePolicy const& policy) {
+    if (plan_.config.model.predicted_tokens == 0) {
+      return find({BlockProgram::Kind::head, {}, {}, nullptr, weight},
+                  [&] { return build_head(plan_.shape, weight); });
+    }
+    return find({BlockProgram::Kind::head, {}, {}, &policy, weight},
+                [&] { return build_head(plan_.shape, weight, policy); });
   }
 
  private:
@@ -64,7 +69,7 @@ class BlockCatalogue {
     BlockProgram::Kind kind;
     std::span<int const> layers;          ///< their kinds
     std::span<std::int64_t const> rooms;  ///< of layers with uneven rows, for them
-    RecomputePolicy const* policy;        ///< layers only
+    RecomputePolicy const* policy;        ///< of layers, also those of modules in a head
     HeadWeight weight;
   };
   /// The key of a block that has been built.
@@ -200,9 +205,10 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
     chunk.has_recompute_pass = of_layers.whole.early == EarlyRecompute::bubble;
     append_layers(chunk, catalogue, of_layers, k);
     if (chunk.has_head) {
-      bool const shares = config.model.tied_embeddings &&
+      bool const shares = embeds_at_end(config.model) &&
                           plan.placement.place(0).stage == static_cast<int>(chunk.stage);
-      chunk.blocks.push_back(catalogue.head(shares ? HeadWeight::shared : HeadWeight::own));
+      chunk.blocks.push_back(
+          catalogue.head(shares ? HeadWeight::shared : HeadWeight::own, of_layers.single));
     }
     StageChunk& of_stage = plan.stages[static_cast<std::size_t>(chunk.stage)]
                                .chunks[static_cast<std::size_t>(chunk.chunk)];

@@ -98,7 +98,7 @@ class StageTasks {
   /// The chunk whose head adds to the gradient of another chunk's embedding; `none` if there is no
   /// such chunk.
   std::int32_t sharing_chunk() const {
-    if (!plan_.config.model.tied_embeddings || schedule_.shape.chunks == 1) return none;
+    if (!embeds_at_end(plan_.config.model) || schedule_.shape.chunks == 1) return none;
     for (std::int32_t chunk = 1; chunk < schedule_.shape.chunks; ++chunk) {
       if (program_of(chunk).has_head && program_of(0).has_embedding) return chunk;
     }

@@ -59,6 +59,11 @@ class Checker : CombinationCheck {
         break;
       }
     }
+    if (sound({tensor, "model.hidden"}) && model.predicted_tokens > 0 && model.hidden % t != 0) {
+      refuse(
+          tensor, t,
+          "with model.predicted_tokens, a divisor of model.hidden (" + to_text(model.hidden) + ")");
+    }
     if (sound({tensor, "model.qk_norm", "model.pattern"}) && t > 1) {
       for (LayerRun const& run : layer_runs(model)) {
         if (run.kind.qk_norm != QkNorm::full) continue;

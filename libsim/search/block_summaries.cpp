@@ -55,9 +55,7 @@ BlockSummaries::BlockSummaries(SearchRequest const& request, ShapeChoice const& 
       cost_{request.system, outline_},
       has_inputs_{outline_.config.model.causal_mask == CausalMask::per_microbatch},
       inputs_{summarize(build_inputs(outline_.shape))},
-      embedding_{summarize(build_embedding(outline_.shape))},
-      head_{summarize(build_head(outline_.shape, HeadWeight::own))},
-      shared_head_{summarize(build_head(outline_.shape, HeadWeight::shared))} {}
+      embedding_{summarize(build_embedding(outline_.shape))} {}
 
 PieceSummary BlockSummaries::summarize(BlockProgram const& block) const {
   auto const pass = [&](Pass which) {
@@ -86,6 +84,17 @@ PieceSummary const& BlockSummaries::group(std::span<int const> kinds, RecomputeK
     for (int const kind : kinds) layers.push_back(layer_shape(outline_, kinds_[kind]));
     PolicyCode const policy{recompute, static_cast<std::int16_t>(kinds.size())};
     place->second = summarize(build_layers(std::move(layers), policy_of(policy)));
+  }
+  return place->second;
+}
+
+PieceSummary const& BlockSummaries::head(HeadWeight weight, RecomputeKind recompute) {
+  bool const has_policy = outline_.config.model.predicted_tokens > 0;
+  Head const key{weight, has_policy ? recompute : RecomputeKind::none};
+  auto const [place, is_new] = heads_.try_emplace(key);
+  if (is_new) {
+    PolicyCode const policy{key.recompute, 1};
+    place->second = summarize(build_head(outline_.shape, weight, policy_of(policy)));
   }
   return place->second;
 }
@@ -145,8 +154,8 @@ PieceSummary BlockSummaries::chunk(ChunkContent const& content, PolicyCode polic
   piece += layers(content, policy);
   if (content.has_head) {
     // If one chunk has both ends, the tied weight exists only once.
-    bool const is_shared = content.has_embedding && outline_.config.model.tied_embeddings;
-    piece += is_shared ? shared_head_ : head_;
+    bool const is_shared = content.has_embedding && embeds_at_end(outline_.config.model);
+    piece += head(is_shared ? HeadWeight::shared : HeadWeight::own, policy.kind);
   }
   return piece;
 }

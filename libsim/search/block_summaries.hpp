@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -74,7 +75,15 @@ class BlockSummaries {
     bool operator()(Group const& a, Group const& b) const;
   };
 
+  /// What follows the layers.
+  struct Head {
+    HeadWeight weight;
+    RecomputeKind recompute;  ///< of modules of multi-token prediction
+    friend auto operator<=>(Head const&, Head const&) = default;
+  };
+
   PieceSummary layers(ChunkContent const& content, PolicyCode policy);
+  PieceSummary const& head(HeadWeight weight, RecomputeKind recompute);
   void add_groups(PieceSummary& piece,
                   std::span<int const> kinds,
                   std::int64_t size,
@@ -88,8 +97,7 @@ class BlockSummaries {
   bool has_inputs_;
   PieceSummary inputs_;
   PieceSummary embedding_;
-  PieceSummary head_;
-  PieceSummary shared_head_;
+  std::map<Head, PieceSummary> heads_;
   std::map<Group, PieceSummary, GroupOrder> groups_;
 };
 

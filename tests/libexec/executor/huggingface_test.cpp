@@ -52,8 +52,8 @@ std::vector<ParallelLayout> layouts() {
 
 TEST_CASE("loss, logits and gradients of mixtures are Hugging Face's, on every layout",
           "[reference]") {
-  std::string const name =
-      GENERATE(as<std::string>{}, "mixtral", "qwen3_moe", "olmoe", "deepseek_v3", "gpt_oss");
+  std::string const name = GENERATE(as<std::string>{}, "mixtral", "qwen2_moe", "qwen3_moe", "olmoe",
+                                    "granitemoe", "deepseek_v3", "gpt_oss", "llama4");
   CAPTURE(name);
   HuggingfaceRun const theirs = read_run(name);
   ReferenceTokens const tokens{theirs.sequences};

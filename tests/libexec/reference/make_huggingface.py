@@ -10,8 +10,8 @@ matrix, experts one after another.
 The tests only need the files. To make them again, outside of the repository (a few GB; no GPU is used):
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch numpy transformers
     /tmp/venv/bin/python tests/libexec/reference/make_huggingface.py
-The committed files were made with Python 3.11.7, torch 2.15.0 and transformers 5.23.0 on x86-64; other versions may differ
-in the last digits.
+The committed files were made with Python 3.11.7, torch 2.15.0 and transformers 5.23.0 (Qwen2-MoE, Llama 4 and
+Granite: 5.24.0) on x86-64; other versions may differ in the last digits.
 """
 
 import itertools
@@ -50,6 +50,17 @@ CONFIGS = {
         qk_rope_head_dim=2, v_head_dim=4, rope_interleave=False),
     "gpt_oss": transformers.GptOssConfig(
         **SHARED, head_dim=4, intermediate_size=6, num_local_experts=4, num_experts_per_tok=2, sliding_window=3),
+    "qwen2_moe": transformers.Qwen2MoeConfig(
+        **SHARED | {"hidden_size": 16}, intermediate_size=14, moe_intermediate_size=6, shared_expert_intermediate_size=10,
+        num_experts=4, num_experts_per_tok=2, norm_topk_prob=False, decoder_sparse_step=1),
+    # Every second layer is sparse. Norms of queries and keys and their temperature, which have no parameters, are off.
+    "llama4": transformers.Llama4TextConfig(
+        **SHARED, head_dim=4, intermediate_size=6, intermediate_size_mlp=14, num_local_experts=4, num_experts_per_tok=1,
+        interleave_moe_layer_step=2, use_qk_norm=False, attn_temperature_tuning=False, no_rope_layers=[1, 1],
+        attention_chunk_size=8),
+    "granitemoe": transformers.GraniteMoeConfig(
+        **SHARED | {"hidden_size": 16}, intermediate_size=6, num_local_experts=4, num_experts_per_tok=2,
+        attention_multiplier=0.5),
 }  # fmt: skip
 
 # stagecraft's name of a layer's parameter, without ".weight", and what it is made of, one below the other.
@@ -80,6 +91,9 @@ PARTS = {
     "experts.down.bias": ["mlp.experts.down_proj_bias"],
     "shared_experts.up": ["mlp.shared_experts.gate_proj.weight", "mlp.shared_experts.up_proj.weight"],
     "shared_experts.down": ["mlp.shared_experts.down_proj.weight"],
+    "shared_experts.up.weight": ["mlp.shared_expert.gate_proj.weight", "mlp.shared_expert.up_proj.weight"],
+    "shared_experts.down.weight": ["mlp.shared_expert.down_proj.weight"],
+    "shared_experts.gate": ["mlp.shared_expert_gate.weight"],
 }
 ENDS = {
     "embedding.weight": "model.embed_tokens.weight",
@@ -95,9 +109,22 @@ def by_expert(name, tensor):
     return torch.cat([tensor[:, ::2], tensor[:, 1::2]], 1) if "gate_up" in name else tensor
 
 
+def llama4(name, tensor, config):
+    """Llama 4 transposes the matrices of its experts, and rotates neighbouring elements of a head, not its halves."""
+    if name.endswith(("gate_up_proj", "experts.down_proj")):
+        return tensor.transpose(1, 2)
+    if name.endswith(("q_proj.weight", "k_proj.weight")):
+        return tensor.unflatten(0, (-1, config.head_dim // 2, 2)).transpose(1, 2).flatten(0, 2)
+    return tensor
+
+
 def named(model, values):
     """Tensors of a model under stagecraft's names; all of them."""
     left = dict(values)
+    if model.config.model_type == "llama4_text":
+        left = {name.replace("feed_forward", "mlp"): llama4(name, x, model.config) for name, x in left.items()}
+    if model.config.model_type == "granitemoe":
+        left = {name.replace("block_sparse_moe", "mlp"): x for name, x in left.items()}
     if model.config.model_type == "gpt_oss":
         left |= {name: by_expert(name, tensor) for name, tensor in left.items() if ".experts." in name}
     result = {ours: left.pop(theirs).flatten() for ours, theirs in ENDS.items()}

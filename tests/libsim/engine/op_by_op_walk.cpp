@@ -310,11 +310,10 @@ class RankWalk {
         }
       }
       if (op.stream == Stream::compute) local_ = begin + times.end[i];
-      bool const has_layers = block.kind == BlockProgram::Kind::layers;
       walked_.ops.push_back({.op = &op,
                              .start = at(begin + times.start[i]),
                              .end = at(begin + times.end[i]),
-                             .layer = has_layers ? first_layer + op.layer : -1,
+                             .layer = layer_of(block.kind, first_layer, op.layer),
                              .microbatch = microbatch,
                              .chunk = chunk.chunk});
       for (BufferLife const& life : block.lives) {

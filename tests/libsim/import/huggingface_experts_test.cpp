@@ -97,6 +97,47 @@ TEST_CASE("DeepSeek V3 and V2 have latents, dense layers first, and their publis
   REQUIRE(static_cast<double>(active_parameter_count(lite)) / 1e9 == Approx(2.661).margin(0.001));
 }
 
+TEST_CASE("DeepSeek V3 has its module of multi-token prediction if asked for", "[import]") {
+  std::string const text = R"({"model_type": "deepseek_v3", "torch_dtype": "bfloat16",
+                               "tie_word_embeddings": false, )" +
+                           deepseek_v3 + "}";
+  HuggingfaceImport const without = parse_huggingface(text, "c.json", {.sequence = 4096});
+  REQUIRE(without.model.predicted_tokens == 0);
+  HuggingfaceImport const with =
+      parse_huggingface(text, "c.json", {.sequence = 4096, .predicted_tokens = true});
+  REQUIRE(with.model.predicted_tokens == 1);
+  // The checkpoint's tensors model.layers.61.*, without copies of embedding and head.
+  std::int64_t const attention = 7168 * 1536 + 1536 * 128 * 192 + 7168 * (512 + 64) +
+                                 512 * 128 * 256 + 128 * 128 * 7168 + 1536 + 512 + 2 * 7168;
+  std::int64_t const expert = 3 * 7168 * 2048;
+  std::int64_t const outside =
+      2 * 7168 * 7168 + 3 * 7168;  // eh_proj, enorm, hnorm, shared_head.norm
+  std::int64_t const module = attention + 257 * expert + 256 * 7168 + outside;
+  REQUIRE(parameter_count(with.model) == parameter_count(without.model) + module);
+  REQUIRE(static_cast<double>(module) / 1e9 == Approx(11.61).margin(0.01));
+  REQUIRE(active_parameter_count(with.model) ==
+          active_parameter_count(without.model) + module - 248 * expert);
+  REQUIRE_THROWS_WITH(parse_huggingface(R"({"model_type": "llama"})", "c.json",
+                                        {.sequence = 8, .predicted_tokens = true}),
+                      Catch::Contains("num_nextn_predict_layers"));
+}
+
+/// config.json of ibm-granite/granite-3.0-1b-a400m-base, whose safetensors have 2,669,256,704 bytes
+/// in bf16.
+TEST_CASE("Granite with experts has its published count", "[import]") {
+  HuggingfaceImport const import = parse_huggingface(
+      R"({"model_type": "granitemoe", "torch_dtype": "bfloat16", "tie_word_embeddings": true,
+          "num_hidden_layers": 24, "hidden_size": 1024, "num_attention_heads": 16,
+          "num_key_value_heads": 8, "intermediate_size": 512, "vocab_size": 49155,
+          "num_local_experts": 32, "num_experts_per_tok": 8, "router_aux_loss_coef": 0.0,
+          "attention_bias": false, "embedding_multiplier": 12.0, "logits_scaling": 6.0,
+          "attention_multiplier": 0.015625, "residual_multiplier": 0.22, "rms_norm_eps": 1e-06,
+          "rope_theta": 10000.0, "hidden_act": "silu", "max_position_embeddings": 4096})",
+      "c.json", {});
+  REQUIRE(parameter_count(import.model) == 1'334'628'352);
+  REQUIRE(active_parameter_count(import.model) == 1'334'628'352 - 24 * 24 * 3 * 1024 * 512);
+}
+
 TEST_CASE("GPT-OSS has sinks, biases, windows in every other layer, and its published counts",
           "[import]") {
   auto const oss = [](std::string const& vocabulary) {

@@ -354,8 +354,24 @@ TEST_CASE("Megatron-LM splits each expert as the tensor ranks do unless told oth
   REQUIRE(config.model.experts->per_token == 2);
   REQUIRE(config.model.experts->ffn_hidden == 256);
   REQUIRE(config.model.experts->router.precision == RouterPrecision::model);
-  REQUIRE_THROWS_WITH(import_megatron(words_of(line + " --moe-aux-loss-coeff 0.01"), "f", options),
-                      Catch::Contains("--moe-aux-loss-coeff"));
+  auto const with = [&](std::string const& flags) {
+    return import_megatron(words_of(line + flags), "f", options).config.model;
+  };
+  RouterConfig const router =
+      with(" --moe-aux-loss-coeff 0.01 --moe-z-loss-coeff 1e-3").experts->router;
+  REQUIRE(router.loss == RouterLoss::auxiliary);  // Megatron-LM's default type
+  REQUIRE(router.loss_coefficient == 0.01);
+  REQUIRE(router.z_loss == 1e-3);
+  REQUIRE(with(" --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.1")
+              .experts->router.loss == RouterLoss::sequence_auxiliary);
+  REQUIRE(with("").experts->router.loss == RouterLoss::none);
+  REQUIRE_THROWS_WITH(
+      with(" --moe-router-load-balancing-type aux_loss seq_aux_loss --moe-aux-loss-coeff 0.1 0.1"),
+      Catch::Contains("--moe-router-load-balancing-type"));
+  REQUIRE(with(" --moe-shared-expert-intermediate-size 32 --moe-shared-expert-gate")
+              .experts->shared_gate);
+  REQUIRE(with(" --moe-apply-probs-on-input").experts->probabilities_on == ProbabilitiesOn::input);
+  REQUIRE(with(" --mtp-num-layers 1 --position-embedding-type rope").predicted_tokens == 1);
 }
 
 TEST_CASE("the flags of 175B with sequence parallelism are those that one would type", "[import]") {
@@ -401,6 +417,10 @@ TEST_CASE("a pipeline layout says the layers of each virtual stage", "[import]")
   REQUIRE(deepseek->back() == 0);
   REQUIRE(parse_pipeline_layout("E|t|t*2|L") == Layers{0, 1, 2, 0});
   REQUIRE(parse_pipeline_layout("EttL") == Layers{2});
+  REQUIRE(parse_pipeline_layout("Et|(tt|)*2mL", 1) == Layers{1, 2, 2, 0});
+  REQUIRE(!parse_pipeline_layout("Et|mt|L", 1));
+  REQUIRE(!parse_pipeline_layout("Et|t|mL"));
+  REQUIRE(pipeline_layout({1, 2}, 1) == "Et|t*2mL");
   REQUIRE(parse_pipeline_layout("E((t|)*2t|)*2L") == Layers{1, 1, 1, 1, 1, 1, 0});
   for (char const* const bad : {"", "E", "tt", "Et|tmL", "LtE", "Et|EtL", "E(t|L", "Et)L", "Et*L",
                                 "Et*999999999999L", "E((((t*999)*999)*999)*999)L"}) {

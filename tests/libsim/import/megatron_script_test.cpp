@@ -177,12 +177,11 @@ TEST_CASE("BLOOM's script is refused for what is not modelled and imported witho
   REQUIRE(parameter_count(config.model) == 176'247'271'424 - 2 * 14336);
 }
 
-TEST_CASE("Mixtral's script is refused for the loss of its router", "[import]") {
-  REQUIRE_THROWS_WITH(
-      import_script("train_mixtral_8x7b_distributed.sh"),
-      Catch::Contains("train_mixtral_8x7b_distributed.sh:27:26: --moe-aux-loss-coeff: found "
-                      "'1e-2'; accepted: 0, or --ignore moe-aux-loss-coeff (modelled instead: no "
-                      "loss of the router)"));
+TEST_CASE("Mixtral's script is imported with the loss of its router", "[import]") {
+  RouterConfig const router =
+      import_script("train_mixtral_8x7b_distributed.sh").config.model.experts->router;
+  REQUIRE(router.loss == RouterLoss::auxiliary);
+  REQUIRE(router.loss_coefficient == 1e-2);
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ Facts olmo2(Facts facts) {
 }
 
 /// 8 experts as wide as the MLP that they replace, of which a token uses 2. The run files leave out
-/// router_aux_loss_coef 0.02, which is not built.
+/// router_aux_loss_coef 0.02.
 Facts mixtral(Facts facts) {
   facts.experts = ExpertsConfig{.count = 8, .per_token = 2, .ffn_hidden = facts.ffn_hidden};
   return facts;

@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "libsim/model/model_names.hpp"
+#include "tests/libexec/executor/equal_runs.hpp"
+#include "tests/libexec/executor/slope_checks.hpp"
+#include "tests/libexec/executor/small_runs.hpp"
+
+namespace stagecraft {
+namespace {
+
+/// As Qwen2-MoE has them: a gate on shared experts, a softmax over all experts.
+TrainingConfig gated(Precision precision) {
+  TrainingConfig config = small_llama(precision);
+  config.model.experts =
+      ExpertsConfig{.count = 4,
+                    .per_token = 2,
+                    .ffn_hidden = 12,
+                    .shared_ffn_hidden = 8,
+                    .shared_gate = true,
+                    .router = {.order = RouterOrder::before, .normalise = false}};
+  return config;
+}
+
+/// As Llama 4 has them: one expert per token, whose input is multiplied by a sigmoid; sparse and
+/// dense layers alternate.
+TrainingConfig on_input(Precision precision) {
+  TrainingConfig config = small_llama(precision);
+  config.model.experts =
+      ExpertsConfig{.count = 4,
+                    .per_token = 1,
+                    .ffn_hidden = 12,
+                    .shared_ffn_hidden = 12,
+                    .every = 2,
+                    .offset = 1,
+                    .probabilities_on = ProbabilitiesOn::input,
+                    .router = {.score = RouterScore::sigmoid, .normalise = false}};
+  return config;
+}
+
+/// Biases, ReLU and several choices beside probabilities on the input.
+TrainingConfig biased_on_input(Precision precision) {
+  TrainingConfig config = small_gpt(precision);
+  config.model.activation = Activation::relu;
+  config.model.experts = ExpertsConfig{.count = 4,
+                                       .per_token = 2,
+                                       .ffn_hidden = 12,
+                                       .probabilities_on = ProbabilitiesOn::input,
+                                       .biases = true};
+  return config;
+}
+
+/// Both losses of a router, of which one counts the choices in each sequence apart.
+TrainingConfig even(Precision precision, RouterLoss loss, RouterScore score) {
+  TrainingConfig config = small_llama(precision);
+  config.model.experts = ExpertsConfig{.count = 4,
+                                       .per_token = 2,
+                                       .ffn_hidden = 12,
+                                       .router = {.score = score,
+                                                  .order = RouterOrder::before,
+                                                  .loss = loss,
+                                                  .loss_coefficient = 0.3,
+                                                  .z_loss = 0.02}};
+  return config;
+}
+
+std::vector<TrainingConfig> variants(Precision precision) {
+  return {gated(precision), on_input(precision), biased_on_input(precision),
+          even(precision, RouterLoss::auxiliary, RouterScore::softmax),
+          even(precision, RouterLoss::sequence_auxiliary, RouterScore::sigmoid)};
+}
+
+ParallelLayout of(int t, int p, int d, int expert, int expert_tensor) {
+  return {.tensor = t,
+          .pipeline = p,
+          .data = d,
+          .sequence = t > 1,
+          .expert = expert,
+          .expert_tensor = expert_tensor};
+}
+
+std::vector<TrainingConfig> layouts_of_experts(TrainingConfig const& base) {
+  std::vector<TrainingConfig> configs;
+  for (ParallelLayout const& layout : {of(1, 1, 2, 2, 1), of(2, 1, 1, 2, 1), of(2, 1, 2, 2, 2),
+                                       of(4, 1, 1, 4, 1), of(2, 2, 2, 4, 1)}) {
+    if (base.model.experts->biases && layout.expert_tensor > 1) continue;  // refused
+    configs.push_back(base);
+    configs.back().parallel = layout;
+    configs.back().memory.distributed_optimizer = layout.data > 1;
+  }
+  return configs;
+}
+
+std::vector<RecomputePolicy> policies_of_experts() {
+  auto const selective = [](std::vector<std::string> modules) {
+    return RecomputePolicy{.granularity = RecomputeGranularity::selective,
+                           .modules = std::move(modules)};
+  };
+  return {{},
+          selective({"moe"}),
+          selective({"moe_act", "shared_experts"}),
+          selective({"layernorm", "mlp"}),
+          {.granularity = RecomputeGranularity::full}};
+}
+
+bool is_of_experts_or_router(std::string const& name) {
+  return name.find("router") != std::string::npos || name.find("experts") != std::string::npos ||
+         name.find("mlp_norm") != std::string::npos;
+}
+
+TEST_CASE("gates, probabilities on the input and losses of routers have slopes of the loss",
+          "[experts]") {
+  for (TrainingConfig config : variants(Precision::fp64)) {
+    config.model.layers = 2;
+    config.batch.global = 2;
+    CAPTURE(config.model.experts->shared_gate, name_of(config.model.experts->router.loss));
+    REQUIRE(require_slopes(config, is_of_experts_or_router) >= 7);
+  }
+  // The router decides, and drops choices.
+  TrainingConfig config = even(Precision::fp64, RouterLoss::auxiliary, RouterScore::sigmoid);
+  config.model.layers = 2;
+  config.batch.global = 2;
+  config.routing.capacity = 1;
+  REQUIRE(require_slopes(config, is_of_experts_or_router) >= 7);
+}
+
+TEST_CASE("variants of experts have the gradients and the loss of one rank on several",
+          "[experts]") {
+  for (TrainingConfig const& base : variants(Precision::fp64)) {
+    double const loss = execute(base).steps.front().loss;
+    for (TrainingConfig const& config : layouts_of_experts(base)) {
+      CAPTURE(config.parallel.tensor, config.parallel.data, config.parallel.expert);
+      require_close(base, config, 1e-12);
+      REQUIRE(execute(config).steps.front().loss == Approx(loss).epsilon(1e-13));
+    }
+  }
+}
+
+TEST_CASE("recomputed variants of experts have the gradients of stored ones", "[experts]") {
+  for (TrainingConfig base : variants(Precision::fp64)) {
+    base.parallel = of(2, 1, 1, 2, 1);
+    double const loss = execute(base).steps.front().loss;
+    for (RecomputePolicy const& policy : policies_of_experts()) {
+      CAPTURE(policy.modules);
+      TrainingConfig again = base;
+      again.recompute = {policy};
+      require_close(base, again, 0);
+      REQUIRE(execute(again).steps.front().loss == loss);
+    }
+  }
+}
+
+TEST_CASE("variants of experts hold what the simulator predicts, to the byte", "[experts]") {
+  std::vector<RecomputePolicy> const policies = policies_of_experts();
+  std::size_t turn = 0;
+  for (Precision const precision : {Precision::bf16, Precision::fp64}) {
+    for (TrainingConfig const& base : variants(precision)) {
+      for (TrainingConfig config : layouts_of_experts(base)) {
+        config.recompute = {policies[turn++ % policies.size()]};
+        require_predicted_bytes(config);
+      }
+    }
+  }
+  REQUIRE(turn >= 40);
+}
+
+/// A router of 2 experts that sends every token to the first has E / (k N^2) N p_0 N = 2 p_0.
+/// Source: Megatron-LM, moe_utils.py: switch_load_balancing_loss_func.
+TEST_CASE("the losses of routers are those of the formulas", "[experts]") {
+  TrainingConfig config = small_llama(Precision::fp64);
+  config.model.layers = 1;
+  config.model.dropout = 0;
+  config.training.init_std = 0;  // all logits are zero: experts have equal shares, choices are 0
+  config.model.experts = ExpertsConfig{.count = 2, .per_token = 1, .ffn_hidden = 12};
+  double const bare = execute(config).steps.front().loss;
+  config.model.experts->router.loss = RouterLoss::auxiliary;
+  config.model.experts->router.loss_coefficient = 0.25;
+  REQUIRE(execute(config).steps.front().loss - bare == Approx(0.25 * 2 * 0.5).epsilon(1e-12));
+  config.model.experts->router.loss = RouterLoss::sequence_auxiliary;
+  REQUIRE(execute(config).steps.front().loss - bare == Approx(0.25 * 2 * 0.5).epsilon(1e-12));
+  config.model.experts->router.loss = RouterLoss::none;
+  config.model.experts->router.z_loss = 0.5;
+  REQUIRE(execute(config).steps.front().next_token_loss == bare);
+  double const square = std::pow(std::log(2.0), 2);
+  REQUIRE(execute(config).steps.front().loss - bare == Approx(0.5 * square).epsilon(1e-12));
+}
+
+}  // namespace
+}  // namespace stagecraft
