@@ -1,8 +1,9 @@
 #include "libsim/plan/expert_checks.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
-#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -101,9 +102,7 @@ class ExpertCheck : CombinationCheck {
     auto const check = [&](std::string const& key, double value, double most,
                            std::string_view what) {
       if (value <= most) return;
-      std::ostringstream text;
-      text << most;
-      refuse("routing." + key, "", "a number up to " + text.str() + ", " + std::string{what});
+      refuse("routing." + key, "", fmt::format("a number up to {:g}, {}", most, what));
     };
     check("capacity", config_.routing.capacity.value_or(0), of_one,
           "model.experts.count / per_token");
