@@ -209,6 +209,13 @@ CommandLineError unknown_word(std::string shown,
   return {std::move(shown), "'" + word + "'", accepted_of(word, accepted)};
 }
 
+std::vector<std::string> list_items(std::string const& list) {
+  std::vector<std::string> items;
+  std::istringstream stream{list};
+  for (std::string item; std::getline(stream, item, ',');) items.push_back(item);
+  return items;
+}
+
 int whole_number(std::string const& shown, std::string const& text, int least, int most) {
   int number = 0;
   if (!read_number(text, number) || number < least || number > most) {

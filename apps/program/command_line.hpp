@@ -99,6 +99,9 @@ CommandLineError unknown_word(std::string shown,
                               std::string const& word,
                               std::vector<std::string> const& accepted);
 
+/// The items of a comma-separated list, in their order. An empty item at its end is left out.
+std::vector<std::string> list_items(std::string const& list);
+
 /// `text` as a whole number in [least, most]; `shown` names the option in messages.
 /// \throws CommandLineError
 int whole_number(std::string const& shown, std::string const& text, int least, int most);

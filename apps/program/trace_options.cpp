@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
 
 #include "apps/program/command_line.hpp"
 
@@ -28,8 +27,7 @@ std::string ranks_text(std::vector<std::int32_t> const& ranks) {
 std::vector<std::int32_t> read_trace_ranks(std::string const& list, TraceReader const& trace) {
   std::vector<std::int32_t> const& known = trace.ranks();
   std::vector<std::int32_t> ranks;
-  std::istringstream words{list};
-  for (std::string word; std::getline(words, word, ',');) {
+  for (std::string const& word : list_items(list)) {
     int const rank = whole_number("--ranks", word, 0, std::numeric_limits<std::int32_t>::max());
     if (!std::binary_search(known.begin(), known.end(), rank)) {
       throw CommandLineError{"--ranks", "'" + word + "'",

@@ -1,9 +1,9 @@
+#include <fmt/format.h>
+
 #include <csignal>
-#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sstream>
 
 #include "apps/program/command_line.hpp"
 #include "apps/program/run_options.hpp"
@@ -32,20 +32,16 @@ namespace {
 
 /// Prints the time of a rank that runs alone, whose loss is meaningless.
 void print_solo_step(StepReport const& step, int rank) {
-  std::ostringstream line;
-  line << "step " << step.step << "  rank " << rank << " alone  " << std::fixed
-       << std::setprecision(3) << step.seconds << " s\n";
-  std::cerr << line.str();
+  std::cerr << fmt::format("step {}  rank {} alone  {:.3f} s\n", step.step, rank, step.seconds);
 }
 
 void print_step(StepReport const& step, double tokens) {
-  std::ostringstream line;
-  line << "step " << step.step << "  loss " << std::fixed << std::setprecision(4) << step.loss;
-  if (step.next_token_loss) line << " (next tokens " << *step.next_token_loss << ")";
-  line << "  gradient norm " << step.gradient_norm << "  " << std::setprecision(3) << step.seconds
-       << " s  " << std::setprecision(0) << tokens / step.seconds << " tokens/s"
-       << (step.was_skipped ? "  skipped: a gradient was infinite" : "") << '\n';
-  std::cerr << line.str();
+  std::cerr << fmt::format(
+      "step {}  loss {:.4f}{}  gradient norm {:.4f}  {:.3f} s  {:.0f} tokens/s{}\n", step.step,
+      step.loss,
+      step.next_token_loss ? fmt::format(" (next tokens {:.4f})", *step.next_token_loss) : "",
+      step.gradient_norm, step.seconds, tokens / step.seconds,
+      step.was_skipped ? "  skipped: a gradient was infinite" : "");
 }
 
 TraceMeta meta_of(TrainingPlan const& plan,

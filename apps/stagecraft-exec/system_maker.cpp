@@ -1,12 +1,11 @@
 #include "apps/stagecraft-exec/system_maker.hpp"
 
+#include <fmt/chrono.h>
 #include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <iostream>
-#include <sstream>
 
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/backends/cuda_backend.hpp"
@@ -26,14 +25,7 @@ constexpr int ranks_of_collectives = 2;
 constexpr int ranks_per_node = 1024;  ///< rank threads of one process all share its memory
 
 std::string today() {
-  std::time_t const now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  std::ostringstream text;
-  constexpr int first_year = 1900;
-  text << parts.tm_year + first_year << '-' << (parts.tm_mon < 9 ? "0" : "") << parts.tm_mon + 1
-       << '-' << (parts.tm_mday < 10 ? "0" : "") << parts.tm_mday;
-  return text.str();
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::chrono::system_clock::now()));
 }
 
 template <typename Value>

@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -96,8 +95,7 @@ FitOutcome fit_one_measurement(CommandLine const& line) {
 std::vector<std::string> read_constants(CommandLine const& line) {
   std::vector<std::string> keys;
   for (std::string const& list : line.values_of("constants")) {
-    std::istringstream words{list};
-    for (std::string word; std::getline(words, word, ',');) {
+    for (std::string const& word : list_items(list)) {
       if (!word.empty()) keys.push_back(word);
     }
   }

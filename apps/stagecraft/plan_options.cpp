@@ -7,7 +7,6 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -49,22 +48,15 @@ int count_of(CommandLine const& line, std::string const& option, int most) {
   throw CommandLineError{"--fix", "'" + text + "'", accepted};
 }
 
-std::vector<std::string> words_of(std::string const& list) {
-  std::vector<std::string> words;
-  std::istringstream stream{list};
-  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
-  return words;
-}
-
 template <typename Number>
 void read_numbers(std::string const& text, std::string const& list, std::vector<Number>& to) {
-  for (std::string const& word : words_of(list)) {
+  for (std::string const& word : list_items(list)) {
     to.push_back(whole_number("--fix " + text, word, 1, std::numeric_limits<int>::max()));
   }
 }
 
 void read_switch(std::string const& text, std::string const& list, std::vector<bool>& to) {
-  for (std::string const& word : words_of(list)) {
+  for (std::string const& word : list_items(list)) {
     if (word != "true" && word != "false") refuse_filter(text, "true or false");
     to.push_back(word == "true");
   }
@@ -72,7 +64,7 @@ void read_switch(std::string const& text, std::string const& list, std::vector<b
 
 template <typename Enum>
 void read_words(std::string const& text, std::string const& list, std::vector<Enum>& to) {
-  for (std::string const& word : words_of(list)) {
+  for (std::string const& word : list_items(list)) {
     auto const value = value_named<Enum>(word);
     if (!value) refuse_filter(text, accepted_names<Enum>());
     to.push_back(*value);
@@ -93,7 +85,7 @@ void read_filter(std::string const& text, SearchFilter& filter) {
   std::size_t const equals = text.find('=');
   std::string const name = text.substr(0, equals);
   std::string const list = equals == std::string::npos ? "" : text.substr(equals + 1);
-  if (words_of(list).empty()) refuse_filter(text, "NAME=VALUE, or several values with commas");
+  if (list_items(list).empty()) refuse_filter(text, "NAME=VALUE, or several values with commas");
   if (name == "tensor") {
     read_numbers(text, list, filter.tensor);
   } else if (name == "pipeline") {

@@ -1,11 +1,12 @@
 #include "apps/stagecraft/schedule_options.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <sstream>
 
 #include "libsim/engine/schedule_timeline.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
@@ -90,8 +91,7 @@ int read_chunks(CommandLine const& line, OrderKind kind) {
 /// `f,i,w`, of which each may be negative.
 MemoryChanges read_memory(std::string const& text) {
   std::vector<double> numbers;
-  std::istringstream stream{text};
-  for (std::string part; std::getline(stream, part, ',');) {
+  for (std::string const& part : list_items(text)) {
     double number = 0;
     auto const end = part.data() + part.size();
     auto const read = std::from_chars(part.data(), end, number);
@@ -262,11 +262,10 @@ AskedSchedule play_searched(CommandLine const& line, OrderRequest const& request
   effort.seconds = line.number_from_zero("seconds");
   FoundOrder found = search_order(request, effort);
   AskedSchedule asked = play_ordered(line, found.order, request.costs);
-  std::ostringstream title;
-  title << asked.title << "\nno order of these costs within this memory takes less than "
-        << found.lower_bound << "; " << found.iterations << " changes tried, ended by "
-        << name_of(found.ended_by);
-  asked.title = title.str();
+  asked.title += fmt::format(
+      "\nno order of these costs within this memory takes less than {:g}; {} changes tried, "
+      "ended by {}",
+      found.lower_bound, found.iterations, name_of(found.ended_by));
   asked.found = std::move(found);
   return asked;
 }

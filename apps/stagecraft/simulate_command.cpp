@@ -2,7 +2,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -27,8 +26,7 @@ namespace {
 
 std::vector<std::int32_t> read_ranks(std::string const& list, int stages) {
   std::vector<std::int32_t> ranks;
-  std::istringstream words{list};
-  for (std::string word; std::getline(words, word, ',');) {
+  for (std::string const& word : list_items(list)) {
     ranks.push_back(whole_number("--ranks", word, 0, stages - 1));
   }
   if (ranks.empty()) throw CommandLineError{"--ranks", "''", "numbers and commas"};

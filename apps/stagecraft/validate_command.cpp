@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <sstream>
 #include <thread>
 
 #include "apps/program/command_line.hpp"
@@ -26,8 +25,7 @@ constexpr int all_rows_failed = 1;
 std::vector<std::string> read_keys(CommandLine const& line) {
   std::vector<std::string> keys;
   for (std::string const& list : line.values_of("by")) {
-    std::istringstream words{list};
-    for (std::string word; std::getline(words, word, ',');) {
+    for (std::string const& word : list_items(list)) {
       if (!word.empty() && std::find(keys.begin(), keys.end(), word) == keys.end()) {
         keys.push_back(word);
       }

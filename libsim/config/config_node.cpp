@@ -1,20 +1,17 @@
 #include "libsim/config/config_node.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
 namespace stagecraft {
 namespace {
 
-std::string to_text(double value) {
-  std::ostringstream stream;
-  stream << value;
-  return stream.str();
-}
+std::string to_text(double value) { return fmt::format("{:g}", value); }
 
 /// Parses whole numbers as people write them: no plus sign, no leading zeros (YAML 1.1 reads 010 as
 /// 8).

@@ -1,8 +1,8 @@
 #include "libsim/hardware/collective_tables.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
@@ -119,14 +119,7 @@ class TableReader {
   std::int64_t last_size_ = 0;
 };
 
-std::string microseconds_text(Seconds time) {
-  constexpr int digits = 9;
-  std::array<char, 32> text{};
-  auto const end = std::to_chars(text.data(), text.data() + text.size(), time.value * 1e6,
-                                 std::chars_format::general, digits)
-                       .ptr;
-  return {text.data(), end};
-}
+std::string microseconds_text(Seconds time) { return fmt::format("{:.9g}", time.value * 1e6); }
 
 }  // namespace
 

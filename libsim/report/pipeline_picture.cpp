@@ -1,11 +1,12 @@
 #include "libsim/report/pipeline_picture.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <cmath>
 #include <cstddef>
-#include <sstream>
 #include <vector>
 
 namespace stagecraft {
@@ -35,11 +36,7 @@ constexpr char const* idle_glyph = "·";
 
 Look const& look_of(Part part) { return looks.at(static_cast<std::size_t>(part)); }
 
-std::string text_of(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
+std::string text_of(double value) { return fmt::format("{:g}", value); }
 
 std::size_t digits(std::size_t number) { return std::to_string(number).size(); }
 

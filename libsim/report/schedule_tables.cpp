@@ -1,9 +1,9 @@
 #include "libsim/report/schedule_tables.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
-#include <iomanip>
-#include <sstream>
 
 #include "libsim/schedule/order_text.hpp"
 
@@ -46,12 +46,13 @@ std::string parts_text(PipelineOrder const& order) {
   return line;
 }
 
-void append_makespan(std::ostream& text, PlayedOrder const& played, bool is_split) {
-  text << "makespan " << played.in_units(played.makespan);
-  if (is_split) text << ", longest span of a rank " << played.in_units(span_of(played));
-  text << ", ideal " << played.in_units(ideal_time(played)) << ", bubble " << std::setprecision(4)
-       << 100 * bubble_fraction(played) << " % of ideal\n\n"
-       << std::setprecision(6);
+std::string makespan_text(PlayedOrder const& played, bool is_split) {
+  std::string text = fmt::format("makespan {:g}", played.in_units(played.makespan));
+  if (is_split) {
+    text += fmt::format(", longest span of a rank {:g}", played.in_units(span_of(played)));
+  }
+  return text + fmt::format(", ideal {:g}, bubble {:.4g} % of ideal\n\n",
+                            played.in_units(ideal_time(played)), 100 * bubble_fraction(played));
 }
 
 }  // namespace
@@ -61,29 +62,27 @@ std::string schedule_tables(std::string const& title,
                             PlayedOrder const& played,
                             int width) {
   bool const is_split = has_part(order, Part::weight_gradient);
-  std::ostringstream text;
-  text << title << '\n';
-  append_makespan(text, played, is_split);
-  text << "rank  in flight" << (is_split ? "  until I" : "")
-       << "        busy    transfer      bubble         end\n";
+  std::string text = title + '\n' + makespan_text(played, is_split) + "rank  in flight" +
+                     (is_split ? "  until I" : "") +
+                     "        busy    transfer      bubble         end\n";
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
     RankRuns const& times = played.ranks[rank];
-    text << std::setw(4) << rank << std::setw(11)
-         << most_in_flight(order, rank, InFlight::until_weight_gradient);
+    text += fmt::format("{:>4}{:>11}", rank,
+                        most_in_flight(order, rank, InFlight::until_weight_gradient));
     if (is_split) {
-      text << std::setw(9) << most_in_flight(order, rank, InFlight::until_input_gradient);
+      text += fmt::format("{:>9}", most_in_flight(order, rank, InFlight::until_input_gradient));
     }
     for (SimTime const time : {times.busy, times.transfer, times.bubble, times.end}) {
-      text << std::setw(12) << played.in_units(time);
+      text += fmt::format("{:>12g}", played.in_units(time));
     }
-    text << '\n';
+    text += '\n';
   }
-  text << "\nrank  order: " << parts_text(order) << " of microbatch.chunk\n";
+  text += "\nrank  order: " + parts_text(order) + " of microbatch.chunk\n";
   auto const room = static_cast<std::size_t>(std::max(width, 40) - 6);
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
-    text << std::setw(4) << rank << "  " << cut_order(order.ranks[rank], room) << '\n';
+    text += fmt::format("{:>4}  {}\n", rank, cut_order(order.ranks[rank], room));
   }
-  return text.str();
+  return text;
 }
 
 }  // namespace stagecraft

@@ -1,10 +1,11 @@
 #include "libsim/report/text_table.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <numeric>
 
@@ -16,12 +17,6 @@ void pad(std::string& line, std::string const& cell, std::size_t width, Align al
   if (align == Align::right) line += space;
   line += cell;
   if (align == Align::left) line += space;
-}
-
-std::string printed(char const* format, int count, double value) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, format, count, value);
-  return buffer;
 }
 
 }  // namespace
@@ -81,9 +76,11 @@ std::string TextTable::text() const {
   return text;
 }
 
-std::string decimals(double value, int count) { return printed("%.*f", count, value); }
+std::string decimals(double value, int count) { return fmt::format("{:.{}f}", value, count); }
 
-std::string signed_decimals(double value, int count) { return printed("%+.*f", count, value); }
+std::string signed_decimals(double value, int count) {
+  return fmt::format("{:+.{}f}", value, count);
+}
 
 std::string gibibytes(std::int64_t bytes) { return in_unit({"GiB", 1 << 30}, bytes); }
 

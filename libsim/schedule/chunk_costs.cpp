@@ -1,8 +1,9 @@
 #include "libsim/schedule/chunk_costs.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "libsim/schedule/schedule_error.hpp"
 
@@ -35,11 +36,8 @@ void check_costs(ChunkCosts const& costs) {
                             costs.weight_gradient}) {
     bool const is_accepted = cost == 0 || (cost >= smallest_cost && cost <= largest_cost);
     if (!is_accepted) {  // also when it is not a number
-      std::ostringstream found;
-      std::ostringstream accepted;
-      found << "'" << cost << "'";
-      accepted << "0, or " << smallest_cost << " to " << largest_cost;
-      throw ScheduleError{"costs", found.str(), accepted.str()};
+      throw ScheduleError{"costs", fmt::format("'{:g}'", cost),
+                          fmt::format("0, or {:g} to {:g}", smallest_cost, largest_cost)};
     }
   }
   if (costs.forward + costs.backward == 0) {

@@ -1,5 +1,7 @@
 #include "libsim/units/quantity.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -180,12 +182,7 @@ std::string exact_real(double value, std::span<Unit const> units, std::string_vi
 }
 
 std::string three_digits(double value) {
-  std::array<char, 64> buffer{};
-  int const decimals = value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  auto const end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                 std::chars_format::fixed, decimals)
-                       .ptr;
-  return {buffer.data(), end};
+  return fmt::format("{:.{}f}", value, value >= 100 ? 0 : value >= 10 ? 1 : 2);
 }
 
 std::string readable_real(double value, std::span<Unit const> units, std::string_view base) {
