@@ -93,6 +93,9 @@ TEST_CASE("a stage that its allocator cannot serve says so, and what it would ta
   StageReservation const refused = reserved_by(config, AllocatorKind::pytorch, counted - 1).front();
   REQUIRE(refused.runs_out);
   REQUIRE(refused.reserved == wanted.reserved);
+  TrainingPlan const plan = make_plan(config);
+  REQUIRE(!fits_in(plan, plan.stages.front(), counted - 1));
+  REQUIRE(fits_in(plan, plan.stages.front(), wanted.reserved));
   REQUIRE(reserved_by(config, AllocatorKind::arena, counted).front().runs_out == false);
   config.memory.allocator_settings = "backend:cudaMallocAsync";
   StageReservation const pool = reserved_by(config, AllocatorKind::pytorch).front();
