@@ -10,19 +10,26 @@ namespace {
 
 constexpr std::int64_t time_per_kernel = 1000;
 
-std::int64_t written_bytes(BlockProgram const& block, Op const& op) {
-  std::int64_t bytes = 0;
-  for (TensorId const tensor : op.writes) bytes += block.tensor(tensor).bytes().count();
-  return bytes;
+/// What an op writes.
+struct WrittenBytes {
+  std::int64_t all = 0;
+  std::int64_t largest = 0;  ///< of one tensor
+};
+
+WrittenBytes written_bytes(BlockProgram const& block, Op const& op) {
+  WrittenBytes written;
+  for (TensorId const tensor : op.writes) {
+    std::int64_t const bytes = block.tensor(tensor).bytes().count();
+    written.all += bytes;
+    written.largest = std::max(written.largest, bytes);
+  }
+  return written;
 }
 
-/// The bytes that a table gives an op, relative to what it writes.
-std::int64_t bytes_of(std::map<OpKind, double> const& factors,
-                      BlockProgram const& block,
-                      Op const& op) {
+/// What a table gives an op, relative to some bytes.
+std::int64_t bytes_of(std::map<OpKind, double> const& factors, Op const& op, std::int64_t bytes) {
   auto const found = factors.find(op.kind);
-  if (found == factors.end()) return 0;
-  return std::llround(found->second * static_cast<double>(written_bytes(block, op)));
+  return found == factors.end() ? 0 : std::llround(found->second * static_cast<double>(bytes));
 }
 
 /// Whether a block's backward pass computes an op of this kind again.
@@ -121,9 +128,10 @@ FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange con
   if (buffers.is_known) return buffers;
   BlockProgram const& block = *change.block;
   Op const& op = *change.op;
-  buffers.temporary = bytes_of(framework_.temporary, block, op);
-  buffers.held = bytes_of(framework_.held, block, op);
-  if (keeps(change)) buffers.kept = bytes_of(framework_.kept, block, op);
+  WrittenBytes const written = written_bytes(block, op);
+  buffers.temporary = bytes_of(framework_.temporary, op, written.all);
+  buffers.held = bytes_of(framework_.held, op, written.largest);
+  if (keeps(change)) buffers.kept = bytes_of(framework_.kept, op, written.all);
   buffers.ends_kept = kept_until_.contains(op.kind);
   if (framework_.separates_gradients) {
     std::int64_t const size = element_size(activation_type(plan_.config.model.precision));
