@@ -5,11 +5,15 @@
 #include <ctime>
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "experiments/speed/measured_process.hpp"
+#include "libsim/allocator/allocation_replay.hpp"
+#include "libsim/allocator/sequence_file.hpp"
 #include "libsim/engine/prediction.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/run/run_config.hpp"
@@ -165,6 +169,48 @@ void print_search(std::filesystem::path const& folder, std::string const& name) 
               plans / samples.median_cpu(), samples.median_cpu());
 }
 
+/// The recorded sequences of the allocator, each replayed by PyTorch's on a device that none fills.
+void print_replays(std::filesystem::path const& folder) {
+  std::vector<std::filesystem::path> files;
+  for (auto const& entry : std::filesystem::directory_iterator{folder}) {
+    if (entry.path().filename().string().ends_with(".txt.gz")) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (std::filesystem::path const& file : files) {
+    AllocationSequence const sequence = read_sequence_file(file).sequence;
+    Samples const samples = measure(15, 20, [&](int /*number*/) {
+      auto const allocator = make_allocator(AllocatorKind::pytorch, {}, unlimited_capacity);
+      replay(sequence, *allocator);
+    });
+    double const events = 1e-6 * static_cast<double>(sequence.events.size());
+    std::printf("%-14s %8zu %10d %10.1f %10.1f %10.1f %10.1f\n",
+                file.stem().stem().string().c_str(), sequence.events.size(), 5,
+                events / samples.slowest(), events / samples.median(), events / samples.fastest(),
+                events / samples.median_cpu());
+  }
+}
+
+/// The whole sweep of nanotron, whose stack says what its framework allocates: every stage of every
+/// row is replayed through the allocator.
+void print_validation(std::filesystem::path const& folder, std::string const& program) {
+  std::filesystem::path const data = folder / "data/nanotron.csv";
+  std::ifstream file{data};
+  auto const lines = std::count(std::istreambuf_iterator<char>{file}, {}, '\n');
+  auto const rows = static_cast<double>(lines - 1);
+  Samples samples;
+  for (int i = 0; i < 3; ++i) {
+    ProcessSeconds const seconds =
+        measure_process({program, "validate", data.string(), "--base",
+                         (folder / "nanotron.yaml").string(), "--json", "--jobs", "1"});
+    samples.wall.push_back(seconds.wall);
+    samples.cpu.push_back(seconds.cpu);
+  }
+  samples.sort();
+  std::printf("%-14s %8.0f %10d %10.0f %10.0f %10.0f %10.0f\n", "nanotron", rows, 300,
+              rows / samples.slowest(), rows / samples.median(), rows / samples.fastest(),
+              rows / samples.median_cpu());
+}
+
 void print_load() {
   double load[3] = {};
   if (getloadavg(load, 3) != 3) return;
@@ -172,7 +218,8 @@ void print_load() {
               load[2]);
 }
 
-void print_all(std::filesystem::path const& folder, std::string const& program) {
+void print_all(std::filesystem::path const& repository, std::string const& program) {
+  std::filesystem::path const folder = repository / "configs/paper";
   std::vector<std::string> const rows{"22b-full",  "22b-present",  "175b-full", "175b-present",
                                       "530b-full", "530b-present", "1t-full",   "1t-present"};
   print_load();
@@ -200,6 +247,13 @@ void print_all(std::filesystem::path const& folder, std::string const& program) 
       "%10s\n",
       "", "plans", "simulated", "goal", "fastest", "median cpu", "s of cpu");
   for (std::string const name : {"175b-present", "530b-present-2240"}) print_search(folder, name);
+  std::printf("\nmillions of recorded allocator events replayed per second\n");
+  char const* const rates = "%-14s %8s %10s %10s %10s %10s %10s\n";
+  std::printf(rates, "", "events", "goal", "slowest", "median", "fastest", "median cpu");
+  print_replays(repository / "tests/oracle/allocator");
+  std::printf("\nmeasured runs validated per second, one thread, all stages replayed\n");
+  std::printf(rates, "", "runs", "goal", "slowest", "median", "fastest", "median cpu");
+  print_validation(repository / "experiments/validation", program);
   print_load();
 }
 
@@ -208,7 +262,7 @@ void print_all(std::filesystem::path const& folder, std::string const& program) 
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::fputs("usage: measure_speed CONFIGS/paper STAGECRAFT\n", stderr);
+    std::fputs("usage: measure_speed REPOSITORY STAGECRAFT\n", stderr);
     return 2;
   }
   try {

@@ -10,4 +10,4 @@ cd "$(dirname "$0")/../.."
   cmake --preset plain
   cmake --build build/plain --target stagecraft measure_speed
 } >&2
-exec build/plain/experiments/speed/measure_speed configs/paper build/plain/apps/stagecraft/stagecraft
+exec build/plain/experiments/speed/measure_speed . build/plain/apps/stagecraft/stagecraft

@@ -38,19 +38,19 @@ void CachingAllocator::collect_garbage() {
 bool CachingAllocator::release_oversize(Request const& request) {
   if (settings_.max_split_size == AllocatorSettings::unlimited) return false;
   if (settings_.expandable_segments) return false;
-  FreeBlocks& free = pool_at(request.pool).free;
+  FreeBlocks const& free = pool_at(request.pool).free;
   std::int64_t const needed = std::max(request.size, settings_.max_split_size);
-  FreeBlocks::Cursor at = free.lower_bound(needed);
-  if (!free.is_end(at)) {
-    release_segment(free[at].block);
+  BlockId at = free.lower_bound(needed);
+  if (at != FreeBlocks::none) {
+    release_segment(at);
     return true;
   }
   // No block is large enough alone: the largest ones go.
   std::int64_t released = 0;
-  for (at = free.last(); released < needed && !free.is_end(at); at = free.last()) {
+  for (at = free.last(); released < needed && at != FreeBlocks::none; at = free.last()) {
     if (free[at].size < settings_.max_split_size) break;
     released += free[at].size;
-    release_segment(free[at].block);
+    release_segment(at);
   }
   return released >= needed;
 }

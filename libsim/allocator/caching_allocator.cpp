@@ -43,29 +43,17 @@ BlockId CachingAllocator::allocate(std::int64_t bytes, std::int32_t stream) {
 BlockId CachingAllocator::take_free(Request const& request) {
   if (collects_garbage()) ++searches_[static_cast<std::size_t>(request.pool % 2)];
   FreeBlocks& free = pool_at(request.pool).free;
-  FreeBlocks::Cursor at = free.lower_bound(request.size);
-  if (free.is_end(at)) return no_block;
-  if (settings_.expandable_segments) {
-    // The block that can grow least is the best fit: what follows it without memory counts.
-    auto const reach = [&](FreeBlocks::Cursor cursor) {
-      Block const& block = blocks_[free[cursor].block];
-      bool const grows = block.next != no_block && !blocks_[block.next].is_mapped;
-      return block.size + (grows ? blocks_[block.next].size : 0);
-    };
-    for (auto next = free.next(at); !free.is_end(next) && reach(next) < reach(at);
-         next = free.next(at)) {
-      at = next;
-    }
-  }
-  std::int64_t const size = free[at].size;
+  BlockId const found = settings_.expandable_segments ? least_growing(free, request.size)
+                                                      : free.lower_bound(request.size);
+  if (found == FreeBlocks::none) return no_block;
+  std::int64_t const size = blocks_[found].size;
   std::int64_t const oversize = settings_.max_split_size;
   if (request.size < oversize && size >= oversize) return no_block;
   if (request.size >= oversize && size - request.size >= settings_.max_non_split_rounding) {
     return no_block;
   }
-  BlockId const id = free[at].block;
-  free.remove(free[at]);
-  return id;
+  free.remove(found);
+  return found;
 }
 
 BlockId CachingAllocator::take_segment(Request const& request) {
@@ -201,7 +189,7 @@ void CachingAllocator::insert_free(BlockId id) {
 
 void CachingAllocator::remove_free(BlockId id) {
   Block const& block = blocks_[id];
-  pool_at(block.pool).free.remove({block.size, block.address, id});
+  pool_at(block.pool).free.remove(id);
 }
 
 std::vector<MemoryBlock> CachingAllocator::blocks() const {

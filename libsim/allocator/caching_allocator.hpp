@@ -85,6 +85,8 @@ class CachingAllocator final : public Allocator {
 
   // Growing segments (expandable_segments.cpp).
   std::int64_t page_of(Block const& block) const;
+  /// The free block that can grow least is the best fit: what follows it without memory counts.
+  BlockId least_growing(FreeBlocks const& free, std::int64_t size) const;
   BlockId take_expandable(Request const& request);
   BlockId find_expandable(Request const& request);
   BlockId reserve_addresses(Request const& request);

@@ -11,6 +11,21 @@ std::int64_t CachingAllocator::page_of(Block const& block) const {
   return block.is_large() ? settings_.large_segment_size : request_sizes::small_segment;
 }
 
+BlockId CachingAllocator::least_growing(FreeBlocks const& free, std::int64_t size) const {
+  BlockId at = free.lower_bound(size);
+  if (at == FreeBlocks::none) return no_block;
+  auto const reach = [&](BlockId id) {
+    Block const& block = blocks_[id];
+    bool const grows = block.next != no_block && !blocks_[block.next].is_mapped;
+    return block.size + (grows ? blocks_[block.next].size : 0);
+  };
+  for (BlockId next = free.next(at); next != FreeBlocks::none && reach(next) < reach(at);
+       next = free.next(at)) {
+    at = next;
+  }
+  return at;
+}
+
 BlockId CachingAllocator::take_expandable(Request const& request) {
   BlockId found = find_expandable(request);
   if (found == no_block) return no_block;

@@ -1,82 +1,41 @@
 #include "libsim/allocator/free_blocks.hpp"
 
-#include <algorithm>
-#include <bit>
-
 namespace stagecraft {
-namespace {
 
-/// Where the block stands, or would stand.
-template <typename Entries>
-auto place_of(Entries& entries, FreeBlock const& block) {
-  return std::lower_bound(entries.begin(), entries.end(), block,
-                          [](FreeBlock const& a, FreeBlock const& b) { return a.is_before(b); });
-}
-
-}  // namespace
-
-std::size_t FreeBlocks::bin_of(std::int64_t size) {
-  constexpr int divisions = 3;  // 2^3 bins between two powers of two
-  auto const units = static_cast<std::uint64_t>(size) >> 9;
-  if (units == 0) return 0;
-  auto const power = static_cast<std::size_t>(std::bit_width(units)) - 1;
-  std::size_t const fraction = power >= divisions ? (units >> (power - divisions)) & 7U
-                                                  : (units << (divisions - power)) & 7U;
-  return std::min((power << divisions) + fraction, bins_ - 1);
-}
-
-void FreeBlocks::insert(FreeBlock const& block) {
-  std::size_t const bin = bin_of(block.size);
-  auto& entries = entries_[bin];
-  entries.insert(place_of(entries, block), block);
-  filled_.at(bin / 64) |= std::uint64_t{1} << (bin % 64);
-}
-
-void FreeBlocks::remove(FreeBlock const& block) {
-  std::size_t const bin = bin_of(block.size);
-  auto& entries = entries_[bin];
-  entries.erase(place_of(entries, block));
-  if (entries.empty()) filled_.at(bin / 64) &= ~(std::uint64_t{1} << (bin % 64));
-}
-
-FreeBlocks::Cursor FreeBlocks::first_from(std::size_t bin) const {
-  if (bin >= bins_) return {};
-  std::size_t word = bin / 64;
-  std::uint64_t bits = filled_.at(word) & (~std::uint64_t{0} << (bin % 64));
-  while (bits == 0) {
-    if (++word == words_) return {};
-    bits = filled_.at(word);
+void FreeBlocks::insert_among(std::size_t bin, std::int32_t first, FreeBlock const& block) {
+  // The block after the new one, around the ring: the first one if it is behind all.
+  std::int32_t after = first;
+  if (block.is_before(node(node(first).previous).free)) {
+    while (node(after).free.is_before(block)) after = node(after).next;
+    if (after == first) first_[bin] = block.block;
   }
-  return {word * 64 + static_cast<std::size_t>(std::countr_zero(bits)), 0};
+  Node& added = node(block.block);
+  added.next = after;
+  added.previous = node(after).previous;
+  node(added.previous).next = block.block;
+  node(after).previous = block.block;
 }
 
-FreeBlocks::Cursor FreeBlocks::lower_bound(std::int64_t size) const {
-  std::size_t const bin = bin_of(size);
-  auto const& entries = entries_[bin];
-  auto const place = std::lower_bound(
-      entries.begin(), entries.end(), size,
-      [](FreeBlock const& block, std::int64_t least) { return block.size < least; });
-  if (place != entries.end()) return {bin, static_cast<std::size_t>(place - entries.begin())};
-  return first_from(bin + 1);
+std::int32_t FreeBlocks::next(std::int32_t block) const {
+  std::size_t const bin = bin_of(node(block).free.size);
+  std::int32_t const after = node(block).next;
+  return after == first_[bin] ? first_from(bin + 1) : after;
 }
 
-FreeBlocks::Cursor FreeBlocks::next(Cursor at) const {
-  if (at.place + 1 < entries_[at.bin].size()) return {at.bin, at.place + 1};
-  return first_from(at.bin + 1);
+std::int32_t FreeBlocks::before(std::int32_t block) const {
+  std::size_t const bin = bin_of(node(block).free.size);
+  return block == first_[bin] ? last_until(bin) : node(block).previous;
 }
 
-FreeBlocks::Cursor FreeBlocks::last() const { return before({}); }
-
-FreeBlocks::Cursor FreeBlocks::before(Cursor at) const {
-  if (at.place > 0) return {at.bin, at.place - 1};
-  for (std::size_t bin = at.bin; bin-- > 0;) {
-    if (!entries_[bin].empty()) return {bin, entries_[bin].size() - 1};
+std::int32_t FreeBlocks::last_until(std::size_t bin) const {
+  while (bin-- > 0) {
+    if (first_[bin] != none) return node(first_[bin]).previous;
   }
-  return {};
+  return none;
 }
 
 void FreeBlocks::append_to(std::vector<FreeBlock>& blocks) const {
-  for (auto const& entries : entries_) blocks.insert(blocks.end(), entries.begin(), entries.end());
+  for (std::int32_t at = first_from(0); at != none; at = next(at)) blocks.push_back((*this)[at]);
 }
 
 }  // namespace stagecraft

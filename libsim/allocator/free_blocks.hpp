@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -10,7 +11,7 @@ namespace stagecraft {
 struct FreeBlock {
   std::int64_t size = 0;     ///< a positive multiple of 512
   std::int64_t address = 0;  ///< ties of size go to the lowest
-  std::int32_t block = -1;   ///< what the caller calls it
+  std::int32_t block = -1;   ///< what the caller calls it: a number from 0
 
   bool is_before(FreeBlock const& other) const {
     return size != other.size ? size < other.size : address < other.address;
@@ -19,45 +20,114 @@ struct FreeBlock {
 
 /// The free blocks of one pool and stream, ordered by size, then address.
 ///
-/// Sizes fall into bins, eight between two powers of two, each a sorted array: searching, adding
-/// and removing touch one or two short arrays and allocate nothing once these have grown.
+/// Sizes fall into bins, 64 between two powers of two, each a sorted list whose links stand in an
+/// array by block. A block is removed, and the best fit is found, without a search but within a
+/// bin; adding one searches its bin, which mostly holds a few blocks, of one size.
 class FreeBlocks {
  public:
-  /// A position in the order.
-  struct Cursor {
-    std::size_t bin = bins_;
-    std::size_t place = 0;
-  };
+  /// In place of a block: there is none.
+  static constexpr std::int32_t none = -1;
 
-  FreeBlocks() : entries_(bins_) {}
+  FreeBlocks() : first_(bins_, none) {}
 
-  void insert(FreeBlock const& block);
+  /// Pre: no block of that number is there.
+  void insert(FreeBlock const& block) {
+    auto const index = static_cast<std::size_t>(block.block);
+    if (nodes_.size() <= index) nodes_.resize(index + 1);
+    std::size_t const bin = bin_of(block.size);
+    nodes_[index].free = block;
+    std::int32_t const first = first_[bin];
+    if (first == none) {
+      node(block.block).next = node(block.block).previous = block.block;
+      first_[bin] = block.block;
+      filled_[bin / 64] |= std::uint64_t{1} << (bin % 64);
+      filled_words_ |= std::uint64_t{1} << (bin / 64);
+    } else {
+      insert_among(bin, first, block);
+    }
+  }
   /// Pre: the block is there.
-  void remove(FreeBlock const& block);
+  void remove(std::int32_t block) {
+    Node const& removed = node(block);
+    std::size_t const bin = bin_of(removed.free.size);
+    if (removed.next == block) {
+      first_[bin] = none;
+      filled_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+      if (filled_[bin / 64] == 0) filled_words_ &= ~(std::uint64_t{1} << (bin / 64));
+      return;
+    }
+    if (first_[bin] == block) first_[bin] = removed.next;
+    node(removed.previous).next = removed.next;
+    node(removed.next).previous = removed.previous;
+  }
 
-  /// The first block of at least `size` bytes; is_end() if there is none.
-  Cursor lower_bound(std::int64_t size) const;
-  Cursor next(Cursor at) const;
-  /// The largest block of all, at the highest address; is_end() if there are none.
-  Cursor last() const;
-  /// The block before the cursor, which may be the end; is_end() if there is none.
-  Cursor before(Cursor at) const;
-  bool is_end(Cursor at) const { return at.bin == bins_; }
-  FreeBlock const& operator[](Cursor at) const { return entries_[at.bin][at.place]; }
+  /// The first block of at least `size` bytes; none if there is none.
+  std::int32_t lower_bound(std::int64_t size) const {
+    std::size_t const bin = bin_of(size);
+    std::int32_t const first = first_[bin];
+    if (first == none) return first_from(bin + 1);
+    for (std::int32_t at = first;;) {
+      Node const& found = node(at);
+      if (found.free.size >= size) return at;
+      at = found.next;
+      if (at == first) return first_from(bin + 1);
+    }
+  }
+  /// The block after one, or before one; none if there is none.
+  std::int32_t next(std::int32_t block) const;
+  std::int32_t before(std::int32_t block) const;
+  /// The largest block of all, at the highest address; none if there are none.
+  std::int32_t last() const { return last_until(bins_); }
+  /// Pre: the block is there.
+  FreeBlock const& operator[](std::int32_t block) const { return node(block).free; }
 
   /// Appends all blocks to `blocks`, by size and address.
   void append_to(std::vector<FreeBlock>& blocks) const;
 
  private:
-  static constexpr std::size_t bins_ = 288;
-  static constexpr std::size_t words_ = (bins_ + 63) / 64;
+  /// A block in the ring of its bin.
+  struct Node {
+    FreeBlock free;
+    std::int32_t previous = none;
+    std::int32_t next = none;
+  };
 
-  static std::size_t bin_of(std::int64_t size);
-  /// The first bin from `bin` on that holds a block.
-  Cursor first_from(std::size_t bin) const;
+  static constexpr int divisions_ = 6;  // 2^6 bins between two powers of two
+  static constexpr std::size_t words_ = 64;
+  static constexpr std::size_t bins_ = 64 * words_;
 
-  std::vector<std::vector<FreeBlock>> entries_;
+  /// Rises with the size. Up to 64 KiB, sizes have bins of their own.
+  static std::size_t bin_of(std::int64_t size) {
+    auto const units = static_cast<std::uint64_t>(size) >> 9;
+    int const power = static_cast<int>(std::bit_width(units)) - 1;
+    if (power < divisions_) return units;
+    int const dropped = power - divisions_;
+    return (static_cast<std::size_t>(dropped) << divisions_) + (units >> dropped);
+  }
+  Node& node(std::int32_t block) { return nodes_[static_cast<std::size_t>(block)]; }
+  Node const& node(std::int32_t block) const { return nodes_[static_cast<std::size_t>(block)]; }
+
+  void insert_among(std::size_t bin, std::int32_t first, FreeBlock const& block);
+  /// The first block of the bins from `bin` on, the last of those before.
+  std::int32_t first_from(std::size_t bin) const {
+    std::size_t word = bin / 64;
+    if (word == words_) return none;
+    std::uint64_t bits = filled_[word] & (~std::uint64_t{0} << (bin % 64));
+    if (bits == 0) {
+      if (word + 1 == words_) return none;
+      std::uint64_t const words = filled_words_ & (~std::uint64_t{0} << (word + 1));
+      if (words == 0) return none;
+      word = static_cast<std::size_t>(std::countr_zero(words));
+      bits = filled_[word];
+    }
+    return first_[word * 64 + static_cast<std::size_t>(std::countr_zero(bits))];
+  }
+  std::int32_t last_until(std::size_t bin) const;
+
+  std::vector<Node> nodes_;                     ///< by block
+  std::vector<std::int32_t> first_;             ///< by bin
   std::array<std::uint64_t, words_> filled_{};  ///< a bit per bin
+  std::uint64_t filled_words_ = 0;              ///< a bit per word of filled_
 };
 
 }  // namespace stagecraft

@@ -187,7 +187,9 @@ constexpr std::array keys_of_software{
             "What the stack keeps from forward to backward beside the op program's tensors, in "
             "bytes relative to what the op writes: {swiglu: 1}. Reserved bytes follow all keys of "
             "this section, counted bytes none."},
-    KeyText{"memory.held", "factors by kind of op", "The same until the pass of a chunk ends."},
+    KeyText{"memory.held", "factors by kind of op",
+            "The same until the pass of a chunk ends, relative to the largest tensor that the op "
+            "writes."},
     KeyText{"memory.temporary", "factors by kind of op", "The same while the op runs."},
     KeyText{"memory.separate_gradients", "true or false",
             "Whether the weight gradients of a microbatch have buffers of their own, in the type "

@@ -186,14 +186,16 @@ class BufferEvents::TaskCompiler {
   }
 
   /// Appends that `change.op` runs, and what buffers it uses if it is a collective.
-  static void append_op(CompiledTask& compiled,
-                        BufferChange change,
-                        std::vector<Reference> const& references) {
+  void append_op(CompiledTask& compiled,
+                 BufferChange change,
+                 std::vector<Reference> const& references) {
     BlockProgram const& block = *change.block;
     change.kind = BufferChange::Kind::run;
     change.tensor = no_tensor;
     change.bytes = 0;
+    change.run = runs_++;
     compiled.events.push_back({change, {}});
+    change.run = -1;
     if (!is_collective(change.op->kind)) return;
     change.kind = BufferChange::Kind::lend;
     for (TensorList const* const operands : {&change.op->reads, &change.op->writes}) {
@@ -211,6 +213,7 @@ class BufferEvents::TaskCompiler {
 
   TrainingPlan const& plan_;
   EventDetail detail_;
+  std::int32_t runs_ = 0;                                      ///< of ops, so far
   std::map<std::pair<std::int32_t, Pass>, ChunkPass> passes_;  ///< by chunk program and pass
   std::map<std::size_t, BlockBuffers> buffers_;
 };
@@ -275,6 +278,12 @@ bool BufferEvents::next() {
       break;
   }
   return true;
+}
+
+void BufferEvents::restart() {
+  entry_ = -2;
+  buffers_ = 0;
+  now_.clear();
 }
 
 Task const* BufferEvents::task() const {

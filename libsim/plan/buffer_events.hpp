@@ -31,6 +31,7 @@ struct BufferChange {
   BlockProgram const* block = nullptr;  ///< that owns the tensor; null: a message, or resident
   Op const* op = nullptr;  ///< the op before which it is allocated or after which it is released
   std::int64_t first_layer = -1;  ///< the block's first layer in the model; -1: it has none
+  std::int32_t run = -1;          ///< of kind run: numbers them from 0, of all tasks of the stage
 
   /// Whether it is of parameters, gradients or optimizer state, which exist before the first entry
   /// and are never released.
@@ -81,6 +82,9 @@ class BufferEvents {
   /// Advances: first to the resident buffers, then from entry to entry of the issue order. Returns
   /// false at the end.
   bool next();
+  /// Back to where it was when it was made, so that a further iteration costs no second
+  /// description.
+  void restart();
   /// The current entry of the issue order; -1 for the resident buffers.
   std::int32_t entry() const { return entry_; }
   /// The task that it runs; null if it does not run any.

@@ -10,19 +10,26 @@ namespace {
 
 constexpr std::int64_t time_per_kernel = 1000;
 
-std::int64_t written_bytes(BlockProgram const& block, Op const& op) {
-  std::int64_t bytes = 0;
-  for (TensorId const tensor : op.writes) bytes += block.tensor(tensor).bytes().count();
-  return bytes;
+/// What an op writes.
+struct WrittenBytes {
+  std::int64_t all = 0;
+  std::int64_t largest = 0;  ///< of one tensor
+};
+
+WrittenBytes written_bytes(BlockProgram const& block, Op const& op) {
+  WrittenBytes written;
+  for (TensorId const tensor : op.writes) {
+    std::int64_t const bytes = block.tensor(tensor).bytes().count();
+    written.all += bytes;
+    written.largest = std::max(written.largest, bytes);
+  }
+  return written;
 }
 
-/// The bytes that a table gives an op, relative to what it writes.
-std::int64_t bytes_of(std::map<OpKind, double> const& factors,
-                      BlockProgram const& block,
-                      Op const& op) {
+/// What a table gives an op, relative to some bytes.
+std::int64_t bytes_of(std::map<OpKind, double> const& factors, Op const& op, std::int64_t bytes) {
   auto const found = factors.find(op.kind);
-  if (found == factors.end()) return 0;
-  return std::llround(found->second * static_cast<double>(written_bytes(block, op)));
+  return found == factors.end() ? 0 : std::llround(found->second * static_cast<double>(bytes));
 }
 
 /// Whether a block's backward pass computes an op of this kind again.
@@ -58,7 +65,8 @@ FrameworkBuffers::FrameworkBuffers(FrameworkMemory const& framework,
       stage_{stage},
       allocator_{allocator},
       kept_(static_cast<std::size_t>(plan.config.parallel.interleave) *
-            static_cast<std::size_t>(microbatches(plan.config))) {
+            static_cast<std::size_t>(microbatches(plan.config))),
+      op_time_{std::llround(framework.kernels_per_op * time_per_kernel)} {
   for (auto const& [kind, factor] : framework.kept) kept_until_[backward_of(kind)] = kind;
 }
 
@@ -80,13 +88,12 @@ void FrameworkBuffers::wait_on_host() {
 
 /// What has been used until now is free when the accelerator has got here: the host is then ahead
 /// by what it has gained since it last waited.
-void FrameworkBuffers::launch(Op const& op) {
-  if (framework_.host_lead == 0 || traits_of(op.kind).op_class == OpClass::synchronisation) return;
+void FrameworkBuffers::launch() {
   launched_ += framework_.kernels_per_op;
   double const lead =
       std::min(launched_ * framework_.host_gain, static_cast<double>(framework_.host_lead));
   allocator_.whole().set_event_delay(std::llround(lead * time_per_kernel));
-  allocator_.whole().advance(std::llround(framework_.kernels_per_op * time_per_kernel));
+  allocator_.whole().advance(op_time_);
 }
 
 bool FrameworkBuffers::allocate_resident(std::span<std::int64_t const> parameters) {
@@ -114,32 +121,52 @@ bool FrameworkBuffers::begin(Task const& task) {
   return allocator_.keep(framework_.workspace.count());
 }
 
+FrameworkBuffers::OpBuffers const& FrameworkBuffers::buffers_of(BufferChange const& change) {
+  auto const run = static_cast<std::size_t>(change.run);
+  if (of_ops_.size() <= run) of_ops_.resize(run + 1);
+  OpBuffers& buffers = of_ops_[run];
+  if (buffers.is_known) return buffers;
+  BlockProgram const& block = *change.block;
+  Op const& op = *change.op;
+  WrittenBytes const written = written_bytes(block, op);
+  buffers.temporary = bytes_of(framework_.temporary, op, written.all);
+  buffers.held = bytes_of(framework_.held, op, written.largest);
+  if (keeps(change)) buffers.kept = bytes_of(framework_.kept, op, written.all);
+  buffers.ends_kept = kept_until_.contains(op.kind);
+  if (framework_.separates_gradients) {
+    std::int64_t const size = element_size(activation_type(plan_.config.model.precision));
+    for (TensorId const id : op.writes) {
+      Tensor const& tensor = block.tensor(id);
+      if (tensor.category != Category::gradients) continue;
+      buffers.gradients.push_back(tensor.shape.elements() * size);
+    }
+  }
+  buffers.is_launched =
+      framework_.host_lead > 0 && traits_of(op.kind).op_class != OpClass::synchronisation;
+  buffers.is_known = true;
+  return buffers;
+}
+
 bool FrameworkBuffers::run(BufferEvent const& event) {
-  BlockProgram const& block = *event.change->block;
-  Op const& op = *event.change->op;
-  launch(op);
+  OpBuffers const& buffers = buffers_of(*event.change);
+  if (buffers.is_launched) launch();
   BlockId temporary = no_block;
-  if (!allocator_.allocate(bytes_of(framework_.temporary, block, op), temporary)) return false;
+  if (!allocator_.allocate(buffers.temporary, temporary)) return false;
   allocator_.free(temporary);
-  if (!allocate_into(held_, bytes_of(framework_.held, block, op))) return false;
-  if (keeps(*event.change) && !allocate_into(kept(event.change->chunk, event.microbatch),
-                                             bytes_of(framework_.kept, block, op))) {
+  if (!allocate_into(held_, buffers.held)) return false;
+  if (buffers.kept > 0 &&
+      !allocate_into(kept(event.change->chunk, event.microbatch), buffers.kept)) {
     return false;
   }
-  if (kept_until_.contains(op.kind)) {
+  if (buffers.ends_kept) {
     Blocks& blocks = kept(event.change->chunk, event.microbatch);
     if (!blocks.empty()) {
       allocator_.free(blocks.back());
       blocks.pop_back();
     }
   }
-  if (!framework_.separates_gradients) return true;
-  std::int64_t const size = element_size(activation_type(plan_.config.model.precision));
-  return std::all_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
-    Tensor const& tensor = block.tensor(id);
-    return tensor.category != Category::gradients ||
-           allocate_into(gradients_, tensor.shape.elements() * size);
-  });
+  return std::ranges::all_of(
+      buffers.gradients, [this](std::int64_t bytes) { return allocate_into(gradients_, bytes); });
 }
 
 bool FrameworkBuffers::keeps(BufferChange const& change) const {

@@ -41,10 +41,21 @@ class FrameworkBuffers {
 
  private:
   using Blocks = std::vector<BlockId>;
+  /// What an op has beside its tensors; derived once.
+  struct OpBuffers {
+    std::int64_t temporary = 0;
+    std::int64_t held = 0;
+    std::int64_t kept = 0;
+    std::vector<std::int64_t> gradients;  ///< of the pass
+    bool ends_kept = false;               ///< it reads what was kept last
+    bool is_launched = false;
+    bool is_known = false;
+  };
 
   bool receives(Task const& task) const;
   void wait_on_host();
-  void launch(Op const& op);
+  OpBuffers const& buffers_of(BufferChange const& change);
+  void launch();
   bool allocate_into(Blocks& blocks, std::int64_t bytes);
   void free_all(Blocks& blocks);
   Blocks& kept(std::int32_t chunk, std::int32_t microbatch);
@@ -55,6 +66,7 @@ class FrameworkBuffers {
   StagePlan const& stage_;
   TrackedAllocator& allocator_;
   std::map<OpKind, OpKind> kept_until_;  ///< the op of the backward pass that reads what is kept
+  std::vector<OpBuffers> of_ops_;        ///< by BufferChange::run
   std::vector<Blocks> kept_;             ///< by chunk and microbatch
   Blocks held_;                          ///< until the pass ends
   Blocks gradients_;                     ///< of the pass
@@ -64,6 +76,7 @@ class FrameworkBuffers {
   };
   std::array<Gathered, 2> gathered_;     ///< activations, and gradients of row-parallel layers
   std::array<bool, 2> has_workspace_{};  ///< by pass
+  std::int64_t op_time_;                 ///< that an op's kernels take
   double launched_ = 0;                  ///< kernels since the host has last waited
 };
 

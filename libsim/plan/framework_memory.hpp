@@ -12,7 +12,8 @@ namespace stagecraft {
 /// Without any value, the framework allocates the op program's tensors and nothing else.
 struct FrameworkMemory {
   /// Bytes by kind of op, relative to what the op writes: kept from forward to backward, held until
-  /// the pass of the chunk ends, and needed only while the op runs.
+  /// the pass of the chunk ends (a copy: relative to the largest tensor that the op writes), and
+  /// needed only while the op runs.
   std::map<OpKind, double> kept;
   std::map<OpKind, double> held;
   std::map<OpKind, double> temporary;

@@ -80,6 +80,7 @@ class StageReplay {
         framework_{framework},
         has_framework_{framework != FrameworkMemory{}},
         buffers_{framework, plan, stage, allocator_},
+        events_{plan, stage, has_framework_ ? EventDetail::ops : EventDetail::buffers},
         // Without a loop nothing says that the rest repeats what has run.
         extent_{stage.program.steady_loop == StageProgram::none ? ReplayExtent::whole : extent},
         steady_{stage} {
@@ -152,24 +153,27 @@ class StageReplay {
   }
   /// Half-precision parameters have an fp32 copy; the other bytes per element are moments.
   std::int64_t master_bytes() const { return master_bytes_per_parameter(plan_.config).count(); }
+  /// Both of one parameter, then those of the next, as Adam's step makes them.
   bool allocate_moments() {
     std::int64_t const each = element_size(moments_type(plan_.config));
-    return keep_state(each) && keep_state(each);
+    return std::ranges::all_of(state_sizes_, [&](std::int64_t elements) {
+      return allocator_.keep(elements * each) && allocator_.keep(elements * each);
+    });
   }
 
   bool iterate() {
-    BufferEvents events{plan_, stage_, has_framework_ ? EventDetail::ops : EventDetail::buffers};
-    events.next();  // what is resident
+    events_.restart();
+    events_.next();  // what is resident
     blocks_.clear();
     steady_.restart();
     std::int64_t taken = counters().device_alloc;
-    while (events.next()) {
-      if (!take(events)) return false;
+    while (events_.next()) {
+      if (!take_entry()) return false;
       if (extent_ == ReplayExtent::whole) continue;
       if (counters().device_alloc != taken) {
         taken = counters().device_alloc;
         steady_.restart();
-      } else if (steady_.is_reached_by(events.entry())) {
+      } else if (steady_.is_reached_by(events_.entry())) {
         break;
       }
     }
@@ -180,14 +184,14 @@ class StageReplay {
     return true;
   }
 
-  bool take(BufferEvents& events) {
-    Task const* const task = events.task();
+  bool take_entry() {
+    Task const* const task = events_.task();
     if (has_framework_ && task != nullptr && !buffers_.begin(*task)) return false;
-    for (BufferEvent const& event : events.now()) {
+    for (BufferEvent const& event : events_.now()) {
       if (!take(event)) return false;
     }
     change_ = nullptr;
-    if (has_framework_ && task != nullptr) buffers_.end(*task, events.microbatch());
+    if (has_framework_ && task != nullptr) buffers_.end(*task, events_.microbatch());
     return true;
   }
 
@@ -219,6 +223,7 @@ class StageReplay {
   FrameworkMemory const& framework_;
   bool has_framework_;
   FrameworkBuffers buffers_;
+  BufferEvents events_;
   ReplayExtent extent_;
   SteadyState steady_;
   std::vector<std::int64_t> state_sizes_;  ///< elements of each buffer of optimizer state
@@ -245,6 +250,15 @@ StageReservation reserve_stage(TrainingPlan const& plan,
     return result;
   }
   return {.reserved = unlimited_capacity, .runs_out = true};
+}
+
+bool fits_in(TrainingPlan const& plan,
+             StagePlan const& stage,
+             std::int64_t capacity,
+             FrameworkMemory const& framework) {
+  auto const allocator =
+      configured_allocator(plan.config.memory, std::max<std::int64_t>(capacity, 0));
+  return StageReplay{plan, stage, *allocator, framework, ReplayExtent::until_steady, nullptr}.run();
 }
 
 std::vector<StageReservation> reserve_stages(TrainingPlan const& plan,

@@ -51,7 +51,14 @@ StageReservation reserve_stage(TrainingPlan const& plan,
                                ReplayExtent extent = ReplayExtent::until_steady,
                                ReservedPeak* peak = nullptr);
 
-/// The same for all stages, on up to `jobs` threads.
+/// Whether that much memory serves the stage: `runs_out` of the above, without replaying a second
+/// time for the numbers where it does not.
+bool fits_in(TrainingPlan const& plan,
+             StagePlan const& stage,
+             std::int64_t capacity,
+             FrameworkMemory const& framework = {});
+
+/// What all stages reserve, on up to `jobs` threads.
 std::vector<StageReservation> reserve_stages(TrainingPlan const& plan,
                                              std::int64_t capacity,
                                              FrameworkMemory const& framework = {},

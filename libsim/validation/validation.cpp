@@ -51,10 +51,14 @@ class Reservations {
     auto const excess = [&](std::size_t i) { return counted[i].peak() + outside_[i] - capacity_; };
     std::ranges::sort(order, std::ranges::greater{}, excess);
     return excess(order.front()) <= 0 &&
-           std::ranges::none_of(order, [this](std::size_t i) { return of(i).runs_out; });
+           std::ranges::all_of(order, [this](std::size_t i) { return fits(i); });
   }
 
  private:
+  bool fits(std::size_t i) const {
+    if (known_[i]) return !known_[i]->runs_out;
+    return fits_in(plan_, plan_.stages[i], capacity_ - outside_[i], framework_);
+  }
   StageReservation const& of(std::size_t i) {
     if (!known_[i]) {
       known_[i] = reserve_stage(plan_, plan_.stages[i], capacity_ - outside_[i], framework_);

@@ -93,6 +93,9 @@ TEST_CASE("a stage that its allocator cannot serve says so, and what it would ta
   StageReservation const refused = reserved_by(config, AllocatorKind::pytorch, counted - 1).front();
   REQUIRE(refused.runs_out);
   REQUIRE(refused.reserved == wanted.reserved);
+  TrainingPlan const plan = make_plan(config);
+  REQUIRE(!fits_in(plan, plan.stages.front(), counted - 1));
+  REQUIRE(fits_in(plan, plan.stages.front(), wanted.reserved));
   REQUIRE(reserved_by(config, AllocatorKind::arena, counted).front().runs_out == false);
   config.memory.allocator_settings = "backend:cudaMallocAsync";
   StageReservation const pool = reserved_by(config, AllocatorKind::pytorch).front();
@@ -136,6 +139,15 @@ TEST_CASE("what a framework allocates beside the op program is reserved on top",
   ModelConfig const& model = config.model;
   std::int64_t const silu = 2 * config.batch.micro * model.sequence * model.ffn_hidden;
   REQUIRE(reserved(framework) == counted + model.layers * silu);
+  // A copy of what is held is as large as the logits in fp32, not with the sums beside them: a
+  // block of that size that is free serves it.
+  framework = {};
+  framework.held = {{OpKind::exponentials, 2}};
+  std::int64_t const two = reserved(framework);
+  framework.held = {{OpKind::exponentials, 3}};
+  REQUIRE(model.vocabulary == 1000);
+  std::int64_t const padded = 1024;  // to a multiple of 128
+  REQUIRE(reserved(framework) == two + 4 * config.batch.micro * model.sequence * padded);
 }
 
 TEST_CASE("gradients of a pass live until it ends, beside the main gradients", "[plan]") {
