@@ -39,11 +39,13 @@ std::vector<std::int64_t> numbers_in(std::string const& text) {
 
 void read_layout(MegatronArguments& arguments, std::string const& text, TrainingConfig& config) {
   std::int64_t const p = config.parallel.pipeline;
-  auto const layers = parse_pipeline_layout(text);
+  std::int64_t const modules = config.model.predicted_tokens;
+  auto const layers = parse_pipeline_layout(text, modules);
   if (!layers || static_cast<std::int64_t>(layers->size()) % p != 0) {
     arguments.report("pipeline-model-parallel-layout",
                      "stages of E, t and L cut by |, a multiple of the pipeline's " +
-                         std::to_string(p) + " in number");
+                         std::to_string(p) + " in number" +
+                         (modules > 0 ? ", with an m for each of --mtp-num-layers before L" : ""));
     return;
   }
   set_list(config, *layers);

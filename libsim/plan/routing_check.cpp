@@ -1,10 +1,11 @@
 #include "libsim/plan/routing_check.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,9 +50,7 @@ class RoutingCheck : CombinationCheck {
     auto const bound = [&](std::string const& key, double value, double most,
                            std::string_view what) {
       if (value <= most) return;
-      std::ostringstream text;
-      text << most;
-      refuse("routing." + key, "", "a number up to " + text.str() + ", " + std::string{what});
+      refuse("routing." + key, "", fmt::format("a number up to {:g}, {}", most, what));
     };
     bound("capacity", config_.routing.capacity.value_or(0), of_one,
           "model.experts.count / per_token");
