@@ -12,8 +12,8 @@ class SystemPrices : public CommunicationPrices {
   SystemPrices(TrainingPlan const& plan, CostModel const& cost) : plan_{plan}, cost_{cost} {}
 
   SimTime collective(Op const& op) const override { return cost_.price(op); }
-  MessagePrice message(int from_stage, int to_stage) const override {
-    return cost_.price_message(plan_, from_stage, to_stage);
+  MessagePrice message(StageId from, StageId to) const override {
+    return cost_.price_message(plan_, from, to);
   }
 
  private:

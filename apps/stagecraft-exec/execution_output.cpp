@@ -43,7 +43,7 @@ std::string device_table(Execution const& execution) {
   for (RankReport const& rank : execution.ranks) {
     if (!rank.device) return {};
     std::int64_t const workspace = rank.at_peak[Category::workspace];
-    table.add_row({std::to_string(rank.rank), in_unit(unit, rank.device->before.count()),
+    table.add_row({std::to_string(rank.rank.value()), in_unit(unit, rank.device->before.count()),
                    in_unit(unit, rank.at_peak.sum() - workspace),
                    in_unit(unit, rank.device->pool_peak.count()), in_unit(unit, workspace),
                    in_unit(unit, rank.device->after.count())});
@@ -80,8 +80,8 @@ nlohmann::ordered_json to_json(Execution const& execution,
     }
   }
   for (RankReport const& rank : execution.ranks) {
-    json["ranks"].push_back({{"rank", rank.rank},
-                             {"stage", rank.stage},
+    json["ranks"].push_back({{"rank", rank.rank.value()},
+                             {"stage", rank.stage.value()},
                              {"peak_bytes", rank.at_peak.sum()},
                              {"at_peak", to_json(rank.at_peak)},
                              {"activation_peak_bytes", rank.activation_peak},
@@ -104,7 +104,8 @@ std::string execution_tables(Execution const& execution) {
   if (has_reserved) columns.push_back({"reserved"});
   TextTable table{std::move(columns)};
   for (RankReport const& rank : execution.ranks) {
-    std::vector<std::string> cells{std::to_string(rank.rank), std::to_string(rank.stage)};
+    std::vector<std::string> cells{std::to_string(rank.rank.value()),
+                                   std::to_string(rank.stage.value())};
     for (int i = 0; i < category_count; ++i) {
       cells.push_back(in_unit(unit, rank.at_peak[static_cast<Category>(i)]));
     }
@@ -123,7 +124,7 @@ std::string lifetime_text(Execution const& execution) {
   for (RankReport const& rank : execution.ranks) {
     for (LateRelease const& late : rank.late) {
       if (++count > most) continue;
-      text += "  rank " + std::to_string(rank.rank) + ": " + to_string(late.label) + " (" +
+      text += "  rank " + std::to_string(rank.rank.value()) + ": " + to_string(late.label) + " (" +
               size_text(late.bytes) + "), after " + late.op + ", " + std::to_string(late.ops) +
               (late.ops == 1 ? " op" : " ops") + " after the last that used it\n";
     }

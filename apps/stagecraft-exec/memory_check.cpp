@@ -19,21 +19,23 @@ Bytes peak_of_all(TrainingPlan const& plan) {
   return sum;
 }
 
-Bytes peak_of_rank(TrainingPlan const& plan, int rank) {
-  auto const stage = static_cast<std::size_t>(plan.groups.stage_of(rank));
-  return Bytes{peak_memory(plan, plan.stages[stage]).at_peak.sum()};
+Bytes peak_of_rank(TrainingPlan const& plan, RankId rank) {
+  StagePlan const& stage = plan.stages[plan.groups.stage_of(rank)];
+  return Bytes{peak_memory(plan, stage).at_peak.sum()};
 }
 
 }  // namespace
 
-void require_memory(TrainingPlan const& plan, DeviceChoice const& device, std::optional<int> rank) {
+void require_memory(TrainingPlan const& plan,
+                    DeviceChoice const& device,
+                    std::optional<RankId> rank) {
   bool const is_on_gpu = device.kind == DeviceKind::cuda;
   std::optional<Bytes> const there =
       is_on_gpu ? free_cuda_memory(device.ordinal) : available_memory();
   if (!there) return;
   Bytes const needed = rank ? peak_of_rank(plan, *rank) : peak_of_all(plan);
   if (needed <= *there) return;
-  std::string const who = rank ? "rank " + std::to_string(*rank) + " needs "
+  std::string const who = rank ? "rank " + std::to_string(rank->value()) + " needs "
                                : "the " + std::to_string(plan.groups.ranks()) + " ranks need ";
   std::string const alone = rank ? "" : "one rank alone (--ranks solo), or ";
   throw MemoryLimitError{who + readable_text(needed) + " at their peaks, and " +

@@ -11,6 +11,8 @@ namespace stagecraft {
 /// peaks, without workspace, than the machine or the GPU has available: Linux would end the process
 /// without a message. `rank`: the only rank in this process; nullopt if all ranks are.
 /// \throws MemoryLimitError
-void require_memory(TrainingPlan const& plan, DeviceChoice const& device, std::optional<int> rank);
+void require_memory(TrainingPlan const& plan,
+                    DeviceChoice const& device,
+                    std::optional<RankId> rank);
 
 }  // namespace stagecraft

@@ -48,7 +48,8 @@ int run_silently(ProcessCommand const& command, RankProcesses const& processes) 
 
 int run_on(RankProcesses const& processes, ProcessCommand const& command) {
   try {
-    return processes.session.rank() == 0 ? command(processes) : run_silently(command, processes);
+    return processes.session.rank() == RankId{0} ? command(processes)
+                                                 : run_silently(command, processes);
   } catch (...) {
     processes.session.fail(std::current_exception());
     throw;  // not reached; GCC does not know that the virtual function never returns

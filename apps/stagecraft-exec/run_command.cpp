@@ -31,8 +31,9 @@ namespace stagecraft {
 namespace {
 
 /// Prints the time of a rank that runs alone, whose loss is meaningless.
-void print_solo_step(StepReport const& step, int rank) {
-  std::cerr << fmt::format("step {}  rank {} alone  {:.3f} s\n", step.step, rank, step.seconds);
+void print_solo_step(StepReport const& step, RankId rank) {
+  std::cerr << fmt::format("step {}  rank {} alone  {:.3f} s\n", step.step, rank.value(),
+                           step.seconds);
 }
 
 void print_step(StepReport const& step, double tokens) {
@@ -96,7 +97,7 @@ std::unique_ptr<TokenSource> read_tokens(std::optional<std::string> const& file,
 }
 
 /// The only rank in this process; nullopt if all ranks are.
-std::optional<int> rank_here(RunRequest const& request, RankProcesses const* processes) {
+std::optional<RankId> rank_here(RunRequest const& request, RankProcesses const* processes) {
   if (processes != nullptr) return processes->session.rank();
   if (request.ranks == "solo") return request.rank;
   return std::nullopt;
@@ -115,7 +116,7 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   TrainingConfig const& config = run.config.training;
   require_executable(config);
   RunRequest request = read_run_request(line, config, processes);
-  bool const is_first = processes == nullptr || processes->session.rank() == 0;
+  bool const is_first = processes == nullptr || processes->session.rank() == RankId{0};
   TrainingPlan const plan = make_plan(config);
   std::unique_ptr<TokenSource> const tokens = read_tokens(request.data, config);
   CostModel const cost{run.config.system, plan};

@@ -140,7 +140,7 @@ RunRequest read_run_request(CommandLine const& line,
     request.clock = name_of(TraceClock::solo);
     int const ranks = world_size(config.parallel);
     if (line.has("rank")) {
-      request.rank = line.whole_number("rank", 0, ranks - 1);
+      request.rank = RankId{line.whole_number("rank", 0, ranks - 1)};
     }
   }
   request.execution.is_virtual = request.clock == "virtual";

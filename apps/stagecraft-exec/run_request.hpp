@@ -21,7 +21,7 @@ struct RunRequest {
   DeviceChoice device;
   std::string clock;
   std::string ranks;
-  int rank = 0;  ///< of ranks solo
+  RankId rank{};  ///< of ranks solo
   std::optional<std::string> data;
   std::optional<std::string> save;
   std::optional<std::string> trace;

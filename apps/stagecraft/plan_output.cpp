@@ -486,7 +486,7 @@ std::string near_miss_text(SearchResult const& result, PlanOptions const& option
   std::string const without =
       margin > 0 && miss.excess <= margin ? "; without the margin it fits (--margin 0)" : "";
   return text + " the closest holds " + gibibytes(miss.excess) + " GiB too much on stage " +
-         std::to_string(miss.stage) + " (" +
+         std::to_string(miss.stage.value()) + " (" +
          gibibytes(options.request.system.accelerator.memory.value.count()) + " GiB less " +
          gibibytes(config.memory.kept_in_reserve().count()) + kept + "): tensor " +
          std::to_string(config.parallel.tensor) +

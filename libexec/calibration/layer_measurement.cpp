@@ -12,7 +12,7 @@
 namespace stagecraft {
 namespace {
 
-constexpr int middle_stage = 1;
+constexpr StageId middle_stage{1};
 
 CommunicationPrices const& required(CommunicationPrices const* prices) {
   if (prices == nullptr)
@@ -44,8 +44,8 @@ class MeasuredLayer::Rank {
  public:
   Rank(TrainingConfig const& config, ExecutionParts const& parts, int kernel_threads)
       : plan_{make_plan(one_layer_per_stage(config))},
-        place_{.pipeline = middle_stage},
-        rank_{plan_.groups.at_stage(0, middle_stage)},
+        place_{.stage = middle_stage},
+        rank_{plan_.groups.at_stage(RankId{0}, middle_stage)},
         backend_{parts.make_backend(kernel_needs(plan_, rank_))},
         allocator_{*backend_, backend_->workspace()},
         clock_{kernel_threads == 1},
@@ -117,8 +117,8 @@ class MeasuredLayer::Rank {
     clock_.restart();
     rank_clock_.restart(true);
     // The causal mask, which all layers share and none reads, may precede the layer in the chunk.
-    std::size_t const last = plan_.chunks[middle_stage].blocks.size() - 1;
-    BlockInstance layer = blocks_.make_instance(middle_stage, last, 0);
+    std::size_t const last = plan_.chunks[middle_stage.index()].blocks.size() - 1;
+    BlockInstance layer = blocks_.make_instance(middle_stage.value(), last, 0);
     BlockProgram const& program = blocks_.block_of(layer);
     std::int64_t const before = allocator_.now().sum();
     Passage passage;
@@ -156,7 +156,7 @@ class MeasuredLayer::Rank {
 
   TrainingPlan plan_;
   RankPlace place_;
-  int rank_;
+  RankId rank_;
   std::unique_ptr<Backend> backend_;
   CountingAllocator allocator_;
   VirtualClock clock_;

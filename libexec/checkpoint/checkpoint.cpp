@@ -67,7 +67,7 @@ class ShareWriter {
   CheckpointShare take() {
     bool const shards = context_.plan.config.memory.distributed_optimizer;
     for (PlacedParameter const& placed : store_.layout()) {
-      bool const is_copy = placed.parameter->tied_embedding && context_.place.pipeline > 0;
+      bool const is_copy = placed.parameter->tied_embedding && context_.place.stage > StageId{0};
       if (!is_copy && (shards || is_first_holder(placed))) add(placed);
     }
     return std::move(share_);
@@ -266,7 +266,7 @@ void save_checkpoint(fs::path const& folder,
                      RankExecutor& executor) {
   fs::path const partial = partial_of(folder);
   std::error_code error;
-  if (context.rank == 0) {
+  if (context.rank == RankId{0}) {
     fs::create_directories(folder, error);
     check(folder, error);
     fs::remove_all(partial, error);
@@ -275,10 +275,10 @@ void save_checkpoint(fs::path const& folder,
   }
   context.communicator.barrier();
   CheckpointShare const share = ShareWriter{context, executor.parameters()}.take();
-  write_checkpoint_file(partial / ("rank-" + std::to_string(context.rank) + ".h5"), share,
+  write_checkpoint_file(partial / ("rank-" + std::to_string(context.rank.value()) + ".h5"), share,
                         gradient_type(context.plan.config.model.precision));
   context.communicator.barrier();
-  if (context.rank == 0) {
+  if (context.rank == RankId{0}) {
     publish(folder, partial, std::string{step_prefix} + std::to_string(context.state.step), keep);
   }
   context.communicator.barrier();

@@ -86,7 +86,7 @@ struct Collective {
 struct Message {
   Transfer::End end = Transfer::End::send;
   std::int32_t number = 0;  ///< Transfer::message
-  int peer = 0;             ///< rank at the other end
+  RankId peer{};            ///< at the other end
   void* data = nullptr;     ///< valid until the wait
   std::size_t bytes = 0;
   SimTime posted{0};     ///< when this end was ready

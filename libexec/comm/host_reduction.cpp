@@ -15,8 +15,8 @@ using Numbers = std::vector<std::int64_t>;
 /// members of a group.
 using Introduction = std::array<std::int64_t, 5>;
 
-Introduction introduction_of(Collective const& collective, std::vector<int> const& members) {
-  return {members.front(), static_cast<std::int64_t>(members.size()),
+Introduction introduction_of(Collective const& collective, std::vector<RankId> const& members) {
+  return {members.front().value(), static_cast<std::int64_t>(members.size()),
           static_cast<std::int64_t>(collective.reduction),
           static_cast<std::int64_t>(collective.type), collective.elements};
 }
@@ -29,7 +29,7 @@ bool is_introduced_by(Numbers const& words, Introduction const& introduction) {
 }  // namespace
 
 void reduce_in_host_memory(Collective const& collective,
-                           std::vector<int> const& members,
+                           std::vector<RankId> const& members,
                            AllGatherNumbers const& all_gather) {
   if (collective.kind != OpKind::all_reduce) {
     throw std::logic_error{"host memory supports no collective but all_reduce"};
@@ -41,8 +41,8 @@ void reduce_in_host_memory(Collective const& collective,
   if (bytes > 0) std::memcpy(own.data() + introduction.size(), collective.source, bytes);
   std::vector<Numbers> const all = all_gather(own);
   std::vector<void const*> sources;
-  for (int const member : members) {
-    Numbers const& words = all.at(static_cast<std::size_t>(member));
+  for (RankId const member : members) {
+    Numbers const& words = all.at(member.index());
     if (!is_introduced_by(words, introduction)) {
       throw std::logic_error{"ranks of a group issue different collectives"};
     }

@@ -17,7 +17,7 @@ namespace stagecraft {
 using AllGatherNumbers =
     std::function<std::vector<std::vector<std::int64_t>>(std::vector<std::int64_t> const& own)>;
 void reduce_in_host_memory(Collective const& collective,
-                           std::vector<int> const& members,
+                           std::vector<RankId> const& members,
                            AllGatherNumbers const& all_gather);
 
 }  // namespace stagecraft

@@ -13,7 +13,7 @@ namespace stagecraft {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-IdFile::IdFile(fs::path path, int rank) : path_{std::move(path)}, rank_{rank} {}
+IdFile::IdFile(fs::path path, RankId rank) : path_{std::move(path)}, rank_{rank} {}
 
 IdFile::~IdFile() {
   std::error_code ignored;
@@ -21,11 +21,11 @@ IdFile::~IdFile() {
 }
 
 void IdFile::share(std::span<std::byte> bytes, std::chrono::seconds timeout) {
-  if (rank_ == 0) return write(bytes);
+  if (rank_ == RankId{0}) return write(bytes);
   auto const deadline = std::chrono::steady_clock::now() + timeout;
   while (!read(bytes)) {
     if (std::chrono::steady_clock::now() > deadline) {
-      throw CommunicationError{"rank " + std::to_string(rank_) + " waited " +
+      throw CommunicationError{"rank " + std::to_string(rank_.value()) + " waited " +
                                std::to_string(timeout.count()) + " s for rank 0 to write '" +
                                path_.string() + "'"};
     }

@@ -5,13 +5,15 @@
 #include <filesystem>
 #include <span>
 
+#include "libsim/units/ids.hpp"
+
 namespace stagecraft {
 
 /// A file in a folder that all machines of a job share, through which rank 0 passes bytes to the
 /// other ranks. Rank 0 removes it when the object is destroyed.
 class IdFile {
  public:
-  IdFile(std::filesystem::path path, int rank);
+  IdFile(std::filesystem::path path, RankId rank);
   ~IdFile();
   IdFile(IdFile const&) = delete;
   IdFile(IdFile&&) = delete;
@@ -28,7 +30,7 @@ class IdFile {
   bool read(std::span<std::byte> bytes) const;
 
   std::filesystem::path path_;
-  int rank_;
+  RankId rank_;
   bool is_written_ = false;
 };
 

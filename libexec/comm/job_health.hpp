@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "libsim/units/ids.hpp"
+
 namespace stagecraft {
 
 /// Whether a rank of a job whose ranks are threads of this process has failed. A rank that waits
@@ -12,12 +14,12 @@ namespace stagecraft {
 class JobHealth {
  public:
   struct Failure {
-    int rank = 0;
+    RankId rank{};
     std::string reason;
   };
 
   /// Keeps the first failure only; the others follow from it.
-  void fail(int rank, std::string reason) {
+  void fail(RankId rank, std::string reason) {
     std::scoped_lock const lock{mutex_};
     if (!failure_) failure_ = Failure{rank, std::move(reason)};
     has_failed_ = true;

@@ -29,7 +29,7 @@ class JobSession {
 
   virtual ~JobSession() = default;
 
-  virtual int rank() const = 0;
+  virtual RankId rank() const = 0;
   virtual int size() const = 0;  ///< number of processes
 
   /// Reports the error on standard error and ends this process, and with it the job. Any thread may

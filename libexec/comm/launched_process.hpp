@@ -13,7 +13,7 @@ class LaunchedProcess final : public JobSession {
  public:
   LaunchedProcess(ProcessPlace place, Describe describe);
 
-  int rank() const override { return place_.rank; }
+  RankId rank() const override { return RankId{place_.rank}; }
   int size() const override { return place_.size; }
   ProcessPlace const& place() const { return place_; }
 

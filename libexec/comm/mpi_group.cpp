@@ -84,9 +84,9 @@ MpiOperation::Progress MpiCollective::advance() {
 
 std::string MpiCollective::description() const {
   std::string others;
-  for (int const rank : group_.ranks) {
+  for (RankId const rank : group_.ranks) {
     if (rank == group_.ranks[static_cast<std::size_t>(group_.member)]) continue;
-    others += (others.empty() ? "" : ", ") + std::to_string(rank);
+    others += (others.empty() ? "" : ", ") + std::to_string(rank.value());
   }
   return std::string{name_of(call_.kind)} + ' ' +
          (call_.op == Name{} ? "between iterations" : to_string(call_.op)) + " with " +

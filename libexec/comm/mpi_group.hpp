@@ -19,7 +19,7 @@ struct MpiGroup {
   MPI_Comm comm = MPI_COMM_NULL;
   int size = 1;
   int member = 0;                   ///< index of this process in `ranks`
-  std::vector<int> ranks;           ///< of the members, ascending
+  std::vector<RankId> ranks;        ///< of the members, ascending
   Communicator::Ticket issued = 0;  ///< collectives issued; used by the rank's thread
   Communicator::Ticket turn = 0;    ///< the one that may run; used by the thread that owns MPI
   /// Holds pieces of other members until they are reduced. It is not part of the plan, just as the

@@ -46,18 +46,20 @@ MpiOperation::Progress MpiMessage::advance() {
 std::string MpiMessage::description() const {
   bool const is_send = message_.end == Transfer::End::send;
   return to_string(message_.payload) + " of microbatch " + std::to_string(message_.microbatch) +
-         (is_send ? " to be received by rank " : " from rank ") + std::to_string(message_.peer);
+         (is_send ? " to be received by rank " : " from rank ") +
+         std::to_string(message_.peer.value());
 }
 
 void MpiMessage::start() {
   int const bytes = static_cast<int>(message_.bytes);
   if (message_.end == Transfer::End::receive) {
-    check(MPI_Irecv(message_.data, bytes, MPI_BYTE, message_.peer, message_.number, comm_,
+    check(MPI_Irecv(message_.data, bytes, MPI_BYTE, message_.peer.value(), message_.number, comm_,
                     &request_));
     return;
   }
   auto const send = is_synchronous_ ? MPI_Issend : MPI_Isend;
-  check(send(message_.data, bytes, MPI_BYTE, message_.peer, message_.number, comm_, &request_));
+  check(send(message_.data, bytes, MPI_BYTE, message_.peer.value(), message_.number, comm_,
+             &request_));
 }
 
 }  // namespace stagecraft

@@ -70,7 +70,7 @@ MpiSession::MpiSession(Describe describe)
     : describe_{std::move(describe)}, progress_{std::make_unique<MpiProgress>()} {}
 MpiSession::~MpiSession() = default;
 
-int MpiSession::rank() const { return progress_->rank(); }
+RankId MpiSession::rank() const { return RankId{progress_->rank()}; }
 int MpiSession::size() const { return progress_->size(); }
 
 void MpiSession::fail(std::exception_ptr const& error) {
@@ -81,7 +81,7 @@ void MpiSession::fail(std::exception_ptr const& error) {
 std::vector<MpiSession::Numbers> MpiSession::gather(Numbers const& numbers) {
   std::vector<Numbers> all;
   progress_->run([&] {
-    if (rank() != 0) return send_numbers(0, numbers);
+    if (rank() != RankId{0}) return send_numbers(0, numbers);
     all.push_back(numbers);
     for (int i = 1; i < size(); ++i) all.push_back(receive_numbers(i));
   });
@@ -98,7 +98,7 @@ nanoseconds MpiSession::clock_offset() {
   nanoseconds offset{0};
   progress_->run([&] {
     bool const is_near = is_with_first();
-    if (rank() == 0) {
+    if (rank() == RankId{0}) {
       for (int i = 1; i < size(); ++i) tell_time(i);
       return;
     }

@@ -24,7 +24,7 @@ class MpiSession final : public JobSession {
   MpiSession& operator=(MpiSession const&) = delete;
   MpiSession& operator=(MpiSession&&) = delete;
 
-  int rank() const override;
+  RankId rank() const override;
   int size() const override;
   [[noreturn]] void fail(std::exception_ptr const& error) override;
   using Numbers = ProcessWorld::Numbers;

@@ -73,10 +73,10 @@ class MpiWorld::RankCommunicator : public Communicator {
   MpiSession& session() { return session_; }
 
  private:
-  void split(RankGroups const& groups, GroupId id, int rank) {
+  void split(RankGroups const& groups, GroupId id, RankId rank) {
     auto own = groups.membership(id, rank);
     MPI_Comm comm = MPI_COMM_NULL;
-    check(MPI_Comm_split(MPI_COMM_WORLD, own ? own->members.front() : MPI_UNDEFINED,
+    check(MPI_Comm_split(MPI_COMM_WORLD, own ? own->members.front().value() : MPI_UNDEFINED,
                          own ? own->member : 0, &comm));
     if (!own) return;
     MpiGroup& group = groups_[id];

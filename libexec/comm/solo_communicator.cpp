@@ -21,7 +21,7 @@ bool is_inside(void const* address, Collective const& collective) {
 }  // namespace
 
 SoloCommunicator::SoloCommunicator(TrainingPlan const& plan,
-                                   int rank,
+                                   RankId rank,
                                    Backend& backend,
                                    JobClock const& clock)
     : backend_{backend},

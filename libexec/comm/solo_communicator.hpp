@@ -25,7 +25,7 @@ namespace stagecraft {
 class SoloCommunicator final : public Communicator {
  public:
   /// The backend and the clock, whose time is virtual, must outlive it.
-  SoloCommunicator(TrainingPlan const& plan, int rank, Backend& backend, JobClock const& clock);
+  SoloCommunicator(TrainingPlan const& plan, RankId rank, Backend& backend, JobClock const& clock);
 
   Ticket start(Collective const& collective) override;
   TimeSpan finish(GroupId group, Ticket ticket) override;

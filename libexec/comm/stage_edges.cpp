@@ -8,7 +8,7 @@
 namespace stagecraft {
 namespace {
 
-StageEdge edge_of(Transfer const& transfer, int stage) {
+StageEdge edge_of(Transfer const& transfer, StageId stage) {
   bool const is_send = transfer.end == Transfer::End::send;
   return {.payload = transfer.payload,
           .from = is_send ? stage : transfer.peer,
@@ -18,11 +18,10 @@ StageEdge edge_of(Transfer const& transfer, int stage) {
 /// Calls `visit(stage, transfer)` for all transfers of the plan, for each stage in posting order.
 template <typename Visit>
 void visit_posts(TrainingPlan const& plan, Visit visit) {
-  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    auto const& rank = plan.stages[stage];
+  for (StageId const stage : plan.stages.ids()) {
     // Transfers are in the order of their posts.
-    for (Transfer const& transfer : unroll(rank.program).transfers) {
-      visit(static_cast<int>(stage), transfer);
+    for (Transfer const& transfer : unroll(plan.stages[stage].program).transfers) {
+      visit(stage, transfer);
     }
   }
 }
@@ -31,8 +30,9 @@ void visit_posts(TrainingPlan const& plan, Visit visit) {
 
 std::vector<std::vector<StageEdge>> edge_rounds(TrainingPlan const& plan) {
   std::set<StageEdge> edges;
-  visit_posts(plan,
-              [&](int stage, Transfer const& transfer) { edges.insert(edge_of(transfer, stage)); });
+  visit_posts(plan, [&](StageId stage, Transfer const& transfer) {
+    edges.insert(edge_of(transfer, stage));
+  });
   std::vector<std::vector<StageEdge>> rounds;
   for (StageEdge const& edge : edges) {
     auto const is_free = [&](std::vector<StageEdge> const& round) {
@@ -50,7 +50,7 @@ std::vector<std::vector<StageEdge>> edge_rounds(TrainingPlan const& plan) {
 
 std::vector<StageEdge> message_edges(TrainingPlan const& plan) {
   std::vector<StageEdge> edges(static_cast<std::size_t>(plan.messages));
-  visit_posts(plan, [&](int stage, Transfer const& transfer) {
+  visit_posts(plan, [&](StageId stage, Transfer const& transfer) {
     edges[static_cast<std::size_t>(transfer.message)] = edge_of(transfer, stage);
   });
   return edges;
@@ -59,7 +59,7 @@ std::vector<StageEdge> message_edges(TrainingPlan const& plan) {
 void require_message_order(TrainingPlan const& plan) {
   std::map<StageEdge, std::vector<std::int32_t>> sent;
   std::map<StageEdge, std::vector<std::int32_t>> received;
-  visit_posts(plan, [&](int stage, Transfer const& transfer) {
+  visit_posts(plan, [&](StageId stage, Transfer const& transfer) {
     auto& ends = transfer.end == Transfer::End::send ? sent : received;
     ends[edge_of(transfer, stage)].push_back(transfer.message);
   });

@@ -15,8 +15,8 @@ namespace stagecraft {
 /// interleaved pipeline both activations and gradients go both ways.
 struct StageEdge {
   Transfer::Payload payload = Transfer::Payload::activation;
-  int from = 0;  ///< stages
-  int to = 0;
+  StageId from{};
+  StageId to{};
 
   friend auto operator<=>(StageEdge const&, StageEdge const&) = default;
 };

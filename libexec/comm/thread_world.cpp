@@ -3,15 +3,15 @@
 namespace stagecraft {
 class ThreadWorld::RankCommunicator : public Communicator {
  public:
-  RankCommunicator(ThreadWorld& world, int rank) : world_{world}, rank_{rank} {
+  RankCommunicator(ThreadWorld& world, RankId rank) : world_{world}, rank_{rank} {
     for (GroupId const group : world.ranks_.ids()) {
       auto const own = world.ranks_.membership(group, rank);
       if (!own) continue;
       memberships_.emplace(group, Membership{world.groups_.at({group, own->members.front()}).get(),
                                              static_cast<std::size_t>(own->member)});
     }
-    int const pipeline = world.ranks_.at_stage(rank, 0);
-    mailboxes_ = world.mailboxes_[static_cast<std::size_t>(pipeline)].get();
+    RankId const first = world.ranks_.at_stage(rank, StageId{0});
+    mailboxes_ = world.mailboxes_[first.index()].get();
   }
 
   Ticket start(Collective const& collective) override {
@@ -25,9 +25,8 @@ class ThreadWorld::RankCommunicator : public Communicator {
   void post(Message const& message) override { mailboxes_->post(message); }
   TimeSpan wait(Message const& message) override { return mailboxes_->wait(message); }
   void barrier() override {
-    auto const member = static_cast<std::size_t>(rank_);
     ThreadGroup& everyone = world_.everyone_;
-    everyone.finish(member, everyone.start(member, {}));
+    everyone.finish(rank_.index(), everyone.start(rank_.index(), {}));
   }
   void fail(std::exception_ptr const& error) override {
     try {
@@ -45,7 +44,7 @@ class ThreadWorld::RankCommunicator : public Communicator {
     std::size_t member = 0;
   };
   ThreadWorld& world_;
-  int rank_;
+  RankId rank_;
   std::map<GroupId, Membership> memberships_;
   ThreadMailboxes* mailboxes_ = nullptr;
 };
@@ -57,7 +56,7 @@ ThreadWorld::ThreadWorld(TrainingPlan const& plan,
     : ranks_{plan.groups},
       health_{health},
       everyone_{static_cast<std::size_t>(ranks_.ranks()), nothing_, clock, health} {
-  for (int rank = 0; rank < ranks_.ranks(); ++rank) {
+  for (RankId const rank : ranks_.rank_ids()) {
     for (GroupId const group : ranks_.ids()) {
       auto const own = ranks_.membership(group, rank);
       if (!own || own->member > 0) continue;
@@ -74,7 +73,7 @@ ThreadWorld::ThreadWorld(TrainingPlan const& plan,
 
 ThreadWorld::~ThreadWorld() = default;
 
-std::unique_ptr<Communicator> ThreadWorld::communicator(int rank) {
+std::unique_ptr<Communicator> ThreadWorld::communicator(RankId rank) {
   return std::make_unique<RankCommunicator>(*this, rank);
 }
 

@@ -28,7 +28,7 @@ class ThreadWorld {
   ThreadWorld& operator=(ThreadWorld&&) = delete;
 
   /// Makes the communicator of a rank; the world must outlive it.
-  std::unique_ptr<Communicator> communicator(int rank);
+  std::unique_ptr<Communicator> communicator(RankId rank);
 
  private:
   class RankCommunicator;
@@ -36,7 +36,7 @@ class ThreadWorld {
   RankGroups const& ranks_;
   JobHealth& health_;
   /// Indexed by group and lowest rank.
-  std::map<std::pair<GroupId, int>, std::unique_ptr<ThreadGroup>> groups_;
+  std::map<std::pair<GroupId, RankId>, std::unique_ptr<ThreadGroup>> groups_;
   std::vector<std::unique_ptr<ThreadMailboxes>> mailboxes_;  ///< by rank of the first stage
   HostTransport nothing_;                                    ///< for barriers, which move no data
   ThreadGroup everyone_;

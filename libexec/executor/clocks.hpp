@@ -71,14 +71,14 @@ class CommunicationPrices {
  public:
   virtual ~CommunicationPrices() = default;
   virtual SimTime collective(Op const& op) const = 0;
-  virtual MessagePrice message(int from_stage, int to_stage) const = 0;
+  virtual MessagePrice message(StageId from, StageId to) const = 0;
 };
 
 /// Communication that takes no time, for measurements of kernels alone.
 class FreeCommunication : public CommunicationPrices {
  public:
   SimTime collective(Op const& /*op*/) const override { return SimTime{0}; }
-  MessagePrice message(int /*from_stage*/, int /*to_stage*/) const override { return {}; }
+  MessagePrice message(StageId /*from*/, StageId /*to*/) const override { return {}; }
 };
 
 /// The time of one rank.

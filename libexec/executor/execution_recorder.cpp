@@ -18,12 +18,12 @@ std::int64_t without_workspace(CategoryBytes const& bytes) {
 }  // namespace
 
 ExecutionRecorder::ExecutionRecorder(TraceVocabulary const& vocabulary,
-                                     int rank,
-                                     int stage,
+                                     RankId rank,
+                                     StageId stage,
                                      TraceDetail detail)
     : vocabulary_{vocabulary}, detail_{detail} {
-  trace_.rank = rank;
-  trace_.stage = stage;
+  trace_.rank = rank.value();
+  trace_.stage = stage.value();
 }
 
 void ExecutionRecorder::restart(CategoryBytes const& memory, std::optional<std::int64_t> reserved) {

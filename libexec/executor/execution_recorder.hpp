@@ -25,7 +25,10 @@ class ExecutionRecorder {
  public:
   /// At chunk detail a forward or backward is one row; of its memory only the peak and the end are
   /// recorded.
-  ExecutionRecorder(TraceVocabulary const& vocabulary, int rank, int stage, TraceDetail detail);
+  ExecutionRecorder(TraceVocabulary const& vocabulary,
+                    RankId rank,
+                    StageId stage,
+                    TraceDetail detail);
 
   /// Starts an iteration and discards what was recorded before.
   /// `reserved`: what a modelled allocator has reserved, if there is one.

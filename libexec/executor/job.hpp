@@ -30,8 +30,8 @@ struct StepReport {
 
 /// The peak memory of one rank.
 struct RankReport {
-  int rank = 0;
-  int stage = 0;
+  RankId rank{};
+  StageId stage{};
   CategoryBytes at_peak;  ///< at the first instant of the largest sum, workspace added
   std::int64_t activation_peak = 0;
   std::optional<DeviceMemoryUse> device{};  ///< after the last iteration, if the device reports it
@@ -56,7 +56,7 @@ struct ExecutionOptions {
   /// Whether requests also go through the allocator that the configuration names.
   bool models_allocator = false;
   bool checks_lifetimes = false;  ///< see LifetimeCheck
-  int reporting_rank = 0;
+  RankId reporting_rank{};
   /// Not null: if it is not 0 on any rank, all ranks end after the iteration, as after the last
   /// one.
   std::atomic<int> const* ends = nullptr;

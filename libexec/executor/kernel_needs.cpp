@@ -9,7 +9,7 @@ SequencePart sequence_part(TrainingPlan const& plan, RankPlace const& place) {
       .rank = place.context, .ranks = plan.shape.context(), .zigzag = plan.shape.keys.ranks > 1};
 }
 
-KernelNeeds kernel_needs(TrainingPlan const& plan, int rank) {
+KernelNeeds kernel_needs(TrainingPlan const& plan, RankId rank) {
   RankPlace const place = place_of(plan.groups, rank);
   std::set<ElementType> types;
   for (BlockProgram const& block : plan.blocks) {

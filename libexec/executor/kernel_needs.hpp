@@ -9,6 +9,6 @@ namespace stagecraft {
 SequencePart sequence_part(TrainingPlan const& plan, RankPlace const& place);
 
 /// The needs of the kernels of a rank.
-KernelNeeds kernel_needs(TrainingPlan const& plan, int rank);
+KernelNeeds kernel_needs(TrainingPlan const& plan, RankId rank);
 
 }  // namespace stagecraft

@@ -33,7 +33,8 @@ class Numbers {
 std::vector<std::int64_t> encode(RankOutcome const& outcome) {
   RankReport const& report = outcome.report;
   RankTrace const& trace = outcome.trace;
-  std::vector<std::int64_t> numbers{report.rank, report.stage, report.activation_peak};
+  std::vector<std::int64_t> numbers{report.rank.value(), report.stage.value(),
+                                    report.activation_peak};
   for (int i = 0; i < category_count; ++i) {
     numbers.push_back(report.at_peak[static_cast<Category>(i)]);
   }
@@ -58,8 +59,8 @@ RankOutcome decode_outcome(std::vector<std::int64_t> const& all) {
   Numbers numbers{all};
   RankOutcome outcome;
   RankReport& report = outcome.report;
-  report.rank = static_cast<int>(numbers.next());
-  report.stage = static_cast<int>(numbers.next());
+  report.rank = RankId{static_cast<int>(numbers.next())};
+  report.stage = StageId{static_cast<int>(numbers.next())};
   report.activation_peak = numbers.next();
   for (int i = 0; i < category_count; ++i) {
     report.at_peak[static_cast<Category>(i)] = numbers.next();
@@ -73,8 +74,8 @@ RankOutcome decode_outcome(std::vector<std::int64_t> const& all) {
   std::int64_t const reserved = numbers.next();
   if (reserved >= 0) report.reserved = reserved;
   RankTrace& trace = outcome.trace;
-  trace.rank = report.rank;
-  trace.stage = report.stage;
+  trace.rank = report.rank.value();
+  trace.stage = report.stage.value();
   auto const ops = static_cast<std::size_t>(numbers.next());
   auto const changes = static_cast<std::size_t>(numbers.next());
   auto const with_reserved = static_cast<std::size_t>(numbers.next());

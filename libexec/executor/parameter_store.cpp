@@ -90,13 +90,13 @@ void ParameterStore::find_operands(TrainingPlan const& plan) {
     known[{placed.chunk, placed.layer, to_string(placed.weight->name)}] = placed.offset;
   }
   if (layout_.empty()) return;
-  std::int32_t const stage = plan.chunks[static_cast<std::size_t>(layout_.front().chunk)].stage;
+  StageId const stage = plan.chunks[static_cast<std::size_t>(layout_.front().chunk)].stage;
   operands_.resize(plan.chunks.size());
   for (std::size_t i = 0; i < plan.chunks.size(); ++i) {
     ChunkProgram const& chunk = plan.chunks[i];
     if (chunk.stage != stage) continue;
     // Programs that store a window of microbatches share the parameters.
-    std::vector<StageChunk> const& chunks = plan.stages[static_cast<std::size_t>(stage)].chunks;
+    std::vector<StageChunk> const& chunks = plan.stages[stage].chunks;
     std::int32_t const owner = chunks[static_cast<std::size_t>(chunk.chunk)].program;
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];

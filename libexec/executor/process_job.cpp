@@ -15,8 +15,8 @@ using std::chrono::nanoseconds;
 /// Starts the clocks of all processes at rank 0's current time.
 class ClockStart {
  public:
-  ClockStart(int rank, ProcessWorld& world, GroupId job, WallClock& clock)
-      : is_first_{rank == 0}, offset_{world.clock_offset()}, job_{job}, clock_{clock} {}
+  ClockStart(RankId rank, ProcessWorld& world, GroupId job, WallClock& clock)
+      : is_first_{rank == RankId{0}}, offset_{world.clock_offset()}, job_{job}, clock_{clock} {}
 
   void restart(Communicator& communicator) {
     nanoseconds const now = std::chrono::steady_clock::now().time_since_epoch();

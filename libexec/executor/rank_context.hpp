@@ -39,7 +39,7 @@ using OpObserver = std::function<void(RankContext const&, Op const&, KernelCall 
 struct RankContext {
   TrainingPlan const& plan;
   StagePlan const& program;  ///< that of this rank's stage
-  int rank = 0;
+  RankId rank{};
   RankPlace place;
   Backend& backend;
   CountingAllocator& allocator;

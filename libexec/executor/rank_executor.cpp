@@ -259,7 +259,7 @@ Message RankExecutor::message_of(Transfer const& transfer) const {
     message.data = buffer.data() + static_cast<std::size_t>(context_.place.tensor) * message.bytes;
   }
   if (context_.prices != nullptr) {
-    int const here = context_.place.pipeline;
+    StageId const here = context_.place.stage;
     auto const price = is_send ? context_.prices->message(here, transfer.peer)
                                : context_.prices->message(transfer.peer, here);
     message.latency = price.latency;
@@ -288,7 +288,7 @@ std::string RankExecutor::position() const {
       Transfer const& transfer = order_.transfers[static_cast<std::size_t>(current_->first)];
       return std::string{transfer.end == Transfer::End::send ? "send" : "receive"} +
              " of microbatch " + std::to_string(transfer.microbatch) + " with stage " +
-             std::to_string(transfer.peer);
+             std::to_string(transfer.peer.value());
     }
     case IssueEntry::Kind::drain:
     case IssueEntry::Kind::repeat:

@@ -98,7 +98,7 @@ TrainingState first_state(TrainingConfig const& config) {
 class RankRun {
  public:
   RankRun(TrainingPlan const& plan,
-          int rank,
+          RankId rank,
           ExecutionParts const& parts,
           ExecutionOptions const& options,
           Communicator& communicator,
@@ -113,9 +113,9 @@ class RankRun {
             options.memory_limit ? options.memory_limit->count() : CountingAllocator::no_limit},
         state_{first_state(plan.config)},
         vocabulary_{plan},
-        recorder_{vocabulary_, rank, place_.pipeline, options.detail},
+        recorder_{vocabulary_, rank, place_.stage, options.detail},
         context_{.plan = plan,
-                 .program = plan.stages[static_cast<std::size_t>(place_.pipeline)],
+                 .program = plan.stages[place_.stage],
                  .rank = rank,
                  .place = place_,
                  .backend = *backend_,
@@ -144,7 +144,7 @@ class RankRun {
     }
     if (options_.after_last) options_.after_last(context_, executor_);
     outcome.report = {.rank = context_.rank,
-                      .stage = place_.pipeline,
+                      .stage = place_.stage,
                       .at_peak = allocator_.at_peak(),
                       .activation_peak = allocator_.activation_peak(),
                       .device = backend_->memory_use(),
@@ -242,23 +242,23 @@ std::exception_ptr with_place(std::string const& who, std::string const& positio
 }  // namespace
 
 RankOutcome run_rank(TrainingPlan const& plan,
-                     int rank,
+                     RankId rank,
                      ExecutionParts const& parts,
                      ExecutionOptions const& options,
                      Communicator& communicator,
                      RankClock& clock,
                      std::function<void()> const& restart) {
-  int const stage = plan.groups.stage_of(rank);
+  StageId const stage = plan.groups.stage_of(rank);
   std::optional<TrainingPlan> own;
   std::optional<RankRun> run;
   try {
     // If ranks compute different numbers of rows, each allocates what its own plan says.
-    if (plan.forced) own = make_plan(plan.config, {{plan.groups.at_stage(rank, 0)}});
+    if (plan.forced) own = make_plan(plan.config, {{plan.groups.at_stage(rank, StageId{0}).value()}});
     run.emplace(own ? *own : plan, rank, parts, options, communicator, clock);
     return run->run(restart);
   } catch (...) {
     std::string const who =
-        "rank " + std::to_string(rank) + " (stage " + std::to_string(stage) + ")";
+        "rank " + std::to_string(rank.value()) + " (stage " + std::to_string(stage.value()) + ")";
     std::exception_ptr const error = with_place(who, run ? run->position() : "at the start");
     communicator.fail(error);
     std::rethrow_exception(error);

@@ -20,7 +20,7 @@ struct RankOutcome {
 /// Communicator::fail() before the rank's tensors are released.
 /// \throws MemoryLimitError, ExecutionError  naming the rank; PeerFailure
 RankOutcome run_rank(TrainingPlan const& plan,
-                     int rank,
+                     RankId rank,
                      ExecutionParts const& parts,
                      ExecutionOptions const& options,
                      Communicator& communicator,

@@ -11,7 +11,7 @@
 namespace stagecraft {
 
 Execution execute_solo(TrainingPlan const& plan,
-                       int rank,
+                       RankId rank,
                        ExecutionParts const& parts,
                        ExecutionOptions const& options) {
   require_executable_alone(plan.config);

@@ -10,11 +10,11 @@ namespace stagecraft {
 /// no bubbles except for communication.
 ///
 /// Time is virtual, whatever `options` say. The result has this rank alone.
-/// Pre: 0 <= rank < world_size(plan.config.parallel).
+/// Pre: the job has the rank.
 /// \throws std::invalid_argument  if `parts` has no durations of communication; and what
 ///         execute_on_threads() throws.
 Execution execute_solo(TrainingPlan const& plan,
-                       int rank,
+                       RankId rank,
                        ExecutionParts const& parts,
                        ExecutionOptions const& options);
 

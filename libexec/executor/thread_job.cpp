@@ -30,12 +30,12 @@ Execution execute_on_threads(TrainingPlan const& plan,
   std::mutex first_mutex;
   std::exception_ptr first_error;
   auto const run = [&](std::size_t i) {
-    int const rank = static_cast<int>(i);
+    RankId const rank{static_cast<int>(i)};
     try {
       RankClock rank_clock = options.is_virtual ? RankClock{own} : RankClock{wall};
       auto const communicator = world.communicator(rank);
       auto const restart = [&] {
-        if (rank != 0) return;
+        if (rank != RankId{0}) return;
         wall.restart();
         own.restart();
       };

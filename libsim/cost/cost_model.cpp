@@ -221,12 +221,10 @@ Seconds CostModel::replica_seconds(Op const& op) const {
   return Seconds{transfer.value + calls * per_call};
 }
 
-MessagePrice CostModel::price_message(TrainingPlan const& plan,
-                                      int from_stage,
-                                      int to_stage) const {
+MessagePrice CostModel::price_message(TrainingPlan const& plan, StageId from, StageId to) const {
   int const stride = plan.groups.ranks_per_stage();
   int const per_node = system_.node.accelerators.value;
-  bool const is_near = from_stage * stride / per_node == to_stage * stride / per_node;
+  bool const is_near = from.value() * stride / per_node == to.value() * stride / per_node;
   Bytes const whole = plan.message_bytes();
   Bytes const sent = plan.sent_bytes();
   CollectiveCost const& link = system_.node.p2p.value;

@@ -27,7 +27,7 @@ class CostModel {
 
   /// Price of the hidden state sent from one stage to another, with the gather at its receiver
   /// where messages are scattered.
-  MessagePrice price_message(TrainingPlan const& plan, int from_stage, int to_stage) const;
+  MessagePrice price_message(TrainingPlan const& plan, StageId from, StageId to) const;
 
   /// Millionths of a kernel's speed that are lost while a collective of the tensor group runs
   /// beside it.

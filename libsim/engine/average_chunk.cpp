@@ -24,7 +24,7 @@ std::vector<ChunkCosts> AverageChunk::stage_costs() const {
   std::vector<ChunkCosts> stages;
   for (int v = 0; v < plan_.placement.virtual_stages(); ++v) {
     ChunkPlace const place = plan_.placement.place(v);
-    StagePlan const& stage = plan_.stages[static_cast<std::size_t>(place.stage)];
+    StagePlan const& stage = plan_.stages[place.stage];
     auto const chunk = static_cast<std::size_t>(place.chunk);
     stages.push_back({.forward = seconds(stage, Part::forward, chunk),
                       .backward = seconds(stage, Part::backward, chunk),
@@ -65,8 +65,8 @@ double AverageChunk::seconds(StagePlan const& stage, Part part, std::size_t chun
 double AverageChunk::longest_message() const {
   double longest = 0;
   for (int v = 1; v < plan_.placement.virtual_stages(); ++v) {
-    int const from = plan_.placement.place(v - 1).stage;
-    int const to = plan_.placement.place(v).stage;
+    StageId const from = plan_.placement.place(v - 1).stage;
+    StageId const to = plan_.placement.place(v).stage;
     if (from == to) continue;
     MessagePrice const price = cost_.price_message(plan_, from, to);
     longest = std::max(longest, to_seconds(price.latency + price.occupancy));

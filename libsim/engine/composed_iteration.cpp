@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -28,26 +29,26 @@ bool are_alike(Task const& a, Task const& b) {
          a.block_count == b.block_count && a.op == b.op;
 }
 
-using MeasuredStages = std::map<std::int32_t, std::vector<MeasuredTask>>;
+using MeasuredStages = std::map<StageId, std::vector<MeasuredTask>>;
 
 /// The stage whose measured times stand for those of `stage`.
-std::int32_t stand_in(MeasuredStages const& stages,
-                      TrainingConfig const& config,
-                      std::int32_t stage) {
+StageId stand_in(MeasuredStages const& stages, TrainingConfig const& config, StageId stage) {
   if (stages.count(stage) > 0) return stage;
-  std::int32_t const last = config.parallel.pipeline - 1;
-  std::int32_t nearest = -1;
+  StageId const first{0};
+  StageId const last{config.parallel.pipeline - 1};
+  auto const distance = [&](StageId other) { return std::abs(other.value() - stage.value()); };
+  std::optional<StageId> nearest;
   for (auto const& [measured, tasks] : stages) {
-    bool const is_inner =
-        measured > 0 && measured < last && policy_of(config, measured) == policy_of(config, stage);
-    bool const is_nearer = nearest < 0 || std::abs(measured - stage) < std::abs(nearest - stage);
+    bool const is_inner = measured > first && measured < last &&
+                          policy_of(config, measured) == policy_of(config, stage);
+    bool const is_nearer = !nearest || distance(measured) < distance(*nearest);
     if (is_inner && is_nearer) nearest = measured;
   }
-  bool const is_inner = stage > 0 && stage < last;
-  if (nearest < 0 || !is_inner) {
-    throw std::invalid_argument{"stage " + std::to_string(stage) + " was not measured"};
+  bool const is_inner = stage > first && stage < last;
+  if (!nearest || !is_inner) {
+    throw std::invalid_argument{"stage " + std::to_string(stage.value()) + " was not measured"};
   }
-  return nearest;
+  return *nearest;
 }
 
 std::vector<SimTime> durations_of(StagePlan const& rank,
@@ -59,7 +60,7 @@ std::vector<SimTime> durations_of(StagePlan const& rank,
         measured.begin(), measured.end(),
         [&](MeasuredTask const& candidate) { return are_alike(candidate.task, task); });
     if (same == measured.end()) {
-      throw std::invalid_argument{"a task of stage " + std::to_string(rank.stage) +
+      throw std::invalid_argument{"a task of stage " + std::to_string(rank.stage.value()) +
                                   " was not measured"};
     }
     durations.push_back(same->duration);

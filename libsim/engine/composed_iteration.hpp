@@ -30,6 +30,6 @@ std::vector<MeasuredTask> measured_tasks(StagePlan const& rank, RankTrace const&
 ///        microbatches: a few of them show a stage's steady state.
 /// \throws std::invalid_argument  naming the stage, where a task of the plan was not measured.
 SimTime compose_iteration(CostedPlan const& costed,
-                          std::map<std::int32_t, std::vector<MeasuredTask>> const& stages);
+                          std::map<StageId, std::vector<MeasuredTask>> const& stages);
 
 }  // namespace stagecraft

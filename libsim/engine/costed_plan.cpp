@@ -41,7 +41,7 @@ TimelineInput CostedPlan::timeline() const {
 
 std::vector<MessagePrice> channel_costs(TrainingPlan const& plan, CostModel const& cost) {
   struct ToPeer {
-    std::int32_t peer;
+    StageId peer;
     MessagePrice price;
   };
   std::vector<MessagePrice> channels(static_cast<std::size_t>(plan.channels));

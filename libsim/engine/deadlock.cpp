@@ -12,7 +12,7 @@ std::string text_of(Transfer const& transfer) {
       transfer.payload == Transfer::Payload::activation ? "activation" : "gradient";
   return (sends ? "send(" : "receive(") + payload + ", microbatch " +
          std::to_string(transfer.microbatch) + ", chunk " + std::to_string(transfer.chunk) + ")" +
-         (sends ? " to" : " from") + " rank " + std::to_string(transfer.peer);
+         (sends ? " to" : " from") + " rank " + std::to_string(transfer.peer.value());
 }
 
 /// Whom the group of `rank` waits for.
@@ -21,12 +21,12 @@ std::string absentees(GroupId group,
                       TimelineInput const& input,
                       std::span<BlockedRank const> ranks) {
   std::string text = "the " + std::string{(*input.groups)[group].name} + ", where rank";
-  for (int const stage : input.groups->stages(group, static_cast<int>(rank))) {
-    auto const member = static_cast<std::size_t>(stage);
-    if (ranks[member].has_joined) continue;
-    IssueOrder const order = unroll(*input.stages[member].program);
-    bool const is_done = static_cast<std::size_t>(ranks[member].entry) == order.entries.size();
-    text += ' ' + std::to_string(stage) + (is_done ? " (done)" : "");
+  for (StageId const member : input.groups->stages(group, StageId::of_index(rank))) {
+    BlockedRank const& other = ranks[member.index()];
+    if (other.has_joined) continue;
+    IssueOrder const order = unroll(*input.stages[member.index()].program);
+    bool const is_done = static_cast<std::size_t>(other.entry) == order.entries.size();
+    text += ' ' + std::to_string(member.value()) + (is_done ? " (done)" : "");
   }
   return text + " is missing";
 }

@@ -12,26 +12,26 @@
 
 namespace stagecraft {
 
-/// Ranks that wait for each other in tasks of their groups, as play() has them. One rank stands for
-/// all of its stage.
+/// Stages that wait for each other in tasks of their groups, as play() has them. All ranks of a
+/// stage do the same.
 class GroupRendezvous {
  public:
   /// `groups` must outlive the object; null if no task has a group.
-  GroupRendezvous(RankGroups const* groups, std::size_t ranks) : groups_{groups}, ranks_{ranks} {
-    if (groups != nullptr) arrivals_.resize(static_cast<std::size_t>(groups->size()) * ranks);
+  GroupRendezvous(RankGroups const* groups, std::size_t stages) : groups_{groups}, stages_{stages} {
+    if (groups != nullptr) arrivals_.resize(static_cast<std::size_t>(groups->size()) * stages);
   }
 
   /// A group task that can run.
   struct Task {
-    std::span<int const> members;
+    std::span<StageId const> members;
     SimTime start{0};
     SimTime end{0};
   };
-  /// A rank arrives with a task of this duration. Returns the task of them all if the rank is the
+  /// A stage arrives with a task of this duration. Returns the task of them all if the stage is the
   /// last of them, else nullopt.
-  std::optional<Task> join(GroupId id, int rank, SimTime time, SimTime duration) {
-    std::span<int const> const members = groups_->stages(id, rank);
-    Arrivals& arrivals = arrivals_[id.index() * ranks_ + static_cast<std::size_t>(members.front())];
+  std::optional<Task> join(GroupId id, StageId stage, SimTime time, SimTime duration) {
+    std::span<StageId const> const members = groups_->stages(id, stage);
+    Arrivals& arrivals = arrivals_[id.index() * stages_ + members.front().index()];
     arrivals.latest = std::max(arrivals.latest, time);
     arrivals.duration = std::max(arrivals.duration, duration);
     if (++arrivals.count < members.size()) return std::nullopt;
@@ -40,17 +40,17 @@ class GroupRendezvous {
     return task;
   }
 
-  /// A rank's turn in a task that waits only for the ranks before it.
+  /// A stage's turn in a task that waits only for the stages before it.
   struct Turn {
     SimTime start{0};
     SimTime end{0};
-    std::optional<int> next;  ///< the rank that may be waiting for this one
+    std::optional<StageId> next;  ///< the stage that may be waiting for this one
   };
-  /// A rank comes to such a task. Returns nullopt if the rank before it has not ended its own yet.
-  std::optional<Turn> follow(GroupId id, int rank, SimTime time, SimTime duration) {
-    std::span<int const> const members = groups_->stages(id, rank);
-    auto const own = std::find(members.begin(), members.end(), rank);
-    if (ended_.empty()) ended_.resize(static_cast<std::size_t>(groups_->size()) * ranks_);
+  /// A stage comes to such a task. Returns nullopt if the one before it has not ended its own yet.
+  std::optional<Turn> follow(GroupId id, StageId stage, SimTime time, SimTime duration) {
+    std::span<StageId const> const members = groups_->stages(id, stage);
+    auto const own = std::find(members.begin(), members.end(), stage);
+    if (ended_.empty()) ended_.resize(static_cast<std::size_t>(groups_->size()) * stages_);
     Turn turn{.start = time, .end = {}, .next = {}};
     if (own != members.begin()) {
       std::deque<SimTime>& before = ended_[place_of(id, *(own - 1))];
@@ -61,14 +61,14 @@ class GroupRendezvous {
     turn.end = turn.start + duration;
     if (own + 1 != members.end()) {
       turn.next = *(own + 1);
-      ended_[place_of(id, rank)].push_back(turn.end);
+      ended_[place_of(id, stage)].push_back(turn.end);
     }
     return turn;
   }
 
  private:
-  std::size_t place_of(GroupId id, int rank) const {
-    return id.index() * ranks_ + static_cast<std::size_t>(rank);
+  std::size_t place_of(GroupId id, StageId stage) const {
+    return id.index() * stages_ + stage.index();
   }
 
   struct Arrivals {
@@ -78,9 +78,9 @@ class GroupRendezvous {
   };
 
   RankGroups const* groups_;
-  std::size_t ranks_;
+  std::size_t stages_;
   std::vector<Arrivals> arrivals_;  ///< by group and, of the stages that meet in it, the first
-  /// By group and rank: ends of its turns that the rank behind it has not taken yet.
+  /// By group and stage: ends of its turns that the stage behind it has not taken yet.
   std::vector<std::deque<SimTime>> ended_;
 };
 

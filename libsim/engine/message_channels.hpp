@@ -51,11 +51,11 @@ class BlockingChannels {
       SimTime const start = std::max(channel.posted, clock);
       SimTime const end = start + channel.duration;
       channel.posted = never;
-      Rank& peer = ranks_[static_cast<std::size_t>(transfer.peer)];
+      Rank& peer = ranks_[transfer.peer.index()];
       note(rank, i, start, end);
       note(peer, channel.transfer, start, end);
       told(i, start, end);
-      if (--peer.missing == 0) ready.push_back(transfer.peer);
+      if (--peer.missing == 0) ready.push_back(transfer.peer.value());
     }
   }
 
@@ -133,10 +133,10 @@ class OverlappedChannels {
       idle = start + channel.price.occupancy;
       left_[place(transfer.channel, channel.sent++)] = idle;
       told(i, start, idle + channel.price.latency);
-      Rank& peer = ranks_[static_cast<std::size_t>(transfer.peer)];
+      Rank& peer = ranks_[transfer.peer.index()];
       if (peer.blocked_on != transfer.channel) continue;
       peer.blocked_on = none;
-      ready.push_back(transfer.peer);
+      ready.push_back(transfer.peer.value());
     }
   }
 

@@ -9,12 +9,12 @@ namespace {
 /// The buffers of one rank's communicators.
 class CommunicatorBuffers {
  public:
-  CommunicatorBuffers(DeviceUse const& use, System const& system, int rank)
+  CommunicatorBuffers(DeviceUse const& use, System const& system, RankId rank)
       : use_{use}, per_node_{system.node.accelerators.value}, rank_{rank} {}
 
-  std::int64_t of_collectives(std::vector<int> const& members) const {
+  std::int64_t of_collectives(std::vector<RankId> const& members) const {
     auto const local = std::count_if(members.begin(), members.end(),
-                                     [this](int member) { return is_on_node(member); });
+                                     [this](RankId member) { return is_on_node(member); });
     std::int64_t bytes = 0;
     if (local > 1) bytes += use_.node_channels.value * use_.node_buffers.value.count();
     if (local > 2) bytes += local * use_.multicast.value.count();
@@ -23,25 +23,27 @@ class CommunicatorBuffers {
     }
     return bytes;
   }
-  std::int64_t of_messages(int neighbour) const {
+  std::int64_t of_messages(RankId neighbour) const {
     return is_on_node(neighbour) ? use_.node_channels.value * use_.node_buffers.value.count()
                                  : use_.message_channels.value * use_.network_buffers.value.count();
   }
 
  private:
-  bool is_on_node(int other) const { return other / per_node_ == rank_ / per_node_; }
+  bool is_on_node(RankId other) const {
+    return other.value() / per_node_ == rank_.value() / per_node_;
+  }
 
   DeviceUse const& use_;
   int per_node_;
-  int rank_;
+  RankId rank_;
 };
 
 /// The stages with which one exchanges activations.
-std::set<int> neighbours_of(TrainingPlan const& plan, int stage) {
-  std::set<int> neighbours;
+std::set<StageId> neighbours_of(TrainingPlan const& plan, StageId stage) {
+  std::set<StageId> neighbours;
   for (int v = 1; v < plan.placement.virtual_stages(); ++v) {
-    int const from = plan.placement.place(v - 1).stage;
-    int const to = plan.placement.place(v).stage;
+    StageId const from = plan.placement.place(v - 1).stage;
+    StageId const to = plan.placement.place(v).stage;
     if (from == stage && to != stage) neighbours.insert(to);
     if (to == stage && from != stage) neighbours.insert(from);
   }
@@ -56,18 +58,18 @@ std::optional<OutsideMemory> outside_memory(TrainingPlan const& plan,
   if (!system.device) return std::nullopt;
   DeviceUse const& use = *system.device;
   OutsideMemory result{.driver = use.driver.value.count(), .context = use.context.value.count()};
-  int const rank = plan.groups.at_stage(0, stage.stage);
+  RankId const rank = plan.groups.at_stage(RankId{0}, stage.stage);
   CommunicatorBuffers const buffers{use, system, rank};
-  std::set<std::vector<int>> communicators;
+  std::set<std::vector<RankId>> communicators;
   for (GroupId const id : plan.groups.ids()) {
     auto const membership = plan.groups.membership(id, rank);
     if (membership && membership->size() > 1) communicators.insert(membership->members);
   }
-  for (std::vector<int> const& members : communicators) {
+  for (std::vector<RankId> const& members : communicators) {
     result.communicators += buffers.of_collectives(members);
   }
   result.communicator_count = static_cast<int>(communicators.size());
-  for (int const neighbour : neighbours_of(plan, stage.stage)) {
+  for (StageId const neighbour : neighbours_of(plan, stage.stage)) {
     result.communicators += buffers.of_messages(plan.groups.at_stage(rank, neighbour));
   }
   return result;

@@ -148,13 +148,13 @@ bool Player<Channels, Observer>::issue(int number, Rank& rank, IssueEntry const&
       run(number, rank, entry);
       break;
     case IssueEntry::Kind::post:
-      channels_.post(std::span{rank.transfers + entry.first, static_cast<std::size_t>(entry.count)},
-                     number, rank.clock, ready_,
-                     [&](std::int32_t transfer, SimTime start, SimTime end) {
-                       if constexpr (Observer::hears) {
-                         observer_.transferred(number, rank.transfer + transfer, start, end);
-                       }
-                     });
+      channels_.post(
+          std::span{rank.transfers + entry.first, static_cast<std::size_t>(entry.count)}, number,
+          rank.clock, ready_, [&](std::int32_t transfer, SimTime start, SimTime end) {
+            if constexpr (Observer::hears) {
+              observer_.transferred(StageId{number}, rank.transfer + transfer, start, end);
+            }
+          });
       break;
     case IssueEntry::Kind::wait:
       return wait(number, rank, entry);
@@ -196,7 +196,7 @@ bool Player<Channels, Observer>::wait(int number, Rank& rank, IssueEntry const& 
       SimTime const moving = is_first ? end : std::max(start, rank.clock);
       rank.total.bubble += moving - rank.clock;
       rank.total.transfer += end - moving;
-      observer_.waited(number, rank.entry, rank.clock, end);
+      observer_.waited(StageId{number}, rank.entry, rank.clock, end);
     }
   }
   rank.clock = end;
@@ -221,7 +221,7 @@ void Player<Channels, Observer>::run(int number, Rank& rank, IssueEntry const& e
   }
   if constexpr (Observer::hears) {
     std::int32_t const microbatch = entry.microbatch < 0 ? -1 : entry.microbatch + rank.advance;
-    observer_.ran(number, {rank.entry, entry.task, microbatch}, start, end);
+    observer_.ran(StageId{number}, {rank.entry, entry.task, microbatch}, start, end);
   }
 }
 
@@ -230,7 +230,7 @@ void Player<Channels, Observer>::drain(int number, Rank& rank) {
   if (rank.data_parallel_idle <= rank.clock) return;
   rank.total.data_parallel += rank.data_parallel_idle - rank.clock;
   if constexpr (Observer::hears) {
-    observer_.waited(number, rank.entry, rank.clock, rank.data_parallel_idle);
+    observer_.waited(StageId{number}, rank.entry, rank.clock, rank.data_parallel_idle);
   }
   rank.clock = rank.data_parallel_idle;
 }
@@ -252,10 +252,10 @@ bool Player<Channels, Observer>::meet(int number, Rank& rank, IssueEntry const& 
   if (rank.group_end == Rank::never) return false;
   if (rank.group_start > rank.clock) {
     rank.total.bubble += rank.group_start - rank.clock;
-    observer_.waited(number, rank.entry, rank.clock, rank.group_start);
+    observer_.waited(StageId{number}, rank.entry, rank.clock, rank.group_start);
   }
   (on_compute ? rank.busy : rank.total.data_parallel) += rank.group_end - rank.group_start;
-  observer_.ran(number, {rank.entry, entry.task, entry.microbatch}, rank.group_start,
+  observer_.ran(StageId{number}, {rank.entry, entry.task, entry.microbatch}, rank.group_start,
                 rank.group_end);
   rank.clock = rank.group_end;
   if (!on_compute) rank.data_parallel_idle = rank.group_end;
@@ -270,29 +270,29 @@ bool Player<Channels, Observer>::follow(int number, Rank& rank, IssueEntry const
   Task const& task =
       input_.stages[static_cast<std::size_t>(number)].tasks[static_cast<std::size_t>(entry.task)];
   auto const turn =
-      groups_.follow(*task.group, number, rank.clock, rank.tasks[entry.task].duration);
+      groups_.follow(*task.group, StageId{number}, rank.clock, rank.tasks[entry.task].duration);
   rank.has_joined = !turn;
   if (!turn) return false;
   if (turn->start > rank.clock) {
     rank.total.bubble += turn->start - rank.clock;
-    observer_.waited(number, rank.entry, rank.clock, turn->start);
+    observer_.waited(StageId{number}, rank.entry, rank.clock, turn->start);
   }
   rank.busy += turn->end - turn->start;
-  observer_.ran(number, {rank.entry, entry.task, entry.microbatch}, turn->start, turn->end);
+  observer_.ran(StageId{number}, {rank.entry, entry.task, entry.microbatch}, turn->start, turn->end);
   rank.clock = turn->end;
-  if (turn->next) ready_.push_back(*turn->next);
+  if (turn->next) ready_.push_back(turn->next->value());
   return true;
 }
 
 template <class Channels, class Observer>
 void Player<Channels, Observer>::join(GroupId id, int number, SimTime arrival, SimTime duration) {
-  auto const task = groups_.join(id, number, arrival, duration);
+  auto const task = groups_.join(id, StageId{number}, arrival, duration);
   if (!task) return;
-  for (int const member : task->members) {
-    Rank& rank = ranks_[static_cast<std::size_t>(member)];
+  for (StageId const member : task->members) {
+    Rank& rank = ranks_[member.index()];
     rank.group_start = task->start;
     rank.group_end = task->end;
-    if (member != number) ready_.push_back(member);
+    if (member.value() != number) ready_.push_back(member.value());
   }
 }
 

@@ -20,7 +20,7 @@ class RankRecorder {
                std::int32_t rank,
                TraceDetail detail)
       : costed_{costed},
-        plan_{costed.plan().stages[static_cast<std::size_t>(rank)]},
+        plan_{costed.plan().stages[StageId{rank}]},
         profiles_{costed.tasks(static_cast<std::size_t>(rank))},
         times_{times.ranks[static_cast<std::size_t>(rank)]},
         vocabulary_{vocabulary},
@@ -31,7 +31,7 @@ class RankRecorder {
         detail_{detail},
         now_{resident_memory(plan_)} {
     trace_.rank = rank;
-    trace_.stage = plan_.stage;
+    trace_.stage = plan_.stage.value();
     now_[Category::workspace] = costed.cost().workspace().count();
     make_room();
   }

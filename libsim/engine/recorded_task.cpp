@@ -123,7 +123,7 @@ std::vector<RecordedTask> record_tasks(CostedPlan const& costed,
                                        std::size_t rank,
                                        TraceVocabulary const& vocabulary,
                                        TraceDetail detail) {
-  StagePlan const& plan = costed.plan().stages[rank];
+  StagePlan const& plan = costed.plan().stages[StageId::of_index(rank)];
   std::vector<RecordedTask> recorded;
   recorded.reserve(plan.tasks.size());
   for (std::size_t i = 0; i < plan.tasks.size(); ++i) {

@@ -29,9 +29,9 @@ TimeRecorder::TimeRecorder(CostedPlan const& costed) : costed_{costed} {
   messages_ = ends_of_messages(times_.ranks, costed.plan().messages);
 }
 
-void TimeRecorder::transferred(int rank, std::int32_t transfer, SimTime start, SimTime end) {
-  Transfer const& told = times_.ranks[static_cast<std::size_t>(rank)]
-                             .order.transfers[static_cast<std::size_t>(transfer)];
+void TimeRecorder::transferred(StageId stage, std::int32_t transfer, SimTime start, SimTime end) {
+  Transfer const& told =
+      times_.ranks[stage.index()].order.transfers[static_cast<std::size_t>(transfer)];
   MessageEnds const& ends = messages_[static_cast<std::size_t>(told.message)];
   Interval& sent = times_.ranks[ends.send.rank].transfers[ends.send.transfer];
   Interval& received = times_.ranks[ends.receive.rank].transfers[ends.receive.transfer];

@@ -56,14 +56,13 @@ class TimeRecorder {
   explicit TimeRecorder(CostedPlan const& costed);
 
   // A group task is first waited for, then run: its own time is what stays.
-  void ran(int rank, RanEntry const& what, SimTime start, SimTime end) {
-    waited(rank, what.entry, start, end);
+  void ran(StageId stage, RanEntry const& what, SimTime start, SimTime end) {
+    waited(stage, what.entry, start, end);
   }
-  void waited(int rank, std::int32_t entry, SimTime start, SimTime end) {
-    times_.ranks[static_cast<std::size_t>(rank)].entries[static_cast<std::size_t>(entry)] = {start,
-                                                                                             end};
+  void waited(StageId stage, std::int32_t entry, SimTime start, SimTime end) {
+    times_.ranks[stage.index()].entries[static_cast<std::size_t>(entry)] = {start, end};
   }
-  void transferred(int rank, std::int32_t transfer, SimTime start, SimTime end);
+  void transferred(StageId stage, std::int32_t transfer, SimTime start, SimTime end);
 
   RecordedTimes finish() &&;
 

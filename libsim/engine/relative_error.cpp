@@ -71,7 +71,7 @@ std::vector<BlockParts> parts_of_blocks(CostedPlan const& costed) {
 /// A pass of each chunk of a stage, forward and backward.
 PassParts parts_of_stage(TrainingPlan const& plan,
                          std::vector<BlockParts> const& blocks,
-                         std::size_t stage) {
+                         StageId stage) {
   PassParts parts;
   for (StageChunk const& chunk : plan.stages[stage].chunks) {
     for (std::int32_t const block : plan.chunks[static_cast<std::size_t>(chunk.program)].blocks) {
@@ -91,10 +91,10 @@ ErrorTerms error_terms(CostedPlan const& costed, SimTime iteration) {
   System const& system = costed.system();
   int const per_node = system.node.accelerators.value;
   std::vector<BlockParts> const blocks = parts_of_blocks(costed);
-  std::size_t busiest = 0;
+  StageId busiest{0};
   PassParts parts;
   double microbatch = 0;
-  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+  for (StageId const stage : plan.stages.ids()) {
     PassParts const of_stage = parts_of_stage(plan, blocks, stage);
     if (of_stage.duration <= microbatch) continue;
     microbatch = of_stage.duration;
@@ -104,7 +104,7 @@ ErrorTerms error_terms(CostedPlan const& costed, SimTime iteration) {
   double const whole = to_seconds(iteration);
   double optimizer = 0;
   double replicas = 0;
-  for (TaskProfile const& task : costed.tasks(busiest)) {
+  for (TaskProfile const& task : costed.tasks(busiest.index())) {
     optimizer += to_seconds(task.shares.optimizer);
     replicas += to_seconds(task.shares.data_parallel);
   }

@@ -14,9 +14,9 @@ class ComputationLog : public SilentObserver {
   ComputationLog(PipelineSchedule const& schedule, PlayedOrder& played)
       : schedule_{schedule}, played_{played} {}
 
-  void ran(int rank, RanEntry const& what, SimTime start, SimTime end) {
+  void ran(StageId stage, RanEntry const& what, SimTime start, SimTime end) {
     ChunkRun const run = schedule_.run_of({.task = what.task, .microbatch = what.microbatch});
-    played_.ranks[static_cast<std::size_t>(rank)].runs.push_back({run, start, end});
+    played_.ranks[stage.index()].runs.push_back({run, start, end});
   }
 
  private:

@@ -28,7 +28,7 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
   std::vector<RecomputeTimes> times;
   for (int v = 0; v < plan.placement.virtual_stages(); ++v) {
     ChunkPlace const place = plan.placement.place(v);
-    StagePlan const& stage = plan.stages[static_cast<std::size_t>(place.stage)];
+    StagePlan const& stage = plan.stages[place.stage];
     auto const duration = [&](Part part, TaskVariant variant) {
       Task const task = whole_task(plan, stage, {part, 0, place.chunk}, variant);
       return profile_task(plan, stage, task, blocks, cost).duration;
@@ -40,7 +40,7 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
     of_chunk.weight_gradient = duration(Part::weight_gradient, TaskVariant::policy);
     of_chunk.recompute = duration(Part::recompute, TaskVariant::early);
     if (plan.placement.is_last(v)) continue;
-    int const next = plan.placement.place(v + 1).stage;
+    StageId const next = plan.placement.place(v + 1).stage;
     if (next == place.stage) continue;
     MessagePrice const price = cost.price_message(plan, place.stage, next);
     of_chunk.transfer = price.latency + price.occupancy;

@@ -30,11 +30,11 @@ class ResultObserver {
         peak_at_(memory.size()),
         data_parallel_idle_(memory.size()) {}
 
-  void ran(int rank, RanEntry const& what, SimTime start, SimTime end) {
-    if (recorder_ != nullptr) recorder_->ran(rank, what, start, end);
-    auto const r = static_cast<std::size_t>(rank);
+  void ran(StageId stage, RanEntry const& what, SimTime start, SimTime end) {
+    if (recorder_ != nullptr) recorder_->ran(stage, what, start, end);
+    std::size_t const r = stage.index();
     auto const index = static_cast<std::size_t>(what.task);
-    Task const& task = costed_.plan().stages[r].tasks[index];
+    Task const& task = costed_.plan().stages[stage].tasks[index];
     TaskProfile const& profile = costed_.tasks(r)[index];
     if (task.stream != Stream::compute) {
       data_parallel_idle_[r] = end;
@@ -56,13 +56,13 @@ class ResultObserver {
   }
   // Messages change memory when their post is issued and when their wait is over; a post takes no
   // time and a wait need not, so that the end of what came before is when they happen.
-  void waited(int rank, std::int32_t entry, SimTime start, SimTime end) {
-    if (recorder_ != nullptr) recorder_->waited(rank, entry, start, end);
-    auto const r = static_cast<std::size_t>(rank);
+  void waited(StageId stage, std::int32_t entry, SimTime start, SimTime end) {
+    if (recorder_ != nullptr) recorder_->waited(stage, entry, start, end);
+    std::size_t const r = stage.index();
     if (entry <= memory_[r].peak_entry) peak_at_[r] = end;
   }
-  void transferred(int rank, std::int32_t transfer, SimTime start, SimTime end) {
-    if (recorder_ != nullptr) recorder_->transferred(rank, transfer, start, end);
+  void transferred(StageId stage, std::int32_t transfer, SimTime start, SimTime end) {
+    if (recorder_ != nullptr) recorder_->transferred(stage, transfer, start, end);
   }
 
   TimeShares const& shares(std::size_t rank) const { return shares_[rank]; }
@@ -144,8 +144,8 @@ Simulation simulate(CostedPlan const& costed, System const& system, TimeRecorder
   std::size_t busiest = 0;
   for (std::size_t r = 0; r < plan.stages.size(); ++r) {
     StageResult& stage = result.stages.emplace_back();
-    stage.stage = plan.stages[r].stage;
-    stage.layers = layers_of_stage(plan, plan.stages[r]);
+    stage.stage = plan.stages[StageId::of_index(r)].stage.value();
+    stage.layers = layers_of_stage(plan, plan.stages[StageId::of_index(r)]);
     stage.in_flight_chunks = memory[r].in_flight_chunks;
     stage.busy = timeline.ranks[r].busy;
     stage.at_peak = memory[r].at_peak;
@@ -203,12 +203,13 @@ void add_reservations(Simulation& simulation,
     std::optional<TrainingPlan> own;
     if (stage.ranks) own = make_plan(plan.config, {{stage.ranks->fullest}});
     TrainingPlan const& of_rank = own ? *own : plan;
-    std::int64_t const outside = bytes_outside(plan, system, plan.stages[i]);
-    stage.reservation = reserve_stage(of_rank, of_rank.stages[i], capacity - outside, framework);
+    auto const id = StageId::of_index(i);
+    std::int64_t const outside = bytes_outside(plan, system, plan.stages[id]);
+    stage.reservation = reserve_stage(of_rank, of_rank.stages[id], capacity - outside, framework);
     stage.device = stage.reservation->reserved + outside;
     stage.margin = capacity - stage.device;
     if (!plan.config.memory.reserve) {
-      stage.outside = outside_memory(plan, system, plan.stages[i]);
+      stage.outside = outside_memory(plan, system, plan.stages[id]);
     }
     if (framework == FrameworkMemory{}) return;
     stage.verdict = verdict_of(*stage.reservation);

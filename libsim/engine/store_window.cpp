@@ -31,7 +31,7 @@ TrainingConfig resolve_store_windows(TrainingConfig config, System const& system
   for (std::size_t r = 0; r < stages; ++r) {
     StoreMicrobatches& wanted = config.recompute[r].store_microbatches;
     if (!wanted.automatic) continue;
-    WindowMemory const memory{plan, schedule, plan.stages[r], tasks, messages};
+    WindowMemory const memory{plan, schedule, plan.stages[StageId::of_index(r)], tasks, messages};
     // From the top: storing one more can lower a peak that recomputation makes, so that a number
     // that does not fit says nothing of the larger ones.
     wanted = {.count = memory.window()};

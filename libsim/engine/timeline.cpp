@@ -35,7 +35,7 @@ void check_stage(TimelineInput const& input, std::size_t rank) {
     }
     if (!task.group) continue;
     if (input.groups == nullptr) refuse("found a task of a group, of which there are none");
-    if (input.groups->stages(*task.group, static_cast<int>(rank)).empty()) {
+    if (input.groups->stages(*task.group, StageId::of_index(rank)).empty()) {
       refuse("found a task of the " + std::string{(*input.groups)[*task.group].name} +
              "; accepted: only on the stages that it joins");
     }

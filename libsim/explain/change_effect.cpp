@@ -37,7 +37,7 @@ TrainingConfig settled_by_stage(RunConfig const& run) {
   for (std::size_t stage = 0; stage < stages; ++stage) {
     RecomputePolicy& policy = training.recompute[stage];
     bool const stores_all =
-        policy.store_microbatches.count >= store_window(shape, static_cast<int>(stage));
+        policy.store_microbatches.count >= store_window(shape, StageId::of_index(stage));
     if (stores_all) policy = RecomputePolicy{};
   }
   return training;
@@ -71,7 +71,7 @@ void add_reserved(RunFigures& figures, TrainingPlan const& plan, System const& s
   figures.is_by_allocator = framework != FrameworkMemory{};
   for (StagePlan const& stage : plan.stages) {
     // Where the verdict is by counted bytes, one stage shows what an allocator adds.
-    if (!figures.is_by_allocator && stage.stage != figures.fullest_stage) continue;
+    if (!figures.is_by_allocator && stage.stage.value() != figures.fullest_stage) continue;
     std::int64_t const left = capacity - bytes_outside(plan, system, stage);
     StageReservation const reserved = reserve_stage(plan, stage, left, framework);
     figures.reserved = std::max(figures.reserved, reserved.reserved);

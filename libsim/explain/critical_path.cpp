@@ -64,7 +64,7 @@ class BackwardWalk {
         messages_{ends_of_messages(times.ranks, plan_.messages)} {
     path_.by_rank.resize(plan_.stages.size());
     for (std::size_t r = 0; r < plan_.stages.size(); ++r) {
-      courses_.emplace_back(plan_.stages[r], times.ranks[r]);
+      courses_.emplace_back(plan_.stages[StageId::of_index(r)], times.ranks[r]);
     }
   }
 
@@ -86,7 +86,7 @@ class BackwardWalk {
   }
 
  private:
-  StagePlan const& plan() const { return plan_.stages[rank_]; }
+  StagePlan const& plan() const { return plan_.stages[StageId::of_index(rank_)]; }
   IssueOrder const& order(std::size_t rank) const { return times_.ranks[rank].order; }
   RankCourse const& course() const { return courses_[rank_]; }
 
@@ -189,7 +189,8 @@ class BackwardWalk {
       RankCourse const& other = courses_[member];
       std::size_t const step = other.group_tasks.at(group).at(position);
       IssueEntry const& joins = order(member).entries[step];
-      Task const& task = plan_.stages[member].tasks[static_cast<std::size_t>(joins.task)];
+      Task const& task =
+          plan_.stages[StageId::of_index(member)].tasks[static_cast<std::size_t>(joins.task)];
       SimTime came = other.clock[step];
       if (task.stream != Stream::compute) came = std::max(came, other.data_parallel_idle[step]);
       return came == time_ && go_to(member, step);
@@ -200,18 +201,19 @@ class BackwardWalk {
       follow_prefix(group, position);
       return;
     }
-    for (int const stage : plan_.groups.stages(group, static_cast<int>(rank_))) {
-      if (came_last(static_cast<std::size_t>(stage))) return;
+    for (StageId const stage : plan_.groups.stages(group, StageId::of_index(rank_))) {
+      if (came_last(stage.index())) return;
     }
     lose();
   }
 
   /// The rank before this one ended its turn in a prefix task of the group at `time_`.
   void follow_prefix(GroupId group, std::size_t position) {
-    std::span<int const> const stages = plan_.groups.stages(group, static_cast<int>(rank_));
-    auto const own = std::find(stages.begin(), stages.end(), static_cast<int>(rank_));
+    auto const here = StageId::of_index(rank_);
+    std::span<StageId const> const stages = plan_.groups.stages(group, here);
+    auto const own = std::find(stages.begin(), stages.end(), here);
     if (own == stages.begin()) lose();
-    auto const before = static_cast<std::size_t>(*(own - 1));
+    std::size_t const before = (own - 1)->index();
     if (!go_to(before, courses_[before].group_tasks.at(group).at(position) + 1)) lose();
   }
 

@@ -42,7 +42,7 @@ LiveTensors live_tensors_at(TrainingPlan const& plan, StagePlan const& rank, std
       return live;
     }
   }
-  throw std::logic_error{"stage " + std::to_string(rank.stage) + " never holds " +
+  throw std::logic_error{"stage " + std::to_string(rank.stage.value()) + " never holds " +
                          std::to_string(held) + " bytes"};
 }
 

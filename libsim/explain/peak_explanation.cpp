@@ -128,7 +128,7 @@ PeakExplanation explain_peak(TrainingPlan const& plan,
                              Simulation const& simulation,
                              std::size_t stage) {
   StageResult const& result = simulation.stages[stage];
-  StagePlan const& rank = plan.stages[stage];
+  StagePlan const& rank = plan.stages[StageId::of_index(stage)];
   std::int64_t const held = result.peak() - result.at_peak[Category::workspace];
   LiveTensors const live = live_tensors_at(plan, rank, held);
   PeakExplanation peak{

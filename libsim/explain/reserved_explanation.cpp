@@ -14,13 +14,13 @@ ReservedExplanation explain_reserved(TrainingPlan const& plan,
                                      System const& system,
                                      std::size_t stage,
                                      std::int64_t counted) {
-  StagePlan const& of_stage = plan.stages[stage];
+  StagePlan const& of_stage = plan.stages[StageId::of_index(stage)];
   std::int64_t const capacity = system.accelerator.memory.value.count();
   ReservedPeak peak;
   reserve_stage(plan, of_stage, capacity - bytes_outside(plan, system, of_stage),
                 stack_memory(plan, system), ReplayExtent::until_steady, &peak);
   ReservedExplanation result;
-  result.stage = of_stage.stage;
+  result.stage = of_stage.stage.value();
   result.counted = counted;
   result.request = peak.request;
   result.tensor = peak.tensor;

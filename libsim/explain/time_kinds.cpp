@@ -60,8 +60,9 @@ KindTimes kinds_of_task(CostedPlan const& costed,
                         std::size_t task,
                         SimTime time) {
   TaskProfile const& profile = costed.tasks(rank)[task];
-  KindTimes kinds = kinds_of(profile.shares,
-                             exposed_communication(costed, costed.plan().stages[rank].tasks[task]));
+  KindTimes kinds = kinds_of(
+      profile.shares,
+      exposed_communication(costed, costed.plan().stages[StageId::of_index(rank)].tasks[task]));
   kinds[TimeKind::data_parallel] += time - profile.duration;
   return kinds;
 }
@@ -70,7 +71,7 @@ KindTimes kinds_of_busiest_stage(CostedPlan const& costed,
                                  RecordedTimes const& times,
                                  Simulation const& simulation) {
   std::size_t const rank = busiest_stage(simulation);
-  StagePlan const& plan = costed.plan().stages[rank];
+  StagePlan const& plan = costed.plan().stages[StageId::of_index(rank)];
   std::vector<TimeShares> exposed_by_task;
   for (Task const& task : plan.tasks)
     exposed_by_task.push_back(exposed_communication(costed, task));

@@ -34,8 +34,8 @@ std::string groups_json(GroupNumbers const& groups) {
     text +=
         (number == 0 ? "\n\"" : ",\n\"") + std::to_string(number + first_chakra_group) + "\": [";
     std::string separator;
-    for (int const rank : groups.members()[number]) {
-      text += separator + std::to_string(rank);
+    for (RankId const rank : groups.members()[number]) {
+      text += separator + std::to_string(rank.value());
       separator = ", ";
     }
     text += "]";

@@ -157,7 +157,7 @@ ProtobufMessage ChakraNodes::node(std::size_t row,
       break;
     case NodeType::collective: {
       CollectiveOp const& collective = *collective_[op(row)];
-      std::int32_t const group = groups.number_of(collective.group, number);
+      std::int32_t const group = groups.number_of(collective.group, RankId{number});
       auto const size =
           static_cast<std::int64_t>(groups.members()[static_cast<std::size_t>(group)].size());
       // A trace has the whole tensor; ASTRA-sim takes what a rank puts into an all-gather.
@@ -197,13 +197,14 @@ void ChakraNodes::add_shift(ProtobufMessage& message,
                             GroupNumbers& groups,
                             NodeType kind) const {
   CollectiveOp const& shift = *collective_[op(row)];
-  auto const group = static_cast<std::size_t>(groups.number_of(shift.group, number));
-  std::vector<int> const& members = groups.members()[group];
+  auto const group = static_cast<std::size_t>(groups.number_of(shift.group, RankId{number}));
+  std::vector<RankId> const& members = groups.members()[group];
   auto const size = static_cast<std::int64_t>(members.size());
-  auto const own = std::ranges::find(members, number) - members.begin();
+  auto const own = std::ranges::find(members, RankId{number}) - members.begin();
   bool const is_send = kind == NodeType::send;
   std::int64_t const by = is_send ? shift.shift : -shift.shift;
-  std::int64_t const peer = members[static_cast<std::size_t>((own + by % size + size) % size)];
+  std::int64_t const peer =
+      members[static_cast<std::size_t>((own + by % size + size) % size)].value();
   constexpr std::int64_t shifts = 1 << 30;  // apart from the tags of messages between stages
   add_attribute(message, "comm_size", ValueType::int64, rank_.ops.bytes[row]);
   add_attribute(message, "comm_src", ValueType::int32, is_send ? std::int64_t{number} : peer);

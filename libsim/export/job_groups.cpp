@@ -46,12 +46,12 @@ std::map<std::string, CollectiveOp> collectives_of(TrainingPlan const& plan) {
   return collectives;
 }
 
-std::int32_t GroupNumbers::number_of(GroupId group, std::int32_t rank) {
+std::int32_t GroupNumbers::number_of(GroupId group, RankId rank) {
   auto const [found, is_new] = numbers_.emplace(std::make_pair(group, rank), -1);
   if (!is_new) return found->second;
-  std::vector<int> members = groups_.membership(group, rank).value().members;
+  std::vector<RankId> members = groups_.membership(group, rank).value().members;
   auto const number = static_cast<std::int32_t>(members_.size());
-  for (int const member : members) numbers_[{group, member}] = number;
+  for (RankId const member : members) numbers_[{group, member}] = number;
   members_.push_back(std::move(members));
   return number;
 }

@@ -32,15 +32,15 @@ class GroupNumbers {
   /// `groups` must outlive it.
   explicit GroupNumbers(RankGroups const& groups) : groups_{groups} {}
 
-  /// The number of the rank's group. Pre: 0 <= rank < groups.ranks(), and the rank takes part.
-  std::int32_t number_of(GroupId group, std::int32_t rank);
+  /// The number of the rank's group. Pre: the job has the rank, and the rank takes part.
+  std::int32_t number_of(GroupId group, RankId rank);
   /// Ranks of each group so far, by number.
-  std::vector<std::vector<int>> const& members() const { return members_; }
+  std::vector<std::vector<RankId>> const& members() const { return members_; }
 
  private:
   RankGroups const& groups_;
-  std::map<std::pair<GroupId, std::int32_t>, std::int32_t> numbers_;  ///< by group and rank
-  std::vector<std::vector<int>> members_;
+  std::map<std::pair<GroupId, RankId>, std::int32_t> numbers_;
+  std::vector<std::vector<RankId>> members_;
 };
 
 }  // namespace stagecraft

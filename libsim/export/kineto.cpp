@@ -151,7 +151,7 @@ class KinetoWriter {
   }
 
   void add_collective(CollectiveOp const& collective, std::int32_t number) {
-    std::int32_t const group = groups_.number_of(collective.group, number);
+    std::int32_t const group = groups_.number_of(collective.group, RankId{number});
     std::size_t const size = groups_.members()[static_cast<std::size_t>(group)].size();
     line_ += R"(,"Collective name":")";
     line_ += collective_names(collective.kind).pytorch;

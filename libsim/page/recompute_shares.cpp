@@ -12,7 +12,7 @@ RecomputeShares::RecomputeShares(RunConfig const& config) {
   TrainingPlan const plan = make_plan(config.training);
   CostedPlan const costed{plan, config.system};
   for (std::size_t rank = 0; rank < plan.stages.size(); ++rank) {
-    StagePlan const& rank_plan = plan.stages[rank];
+    StagePlan const& rank_plan = plan.stages[StageId::of_index(rank)];
     std::vector<TaskProfile> const& profiles = costed.tasks(rank);
     visit_entries(rank_plan.program, [&](IssueEntry const& entry, std::int32_t advance) {
       if (entry.kind != IssueEntry::Kind::run) return;
@@ -24,7 +24,7 @@ RecomputeShares::RecomputeShares(RunConfig const& config) {
       if (!may_recompute || profile.duration.count() == 0) return;
       double const share = static_cast<double>(profile.shares.recompute.count()) /
                            static_cast<double>(profile.duration.count());
-      shares_[{rank_plan.stage, entry.microbatch + advance, task.chunk}] =
+      shares_[{rank_plan.stage.value(), entry.microbatch + advance, task.chunk}] =
           std::llround(share * 1e6);
     });
   }

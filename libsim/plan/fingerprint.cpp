@@ -153,8 +153,8 @@ void write(TextPieces& out, BlockProgram const& block) {
 }
 
 void write(TextPieces& out, ChunkProgram const& chunk) {
-  out << "chunk " << chunk.stage << "." << chunk.chunk << " layers " << chunk.first_layer << "+"
-      << chunk.layers << " blocks";
+  out << "chunk " << chunk.stage.value() << "." << chunk.chunk << " layers " << chunk.first_layer
+      << "+" << chunk.layers << " blocks";
   for (std::int32_t const block : chunk.blocks) out << " " << block;
   out << "\n";
 }
@@ -170,7 +170,7 @@ void write(TextPieces& out, StepOp const& op) {
 }
 
 void write(TextPieces& out, StagePlan const& rank) {
-  out << "rank " << rank.stage << " parameters " << rank.parameters << " optimizer "
+  out << "rank " << rank.stage.value() << " parameters " << rank.parameters << " optimizer "
       << rank.optimizer_bytes.count() << " shards " << rank.shards << " of";
   for (ShardedRun const& run : rank.sharded_runs) {
     out << " " << run.first << "+" << run.count;

@@ -76,7 +76,7 @@ struct Transfer {
   enum class End : std::uint8_t { send, receive };
   Payload payload = Payload::activation;
   End end = End::send;
-  std::int32_t peer = 0;  ///< stage at the other end
+  StageId peer{};  ///< at the other end
   std::int32_t microbatch = 0;
   std::int32_t chunk = 0;  ///< chunk of this end's stage that made it (send) or reads it (receive)
   std::int32_t message = 0;  ///< the same at both ends; dense from 0, unique in the iteration

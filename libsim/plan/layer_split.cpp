@@ -34,8 +34,7 @@ std::vector<std::int64_t> layers_of_virtual_stages(TrainingConfig const& config)
   layers.reserve(virtual_stages);
   Placement const placement = placement_of(config);
   for (int v = 0; v < placement.virtual_stages(); ++v) {
-    auto const stage = static_cast<std::size_t>(placement.place(v).stage);
-    layers.push_back(per_stage[stage] / config.parallel.interleave);
+    layers.push_back(per_stage[placement.place(v).stage.index()] / config.parallel.interleave);
   }
   return layers;
 }

@@ -30,7 +30,7 @@ std::string key_of(StageProgram const& program) {
   for (Transfer const& transfer : program.transfers) {
     append(key, pair(2 * static_cast<std::int32_t>(transfer.payload) +
                          static_cast<std::int32_t>(transfer.end),
-                     transfer.peer));
+                     transfer.peer.value()));
     append(key, pair(transfer.microbatch, transfer.chunk));
     append(key, transfer.message);
   }
@@ -43,8 +43,8 @@ std::string digest_of(StageProgram const& program) {
   IssueOrder const order = unroll(program);
   for (Transfer const& transfer : order.transfers) {
     out.words("transfer ", static_cast<int>(transfer.payload), static_cast<int>(transfer.end), " ",
-              transfer.peer, " ", transfer.microbatch, ".", transfer.chunk, " #", transfer.message,
-              "\n");
+              transfer.peer.value(), " ", transfer.microbatch, ".", transfer.chunk, " #",
+              transfer.message, "\n");
   }
   for (IssueEntry const& step : order.entries) {
     out.words(static_cast<int>(step.kind), " ", step.task, " ", step.microbatch, " ", step.first,

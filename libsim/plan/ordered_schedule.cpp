@@ -30,7 +30,7 @@ std::vector<std::int32_t> sequence_of(PipelineOrder const& order,
                                       ChunkPlace const& place,
                                       bool is_forward) {
   std::vector<std::int32_t> microbatches;
-  for (OrderTask const& task : order.ranks[static_cast<std::size_t>(place.stage)]) {
+  for (OrderTask const& task : order.ranks[place.stage.index()]) {
     bool const is_wanted =
         is_forward ? task.run.part == Part::forward : gives_gradient(task.run.part);
     if (is_wanted && task.run.chunk == place.chunk) microbatches.push_back(task.run.microbatch);
@@ -47,7 +47,8 @@ void check_message_order(PipelineOrder const& order) {
       if (sequence_of(order, before, is_forward) == sequence_of(order, after, is_forward)) continue;
       refuse("order",
              std::string{is_forward ? "forwards" : "gradients"} + " of stages " +
-                 std::to_string(before.stage) + " and " + std::to_string(after.stage) +
+                 std::to_string(before.stage.value()) + " and " +
+                 std::to_string(after.stage.value()) +
                  " that take microbatches in different orders",
              "one order of microbatches between two neighbouring stages");
     }
@@ -164,9 +165,9 @@ PipelineSchedule lay_out_order(ScheduleShape const& shape) {
   schedule.most_queued = shape.microbatches;
   schedule.stages.resize(static_cast<std::size_t>(shape.stages));
   SteadyLoop const no_loop{.shape = shape};
-  for (int stage = 0; stage < shape.stages; ++stage) {
+  for (StageId const stage : schedule.stages.ids()) {
     StageWriter writer{schedule, no_loop, stage};
-    append_ordered_steps(writer, order.ranks[static_cast<std::size_t>(stage)]);
+    append_ordered_steps(writer, order.ranks[stage.index()]);
   }
   return schedule;
 }

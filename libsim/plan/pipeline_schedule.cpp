@@ -98,10 +98,10 @@ PipelineSchedule lay_out(ScheduleShape const& shape, SteadyLoop const& loop) {
   schedule.most_queued = loop.shape.microbatches + 1;
   VirtualOrder const order{loop.shape};
   schedule.stages.resize(static_cast<std::size_t>(shape.stages));
-  for (int stage = 0; stage < shape.stages; ++stage) {
-    StageProgram& program = schedule.stages[static_cast<std::size_t>(stage)];
-    if (stage > 0) {  // about as long as the program of the stage before
-      StageProgram const& before = schedule.stages[static_cast<std::size_t>(stage) - 1];
+  for (StageId const stage : schedule.stages.ids()) {
+    StageProgram& program = schedule.stages[stage];
+    if (stage > StageId{0}) {  // about as long as the program of the stage before
+      StageProgram const& before = schedule.stages[previous(stage)];
       program.entries.reserve(before.entries.size() + 16);
       program.transfers.reserve(before.transfers.size() + 16);
     }

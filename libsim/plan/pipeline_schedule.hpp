@@ -44,7 +44,7 @@ constexpr Transfer::Payload message_of(Part part) {
 struct PipelineSchedule {
   ScheduleShape shape;  ///< as asked for, with the group filled in
   Placement placement;
-  std::vector<StageProgram> stages;
+  IdVector<StageId, StageProgram> stages;
   int channels = 0;  ///< channel numbers are in [0, channels)
   int messages = 0;  ///< message numbers are in [0, messages)
   /// The largest number of messages of a channel that are sent and not yet received.

@@ -102,10 +102,11 @@ PlanGroups make_groups(TrainingConfig const& config) {
         add("inner context group", {{whole_axis(grid, *inner)}}, Stream::tensor_parallel);
   }
   Placement const placement = placement_of(config);
-  int const first = placement.place(0).stage;
-  int const last = placement.place(placement.virtual_stages() - 1).stage;
+  StageId const first = placement.place(0).stage;
+  StageId const last = placement.place(placement.virtual_stages() - 1).stage;
   if (embeds_at_end(config.model) && first != last) {
-    roles.embedding = add("embedding group", {{positions_of_axis(stages.axis, {first, last})}});
+    roles.embedding =
+        add("embedding group", {{positions_of_axis(stages.axis, {first.value(), last.value()})}});
   }
   // These groups sum scalars, which cost latencies only: first inside the nodes, then between them.
   roles.model = add("model group", {{tensor}, {stages}});
@@ -116,7 +117,7 @@ PlanGroups make_groups(TrainingConfig const& config) {
   return made;
 }
 
-RankPlace place_of(RankGroups const& groups, int rank) {
+RankPlace place_of(RankGroups const& groups, RankId rank) {
   RankGrid const& grid = groups.grid();
   auto const position = [&](std::string_view name) {
     auto const axis = grid.find(name);
@@ -127,7 +128,7 @@ RankPlace place_of(RankGroups const& groups, int rank) {
   return {.tensor = position(tensor_axis),
           .context = position(inner_context_axis) + inner_ranks * position(context_axis),
           .data = grid.position(rank, grid.axis(data_axis)),
-          .pipeline = groups.stage_of(rank)};
+          .stage = groups.stage_of(rank)};
 }
 
 }  // namespace stagecraft

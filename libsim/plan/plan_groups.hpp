@@ -40,15 +40,15 @@ PlanGroups make_groups(TrainingConfig const& config);
 
 /// A rank's position on the axes that its share of the work depends on.
 struct RankPlace {
-  int tensor = 0;    ///< 0 to t - 1
-  int context = 0;   ///< part of the sequence, 0 to c - 1
-  int data = 0;      ///< replica, 0 to d - 1
-  int pipeline = 0;  ///< stage, 0 to p - 1
+  int tensor = 0;   ///< 0 to t - 1
+  int context = 0;  ///< part of the sequence, 0 to c - 1
+  int data = 0;     ///< replica, 0 to d - 1
+  StageId stage{};
 
   friend bool operator==(RankPlace const&, RankPlace const&) = default;
 };
 
 /// Pre: 0 <= rank < groups.ranks().
-RankPlace place_of(RankGroups const& groups, int rank);
+RankPlace place_of(RankGroups const& groups, RankId rank);
 
 }  // namespace stagecraft

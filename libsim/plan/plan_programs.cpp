@@ -200,18 +200,16 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
       chunk.blocks.push_back(catalogue.inputs());
     }
     if (chunk.has_embedding) chunk.blocks.push_back(catalogue.embedding());
-    LayerPolicies const& of_layers =
-        policies[policies.size() == 1 ? 0 : static_cast<std::size_t>(chunk.stage)];
+    LayerPolicies const& of_layers = policies[policies.size() == 1 ? 0 : chunk.stage.index()];
     chunk.has_recompute_pass = of_layers.whole.early == EarlyRecompute::bubble;
     append_layers(chunk, catalogue, of_layers, k);
     if (chunk.has_head) {
-      bool const shares = embeds_at_end(config.model) &&
-                          plan.placement.place(0).stage == static_cast<int>(chunk.stage);
+      bool const shares =
+          embeds_at_end(config.model) && plan.placement.place(0).stage == chunk.stage;
       chunk.blocks.push_back(
           catalogue.head(shares ? HeadWeight::shared : HeadWeight::own, of_layers.single));
     }
-    StageChunk& of_stage = plan.stages[static_cast<std::size_t>(chunk.stage)]
-                               .chunks[static_cast<std::size_t>(chunk.chunk)];
+    StageChunk& of_stage = plan.stages[chunk.stage].chunks[static_cast<std::size_t>(chunk.chunk)];
     if (k == 0) program_of(of_stage, variant) = static_cast<std::int32_t>(plan.chunks.size());
     plan.chunks.push_back(std::move(chunk));
   }
@@ -276,8 +274,8 @@ TrainingPlan make_programs(TrainingConfig const& config,
   TrainingPlan plan = make_outline(config, std::move(ranks));
   plan.placement = placement;
   plan.stages.resize(static_cast<std::size_t>(config.parallel.pipeline));
-  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    plan.stages[stage].stage = static_cast<std::int32_t>(stage);
+  for (StageId const stage : plan.stages.ids()) {
+    plan.stages[stage].stage = stage;
     plan.stages[stage].chunks.resize(static_cast<std::size_t>(config.parallel.interleave));
   }
   BlockCatalogue catalogue{plan};
@@ -296,14 +294,14 @@ TrainingPlan make_programs(TrainingConfig const& config,
   if (is_split) {
     for (BlockProgram& block : plan.blocks) split_backward(block);
   }
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    StagePlan& stage = plan.stages[i];
+  for (StageId const id : plan.stages.ids()) {
+    StagePlan& stage = plan.stages[id];
     // Most stages are as the one before, so that only a few are counted.
-    if (i == 0 || !have_equal_chunks(plan, plan.stages[i - 1], stage)) {
+    if (id == StageId{0} || !have_equal_chunks(plan, plan.stages[previous(id)], stage)) {
       count_parameters(plan, stage);
       continue;
     }
-    StagePlan const& same = plan.stages[i - 1];
+    StagePlan const& same = plan.stages[previous(id)];
     stage.parameters = same.parameters;
     stage.parameter_bytes = same.parameter_bytes;
     stage.gradient_bytes = same.gradient_bytes;

@@ -39,10 +39,10 @@ class RankGrid {
   /// The difference between the numbers of two ranks that are neighbours on an axis.
   int stride(AxisId axis) const { return strides_[axis]; }
   /// Pre: 0 <= rank < ranks().
-  int position(int rank, AxisId axis) const { return rank / stride(axis) % size(axis); }
+  int position(RankId rank, AxisId axis) const { return rank.value() / stride(axis) % size(axis); }
   /// The rank at `position` of an axis that agrees with `rank` on all other axes.
-  int moved(int rank, AxisId axis, int position) const {
-    return rank + (position - this->position(rank, axis)) * stride(axis);
+  RankId moved(RankId rank, AxisId axis, int position) const {
+    return RankId{rank.value() + (position - this->position(rank, axis)) * stride(axis)};
   }
 
   friend bool operator==(RankGrid const&, RankGrid const&) = default;

@@ -94,10 +94,10 @@ GroupId RankGroups::add(RankGroup group) {
       placement.span += grid.stride(selection.axis) * extent(selection);
       if (selection.axis != grid.pipeline()) continue;
       made.stages_together = count(selection);
-      made.stages = selection.positions;
-      for (int stage = 0; selection.positions.empty() && stage < stages(); ++stage) {
-        made.stages.push_back(stage);
+      if (selection.positions.empty()) {
+        for (StageId const stage : stage_ids()) made.stages.push_back(stage);
       }
+      for (int const stage : selection.positions) made.stages.emplace_back(stage);
     }
   }
   made.definition = std::move(group);
@@ -111,23 +111,23 @@ std::vector<GroupId> RankGroups::ids() const {
   return ids;
 }
 
-std::optional<GroupMembership> RankGroups::membership(GroupId id, int rank) const {
+std::optional<GroupMembership> RankGroups::membership(GroupId id, RankId rank) const {
   RankGroup const& group = groups_.at(id).definition;
   RankGrid const& grid = grids_[group.grid];
   GroupMembership membership{.members = {rank}};
   for (GroupLevel const& level : group.levels) {
     for (AxisSelection const& selection : level) {
       std::vector<int> const positions = companions(selection, grid.position(rank, selection.axis));
-      std::vector<int> joined;
+      std::vector<RankId> joined;
       for (int const position : positions) {
-        for (int const member : membership.members) {
+        for (RankId const member : membership.members) {
           joined.push_back(grid.moved(member, selection.axis, position));
         }
       }
       membership.members = std::move(joined);
     }
   }
-  std::vector<int>& members = membership.members;
+  std::vector<RankId>& members = membership.members;
   if (members.empty()) return std::nullopt;
   std::sort(members.begin(), members.end());
   auto const own = std::lower_bound(members.begin(), members.end(), rank);
@@ -141,7 +141,7 @@ int RankGroups::members(GroupId id) const {
   return members;
 }
 
-std::span<int const> RankGroups::stages(GroupId id, int stage) const {
+std::span<StageId const> RankGroups::stages(GroupId id, StageId stage) const {
   Group const& group = groups_.at(id);
   auto const own = std::lower_bound(group.stages.begin(), group.stages.end(), stage);
   if (own == group.stages.end() || *own != stage) return {};

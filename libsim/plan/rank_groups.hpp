@@ -63,8 +63,8 @@ struct LevelPlacement {
 
 /// One rank's place in its group.
 struct GroupMembership {
-  std::vector<int> members;  ///< ranks, ascending; tensors are summed and gathered in this order
-  int member = 0;            ///< index of the rank itself in `members`
+  std::vector<RankId> members;  ///< ascending; tensors are summed and gathered in this order
+  int member = 0;               ///< index of the rank itself in `members`
 
   int size() const { return static_cast<int>(members.size()); }
 };
@@ -86,9 +86,13 @@ class RankGroups {
   int ranks() const { return grid().ranks(); }
   int stages() const { return grid().size(grid().pipeline()); }
   int ranks_per_stage() const { return grid().stride(grid().pipeline()); }
-  int stage_of(int rank) const { return grid().position(rank, grid().pipeline()); }
+  IdRange<RankId> rank_ids() const { return IdRange<RankId>{ranks()}; }
+  IdRange<StageId> stage_ids() const { return IdRange<StageId>{stages()}; }
+  StageId stage_of(RankId rank) const { return StageId{grid().position(rank, grid().pipeline())}; }
   /// The counterpart of `rank` on `stage`, with which it exchanges messages.
-  int at_stage(int rank, int stage) const { return grid().moved(rank, grid().pipeline(), stage); }
+  RankId at_stage(RankId rank, StageId stage) const {
+    return grid().moved(rank, grid().pipeline(), stage.value());
+  }
   RankGrid const& grid(GridId id = GridId{0}) const { return grids_[id]; }
   IdVector<GridId, RankGrid> const& grids() const { return grids_; }
 
@@ -97,7 +101,7 @@ class RankGroups {
   RankGroup const& operator[](GroupId id) const { return groups_.at(id).definition; }
 
   /// Returns nullopt if the rank takes no part. Pre: 0 <= rank < ranks().
-  std::optional<GroupMembership> membership(GroupId id, int rank) const;
+  std::optional<GroupMembership> membership(GroupId id, RankId rank) const;
   /// The number of members of each group.
   int members(GroupId id) const;
   std::vector<LevelPlacement> const& placement(GroupId id) const {
@@ -109,14 +113,14 @@ class RankGroups {
   /// The stages of the group that `stage` is in, itself included, ascending; empty if it takes no
   /// part.
   /// Pre: joins_stages(id).
-  std::span<int const> stages(GroupId id, int stage) const;
+  std::span<StageId const> stages(GroupId id, StageId stage) const;
 
  private:
   struct Group {
     RankGroup definition;
     std::vector<LevelPlacement> placement;
     /// The positions on the pipeline axis that take part, group after group of equal size.
-    std::vector<int> stages;
+    std::vector<StageId> stages;
     int stages_together = 0;
   };
 

@@ -73,18 +73,18 @@ ReceivedRows::ReceivedRows(TrainingPlan const& plan)
   RankGroups const& groups = plan.groups;
   GroupRoles const& roles = plan.roles;
   TrainingConfig const& config = plan.config;
-  std::map<int, std::size_t> known;  // by first member
+  std::map<RankId, std::size_t> known;  // by first member
   auto const replica = static_cast<std::size_t>(config.parallel.tensor * config.parallel.context);
   for (int rank = 0; rank < groups.ranks_per_stage(); ++rank) {
-    GroupMembership group{{rank}, 0};
-    if (roles.expert) group = groups.membership(*roles.expert, rank).value_or(group);
+    GroupMembership group{{RankId{rank}}, 0};
+    if (roles.expert) group = groups.membership(*roles.expert, RankId{rank}).value_or(group);
     auto const [at, is_new] = known.emplace(group.members.front(), expert_groups_.size());
     position_.emplace_back(at->second, group.member);
     if (!is_new) continue;
     ExpertGroup& made = expert_groups_.emplace_back();
     made.members = group.members;
     std::map<int, std::size_t> of_replica;
-    for (int const member : group.members) {
+    for (RankId const member : group.members) {
       made.places.push_back(place_of(groups, member));
       ++of_replica[made.places.back().data];
     }

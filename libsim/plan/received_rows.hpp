@@ -44,7 +44,7 @@ class ReceivedRows {
 
  private:
   struct ExpertGroup {
-    std::vector<int> members;  ///< ranks of the stage
+    std::vector<RankId> members;  ///< of the first stage
     std::vector<RankPlace> places;
     bool has_whole_replicas = false;
   };

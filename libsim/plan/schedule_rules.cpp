@@ -14,23 +14,23 @@ Placement round_of_chunks(ScheduleShape const& shape) {
   return round_placement(shape.stages, shape.chunks);
 }
 
-int all_forwards(ScheduleShape const& shape, int /*stage*/) {
+int all_forwards(ScheduleShape const& shape, StageId /*stage*/) {
   return shape.microbatches * shape.chunks;
 }
 
-int forwards_of_later_stages(ScheduleShape const& shape, int stage) {
-  return std::min(shape.stages - stage - 1, all_forwards(shape, stage));
+int forwards_of_later_stages(ScheduleShape const& shape, StageId stage) {
+  return std::min(shape.stages - 1 - stage.value(), all_forwards(shape, stage));
 }
 
-int interleaved_warmup(ScheduleShape const& shape, int stage) {
-  int const behind = shape.stages - stage - 1;
+int interleaved_warmup(ScheduleShape const& shape, StageId stage) {
+  int const behind = shape.stages - 1 - stage.value();
   return std::min(2 * behind + (shape.chunks - 1) * shape.group, all_forwards(shape, stage));
 }
 
 void write_plain(StageWriter& writer,
                  VirtualOrder const& order,
                  ScheduleShape const& shape,
-                 int stage) {
+                 StageId stage) {
   int const warmup = warmup_forwards(shape, stage);
   if (shape.p2p == P2p::overlapped) {
     append_overlapped_steps(writer, stage_order(order, warmup));
@@ -42,7 +42,7 @@ void write_plain(StageWriter& writer,
 void write_interleaved(StageWriter& writer,
                        VirtualOrder const& order,
                        ScheduleShape const& shape,
-                       int stage) {
+                       StageId stage) {
   if (shape.p2p == P2p::overlapped) {
     append_overlapped_steps(writer, stage_order(order, warmup_forwards(shape, stage)));
   } else {

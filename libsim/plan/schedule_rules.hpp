@@ -19,12 +19,12 @@ struct ScheduleRules {
   bool alternates = false;
   Placement (*placement)(ScheduleShape const& shape) = nullptr;
   /// Forwards that a stage runs before its first backward.
-  int (*warmup)(ScheduleShape const& shape, int stage) = nullptr;
+  int (*warmup)(ScheduleShape const& shape, StageId stage) = nullptr;
   /// Writes the program of a stage for the microbatches of `shape`.
   void (*write)(StageWriter& writer,
                 VirtualOrder const& order,
                 ScheduleShape const& shape,
-                int stage) = nullptr;
+                StageId stage) = nullptr;
 };
 
 /// Pre: !has_order(kind).

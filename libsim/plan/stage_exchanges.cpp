@@ -12,11 +12,11 @@ namespace {
 /// computations ahead of the trailing stage, whose output goes to its next chunk.
 class InterleavedReceives {
  public:
-  InterleavedReceives(VirtualOrder const& order, ScheduleShape const& shape, int stage)
+  InterleavedReceives(VirtualOrder const& order, ScheduleShape const& shape, StageId stage)
       : order_{order}, lead_{shape.stages - 1}, last_chunk_{shape.chunks - 1}, stage_{stage} {}
 
   void after_forward(StageWriter& writer, int k) const {
-    if (stage_ != 0) {
+    if (stage_.value() != 0) {
       if (k + 1 < order_.size()) writer.receive_input_of(order_.forward(k + 1));
     } else if (k >= lead_) {
       ChunkRun made = order_.forward(k - lead_);
@@ -28,14 +28,14 @@ class InterleavedReceives {
 
   /// For how many consecutive k, from this one on, the receives are of the same chunk.
   int alike_after_forward(int k) const {
-    return stage_ != 0 ? order_.alike(k + 1) : alike_behind(k);
+    return stage_.value() != 0 ? order_.alike(k + 1) : alike_behind(k);
   }
   int alike_after_backward(int k) const {
-    return stage_ != lead_ ? order_.alike(k + 1) : alike_behind(k);
+    return stage_.value() != lead_ ? order_.alike(k + 1) : alike_behind(k);
   }
 
   void after_backward(StageWriter& writer, int k) const {
-    if (stage_ != lead_) {
+    if (stage_.value() != lead_) {
       if (k + 1 < order_.size()) writer.receive_input_of(order_.backward(k + 1));
     } else if (k >= lead_) {
       ChunkRun made = order_.backward(k - lead_);
@@ -51,7 +51,7 @@ class InterleavedReceives {
   VirtualOrder const& order_;
   int lead_;
   int last_chunk_;
-  int stage_;
+  StageId stage_;
 };
 
 }  // namespace
@@ -97,7 +97,7 @@ void append_blocking_steps(StageWriter& writer, VirtualOrder const& order, int w
 void append_interleaved_blocking_steps(StageWriter& writer,
                                        VirtualOrder const& order,
                                        ScheduleShape const& shape,
-                                       int stage) {
+                                       StageId stage) {
   InterleavedReceives const receive{order, shape, stage};
   int const warmup = warmup_forwards(shape, stage);
   int const steady = order.size() - warmup;

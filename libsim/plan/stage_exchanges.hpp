@@ -22,7 +22,7 @@ void append_blocking_steps(StageWriter& writer, VirtualOrder const& order, int w
 void append_interleaved_blocking_steps(StageWriter& writer,
                                        VirtualOrder const& order,
                                        ScheduleShape const& shape,
-                                       int stage);
+                                       StageId stage);
 
 /// Appends any schedule with overlapped transfers. After each computation one post sends its output
 /// and opens the receive for the computation after the next; before each computation one wait

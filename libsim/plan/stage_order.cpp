@@ -8,7 +8,7 @@
 
 namespace stagecraft {
 
-int warmup_forwards(ScheduleShape const& shape, int stage) {
+int warmup_forwards(ScheduleShape const& shape, StageId stage) {
   return rules_of(shape.kind).warmup(shape, stage);
 }
 

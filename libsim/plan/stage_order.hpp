@@ -10,7 +10,7 @@ namespace stagecraft {
 /// Forwards that a stage runs before it alternates: GPipe n; 1F1B min(p-r-1, n); interleaved
 /// min(2(p-r-1) + (m-1)G, nm), where G is the group. Pre: the shape is legal, its group filled in.
 /// Source: Megatron-LM core/pipeline_parallel/schedules.py, get_pp_rank_microbatches.
-int warmup_forwards(ScheduleShape const& shape, int stage);
+int warmup_forwards(ScheduleShape const& shape, StageId stage);
 
 /// Says which chunk and microbatch the k-th forward, and the k-th backward, of a stage is; it is
 /// the same on every stage. Groups of G microbatches (the last may be shorter) go through the

@@ -267,7 +267,7 @@ std::vector<StageReservation> reserve_stages(TrainingPlan const& plan,
                                              int jobs) {
   std::vector<StageReservation> result(plan.stages.size());
   parallel_for(jobs, plan.stages.size(), [&](std::size_t i) {
-    result[i] = reserve_stage(plan, plan.stages[i], capacity, framework);
+    result[i] = reserve_stage(plan, plan.stages[StageId::of_index(i)], capacity, framework);
   });
   return result;
 }

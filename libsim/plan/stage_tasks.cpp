@@ -76,7 +76,7 @@ class StageTasks {
   /// Notes which microbatches the order recomputes ahead of their backward.
   void note_early() {
     if (!schedule_.shape.order) return;
-    auto const& tasks = schedule_.shape.order->ranks[static_cast<std::size_t>(stage_.stage)];
+    auto const& tasks = schedule_.shape.order->ranks[stage_.stage.index()];
     for (OrderTask const& task : tasks) {
       if (task.run.part != Part::recompute) continue;
       early_.resize(static_cast<std::size_t>(schedule_.shape.chunks) *
@@ -198,7 +198,7 @@ bool has_window(TrainingConfig const& config) {
 
 }  // namespace
 
-WindowPlaces::WindowPlaces(ScheduleShape const& shape, int stage)
+WindowPlaces::WindowPlaces(ScheduleShape const& shape, StageId stage)
     : window_{store_window(shape, stage)},
       microbatches_{static_cast<std::size_t>(shape.microbatches)},
       places_(static_cast<std::size_t>(shape.chunks) * microbatches_) {}
@@ -226,7 +226,7 @@ void append_microbatches(StagePlan& stage,
                          TrainingPlan const& plan,
                          PipelineSchedule const& schedule) {
   StageTasks tasks{stage, plan, schedule};
-  StageProgram const& program = schedule.stages[static_cast<std::size_t>(stage.stage)];
+  StageProgram const& program = schedule.stages[stage.stage];
   if (!has_window(plan.config) && plan.microbatch_stride == 0) {
     tasks.append(program);
     return;

@@ -13,10 +13,9 @@ namespace stagecraft {
 /// The window of the paper's appendix C: the largest number of forwards in flight on a stage, up to
 /// their gradients. Without an order it is one more than in the warm-up.
 /// Pre: `shape` is legal, its group or order filled in.
-inline int store_window(ScheduleShape const& shape, int stage) {
+inline int store_window(ScheduleShape const& shape, StageId stage) {
   if (shape.order) {
-    return most_in_flight(*shape.order, static_cast<std::size_t>(stage),
-                          InFlight::until_input_gradient);
+    return most_in_flight(*shape.order, stage.index(), InFlight::until_input_gradient);
   }
   return std::min(warmup_forwards(shape, stage) + 1, shape.microbatches * shape.chunks);
 }
@@ -26,7 +25,7 @@ inline int store_window(ScheduleShape const& shape, int stage) {
 class WindowPlaces {
  public:
   /// Pre: `shape` is legal, its group filled in.
-  WindowPlaces(ScheduleShape const& shape, int stage);
+  WindowPlaces(ScheduleShape const& shape, StageId stage);
 
   /// The place of the run's forward in its window, from 0. Pre: runs are asked for in issue order.
   int of(ChunkRun const& run) {

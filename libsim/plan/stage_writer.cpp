@@ -6,10 +6,10 @@
 
 namespace stagecraft {
 
-StageWriter::StageWriter(PipelineSchedule& schedule, SteadyLoop const& loop, int stage)
+StageWriter::StageWriter(PipelineSchedule& schedule, SteadyLoop const& loop, StageId stage)
     : schedule_{schedule},
       loop_{loop},
-      program_{schedule.stages[static_cast<std::size_t>(stage)]},
+      program_{schedule.stages[stage]},
       stage_{stage},
       loop_begins_after_{loop.has_loop() ? loop.backwards_before(stage) : 0},
       backwards_left_(static_cast<std::size_t>(loop.shape.chunks), loop.shape.microbatches) {}

@@ -23,7 +23,7 @@ class StageWriter {
 
   /// Writes the microbatches of `loop.shape` into `schedule.stages[stage]`. Both arguments must
   /// outlive the writer. Pre: that stage is empty.
-  StageWriter(PipelineSchedule& schedule, SteadyLoop const& loop, int stage);
+  StageWriter(PipelineSchedule& schedule, SteadyLoop const& loop, StageId stage);
 
   void run(ChunkRun const& run);
   void send_output_of(ChunkRun const& run);
@@ -52,7 +52,7 @@ class StageWriter {
   PipelineSchedule& schedule_;
   SteadyLoop const& loop_;
   StageProgram& program_;
-  std::int32_t stage_;
+  StageId stage_;
   std::int32_t loop_begins_after_;            ///< number of backwards before the loop
   std::int32_t posted_ = 0;                   ///< transfers before this one have been posted
   std::int32_t advance_ = 0;                  ///< added to the microbatches after the loop

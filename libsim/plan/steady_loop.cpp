@@ -9,8 +9,8 @@ namespace stagecraft {
 /// blocking exchanges, no message crosses the beginning: the joint call of interleaved 1F1B after a
 /// stage's k-th steady pair matches the next stage's call after pair k + 1; in 1F1B, calls of the
 /// same k match.
-int SteadyLoop::backwards_before(int stage) const {
-  return rules_of(shape.kind).takes_chunks ? stage + 1 : 1;
+int SteadyLoop::backwards_before(StageId stage) const {
+  return rules_of(shape.kind).takes_chunks ? stage.value() + 1 : 1;
 }
 
 SteadyLoop find_loop(ScheduleShape const& shape) {
@@ -20,7 +20,8 @@ SteadyLoop find_loop(ScheduleShape const& shape) {
   int const lap = group * shape.chunks;
   // A lap and the computation after it must lie in whole groups. The last forward they contain is
   // number warmup + backwards_before + lap + 1, which does not grow with the stage.
-  int const needed = warmup_forwards(shape, 0) + whole.backwards_before(0) + lap + 1;
+  StageId const first{0};
+  int const needed = warmup_forwards(shape, first) + whole.backwards_before(first) + lap + 1;
   int const groups = (needed + lap - 1) / lap;
   int const all_groups = shape.microbatches / group;
   if (groups >= all_groups) return whole;

@@ -20,7 +20,7 @@ struct SteadyLoop {
   bool has_loop() const { return lap_backwards > 0; }
   /// The number by which microbatches advance from one lap to the next. Pre: has_loop().
   int microbatches() const { return lap_backwards / shape.chunks; }
-  int backwards_before(int stage) const;
+  int backwards_before(StageId stage) const;
 };
 
 /// The loop of a schedule. There is none if the steady phase has too few laps to leave any out

@@ -276,7 +276,7 @@ void append_optimizer(StepWriter& step,
     if (!steps_ahead) agree_on_overflow();
   }
   step.compute(OpKind::gradient_norm, {"step", "gradient_norm"}, {gradients}, {squares},
-               rows_with_holders(plan, layout, stage.stage == 0));
+               rows_with_holders(plan, layout, stage.stage == StageId{0}));
   if (steps_ahead) {
     TensorId const flag_so_far = flag == no_tensor ? no_tensor : TensorId{overflow_so_far};
     if (flag != no_tensor) {

@@ -84,9 +84,8 @@ TrainingPlan make_outline(TrainingConfig const& config, RankChoice ranks) {
   return plan;
 }
 
-RecomputePolicy const& policy_of(TrainingConfig const& config, int stage) {
-  return config.recompute.size() == 1 ? config.recompute.front()
-                                      : config.recompute[static_cast<std::size_t>(stage)];
+RecomputePolicy const& policy_of(TrainingConfig const& config, StageId stage) {
+  return config.recompute.size() == 1 ? config.recompute.front() : config.recompute[stage.index()];
 }
 
 std::vector<std::int32_t> blocks_in_order(TrainingPlan const& plan, Task const& task) {

@@ -22,7 +22,7 @@ class VirtualOrder;
 /// What a chunk of a stage computes for a microbatch: blocks in model order, which backward runs in
 /// reverse.
 struct ChunkProgram {
-  std::int32_t stage = 0;
+  StageId stage{};
   std::int32_t chunk = 0;
   std::int64_t first_layer = 0;
   std::int64_t layers = 0;
@@ -66,7 +66,7 @@ struct RankChoice {
 /// What a rank of one stage does in an iteration. All tensor and data ranks of a stage do the same,
 /// but for how many rows their experts compute.
 struct StagePlan {
-  std::int32_t stage = 0;
+  StageId stage{};
   std::vector<StageChunk> chunks;  ///< by chunk
   std::vector<Task> tasks;         ///< the distinct tasks that the program runs
   StageProgram program;            ///< the issue order
@@ -96,7 +96,7 @@ struct TrainingPlan {
   std::vector<BlockProgram> blocks;  ///< the distinct ones
   std::vector<ChunkProgram> chunks;
   Placement placement;
-  std::vector<StagePlan> stages;  ///< by stage
+  IdVector<StageId, StagePlan> stages;
   /// The programs of microbatch k of a replica come k times so many behind those of its first, in
   /// `chunks`; 0 if all microbatches have the same.
   std::int32_t microbatch_stride = 0;
@@ -122,7 +122,7 @@ struct TrainingPlan {
 TrainingPlan make_outline(TrainingConfig const& config, RankChoice ranks = {});
 
 /// The policy of a stage.
-RecomputePolicy const& policy_of(TrainingConfig const& config, int stage);
+RecomputePolicy const& policy_of(TrainingConfig const& config, StageId stage);
 
 /// Lays out an iteration. Pre: `config` was checked by its reader.
 /// \throws std::invalid_argument  for an illegal schedule shape.

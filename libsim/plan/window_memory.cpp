@@ -16,7 +16,7 @@ WindowMemory::WindowMemory(TrainingPlan const& plan,
                            TaskMemories& tasks,
                            MessageMoves& messages)
     : resident_{resident_memory(stage).sum()}, window_{store_window(schedule.shape, stage.stage)} {
-  StageProgram const& program = schedule.stages[static_cast<std::size_t>(stage.stage)];
+  StageProgram const& program = schedule.stages[stage.stage];
   std::span<Transfer const> const transfers{program.transfers};
   WindowPlaces places{schedule.shape, stage.stage};
   visit_entries(program, [&](IssueEntry const& entry, std::int32_t advance) {

@@ -61,11 +61,11 @@ std::optional<StagesAlone> find_stages_alone(TrainingConfig const& config,
 }
 
 double composed_seconds(TrainingPlan const& plan, System const& system, StagesAlone const& stages) {
-  std::map<std::int32_t, std::vector<MeasuredTask>> measured;
+  std::map<StageId, std::vector<MeasuredTask>> measured;
   for (auto const& [stage, file] : stages.results->alone) {
     TraceReader const trace{file};
-    measured[stage] = measured_tasks(stages.plan.stages.at(static_cast<std::size_t>(stage)),
-                                     trace.read(trace.ranks().front()));
+    StageId const id{stage};
+    measured[id] = measured_tasks(stages.plan.stages.at(id), trace.read(trace.ranks().front()));
   }
   return to_seconds(compose_iteration(CostedPlan{plan, system}, measured));
 }

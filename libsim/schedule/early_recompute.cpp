@@ -35,7 +35,7 @@ class RecomputePlacer {
 
  private:
   int virtual_stage(std::size_t rank, ChunkRun const& run) const {
-    return order_.placement.virtual_stage({static_cast<std::int32_t>(rank), run.chunk});
+    return order_.placement.virtual_stage({StageId::of_index(rank), run.chunk});
   }
   std::size_t number(int virtual_stage, std::int32_t microbatch) const {
     return static_cast<std::size_t>(virtual_stage) * static_cast<std::size_t>(order_.microbatches) +
@@ -52,7 +52,7 @@ class RecomputePlacer {
     auto const at = [&](auto const& ends, int there, int boundary) -> std::optional<SimTime> {
       auto const end = ends[number(there, run.microbatch)];
       if (!end) return std::nullopt;
-      bool const is_here = placement.place(there).stage == static_cast<std::int32_t>(rank);
+      bool const is_here = placement.place(there).stage == StageId::of_index(rank);
       return is_here ? *end : *end + times_of(boundary).transfer;
     };
     if (run.part == Part::forward) {

@@ -17,11 +17,11 @@ std::uint16_t letter_at(int part, int chunk, int chunks) {
 LetterOrder one_by_one(Placement const& placement, int microbatches) {
   LetterOrder order{placement, microbatches, {}};
   int const chunks = placement.chunks();
-  for (std::int32_t rank = 0; rank < placement.stages(); ++rank) {
+  for (StageId const stage : placement.stage_ids()) {
     std::vector<std::int32_t> by_stage(static_cast<std::size_t>(chunks));
     for (int chunk = 0; chunk < chunks; ++chunk) by_stage[static_cast<std::size_t>(chunk)] = chunk;
     std::sort(by_stage.begin(), by_stage.end(), [&](std::int32_t a, std::int32_t b) {
-      return placement.virtual_stage({rank, a}) < placement.virtual_stage({rank, b});
+      return placement.virtual_stage({stage, a}) < placement.virtual_stage({stage, b});
     });
     auto& letters = order.ranks.emplace_back();
     for (int k = 0; k < microbatches; ++k) {
@@ -106,14 +106,14 @@ class ListScheduler {
     Placement const& placement = order_.placement;
     std::int32_t const microbatch = count(rank, part, chunk);
     if (microbatch >= order_.microbatches) return std::nullopt;
-    int const here = placement.virtual_stage({static_cast<std::int32_t>(rank), chunk});
+    int const here = placement.virtual_stage({StageId::of_index(rank), chunk});
     if (part == 0 && placement.is_first(here)) return SimTime{0};
     bool const is_turn = part == 1 && placement.is_last(here);
     int const there = is_turn ? here : part == 0 ? here - 1 : here + 1;
     auto const stream =
         static_cast<std::size_t>(part == 0 || is_turn ? there : placement.virtual_stages() + there);
     if (static_cast<std::size_t>(microbatch) >= ends_[stream].size()) return std::nullopt;
-    bool const is_here = placement.place(there).stage == static_cast<std::int32_t>(rank);
+    bool const is_here = placement.place(there).stage == StageId::of_index(rank);
     return ends_[stream][static_cast<std::size_t>(microbatch)] +
            (is_here ? SimTime{0} : costs_.of(std::min(here, there)).transfer);
   }
@@ -144,7 +144,7 @@ class ListScheduler {
   void put(std::size_t rank, Choice const& choice) {
     RankState& state = ranks_[rank];
     Placement const& placement = order_.placement;
-    int const here = placement.virtual_stage({static_cast<std::int32_t>(rank), choice.chunk});
+    int const here = placement.virtual_stage({StageId::of_index(rank), choice.chunk});
     SplitTicks const& costs = costs_.of(here);
     SimTime const cost = choice.part == 0   ? costs.forward
                          : choice.part == 1 ? costs.input_gradient
@@ -172,7 +172,7 @@ class ListScheduler {
   }
 
   int virtual_stage(std::size_t rank, int chunk) const {
-    return order_.placement.virtual_stage({static_cast<std::int32_t>(rank), chunk});
+    return order_.placement.virtual_stage({StageId::of_index(rank), chunk});
   }
   SplitTicks const& ticks(std::size_t rank, int chunk) const {
     return costs_.of(virtual_stage(rank, chunk));

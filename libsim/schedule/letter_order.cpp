@@ -95,7 +95,7 @@ LetterPlayer::LetterPlayer(Placement const& placement, int microbatches, StageTi
   for (int v = 0; v < placement.virtual_stages(); ++v) {
     ChunkPlace const place = placement.place(v);
     auto const task = [&](int part) -> Task& {
-      return tasks_[static_cast<std::size_t>(place.stage) * letters_per_rank_ +
+      return tasks_[place.stage.index() * letters_per_rank_ +
                     letter(part, place.chunk, placement.chunks())];
     };
     auto const hop = [&](int other) {

@@ -67,15 +67,15 @@ SimTime bound_of_halves(Placement const& placement,
   auto const fitting =
       static_cast<std::int64_t>(std::min(static_cast<double>(passes), limit / memory.forward));
   SimTime bound{0};
-  for (std::int32_t rank = 0; rank < placement.stages(); ++rank) {
-    int first = placement.virtual_stage({rank, 0});
+  for (StageId const stage : placement.stage_ids()) {
+    int first = placement.virtual_stage({stage, 0});
     int last = first;
     double held = 0;  // memory times time, of one microbatch
     SimTime longest_forward{0};
     SimTime weights{0};  // of one microbatch
     SimTime others{0};   // likewise
     for (std::int32_t chunk = 0; chunk < placement.chunks(); ++chunk) {
-      int const v = placement.virtual_stage({rank, chunk});
+      int const v = placement.virtual_stage({stage, chunk});
       first = std::min(first, v);
       last = std::max(last, v);
       auto const at = static_cast<std::size_t>(v);

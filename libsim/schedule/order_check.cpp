@@ -53,7 +53,7 @@ class RankCheck {
  private:
   MicrobatchRange microbatches(std::int32_t chunk) const {
     Placement const& placement = order_.placement;
-    int const here = placement.virtual_stage({static_cast<std::int32_t>(rank_), chunk});
+    int const here = placement.virtual_stage({StageId::of_index(rank_), chunk});
     return microbatches_of_copy(order_, placement.copy_of(here));
   }
 

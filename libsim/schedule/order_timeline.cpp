@@ -52,7 +52,7 @@ class OrderPlayer {
 
   std::optional<Awaited> need_of(std::size_t rank, ChunkRun const& run) const {
     Placement const& placement = order_.placement;
-    int const here = placement.virtual_stage({static_cast<std::int32_t>(rank), run.chunk});
+    int const here = placement.virtual_stage({StageId::of_index(rank), run.chunk});
     auto const need = [&](Part part, int there) {
       return Awaited{{part, run.microbatch, placement.place(there).chunk}, there};
     };
@@ -88,7 +88,7 @@ class OrderPlayer {
       auto const end = end_of(*need);
       if (!end) return false;
       bool const is_here =
-          order_.placement.place(need->virtual_stage).stage == static_cast<std::int32_t>(rank);
+          order_.placement.place(need->virtual_stage).stage == StageId::of_index(rank);
       sent = std::max(sent, *end);
       start = std::max(start, is_here ? *end : *end + ticks_.of(costs_.transfer));
     }
@@ -113,7 +113,7 @@ class OrderPlayer {
   }
 
   void note_end(std::size_t rank, ChunkRun const& run, SimTime end) {
-    int const here = order_.placement.virtual_stage({static_cast<std::int32_t>(rank), run.chunk});
+    int const here = order_.placement.virtual_stage({StageId::of_index(rank), run.chunk});
     if (run.part == Part::forward) forward_ends_[index(here, run.microbatch)] = end;
     if (gives_gradient(run.part)) gradient_ends_[index(here, run.microbatch)] = end;
   }
@@ -129,7 +129,7 @@ class OrderPlayer {
         if (!need || end_of(*need)) continue;
         waits += "\n  rank " + std::to_string(rank) + " waits with " +
                  text_of(tasks[next_[rank] + i].run) + " for " + text_of(need->run) + " of rank " +
-                 std::to_string(order_.placement.place(need->virtual_stage).stage);
+                 std::to_string(order_.placement.place(need->virtual_stage).stage.value());
       }
     }
     if (waits.empty()) return;

@@ -30,7 +30,7 @@ Placement round_placement(int stages, int chunks) {
   std::vector<ChunkPlace> places;
   places.reserve(static_cast<std::size_t>(stages) * static_cast<std::size_t>(chunks));
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    for (int stage = 0; stage < stages; ++stage) places.push_back({stage, chunk});
+    for (StageId const stage : IdRange<StageId>{stages}) places.push_back({stage, chunk});
   }
   return Placement{stages, std::move(places)};
 }
@@ -38,8 +38,8 @@ Placement round_placement(int stages, int chunks) {
 Placement v_placement(int stages) {
   std::vector<ChunkPlace> places;
   places.reserve(2 * static_cast<std::size_t>(stages));
-  for (int stage = 0; stage < stages; ++stage) places.push_back({stage, 0});
-  for (int stage = stages - 1; stage >= 0; --stage) places.push_back({stage, 1});
+  for (StageId const stage : IdRange<StageId>{stages}) places.push_back({stage, 0});
+  for (int stage = stages - 1; stage >= 0; --stage) places.push_back({StageId{stage}, 1});
   return Placement{stages, std::move(places)};
 }
 

@@ -5,11 +5,13 @@
 #include <optional>
 #include <vector>
 
+#include "libsim/units/ids.hpp"
+
 namespace stagecraft {
 
 /// A chunk of a stage.
 struct ChunkPlace {
-  std::int32_t stage = 0;
+  StageId stage{};
   std::int32_t chunk = 0;
 
   friend bool operator==(ChunkPlace const&, ChunkPlace const&) = default;
@@ -20,12 +22,13 @@ struct ChunkPlace {
 /// model, whose virtual stages follow each other.
 class Placement {
  public:
-  Placement() : Placement{1, {{0, 0}}} {}
+  Placement() : Placement{1, {{StageId{0}, 0}}} {}
   /// `places` is indexed by virtual stage. Pre: every chunk of every stage occurs once, and the
   /// number of copies divides the number of virtual stages.
   Placement(int stages, std::vector<ChunkPlace> places, int copies = 1);
 
   int stages() const { return stages_; }
+  IdRange<StageId> stage_ids() const { return IdRange<StageId>{stages_}; }
   int chunks() const { return chunks_; }  ///< of each stage
   int virtual_stages() const { return static_cast<int>(places_.size()); }
   int copies() const { return virtual_stages() / per_copy_; }  ///< of the model
@@ -45,7 +48,7 @@ class Placement {
  private:
   std::size_t index_of(ChunkPlace const& place) const {
     return static_cast<std::size_t>(place.chunk) * static_cast<std::size_t>(stages_) +
-           static_cast<std::size_t>(place.stage);
+           place.stage.index();
   }
 
   int stages_;

@@ -23,7 +23,7 @@ struct NearMiss {
   Arrangement arrangement;
   PolicyCode policy;
   bool distributed_optimizer = false;
-  int stage = 0;            ///< its fullest stage
+  StageId stage{};          ///< its fullest stage
   std::int64_t excess = 0;  ///< bytes beyond capacity less reserve
 };
 

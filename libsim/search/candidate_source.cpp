@@ -58,7 +58,7 @@ class PolicyRound {
         room_{room},
         made_{made},
         found_{found},
-        times_(static_cast<std::size_t>(choices.stages())) {}
+        times_(moments.size()) {}
 
   void run() {
     for (std::size_t i = 0; i < choices_.policies().size(); ++i) {
@@ -80,13 +80,13 @@ class PolicyRound {
            request_.is_wanted(config_with(request_, found_.arrangements.back(), codes,
                                           made_.distributed_optimizer));
   }
-  StageFacts const& facts(int stage) const { return facts_[static_cast<std::size_t>(stage)]; }
-  StageTimes& times(int stage) { return times_[static_cast<std::size_t>(stage)]; }
-  std::int64_t excess(int stage, std::size_t policy) const {
+  StageFacts const& facts(StageId stage) const { return facts_[stage.index()]; }
+  StageTimes& times(StageId stage) { return times_[stage.index()]; }
+  std::int64_t excess(StageId stage, std::size_t policy) const {
     return facts(stage).resident + choices_.held(stage, policy) - room_;
   }
   bool fits_without_recompute() const {
-    for (int stage = 0; stage < choices_.stages(); ++stage) {
+    for (StageId const stage : choices_.stage_ids()) {
       if (excess(stage, 0) > 0) return false;
     }
     return true;
@@ -107,8 +107,8 @@ class PolicyRound {
 
   void add_uniform(std::size_t policy) {
     std::int64_t most = std::numeric_limits<std::int64_t>::min();
-    int fullest = 0;
-    for (int stage = 0; stage < choices_.stages(); ++stage) {
+    StageId fullest{0};
+    for (StageId const stage : choices_.stage_ids()) {
       std::int64_t const over = excess(stage, policy);
       if (over > most) fullest = stage;
       most = std::max(most, over);
@@ -124,7 +124,7 @@ class PolicyRound {
       }
       return;
     }
-    for (int stage = 0; stage < choices_.stages(); ++stage) {
+    for (StageId const stage : choices_.stage_ids()) {
       times(stage) = choices_.times(stage, policy, facts(stage));
     }
     add(made, most);
@@ -135,10 +135,10 @@ class PolicyRound {
     std::int64_t most = std::numeric_limits<std::int64_t>::min();
     bool is_uniform = true;
     std::size_t first = 0;
-    for (int stage = 0; stage < choices_.stages(); ++stage) {
+    for (StageId const stage : choices_.stage_ids()) {
       auto const policy = choices_.least_recompute(stage, room_ - facts(stage).resident);
       if (!policy) return;
-      if (stage == 0) first = *policy;
+      if (stage == StageId{0}) first = *policy;
       is_uniform = is_uniform && *policy == first;
       most = std::max(most, excess(stage, *policy));
       times(stage) = choices_.times(stage, *policy, facts(stage));
@@ -159,7 +159,7 @@ class PolicyRound {
         std::find(policies.begin(), policies.end(), wanted) - policies.begin());
     std::int64_t most = std::numeric_limits<std::int64_t>::min();
     bool stores = false;
-    for (int stage = 0; stage < choices_.stages(); ++stage) {
+    for (StageId const stage : choices_.stage_ids()) {
       if (excess(stage, policy) > 0) return;
       std::int64_t const resident = facts(stage).resident;
       int const stored = choices_.most_stored(stage, policy, room_ - resident);

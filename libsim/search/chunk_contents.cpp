@@ -39,19 +39,18 @@ std::size_t place_of(LayerKinds const& kinds,
 ArrangedStages::ArrangedStages(LayerKinds const& kinds, Arrangement const& arrangement) {
   int const stages = arrangement.schedule.pipeline;
   int const chunks = arrangement.schedule.interleave;
-  of_stage_.reserve(static_cast<std::size_t>(stages));
   std::int64_t const all = arrangement.shares.sum(stages);
   StageContent content;
   std::int64_t before = 0;  // layers of the stages before
-  for (int stage = 0; stage < stages; ++stage) {
+  for (StageId const stage : IdRange<StageId>{stages}) {
     std::int64_t const layers = arrangement.shares.of(stage, stages) / chunks;
     content.distinct.clear();
     content.of_chunk.clear();
     for (int chunk = 0; chunk < chunks; ++chunk) {
       ChunkContent const made{.first_layer = chunk * (all / chunks) + before,
                               .layers = layers,
-                              .has_embedding = stage == 0 && chunk == 0,
-                              .has_head = stage + 1 == stages && chunk + 1 == chunks};
+                              .has_embedding = stage == StageId{0} && chunk == 0,
+                              .has_head = next(stage) == StageId{stages} && chunk + 1 == chunks};
       content.of_chunk.push_back(static_cast<int>(place_of(kinds, content.distinct, made)));
     }
     before += layers;

@@ -28,15 +28,15 @@ class ArrangedStages {
  public:
   ArrangedStages(LayerKinds const& kinds, Arrangement const& arrangement);
 
-  int stages() const { return static_cast<int>(of_stage_.size()); }
+  IdRange<StageId> stage_ids() const { return of_stage_.ids(); }
   /// Index of a stage into distinct(); equal stages have the same index.
-  std::size_t number_of(int stage) const { return of_stage_[static_cast<std::size_t>(stage)]; }
-  StageContent const& operator[](int stage) const { return distinct_[number_of(stage)]; }
+  std::size_t number_of(StageId stage) const { return of_stage_[stage]; }
+  StageContent const& operator[](StageId stage) const { return distinct_[number_of(stage)]; }
   std::vector<StageContent> const& distinct() const { return distinct_; }
 
  private:
   std::vector<StageContent> distinct_;
-  std::vector<std::size_t> of_stage_;
+  IdVector<StageId, std::size_t> of_stage_;
 };
 
 }  // namespace stagecraft

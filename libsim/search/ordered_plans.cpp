@@ -22,7 +22,7 @@ std::vector<int> chunk_counts(ScheduleKind kind) {
 
 /// Whether every stage of the layout can be cut into chunks of equal size.
 bool divides(LayerShares const& shares, int stages, int chunks) {
-  for (int stage = 0; stage < stages; ++stage) {
+  for (StageId const stage : IdRange<StageId>{stages}) {
     if (shares.of(stage, stages) % chunks != 0) return false;
   }
   return true;

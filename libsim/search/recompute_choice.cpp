@@ -38,14 +38,15 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
     }
   }
   held_.reserve(static_cast<std::size_t>(stages_) * policies_.size());
-  for (int stage = 0; stage < stages_; ++stage) {
+  for (StageId const stage : stage_ids()) {
     for (std::size_t policy = 0; policy < policies_.size(); ++policy) {
-      held_.push_back(moments_[static_cast<std::size_t>(stage)].peak(load(stage, policy), sizes_));
+      held_.push_back(moments_[stage.index()].peak(load(stage, policy), sizes_));
     }
   }
 }
 
-std::optional<std::size_t> RecomputeChoices::least_recompute(int stage, std::int64_t room) const {
+std::optional<std::size_t> RecomputeChoices::least_recompute(StageId stage,
+                                                             std::int64_t room) const {
   std::optional<std::size_t> least;
   std::int64_t const layers = shares_.of(stage, stages_) / chunks_;
   for (std::size_t policy = 0; policy < policies_.size(); ++policy) {
@@ -55,7 +56,9 @@ std::optional<std::size_t> RecomputeChoices::least_recompute(int stage, std::int
   return least;
 }
 
-StageTimes RecomputeChoices::times(int stage, std::size_t policy, StageFacts const& facts) const {
+StageTimes RecomputeChoices::times(StageId stage,
+                                   std::size_t policy,
+                                   StageFacts const& facts) const {
   PieceSummary const& first = load(stage, policy).front();  // chunk 0 is the first distinct one
   return {
       .first_forward = static_cast<double>(first.forward.picoseconds),
@@ -65,12 +68,12 @@ StageTimes RecomputeChoices::times(int stage, std::size_t policy, StageFacts con
       .end = static_cast<double>(facts.end)};
 }
 
-StageTimes RecomputeChoices::window_times(int stage,
+StageTimes RecomputeChoices::window_times(StageId stage,
                                           std::size_t policy,
                                           int stored,
                                           StageFacts const& facts) const {
   StageTimes least = times(stage, 0, facts);  // those of a stage that stores everything
-  std::int64_t const window = moments_[static_cast<std::size_t>(stage)].window;
+  std::int64_t const window = moments_[stage.index()].window;
   std::int64_t const runs = microbatches_ * chunks_;
   std::int64_t const kept = runs / window * stored + std::min<std::int64_t>(runs % window, stored);
   // The chunks that are not stored may be those with the least recompute.
@@ -83,12 +86,12 @@ StageTimes RecomputeChoices::window_times(int stage,
   return least;
 }
 
-std::int64_t RecomputeChoices::warm_bytes(int stage, std::size_t policy) const {
-  return moments_[static_cast<std::size_t>(stage)].warm.bytes(load(stage, policy), sizes_);
+std::int64_t RecomputeChoices::warm_bytes(StageId stage, std::size_t policy) const {
+  return moments_[stage.index()].warm.bytes(load(stage, policy), sizes_);
 }
 
-int RecomputeChoices::most_stored(int stage, std::size_t policy, std::int64_t room) const {
-  StageMoments const& moments = moments_[static_cast<std::size_t>(stage)];
+int RecomputeChoices::most_stored(StageId stage, std::size_t policy, std::int64_t room) const {
+  StageMoments const& moments = moments_[stage.index()];
   StageLoad const& of = load(stage, policy);
   // The least bytes that a stored chunk keeps in addition.
   std::int64_t more = std::numeric_limits<std::int64_t>::max();
@@ -105,7 +108,7 @@ int RecomputeChoices::most_stored(int stage, std::size_t policy, std::int64_t ro
   return stored + 1 >= moments.window ? moments.window : static_cast<int>(stored);
 }
 
-std::int64_t RecomputeChoices::least_held_with_window(int stage, std::size_t policy) const {
+std::int64_t RecomputeChoices::least_held_with_window(StageId stage, std::size_t policy) const {
   return warm_bytes(stage, policy);
 }
 

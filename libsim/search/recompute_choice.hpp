@@ -26,36 +26,39 @@ class RecomputeChoices {
 
   /// The policies that all stages may have in common, none and selective first.
   std::vector<PolicyCode> const& policies() const { return policies_; }
-  int stages() const { return stages_; }
+  IdRange<StageId> stage_ids() const { return IdRange<StageId>{stages_}; }
 
   /// A stage's peak under a policy, in bytes above what it holds throughout the iteration.
-  std::int64_t held(int stage, std::size_t policy) const {
-    return held_[static_cast<std::size_t>(stage) * policies_.size() + policy];
+  std::int64_t held(StageId stage, std::size_t policy) const {
+    return held_[stage.index() * policies_.size() + policy];
   }
   /// The recompute advisor: of the policies with which the stage holds at most `room` bytes, the
   /// one that adds the least time; of equal ones the first. Returns nullopt if none fits.
-  std::optional<std::size_t> least_recompute(int stage, std::int64_t room) const;
+  std::optional<std::size_t> least_recompute(StageId stage, std::int64_t room) const;
 
   /// The times of a stage under a policy.
-  StageTimes times(int stage, std::size_t policy, StageFacts const& facts) const;
+  StageTimes times(StageId stage, std::size_t policy, StageFacts const& facts) const;
   /// The times of a stage that stores `stored` microbatches of each window and follows a policy for
   /// the others.
-  StageTimes window_times(int stage, std::size_t policy, int stored, StageFacts const& facts) const;
+  StageTimes window_times(StageId stage,
+                          std::size_t policy,
+                          int stored,
+                          StageFacts const& facts) const;
 
   /// An upper bound of the microbatches of a stage's window that can be stored in `room` bytes.
-  int most_stored(int stage, std::size_t policy, std::int64_t room) const;
+  int most_stored(StageId stage, std::size_t policy, std::int64_t room) const;
   /// A lower bound, in bytes, of the peak of a stage with a window, whatever is stored.
-  std::int64_t least_held_with_window(int stage, std::size_t policy) const;
+  std::int64_t least_held_with_window(StageId stage, std::size_t policy) const;
 
  private:
-  StageLoad const& load(int stage, std::size_t policy) const {
+  StageLoad const& load(StageId stage, std::size_t policy) const {
     return loads_[contents_.number_of(stage) * policies_.size() + policy];
   }
   /// The time of all chunks of a stage for one microbatch, picoseconds.
-  std::int64_t picoseconds(int stage, std::size_t policy) const {
+  std::int64_t picoseconds(StageId stage, std::size_t policy) const {
     return picoseconds_[contents_.number_of(stage) * policies_.size() + policy];
   }
-  std::int64_t warm_bytes(int stage, std::size_t policy) const;
+  std::int64_t warm_bytes(StageId stage, std::size_t policy) const;
 
   int stages_;
   int chunks_;

@@ -37,9 +37,9 @@ struct LayerShares {
   std::int64_t middle = 0;
   std::int64_t last = 0;
 
-  std::int64_t of(int stage, int stages) const {
-    if (stage == 0) return first;
-    return stage + 1 == stages ? last : middle;
+  std::int64_t of(StageId stage, int stages) const {
+    if (stage == StageId{0}) return first;
+    return next(stage) == StageId{stages} ? last : middle;
   }
   std::int64_t sum(int stages) const {
     return first + (stages > 2 ? (stages - 2) * middle : 0) + (stages > 1 ? last : 0);

@@ -48,11 +48,11 @@ class MomentWalk {
  public:
   MomentWalk(TrainingPlan const& plan,
              PipelineSchedule const& schedule,
-             int stage,
+             StageId stage,
              StageContent const& content)
       : plan_{plan},
         schedule_{schedule},
-        program_{schedule.stages[static_cast<std::size_t>(stage)]},
+        program_{schedule.stages[stage]},
         content_{content},
         runs_{schedule.shape.microbatches * schedule.shape.chunks},
         is_blocking_{schedule.shape.p2p == P2p::blocking},
@@ -194,7 +194,7 @@ std::vector<StageMoments> make_stage_moments(TrainingConfig const& config,
   PipelineSchedule const schedule = make_pipeline_schedule(schedule_shape(config));
   std::vector<StageMoments> stages;
   stages.reserve(schedule.stages.size());
-  for (int stage = 0; stage < schedule.shape.stages; ++stage) {
+  for (StageId const stage : schedule.stages.ids()) {
     stages.push_back(MomentWalk{plan, schedule, stage, contents[stage]}.walk());
   }
   return stages;
@@ -207,7 +207,7 @@ std::shared_ptr<std::vector<StageMoments> const> StageMomentsCache::of(
       {static_cast<int>(config.schedule.kind), config.parallel.pipeline, config.parallel.interleave,
        static_cast<int>(microbatches(config)), plan.scatters_messages() ? 1 : 0},
       {}};
-  for (int stage = 0; stage < stages.stages(); ++stage) {
+  for (StageId const stage : stages.stage_ids()) {
     StageContent const& content = stages[stage];
     key.second.insert(key.second.end(), content.of_chunk.begin(), content.of_chunk.end());
   }

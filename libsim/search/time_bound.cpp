@@ -9,14 +9,15 @@ namespace stagecraft {
 namespace {
 
 /// The least time that a stage's exchanges take between its first forward and its last backward.
-double exchange_time(int stage,
+double exchange_time(StageId stage,
                      int stages,
                      ExchangeCounts const& counts,
                      MessageTimes const& times) {
-  int const next = stage + 1 < stages ? stage + 1 : 0;
-  int const previous = stage > 0 ? stage - 1 : stages - 1;
-  double const up = std::min(times.activation(stage), times.gradient(next));
-  double const down = std::min(times.activation(previous), times.gradient(stage));
+  StageId const last{stages - 1};
+  StageId const after = stage < last ? next(stage) : StageId{0};
+  StageId const before = stage > StageId{0} ? previous(stage) : last;
+  double const up = std::min(times.activation(stage), times.gradient(after));
+  double const down = std::min(times.activation(before), times.gradient(stage));
   return static_cast<double>(counts.with_next) * up +
          static_cast<double>(counts.with_previous) * down +
          static_cast<double>(counts.with_both) * std::max(up, down);
@@ -31,13 +32,13 @@ MessageTimes::MessageTimes(SearchRequest const& request, Arrangement const& arra
   are_blocking_ = plan.config.schedule.p2p == P2p::blocking;
   overhead_ = static_cast<double>(cost.iteration_overhead().count());
   int const p = plan.config.parallel.pipeline;
-  auto const price = [&](int from, int to) {
+  auto const price = [&](StageId from, StageId to) {
     MessagePrice const message = cost.price_message(plan, from, to);
     return static_cast<double>((message.latency + message.occupancy).count());
   };
-  for (int stage = 0; stage < p; ++stage) {
-    activation_.push_back(price(stage, (stage + 1) % p));
-    gradient_.push_back(price(stage, (stage + p - 1) % p));
+  for (StageId const stage : IdRange<StageId>{p}) {
+    activation_.push_back(price(stage, StageId{(stage.value() + 1) % p}));
+    gradient_.push_back(price(stage, StageId{(stage.value() + p - 1) % p}));
   }
 }
 
@@ -49,8 +50,8 @@ double iteration_bound(std::span<StageTimes const> stages,
   double reached = 0;   // when the first microbatch reaches the stage
   double returned = 0;  // from the end of the stage's last backward to that of the first stage's
   double bound = 0;
-  for (int stage = 0; stage < p; ++stage) {
-    auto const s = static_cast<std::size_t>(stage);
+  for (StageId const stage : IdRange<StageId>{p}) {
+    std::size_t const s = stage.index();
     StageTimes const& times = stages[s];
     reached = std::max(reached, times.begin);
     double span = times.busy;
@@ -59,7 +60,7 @@ double iteration_bound(std::span<StageTimes const> stages,
     }
     bound = std::max(bound, reached + span + std::max(times.end, returned + stages[0].end));
     reached += times.first_forward + messages.activation(stage);
-    if (stage + 1 < p) returned += times.last_backward + messages.gradient(stage + 1);
+    if (next(stage) < StageId{p}) returned += times.last_backward + messages.gradient(next(stage));
   }
   return (bound + messages.overhead()) * safety;
 }

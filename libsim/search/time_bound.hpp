@@ -26,14 +26,14 @@ class MessageTimes {
   MessageTimes(SearchRequest const& request, Arrangement const& arrangement);
 
   /// From stage r to stage r + 1 (from the last to the first).
-  double activation(int stage) const { return activation_[static_cast<std::size_t>(stage)]; }
-  double gradient(int stage) const { return gradient_[static_cast<std::size_t>(stage)]; }
+  double activation(StageId stage) const { return activation_[stage]; }
+  double gradient(StageId stage) const { return gradient_[stage]; }
   bool are_blocking() const { return are_blocking_; }
   double overhead() const { return overhead_; }
 
  private:
-  std::vector<double> activation_;
-  std::vector<double> gradient_;
+  IdVector<StageId, double> activation_;
+  IdVector<StageId, double> gradient_;
   bool are_blocking_;
   double overhead_;  ///< per iteration
 };

@@ -38,7 +38,7 @@ class Reservations {
   std::int64_t reserved_bytes(std::optional<std::int64_t> stage) {
     std::int64_t reserved = 0;
     for (std::size_t i = 0; i < known_.size(); ++i) {
-      if (stage && plan_.stages[i].stage != *stage) continue;
+      if (stage && i != static_cast<std::size_t>(*stage)) continue;
       reserved = std::max(reserved, of(i).reserved);
     }
     return reserved;
@@ -57,11 +57,12 @@ class Reservations {
  private:
   bool fits(std::size_t i) const {
     if (known_[i]) return !known_[i]->runs_out;
-    return fits_in(plan_, plan_.stages[i], capacity_ - outside_[i], framework_);
+    return fits_in(plan_, plan_.stages[StageId::of_index(i)], capacity_ - outside_[i], framework_);
   }
   StageReservation const& of(std::size_t i) {
     if (!known_[i]) {
-      known_[i] = reserve_stage(plan_, plan_.stages[i], capacity_ - outside_[i], framework_);
+      known_[i] = reserve_stage(plan_, plan_.stages[StageId::of_index(i)], capacity_ - outside_[i],
+                                framework_);
     }
     return *known_[i];
   }

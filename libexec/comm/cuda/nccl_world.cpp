@@ -29,7 +29,7 @@ constexpr std::chrono::seconds grace{2};
 
 /// This process's membership in a group of more than one rank.
 struct Group {
-  std::vector<int> members;
+  std::vector<RankId> members;
   int member = 0;
   NcclLane* lane = nullptr;  ///< none for a group of one
 };
@@ -41,10 +41,10 @@ struct EdgeEnd {
 };
 
 /// "tensor group of ranks 0, 1"
-std::string name_of(RankGroup const& group, std::vector<int> const& members) {
+std::string name_of(RankGroup const& group, std::vector<RankId> const& members) {
   std::string name = std::string{group.name} + " of ranks";
-  for (int const member : members) {
-    name += (member == members.front() ? " " : ", ") + std::to_string(member);
+  for (RankId const member : members) {
+    name += (member == members.front() ? " " : ", ") + std::to_string(member.value());
   }
   return name;
 }
@@ -52,7 +52,7 @@ std::string name_of(RankGroup const& group, std::vector<int> const& members) {
 std::string name_of(StageEdge const& edge) {
   bool const is_activation = edge.payload == Transfer::Payload::activation;
   return std::string{is_activation ? "activations" : "gradients"} + " from stage " +
-         std::to_string(edge.from) + " to " + std::to_string(edge.to);
+         std::to_string(edge.from.value()) + " to " + std::to_string(edge.to.value());
 }
 
 ncclUniqueId make_id() {
@@ -62,7 +62,7 @@ ncclUniqueId make_id() {
 }
 
 /// Connects all ranks of the job.
-NcclComm connect_job(int rank,
+NcclComm connect_job(RankId rank,
                      int size,
                      NcclRendezvous const& rendezvous,
                      std::chrono::seconds timeout) {
@@ -70,16 +70,16 @@ NcclComm connect_job(int rank,
   bool const has_address = !rendezvous.address.empty();
   if (has_address) setenv("NCCL_COMM_ID", rendezvous.address.c_str(), replaces);
   // With an address, every rank makes the same id.
-  ncclUniqueId id = rank == 0 || has_address ? make_id() : ncclUniqueId{};
+  ncclUniqueId id = rank == RankId{0} || has_address ? make_id() : ncclUniqueId{};
   std::span<std::byte> const bytes = std::as_writable_bytes(std::span{&id, 1});
   IdFile file{rendezvous.file, rank};
   if (!rendezvous.file.empty()) file.share(bytes, timeout);
   if (rendezvous.broadcast) rendezvous.broadcast(bytes);
   try {
-    return NcclComm{id, size, rank, timeout};
+    return NcclComm{id, size, rank.value(), timeout};
   } catch (CommunicationError const& error) {
-    throw CommunicationError{std::string{error.what()} + " (rank " + std::to_string(rank) + " of " +
-                             std::to_string(size) +
+    throw CommunicationError{std::string{error.what()} + " (rank " + std::to_string(rank.value()) +
+                             " of " + std::to_string(size) +
                              (has_address ? ", rank 0 at " + rendezvous.address : "") + ")"};
   }
 }
@@ -175,10 +175,11 @@ class NcclRank final : public ProcessWorld, public Communicator {
     check(cudaSetDevice(options_.device), "cudaSetDevice");
     pool_ = make_keeping_pool(options_.device);
     require_message_order(plan_);
-    int const rank = session_.rank();
+    RankId const rank = session_.rank();
     NcclLane& job = lanes_.emplace_back(
         "job", connect_job(rank, session_.size(), options_.rendezvous, options_.timeout));
-    numbers_ = std::make_unique<NcclNumbers>(job.comm(), rank, session_.size(), pool_.get());
+    numbers_ =
+        std::make_unique<NcclNumbers>(job.comm(), rank.value(), session_.size(), pool_.get());
     for (GroupId const id : plan_.groups.ids()) make_group(job.comm(), id);
     for (auto const& round : edge_rounds(plan_)) make_edges(job.comm(), round);
     std::vector<NcclLane*> lanes;
@@ -194,7 +195,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
     if (id == plan_.roles.job) {
       lane = &lanes_.front();
     } else if (plan_.groups.members(id) > 1) {
-      auto comm = job.split(own ? std::optional{own->members.front()} : std::nullopt,
+      auto comm = job.split(own ? std::optional{own->members.front().value()} : std::nullopt,
                             own ? own->member : 0);
       if (comm) {
         lane = &lanes_.emplace_back(name_of(plan_.groups[id], own->members), std::move(*comm));
@@ -204,8 +205,8 @@ class NcclRank final : public ProcessWorld, public Communicator {
   }
 
   void make_edges(NcclComm& job, std::vector<StageEdge> const& round) {
-    int const rank = session_.rank();
-    int const stage = plan_.groups.stage_of(rank);
+    RankId const rank = session_.rank();
+    StageId const stage = plan_.groups.stage_of(rank);
     auto const own = std::find_if(round.begin(), round.end(), [&](StageEdge const& edge) {
       return edge.from == stage || edge.to == stage;
     });
@@ -213,13 +214,14 @@ class NcclRank final : public ProcessWorld, public Communicator {
       job.split(std::nullopt, 0);
       return;
     }
-    int const sender = plan_.groups.at_stage(rank, own->from);
-    int const receiver = plan_.groups.at_stage(rank, own->to);
+    RankId const sender = plan_.groups.at_stage(rank, own->from);
+    RankId const receiver = plan_.groups.at_stage(rank, own->to);
     bool const is_sender = sender == rank;
-    auto comm = job.split(sender, is_sender ? 0 : 1);
-    NcclLane& lane = lanes_.emplace_back(
-        name_of(*own) + ", ranks " + std::to_string(sender) + " and " + std::to_string(receiver),
-        std::move(comm.value()));
+    auto comm = job.split(sender.value(), is_sender ? 0 : 1);
+    NcclLane& lane =
+        lanes_.emplace_back(name_of(*own) + ", ranks " + std::to_string(sender.value()) + " and " +
+                                std::to_string(receiver.value()),
+                            std::move(comm.value()));
     EdgeEnd& edge = edges_[*own];
     edge.lane = &lane;
     edge.stream = make_stream(stream_priorities().highest);

@@ -36,7 +36,7 @@ std::optional<JobHealth::Failure> run_members(
           body(group, i);
         } catch (PeerFailure const&) {
         } catch (std::exception const& error) {
-          health.fail(static_cast<int>(i), error.what());
+          health.fail(RankId::of_index(i), error.what());
         }
       });
     }

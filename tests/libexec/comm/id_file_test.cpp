@@ -26,7 +26,7 @@ struct Folder {
 };
 
 void share(fs::path const& path, int rank, Id& id, std::chrono::seconds timeout = 10s) {
-  IdFile{path, rank}.share(std::as_writable_bytes(std::span{id}), timeout);
+  IdFile{path, RankId{rank}}.share(std::as_writable_bytes(std::span{id}), timeout);
 }
 
 TEST_CASE("all ranks get rank 0's id, whoever comes first, and no file is left", "[comm]") {
@@ -37,7 +37,7 @@ TEST_CASE("all ranks get rank 0's id, whoever comes first, and no file is left",
   std::jthread other{[&] { share(path, 1, others); }};
   std::this_thread::sleep_for(60ms);
   {
-    IdFile first{path, 0};
+    IdFile first{path, RankId{0}};
     first.share(std::as_writable_bytes(std::span{id}), 10s);
     other.join();
   }

@@ -94,7 +94,7 @@ TEST_CASE("who waits for a message of a rank that has failed stops waiting", "[c
   boxes.post(received(to));
   std::jthread const other{[&] {
     std::this_thread::sleep_for(std::chrono::milliseconds{20});
-    health.fail(3, "gone");
+    health.fail(RankId{3}, "gone");
   }};
   REQUIRE_THROWS_AS(boxes.wait(received(to)), PeerFailure);
 }

@@ -87,7 +87,7 @@ Outcome run_threads(TrainingConfig const& config, ExecutionOptions options) {
   Outcome outcome;
   outcome.parameters.resize(static_cast<std::size_t>(world_size(config.parallel)));
   options.after_last = [&](RankContext const& context, RankExecutor& executor) {
-    outcome.parameters[static_cast<std::size_t>(context.rank)] = parameters_of(context, executor);
+    outcome.parameters[context.rank.index()] = parameters_of(context, executor);
   };
   outcome.execution = execute(config, {.options = options});
   return outcome;
@@ -148,7 +148,7 @@ void require_same(Outcome const& a, Outcome const& b) {
 int compare(std::string const& name, MpiSession& session) {
   TrainingConfig const config = config_named(name);
   fs::path const folder = fs::temp_directory_path() / ("stagecraft-mpi-" + name);
-  bool const is_first = session.rank() == 0;
+  bool const is_first = session.rank() == RankId{0};
   if (is_first) fs::remove_all(folder);
   Outcome const processes = run_processes(config, options_for(3, {}, {}), session);
   // Two steps, a checkpoint in a folder that all share, and the third.

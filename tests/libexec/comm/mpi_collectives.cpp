@@ -237,7 +237,7 @@ void check_all(MpiSession& session, bool must_disagree) {
   WallClock const clock;
   MpiWorld world{plan, session, clock};
   Communicator& communicator = world.communicator();
-  int const rank = session.rank();
+  int const rank = session.rank().value();
   if (must_disagree) {
     Floats tensor(8);
     try {

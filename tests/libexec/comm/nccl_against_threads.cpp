@@ -90,7 +90,7 @@ Outcome run_threads(TrainingConfig const& config) {
   outcome.parameters.resize(static_cast<std::size_t>(world_size(config.parallel)));
   SmallRun run{.options = options(), .device = DeviceKind::cuda};
   run.options.after_last = [&](RankContext const& context, RankExecutor& executor) {
-    outcome.parameters[static_cast<std::size_t>(context.rank)] = parameters_of(context, executor);
+    outcome.parameters[context.rank.index()] = parameters_of(context, executor);
   };
   outcome.execution = execute(config, run);
   return outcome;
@@ -182,7 +182,7 @@ double require_close(Outcome const& a, Outcome const& b, double allowed) {
 int compare(std::string const& name, LaunchedProcess& session) {
   TrainingConfig const config = config_named(name);
   Outcome const processes = run_processes(config, session);
-  if (session.rank() != 0) return 0;
+  if (session.rank() != RankId{0}) return 0;
   Outcome const threads = run_threads(config);
   require_same_books(processes.execution, threads.execution);
   double const largest = require_close(processes, threads, tolerance(config.model.precision));

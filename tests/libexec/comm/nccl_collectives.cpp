@@ -240,16 +240,16 @@ void check_all(LaunchedProcess const& session) {
   setenv("NCCL_COMM_ID", session.place().address.c_str(), 1);
   ncclUniqueId id{};
   check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-  NcclComm comm{id, session.size(), session.rank(), std::chrono::seconds{60}};
+  NcclComm comm{id, session.size(), session.rank().value(), std::chrono::seconds{60}};
   CudaStream const stream = make_stream(0);
-  Place const place{comm, session.rank(), session.size(), stream.get()};
+  Place const place{comm, session.rank().value(), session.size(), stream.get()};
   check_every_type_and_cut(place);
   check_split(place);
   check_messages(place);
   check_host_numbers(place);
   comm.begin_close();
   comm.close();
-  if (session.rank() == 0) std::cout << "all as expected\n";
+  if (session.rank() == RankId{0}) std::cout << "all as expected\n";
 }
 
 }  // namespace

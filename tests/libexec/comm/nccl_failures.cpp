@@ -64,7 +64,7 @@ void run(std::string const& what, std::chrono::seconds timeout, LaunchedProcess&
         return make_nccl_world(
             of, session, {.timeout = timeout, .rendezvous = {.address = session.place().address}});
       });
-  if (session.rank() == 0) std::cout << "all is well\n";
+  if (session.rank() == RankId{0}) std::cout << "all is well\n";
 }
 
 ErrorReport report_of(std::exception_ptr const& error) {

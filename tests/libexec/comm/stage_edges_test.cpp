@@ -33,7 +33,7 @@ TEST_CASE("each neighbour has an edge for what it sends, and no round has a stag
   std::set<StageEdge> all;
   std::size_t count = 0;
   for (auto const& round : edge_rounds(plan)) {
-    std::set<int> busy;
+    std::set<StageId> busy;
     for (StageEdge const& edge : round) {
       REQUIRE(busy.insert(edge.from).second);
       REQUIRE(busy.insert(edge.to).second);
@@ -48,7 +48,7 @@ TEST_CASE("each neighbour has an edge for what it sends, and no round has a stag
   REQUIRE(all.size() == count);
   for (StageEdge const& edge : all) {
     int const step = edge.payload == Transfer::Payload::activation ? 1 : stages - 1;
-    REQUIRE(edge.to == (edge.from + step) % stages);
+    REQUIRE(edge.to.value() == (edge.from.value() + step) % stages);
   }
   // What has no tags relies on this.
   REQUIRE_NOTHROW(require_message_order(plan));
@@ -58,7 +58,7 @@ TEST_CASE("each neighbour has an edge for what it sends, and no round has a stag
 TEST_CASE("a plan that receives in another order than it sends is refused", "[comm]") {
   TrainingPlan plan = plan_of(2, ScheduleKind::one_f_one_b, P2p::blocking);
   std::vector<Transfer*> received;
-  for (Transfer& transfer : plan.stages[1].program.transfers) {
+  for (Transfer& transfer : plan.stages[StageId{1}].program.transfers) {
     if (transfer.end == Transfer::End::receive) received.push_back(&transfer);
   }
   REQUIRE(received.size() >= 2);

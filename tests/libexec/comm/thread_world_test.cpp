@@ -26,11 +26,11 @@ std::vector<std::int64_t> sums_of_ranks(TrainingPlan const& plan, GroupId group)
   std::vector<std::int64_t> sums(static_cast<std::size_t>(plan.groups.ranks()), -1);
   {
     std::vector<std::jthread> threads;
-    for (int rank = 0; rank < plan.groups.ranks(); ++rank) {
+    for (RankId const rank : plan.groups.rank_ids()) {
       if (!plan.groups.membership(group, rank)) continue;
       threads.emplace_back([&, rank] {
         auto const communicator = world.communicator(rank);
-        std::int64_t& sum = sums[static_cast<std::size_t>(rank)] = rank;
+        std::int64_t& sum = sums[rank.index()] = rank.value();
         communicator->finish(group, communicator->start({.group = group,
                                                          .type = ElementType::i64,
                                                          .source = &sum,
@@ -55,13 +55,13 @@ TEST_CASE("threads meet in every group of a plan, and in one of an axis that nob
           std::vector<std::int64_t>{2, 4, 2, 4, 10, 12, 10, 12});
   for (GroupId const id : groups.ids()) {
     std::vector<std::int64_t> const sums = sums_of_ranks(made.plan, id);
-    for (int rank = 0; rank < groups.ranks(); ++rank) {
+    for (RankId const rank : groups.rank_ids()) {
       auto const own = groups.membership(id, rank);
       std::int64_t expected = own ? 0 : -1;
       if (own) {
-        for (int const member : own->members) expected += member;
+        for (RankId const member : own->members) expected += member.value();
       }
-      REQUIRE(sums[static_cast<std::size_t>(rank)] == expected);
+      REQUIRE(sums[rank.index()] == expected);
     }
   }
 }

@@ -219,7 +219,7 @@ TEST_CASE("a rank that fails on a device ends its peers", "[cuda]") {
   config.parallel = {.tensor = 2, .pipeline = 2};
   SmallRun run = on_device();
   run.options.on_op = [](RankContext const& context, Op const& op, KernelCall const&) {
-    if (context.rank == 3 && op.phase == Phase::input_gradient) {
+    if (context.rank == RankId{3} && op.phase == Phase::input_gradient) {
       throw std::runtime_error{"the device is on fire"};
     }
   };

@@ -249,7 +249,7 @@ void require_predicted(TrainingConfig const& config, std::string const& layout) 
   CAPTURE(layout, name_of(policy.granularity), policy.modules);
   Simulation const predicted = simulate(make_plan(completed(config)), invented_system());
   for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
-    StageResult const& stage = predicted.stages[static_cast<std::size_t>(rank.stage)];
+    StageResult const& stage = predicted.stages[rank.stage.index()];
     for (int i = 0; i < category_count; ++i) {
       auto const category = static_cast<Category>(i);
       CAPTURE(name_of(category));

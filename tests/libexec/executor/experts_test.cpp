@@ -251,7 +251,7 @@ TEST_CASE("pairs of a forward and a backward have the bits of interleaved 1F1B",
   require_close(plain, paired, 0);
   Simulation const predicted = simulate(make_plan(paired), invented_system());
   for (RankReport const& rank : execute(paired, {.gemm = GemmKind::openblas}).ranks) {
-    StageResult const& stage = predicted.stages[static_cast<std::size_t>(rank.stage)];
+    StageResult const& stage = predicted.stages[rank.stage.index()];
     REQUIRE(rank.activation_peak == stage.activation_peak);
     REQUIRE(rank.at_peak[Category::communication] == stage.at_peak[Category::communication]);
   }
@@ -274,7 +274,7 @@ TEST_CASE("sparse plans hold what the simulator predicts, to the byte", "[expert
                 config.recompute.front().modules);
         Simulation const predicted = simulate(make_plan(completed(config)), invented_system());
         for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
-          StageResult const& stage = predicted.stages[static_cast<std::size_t>(rank.stage)];
+          StageResult const& stage = predicted.stages[rank.stage.index()];
           for (int i = 0; i < category_count; ++i) {
             auto const category = static_cast<Category>(i);
             CAPTURE(name_of(category));

@@ -46,7 +46,7 @@ TEST_CASE("a rank that throws in the middle of an iteration ends all, with its p
 TEST_CASE("a rank that throws before it starts ends all", "[faults]") {
   SmallRun run;
   run.options.before_first = [](RankContext const& context, RankExecutor&) {
-    if (context.rank == 5) throw std::runtime_error{"no such device"};
+    if (context.rank == RankId{5}) throw std::runtime_error{"no such device"};
   };
   REQUIRE_THAT(end_of(eight_ranks(), run),
                Contains("rank 5 (stage 1)") && Contains("no such device"));

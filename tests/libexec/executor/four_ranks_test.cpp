@@ -66,7 +66,7 @@ TEST_CASE("a rank that throws ends four", "[four ranks]") {
   SmallRun run;
   run.options.steps = 2;
   run.options.on_op = [](RankContext const& context, Op const& op, KernelCall const&) {
-    bool const is_there = context.rank == 2 && context.state.step == 1;
+    bool const is_there = context.rank == RankId{2} && context.state.step == 1;
     if (is_there && op.kind == OpKind::gemm) throw std::runtime_error{"the memory has burnt"};
   };
   REQUIRE_THROWS_WITH(execute(four_ranks(what), run), Catch::Contains("rank 2"));

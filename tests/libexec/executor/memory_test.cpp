@@ -19,8 +19,8 @@ TEST_CASE("what is counted is what the simulator predicts, to the byte, on more 
     Execution const counted = execute(run.config, {.gemm = GemmKind::openblas});
     REQUIRE(counted.ranks.size() == static_cast<std::size_t>(world_size(run.config.parallel)));
     for (RankReport const& rank : counted.ranks) {
-      StageResult const& stage = predicted.stages[static_cast<std::size_t>(rank.stage)];
-      CAPTURE(rank.rank, rank.stage);
+      StageResult const& stage = predicted.stages[rank.stage.index()];
+      CAPTURE(rank.rank.value(), rank.stage.value());
       for (int i = 0; i < category_count; ++i) {
         auto const category = static_cast<Category>(i);
         CAPTURE(name_of(category));

@@ -97,14 +97,14 @@ TEST_CASE("a step that is validated later holds and traces what the simulator sa
     executed.options.is_virtual = true;
     Execution const execution = execute(config, executed);
     for (RankTrace const& rank : execution.traces) {
-      RankTrace const& stage = simulated.ranks[static_cast<std::size_t>(rank.stage)];
+      RankTrace const& stage = simulated.ranks[rank.stage.index()];
       for (OpColumn const& column : op_columns) {
-        CAPTURE(rank.rank, column.name);
+        CAPTURE(rank.rank.value(), column.name);
         if (column.unit != "ps") REQUIRE(rank.ops.*column.column == stage.ops.*column.column);
       }
     }
     for (RankReport const& rank : execution.ranks) {
-      StageResult const& stage = predicted.stages[static_cast<std::size_t>(rank.stage)];
+      StageResult const& stage = predicted.stages[rank.stage.index()];
       REQUIRE(rank.activation_peak == stage.activation_peak);
       REQUIRE(rank.at_peak[Category::optimizer] == stage.at_peak[Category::optimizer]);
     }

@@ -9,7 +9,7 @@ namespace stagecraft {
 class DearCommunication : public CommunicationPrices {
  public:
   SimTime collective(Op const& /*op*/) const override { return std::chrono::seconds{1}; }
-  MessagePrice message(int /*from*/, int /*to*/) const override {
+  MessagePrice message(StageId /*from*/, StageId /*to*/) const override {
     return {.latency = std::chrono::seconds{1}, .occupancy = std::chrono::seconds{2}};
   }
 };

@@ -203,8 +203,8 @@ class RowsSeen {
       std::int64_t sum = 0;
       for (std::int64_t i = 0; i < counts.shape.elements(); ++i) sum += first[i];
       std::scoped_lock const lock{mutex_};
-      rows_[{context.rank, call.draw.layer, call.draw.microbatch}] = sum;
-      room_[{context.rank, call.draw.layer, call.draw.microbatch}] = call.reads[0].shape[0];
+      rows_[{context.rank.value(), call.draw.layer, call.draw.microbatch}] = sum;
+      room_[{context.rank.value(), call.draw.layer, call.draw.microbatch}] = call.reads[0].shape[0];
     };
   }
   using Key = std::tuple<int, std::int64_t, std::int64_t>;
@@ -268,10 +268,10 @@ TEST_CASE("plans of uneven rows hold on every rank what is predicted, to the byt
         Simulation const predicted = simulate(plan, invented_system());
         std::vector<std::int64_t> fullest(plan.stages.size());
         for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
-          auto const stage = static_cast<std::size_t>(rank.stage);
+          auto const stage = rank.stage.index();
           TrainingPlan const own =
-              make_plan(completed(config), {{plan.groups.at_stage(rank.rank, 0)}});
-          StageMemory const memory = peak_memory(own, own.stages[stage]);
+              make_plan(completed(config), {{plan.groups.at_stage(rank.rank, StageId{0}).value()}});
+          StageMemory const memory = peak_memory(own, own.stages[rank.stage]);
           std::int64_t held = 0;
           for (int i = 0; i < category_count; ++i) {
             auto const category = static_cast<Category>(i);

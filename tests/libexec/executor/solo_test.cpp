@@ -14,7 +14,7 @@ namespace stagecraft {
 namespace {
 
 Execution execute_alone(TrainingPlan const& plan,
-                        int rank,
+                        RankId rank,
                         CommunicationPrices const& prices,
                         ExecutionOptions const& options = {}) {
   auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 7);
@@ -35,15 +35,16 @@ TEST_CASE("a rank alone counts what the simulator predicts, to the byte, and sta
     TrainingPlan const plan = make_plan(completed(grid[i].config));
     Simulation const predicted = simulate(plan, invented_system());
     int const ranks = world_size(plan.config.parallel);
-    for (int const rank : std::set<int>{0, ranks / 2, ranks - 1}) {
-      CAPTURE(rank);
+    for (int const number : std::set<int>{0, ranks / 2, ranks - 1}) {
+      CAPTURE(number);
+      RankId const rank{number};
       ExecutionOptions options;
       options.steps = 2;
       Execution const counted = execute_alone(plan, rank, FreeCommunication{}, options);
       REQUIRE(counted.ranks.size() == 1);
       RankReport const& report = counted.ranks.front();
       REQUIRE(report.rank == rank);
-      StageResult const& stage = predicted.stages[static_cast<std::size_t>(report.stage)];
+      StageResult const& stage = predicted.stages[report.stage.index()];
       ++checked;
       for (int c = 0; c < category_count; ++c) {
         auto const category = static_cast<Category>(c);

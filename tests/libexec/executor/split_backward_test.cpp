@@ -24,7 +24,7 @@ PipelineOrder order_of(TrainingConfig const& config) {
 std::vector<std::int32_t> weight_gradients(PipelineOrder const& order, int virtual_stage) {
   ChunkPlace const place = order.placement.place(virtual_stage);
   std::vector<std::int32_t> microbatches;
-  for (OrderTask const& task : order.ranks[static_cast<std::size_t>(place.stage)]) {
+  for (OrderTask const& task : order.ranks[place.stage.index()]) {
     if (task.run.chunk == place.chunk && ends_in_flight(task.run.part)) {
       microbatches.push_back(task.run.microbatch);
     }
@@ -202,8 +202,8 @@ TEST_CASE("split backwards hold what the simulator predicts, to the byte, on mor
     Simulation const predicted = simulate(make_plan(run.config), invented_system());
     Execution const counted = execute(run.config, {.gemm = GemmKind::openblas});
     for (RankReport const& rank : counted.ranks) {
-      StageResult const& stage = predicted.stages[static_cast<std::size_t>(rank.stage)];
-      CAPTURE(rank.rank, rank.stage);
+      StageResult const& stage = predicted.stages[rank.stage.index()];
+      CAPTURE(rank.rank.value(), rank.stage.value());
       for (Category const category :
            {Category::parameters, Category::gradients, Category::optimizer, Category::activations,
             Category::recomputed, Category::communication}) {

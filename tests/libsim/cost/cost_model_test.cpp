@@ -262,10 +262,10 @@ TEST_CASE("a message between nodes pays the network, one inside a node its link"
   TrainingPlan const plan = make_plan(config);
   double const bytes = 2.0 * 64 * 2 * 128 / 4;
   CostModel const cost{system, plan};
-  MessagePrice const near = cost.price_message(plan, 0, 1);
+  MessagePrice const near = cost.price_message(plan, StageId{0}, StageId{1});
   REQUIRE(near.latency == to_sim_time(3e-6 + 40e-6));
   REQUIRE(near.occupancy == to_sim_time(bytes / 100e9));
-  MessagePrice const far = cost.price_message(plan, 1, 2);
+  MessagePrice const far = cost.price_message(plan, StageId{1}, StageId{2});
   REQUIRE(far.latency == to_sim_time(7e-6 + 40e-6));
   REQUIRE(far.occupancy == to_sim_time(bytes / 9e9));
 }
@@ -275,12 +275,14 @@ TEST_CASE("a scattered message sends 1/t and adds the gather at its receiver", "
   TrainingConfig config = modest_run(8, 2);
   TrainingPlan const scattered = make_plan(config);
   double const whole = 2.0 * 64 * 2 * 128;
-  MessagePrice const price = CostModel(system, scattered).price_message(scattered, 0, 1);
+  MessagePrice const price =
+      CostModel(system, scattered).price_message(scattered, StageId{0}, StageId{1});
   REQUIRE(price.occupancy == to_sim_time(whole / 8 / 9e9));
   REQUIRE(price.latency == to_sim_time(7e-6 + 40e-6 + 10e-6 + 7.0 / 8 * whole / 100e9));
   config.schedule.scatter_gather = false;
   TrainingPlan const plain = make_plan(config);
-  MessagePrice const at_once = CostModel(system, plain).price_message(plain, 0, 1);
+  MessagePrice const at_once =
+      CostModel(system, plain).price_message(plain, StageId{0}, StageId{1});
   REQUIRE(at_once.occupancy == to_sim_time(whole / 9e9));
   REQUIRE(at_once.latency == to_sim_time(7e-6 + 40e-6));
 }

@@ -26,10 +26,10 @@ SimTime composed(std::string const& rest,
   SmallPlan const whole = make_small_plan(run_of(many, rest));
   Trace const trace =
       record(shorter.plan, shorter.system, {.ranks = stages, .command_line = {}, .config = {}});
-  std::map<std::int32_t, std::vector<MeasuredTask>> measured;
+  std::map<StageId, std::vector<MeasuredTask>> measured;
   for (RankTrace const& rank : trace.ranks) {
-    StagePlan const& plan = shorter.plan.stages[static_cast<std::size_t>(rank.stage)];
-    measured[rank.stage] = measured_tasks(plan, rank);
+    StagePlan const& plan = shorter.plan.stages[StageId{rank.stage}];
+    measured[StageId{rank.stage}] = measured_tasks(plan, rank);
   }
   return compose_iteration(CostedPlan{whole.plan, whole.system}, measured);
 }
@@ -85,7 +85,7 @@ TEST_CASE("a trace op by op is no measurement of tasks", "[engine]") {
   Trace const trace =
       record(small.plan, small.system,
              {.detail = TraceDetail::op, .ranks = {1}, .command_line = {}, .config = {}});
-  REQUIRE_THROWS_WITH(measured_tasks(small.plan.stages[1], trace.ranks.front()),
+  REQUIRE_THROWS_WITH(measured_tasks(small.plan.stages[StageId{1}], trace.ranks.front()),
                       Catch::Contains("the trace has not one row for each of the "));
 }
 

@@ -58,8 +58,8 @@ TEST_CASE("gradients are summed over the ranks of another axis where these join 
   // Two replicas of 4 x 2 ranks: the four holders of a parameter are ranks 0, 4, 8, 12.
   OtherPlan const made = with_other_axis(make_plan(modest_run(4, 1, 2)));
   REQUIRE(made.plan.replicas() == 4);
-  REQUIRE(made.plan.groups.membership(made.plan.roles.gradients, 8)->members ==
-          std::vector<int>{0, 4, 8, 12});
+  REQUIRE(made.plan.groups.membership(made.plan.roles.gradients, RankId{8})->members ==
+          std::vector{RankId{0}, RankId{4}, RankId{8}, RankId{12}});
   REQUIRE(fingerprint(made.plan) != fingerprint(make_plan(modest_run(4, 1, 2))));
 }
 

@@ -28,7 +28,7 @@ System system_of_eight() {
 
 std::int64_t communicators(TrainingConfig const& config, System const& system, std::size_t stage) {
   TrainingPlan const plan = make_plan(config);
-  return outside_memory(plan, system, plan.stages[stage])->communicators / mib;
+  return outside_memory(plan, system, plan.stages[StageId::of_index(stage)])->communicators / mib;
 }
 
 }  // namespace

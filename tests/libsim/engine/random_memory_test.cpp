@@ -14,9 +14,9 @@ TEST_CASE("the summaries of tasks peak as the stream of buffer events does, on r
     TrainingPlan const plan = make_plan(random.config(3));
     std::vector<StageMemory> const memory = peak_memory(plan);
     for (StagePlan const& stage : plan.stages) {
-      CAPTURE(i, stage.stage);
+      CAPTURE(i, stage.stage.value());
       StageMemory const expected = summed_events(plan, stage);
-      StageMemory const& found = memory[static_cast<std::size_t>(stage.stage)];
+      StageMemory const& found = memory[stage.stage.index()];
       REQUIRE(found.at_peak == expected.at_peak);
       REQUIRE(found.activation_peak == expected.activation_peak);
       REQUIRE(found.peak_entry == expected.peak_entry);

@@ -54,9 +54,12 @@ TEST_CASE("the peak holds at least parameters, gradients and optimizer, and the 
     for (std::size_t i = 0; i < plan.stages.size(); ++i) {
       CAPTURE(run.name, i);
       CategoryBytes const& peak = result.stages[i].at_peak;
-      REQUIRE(peak[Category::parameters] == plan.stages[i].parameter_bytes.count());
-      REQUIRE(peak[Category::gradients] == plan.stages[i].gradient_bytes.count());
-      REQUIRE(peak[Category::optimizer] == plan.stages[i].optimizer_bytes.count());
+      REQUIRE(peak[Category::parameters] ==
+              plan.stages[StageId::of_index(i)].parameter_bytes.count());
+      REQUIRE(peak[Category::gradients] ==
+              plan.stages[StageId::of_index(i)].gradient_bytes.count());
+      REQUIRE(peak[Category::optimizer] ==
+              plan.stages[StageId::of_index(i)].optimizer_bytes.count());
       REQUIRE(peak[Category::workspace] == 4 << 20);
     }
   }
@@ -181,7 +184,7 @@ TEST_CASE(
   auto const seconds = [&] {
     return to_seconds(simulate(make_plan(config), invented_system()).breakdown.shares.optimizer);
   };
-  auto const parameters = static_cast<double>(make_plan(config).stages[0].parameters);
+  auto const parameters = static_cast<double>(make_plan(config).stages[StageId{0}].parameters);
   REQUIRE(seconds() == Approx(66 * parameters / 1e12).epsilon(1e-6));
   config.model.precision = Precision::bf16;
   REQUIRE(seconds() == Approx(58 * parameters / 1e12).epsilon(1e-6));
@@ -223,7 +226,7 @@ TEST_CASE("the reduction of 8 replicas takes a ring's bytes over the network", "
   // 4 bytes per parameter, 2 (d-1)/d of them at 10 GB/s, and the tied embedding's between two
   // stages.
   TrainingConfig config = modest_run(8, 1, 8);
-  auto const bytes = 4.0 * static_cast<double>(make_plan(config).stages[0].parameters);
+  auto const bytes = 4.0 * static_cast<double>(make_plan(config).stages[StageId{0}].parameters);
   Simulation const result = simulate(make_plan(config), invented_system());
   REQUIRE(to_seconds(result.breakdown.shares.data_parallel) ==
           Approx(2 * 7.0 / 8 * bytes / 10e9).epsilon(1e-6));

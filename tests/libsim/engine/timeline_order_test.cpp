@@ -14,7 +14,7 @@ namespace {
 /// group tasks at the end: everything that ties ranks together.
 HandMadeRank make_rank(PipelineSchedule const& schedule, int rank) {
   auto const ranks = static_cast<int>(schedule.stages.size());
-  IssueOrder const order = unroll(schedule.stages[static_cast<std::size_t>(rank)]);
+  IssueOrder const order = unroll(schedule.stages[StageId{rank}]);
   HandMadeRank made;
   made.program.transfers = order.transfers;
   made.activation = {SimTime{7 + rank}, SimTime{31 + 5 * rank}};

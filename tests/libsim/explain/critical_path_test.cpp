@@ -87,7 +87,7 @@ TEST_CASE("what is on a critical path makes the iteration longer each time it is
     std::map<std::pair<std::int32_t, std::int32_t>, int> runs_on_path;  // by rank and work
     for (PathPiece const& piece : path.pieces) {
       if (piece.what != PathPiece::What::task) continue;
-      StagePlan const& rank = small.plan.stages[static_cast<std::size_t>(piece.rank)];
+      StagePlan const& rank = small.plan.stages[StageId{piece.rank}];
       std::int32_t const work =
           unroll(rank.program).entries[static_cast<std::size_t>(piece.step)].task;
       // A group lasts as long as its slowest member, which may be another.
@@ -176,7 +176,7 @@ TEST_CASE("without overlap the collectives of a layer are waited for in full") {
   config.batch.global = 1;
   TrainingPlan const plan = make_plan(config);
   CostedPlan const costed{plan, invented_system()};
-  std::vector<Task> const& works = plan.stages[0].tasks;
+  std::vector<Task> const& works = plan.stages[StageId{0}].tasks;
   auto const first = static_cast<std::size_t>(
       std::find_if(works.begin(), works.end(),
                    [](Task const& task) { return task.kind == Task::Kind::forward; }) -

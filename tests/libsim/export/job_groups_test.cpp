@@ -17,24 +17,34 @@ TrainingPlan small_plan() {
                        .training);
 }
 
+std::vector<std::vector<int>> numbers_of(std::vector<std::vector<RankId>> const& groups) {
+  std::vector<std::vector<int>> numbers;
+  for (std::vector<RankId> const& group : groups) {
+    std::vector<int>& of_group = numbers.emplace_back();
+    for (RankId const rank : group) of_group.push_back(rank.value());
+  }
+  return numbers;
+}
+
 }  // namespace
 
 TEST_CASE("groups are numbered in the order in which somebody asks for one of their ranks") {
   TrainingPlan const plan = small_plan();
   GroupNumbers numbers{plan.groups};
-  REQUIRE(numbers.number_of(plan.roles.gradients, 6) == 0);
-  REQUIRE(numbers.number_of(plan.roles.tensor, 6) == 1);
-  REQUIRE(numbers.number_of(plan.roles.gradients, 2) == 0);
-  REQUIRE(numbers.number_of(plan.roles.gradients, 3) == 2);
-  REQUIRE(numbers.members() == std::vector<std::vector<int>>{{2, 6}, {4, 5, 6, 7}, {3, 7}});
+  REQUIRE(numbers.number_of(plan.roles.gradients, RankId{6}) == 0);
+  REQUIRE(numbers.number_of(plan.roles.tensor, RankId{6}) == 1);
+  REQUIRE(numbers.number_of(plan.roles.gradients, RankId{2}) == 0);
+  REQUIRE(numbers.number_of(plan.roles.gradients, RankId{3}) == 2);
+  REQUIRE(numbers_of(numbers.members()) ==
+          std::vector<std::vector<int>>{{2, 6}, {4, 5, 6, 7}, {3, 7}});
 }
 
 TEST_CASE("an axis that nobody knows has its groups too") {
   OtherPlan const made = with_other_axis(small_plan());
   GroupNumbers numbers{made.plan.groups};
-  REQUIRE(numbers.number_of(made.other, 6) == 0);
-  REQUIRE(numbers.number_of(made.other, 2) == 0);
-  REQUIRE(numbers.members() == std::vector<std::vector<int>>{{2, 6}});
+  REQUIRE(numbers.number_of(made.other, RankId{6}) == 0);
+  REQUIRE(numbers.number_of(made.other, RankId{2}) == 0);
+  REQUIRE(numbers_of(numbers.members()) == std::vector<std::vector<int>>{{2, 6}});
 }
 
 TEST_CASE("collectives are known by the names that traces give them") {

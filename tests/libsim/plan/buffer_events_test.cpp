@@ -76,7 +76,7 @@ TEST_CASE("a buffer is allocated once, released once under its last name, and ke
   for (OddRun const& run : all_runs()) {
     TrainingPlan const plan = make_plan(run.config);
     for (StagePlan const& stage : plan.stages) {
-      CAPTURE(run.name, stage.stage);
+      CAPTURE(run.name, stage.stage.value());
       IssueOrder const order = unroll(stage.program);
       BufferEvents events{plan, stage};
       NamedBuffers buffers;
@@ -112,7 +112,7 @@ TEST_CASE("the operands of an op have their buffers once its own are allocated",
           for (TensorList const& operands : {change.op->reads, change.op->writes}) {
             for (TensorId const tensor : operands) {
               if (is_on_the_job(*change.block, tensor)) continue;
-              CAPTURE(run.name, stage.stage, to_string(change.op->name), tensor);
+              CAPTURE(run.name, stage.stage.value(), to_string(change.op->name), tensor);
               REQUIRE(buffers.has(*change.block, change.first_layer, tensor, change.chunk,
                                   now[i].microbatch));
             }
@@ -130,7 +130,7 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
   bool const is_kept = GENERATE(false, true);
   config.memory.output_deallocation = !is_kept;
   TrainingPlan const plan = make_plan(config);
-  StagePlan const& stage = plan.stages[0];
+  StagePlan const& stage = plan.stages[StageId{0}];
   IssueOrder const order = unroll(stage.program);
   BufferEvents events{plan, stage};
   std::map<std::int32_t, std::int64_t> sent;  // by microbatch
@@ -160,14 +160,14 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
 TEST_CASE("resident buffers come before the first entry, 18 bytes per parameter in all",
           "[buffers]") {
   TrainingPlan const plan = make_plan(modest_run(2, 4));
-  BufferEvents events{plan, plan.stages[1]};
+  BufferEvents events{plan, plan.stages[StageId{1}]};
   REQUIRE(events.next());
   REQUIRE(events.entry() == -1);
   std::map<std::string, std::int64_t> bytes;
   for (BufferEvent const& event : events.now()) {
     bytes[event.change->name()] += event.change->bytes;
   }
-  std::int64_t const n = plan.stages[1].parameters;
+  std::int64_t const n = plan.stages[StageId{1}].parameters;
   REQUIRE(bytes == std::map<std::string, std::int64_t>{
                        {"parameters", 2 * n}, {"gradients", 4 * n}, {"optimizer", 12 * n}});
 }

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
 
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/training_config_reader.hpp"
@@ -8,6 +9,15 @@
 
 namespace stagecraft {
 namespace {
+
+/// The ranks of a rank's group.
+std::vector<int> members(TrainingPlan const& plan, GroupId group, int rank) {
+  std::vector<int> numbers;
+  for (RankId const member : plan.groups.membership(group, RankId{rank})->members) {
+    numbers.push_back(member.value());
+  }
+  return numbers;
+}
 
 /// Reads a `parallel` section below a model of 4 layers, h = 64, a = 8, g = 4, s = 48.
 TrainingConfig read(std::string const& parallel, std::string const& keys) {
@@ -53,11 +63,10 @@ TEST_CASE("two levels exchange heads within, and send keys round between", "[pla
   REQUIRE(to_json(config)["parallel"]["context_method"].dump() ==
           R"({"levels":[2,2],"methods":["ulysses","ring"]})");
   TrainingPlan const plan = make_plan(config);
-  REQUIRE(plan.groups.membership(plan.roles.context_inner.value(), 1)->members ==
-          std::vector{0, 1});
-  REQUIRE(plan.groups.membership(plan.roles.context.value(), 1)->members == std::vector{1, 3});
-  REQUIRE(plan.groups.membership(plan.roles.gradients, 1)->members == std::vector{0, 1, 2, 3});
-  REQUIRE(place_of(plan.groups, 2).context == 2);
+  REQUIRE(members(plan, plan.roles.context_inner.value(), 1) == std::vector{0, 1});
+  REQUIRE(members(plan, plan.roles.context.value(), 1) == std::vector{1, 3});
+  REQUIRE(members(plan, plan.roles.gradients, 1) == std::vector{0, 1, 2, 3});
+  REQUIRE(place_of(plan.groups, RankId{2}).context == 2);
   REQUIRE_THAT(message(method("[2, 4]", "[ulysses, ring]")),
                Catch::Contains("parallel.context_method.levels: found '[2, 4]'; accepted: numbers "
                                "whose product is parallel.context (4)"));
@@ -126,18 +135,15 @@ TEST_CASE("context ranks stand between tensor and data ranks and share parameter
     return alike;
   }();
   TrainingPlan const plan = make_plan(whole);
-  auto const members = [&](GroupId group, int rank) {
-    return plan.groups.membership(group, rank)->members;
-  };
   REQUIRE(plan.groups.ranks() == 16);
-  REQUIRE(members(plan.roles.tensor, 3) == std::vector{2, 3});
-  REQUIRE(members(plan.roles.context.value(), 5) == std::vector{5, 7});
-  REQUIRE(members(plan.roles.gradients, 5) == std::vector{1, 3, 5, 7});
-  REQUIRE(members(plan.roles.model, 5) == std::vector{4, 5, 12, 13});
-  REQUIRE(members(plan.roles.job, 5).size() == 16);
-  REQUIRE(place_of(plan.groups, 15) ==
-          RankPlace{.tensor = 1, .context = 1, .data = 1, .pipeline = 1});
-  REQUIRE(place_of(plan.groups, 2) == RankPlace{.context = 1});
+  REQUIRE(members(plan, plan.roles.tensor, 3) == std::vector{2, 3});
+  REQUIRE(members(plan, plan.roles.context.value(), 5) == std::vector{5, 7});
+  REQUIRE(members(plan, plan.roles.gradients, 5) == std::vector{1, 3, 5, 7});
+  REQUIRE(members(plan, plan.roles.model, 5) == std::vector{4, 5, 12, 13});
+  REQUIRE(members(plan, plan.roles.job, 5).size() == 16);
+  REQUIRE(place_of(plan.groups, RankId{15}) ==
+          RankPlace{.tensor = 1, .context = 1, .data = 1, .stage = StageId{1}});
+  REQUIRE(place_of(plan.groups, RankId{2}) == RankPlace{.context = 1});
 }
 
 TEST_CASE("optimizer state is cut over context and data ranks", "[plan]") {

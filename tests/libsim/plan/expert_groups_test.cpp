@@ -20,7 +20,11 @@ TrainingConfig sparse(ParallelLayout const& parallel) {
 }
 
 std::vector<int> members(TrainingPlan const& plan, GroupId group, int rank) {
-  return plan.groups.membership(group, rank)->members;
+  std::vector<int> numbers;
+  for (RankId const member : plan.groups.membership(group, RankId{rank})->members) {
+    numbers.push_back(member.value());
+  }
+  return numbers;
 }
 
 TEST_CASE("expert groups fold over tensor and data ranks as Megatron-LM's do", "[plan]") {

@@ -30,11 +30,11 @@ TEST_CASE("an order's digest is of the order, not of how its program repeats", "
 }
 
 TEST_CASE("orders that differ in anything differ in their digests", "[plan]") {
-  StageProgram const program = pipelined(8).stages[1].program;
+  StageProgram const program = pipelined(8).stages[StageId{1}].program;
   std::string const digest = order_digest(program);
   REQUIRE(digest.size() == 64);
   REQUIRE(order_digest(program) == digest);
-  REQUIRE(order_digest(pipelined(12).stages[1].program) != digest);
+  REQUIRE(order_digest(pipelined(12).stages[StageId{1}].program) != digest);
   auto const changed = [&](auto change) {
     StageProgram other = program;
     change(other);
@@ -44,7 +44,9 @@ TEST_CASE("orders that differ in anything differ in their digests", "[plan]") {
   REQUIRE(changed([](StageProgram& p) { ++p.entries.front().microbatch; }) != digest);
   REQUIRE(changed([](StageProgram& p) { ++p.entries.front().first; }) != digest);
   REQUIRE(changed([](StageProgram& p) { ++p.entries.front().count; }) != digest);
-  REQUIRE(changed([](StageProgram& p) { ++p.transfers.front().peer; }) != digest);
+  REQUIRE(changed([](StageProgram& p) {
+            p.transfers.front().peer = next(p.transfers.front().peer);
+          }) != digest);
   REQUIRE(changed([](StageProgram& p) { ++p.transfers.front().microbatch; }) != digest);
   REQUIRE(changed([](StageProgram& p) { ++p.transfers.front().chunk; }) != digest);
   REQUIRE(changed([](StageProgram& p) { ++p.transfers.front().message; }) != digest);

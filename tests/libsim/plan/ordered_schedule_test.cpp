@@ -70,7 +70,8 @@ TEST_CASE("in a V the first stage has embedding and head, and tied weights need 
   config.model.tied_embeddings = true;
   TrainingPlan const plan = make_plan(config);
   auto const chunk = [&](std::size_t stage, std::size_t number) -> ChunkProgram const& {
-    return plan.chunks[static_cast<std::size_t>(plan.stages[stage].chunks[number].program)];
+    return plan.chunks[static_cast<std::size_t>(
+        plan.stages[StageId::of_index(stage)].chunks[number].program)];
   };
   REQUIRE(chunk(0, 0).has_embedding);
   REQUIRE(chunk(0, 1).has_head);
@@ -80,9 +81,9 @@ TEST_CASE("in a V the first stage has embedding and head, and tied weights need 
     REQUIRE_FALSE(has_op(stage, "step.all_reduce_embedding_gradient"));
   }
   // One table, not two: the stage has as many parameters more than untied ones have less.
-  std::int64_t const tied = plan.stages[0].parameters;
+  std::int64_t const tied = plan.stages[StageId{0}].parameters;
   config.model.tied_embeddings = false;
-  REQUIRE(make_plan(config).stages[0].parameters - tied == plan.shape.vocabulary() * 128);
+  REQUIRE(make_plan(config).stages[StageId{0}].parameters - tied == plan.shape.vocabulary() * 128);
 }
 
 TEST_CASE("gradients are reduced after a chunk's last weight gradient", "[ordered]") {
@@ -90,7 +91,7 @@ TEST_CASE("gradients are reduced after a chunk's last weight gradient", "[ordere
     if (!run.config.parallel.overlap_gradients) continue;
     TrainingPlan const plan = make_plan(run.config);
     for (StagePlan const& stage : plan.stages) {
-      CAPTURE(run.name, stage.stage);
+      CAPTURE(run.name, stage.stage.value());
       std::vector<std::int64_t> reduced(2);
       int left = 0;
       IssueOrder const order = unroll(stage.program);

@@ -54,20 +54,21 @@ TEST_CASE("every message is sent once and received once, by neighbouring virtual
       };
       std::vector<Ends> ends(static_cast<std::size_t>(schedule.messages));
       for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
-        for (Transfer const& transfer : unroll(schedule.stages[stage]).transfers) {
+        for (Transfer const& transfer :
+             unroll(schedule.stages[StageId::of_index(stage)]).transfers) {
           Ends& end = ends.at(static_cast<std::size_t>(transfer.message));
           if (transfer.end == Transfer::End::send) {
             ++end.sends;
             end.from = virtual_stage(shape, stage, transfer.chunk);
             end.sending_stage = static_cast<int>(stage);
-            end.receiver = transfer.peer;
+            end.receiver = transfer.peer.value();
             end.sent = transfer.microbatch;
             end.out = transfer.payload;
           } else {
             ++end.receives;
             end.to = virtual_stage(shape, stage, transfer.chunk);
             end.receiving_stage = static_cast<int>(stage);
-            end.sender = transfer.peer;
+            end.sender = transfer.peer.value();
             end.received = transfer.microbatch;
             end.in = transfer.payload;
           }
@@ -96,7 +97,7 @@ TEST_CASE("a computation follows the wait for its input and precedes the post of
         std::map<Key, int> made;
         bool is_sound = true;
         int const last = shape.stages * shape.chunks - 1;
-        IssueOrder const order = unroll(schedule.stages[stage]);
+        IssueOrder const order = unroll(schedule.stages[StageId::of_index(stage)]);
         for (IssueEntry const& step : order.entries) {
           if (step.kind == IssueEntry::Kind::wait) {
             for (Transfer const& t : transfers_of(order, step)) {
@@ -131,12 +132,11 @@ TEST_CASE("messages of one payload between two stages are received in the order 
     for (ScheduleShape const& shape : all_shapes(p2p)) {
       CAPTURE(shape.stages, shape.microbatches, shape.chunks, shape.group);
       PipelineSchedule const schedule = make_pipeline_schedule(shape);
-      using Channel = std::tuple<int, int, Transfer::Payload>;  // sender, receiver, payload
+      using Channel = std::tuple<StageId, StageId, Transfer::Payload>;  // sender, receiver, payload
       std::map<Channel, std::vector<int>> sent;
       std::map<Channel, std::vector<int>> received;
-      for (int stage = 0; stage < shape.stages; ++stage) {
-        for (Transfer const& t :
-             unroll(schedule.stages[static_cast<std::size_t>(stage)]).transfers) {
+      for (StageId const stage : schedule.stages.ids()) {
+        for (Transfer const& t : unroll(schedule.stages[stage]).transfers) {
           if (t.end == Transfer::End::send) {
             sent[{stage, t.peer, t.payload}].push_back(t.message);
           } else {
@@ -206,7 +206,7 @@ TEST_CASE("a steady interleaved step exchanges its four messages in one call") {
   // joint call that also receives the inputs of virtual forward 10 and backward 2.
   PipelineSchedule const schedule =
       make_pipeline_schedule({ScheduleKind::interleaved, 4, 8, 2, 0, P2p::blocking});
-  IssueOrder const stage = unroll(schedule.stages[1]);
+  IssueOrder const stage = unroll(schedule.stages[StageId{1}]);
   auto const runs = [&](IssueEntry const& entry, ChunkRun const& run) {
     return is_computation(entry) && schedule.run_of(entry) == run;
   };
@@ -220,7 +220,7 @@ TEST_CASE("a steady interleaved step exchanges its four messages in one call") {
   auto const has = [&](Transfer::Payload payload, Transfer::End end, int peer, int microbatch,
                        int chunk) {
     return std::count_if(exchange.begin(), exchange.end(), [&](Transfer const& t) {
-             return t.payload == payload && t.end == end && t.peer == peer &&
+             return t.payload == payload && t.end == end && t.peer.value() == peer &&
                     t.microbatch == microbatch && t.chunk == chunk;
            }) == 1;
   };

@@ -17,8 +17,11 @@ RankGrid four_axes() {
 }
 
 Ranks members(RankGroups const& groups, GroupId id, int rank) {
-  auto const membership = groups.membership(id, rank);
-  return membership ? membership->members : Ranks{};
+  auto const membership = groups.membership(id, RankId{rank});
+  Ranks numbers;
+  if (!membership) return numbers;
+  for (RankId const member : membership->members) numbers.push_back(member.value());
+  return numbers;
 }
 
 }  // namespace
@@ -29,12 +32,12 @@ TEST_CASE("ranks are numbered with the first axis fastest", "[plan]") {
   AxisId const tensor = grid.axis("tensor"), context = grid.axis("context"),
                data = grid.axis("data");
   // 3 + 4 * (1 + 2 * (2 + 3 * 1))
-  int const rank = 47;
+  RankId const rank{47};
   REQUIRE(grid.position(rank, tensor) == 3);
   REQUIRE(grid.position(rank, context) == 1);
   REQUIRE(grid.position(rank, data) == 2);
   REQUIRE(grid.position(rank, grid.pipeline()) == 1);
-  REQUIRE(grid.moved(rank, data, 0) == 47 - 2 * 8);
+  REQUIRE(grid.moved(rank, data, 0) == RankId{47 - 2 * 8});
   REQUIRE(grid.moved(grid.moved(rank, context, 0), context, 1) == rank);
   REQUIRE_FALSE(grid.find("expert"));
 }
@@ -61,7 +64,7 @@ TEST_CASE("a group holds the ranks that differ on the axes it joins and on no ot
   REQUIRE(members(groups, pairs, 47) == Ranks{46, 47});
   REQUIRE(members(groups, pairs, 45) == Ranks{44, 45});
   REQUIRE(members(groups, gradients, 47) == Ranks{27, 31, 35, 39, 43, 47});
-  REQUIRE(groups.membership(gradients, 35)->member == 2);
+  REQUIRE(groups.membership(gradients, RankId{35})->member == 2);
   REQUIRE(groups.members(gradients) == 6);
 }
 
@@ -74,12 +77,14 @@ TEST_CASE("every rank is in one group of each kind, and all its members agree on
               {{whole_axis(grid, grid.axis("context"))}, {whole_axis(grid, grid.axis("data"))}}});
   groups.add({"ends", {}, {{positions_of_axis(grid.pipeline(), {0, 1})}}});
   for (GroupId const id : groups.ids()) {
-    for (int rank = 0; rank < groups.ranks(); ++rank) {
+    for (RankId const rank : groups.rank_ids()) {
       auto const own = groups.membership(id, rank);
       REQUIRE(own);
       REQUIRE(own->size() == groups.members(id));
       REQUIRE(own->members[static_cast<std::size_t>(own->member)] == rank);
-      for (int const other : own->members) REQUIRE(members(groups, id, other) == own->members);
+      for (RankId const other : own->members) {
+        REQUIRE(groups.membership(id, other)->members == own->members);
+      }
     }
   }
 }
@@ -90,7 +95,7 @@ TEST_CASE("ranks at other positions than those of a group's list take no part", 
   GroupId const ends = groups.add({"ends", {}, {{positions_of_axis(grid.pipeline(), {3, 0, 3})}}});
   REQUIRE(members(groups, ends, 1) == Ranks{1, 7});
   REQUIRE(members(groups, ends, 7) == Ranks{1, 7});
-  REQUIRE_FALSE(groups.membership(ends, 2));
+  REQUIRE_FALSE(groups.membership(ends, RankId{2}));
   REQUIRE(groups.members(ends) == 2);
 }
 
@@ -98,8 +103,11 @@ TEST_CASE("stages meet where a group joins the pipeline axis", "[plan]") {
   RankGrid const grid = grid_of({{"tensor", 2}, {pipeline_axis, 4}});
   RankGroups groups{grid};
   auto const stages = [&](GroupId id, int stage) {
-    auto const found = groups.stages(id, stage);
-    return Ranks(found.begin(), found.end());
+    Ranks numbers;
+    for (StageId const member : groups.stages(id, StageId{stage})) {
+      numbers.push_back(member.value());
+    }
+    return numbers;
   };
   GroupId const tensor = groups.add({"tensor", {}, {{whole_axis(grid, grid.axis("tensor"))}}});
   GroupId const all = groups.add({"all", {}, {{whole_axis(grid, grid.pipeline())}}});

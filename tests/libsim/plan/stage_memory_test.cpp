@@ -15,7 +15,7 @@ namespace stagecraft {
 namespace {
 
 StageMemory memory_of(TrainingPlan const& plan, std::size_t stage) {
-  return peak_memory(plan, plan.stages[stage]);
+  return peak_memory(plan, plan.stages[StageId::of_index(stage)]);
 }
 
 /// Counts a rank's activations buffer by buffer over an iteration, as an executor's allocator
@@ -99,7 +99,7 @@ TEST_CASE("chunk summaries give the peaks that counting buffer by buffer gives",
   for (OddRun const& run : odd_runs()) {
     TrainingPlan const plan = make_plan(run.config);
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-      BufferCounter counter{plan, plan.stages[stage]};
+      BufferCounter counter{plan, plan.stages[StageId::of_index(stage)]};
       counter.run();
       CAPTURE(run.name, stage);
       REQUIRE(counter.left() == 0);
@@ -128,12 +128,14 @@ TEST_CASE("a limit fits a window memory exactly if it is no less than the peak o
     TaskMemories tasks{plan};
     MessageMoves messages{plan};
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-      WindowMemory const memory{plan, schedule, plan.stages[stage], tasks, messages};
+      WindowMemory const memory{plan, schedule, plan.stages[StageId::of_index(stage)], tasks,
+                                messages};
       for (int count = 1; count <= memory.window(); ++count) {
         CAPTURE(run.name, stage, count);
         config.recompute[stage].store_microbatches.count = count;
         TrainingPlan const stored = make_plan(config);
-        std::int64_t const peak = summed_events(stored, stored.stages[stage]).at_peak.sum();
+        std::int64_t const peak =
+            summed_events(stored, stored.stages[StageId::of_index(stage)]).at_peak.sum();
         REQUIRE(memory.fits(count, peak));
         REQUIRE_FALSE(memory.fits(count, peak - 1));
       }
@@ -145,7 +147,7 @@ TEST_CASE("an iteration releases everything it allocates, in every category", "[
   for (OddRun const& run : odd_runs()) {
     TrainingPlan const plan = make_plan(run.config);
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-      StagePlan const& rank = plan.stages[stage];
+      StagePlan const& rank = plan.stages[StageId::of_index(stage)];
       TaskMemories tasks{plan};
       MessageMoves messages{plan};
       IssueOrder const order = unroll(rank.program);
@@ -235,7 +237,7 @@ TEST_CASE("a scattered message arrives as 1/t and takes its whole size once gath
   bool const scatters = GENERATE(true, false);
   config.schedule.scatter_gather = scatters;
   TrainingPlan const plan = make_plan(config);
-  StagePlan const& rank = plan.stages[1];
+  StagePlan const& rank = plan.stages[StageId{1}];
   IssueOrder const order = unroll(rank.program);
   auto const post =
       std::find_if(order.entries.begin(), order.entries.end(),

@@ -29,10 +29,10 @@ TEST_CASE("a schedule is its loop unrolled, for every legal shape", "[plan]") {
     PipelineSchedule const looped = lay_out(shape, loop);
     for (std::size_t stage = 0; stage < whole.stages.size(); ++stage) {
       CAPTURE(shape.stages, shape.microbatches, shape.chunks, shape.group, stage, loop.laps);
-      REQUIRE(whole.stages[stage].steady_loop == StageProgram::none);
-      REQUIRE(looped.stages[stage].steady_loop != StageProgram::none);
-      IssueOrder const expected = unroll(whole.stages[stage]);
-      IssueOrder const found = unroll(looped.stages[stage]);
+      REQUIRE(whole.stages[StageId::of_index(stage)].steady_loop == StageProgram::none);
+      REQUIRE(looped.stages[StageId::of_index(stage)].steady_loop != StageProgram::none);
+      IssueOrder const expected = unroll(whole.stages[StageId::of_index(stage)]);
+      IssueOrder const found = unroll(looped.stages[StageId::of_index(stage)]);
       REQUIRE(found.entries == expected.entries);
       REQUIRE(found.transfers == expected.transfers);
     }

@@ -45,11 +45,11 @@ TEST_CASE("an fp16 step moves 66 bytes a parameter, a bf16 step 58", "[plan]") {
   // Megatron-LM of May 2022: zero 4, divide by d 8, unscale 8 (fp16), norm 4, clip 8, Adam 28,
   // fp32 to 16 bits 6.
   TrainingConfig config = small_run();
-  StagePlan const fp16 = make_plan(config).stages[0];
+  StagePlan const fp16 = make_plan(config).stages[StageId{0}];
   REQUIRE(sum(swept(fp16)) == 66 * fp16.parameters);
   REQUIRE(swept(fp16).at("step.adam") == 28 * fp16.parameters);
   config.model.precision = Precision::bf16;
-  StagePlan const bf16 = make_plan(config).stages[0];
+  StagePlan const bf16 = make_plan(config).stages[StageId{0}];
   REQUIRE(sum(swept(bf16)) == 58 * bf16.parameters);
   REQUIRE_FALSE(swept(bf16).contains("step.unscale"));
 }
@@ -85,10 +85,10 @@ TEST_CASE("full precision needs neither scaling nor narrowing", "[plan]") {
   // three: 28. fp64 twice that.
   TrainingConfig config = small_run();
   config.model.precision = Precision::fp32;
-  StagePlan const fp32 = make_plan(config).stages[0];
+  StagePlan const fp32 = make_plan(config).stages[StageId{0}];
   REQUIRE(sum(swept(fp32)) == 52 * fp32.parameters);
   config.model.precision = Precision::fp64;
-  StagePlan const fp64 = make_plan(config).stages[0];
+  StagePlan const fp64 = make_plan(config).stages[StageId{0}];
   REQUIRE(sum(swept(fp64)) == 104 * fp64.parameters);
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("the distributed optimizer steps on 1/d but zeroes and scales every gr
   TrainingConfig config = small_run();
   config.parallel.data = 4;
   config.memory.distributed_optimizer = true;
-  StagePlan const rank = make_plan(config).stages[0];
+  StagePlan const rank = make_plan(config).stages[StageId{0}];
   std::int64_t const shard = (rank.parameters + 3) / 4;
   auto const bytes = swept(rank);
   REQUIRE(bytes.at("step.zero_gradients") == 4 * rank.parameters);
@@ -108,7 +108,7 @@ TEST_CASE("replicas all-reduce 4 bytes a parameter once an iteration", "[plan]")
   TrainingConfig config = small_run();
   config.parallel.data = 4;
   TrainingPlan const plan = make_plan(config);
-  StagePlan const& rank = plan.stages[0];
+  StagePlan const& rank = plan.stages[StageId{0}];
   std::int64_t payload = 0;
   for (Op const& op : collectives(rank)) {
     if (op.group != plan.roles.gradients) continue;
@@ -125,7 +125,7 @@ TEST_CASE("the distributed optimizer reduce-scatters gradients and gathers 2 byt
   config.parallel.data = 4;
   config.memory.distributed_optimizer = true;
   TrainingPlan const plan = make_plan(config);
-  StagePlan const& rank = plan.stages[0];
+  StagePlan const& rank = plan.stages[StageId{0}];
   std::map<OpKind, std::int64_t> payload;
   for (Op const& op : collectives(rank)) {
     if (op.group == plan.roles.gradients) payload[op.kind] += op.payload.count();
@@ -136,7 +136,8 @@ TEST_CASE("the distributed optimizer reduce-scatters gradients and gathers 2 byt
 
 TEST_CASE("one replica reduces nothing over replicas", "[plan]") {
   TrainingPlan const plan = make_plan(small_run(2));
-  for (Op const& op : collectives(plan.stages[0])) REQUIRE(op.group != plan.roles.gradients);
+  for (Op const& op : collectives(plan.stages[StageId{0}]))
+    REQUIRE(op.group != plan.roles.gradients);
 }
 
 TEST_CASE(
@@ -149,7 +150,7 @@ TEST_CASE(
   auto const payload = [&](std::size_t stage) {
     TrainingPlan const plan = make_plan(config);
     std::int64_t bytes = 0;
-    for (Op const& op : collectives(plan.stages[stage])) {
+    for (Op const& op : collectives(plan.stages[StageId::of_index(stage)])) {
       if (op.group == plan.roles.tensor) bytes += op.payload.count();
     }
     return bytes;
@@ -166,7 +167,7 @@ TEST_CASE("first and last stage sum the tied embedding's gradient, padded rows i
   config.parallel.tensor = 2;
   auto const embedding_bytes = [](TrainingPlan const& plan, std::size_t stage) {
     std::int64_t bytes = 0;
-    for (Op const& op : collectives(plan.stages[stage])) {
+    for (Op const& op : collectives(plan.stages[StageId::of_index(stage)])) {
       if (to_string(op.name) != "step.all_reduce_embedding_gradient") continue;
       REQUIRE(op.group == plan.roles.embedding);
       bytes += op.payload.count();
@@ -249,7 +250,7 @@ TEST_CASE("buckets cover a chunk's blocks once, from its last to its first", "[p
       parameters += bucket.parameters;
     }
     REQUIRE(end == 0);
-    REQUIRE(parameters == plan.stages[static_cast<std::size_t>(program)].parameters);
+    REQUIRE(parameters == plan.stages[StageId{program}].parameters);
   }
 }
 
@@ -259,7 +260,7 @@ TEST_CASE("overlapped reduction sends the same bytes as one reduction at the end
   config.memory.distributed_optimizer = distributed;
   auto const sent = [](TrainingPlan const& plan, std::size_t stage) {
     std::int64_t bytes = 0;
-    StagePlan const& rank = plan.stages[stage];
+    StagePlan const& rank = plan.stages[StageId::of_index(stage)];
     for (IssueEntry const& step : unroll(rank.program).entries) {
       if (step.kind != IssueEntry::Kind::run) continue;
       Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
@@ -337,14 +338,14 @@ constexpr std::int64_t last_stage = 2 * layer + 128 + embedding;
 TEST_CASE("without the distributed optimizer all parameters are one run, which nobody shares",
           "[plan]") {
   TrainingPlan const plan = make_plan(eight_ranks(false));
-  StagePlan const& stage = plan.stages[0];
+  StagePlan const& stage = plan.stages[StageId{0}];
   REQUIRE(stage.parameters == first_stage);
   REQUIRE(stage.shards == 1);
   StepOp const& reduction = op_named(stage, "step.all_reduce_gradients");
   REQUIRE(places(reduction.ranges) == Places{{0, first_stage}});
   REQUIRE(reduction.group == plan.roles.gradients);
   REQUIRE(reduction.reads[0] == step_tensor::gradients);
-  REQUIRE(places(op_named(plan.stages[1], "step.clip").ranges) == Places{{0, last_stage}});
+  REQUIRE(places(op_named(plan.stages[StageId{1}], "step.clip").ranges) == Places{{0, last_stage}});
   CHECK_THROWS(op_named(stage, "step.all_gather_parameters"));
 }
 
@@ -355,7 +356,7 @@ TEST_CASE("with the distributed optimizer the tied embedding is a run of its own
   Places const wanted[] = {{{0, embedding}, {embedding, first_stage - embedding}},
                            {{0, last_stage - embedding}, {last_stage - embedding, embedding}}};
   for (std::size_t i = 0; i < 2; ++i) {
-    StagePlan const& stage = plan.stages[i];
+    StagePlan const& stage = plan.stages[StageId::of_index(i)];
     REQUIRE(stage.shards == 2);
     StepOp const& reduction = op_named(stage, "step.reduce_scatter_gradients");
     REQUIRE(places(reduction.ranges) == wanted[i]);
@@ -370,7 +371,7 @@ TEST_CASE("with the distributed optimizer the tied embedding is a run of its own
 TEST_CASE("vectors that all tensor ranks hold are summed over them, neighbours as one range",
           "[plan]") {
   TrainingPlan const plan = make_plan(eight_ranks(false));
-  StepOp const& sum = op_named(plan.stages[1], "step.all_reduce_norm_gradients");
+  StepOp const& sum = op_named(plan.stages[StageId{1}], "step.all_reduce_norm_gradients");
   REQUIRE(sum.group == plan.roles.tensor);
   // Bias of the projection and second norm; bias of the down projection and next norm.
   std::int64_t const bias = 128 + 6144 + 96 + 2048;
@@ -379,7 +380,7 @@ TEST_CASE("vectors that all tensor ranks hold are summed over them, neighbours a
                                        {layer - 64, 64 + 128},
                                        {layer + bias, 64 + 128},
                                        {2 * layer - 64, 64 + 128}});
-  StepOp const& tied = op_named(plan.stages[1], "step.all_reduce_embedding_gradient");
+  StepOp const& tied = op_named(plan.stages[StageId{1}], "step.all_reduce_embedding_gradient");
   REQUIRE(places(tied.ranges) == Places{{last_stage - embedding, embedding}});
 }
 
@@ -391,8 +392,9 @@ TEST_CASE("Adam updates every parameter of every stage, alike stages included", 
   TrainingPlan const plan = make_plan(config);
   std::int64_t const held[] = {first_stage, 2 * layer, 2 * layer, last_stage};
   for (std::size_t i = 0; i < 4; ++i) {
-    REQUIRE(plan.stages[i].parameters == held[i]);
-    REQUIRE(op_named(plan.stages[i], "step.adam").traffic == Bytes{28 * held[i] / 2});
+    REQUIRE(plan.stages[StageId::of_index(i)].parameters == held[i]);
+    REQUIRE(op_named(plan.stages[StageId::of_index(i)], "step.adam").traffic ==
+            Bytes{28 * held[i] / 2});
   }
 }
 
@@ -400,7 +402,7 @@ TEST_CASE("weight decay applies to matrices, not to biases and norms", "[plan]")
   TrainingPlan const plan = make_plan(eight_ranks(false));
   std::int64_t decayed = 0;
   std::int64_t kept = 0;
-  for (ParameterRange const& range : op_named(plan.stages[0], "step.adam").ranges) {
+  for (ParameterRange const& range : op_named(plan.stages[StageId{0}], "step.adam").ranges) {
     (range.decays ? decayed : kept) += range.count;
   }
   REQUIRE(decayed == embedding + 2048 + 2 * (6144 + 2048 + 8192 + 8192));

@@ -37,7 +37,7 @@ inline void require_peaks_of_events(OddRun const& run) {
   std::vector<StageMemory> const memory = peak_memory(plan);
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
     CAPTURE(run.name, stage);
-    StageMemory const events = summed_events(plan, plan.stages[stage]);
+    StageMemory const events = summed_events(plan, plan.stages[StageId::of_index(stage)]);
     REQUIRE(memory[stage].at_peak == events.at_peak);
     REQUIRE(memory[stage].activation_peak == events.activation_peak);
     REQUIRE(memory[stage].peak_entry == events.peak_entry);

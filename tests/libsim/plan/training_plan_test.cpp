@@ -76,7 +76,8 @@ TEST_CASE("each layer of a pattern is built of its own kind, also within a check
     for (std::size_t chunk = 0; chunk < 4; ++chunk)
       REQUIRE(mlp_widths(plan, chunk) == widths[chunk]);
     // An MLP of width f has 2hf + f + h parameters; the other model's are 4h = 256 wide.
-    REQUIRE(plan.stages[1].parameters - make_plan(small_run()).stages[1].parameters ==
+    REQUIRE(plan.stages[StageId{1}].parameters -
+                make_plan(small_run()).stages[StageId{1}].parameters ==
             (2 * 64 + 1) * (128 + 512 + 128 - 3 * 256));
   }
 }
@@ -89,7 +90,7 @@ TEST_CASE("chunk c of stage r holds the layers of virtual stage c p + r", "[plan
   REQUIRE(plan.chunks.size() == 4);
   for (int v = 0; v < 4; ++v) {
     ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(v)];
-    REQUIRE(chunk.stage == v % 2);
+    REQUIRE(chunk.stage.value() == v % 2);
     REQUIRE(chunk.chunk == v / 2);
     REQUIRE(chunk.first_layer == 3 * v);
     REQUIRE(chunk.layers == 3);
@@ -163,7 +164,7 @@ TEST_CASE("every stage may have a policy of its own", "[plan]") {
 /// Which of a stage's forwards, in order, are stored whole (S) and which checkpointed (C); a
 /// backward must find what its forward left.
 std::string window_of(TrainingPlan const& plan, std::size_t stage) {
-  StagePlan const& rank = plan.stages[stage];
+  StagePlan const& rank = plan.stages[StageId::of_index(stage)];
   std::string window;
   std::map<std::pair<int, int>, int> program_of;
   for (IssueEntry const& step : unroll(rank.program).entries) {
@@ -227,27 +228,28 @@ TEST_CASE("a stage holds 1/t of its matrices, its norms whole, and the embedding
   config.parallel.tensor = 2;
   std::int64_t const h = 64, layer = (12 * h * h + 7 * h) / 2 + 6 * h;
   TrainingPlan const plan = make_plan(config);
-  REQUIRE(plan.stages[0].parameters == 3 * layer + 512 * h + 32 * h);
-  REQUIRE(plan.stages[1].parameters == 3 * layer);
-  REQUIRE(plan.stages[2].parameters == 3 * layer);
-  REQUIRE(plan.stages[3].parameters == 3 * layer + 2 * h + 512 * h);
+  REQUIRE(plan.stages[StageId{0}].parameters == 3 * layer + 512 * h + 32 * h);
+  REQUIRE(plan.stages[StageId{1}].parameters == 3 * layer);
+  REQUIRE(plan.stages[StageId{2}].parameters == 3 * layer);
+  REQUIRE(plan.stages[StageId{3}].parameters == 3 * layer + 2 * h + 512 * h);
 }
 
 TEST_CASE("one stage holds a tied embedding once and an untied one twice", "[plan]") {
   TrainingConfig config = small_run();
   config.parallel.pipeline = 1;
   std::int64_t const h = 64, layers = 12 * (12 * h * h + 13 * h);
-  REQUIRE(make_plan(config).stages[0].parameters == layers + 1024 * h + 32 * h + 2 * h);
+  REQUIRE(make_plan(config).stages[StageId{0}].parameters == layers + 1024 * h + 32 * h + 2 * h);
   config.model.tied_embeddings = false;
-  REQUIRE(make_plan(config).stages[0].parameters == layers + 2 * 1024 * h + 32 * h + 2 * h);
+  REQUIRE(make_plan(config).stages[StageId{0}].parameters ==
+          layers + 2 * 1024 * h + 32 * h + 2 * h);
 }
 
 TEST_CASE("interleaving moves layers between stages but holds as many", "[plan]") {
   TrainingConfig const plain = small_run();
   TrainingConfig const interleaved = interleaved_run(3, 4);
   for (std::size_t stage = 0; stage < 4; ++stage) {
-    REQUIRE(make_plan(interleaved).stages[stage].parameters ==
-            make_plan(plain).stages[stage].parameters);
+    REQUIRE(make_plan(interleaved).stages[StageId::of_index(stage)].parameters ==
+            make_plan(plain).stages[StageId::of_index(stage)].parameters);
   }
 }
 
