@@ -43,7 +43,7 @@ BlockInstance BlockRunner::make_instance(std::int32_t chunk_program,
   instance.chunk_program = chunk_program;
   instance.position = position;
   instance.microbatch = microbatch;
-  instance.chunk = chunk.chunk;
+  instance.chunk = chunk.chunk.value();
   instance.first_layer = first_layer_of(context_.plan, chunk, position);
   instance.buffers.resize(block_of(instance).tensors.size());
   return instance;

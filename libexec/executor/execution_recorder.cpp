@@ -94,7 +94,7 @@ std::size_t ExecutionRecorder::add(Transfer const& transfer, Bytes bytes, TimeSp
                  .phase = TracePhase::transfer,
                  .stream = stream_of(transfer),
                  .bytes = bytes.count()},
-                {.microbatch = transfer.microbatch, .chunk = transfer.chunk}, time);
+                {.microbatch = transfer.microbatch, .chunk = transfer.chunk.value()}, time);
 }
 
 void ExecutionRecorder::set_time(std::size_t row, TimeSpan const& time) {

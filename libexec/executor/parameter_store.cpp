@@ -96,8 +96,8 @@ void ParameterStore::find_operands(TrainingPlan const& plan) {
     ChunkProgram const& chunk = plan.chunks[i];
     if (chunk.stage != stage) continue;
     // Programs that store a window of microbatches share the parameters.
-    std::vector<StageChunk> const& chunks = plan.stages[stage].chunks;
-    std::int32_t const owner = chunks[static_cast<std::size_t>(chunk.chunk)].program;
+    IdVector<ChunkId, StageChunk> const& chunks = plan.stages[stage].chunks;
+    std::int32_t const owner = chunks[chunk.chunk].program;
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];
       std::vector<OperandPlace>& operands = operands_[i].emplace_back(block.tensors.size());

@@ -83,7 +83,8 @@ void RankExecutor::run_chunk(Task const& task, std::int64_t microbatch) {
   task.kind == Task::Kind::forward ? run_forward(task, microbatch)
                                    : run_gradients(task, microbatch);
   if (context_.recorder == nullptr) return;
-  context_.recorder->end_task(context_.plan, task, {.microbatch = microbatch, .chunk = task.chunk},
+  context_.recorder->end_task(context_.plan, task,
+                              {.microbatch = microbatch, .chunk = task.chunk.value()},
                               {begin, context_.clock.now()});
 }
 
@@ -110,7 +111,7 @@ void RankExecutor::run_forward(Task const& task, std::int64_t microbatch) {
 
 Buffer RankExecutor::take_received(Transfer::Payload payload,
                                    std::int64_t microbatch,
-                                   std::int64_t chunk) {
+                                   ChunkId chunk) {
   auto received = inbox_.extract(MessageKey{payload, microbatch, chunk});
   return std::move(received.mapped());
 }
@@ -281,7 +282,7 @@ std::string RankExecutor::position() const {
         return to_string(context_.program.step_ops[static_cast<std::size_t>(task.op)].name);
       }
       return std::string{name_of(phase_of(pass_of(task)))} + of() + ", chunk " +
-             std::to_string(task.chunk);
+             std::to_string(task.chunk.value());
     }
     case IssueEntry::Kind::post:
     case IssueEntry::Kind::wait: {

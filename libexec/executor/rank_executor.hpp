@@ -48,7 +48,7 @@ class RankExecutor {
   struct MessageKey {
     Transfer::Payload payload;
     std::int64_t microbatch;
-    std::int64_t chunk;
+    ChunkId chunk;
     auto operator<=>(MessageKey const&) const = default;
   };
 
@@ -58,7 +58,7 @@ class RankExecutor {
   /// A backward, or one of its halves.
   void run_gradients(Task const& task, std::int64_t microbatch);
   /// What the chunk's first or last block receives from a neighbour.
-  Buffer take_received(Transfer::Payload payload, std::int64_t microbatch, std::int64_t chunk);
+  Buffer take_received(Transfer::Payload payload, std::int64_t microbatch, ChunkId chunk);
   /// Gives a chunk's output to the next chunk of the stage, or to who sends it.
   void hand_on(Transfer::Payload payload,
                ChunkProgram const& chunk,

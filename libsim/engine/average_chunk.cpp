@@ -10,8 +10,8 @@ namespace stagecraft {
 
 namespace {
 
-Task task_of(TrainingPlan const& plan, StagePlan const& stage, Part part, std::size_t chunk) {
-  return whole_task(plan, stage, {part, 0, static_cast<std::int32_t>(chunk)}, TaskVariant::policy);
+Task task_of(TrainingPlan const& plan, StagePlan const& stage, Part part, ChunkId chunk) {
+  return whole_task(plan, stage, {part, 0, chunk}, TaskVariant::policy);
 }
 
 }  // namespace
@@ -22,15 +22,14 @@ AverageChunk::AverageChunk(TrainingPlan const& plan, System const& system)
 std::vector<ChunkCosts> AverageChunk::stage_costs() const {
   double const transfer = longest_message();
   std::vector<ChunkCosts> stages;
-  for (int v = 0; v < plan_.placement.virtual_stages(); ++v) {
+  for (VirtualStageId const v : plan_.placement.virtual_stage_ids()) {
     ChunkPlace const place = plan_.placement.place(v);
     StagePlan const& stage = plan_.stages[place.stage];
-    auto const chunk = static_cast<std::size_t>(place.chunk);
-    stages.push_back({.forward = seconds(stage, Part::forward, chunk),
-                      .backward = seconds(stage, Part::backward, chunk),
+    stages.push_back({.forward = seconds(stage, Part::forward, place.chunk),
+                      .backward = seconds(stage, Part::backward, place.chunk),
                       .transfer = transfer,
-                      .input_gradient = seconds(stage, Part::input_gradient, chunk),
-                      .weight_gradient = seconds(stage, Part::weight_gradient, chunk)});
+                      .input_gradient = seconds(stage, Part::input_gradient, place.chunk),
+                      .weight_gradient = seconds(stage, Part::weight_gradient, place.chunk)});
   }
   return stages;
 }
@@ -57,15 +56,15 @@ MemoryChanges AverageChunk::memory() {
   return memory;
 }
 
-double AverageChunk::seconds(StagePlan const& stage, Part part, std::size_t chunk) const {
+double AverageChunk::seconds(StagePlan const& stage, Part part, ChunkId chunk) const {
   Task const task = task_of(plan_, stage, part, chunk);
   return to_seconds(profile_task(plan_, stage, task, blocks_, cost_).duration);
 }
 
 double AverageChunk::longest_message() const {
   double longest = 0;
-  for (int v = 1; v < plan_.placement.virtual_stages(); ++v) {
-    StageId const from = plan_.placement.place(v - 1).stage;
+  for (VirtualStageId v{1}; v <= plan_.placement.last(); v = next(v)) {
+    StageId const from = plan_.placement.place(previous(v)).stage;
     StageId const to = plan_.placement.place(v).stage;
     if (from == to) continue;
     MessagePrice const price = cost_.price_message(plan_, from, to);
@@ -78,7 +77,7 @@ double AverageChunk::mean_bytes(Part part) {
   double sum = 0;
   double count = 0;
   for (StagePlan const& stage : plan_.stages) {
-    for (std::size_t chunk = 0; chunk < stage.chunks.size(); ++chunk) {
+    for (ChunkId const chunk : stage.chunks.ids()) {
       sum += static_cast<double>(memories_.of(task_of(plan_, stage, part, chunk)).net_sum);
       ++count;
     }

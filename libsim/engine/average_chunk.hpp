@@ -28,7 +28,7 @@ class AverageChunk {
   MemoryChanges memory();
 
  private:
-  double seconds(StagePlan const& stage, Part part, std::size_t chunk) const;
+  double seconds(StagePlan const& stage, Part part, ChunkId chunk) const;
   double longest_message() const;
   double mean_bytes(Part part);
 

@@ -41,8 +41,8 @@ class CommunicatorBuffers {
 /// The stages with which one exchanges activations.
 std::set<StageId> neighbours_of(TrainingPlan const& plan, StageId stage) {
   std::set<StageId> neighbours;
-  for (int v = 1; v < plan.placement.virtual_stages(); ++v) {
-    StageId const from = plan.placement.place(v - 1).stage;
+  for (VirtualStageId v{1}; v <= plan.placement.last(); v = next(v)) {
+    StageId const from = plan.placement.place(previous(v)).stage;
     StageId const to = plan.placement.place(v).stage;
     if (from == stage && to != stage) neighbours.insert(to);
     if (to == stage && from != stage) neighbours.insert(from);

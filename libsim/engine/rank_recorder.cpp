@@ -91,7 +91,7 @@ class RankRecorder {
     auto const index = static_cast<std::size_t>(step.task);
     Task const& task = plan_.tasks[index];
     RecordedTask const& recorded = tasks_[index];
-    std::int32_t const chunk = task.kind == Task::Kind::step ? -1 : task.chunk;
+    std::int32_t const chunk = task.kind == Task::Kind::step ? -1 : task.chunk.value();
     SimTime const alone = profiles_[index].duration;
     bool const is_stretched = time.end - time.start != alone;
     // A group lasts as long as its slowest member: its one row is the interval itself.
@@ -132,7 +132,7 @@ class RankRecorder {
                .phase = TracePhase::transfer,
                .stream = stream_of(transfer),
                .bytes = costed_.plan().sent_bytes().count()},
-              times_.transfers[index], transfer.microbatch, transfer.chunk);
+              times_.transfers[index], transfer.microbatch, transfer.chunk.value());
     }
   }
 

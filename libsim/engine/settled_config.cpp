@@ -26,7 +26,7 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
   CostModel const cost{system, plan};
   std::vector<BlockProfile> const blocks = profile_blocks(plan, cost);
   std::vector<RecomputeTimes> times;
-  for (int v = 0; v < plan.placement.virtual_stages(); ++v) {
+  for (VirtualStageId const v : plan.placement.virtual_stage_ids()) {
     ChunkPlace const place = plan.placement.place(v);
     StagePlan const& stage = plan.stages[place.stage];
     auto const duration = [&](Part part, TaskVariant variant) {
@@ -40,9 +40,9 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
     of_chunk.weight_gradient = duration(Part::weight_gradient, TaskVariant::policy);
     of_chunk.recompute = duration(Part::recompute, TaskVariant::early);
     if (plan.placement.is_last(v)) continue;
-    StageId const next = plan.placement.place(v + 1).stage;
-    if (next == place.stage) continue;
-    MessagePrice const price = cost.price_message(plan, place.stage, next);
+    StageId const after = plan.placement.place(next(v)).stage;
+    if (after == place.stage) continue;
+    MessagePrice const price = cost.price_message(plan, place.stage, after);
     of_chunk.transfer = price.latency + price.occupancy;
   }
   return times;

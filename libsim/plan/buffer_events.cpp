@@ -103,17 +103,16 @@ class BufferEvents::TaskCompiler {
     }
     auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
     BufferChange change{.category = MessageMove{}.category(),
-                        .chunk = chunk.chunk,
+                        .chunk = chunk.chunk.value(),
                         .bytes = plan_.message_bytes().count()};
     bool const has_output = is_forward            ? !chunk.has_head
                             : ends_gradient(task) ? !chunk.has_embedding
                                                   : false;
     if (has_output) {
       compiled.next_chunk = neighbour_here(plan_.placement, {chunk.stage, chunk.chunk},
-                                           is_forward ? Neighbour::next : Neighbour::previous)
-                                .value_or(-1);
+                                           is_forward ? Neighbour::next : Neighbour::previous);
     }
-    compiled.sends_output = has_output && compiled.next_chunk < 0;
+    compiled.sends_output = has_output && !compiled.next_chunk;
     if (compiled.sends_output) {
       change.kind = BufferChange::Kind::hand_over;
       change.payload = payload;
@@ -139,7 +138,7 @@ class BufferEvents::TaskCompiler {
     auto const reference_of = [&](TensorId tensor) -> Reference& {
       return references[static_cast<std::size_t>(block.tensor(tensor).buffer)];
     };
-    BufferChange change{.chunk = chunk.chunk, .block = &block};
+    BufferChange change{.chunk = chunk.chunk.value(), .block = &block};
     if (block.kind == BlockProgram::Kind::layers || block.prediction_modules > 0) {
       change.first_layer = first_layer_of(plan_, chunk, position);
     }
@@ -316,8 +315,8 @@ void BufferEvents::run(Task const& task, CompiledTask const& compiled, std::int3
   auto const payload = is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
   if (compiled.sends_output) {
     pass.sent[index_of(payload)] = number_of(compiled.passed);
-  } else if (compiled.next_chunk >= 0) {
-    in_flight(compiled.next_chunk, microbatch).received[index_of(payload)] =
+  } else if (compiled.next_chunk) {
+    in_flight(*compiled.next_chunk, microbatch).received[index_of(payload)] =
         number_of(compiled.passed);
   } else if (task.kind == Task::Kind::backward) {
     pass.received[index_of(payload)] = number_of(compiled.passed);
@@ -339,9 +338,8 @@ void BufferEvents::exchange(IssueEntry::Kind kind, Transfer const& transfer) {
 
 BufferChange const& BufferEvents::message_change(Transfer const& transfer,
                                                  MessageMove const& move) const {
-  return of_messages_[message_kinds * static_cast<std::size_t>(transfer.chunk) +
-                      4 * index_of(transfer.payload) + 2 * static_cast<std::size_t>(move.buffer) +
-                      (move.allocates ? 1 : 0)];
+  return of_messages_[message_kinds * transfer.chunk.index() + 4 * index_of(transfer.payload) +
+                      2 * static_cast<std::size_t>(move.buffer) + (move.allocates ? 1 : 0)];
 }
 
 }  // namespace stagecraft

@@ -122,7 +122,7 @@ class BufferEvents {
     Reference passed;           ///< what its last block leaves to the next task
     bool sends_output = false;  ///< the task ends its pass, and the chunk has a neighbour
     /// The chunk of the same stage to which the task leaves its output instead; -1: none.
-    std::int32_t next_chunk = -1;
+    std::optional<ChunkId> next_chunk;
   };
   /// The buffers of a chunk's tensors, by position of the block and by tensor.
   using ChunkReferences = std::vector<std::vector<Reference>>;
@@ -136,9 +136,8 @@ class BufferEvents {
   };
   class TaskCompiler;
 
-  InFlight& in_flight(std::int32_t chunk, std::int32_t microbatch) {
-    return in_flight_[static_cast<std::size_t>(chunk) * microbatches_ +
-                      static_cast<std::size_t>(microbatch)];
+  InFlight& in_flight(ChunkId chunk, std::int32_t microbatch) {
+    return in_flight_[chunk.index() * microbatches_ + static_cast<std::size_t>(microbatch)];
   }
   void run(Task const& task, CompiledTask const& compiled, std::int32_t microbatch);
   void exchange(IssueEntry::Kind kind, Transfer const& transfer);

@@ -153,8 +153,8 @@ void write(TextPieces& out, BlockProgram const& block) {
 }
 
 void write(TextPieces& out, ChunkProgram const& chunk) {
-  out << "chunk " << chunk.stage.value() << "." << chunk.chunk << " layers " << chunk.first_layer
-      << "+" << chunk.layers << " blocks";
+  out << "chunk " << chunk.stage.value() << "." << chunk.chunk.value() << " layers "
+      << chunk.first_layer << "+" << chunk.layers << " blocks";
   for (std::int32_t const block : chunk.blocks) out << " " << block;
   out << "\n";
 }

@@ -196,7 +196,7 @@ void FrameworkBuffers::end(Task const& task, std::int32_t microbatch) {
   free_all(held_);
   if (!ends_in_flight(task)) return;
   free_all(gradients_);
-  free_all(kept(task.chunk, microbatch));
+  free_all(kept(task.chunk.value(), microbatch));
 }
 
 bool FrameworkBuffers::step(std::span<std::int64_t const> shards) {

@@ -29,7 +29,7 @@ struct Task {
   bool is_validation = false;
   bool is_stored = false;        ///< passes: runs the program that stores all activations
   bool is_early = false;         ///< passes: runs the program whose recompute is a pass of its own
-  std::int32_t chunk = 0;        ///< passes: chunk of the stage
+  ChunkId chunk{};               ///< passes: chunk of the stage
   std::int32_t program = 0;      ///< passes: index into TrainingPlan::chunks
   std::int32_t first_block = 0;  ///< with program: blocks [first_block, first_block + block_count)
   std::int32_t block_count = 0;
@@ -78,7 +78,7 @@ struct Transfer {
   End end = End::send;
   StageId peer{};  ///< at the other end
   std::int32_t microbatch = 0;
-  std::int32_t chunk = 0;  ///< chunk of this end's stage that made it (send) or reads it (receive)
+  ChunkId chunk{};  ///< chunk of this end's stage that made it (send) or reads it (receive)
   std::int32_t message = 0;  ///< the same at both ends; dense from 0, unique in the iteration
   std::int32_t channel = 0;  ///< dense from 0; one per payload and pair of virtual stages
 

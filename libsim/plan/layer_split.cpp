@@ -33,7 +33,7 @@ std::vector<std::int64_t> layers_of_virtual_stages(TrainingConfig const& config)
   std::vector<std::int64_t> layers;
   layers.reserve(virtual_stages);
   Placement const placement = placement_of(config);
-  for (int v = 0; v < placement.virtual_stages(); ++v) {
+  for (VirtualStageId const v : placement.virtual_stage_ids()) {
     layers.push_back(per_stage[placement.place(v).stage.index()] / config.parallel.interleave);
   }
   return layers;

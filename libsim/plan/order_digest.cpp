@@ -31,7 +31,7 @@ std::string key_of(StageProgram const& program) {
     append(key, pair(2 * static_cast<std::int32_t>(transfer.payload) +
                          static_cast<std::int32_t>(transfer.end),
                      transfer.peer.value()));
-    append(key, pair(transfer.microbatch, transfer.chunk));
+    append(key, pair(transfer.microbatch, transfer.chunk.value()));
     append(key, transfer.message);
   }
   return key;
@@ -43,7 +43,7 @@ std::string digest_of(StageProgram const& program) {
   IssueOrder const order = unroll(program);
   for (Transfer const& transfer : order.transfers) {
     out.words("transfer ", static_cast<int>(transfer.payload), static_cast<int>(transfer.end), " ",
-              transfer.peer.value(), " ", transfer.microbatch, ".", transfer.chunk, " #",
+              transfer.peer.value(), " ", transfer.microbatch, ".", transfer.chunk.value(), " #",
               transfer.message, "\n");
   }
   for (IssueEntry const& step : order.entries) {

@@ -40,9 +40,9 @@ std::vector<std::int32_t> sequence_of(PipelineOrder const& order,
 
 /// A channel hands its messages on in the order in which they were sent.
 void check_message_order(PipelineOrder const& order) {
-  for (int v = 1; v < order.placement.virtual_stages(); ++v) {
+  for (VirtualStageId v{1}; v <= order.placement.last(); v = next(v)) {
     for (bool const is_forward : {true, false}) {
-      ChunkPlace const before = order.placement.place(v - 1);
+      ChunkPlace const before = order.placement.place(previous(v));
       ChunkPlace const after = order.placement.place(v);
       if (sequence_of(order, before, is_forward) == sequence_of(order, after, is_forward)) continue;
       refuse("order",

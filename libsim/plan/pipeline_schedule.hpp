@@ -51,14 +51,14 @@ struct PipelineSchedule {
   int most_queued = 0;
 
   /// The task of a part of a chunk, the same on every stage.
-  std::int32_t task(Part part, std::int32_t chunk) const {
-    return static_cast<std::int32_t>(part) * shape.chunks + chunk;
+  std::int32_t task(Part part, ChunkId chunk) const {
+    return static_cast<std::int32_t>(part) * shape.chunks + chunk.value();
   }
   int tasks() const { return part_count * shape.chunks; }
   /// What an entry of kind run computes.
   ChunkRun run_of(IssueEntry const& entry) const {
     return {static_cast<Part>(entry.task / shape.chunks), entry.microbatch,
-            entry.task % shape.chunks};
+            ChunkId{entry.task % shape.chunks}};
   }
 };
 

@@ -102,8 +102,8 @@ PlanGroups make_groups(TrainingConfig const& config) {
         add("inner context group", {{whole_axis(grid, *inner)}}, Stream::tensor_parallel);
   }
   Placement const placement = placement_of(config);
-  StageId const first = placement.place(0).stage;
-  StageId const last = placement.place(placement.virtual_stages() - 1).stage;
+  StageId const first = placement.place(VirtualStageId{0}).stage;
+  StageId const last = placement.place(placement.last()).stage;
   if (embeds_at_end(config.model) && first != last) {
     roles.embedding =
         add("embedding group", {{positions_of_axis(stages.axis, {first.value(), last.value()})}});

@@ -187,7 +187,7 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
   std::int64_t first_layer = 0;
   for (std::size_t v = 0; v < layers.size(); ++v) {
     ChunkProgram chunk;
-    ChunkPlace const place = plan.placement.place(static_cast<int>(v));
+    ChunkPlace const place = plan.placement.place(VirtualStageId::of_index(v));
     chunk.stage = place.stage;
     chunk.chunk = place.chunk;
     chunk.first_layer = first_layer;
@@ -204,12 +204,12 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
     chunk.has_recompute_pass = of_layers.whole.early == EarlyRecompute::bubble;
     append_layers(chunk, catalogue, of_layers, k);
     if (chunk.has_head) {
-      bool const shares =
-          embeds_at_end(config.model) && plan.placement.place(0).stage == chunk.stage;
+      bool const shares = embeds_at_end(config.model) &&
+                          plan.placement.place(VirtualStageId{0}).stage == chunk.stage;
       chunk.blocks.push_back(
           catalogue.head(shares ? HeadWeight::shared : HeadWeight::own, of_layers.single));
     }
-    StageChunk& of_stage = plan.stages[chunk.stage].chunks[static_cast<std::size_t>(chunk.chunk)];
+    StageChunk& of_stage = plan.stages[chunk.stage].chunks[chunk.chunk];
     if (k == 0) program_of(of_stage, variant) = static_cast<std::int32_t>(plan.chunks.size());
     plan.chunks.push_back(std::move(chunk));
   }

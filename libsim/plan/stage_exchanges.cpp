@@ -21,7 +21,7 @@ class InterleavedReceives {
     } else if (k >= lead_) {
       ChunkRun made = order_.forward(k - lead_);
       if (made.chunk == last_chunk_) return;
-      ++made.chunk;
+      made.chunk = next(made.chunk);
       writer.receive_input_of(made);
     }
   }
@@ -39,8 +39,8 @@ class InterleavedReceives {
       if (k + 1 < order_.size()) writer.receive_input_of(order_.backward(k + 1));
     } else if (k >= lead_) {
       ChunkRun made = order_.backward(k - lead_);
-      if (made.chunk == 0) return;
-      --made.chunk;
+      if (made.chunk == ChunkId{0}) return;
+      made.chunk = previous(made.chunk);
       writer.receive_input_of(made);
     }
   }
@@ -50,7 +50,7 @@ class InterleavedReceives {
 
   VirtualOrder const& order_;
   int lead_;
-  int last_chunk_;
+  ChunkId last_chunk_;
   StageId stage_;
 };
 

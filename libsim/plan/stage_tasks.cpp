@@ -41,6 +41,7 @@ class StageTasks {
 
  private:
   static constexpr std::int32_t none = -1;
+  static constexpr ChunkId first_chunk{0};
 
   void append_entries(std::vector<IssueEntry> const& entries) {
     last_ = last_runs(entries);
@@ -49,7 +50,7 @@ class StageTasks {
       IssueEntry entry = entries[i];
       if (entry.kind == IssueEntry::Kind::run) {
         ChunkRun const run = schedule_.run_of(entry);
-        bool const is_last = last_[static_cast<std::size_t>(run.chunk)] == i;
+        bool const is_last = last_[run.chunk] == i;
         if (is_last && ends_in_flight(run.part) && overlaps_gradients(plan_.config)) {
           append_last_backward(run);
           continue;
@@ -62,13 +63,13 @@ class StageTasks {
 
   /// For each chunk, the entry that completes its gradients: a whole backward or a weight gradient.
   /// That entry is never repeated (StageWriter::repeat).
-  std::vector<std::size_t> last_runs(std::vector<IssueEntry> const& entries) const {
-    std::vector<std::size_t> last(static_cast<std::size_t>(schedule_.shape.chunks));
+  IdVector<ChunkId, std::size_t> last_runs(std::vector<IssueEntry> const& entries) const {
+    IdVector<ChunkId, std::size_t> last(static_cast<std::size_t>(schedule_.shape.chunks));
     for (std::size_t i = 0; i < entries.size(); ++i) {
       IssueEntry const& entry = entries[i];
       if (entry.kind != IssueEntry::Kind::run) continue;
       ChunkRun const run = schedule_.run_of(entry);
-      if (ends_in_flight(run.part)) last[static_cast<std::size_t>(run.chunk)] = i;
+      if (ends_in_flight(run.part)) last[run.chunk] = i;
     }
     return last;
   }
@@ -85,41 +86,41 @@ class StageTasks {
     }
   }
   std::size_t number_of(ChunkRun const& run) const {
-    return static_cast<std::size_t>(run.chunk) *
-               static_cast<std::size_t>(schedule_.shape.microbatches) +
+    return run.chunk.index() * static_cast<std::size_t>(schedule_.shape.microbatches) +
            static_cast<std::size_t>(run.microbatch);
   }
 
-  ChunkProgram const& program_of(std::int32_t chunk) const {
-    return plan_
-        .chunks[static_cast<std::size_t>(stage_.chunks[static_cast<std::size_t>(chunk)].program)];
+  ChunkProgram const& program_of(ChunkId chunk) const {
+    return plan_.chunks[static_cast<std::size_t>(stage_.chunks[chunk].program)];
   }
 
-  /// The chunk whose head adds to the gradient of another chunk's embedding; `none` if there is no
-  /// such chunk.
-  std::int32_t sharing_chunk() const {
-    if (!embeds_at_end(plan_.config.model) || schedule_.shape.chunks == 1) return none;
-    for (std::int32_t chunk = 1; chunk < schedule_.shape.chunks; ++chunk) {
-      if (program_of(chunk).has_head && program_of(0).has_embedding) return chunk;
+  /// The chunk whose head adds to the gradient of the first chunk's embedding; nullopt if there is
+  /// no such chunk.
+  std::optional<ChunkId> sharing_chunk() const {
+    if (!embeds_at_end(plan_.config.model)) return std::nullopt;
+    for (ChunkId const chunk : stage_.chunks.ids()) {
+      bool const is_other = chunk != first_chunk;
+      if (is_other && program_of(chunk).has_head && program_of(first_chunk).has_embedding) {
+        return chunk;
+      }
     }
-    return none;
+    return std::nullopt;
   }
 
   /// The last run of a chunk, and the reductions that can follow it.
   void append_last_backward(ChunkRun const& run) {
-    std::int32_t const sharing = sharing_chunk();
-    bool const waits = run.chunk == 0 && sharing != none &&
-                       last_[static_cast<std::size_t>(sharing)] > last_.front();
+    std::optional<ChunkId> const sharing = sharing_chunk();
+    bool const waits = run.chunk == first_chunk && sharing && last_[*sharing] > last_.front();
     if (waits) {
       stage_.program.entries.push_back({.task = task_of(run), .microbatch = run.microbatch});
       return;
     }
     append_reduced_backward(run);
-    if (run.chunk != sharing || last_.front() > last_[static_cast<std::size_t>(sharing)]) return;
-    append_gradient_reduction(stage_, plan_, {.first = 0, .count = chunk_parameters(0)});
+    if (run.chunk != sharing || last_.front() > last_[*sharing]) return;
+    append_gradient_reduction(stage_, plan_, {.first = 0, .count = chunk_parameters(first_chunk)});
   }
 
-  std::int64_t chunk_parameters(std::int32_t chunk) const {
+  std::int64_t chunk_parameters(ChunkId chunk) const {
     ChunkProgram const& program = program_of(chunk);
     return parameters_of(plan_, program, 0, static_cast<std::int32_t>(program.blocks.size()));
   }
@@ -172,7 +173,7 @@ class StageTasks {
   std::vector<bool> early_;  ///< by chunk and microbatch: recomputed ahead; empty if none is
   int classes_;              ///< of microbatches that have programs of their own
   std::vector<std::int32_t> whole_;  ///< by task of the schedule, class and variant
-  std::vector<std::size_t> last_;    ///< last_runs() of the entries
+  IdVector<ChunkId, std::size_t> last_;  ///< last_runs() of the entries
 };
 
 constexpr Task::Kind kind_of(Part part) {
@@ -207,7 +208,7 @@ Task whole_task(TrainingPlan const& plan,
                 StagePlan const& stage,
                 ChunkRun const& run,
                 TaskVariant variant) {
-  StageChunk const& chunk = stage.chunks[static_cast<std::size_t>(run.chunk)];
+  StageChunk const& chunk = stage.chunks[run.chunk];
   Task task;
   task.kind = kind_of(run.part);
   task.is_stored = variant == TaskVariant::stored;

@@ -21,33 +21,36 @@ void StageWriter::run(ChunkRun const& run) {
   if (run.part != Part::backward) return;
   ++backwards_;
   last_chunk_ = run.chunk;
-  --backwards_left_[static_cast<std::size_t>(run.chunk)];
+  --backwards_left_[run.chunk.index()];
 }
 
 void StageWriter::send_output_of(ChunkRun const& run) {
   if (run.part != Part::forward && !gives_gradient(run.part)) return;
   Placement const& placement = schedule_.placement;
-  int const here = placement.virtual_stage({stage_, run.chunk});
+  VirtualStageId const here = placement.virtual_stage({stage_, run.chunk});
   bool const is_activation = run.part == Part::forward;
   if (is_activation ? placement.is_last(here) : placement.is_first(here)) return;
-  add(Transfer::End::send, run, here, is_activation ? here + 1 : here - 1);
+  add(Transfer::End::send, run, here, is_activation ? next(here) : previous(here));
 }
 
 void StageWriter::receive_input_of(ChunkRun const& run) {
   if (run.part != Part::forward && !gives_gradient(run.part)) return;
   Placement const& placement = schedule_.placement;
-  int const here = placement.virtual_stage({stage_, run.chunk});
+  VirtualStageId const here = placement.virtual_stage({stage_, run.chunk});
   bool const is_activation = run.part == Part::forward;
   if (is_activation ? placement.is_first(here) : placement.is_last(here)) return;
-  add(Transfer::End::receive, run, here, is_activation ? here - 1 : here + 1);
+  add(Transfer::End::receive, run, here, is_activation ? previous(here) : next(here));
 }
 
-void StageWriter::add(Transfer::End end, ChunkRun const& run, int virtual_stage, int other) {
+void StageWriter::add(Transfer::End end,
+                      ChunkRun const& run,
+                      VirtualStageId virtual_stage,
+                      VirtualStageId other) {
   ChunkPlace const peer = schedule_.placement.place(other);
   if (peer.stage == stage_) return;
   Transfer::Payload const payload = message_of(run.part);
   // Each boundary has one channel for activations and one for gradients.
-  int const boundary = std::min(virtual_stage, other);
+  int const boundary = std::min(virtual_stage, other).value();
   int const channel = payload == Transfer::Payload::activation
                           ? boundary
                           : schedule_.placement.virtual_stages() - 1 + boundary;
@@ -91,7 +94,7 @@ int StageWriter::repeat(int times) {
   int more = times - 1;
   if (backwards_ > backwards_before_repeat_) {
     if (loop_.has_loop()) more = std::min(more, backwards_to_border() - 1);
-    auto& left = backwards_left_[static_cast<std::size_t>(last_chunk_)];
+    auto& left = backwards_left_[last_chunk_.index()];
     more = std::clamp(more, 0, std::max(left - 1, 0));
     left -= more;
     backwards_ += more;

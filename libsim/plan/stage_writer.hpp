@@ -45,7 +45,10 @@ class StageWriter {
   int repeat(int times);
 
  private:
-  void add(Transfer::End end, ChunkRun const& run, int virtual_stage, int other);
+  void add(Transfer::End end,
+           ChunkRun const& run,
+           VirtualStageId virtual_stage,
+           VirtualStageId other);
   void mark_border();
   int backwards_to_border() const;
 
@@ -58,7 +61,7 @@ class StageWriter {
   std::int32_t advance_ = 0;                  ///< added to the microbatches after the loop
   std::int32_t backwards_ = 0;                ///< written so far
   std::vector<std::int32_t> backwards_left_;  ///< by chunk
-  std::int32_t last_chunk_ = 0;               ///< chunk of the latest backward
+  ChunkId last_chunk_{};                      ///< chunk of the latest backward
   std::int32_t loop_begin_ = StageProgram::none;
   std::int32_t repeat_begin_ = 0;  ///< first entry that may repeat
   std::int32_t backwards_before_repeat_ = 0;

@@ -334,10 +334,10 @@ std::int64_t parameters_of(TrainingPlan const& plan,
   return sum;
 }
 
-std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, std::int32_t chunk) {
+std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, ChunkId chunk) {
   std::int64_t sum = 0;
-  for (std::int32_t i = 0; i < chunk; ++i) {
-    std::int32_t const program = stage.chunks[static_cast<std::size_t>(i)].program;
+  for (ChunkId other{0}; other < chunk; other = next(other)) {
+    std::int32_t const program = stage.chunks[other].program;
     ChunkProgram const& before = plan.chunks[static_cast<std::size_t>(program)];
     sum += parameters_of(plan, before, 0, static_cast<std::int32_t>(before.blocks.size()));
   }

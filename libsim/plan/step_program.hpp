@@ -22,7 +22,7 @@ std::int64_t parameters_of(TrainingPlan const& plan,
                            std::int32_t block_count);
 
 /// Elements of a stage's flat order of parameters before those of a chunk.
-std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, std::int32_t chunk);
+std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, ChunkId chunk);
 
 /// The buckets of a chunk program, in the order in which its backward completes them.
 ///

@@ -254,7 +254,7 @@ class Checker : CombinationCheck {
     Placement const placement = placement_of(config_);
     std::int64_t largest = 0;
     for (std::size_t v = 0; v < layers.size(); ++v) {
-      std::size_t const of_chunk = placement.place(static_cast<int>(v)).stage.index();
+      std::size_t const of_chunk = placement.place(VirtualStageId::of_index(v)).stage.index();
       if (!stage || of_chunk == *stage) largest = std::max(largest, layers[v]);
     }
     return largest;

@@ -23,7 +23,7 @@ class VirtualOrder;
 /// reverse.
 struct ChunkProgram {
   StageId stage{};
-  std::int32_t chunk = 0;
+  ChunkId chunk{};
   std::int64_t first_layer = 0;
   std::int64_t layers = 0;
   std::vector<std::int32_t> blocks;  ///< into TrainingPlan::blocks
@@ -67,11 +67,11 @@ struct RankChoice {
 /// but for how many rows their experts compute.
 struct StagePlan {
   StageId stage{};
-  std::vector<StageChunk> chunks;  ///< by chunk
-  std::vector<Task> tasks;         ///< the distinct tasks that the program runs
-  StageProgram program;            ///< the issue order
-  std::vector<StepOp> step_ops;    ///< gradient reduction and optimizer
-  std::int64_t parameters = 0;     ///< trained elements per rank, padding and replicas included
+  IdVector<ChunkId, StageChunk> chunks;
+  std::vector<Task> tasks;       ///< the distinct tasks that the program runs
+  StageProgram program;          ///< the issue order
+  std::vector<StepOp> step_ops;  ///< gradient reduction and optimizer
+  std::int64_t parameters = 0;   ///< trained elements per rank, padding and replicas included
   /// All parameters, as ranges whose optimizer state is cut alike.
   std::vector<ShardedRun> sharded_runs;
   int shards = 1;  ///< the most shards of a run

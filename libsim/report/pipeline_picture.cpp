@@ -68,7 +68,7 @@ Layout make_layout(PlayedOrder const& played, std::size_t width) {
       longest = std::max(longest, duration);
       if (duration > SimTime{0}) shortest = std::min(shortest, duration);
       layout.largest_microbatch = std::max(layout.largest_microbatch, span.run.microbatch);
-      layout.has_chunks = layout.has_chunks || span.run.chunk > 0;
+      layout.has_chunks = layout.has_chunks || span.run.chunk > ChunkId{0};
       layout.has_part.at(static_cast<std::size_t>(span.run.part)) = true;
     }
   }
@@ -110,7 +110,7 @@ void draw_cell(std::vector<Glyph>& row,
   std::size_t const first = layout.column(span.start);
   std::size_t const last = layout.column(span.end);
   Look const& look = look_of(span.run.part);
-  auto const chunk = static_cast<std::size_t>(span.run.chunk);
+  std::size_t const chunk = span.run.chunk.index();
 
   std::string const number = std::to_string(span.run.microbatch);
   std::string letter;
@@ -181,7 +181,7 @@ std::string legend(PlayedOrder const& played, Layout const& layout, Colour colou
     Layout one = layout;
     one.columns = cell.size();
     one.columns_per_tick = 1;
-    ChunkSpan const span{{part, 0, 0}, SimTime{0}, SimTime{static_cast<int>(cell.size())}};
+    ChunkSpan const span{{part, 0, ChunkId{}}, SimTime{0}, SimTime{static_cast<int>(cell.size())}};
     draw_cell(cell, span, one, colour);
     return paint(cell, colour);
   };

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "libsim/units/ids.hpp"
+
 namespace stagecraft {
 
 /// The parts of a microbatch's work in a chunk; a schedule places each on its own. The backward
@@ -25,7 +27,7 @@ constexpr bool ends_in_flight(Part part) {
 struct ChunkRun {
   Part part = Part::forward;
   std::int32_t microbatch = 0;
-  std::int32_t chunk = 0;
+  ChunkId chunk{};
 
   friend bool operator==(ChunkRun const&, ChunkRun const&) = default;
 };

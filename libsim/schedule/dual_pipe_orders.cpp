@@ -19,7 +19,7 @@ void check_microbatches(std::string const& kind, int stages, int microbatches) {
 /// A rank at depth `depth` of `half` ranks, counted from the outside in. `near` is the chunk whose
 /// microbatches start on this side of the pipeline, `far` the other; `n` microbatches pass through
 /// each.
-void write_rank(RankWriter& writer, int depth, int half, int n, int near, int far) {
+void write_rank(RankWriter& writer, int depth, int half, int n, ChunkId near, ChunkId far) {
   int const inside = half - depth - 1;  // ranks further in
   for (int k = 0; k < 2 * inside; ++k) writer.forward(near);
   for (int k = 0; k <= depth; ++k) {
@@ -46,7 +46,7 @@ void write_rank(RankWriter& writer, int depth, int half, int n, int near, int fa
   }
   // Backwards alone; the second half of them are split.
   for (int k = 0; k < 2 * (depth + 1); ++k) {
-    int const chunk = k % 2 == 0 ? far : near;
+    ChunkId const chunk = k % 2 == 0 ? far : near;
     if (k <= depth) {
       writer.backward(chunk);
     } else {
@@ -67,7 +67,7 @@ PipelineOrder dualpipev_order(int stages, int microbatches) {
   PipelineOrder order{v_placement(stages), microbatches, {}};
   for (int rank = 0; rank < stages; ++rank) {
     RankWriter writer{{0, 0}};
-    write_rank(writer, rank, stages, microbatches, 0, 1);
+    write_rank(writer, rank, stages, microbatches, ChunkId{0}, ChunkId{1});
     order.ranks.push_back(std::move(writer).take());
   }
   return order;
@@ -88,7 +88,7 @@ PipelineOrder dualpipe_order(int stages, int microbatches) {
     RankWriter writer{{0, microbatches / 2}};
     bool const is_first_half = rank < stages / 2;
     write_rank(writer, std::min(rank, stages - 1 - rank), stages / 2, microbatches / 2,
-               is_first_half ? 0 : 1, is_first_half ? 1 : 0);
+               ChunkId{is_first_half ? 0 : 1}, ChunkId{is_first_half ? 1 : 0});
     order.ranks.push_back(std::move(writer).take());
   }
   return order;

@@ -34,22 +34,23 @@ class RecomputePlacer {
   }
 
  private:
-  int virtual_stage(std::size_t rank, ChunkRun const& run) const {
+  VirtualStageId virtual_stage(std::size_t rank, ChunkRun const& run) const {
     return order_.placement.virtual_stage({StageId::of_index(rank), run.chunk});
   }
-  std::size_t number(int virtual_stage, std::int32_t microbatch) const {
-    return static_cast<std::size_t>(virtual_stage) * static_cast<std::size_t>(order_.microbatches) +
+  std::size_t number(VirtualStageId virtual_stage, std::int32_t microbatch) const {
+    return virtual_stage.index() * static_cast<std::size_t>(order_.microbatches) +
            static_cast<std::size_t>(microbatch);
   }
-  RecomputeTimes const& times_of(int virtual_stage) const {
-    return times_[static_cast<std::size_t>(virtual_stage)];
+  RecomputeTimes const& times_of(VirtualStageId virtual_stage) const {
+    return times_[virtual_stage.index()];
   }
 
   /// When what the task needs of another chunk is here; nothing if that has not run.
   std::optional<SimTime> arrival(std::size_t rank, ChunkRun const& run) const {
     Placement const& placement = order_.placement;
-    int const here = virtual_stage(rank, run);
-    auto const at = [&](auto const& ends, int there, int boundary) -> std::optional<SimTime> {
+    VirtualStageId const here = virtual_stage(rank, run);
+    auto const at = [&](auto const& ends, VirtualStageId there,
+                        VirtualStageId boundary) -> std::optional<SimTime> {
       auto const end = ends[number(there, run.microbatch)];
       if (!end) return std::nullopt;
       bool const is_here = placement.place(there).stage == StageId::of_index(rank);
@@ -57,15 +58,15 @@ class RecomputePlacer {
     };
     if (run.part == Part::forward) {
       if (placement.is_first(here)) return SimTime{0};
-      return at(forward_ends_, here - 1, here - 1);
+      return at(forward_ends_, previous(here), previous(here));
     }
     if (!gives_gradient(run.part)) return SimTime{0};
     if (placement.is_last(here)) return at(forward_ends_, here, here);
-    return at(gradient_ends_, here + 1, here);
+    return at(gradient_ends_, next(here), here);
   }
 
   SimTime duration(std::size_t rank, ChunkRun const& run) const {
-    int const here = virtual_stage(rank, run);
+    VirtualStageId const here = virtual_stage(rank, run);
     RecomputeTimes const& times = times_of(here);
     SimTime const part = run.part == Part::forward           ? times.forward
                          : run.part == Part::weight_gradient ? times.weight_gradient
@@ -83,7 +84,7 @@ class RecomputePlacer {
     auto const next = std::find_if(tasks.begin() + static_cast<std::ptrdiff_t>(first), tasks.end(),
                                    [](auto const& task) { return gives_gradient(task.run.part); });
     if (next == tasks.end()) return nullptr;
-    int const here = virtual_stage(rank, next->run);
+    VirtualStageId const here = virtual_stage(rank, next->run);
     std::size_t const pass = number(here, next->run.microbatch);
     bool const can_run =
         forward_ends_[pass] && !is_recomputed_[pass] && times_of(here).recompute > SimTime{0};
@@ -91,7 +92,7 @@ class RecomputePlacer {
   }
 
   void recompute(std::size_t rank, ChunkRun const& run) {
-    int const here = virtual_stage(rank, run);
+    VirtualStageId const here = virtual_stage(rank, run);
     made_.ranks[rank].push_back({{Part::recompute, run.microbatch, run.chunk}});
     is_recomputed_[number(here, run.microbatch)] = true;
     free_[rank] += times_of(here).recompute;

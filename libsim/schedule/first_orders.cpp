@@ -9,8 +9,8 @@ namespace stagecraft {
 namespace {
 
 /// The letter of a part (0 F, 1 I, 2 W) of a chunk.
-std::uint16_t letter_at(int part, int chunk, int chunks) {
-  return static_cast<std::uint16_t>(part * chunks + chunk);
+std::uint16_t letter_at(int part, ChunkId chunk, int chunks) {
+  return static_cast<std::uint16_t>(part * chunks + chunk.value());
 }
 
 /// Every microbatch passes through the whole pipeline before the next: least memory.
@@ -18,14 +18,14 @@ LetterOrder one_by_one(Placement const& placement, int microbatches) {
   LetterOrder order{placement, microbatches, {}};
   int const chunks = placement.chunks();
   for (StageId const stage : placement.stage_ids()) {
-    std::vector<std::int32_t> by_stage(static_cast<std::size_t>(chunks));
-    for (int chunk = 0; chunk < chunks; ++chunk) by_stage[static_cast<std::size_t>(chunk)] = chunk;
-    std::sort(by_stage.begin(), by_stage.end(), [&](std::int32_t a, std::int32_t b) {
+    std::vector<ChunkId> by_stage;
+    for (ChunkId const chunk : placement.chunk_ids()) by_stage.push_back(chunk);
+    std::sort(by_stage.begin(), by_stage.end(), [&](ChunkId a, ChunkId b) {
       return placement.virtual_stage({stage, a}) < placement.virtual_stage({stage, b});
     });
     auto& letters = order.ranks.emplace_back();
     for (int k = 0; k < microbatches; ++k) {
-      for (std::int32_t const chunk : by_stage) letters.push_back(letter_at(0, chunk, chunks));
+      for (ChunkId const chunk : by_stage) letters.push_back(letter_at(0, chunk, chunks));
       for (auto chunk = by_stage.rbegin(); chunk != by_stage.rend(); ++chunk) {
         letters.push_back(letter_at(1, *chunk, chunks));
         letters.push_back(letter_at(2, *chunk, chunks));
@@ -91,27 +91,27 @@ class ListScheduler {
   struct Choice {
     SimTime start{0};
     int part = 0;
-    int chunk = 0;
+    ChunkId chunk{};
   };
 
   std::size_t chunks() const { return static_cast<std::size_t>(order_.placement.chunks()); }
 
-  std::int32_t count(std::size_t rank, int part, int chunk) const {
+  std::int32_t count(std::size_t rank, int part, ChunkId chunk) const {
     return ranks_[rank].counts[letter_at(part, chunk, order_.placement.chunks())];
   }
 
   /// When the next forward (part 0) or input gradient (part 1) of a chunk could start; nullopt if
   /// there is none whose input is made.
-  std::optional<SimTime> arrival(std::size_t rank, int part, int chunk) const {
+  std::optional<SimTime> arrival(std::size_t rank, int part, ChunkId chunk) const {
     Placement const& placement = order_.placement;
     std::int32_t const microbatch = count(rank, part, chunk);
     if (microbatch >= order_.microbatches) return std::nullopt;
-    int const here = placement.virtual_stage({StageId::of_index(rank), chunk});
+    VirtualStageId const here = placement.virtual_stage({StageId::of_index(rank), chunk});
     if (part == 0 && placement.is_first(here)) return SimTime{0};
     bool const is_turn = part == 1 && placement.is_last(here);
-    int const there = is_turn ? here : part == 0 ? here - 1 : here + 1;
-    auto const stream =
-        static_cast<std::size_t>(part == 0 || is_turn ? there : placement.virtual_stages() + there);
+    VirtualStageId const there = is_turn ? here : part == 0 ? previous(here) : next(here);
+    std::size_t const stream =
+        part == 0 || is_turn ? forward_stream(there) : gradient_stream(there);
     if (static_cast<std::size_t>(microbatch) >= ends_[stream].size()) return std::nullopt;
     bool const is_here = placement.place(there).stage == StageId::of_index(rank);
     return ends_[stream][static_cast<std::size_t>(microbatch)] +
@@ -125,7 +125,8 @@ class ListScheduler {
     for (int const part : {gradients_first ? 1 : 0, gradients_first ? 0 : 1}) {
       double const change = part == 0 ? memory_.forward : memory_.input_gradient;
       if (state.held + change > limit_) continue;
-      for (int chunk = order_.placement.chunks(); chunk-- > 0;) {
+      for (int number = order_.placement.chunks(); number-- > 0;) {
+        ChunkId const chunk{number};
         auto const arrived = arrival(rank, part, chunk);
         if (!arrived) continue;
         SimTime const start = std::max(*arrived, state.free);
@@ -133,7 +134,7 @@ class ListScheduler {
       }
     }
     if (best && best->start == state.free) return best;
-    for (int chunk = 0; chunk < order_.placement.chunks(); ++chunk) {
+    for (ChunkId const chunk : order_.placement.chunk_ids()) {
       if (count(rank, 2, chunk) >= count(rank, 1, chunk)) continue;
       bool const is_short = best && state.free + ticks(rank, chunk).weight_gradient > best->start;
       if (!is_short) return Choice{state.free, 2, chunk};
@@ -144,7 +145,7 @@ class ListScheduler {
   void put(std::size_t rank, Choice const& choice) {
     RankState& state = ranks_[rank];
     Placement const& placement = order_.placement;
-    int const here = placement.virtual_stage({StageId::of_index(rank), choice.chunk});
+    VirtualStageId const here = placement.virtual_stage({StageId::of_index(rank), choice.chunk});
     SplitTicks const& costs = costs_.of(here);
     SimTime const cost = choice.part == 0   ? costs.forward
                          : choice.part == 1 ? costs.input_gradient
@@ -157,24 +158,28 @@ class ListScheduler {
     ++state.counts[each];
     order_.ranks[rank].push_back(each);
     if (choice.part == 2) return;
-    auto const stream =
-        static_cast<std::size_t>(choice.part == 0 ? here : placement.virtual_stages() + here);
+    std::size_t const stream = choice.part == 0 ? forward_stream(here) : gradient_stream(here);
     ends_[stream].push_back(state.free);
   }
 
   /// Makes the input gradient that a rank has just been given a whole backward.
   void put_weights(std::size_t rank, Choice const& gradient) {
-    int const here = virtual_stage(rank, gradient.chunk);
+    VirtualStageId const here = virtual_stage(rank, gradient.chunk);
     put(rank, {ranks_[rank].free, 2, gradient.chunk});
     ranks_[rank].free -= costs_.of(here).joint;
-    int const stream = order_.placement.virtual_stages() + here;
-    ends_[static_cast<std::size_t>(stream)].back() = ranks_[rank].free;
+    ends_[gradient_stream(here)].back() = ranks_[rank].free;
   }
 
-  int virtual_stage(std::size_t rank, int chunk) const {
+  /// Where the ends of a virtual stage's forwards, and of its input gradients, are.
+  static std::size_t forward_stream(VirtualStageId virtual_stage) { return virtual_stage.index(); }
+  std::size_t gradient_stream(VirtualStageId virtual_stage) const {
+    return static_cast<std::size_t>(order_.placement.virtual_stages()) + virtual_stage.index();
+  }
+
+  VirtualStageId virtual_stage(std::size_t rank, ChunkId chunk) const {
     return order_.placement.virtual_stage({StageId::of_index(rank), chunk});
   }
-  SplitTicks const& ticks(std::size_t rank, int chunk) const {
+  SplitTicks const& ticks(std::size_t rank, ChunkId chunk) const {
     return costs_.of(virtual_stage(rank, chunk));
   }
 

@@ -41,12 +41,12 @@ class GroupBlock {
   std::vector<GroupTask> tasks_of(int rank) const {
     std::vector<GroupTask> tasks;
     int const behind = stages_ - 1 - rank;
-    int const first_gradient = shift_of(chunks_ - 1) + rank + 3 * behind + 1;
-    for (int chunk = 0; chunk < chunks_; ++chunk) {
+    int const first_gradient = shift_of(ChunkId{chunks_ - 1}) + rank + 3 * behind + 1;
+    for (ChunkId const chunk : IdRange<ChunkId>{chunks_}) {
       for (int k = 0; k < group_; ++k) {
         tasks.push_back({shift_of(chunk) + 3 * k + rank, {Part::forward, k, chunk}});
         int const gradient = first_gradient + shift_of(chunk) + 3 * k;
-        int const mirrored = chunks_ - 1 - chunk;
+        ChunkId const mirrored{chunks_ - 1 - chunk.value()};
         tasks.push_back({gradient, {Part::input_gradient, k, mirrored}});
         tasks.push_back({gradient + 1, {Part::weight_gradient, k, mirrored}});
       }
@@ -68,8 +68,9 @@ class GroupBlock {
  private:
   /// Slots between the first chunk and `chunk`, in either direction. Chunks whose slots would meet
   /// those of chunk 0 in the repeated block start a group later.
-  int shift_of(int chunk) const {
-    return 3 * groups_per_chunk_ * group_ * chunk + 3 * group_ * (chunk / chunks_per_shift_);
+  int shift_of(ChunkId chunk) const {
+    return 3 * groups_per_chunk_ * group_ * chunk.value() +
+           3 * group_ * (chunk.value() / chunks_per_shift_);
   }
 
   int stages_;
@@ -134,7 +135,7 @@ PipelineOrder group_interleaved_order(int stages,
               [](GroupTask const& a, GroupTask const& b) { return a.slot < b.slot; });
     auto& ordered = order.ranks.emplace_back();
     for (auto const& [slot, run] : tasks) {
-      if (run.part == Part::input_gradient && run.chunk < recompute_chunks) {
+      if (run.part == Part::input_gradient && run.chunk < ChunkId{recompute_chunks}) {
         ordered.push_back({.run = {Part::recompute, run.microbatch, run.chunk}});
       }
       ordered.push_back({.run = run});

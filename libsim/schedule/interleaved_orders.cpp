@@ -12,7 +12,9 @@ namespace stagecraft {
 namespace {
 
 /// The chunk of each backward: that of the k-th backward mirrors that of the k-th forward.
-std::int32_t mirrored(ChunkRun const& forward, int chunks) { return chunks - 1 - forward.chunk; }
+ChunkId mirrored(ChunkRun const& forward, int chunks) {
+  return ChunkId{chunks - 1 - forward.chunk.value()};
+}
 
 void check_group(int stages, int n, int group) {
   bool const is_all = n < stages && group == n;
@@ -40,7 +42,7 @@ PipelineOrder alternating_order(
         writer.forward(forward(k).chunk);
         continue;
       }
-      auto const backward = mirrored(forward(k - warmup), chunks);
+      ChunkId const backward = mirrored(forward(k - warmup), chunks);
       if (k >= all) {
         writer.backward(backward);
       } else if (steady == Steady::paired) {
@@ -62,7 +64,7 @@ std::vector<ChunkRun> grouped_forwards(int microbatches, int chunks, int group) 
   forwards.reserve(static_cast<std::size_t>(microbatches) * static_cast<std::size_t>(chunks));
   for (int first = 0; first < microbatches; first += group) {
     int const last = std::min(first + group, microbatches);
-    for (int chunk = 0; chunk < chunks; ++chunk) {
+    for (ChunkId const chunk : IdRange<ChunkId>{chunks}) {
       for (int microbatch = first; microbatch < last; ++microbatch) {
         forwards.push_back({Part::forward, microbatch, chunk});
       }

@@ -11,8 +11,8 @@ namespace {
 constexpr std::array<Part, 3> split_parts{Part::forward, Part::input_gradient,
                                           Part::weight_gradient};
 
-std::uint16_t letter(int part, int chunk, int chunks) {
-  return static_cast<std::uint16_t>(part * chunks + chunk);
+std::uint16_t letter(int part, ChunkId chunk, int chunks) {
+  return static_cast<std::uint16_t>(part * chunks + chunk.value());
 }
 
 }  // namespace
@@ -46,17 +46,16 @@ PipelineOrder order_of(LetterOrder const& letters, bool joins) {
     auto& tasks = order.ranks.emplace_back();
     std::vector<std::int32_t> next(3 * chunks);
     for (std::uint16_t const each : rank) {
-      bool const ends_whole =
-          joins && each >= 2 * chunks && !tasks.empty() &&
-          tasks.back().run ==
-              ChunkRun{Part::input_gradient, next[each], static_cast<std::int32_t>(each % chunks)};
+      bool const ends_whole = joins && each >= 2 * chunks && !tasks.empty() &&
+                              tasks.back().run == ChunkRun{Part::input_gradient, next[each],
+                                                           ChunkId::of_index(each % chunks)};
       if (ends_whole) {
         ++next[each];
         tasks.back().run.part = Part::backward;
         continue;
       }
-      tasks.push_back({.run = {split_parts.at(each / chunks), next[each]++,
-                               static_cast<std::int32_t>(each % chunks)}});
+      tasks.push_back(
+          {.run = {split_parts.at(each / chunks), next[each]++, ChunkId::of_index(each % chunks)}});
     }
   }
   return order;
@@ -92,21 +91,22 @@ LetterPlayer::LetterPlayer(Placement const& placement, int microbatches, StageTi
       next_(static_cast<std::size_t>(placement.stages())),
       free_(next_.size()) {
   std::int32_t const gradients = placement.virtual_stages();  // streams after those of forwards
-  for (int v = 0; v < placement.virtual_stages(); ++v) {
-    ChunkPlace const place = placement.place(v);
+  for (VirtualStageId const here : placement.virtual_stage_ids()) {
+    int const v = here.value();
+    ChunkPlace const place = placement.place(here);
     auto const task = [&](int part) -> Task& {
       return tasks_[place.stage.index() * letters_per_rank_ +
                     letter(part, place.chunk, placement.chunks())];
     };
-    auto const hop = [&](int other) {
+    auto const hop = [&](VirtualStageId other) {
       return placement.place(other).stage == place.stage ? SimTime{0}
-                                                         : costs.of(std::min(v, other)).transfer;
+                                                         : costs.of(std::min(here, other)).transfer;
     };
-    SplitTicks const& ticks = costs.of(v);
+    SplitTicks const& ticks = costs.of(here);
     task(0) = {ticks.forward, {}, v, -1, {}};
-    if (v > 0) task(0) = {ticks.forward, hop(v - 1), v, v - 1, {}};
-    bool const is_last = v + 1 == placement.virtual_stages();
-    task(1) = {ticks.input_gradient, is_last ? SimTime{0} : hop(v + 1), gradients + v,
+    if (v > 0) task(0) = {ticks.forward, hop(previous(here)), v, v - 1, {}};
+    bool const is_last = placement.is_last(here);
+    task(1) = {ticks.input_gradient, is_last ? SimTime{0} : hop(next(here)), gradients + v,
                is_last ? v : gradients + v + 1, ticks.weight_gradient - ticks.joint};
     task(2) = {ticks.weight_gradient, {}, -1, -1, {}};
   }

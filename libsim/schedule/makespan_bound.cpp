@@ -29,27 +29,31 @@ SplitTicks with_saved(SplitTicks ticks, Saver saver) {
 StageTicks with_saved(StageTicks const& costs, int virtual_stages, Saver saver) {
   std::vector<SplitTicks> ticks;
   ticks.reserve(static_cast<std::size_t>(virtual_stages));
-  for (int v = 0; v < virtual_stages; ++v) ticks.push_back(with_saved(costs.of(v), saver));
+  for (VirtualStageId const v : IdRange<VirtualStageId>{virtual_stages}) {
+    ticks.push_back(with_saved(costs.of(v), saver));
+  }
   return StageTicks{std::move(ticks)};
 }
 
 AloneTimes alone_times(Placement const& placement, StageTicks const& costs) {
   auto const stages = static_cast<std::size_t>(placement.virtual_stages());
-  auto const hop = [&](std::size_t stage) {  // between the stage and the one before
-    auto const v = static_cast<int>(stage);
-    return placement.place(v).stage == placement.place(v - 1).stage ? SimTime{0}
-                                                                    : costs.of(v - 1).transfer;
+  auto const hop = [&](VirtualStageId v) {  // between it and the one before
+    VirtualStageId const before = previous(v);
+    return placement.place(v).stage == placement.place(before).stage ? SimTime{0}
+                                                                     : costs.of(before).transfer;
   };
   AloneTimes times{std::vector<SimTime>(stages), std::vector<SimTime>(stages)};
   for (std::size_t v = 1; v < stages; ++v) {
+    auto const here = VirtualStageId::of_index(v);
     times.forward_start[v] =
-        times.forward_start[v - 1] + costs.of(static_cast<int>(v) - 1).forward + hop(v);
+        times.forward_start[v - 1] + costs.of(previous(here)).forward + hop(here);
   }
-  SplitTicks const& end = costs.of(static_cast<int>(stages) - 1);
+  SplitTicks const& end = costs.of(placement.last());
   times.gradient_end.back() = times.forward_start.back() + end.forward + end.input_gradient;
   for (std::size_t v = stages - 1; v > 0; --v) {
+    auto const here = VirtualStageId::of_index(v);
     times.gradient_end[v - 1] =
-        times.gradient_end[v] + hop(v) + costs.of(static_cast<int>(v) - 1).input_gradient;
+        times.gradient_end[v] + hop(here) + costs.of(previous(here)).input_gradient;
   }
   return times;
 }
@@ -68,17 +72,17 @@ SimTime bound_of_halves(Placement const& placement,
       static_cast<std::int64_t>(std::min(static_cast<double>(passes), limit / memory.forward));
   SimTime bound{0};
   for (StageId const stage : placement.stage_ids()) {
-    int first = placement.virtual_stage({stage, 0});
-    int last = first;
+    VirtualStageId first = placement.virtual_stage({stage, ChunkId{0}});
+    VirtualStageId last = first;
     double held = 0;  // memory times time, of one microbatch
     SimTime longest_forward{0};
     SimTime weights{0};  // of one microbatch
     SimTime others{0};   // likewise
-    for (std::int32_t chunk = 0; chunk < placement.chunks(); ++chunk) {
-      int const v = placement.virtual_stage({stage, chunk});
+    for (ChunkId const chunk : placement.chunk_ids()) {
+      VirtualStageId const v = placement.virtual_stage({stage, chunk});
       first = std::min(first, v);
       last = std::max(last, v);
-      auto const at = static_cast<std::size_t>(v);
+      std::size_t const at = v.index();
       SplitTicks const& ticks = costs.of(v);
       longest_forward = std::max(longest_forward, ticks.forward);
       weights += ticks.weight_gradient;
@@ -88,13 +92,11 @@ SimTime bound_of_halves(Placement const& placement,
               (memory.forward + memory.input_gradient) *
                   static_cast<double>(ticks.weight_gradient.count());
     }
-    SimTime const start = alone.forward_start[static_cast<std::size_t>(first)];
-    SimTime const first_gradient =
-        alone.gradient_end[static_cast<std::size_t>(last)] - costs.of(last).input_gradient;
+    SimTime const start = alone.forward_start[first.index()];
+    SimTime const first_gradient = alone.gradient_end[last.index()] - costs.of(last).input_gradient;
     SimTime const wait = std::max(SimTime{0}, first_gradient - start - fitting * longest_forward);
-    SimTime const drain = alone.gradient_end[0] -
-                          alone.gradient_end[static_cast<std::size_t>(first)] +
-                          costs.of(0).weight_gradient;
+    SimTime const drain = alone.gradient_end[0] - alone.gradient_end[first.index()] +
+                          costs.of(VirtualStageId{0}).weight_gradient;
     SimTime const by_time =
         start + wait + microbatches * others + std::max(microbatches * weights, drain);
     auto const by_memory =

@@ -28,8 +28,8 @@ class StageTicks {
   explicit StageTicks(std::vector<SplitTicks> by_virtual_stage)
       : ticks_{std::move(by_virtual_stage)} {}
 
-  SplitTicks const& of(int virtual_stage) const {
-    return ticks_[ticks_.size() == 1 ? 0 : static_cast<std::size_t>(virtual_stage)];
+  SplitTicks const& of(VirtualStageId virtual_stage) const {
+    return ticks_[ticks_.size() == 1 ? 0 : virtual_stage.index()];
   }
   /// Whether some whole backward takes less than its halves: it then pays to join adjacent ones.
   bool joins() const {

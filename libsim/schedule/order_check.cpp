@@ -42,7 +42,7 @@ class RankCheck {
       if (tasks[at].is_paired) continue;
       for (; first <= at; ++first) of(ended_, tasks[first].run).add(tasks[first].run.part);
     }
-    for (int chunk = 0; chunk < order_.placement.chunks(); ++chunk) {
+    for (ChunkId const chunk : order_.placement.chunk_ids()) {
       auto const range = microbatches(chunk);
       for (auto microbatch = range.first; microbatch < range.end; ++microbatch) {
         check_complete(microbatch, chunk);
@@ -51,15 +51,14 @@ class RankCheck {
   }
 
  private:
-  MicrobatchRange microbatches(std::int32_t chunk) const {
+  MicrobatchRange microbatches(ChunkId chunk) const {
     Placement const& placement = order_.placement;
-    int const here = placement.virtual_stage({StageId::of_index(rank_), chunk});
+    VirtualStageId const here = placement.virtual_stage({StageId::of_index(rank_), chunk});
     return microbatches_of_copy(order_, placement.copy_of(here));
   }
 
   PartSet& of(std::vector<PartSet>& sets, ChunkRun const& run) const {
-    return sets[static_cast<std::size_t>(run.chunk) *
-                    static_cast<std::size_t>(order_.microbatches) +
+    return sets[run.chunk.index() * static_cast<std::size_t>(order_.microbatches) +
                 static_cast<std::size_t>(run.microbatch)];
   }
 
@@ -68,12 +67,12 @@ class RankCheck {
   }
 
   void start(ChunkRun const& run) {
-    if (run.chunk < 0 || run.chunk >= order_.placement.chunks()) {
+    if (run.chunk.value() < 0 || run.chunk.value() >= order_.placement.chunks()) {
       refuse(text_of(run), "chunks 0 to " + std::to_string(order_.placement.chunks() - 1));
     }
     auto const range = microbatches(run.chunk);
     if (run.microbatch < range.first || run.microbatch >= range.end) {
-      refuse(text_of(run), "in chunk " + std::to_string(run.chunk) + " microbatches " +
+      refuse(text_of(run), "in chunk " + std::to_string(run.chunk.value()) + " microbatches " +
                                std::to_string(range.first) + " to " +
                                std::to_string(range.end - 1));
     }
@@ -100,7 +99,7 @@ class RankCheck {
     }
   }
 
-  void check_complete(std::int32_t microbatch, std::int32_t chunk) {
+  void check_complete(std::int32_t microbatch, ChunkId chunk) {
     PartSet const& ended = of(ended_, {Part::forward, microbatch, chunk});
     if (ended.has(Part::backward)) return;
     for (Part const part : {Part::forward, Part::input_gradient, Part::weight_gradient}) {

@@ -85,7 +85,7 @@ PipelineOrder order_of_texts(std::vector<std::string> const& ranks, PlacementSha
     order.ranks.push_back(read_order_text(rank));
     tasks += order.ranks.back().size();
     for (OrderTask const& task : order.ranks.back()) {
-      chunks = std::max(chunks, task.run.chunk + 1);
+      chunks = std::max(chunks, task.run.chunk.value() + 1);
       order.microbatches = std::max(order.microbatches, task.run.microbatch + 1);
     }
   }

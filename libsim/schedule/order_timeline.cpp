@@ -15,7 +15,7 @@ namespace {
 /// What a task needs of another virtual stage, or of itself at the end of the model.
 struct Awaited {
   ChunkRun run;  ///< a forward, or an input gradient that stands for a whole backward too
-  int virtual_stage = 0;
+  VirtualStageId virtual_stage{};
 };
 
 class OrderPlayer {
@@ -52,21 +52,21 @@ class OrderPlayer {
 
   std::optional<Awaited> need_of(std::size_t rank, ChunkRun const& run) const {
     Placement const& placement = order_.placement;
-    int const here = placement.virtual_stage({StageId::of_index(rank), run.chunk});
-    auto const need = [&](Part part, int there) {
+    VirtualStageId const here = placement.virtual_stage({StageId::of_index(rank), run.chunk});
+    auto const need = [&](Part part, VirtualStageId there) {
       return Awaited{{part, run.microbatch, placement.place(there).chunk}, there};
     };
     if (run.part == Part::forward) {
       if (placement.is_first(here)) return std::nullopt;
-      return need(Part::forward, here - 1);
+      return need(Part::forward, previous(here));
     }
     if (!gives_gradient(run.part)) return std::nullopt;
     if (placement.is_last(here)) return need(Part::forward, here);
-    return need(Part::input_gradient, here + 1);
+    return need(Part::input_gradient, next(here));
   }
 
-  std::size_t index(int virtual_stage, std::int32_t microbatch) const {
-    return static_cast<std::size_t>(virtual_stage) * static_cast<std::size_t>(order_.microbatches) +
+  std::size_t index(VirtualStageId virtual_stage, std::int32_t microbatch) const {
+    return virtual_stage.index() * static_cast<std::size_t>(order_.microbatches) +
            static_cast<std::size_t>(microbatch);
   }
 
@@ -113,7 +113,8 @@ class OrderPlayer {
   }
 
   void note_end(std::size_t rank, ChunkRun const& run, SimTime end) {
-    int const here = order_.placement.virtual_stage({StageId::of_index(rank), run.chunk});
+    VirtualStageId const here =
+        order_.placement.virtual_stage({StageId::of_index(rank), run.chunk});
     if (run.part == Part::forward) forward_ends_[index(here, run.microbatch)] = end;
     if (gives_gradient(run.part)) gradient_ends_[index(here, run.microbatch)] = end;
   }

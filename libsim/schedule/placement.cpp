@@ -10,18 +10,16 @@ Placement::Placement(int stages, std::vector<ChunkPlace> places, int copies)
       per_copy_{static_cast<int>(places.size()) / copies},
       places_{std::move(places)},
       virtual_stages_(places_.size()) {
-  for (int v = 0; v < virtual_stages(); ++v) {
-    virtual_stages_[index_of(place(v))] = v;
-  }
+  for (VirtualStageId const v : virtual_stage_ids()) virtual_stages_[index_of(place(v))] = v;
 }
 
-std::optional<std::int32_t> neighbour_here(Placement const& placement,
-                                           ChunkPlace const& place,
-                                           Neighbour neighbour) {
-  int const here = placement.virtual_stage(place);
+std::optional<ChunkId> neighbour_here(Placement const& placement,
+                                      ChunkPlace const& place,
+                                      Neighbour neighbour) {
+  VirtualStageId const here = placement.virtual_stage(place);
   bool const is_next = neighbour == Neighbour::next;
   if (is_next ? placement.is_last(here) : placement.is_first(here)) return std::nullopt;
-  ChunkPlace const other = placement.place(is_next ? here + 1 : here - 1);
+  ChunkPlace const other = placement.place(is_next ? next(here) : previous(here));
   if (other.stage != place.stage) return std::nullopt;
   return other.chunk;
 }
@@ -29,7 +27,7 @@ std::optional<std::int32_t> neighbour_here(Placement const& placement,
 Placement round_placement(int stages, int chunks) {
   std::vector<ChunkPlace> places;
   places.reserve(static_cast<std::size_t>(stages) * static_cast<std::size_t>(chunks));
-  for (int chunk = 0; chunk < chunks; ++chunk) {
+  for (ChunkId const chunk : IdRange<ChunkId>{chunks}) {
     for (StageId const stage : IdRange<StageId>{stages}) places.push_back({stage, chunk});
   }
   return Placement{stages, std::move(places)};
@@ -38,8 +36,8 @@ Placement round_placement(int stages, int chunks) {
 Placement v_placement(int stages) {
   std::vector<ChunkPlace> places;
   places.reserve(2 * static_cast<std::size_t>(stages));
-  for (StageId const stage : IdRange<StageId>{stages}) places.push_back({stage, 0});
-  for (int stage = stages - 1; stage >= 0; --stage) places.push_back({StageId{stage}, 1});
+  for (StageId const stage : IdRange<StageId>{stages}) places.push_back({stage, ChunkId{0}});
+  for (int stage = stages - 1; stage >= 0; --stage) places.push_back({StageId{stage}, ChunkId{1}});
   return Placement{stages, std::move(places)};
 }
 
@@ -47,7 +45,7 @@ Placement bidirectional_placement(int stages) {
   Placement const there_and_back = v_placement(stages);
   std::vector<ChunkPlace> places;
   places.reserve(2 * static_cast<std::size_t>(stages));
-  for (int v = 0; v < there_and_back.virtual_stages(); ++v) {
+  for (VirtualStageId const v : there_and_back.virtual_stage_ids()) {
     places.push_back(there_and_back.place(v));
   }
   return Placement{stages, std::move(places), 2};

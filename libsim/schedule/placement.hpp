@@ -12,7 +12,7 @@ namespace stagecraft {
 /// A chunk of a stage.
 struct ChunkPlace {
   StageId stage{};
-  std::int32_t chunk = 0;
+  ChunkId chunk{};
 
   friend bool operator==(ChunkPlace const&, ChunkPlace const&) = default;
 };
@@ -22,7 +22,7 @@ struct ChunkPlace {
 /// model, whose virtual stages follow each other.
 class Placement {
  public:
-  Placement() : Placement{1, {{StageId{0}, 0}}} {}
+  Placement() : Placement{1, {{StageId{0}, ChunkId{0}}}} {}
   /// `places` is indexed by virtual stage. Pre: every chunk of every stage occurs once, and the
   /// number of copies divides the number of virtual stages.
   Placement(int stages, std::vector<ChunkPlace> places, int copies = 1);
@@ -30,41 +30,45 @@ class Placement {
   int stages() const { return stages_; }
   IdRange<StageId> stage_ids() const { return IdRange<StageId>{stages_}; }
   int chunks() const { return chunks_; }  ///< of each stage
+  IdRange<ChunkId> chunk_ids() const { return IdRange<ChunkId>{chunks_}; }
   int virtual_stages() const { return static_cast<int>(places_.size()); }
+  IdRange<VirtualStageId> virtual_stage_ids() const { return places_.ids(); }
+  VirtualStageId last() const { return VirtualStageId{virtual_stages() - 1}; }
   int copies() const { return virtual_stages() / per_copy_; }  ///< of the model
 
-  ChunkPlace place(int virtual_stage) const {
-    return places_[static_cast<std::size_t>(virtual_stage)];
+  ChunkPlace place(VirtualStageId virtual_stage) const { return places_[virtual_stage]; }
+  VirtualStageId virtual_stage(ChunkPlace const& place) const {
+    return virtual_stages_[index_of(place)];
   }
-  int virtual_stage(ChunkPlace const& place) const { return virtual_stages_[index_of(place)]; }
   /// The copy of the model that the virtual stage belongs to.
-  int copy_of(int virtual_stage) const { return virtual_stage / per_copy_; }
+  int copy_of(VirtualStageId virtual_stage) const { return virtual_stage.value() / per_copy_; }
   /// Whether the virtual stage is the first, or the last, of its copy of the model.
-  bool is_first(int virtual_stage) const { return virtual_stage % per_copy_ == 0; }
-  bool is_last(int virtual_stage) const { return is_first(virtual_stage + 1); }
+  bool is_first(VirtualStageId virtual_stage) const {
+    return virtual_stage.value() % per_copy_ == 0;
+  }
+  bool is_last(VirtualStageId virtual_stage) const { return is_first(next(virtual_stage)); }
 
   friend bool operator==(Placement const&, Placement const&) = default;
 
  private:
   std::size_t index_of(ChunkPlace const& place) const {
-    return static_cast<std::size_t>(place.chunk) * static_cast<std::size_t>(stages_) +
-           place.stage.index();
+    return place.chunk.index() * static_cast<std::size_t>(stages_) + place.stage.index();
   }
 
   int stages_;
   int chunks_;
   int per_copy_;
-  std::vector<ChunkPlace> places_;   ///< by virtual stage
-  std::vector<int> virtual_stages_;  ///< by chunk and stage
+  IdVector<VirtualStageId, ChunkPlace> places_;
+  std::vector<VirtualStageId> virtual_stages_;  ///< by chunk and stage
 };
 
 enum class Neighbour : std::uint8_t { next, previous };
 
 /// The chunk of the same stage that is the neighbour of a chunk in its copy of the model; nullopt
 /// if another stage has it, or there is none.
-std::optional<std::int32_t> neighbour_here(Placement const& placement,
-                                           ChunkPlace const& place,
-                                           Neighbour neighbour);
+std::optional<ChunkId> neighbour_here(Placement const& placement,
+                                      ChunkPlace const& place,
+                                      Neighbour neighbour);
 
 /// Round-robin, as Megatron-LM places virtual stages: the first chunk of each stage, then the
 /// second chunk of each, and so on.

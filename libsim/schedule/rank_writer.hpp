@@ -18,10 +18,10 @@ class RankWriter {
   explicit RankWriter(std::vector<std::int32_t> first_microbatches)
       : next_forward_{std::move(first_microbatches)}, next_gradient_{next_forward_} {}
 
-  void forward(std::int32_t chunk) { add({Part::forward, next(next_forward_, chunk), chunk}); }
-  void backward(std::int32_t chunk) { add({Part::backward, next(next_gradient_, chunk), chunk}); }
+  void forward(ChunkId chunk) { add({Part::forward, next(next_forward_, chunk), chunk}); }
+  void backward(ChunkId chunk) { add({Part::backward, next(next_gradient_, chunk), chunk}); }
   /// Its weight gradient is then waiting.
-  void input_gradient(std::int32_t chunk) {
+  void input_gradient(ChunkId chunk) {
     ChunkRun const run{Part::input_gradient, next(next_gradient_, chunk), chunk};
     add(run);
     waiting_.push_back({Part::weight_gradient, run.microbatch, chunk});
@@ -32,7 +32,7 @@ class RankWriter {
     waiting_.pop_front();
   }
   /// A forward that overlaps a whole backward.
-  void pair(std::int32_t forward_chunk, std::int32_t backward_chunk) {
+  void pair(ChunkId forward_chunk, ChunkId backward_chunk) {
     forward(forward_chunk);
     tasks_.back().is_paired = true;
     backward(backward_chunk);
@@ -45,8 +45,8 @@ class RankWriter {
   std::vector<OrderTask> take() && { return std::move(tasks_); }
 
  private:
-  static std::int32_t next(std::vector<std::int32_t>& counters, std::int32_t chunk) {
-    return counters[static_cast<std::size_t>(chunk)]++;
+  static std::int32_t next(std::vector<std::int32_t>& counters, ChunkId chunk) {
+    return counters[chunk.index()]++;
   }
   void add(ChunkRun const& run) { tasks_.push_back({.run = run}); }
 

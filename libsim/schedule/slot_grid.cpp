@@ -73,7 +73,7 @@ PipelineOrder order_of_grid(SlotGrid const& grid, int microbatches, GridBackward
       Part const part = part_of(letter, backward);
       if (part == Part::weight_gradient && backward == GridBackward::whole) continue;
       bool const is_chunk_1 = letter == 'f' || letter == 'B' || letter == 'W';
-      tasks.push_back({.run = {part, counts[letter]++, is_chunk_1 ? 1 : 0}});
+      tasks.push_back({.run = {part, counts[letter]++, ChunkId{is_chunk_1 ? 1 : 0}}});
     }
   }
   return order;

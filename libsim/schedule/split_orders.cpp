@@ -10,27 +10,29 @@ namespace stagecraft {
 
 namespace {
 
+constexpr ChunkId only{0};  ///< chunk of each stage
+
 std::vector<OrderTask> quick_rank(int rank, int stages, int n) {
   RankWriter writer{{0}};
   int const warmup = std::min(stages - rank - 1, n);
   int const steady = n - warmup;
-  for (int k = 0; k < warmup; ++k) writer.forward(0);
+  for (int k = 0; k < warmup; ++k) writer.forward(only);
   for (int k = 0; k < steady; ++k) {
     bool const is_last = k + 1 == steady;
-    writer.forward(0);
+    writer.forward(only);
     if (rank == 0 || (k >= rank && !is_last)) {
-      writer.backward(0);
+      writer.backward(only);
       continue;
     }
-    writer.input_gradient(0);
+    writer.input_gradient(only);
     if (is_last && k >= rank) writer.weight_gradient();
   }
   for (int k = steady; k < n; ++k) {
     if (rank == 0) {
-      writer.backward(0);
+      writer.backward(only);
       continue;
     }
-    writer.input_gradient(0);
+    writer.input_gradient(only);
     if (k >= rank) writer.weight_gradient();
   }
   writer.finish_weight_gradients();
@@ -53,12 +55,12 @@ std::vector<OrderTask> unfused_rank(int rank, int stages, int n) {
 std::vector<OrderTask> double_warmup_rank(int rank, int stages, int n) {
   RankWriter writer{{0}};
   int const warmup = 2 * (stages - rank) - 1;
-  for (int k = 0; k < warmup; ++k) writer.forward(0);
+  for (int k = 0; k < warmup; ++k) writer.forward(only);
   for (int k = 0; k < n; ++k) {
-    writer.input_gradient(0);
+    writer.input_gradient(only);
     bool const has_forward = warmup + k < n;
     if (k >= 2 * rank || !has_forward) writer.weight_gradient();
-    if (has_forward) writer.forward(0);
+    if (has_forward) writer.forward(only);
   }
   writer.finish_weight_gradients();
   return std::move(writer).take();

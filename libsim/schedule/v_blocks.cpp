@@ -193,19 +193,19 @@ ChunkRun run_of(SlotTask const& task) {
   auto const index = static_cast<std::int32_t>(task.index);
   switch (static_cast<Kind>(task.kind)) {
     case forward_0:
-      return {Part::forward, index, 0};
+      return {Part::forward, index, ChunkId{0}};
     case forward_1:
-      return {Part::forward, index, 1};
+      return {Part::forward, index, ChunkId{1}};
     case gradient_1:
-      return {Part::input_gradient, index, 1};
+      return {Part::input_gradient, index, ChunkId{1}};
     case gradient_0:
-      return {Part::input_gradient, index, 0};
+      return {Part::input_gradient, index, ChunkId{0}};
     case weight_1:
-      return {Part::weight_gradient, index, 1};
+      return {Part::weight_gradient, index, ChunkId{1}};
     case weight_0:
       break;
   }
-  return {Part::weight_gradient, index, 0};
+  return {Part::weight_gradient, index, ChunkId{0}};
 }
 
 PipelineOrder order_of_block(int stages,

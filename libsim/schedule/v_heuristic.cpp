@@ -22,8 +22,8 @@ bool goes_down(Pass pass) { return pass == Pass::forward_down || pass == Pass::g
 bool is_forward(Pass pass) { return pass == Pass::forward_down || pass == Pass::forward_up; }
 
 /// Gradients go down the V in chunk 1, from the end of the model.
-std::int32_t chunk_of(Pass pass) {
-  return pass == Pass::forward_down || pass == Pass::gradient_up ? 0 : 1;
+ChunkId chunk_of(Pass pass) {
+  return ChunkId{pass == Pass::forward_down || pass == Pass::gradient_up ? 0 : 1};
 }
 
 struct VSettings {

@@ -10,29 +10,31 @@ namespace stagecraft {
 
 namespace {
 
+constexpr ChunkId down{0};  ///< from the first stage to the last
+constexpr ChunkId up{1};    ///< and back
+
 /// Writes the tasks of a rank and leaves out microbatches from `end` on. Weight gradients are taken
 /// by chunk.
 class CutRank {
  public:
   explicit CutRank(std::int32_t end) : end_{end} {}
 
-  void forward(int chunk) { add(Part::forward, chunk); }
-  void input_gradient(int chunk) { add(Part::input_gradient, chunk); }
-  void weight_gradient(int chunk) { add(Part::weight_gradient, chunk); }
-  void gradients(int chunk) {
+  void forward(ChunkId chunk) { add(Part::forward, chunk); }
+  void input_gradient(ChunkId chunk) { add(Part::input_gradient, chunk); }
+  void weight_gradient(ChunkId chunk) { add(Part::weight_gradient, chunk); }
+  void gradients(ChunkId chunk) {
     input_gradient(chunk);
     weight_gradient(chunk);
   }
   /// How many of a part are written, the left out ones too.
-  std::int32_t count(Part part, int chunk) const {
-    return counts_[static_cast<std::size_t>(part)][static_cast<std::size_t>(chunk)];
+  std::int32_t count(Part part, ChunkId chunk) const {
+    return counts_[static_cast<std::size_t>(part)][chunk.index()];
   }
   std::vector<OrderTask> take() && { return std::move(tasks_); }
 
  private:
-  void add(Part part, int chunk) {
-    std::int32_t const microbatch =
-        counts_[static_cast<std::size_t>(part)][static_cast<std::size_t>(chunk)]++;
+  void add(Part part, ChunkId chunk) {
+    std::int32_t const microbatch = counts_[static_cast<std::size_t>(part)][chunk.index()]++;
     if (microbatch < end_) tasks_.push_back({.run = {part, microbatch, chunk}});
   }
 
@@ -44,30 +46,30 @@ class CutRank {
 std::vector<OrderTask> zbv_rank(int rank, int stages, int microbatches) {
   int const n = std::max(2 * stages - 1, microbatches);
   CutRank writer{microbatches};
-  for (int k = 0; k < 2 * (stages - rank) - 1; ++k) writer.forward(0);
+  for (int k = 0; k < 2 * (stages - rank) - 1; ++k) writer.forward(down);
   for (int k = 0; k < rank; ++k) {
-    writer.forward(1);
-    writer.forward(0);
+    writer.forward(up);
+    writer.forward(down);
   }
   for (int k = rank; k < stages; ++k) {
-    writer.forward(1);
-    writer.gradients(1);
+    writer.forward(up);
+    writer.gradients(up);
   }
-  while (writer.count(Part::forward, 1) < n) {
-    if (writer.count(Part::forward, 0) < n) writer.forward(0);
-    writer.gradients(0);
-    writer.forward(1);
-    writer.gradients(1);
+  while (writer.count(Part::forward, up) < n) {
+    if (writer.count(Part::forward, down) < n) writer.forward(down);
+    writer.gradients(down);
+    writer.forward(up);
+    writer.gradients(up);
   }
   for (int k = 0; k < rank; ++k) {
-    writer.input_gradient(0);
-    writer.input_gradient(1);
+    writer.input_gradient(down);
+    writer.input_gradient(up);
   }
   for (int k = rank; k < stages; ++k) {
-    writer.input_gradient(0);
-    writer.weight_gradient(0);
+    writer.input_gradient(down);
+    writer.weight_gradient(down);
   }
-  for (int const chunk : {1, 0}) {
+  for (ChunkId const chunk : {up, down}) {
     while (writer.count(Part::weight_gradient, chunk) < n) writer.weight_gradient(chunk);
   }
   return std::move(writer).take();

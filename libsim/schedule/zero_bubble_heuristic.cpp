@@ -105,14 +105,15 @@ class Run {
 
   void put_forward(std::size_t at) {
     Rank& rank = ranks_[at];
-    advance(rank, {Part::forward, rank.forwards(), 0}, settings_->forward, forward_arrival(at));
+    advance(rank, {Part::forward, rank.forwards(), ChunkId{0}}, settings_->forward,
+            forward_arrival(at));
     rank.memory += settings_->memory.forward;
     rank.forward_ends.push_back(rank.end);
   }
 
   void put_gradient(std::size_t at) {
     Rank& rank = ranks_[at];
-    advance(rank, {Part::input_gradient, rank.gradients(), 0}, settings_->input_gradient,
+    advance(rank, {Part::input_gradient, rank.gradients(), ChunkId{0}}, settings_->input_gradient,
             gradient_arrival(at));
     rank.memory += settings_->memory.input_gradient;
     rank.gradient_ends.push_back(rank.end);
@@ -120,7 +121,7 @@ class Run {
 
   void put_weight(std::size_t at) {
     Rank& rank = ranks_[at];
-    advance(rank, {Part::weight_gradient, rank.weights, 0}, settings_->weight_gradient,
+    advance(rank, {Part::weight_gradient, rank.weights, ChunkId{0}}, settings_->weight_gradient,
             std::nullopt);
     rank.memory += settings_->memory.weight_gradient;
     ++rank.weights;

@@ -123,7 +123,7 @@ class MomentWalk {
 
   void run(ChunkRun const& run) {
     bool const is_forward = run.part == Part::forward;
-    int const of = content_.of_chunk[static_cast<std::size_t>(run.chunk)];
+    int const of = content_.of_chunk[run.chunk.index()];
     if (is_forward && now_.forwards + 1 == moments_.window && now_.backwards == 0) {
       moments_.warm = now_.held;
       moments_.after_warm = of;

@@ -33,6 +33,9 @@ using GridId = Id<struct GridTag>;    ///< a RankGrid of a plan's RankGroups
 using AxisId = Id<struct AxisTag>;    ///< an axis of one RankGrid
 using RankId = Id<struct RankTag>;    ///< a process or device of the job
 using StageId = Id<struct StageTag>;  ///< a pipeline stage
+using ChunkId = Id<struct ChunkTag>;  ///< a chunk of one stage
+/// A part of the model, in the order in which a microbatch passes through them; see Placement.
+using VirtualStageId = Id<struct VirtualStageTag>;
 
 /// The ids from 0 to size - 1, for range-based loops.
 template <class IdType>

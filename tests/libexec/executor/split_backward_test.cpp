@@ -21,7 +21,8 @@ PipelineOrder order_of(TrainingConfig const& config) {
 }
 
 /// The microbatches whose weight gradients a virtual stage computes, in order.
-std::vector<std::int32_t> weight_gradients(PipelineOrder const& order, int virtual_stage) {
+std::vector<std::int32_t> weight_gradients(PipelineOrder const& order,
+                                           VirtualStageId virtual_stage) {
   ChunkPlace const place = order.placement.place(virtual_stage);
   std::vector<std::int32_t> microbatches;
   for (OrderTask const& task : order.ranks[place.stage.index()]) {
@@ -33,7 +34,7 @@ std::vector<std::int32_t> weight_gradients(PipelineOrder const& order, int virtu
 }
 
 bool keeps_microbatch_order(PipelineOrder const& order) {
-  for (int v = 0; v < order.placement.virtual_stages(); ++v) {
+  for (VirtualStageId const v : order.placement.virtual_stage_ids()) {
     std::vector<std::int32_t> const microbatches = weight_gradients(order, v);
     if (!std::is_sorted(microbatches.begin(), microbatches.end())) return false;
   }
@@ -47,7 +48,7 @@ TrainingConfig serial_reference(TrainingConfig config) {
   int const chunks = order.placement.virtual_stages();
   PipelineOrder serial{round_placement(1, chunks), order.microbatches, {{}}};
   auto const append = [&](Part part, std::int32_t microbatch, std::int32_t chunk) {
-    serial.ranks.front().push_back({{part, microbatch, chunk}, false});
+    serial.ranks.front().push_back({{part, microbatch, ChunkId{chunk}}, false});
   };
   for (std::int32_t i = 0; i < order.microbatches; ++i) {
     for (int v = 0; v < chunks; ++v) append(Part::forward, i, v);
@@ -55,8 +56,10 @@ TrainingConfig serial_reference(TrainingConfig config) {
   for (std::int32_t i = 0; i < order.microbatches; ++i) {
     for (int v = chunks; v-- > 0;) append(Part::input_gradient, i, v);
   }
-  for (int v = 0; v < chunks; ++v) {
-    for (std::int32_t const i : weight_gradients(order, v)) append(Part::weight_gradient, i, v);
+  for (VirtualStageId const v : order.placement.virtual_stage_ids()) {
+    for (std::int32_t const i : weight_gradients(order, v)) {
+      append(Part::weight_gradient, i, v.value());
+    }
   }
   config.parallel.pipeline = 1;
   config.parallel.interleave = chunks;

@@ -29,8 +29,7 @@ SimTime slowed(SimTime start, SimTime duration, SimTime busy_until, int slowdown
 }
 
 /// What makes a buffer of a microbatch's pass through a block findable again.
-using Owner =
-    std::tuple<std::int32_t /*chunk*/, std::int32_t /*microbatch*/, std::size_t /*block*/>;
+using Owner = std::tuple<ChunkId, std::int32_t /*microbatch*/, std::size_t /*block*/>;
 
 struct Message {
   std::optional<SimTime> sent, received;  ///< posts
@@ -315,7 +314,7 @@ class RankWalk {
                              .end = at(begin + times.end[i]),
                              .layer = layer_of(block.kind, first_layer, op.layer),
                              .microbatch = microbatch,
-                             .chunk = chunk.chunk});
+                             .chunk = chunk.chunk.value()});
       for (BufferLife const& life : block.lives) {
         if (life.release_pass != pass || life.release != static_cast<std::int32_t>(i)) continue;
         heap_.release(buffer_of(life.buffer), to_string(op.name));
@@ -372,8 +371,8 @@ class RankWalk {
   SimTime local_{0};  ///< computed so far of the task, were it not slowed down
   std::map<Transfer::Payload, SimTime> send_idle_;
   std::map<std::int32_t, BufferHeap::Id> receiving_;  ///< by message
-  std::map<std::tuple<Transfer::Payload, std::int32_t, std::int32_t>, BufferHeap::Id> incoming_;
-  std::map<std::tuple<Transfer::Payload, std::int32_t, std::int32_t>, BufferHeap::Id> outgoing_;
+  std::map<std::tuple<Transfer::Payload, ChunkId, std::int32_t>, BufferHeap::Id> incoming_;
+  std::map<std::tuple<Transfer::Payload, ChunkId, std::int32_t>, BufferHeap::Id> outgoing_;
   std::map<Owner, std::vector<BufferHeap::Id>> buffers_;  ///< by tensor of the block
   /// Gradient between two pieces of one backward.
   std::optional<BufferHeap::Id> between_buckets_;

@@ -121,7 +121,7 @@ TEST_CASE("computations of a stage do not overlap and follow what they depend on
     for (ChunkSpan const& span : played.ranks[stage].runs) {
       REQUIRE(span.start >= before);
       before = span.end;
-      int const here = span.run.chunk * shape.stages + static_cast<int>(stage);
+      int const here = span.run.chunk.value() * shape.stages + static_cast<int>(stage);
       spans.at(index(span.run.part, here, span.run.microbatch)) = span;
     }
   }

@@ -71,7 +71,7 @@ TEST_CASE("in a V the first stage has embedding and head, and tied weights need 
   TrainingPlan const plan = make_plan(config);
   auto const chunk = [&](std::size_t stage, std::size_t number) -> ChunkProgram const& {
     return plan.chunks[static_cast<std::size_t>(
-        plan.stages[StageId::of_index(stage)].chunks[number].program)];
+        plan.stages[StageId::of_index(stage)].chunks[ChunkId::of_index(number)].program)];
   };
   REQUIRE(chunk(0, 0).has_embedding);
   REQUIRE(chunk(0, 1).has_head);

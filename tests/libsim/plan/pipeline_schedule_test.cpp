@@ -59,14 +59,14 @@ TEST_CASE("every message is sent once and received once, by neighbouring virtual
           Ends& end = ends.at(static_cast<std::size_t>(transfer.message));
           if (transfer.end == Transfer::End::send) {
             ++end.sends;
-            end.from = virtual_stage(shape, stage, transfer.chunk);
+            end.from = virtual_stage(shape, stage, transfer.chunk.value());
             end.sending_stage = static_cast<int>(stage);
             end.receiver = transfer.peer.value();
             end.sent = transfer.microbatch;
             end.out = transfer.payload;
           } else {
             ++end.receives;
-            end.to = virtual_stage(shape, stage, transfer.chunk);
+            end.to = virtual_stage(shape, stage, transfer.chunk.value());
             end.receiving_stage = static_cast<int>(stage);
             end.sender = transfer.peer.value();
             end.received = transfer.microbatch;
@@ -101,12 +101,13 @@ TEST_CASE("a computation follows the wait for its input and precedes the post of
         for (IssueEntry const& step : order.entries) {
           if (step.kind == IssueEntry::Kind::wait) {
             for (Transfer const& t : transfers_of(order, step)) {
-              if (t.end == Transfer::End::receive) ++received[{t.payload, t.microbatch, t.chunk}];
+              if (t.end == Transfer::End::receive)
+                ++received[{t.payload, t.microbatch, t.chunk.value()}];
             }
           } else if (step.kind == IssueEntry::Kind::post) {
             for (Transfer const& t : transfers_of(order, step)) {
               if (t.end == Transfer::End::send) {
-                is_sound = is_sound && made[{t.payload, t.microbatch, t.chunk}] == 1;
+                is_sound = is_sound && made[{t.payload, t.microbatch, t.chunk.value()}] == 1;
               }
             }
           } else {
@@ -114,11 +115,11 @@ TEST_CASE("a computation follows the wait for its input and precedes the post of
             bool const is_forward = run.part == Part::forward;
             auto const payload =
                 is_forward ? Transfer::Payload::activation : Transfer::Payload::gradient;
-            int const here = virtual_stage(shape, stage, run.chunk);
+            int const here = virtual_stage(shape, stage, run.chunk.value());
             bool const needs_input = is_forward ? here > 0 : here < last;
-            is_sound =
-                is_sound && received[{payload, run.microbatch, run.chunk}] == (needs_input ? 1 : 0);
-            ++made[{payload, run.microbatch, run.chunk}];
+            is_sound = is_sound && received[{payload, run.microbatch, run.chunk.value()}] ==
+                                       (needs_input ? 1 : 0);
+            ++made[{payload, run.microbatch, run.chunk.value()}];
           }
         }
         REQUIRE(is_sound);
@@ -212,16 +213,16 @@ TEST_CASE("a steady interleaved step exchanges its four messages in one call") {
   };
   auto const backward =
       std::find_if(stage.entries.begin(), stage.entries.end(), [&](auto const& entry) {
-        return runs(entry, {Part::backward, 1, 1});
+        return runs(entry, {Part::backward, 1, ChunkId{1}});
       });
-  REQUIRE(runs(*(backward - 1), {Part::forward, 5, 0}));
+  REQUIRE(runs(*(backward - 1), {Part::forward, 5, ChunkId{0}}));
   std::vector<Transfer> const exchange = transfers_of(stage, *(backward + 1));
   REQUIRE(exchange.size() == 4);
   auto const has = [&](Transfer::Payload payload, Transfer::End end, int peer, int microbatch,
                        int chunk) {
     return std::count_if(exchange.begin(), exchange.end(), [&](Transfer const& t) {
              return t.payload == payload && t.end == end && t.peer.value() == peer &&
-                    t.microbatch == microbatch && t.chunk == chunk;
+                    t.microbatch == microbatch && t.chunk.value() == chunk;
            }) == 1;
   };
   using enum Transfer::Payload;

@@ -91,7 +91,7 @@ TEST_CASE("chunk c of stage r holds the layers of virtual stage c p + r", "[plan
   for (int v = 0; v < 4; ++v) {
     ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(v)];
     REQUIRE(chunk.stage.value() == v % 2);
-    REQUIRE(chunk.chunk == v / 2);
+    REQUIRE(chunk.chunk.value() == v / 2);
     REQUIRE(chunk.first_layer == 3 * v);
     REQUIRE(chunk.layers == 3);
     REQUIRE(chunk.has_embedding == (v == 0));
@@ -166,7 +166,7 @@ TEST_CASE("every stage may have a policy of its own", "[plan]") {
 std::string window_of(TrainingPlan const& plan, std::size_t stage) {
   StagePlan const& rank = plan.stages[StageId::of_index(stage)];
   std::string window;
-  std::map<std::pair<int, int>, int> program_of;
+  std::map<std::pair<ChunkId, int>, int> program_of;
   for (IssueEntry const& step : unroll(rank.program).entries) {
     if (step.kind != IssueEntry::Kind::run) continue;
     Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
@@ -208,7 +208,7 @@ TEST_CASE("all microbatches run forward and backward once on every chunk", "[pla
       GENERATE(small_run(), interleaved_run(3, 4), interleaved_run(1, 4), interleaved_run(3, 8));
   TrainingPlan const plan = make_plan(config);
   for (StagePlan const& rank : plan.stages) {
-    std::map<std::tuple<Task::Kind, int, int>, int> runs;
+    std::map<std::tuple<Task::Kind, ChunkId, int>, int> runs;
     for (IssueEntry const& step : unroll(rank.program).entries) {
       if (step.kind != IssueEntry::Kind::run) continue;
       Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
