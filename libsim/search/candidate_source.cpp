@@ -47,7 +47,7 @@ class PolicyRound {
               std::vector<StageMoments> const& moments,
               MessageTimes const& messages,
               std::vector<StageFacts> const& facts,
-              std::int64_t room,
+              Bytes room,
               Candidate const& made,
               Candidates& found)
       : request_{request},
@@ -82,20 +82,21 @@ class PolicyRound {
   }
   StageFacts const& facts(StageId stage) const { return facts_[stage.index()]; }
   StageTimes& times(StageId stage) { return times_[stage.index()]; }
-  std::int64_t excess(StageId stage, std::size_t policy) const {
+  Bytes excess(StageId stage, std::size_t policy) const {
     return facts(stage).resident + choices_.held(stage, policy) - room_;
   }
   bool fits_without_recompute() const {
     for (StageId const stage : choices_.stage_ids()) {
-      if (excess(stage, 0) > 0) return false;
+      if (excess(stage, 0) > Bytes{0}) return false;
     }
     return true;
   }
 
-  void add(Candidate made, std::int64_t most_excess) {
+  void add(Candidate made, Bytes most_excess) {
     made.bound = iteration_bound(times_, moments_, messages_);
-    made.peak = most_excess + request_.system.accelerator.memory.value.count() -
-                request_.base.memory.kept_in_reserve().count();
+    made.peak = (most_excess + request_.system.accelerator.memory.value -
+                 request_.base.memory.kept_in_reserve())
+                    .count();
     ++found_.considered;
     // Its times would overflow, and the reader of a run refuses it.
     if (made.bound > longest_) {
@@ -106,21 +107,21 @@ class PolicyRound {
   }
 
   void add_uniform(std::size_t policy) {
-    std::int64_t most = std::numeric_limits<std::int64_t>::min();
+    Bytes most = least_bytes;
     StageId fullest{0};
     for (StageId const stage : choices_.stage_ids()) {
-      std::int64_t const over = excess(stage, policy);
+      Bytes const over = excess(stage, policy);
       if (over > most) fullest = stage;
       most = std::max(most, over);
     }
     Candidate made = made_;
     made.policy = choices_.policies()[policy];
-    if (most > 0 && !request_.exhaustive) {
+    if (most > Bytes{0} && !request_.exhaustive) {
       ++found_.considered;
       ++found_.dismissed_by_memory;
-      if (!found_.closest || most < found_.closest->excess) {
+      if (!found_.closest || most.count() < found_.closest->excess) {
         found_.closest = NearMiss{found_.arrangements.back(), made.policy,
-                                  made.distributed_optimizer, fullest, most};
+                                  made.distributed_optimizer, fullest, most.count()};
       }
       return;
     }
@@ -132,7 +133,7 @@ class PolicyRound {
 
   void add_least_recompute() {
     std::vector<PolicyCode> codes;
-    std::int64_t most = std::numeric_limits<std::int64_t>::min();
+    Bytes most = least_bytes;
     bool is_uniform = true;
     std::size_t first = 0;
     for (StageId const stage : choices_.stage_ids()) {
@@ -157,11 +158,11 @@ class PolicyRound {
     PolicyCode const wanted{beside, static_cast<std::int16_t>(beside == RecomputeKind::uniform)};
     auto const policy = static_cast<std::size_t>(
         std::find(policies.begin(), policies.end(), wanted) - policies.begin());
-    std::int64_t most = std::numeric_limits<std::int64_t>::min();
+    Bytes most = least_bytes;
     bool stores = false;
     for (StageId const stage : choices_.stage_ids()) {
-      if (excess(stage, policy) > 0) return;
-      std::int64_t const resident = facts(stage).resident;
+      if (excess(stage, policy) > Bytes{0}) return;
+      Bytes const resident = facts(stage).resident;
       int const stored = choices_.most_stored(stage, policy, room_ - resident);
       stores = stores || stored > 0;
       most = std::max(most, resident + choices_.least_held_with_window(stage, policy) - room_);
@@ -174,12 +175,13 @@ class PolicyRound {
   }
 
   static constexpr double longest_ = 9e18;  ///< picoseconds
+  static constexpr Bytes least_bytes{std::numeric_limits<std::int64_t>::min()};
   SearchRequest const& request_;
   RecomputeChoices const& choices_;
   std::vector<StageMoments> const& moments_;
   MessageTimes const& messages_;
   std::vector<StageFacts> const& facts_;
-  std::int64_t room_;
+  Bytes room_;
   Candidate const& made_;
   Candidates& found_;
   std::vector<StageTimes> times_;
@@ -207,9 +209,8 @@ void Candidates::append(Candidates&& next) {
 
 CandidateSource::CandidateSource(SearchRequest const& request)
     : request_{request},
-      room_{request.system.accelerator.memory.value.count() -
-            request.base.memory.kept_in_reserve().count() -
-            request.system.calibration.workspace.value.count()},
+      room_{request.system.accelerator.memory.value - request.base.memory.kept_in_reserve() -
+            request.system.calibration.workspace.value},
       facts_{request} {}
 
 std::int64_t CandidateSource::dismissed_at_once(Arrangement const& arrangement,

@@ -32,8 +32,8 @@ class CandidateSource {
   /// A lower bound of the iteration of all plans with one shape, picoseconds.
   double least_time(ShapeChoice const& shape) const;
 
-  /// Bytes that a stage may hold: the system's capacity less reserve and workspace.
-  std::int64_t room() const { return room_; }
+  /// What a stage may hold: the system's capacity less reserve and workspace.
+  Bytes room() const { return room_; }
 
  private:
   /// The number of plans of an arrangement if none can fit whatever is recomputed; 0 if some may.
@@ -42,7 +42,7 @@ class CandidateSource {
                                  std::vector<StageFacts> const& facts) const;
 
   SearchRequest const& request_;
-  std::int64_t room_;
+  Bytes room_;
   StageMomentsCache moments_;
   StageFactsCache facts_;
 };

@@ -31,27 +31,26 @@ RecomputeChoices::RecomputeChoices(Arrangement const& arrangement,
           throw std::logic_error{"a chunk's forward frees more than it keeps"};
         }
       }
-      std::int64_t& time = picoseconds_.emplace_back(0);
+      SimTime& sum = times_.emplace_back(0);
       for (int const chunk : stage.of_chunk) {
-        time += made[static_cast<std::size_t>(chunk)].picoseconds();
+        sum += SimTime{made[static_cast<std::size_t>(chunk)].picoseconds()};
       }
     }
   }
   held_.reserve(static_cast<std::size_t>(stages_) * policies_.size());
   for (StageId const stage : stage_ids()) {
     for (std::size_t policy = 0; policy < policies_.size(); ++policy) {
-      held_.push_back(moments_[stage.index()].peak(load(stage, policy), sizes_));
+      held_.emplace_back(moments_[stage.index()].peak(load(stage, policy), sizes_));
     }
   }
 }
 
-std::optional<std::size_t> RecomputeChoices::least_recompute(StageId stage,
-                                                             std::int64_t room) const {
+std::optional<std::size_t> RecomputeChoices::least_recompute(StageId stage, Bytes room) const {
   std::optional<std::size_t> least;
   std::int64_t const layers = shares_.of(stage, stages_) / chunks_;
   for (std::size_t policy = 0; policy < policies_.size(); ++policy) {
     if (held(stage, policy) > room || policies_[policy].layers > layers) continue;
-    if (!least || picoseconds(stage, policy) < picoseconds(stage, *least)) least = policy;
+    if (!least || time(stage, policy) < time(stage, *least)) least = policy;
   }
   return least;
 }
@@ -63,9 +62,9 @@ StageTimes RecomputeChoices::times(StageId stage,
   return {
       .first_forward = static_cast<double>(first.forward.picoseconds),
       .last_backward = static_cast<double>(first.backward.picoseconds),
-      .busy = static_cast<double>(microbatches_) * static_cast<double>(picoseconds(stage, policy)),
-      .begin = static_cast<double>(facts.begin),
-      .end = static_cast<double>(facts.end)};
+      .busy = static_cast<double>(microbatches_) * static_cast<double>(time(stage, policy).count()),
+      .begin = static_cast<double>(facts.begin.count()),
+      .end = static_cast<double>(facts.end.count())};
 }
 
 StageTimes RecomputeChoices::window_times(StageId stage,
@@ -86,11 +85,11 @@ StageTimes RecomputeChoices::window_times(StageId stage,
   return least;
 }
 
-std::int64_t RecomputeChoices::warm_bytes(StageId stage, std::size_t policy) const {
-  return moments_[stage.index()].warm.bytes(load(stage, policy), sizes_);
+Bytes RecomputeChoices::warm_bytes(StageId stage, std::size_t policy) const {
+  return Bytes{moments_[stage.index()].warm.bytes(load(stage, policy), sizes_)};
 }
 
-int RecomputeChoices::most_stored(StageId stage, std::size_t policy, std::int64_t room) const {
+int RecomputeChoices::most_stored(StageId stage, std::size_t policy, Bytes room) const {
   StageMoments const& moments = moments_[stage.index()];
   StageLoad const& of = load(stage, policy);
   // The least bytes that a stored chunk keeps in addition.
@@ -102,13 +101,13 @@ int RecomputeChoices::most_stored(StageId stage, std::size_t policy, std::int64_
   // All forwards of the first window are in flight except the last, which is about to run; it is
   // stored only if the whole window is.
   std::int64_t const next = of[static_cast<std::size_t>(moments.after_warm)].forward.peak;
-  std::int64_t const left = room - warm_bytes(stage, policy) - next;
+  std::int64_t const left = (room - warm_bytes(stage, policy)).count() - next;
   if (left < 0) return 0;
   std::int64_t const stored = left / more;
   return stored + 1 >= moments.window ? moments.window : static_cast<int>(stored);
 }
 
-std::int64_t RecomputeChoices::least_held_with_window(StageId stage, std::size_t policy) const {
+Bytes RecomputeChoices::least_held_with_window(StageId stage, std::size_t policy) const {
   return warm_bytes(stage, policy);
 }
 

@@ -9,6 +9,7 @@
 #include "libsim/search/stage_facts.hpp"
 #include "libsim/search/stage_moments.hpp"
 #include "libsim/search/time_bound.hpp"
+#include "libsim/units/units.hpp"
 
 namespace stagecraft {
 
@@ -28,13 +29,13 @@ class RecomputeChoices {
   std::vector<PolicyCode> const& policies() const { return policies_; }
   IdRange<StageId> stage_ids() const { return IdRange<StageId>{stages_}; }
 
-  /// A stage's peak under a policy, in bytes above what it holds throughout the iteration.
-  std::int64_t held(StageId stage, std::size_t policy) const {
+  /// A stage's peak under a policy, above what it holds throughout the iteration.
+  Bytes held(StageId stage, std::size_t policy) const {
     return held_[stage.index() * policies_.size() + policy];
   }
-  /// The recompute advisor: of the policies with which the stage holds at most `room` bytes, the
+  /// The recompute advisor: of the policies with which the stage holds at most `room`, the
   /// one that adds the least time; of equal ones the first. Returns nullopt if none fits.
-  std::optional<std::size_t> least_recompute(StageId stage, std::int64_t room) const;
+  std::optional<std::size_t> least_recompute(StageId stage, Bytes room) const;
 
   /// The times of a stage under a policy.
   StageTimes times(StageId stage, std::size_t policy, StageFacts const& facts) const;
@@ -45,20 +46,20 @@ class RecomputeChoices {
                           int stored,
                           StageFacts const& facts) const;
 
-  /// An upper bound of the microbatches of a stage's window that can be stored in `room` bytes.
-  int most_stored(StageId stage, std::size_t policy, std::int64_t room) const;
-  /// A lower bound, in bytes, of the peak of a stage with a window, whatever is stored.
-  std::int64_t least_held_with_window(StageId stage, std::size_t policy) const;
+  /// An upper bound of the microbatches of a stage's window that can be stored in `room`.
+  int most_stored(StageId stage, std::size_t policy, Bytes room) const;
+  /// A lower bound of the peak of a stage with a window, whatever is stored.
+  Bytes least_held_with_window(StageId stage, std::size_t policy) const;
 
  private:
   StageLoad const& load(StageId stage, std::size_t policy) const {
     return loads_[contents_.number_of(stage) * policies_.size() + policy];
   }
-  /// The time of all chunks of a stage for one microbatch, picoseconds.
-  std::int64_t picoseconds(StageId stage, std::size_t policy) const {
-    return picoseconds_[contents_.number_of(stage) * policies_.size() + policy];
+  /// The time of all chunks of a stage for one microbatch.
+  SimTime time(StageId stage, std::size_t policy) const {
+    return times_[contents_.number_of(stage) * policies_.size() + policy];
   }
-  std::int64_t warm_bytes(StageId stage, std::size_t policy) const;
+  Bytes warm_bytes(StageId stage, std::size_t policy) const;
 
   int stages_;
   int chunks_;
@@ -68,9 +69,9 @@ class RecomputeChoices {
   std::vector<StageMoments> const& moments_;
   MessageSizes sizes_;
   std::vector<PolicyCode> policies_;
-  std::vector<StageLoad> loads_;           ///< by distinct stage and policy
-  std::vector<std::int64_t> picoseconds_;  ///< likewise
-  std::vector<std::int64_t> held_;         ///< by stage and policy
+  std::vector<StageLoad> loads_;  ///< by distinct stage and policy
+  std::vector<SimTime> times_;    ///< likewise
+  std::vector<Bytes> held_;       ///< by stage and policy
 };
 
 }  // namespace stagecraft

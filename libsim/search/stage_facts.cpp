@@ -10,10 +10,10 @@
 namespace stagecraft {
 namespace {
 
-std::int64_t price_of(std::vector<StepOp> const& ops, CostModel const& cost) {
+SimTime price_of(std::vector<StepOp> const& ops, CostModel const& cost) {
   SimTime sum{0};
   for (Op const& op : ops) sum += cost.price(op);
-  return sum.count();
+  return sum;
 }
 
 /// Whether parameters, optimizer state and the step depend on how a stage's layers are cut into
@@ -52,7 +52,7 @@ std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
     if (!made) {
       StagePlan rank = of_plan;
       made.emplace();
-      made->resident = resident_memory(rank).sum();
+      made->resident = Bytes{resident_memory(rank).sum()};
       append_begin_of_step(rank, plan);
       made->begin = price_of(rank.step_ops, cost);
       rank.step_ops.clear();

@@ -10,14 +10,15 @@
 #include "libsim/search/chunk_contents.hpp"
 #include "libsim/search/search_request.hpp"
 #include "libsim/search/search_space.hpp"
+#include "libsim/units/units.hpp"
 
 namespace stagecraft {
 
 /// What a stage holds and does apart from its microbatches.
 struct StageFacts {
-  std::int64_t resident = 0;  ///< bytes of parameters, gradients and optimizer state
-  std::int64_t begin = 0;     ///< picoseconds before the first microbatch
-  std::int64_t end = 0;       ///< picoseconds after the last, without waiting for other stages
+  Bytes resident;    ///< parameters, gradients and optimizer state
+  SimTime begin{0};  ///< before the first microbatch
+  SimTime end{0};    ///< after the last, without waiting for other stages
 };
 
 /// The facts of an arrangement's stages, by stage, from the step programs that its plan has.
