@@ -54,8 +54,8 @@ constexpr std::array<NumberColumn, 3> place_columns{{{"layer", &OpColumns::layer
 constexpr std::array<NumberColumn, 2> size_columns{
     {{"bytes", &OpColumns::bytes}, {"flops", &OpColumns::flops}}};
 
-/// The rows that are work. What an iteration costs besides is the cost model's last row; an executor
-/// has none.
+/// The rows that are work. What an iteration costs besides is the cost model's last row; an
+/// executor has none.
 std::size_t rows_of_work(OpColumns const& ops, TraceNames const& names) {
   std::string_view const besides = "iteration_overhead";
   bool const has_overhead = ops.rows() > 0 && text_at(names.op, ops.op.back()) == besides;
