@@ -42,10 +42,10 @@ std::vector<OrderTask> quick_rank(int rank, int stages, int n) {
 std::vector<OrderTask> unfused_rank(int rank, int stages, int n) {
   RankWriter writer{{0}};
   int const warmup = std::min(stages - rank - 1, n);
-  for (int k = 0; k < warmup; ++k) writer.forward(0);
+  for (int k = 0; k < warmup; ++k) writer.forward(only);
   for (int k = 0; k < n; ++k) {
-    if (warmup + k < n) writer.forward(0);
-    writer.input_gradient(0);
+    if (warmup + k < n) writer.forward(only);
+    writer.input_gradient(only);
     if (k >= rank) writer.weight_gradient();
   }
   writer.finish_weight_gradients();
