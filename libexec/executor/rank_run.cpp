@@ -5,7 +5,6 @@
 #include <exception>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "libexec/comm/device_communication.hpp"
