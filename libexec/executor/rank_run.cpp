@@ -5,7 +5,6 @@
 #include <exception>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "libexec/comm/device_communication.hpp"
@@ -56,7 +55,7 @@ void report_loss(RankContext const& context, RankExecutor& executor, StepReport&
     for (auto const& [microbatch, loss] : executor.losses()) sum.add(loss);
   }
   if (!has_more_losses(context.plan.config.model)) {
-    report.loss = mean_over_batch(context, std::move(sum));
+    report.loss = mean_over_batch(context, sum);
     return;
   }
   report.next_token_loss = mean_over_batch(context, sum);
@@ -66,7 +65,7 @@ void report_loss(RankContext const& context, RankExecutor& executor, StepReport&
   auto const tokens =
       static_cast<double>(context.plan.config.batch.micro * context.plan.config.model.sequence);
   for (double const part : executor.router_losses()) sum.add(part * tokens);
-  report.loss = mean_over_batch(context, std::move(sum));
+  report.loss = mean_over_batch(context, sum);
 }
 
 /// What the ranks agree on after an iteration.

@@ -227,10 +227,10 @@ TEST_CASE("with modules of prediction every gradient is the slope of the loss", 
   for (TrainingConfig config :
        {predicting(small_llama(Precision::fp64), 2), predicting(small_v3(Precision::fp64), 1),
         predicting(small_llama(Precision::fp64), 1, true)}) {
-    config.model.layers = 2;
+    config.model.layers = config.model.experts ? 2 : 1;  // the first is dense
     config.batch.global = 2;
     REQUIRE(config.model.dropout > 0);
-    REQUIRE(require_slopes(config, is_any) >= 20);
+    REQUIRE(require_slopes(config, is_any) >= 18);
   }
 }
 
