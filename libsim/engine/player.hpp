@@ -278,7 +278,8 @@ bool Player<Channels, Observer>::follow(int number, Rank& rank, IssueEntry const
     observer_.waited(StageId{number}, rank.entry, rank.clock, turn->start);
   }
   rank.busy += turn->end - turn->start;
-  observer_.ran(StageId{number}, {rank.entry, entry.task, entry.microbatch}, turn->start, turn->end);
+  observer_.ran(StageId{number}, {rank.entry, entry.task, entry.microbatch}, turn->start,
+                turn->end);
   rank.clock = turn->end;
   if (turn->next) ready_.push_back(turn->next->value());
   return true;

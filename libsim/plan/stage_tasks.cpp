@@ -172,7 +172,7 @@ class StageTasks {
   std::optional<WindowPlaces> places_;  ///< if any is
   std::vector<bool> early_;  ///< by chunk and microbatch: recomputed ahead; empty if none is
   int classes_;              ///< of microbatches that have programs of their own
-  std::vector<std::int32_t> whole_;  ///< by task of the schedule, class and variant
+  std::vector<std::int32_t> whole_;      ///< by task of the schedule, class and variant
   IdVector<ChunkId, std::size_t> last_;  ///< last_runs() of the entries
 };
 

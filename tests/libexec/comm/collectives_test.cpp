@@ -202,7 +202,7 @@ TEST_CASE("who waits for a member that has failed stops waiting", "[comm]") {
     meet(group, i, {.source = &number, .target = &number, .elements = 1});
   });
   REQUIRE(failure);
-  REQUIRE(failure->rank == 1);
+  REQUIRE(failure->rank == RankId{1});
   REQUIRE(failure->reason == "out of paper");
   REQUIRE(std::chrono::steady_clock::now() - begin < std::chrono::seconds{5});
 }

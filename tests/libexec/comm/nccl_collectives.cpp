@@ -206,11 +206,11 @@ void check_host_reductions(NcclNumbers& numbers, Place const& place) {
                          .target = sums.data(),
                          .elements = 2,
                          .in_host_memory = true},
-                        {first, first + 1}, all_gather);
+                        {RankId{first}, RankId{first + 1}}, all_gather);
   require(sums == std::vector<std::int64_t>{2 * first + 1, std::int64_t{1} << 61}, "pair's sum");
   auto largest = static_cast<float>(place.rank);
-  std::vector<int> everyone;
-  for (int i = 0; i < place.size; ++i) everyone.push_back(i);
+  std::vector<RankId> everyone;
+  for (RankId const rank : IdRange<RankId>{place.size}) everyone.push_back(rank);
   reduce_in_host_memory({.reduction = Reduction::maximum,
                          .source = &largest,
                          .target = &largest,

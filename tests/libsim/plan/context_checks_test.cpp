@@ -13,9 +13,8 @@ namespace {
 /// The ranks of a rank's group.
 std::vector<int> members(TrainingPlan const& plan, GroupId group, int rank) {
   std::vector<int> numbers;
-  for (RankId const member : plan.groups.membership(group, RankId{rank})->members) {
-    numbers.push_back(member.value());
-  }
+  GroupMembership const membership = plan.groups.membership(group, RankId{rank}).value();
+  for (RankId const member : membership.members) numbers.push_back(member.value());
   return numbers;
 }
 

@@ -21,9 +21,8 @@ TrainingConfig sparse(ParallelLayout const& parallel) {
 
 std::vector<int> members(TrainingPlan const& plan, GroupId group, int rank) {
   std::vector<int> numbers;
-  for (RankId const member : plan.groups.membership(group, RankId{rank})->members) {
-    numbers.push_back(member.value());
-  }
+  GroupMembership const membership = plan.groups.membership(group, RankId{rank}).value();
+  for (RankId const member : membership.members) numbers.push_back(member.value());
   return numbers;
 }
 
