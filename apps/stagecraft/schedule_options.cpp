@@ -151,10 +151,10 @@ OrderRequest read_request(CommandLine const& line) {
   read_memory_options(line, request);
   if (line.has("fuse-adjacent")) {
     request.fuse_adjacent = line.value("fuse-adjacent") == "true";
-    if (!may_split_backward(request.kind)) {
+    if (!traits_of(request.kind).splits_backward) {
       refuse("--fuse-adjacent", line.value("fuse-adjacent"),
              "only with --schedule " +
-                 kinds_that([](KindOptions const& row) { return may_split_backward(row.kind); }));
+                 kinds_that([](OrderKindTraits const& row) { return row.splits_backward; }));
     }
   }
   request.expert_overlap = line.has("expert-overlap");

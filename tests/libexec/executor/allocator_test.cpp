@@ -46,8 +46,8 @@ TEST_CASE(
     run.options.steps = i % 3 == 0 ? 2 : 1;  // it makes no difference which iteration is traced
     Execution const executed = execute(config, run);
     for (RankTrace const& rank : executed.traces) {
-      CAPTURE(rank.rank.value(), rank.stage.value());
-      RankTrace const& stage = predicted.ranks[rank.stage.index()];
+      CAPTURE(rank.rank, rank.stage);
+      RankTrace const& stage = predicted.ranks[static_cast<std::size_t>(rank.stage)];
       REQUIRE(rank.memory.reserved.size() == rank.memory.rows());
       REQUIRE(stage.memory.reserved.size() == stage.memory.rows());
       TraceNames const names = TraceVocabulary{plan}.names();
@@ -70,8 +70,8 @@ TEST_CASE("no buffer of a pass outlives the last op that is given its address", 
     how.options.checks_lifetimes = true;
     for (RankReport const& rank : execute(run.config, how).ranks) {
       for (LateRelease const& late : rank.late) {
-        UNSCOPED_INFO("rank " << rank.rank.value() << ": " << to_string(late.label) << " after "
-                              << late.op << ", " << late.ops << " ops late");
+        UNSCOPED_INFO("rank " << rank.rank.value() << ": " << to_string(late.label) << " after " << late.op
+                              << ", " << late.ops << " ops late");
       }
       CHECK(rank.late.empty());
     }

@@ -97,9 +97,9 @@ TEST_CASE("a step that is validated later holds and traces what the simulator sa
     executed.options.is_virtual = true;
     Execution const execution = execute(config, executed);
     for (RankTrace const& rank : execution.traces) {
-      RankTrace const& stage = simulated.ranks[rank.stage.index()];
+      RankTrace const& stage = simulated.ranks[static_cast<std::size_t>(rank.stage)];
       for (OpColumn const& column : op_columns) {
-        CAPTURE(rank.rank.value(), column.name);
+        CAPTURE(rank.rank, column.name);
         if (column.unit != "ps") REQUIRE(rank.ops.*column.column == stage.ops.*column.column);
       }
     }

@@ -69,7 +69,8 @@ TEST_CASE("a rank alone pays for its collectives one after the other", "[solo]")
   TrainingPlan const plan = make_plan(config);
   ExecutionOptions options;
   options.steps = 2;
-  for (StepReport const& step : execute_alone(plan, 2, DearCommunication{}, options).steps) {
+  for (StepReport const& step :
+       execute_alone(plan, RankId{2}, DearCommunication{}, options).steps) {
     REQUIRE(step.seconds == Approx(collectives_in_a_row(plan)).margin(0.5));
   }
 }
@@ -80,7 +81,7 @@ TEST_CASE("a rank alone pays for its blocking messages as if its peer were alway
   config.parallel.pipeline = 2;
   // n + 1 exchanges of 3 s, and two reductions: the tied embedding's and the norm's (see
   // clock_test.cpp).
-  Execution const alone = execute_alone(make_plan(config), 1, DearCommunication{});
+  Execution const alone = execute_alone(make_plan(config), RankId{1}, DearCommunication{});
   REQUIRE(alone.steps.front().seconds == Approx(5 * 3.0 + 2).margin(0.5));
 }
 

@@ -40,8 +40,8 @@ TEST_CASE("an executed trace has the rows of the simulated one, at either detail
     how_executed.options.detail = detail;
     how_executed.options.is_virtual = GENERATE(false, true);
     for (RankTrace const& rank : execute(run.config, how_executed).traces) {
-      CAPTURE(rank.rank.value());
-      RankTrace const& stage = simulated.ranks[rank.stage.index()];
+      CAPTURE(rank.rank);
+      RankTrace const& stage = simulated.ranks[static_cast<std::size_t>(rank.stage)];
       for (OpColumn const& column : op_columns) {
         CAPTURE(column.name);
         if (column.unit != "ps") REQUIRE(rank.ops.*column.column == stage.ops.*column.column);

@@ -213,10 +213,10 @@ TEST_CASE("a group of a single stage does not wait") {
 TEST_CASE("two ranks that wait for each other are reported, each with what it waits for") {
   std::vector<HandMadeRank> ranks(4);
   ranks[0].run(1);
-  ranks[2].exchange({{gradient, Transfer::End::receive, 3, 4, 1, 0}});
-  ranks[2].exchange({{activation, Transfer::End::send, 3, 5, 0, 1}});
-  ranks[3].exchange({{activation, Transfer::End::receive, 2, 5, 0, 1}});
-  ranks[3].exchange({{gradient, Transfer::End::send, 2, 4, 1, 0}});
+  ranks[2].exchange({{gradient, Transfer::End::receive, StageId{3}, 4, ChunkId{1}, 0}});
+  ranks[2].exchange({{activation, Transfer::End::send, StageId{3}, 5, ChunkId{0}, 1}});
+  ranks[3].exchange({{activation, Transfer::End::receive, StageId{2}, 5, ChunkId{0}, 1}});
+  ranks[3].exchange({{gradient, Transfer::End::send, StageId{2}, 4, ChunkId{1}, 0}});
   std::string const expected =
       "the schedule is deadlocked:\n"
       "rank 2 waits for receive(gradient, microbatch 4, chunk 1) from rank 3\n"
@@ -272,9 +272,9 @@ struct Listener : SilentObserver {
   SimTime waited_for{0};
   std::vector<std::pair<int, int>> messages;  ///< start and end
 
-  void ran(int, RanEntry const&, SimTime start, SimTime end) { ran_for += end - start; }
-  void waited(int, std::int32_t, SimTime start, SimTime end) { waited_for += end - start; }
-  void transferred(int, std::int32_t, SimTime start, SimTime end) {
+  void ran(StageId, RanEntry const&, SimTime start, SimTime end) { ran_for += end - start; }
+  void waited(StageId, std::int32_t, SimTime start, SimTime end) { waited_for += end - start; }
+  void transferred(StageId, std::int32_t, SimTime start, SimTime end) {
     messages.emplace_back(start.count(), end.count());
   }
 };

@@ -92,12 +92,14 @@ TEST_CASE("what is left out means what the version of Megatron-LM makes of it", 
                                   "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 "
                                   "--num-layers-per-virtual-pipeline-stage 3 ";
   TrainingConfig const now = read(interleaved).config;
-  REQUIRE(now.schedule == ScheduleConfig{ScheduleKind::interleaved, 4, P2p::overlapped, false});
+  REQUIRE(now.schedule ==
+          ScheduleConfig{ScheduleKind::interleaved, 4, P2p::overlapped, StepSync::barrier, false});
   REQUIRE(now.model.attention == Attention::flash);
   MegatronOptions options;
   options.version = MegatronVersion::of_2022;
   TrainingConfig const then = read(interleaved, options).config;
-  REQUIRE(then.schedule == ScheduleConfig{ScheduleKind::interleaved, 4, P2p::blocking, true});
+  REQUIRE(then.schedule ==
+          ScheduleConfig{ScheduleKind::interleaved, 4, P2p::blocking, StepSync::barrier, true});
   REQUIRE(then.model.attention == Attention::unfused);
   REQUIRE(read(interleaved + "--DDP-impl local").config == then);
 }
