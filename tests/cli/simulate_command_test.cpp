@@ -73,12 +73,26 @@ TEST_CASE("simulate --json prints the fields that scripts rely on, each with its
   for (std::size_t i = 0; i < stages.size(); ++i) {
     CAPTURE(i);
     json const& stage = stages[i];
-    REQUIRE(keys_of(stage) == std::vector<std::string>{
-                                  "activation_peak_bytes", "allocated_bytes", "at_peak",
-                                  "busy_seconds", "device_bytes", "fits", "fits_probability",
-                                  "in_flight_chunks", "inactive_split_bytes", "layers",
-                                  "margin_bytes", "outside_bytes", "peak_at_seconds", "peak_bytes",
-                                  "reserved_bytes", "retries", "runs_out", "stage", "verdict"});
+    REQUIRE(keys_of(stage) == std::vector<std::string>{"activation_peak_bytes",
+                                                       "allocated_bytes",
+                                                       "at_peak",
+                                                       "busy_seconds",
+                                                       "device_bytes",
+                                                       "fits",
+                                                       "fits_probability",
+                                                       "in_flight_chunks",
+                                                       "inactive_split_bytes",
+                                                       "layers",
+                                                       "margin_bytes",
+                                                       "outside_bytes",
+                                                       "peak_at_seconds",
+                                                       "peak_bytes",
+                                                       "ranks",
+                                                       "reserved_bytes",
+                                                       "retries",
+                                                       "runs_out",
+                                                       "stage",
+                                                       "verdict"});
     REQUIRE(stage.at("stage") == i);
     REQUIRE(stage.at("fits").is_boolean());
     for (char const* key : {"layers", "in_flight_chunks", "peak_bytes", "activation_peak_bytes"}) {
