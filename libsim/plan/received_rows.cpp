@@ -74,7 +74,8 @@ ReceivedRows::ReceivedRows(TrainingPlan const& plan)
   GroupRoles const& roles = plan.roles;
   TrainingConfig const& config = plan.config;
   std::map<RankId, std::size_t> known;  // by first member
-  auto const replica = static_cast<std::size_t>(config.parallel.tensor * config.parallel.context);
+  auto const replica = static_cast<std::size_t>(config.parallel.tensor) *
+                       static_cast<std::size_t>(config.parallel.context);
   for (int rank = 0; rank < groups.ranks_per_stage(); ++rank) {
     GroupMembership group{{RankId{rank}}, 0};
     if (roles.expert) group = groups.membership(*roles.expert, RankId{rank}).value_or(group);

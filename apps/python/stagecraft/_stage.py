@@ -107,6 +107,16 @@ class Stage(Mapping[str, Any]):
         return int(self["activation_peak_bytes"])
 
     @property
+    def ranks(self) -> dict[str, int] | None:
+        """How the stage's ranks differ, if routing gives them different numbers of rows; else None.
+
+        `distinct` kinds of ranks; `fullest` and `emptiest` by number in the stage; `least_peak_bytes`, what the
+        emptiest holds. Other bytes are of the fullest.
+        """
+        value: dict[str, int] | None = self["ranks"]
+        return value
+
+    @property
     def reserved_bytes(self) -> int | None:
         """Bytes that the framework's allocator reserves. Replays the allocator when first read."""
         value: int | None = self["reserved_bytes"]
