@@ -22,7 +22,7 @@ MpiSession::MpiSession(Describe /*describe*/) {  // NOLINT(performance-unnecessa
   refuse();
 }
 MpiSession::~MpiSession() = default;
-int MpiSession::rank() const { refuse(); }
+RankId MpiSession::rank() const { refuse(); }
 int MpiSession::size() const { refuse(); }
 void MpiSession::fail(std::exception_ptr const& /*error*/) { refuse(); }
 std::vector<MpiSession::Numbers> MpiSession::gather(Numbers const& /*numbers*/) { refuse(); }
