@@ -70,8 +70,8 @@ TEST_CASE("no buffer of a pass outlives the last op that is given its address", 
     how.options.checks_lifetimes = true;
     for (RankReport const& rank : execute(run.config, how).ranks) {
       for (LateRelease const& late : rank.late) {
-        UNSCOPED_INFO("rank " << rank.rank.value() << ": " << to_string(late.label) << " after " << late.op
-                              << ", " << late.ops << " ops late");
+        UNSCOPED_INFO("rank " << rank.rank.value() << ": " << to_string(late.label) << " after "
+                              << late.op << ", " << late.ops << " ops late");
       }
       CHECK(rank.late.empty());
     }
