@@ -8,6 +8,8 @@
 #include "libsim/model/model_names.hpp"
 #include "libsim/plan/training_config_checks.hpp"
 #include "libsim/plan/training_names.hpp"
+#include "tests/libexec/executor/equal_runs.hpp"
+#include "tests/libexec/executor/slope_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
@@ -116,25 +118,6 @@ std::vector<RecomputePolicy> policies() {
           selective({"layernorm", "mlp"}),
           {.granularity = RecomputeGranularity::full},
           {.granularity = RecomputeGranularity::full, .layers = 2}};
-}
-
-void require_close(TrainingConfig const& a, TrainingConfig const& b, double tolerance) {
-  std::vector<WholeTensor> const x = gradients_of(a);
-  std::vector<WholeTensor> const y = gradients_of(b);
-  REQUIRE(x.size() == y.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    CAPTURE(x[i].name);
-    REQUIRE(x[i].name == y[i].name);
-    REQUIRE(x[i].values.size() == y[i].values.size());
-    double difference = 0;
-    double norm = 0;
-    for (std::size_t j = 0; j < x[i].values.size(); ++j) {
-      difference += std::pow(x[i].values[j] - y[i].values[j], 2);
-      norm += std::pow(x[i].values[j], 2);
-    }
-    REQUIRE(norm > 0);
-    REQUIRE(std::sqrt(difference) <= tolerance * std::sqrt(norm));
-  }
 }
 
 TEST_CASE("ranks that split sequences have the gradients of one rank", "[context]") {
@@ -247,17 +230,7 @@ void require_predicted(TrainingConfig const& config, std::string const& layout) 
   RecomputePolicy const policy =
       config.recompute.empty() ? RecomputePolicy{} : config.recompute.front();
   CAPTURE(layout, name_of(policy.granularity), policy.modules);
-  Simulation const predicted = simulate(make_plan(completed(config)), invented_system());
-  for (RankReport const& rank : execute(config, {.gemm = GemmKind::openblas}).ranks) {
-    StageResult const& stage = predicted.stages[rank.stage.index()];
-    for (int i = 0; i < category_count; ++i) {
-      auto const category = static_cast<Category>(i);
-      CAPTURE(name_of(category));
-      if (category == Category::workspace) continue;
-      CHECK(rank.at_peak[category] == stage.at_peak[category]);
-    }
-    CHECK(rank.activation_peak == stage.activation_peak);
-  }
+  require_predicted_bytes(config);
 }
 
 TEST_CASE("plans that split sequences hold what the simulator predicts, to the byte", "[context]") {

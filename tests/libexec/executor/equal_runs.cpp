@@ -37,6 +37,7 @@ void require_close(TrainingConfig const& a, TrainingConfig const& b, double tole
   for (std::size_t i = 0; i < x.size(); ++i) {
     CAPTURE(x[i].name);
     REQUIRE(x[i].name == y[i].name);
+    REQUIRE(x[i].values.size() == y[i].values.size());
     double difference = 0;
     double norm = 0;
     for (std::size_t j = 0; j < x[i].values.size(); ++j) {

@@ -10,6 +10,8 @@
 #include "libsim/engine/simulation.hpp"
 #include "libsim/model/model_names.hpp"
 #include "libsim/schedule/interleaved_orders.hpp"
+#include "tests/libexec/executor/equal_runs.hpp"
+#include "tests/libexec/executor/slope_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
@@ -124,27 +126,6 @@ std::vector<RecomputePolicy> policies() {
           {.granularity = RecomputeGranularity::full, .layers = 2}};
 }
 
-/// The loss when one element of one parameter is moved; on one rank.
-double moved_loss(TrainingConfig const& config,
-                  std::string const& name,
-                  std::size_t element,
-                  double by) {
-  SmallRun run;
-  run.options.before_first = [&](RankContext const& context, RankExecutor& executor) {
-    ParameterStore& store = executor.parameters();
-    for (PlacedParameter const& placed : store.layout()) {
-      if (placed.name() != name) continue;
-      FlatRange const range = store.weights().part(placed.offset, placed.elements());
-      std::vector<std::byte> bytes(static_cast<std::size_t>(range.elements * 8));
-      context.backend.read(bytes.data(), range.data, bytes.size());
-      std::vector<double> values = decode(bytes, range.type);
-      values[element] += by;
-      store.set(context.backend, placed, values);
-    }
-  };
-  return execute(config, run).steps.front().loss;
-}
-
 bool is_of_experts(std::string const& name) {
   return name.find("router") != std::string::npos || name.find("experts") != std::string::npos ||
          name.find("mlp_norm") != std::string::npos || name.find("sinks") != std::string::npos;
@@ -159,43 +140,8 @@ TEST_CASE("the gradients of routers and experts are slopes of the loss", "[exper
       routed(small_softmax_before(Precision::fp64, false), 2),
       small_gpt_oss_mixture(Precision::fp64), routed(small_gpt_oss_mixture(Precision::fp64), 1.25));
   config.model.layers = 2;
-  constexpr double step = 1e-4;
-  int compared = 0;
-  for (WholeTensor const& gradient : gradients_of(config)) {
-    if (!is_of_experts(gradient.name)) continue;
-    CAPTURE(gradient.name);
-    ++compared;
-    std::size_t const count = gradient.values.size();
-    double largest = 0;
-    for (double const value : gradient.values) largest = std::max(largest, std::abs(value));
-    REQUIRE(largest > 1e-9);
-    for (std::size_t const i : {std::size_t{0}, count / 3, 2 * count / 3, count - 1}) {
-      CAPTURE(i);
-      double const slope = (moved_loss(config, gradient.name, i, step) -
-                            moved_loss(config, gradient.name, i, -step)) /
-                           (2 * step);
-      REQUIRE(gradient.values[i] == Approx(slope).margin(1e-5 * largest).epsilon(1e-6));
-    }
-  }
-  REQUIRE(compared >= 8 - (config.model.experts->first_dense == 1 ? 3 : 0));
-}
-
-void require_close(TrainingConfig const& a, TrainingConfig const& b, double tolerance) {
-  std::vector<WholeTensor> const x = gradients_of(a);
-  std::vector<WholeTensor> const y = gradients_of(b);
-  REQUIRE(x.size() == y.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    CAPTURE(x[i].name);
-    REQUIRE(x[i].name == y[i].name);
-    double difference = 0;
-    double norm = 0;
-    for (std::size_t j = 0; j < x[i].values.size(); ++j) {
-      difference += std::pow(x[i].values[j] - y[i].values[j], 2);
-      norm += std::pow(x[i].values[j], 2);
-    }
-    REQUIRE(norm > 0);
-    REQUIRE(std::sqrt(difference) <= tolerance * std::sqrt(norm));
-  }
+  int const least = 8 - (config.model.experts->first_dense == 1 ? 3 : 0);
+  REQUIRE(require_slopes(config, is_of_experts) >= least);
 }
 
 TEST_CASE("experts on any number of ranks have the gradients of one rank", "[experts]") {

@@ -4,31 +4,11 @@
 #include <map>
 
 #include "libexec/backends/number_codec.hpp"
+#include "tests/libexec/executor/slope_checks.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft {
 namespace {
-
-/// The loss when one element of one parameter is moved; on one rank.
-double moved_loss(TrainingConfig const& config,
-                  std::string const& name,
-                  std::size_t element,
-                  double by) {
-  SmallRun run;
-  run.options.before_first = [&](RankContext const& context, RankExecutor& executor) {
-    ParameterStore& store = executor.parameters();
-    for (PlacedParameter const& placed : store.layout()) {
-      if (placed.name() != name) continue;
-      FlatRange const range = store.weights().part(placed.offset, placed.elements());
-      std::vector<std::byte> bytes(static_cast<std::size_t>(range.elements * 8));
-      context.backend.read(bytes.data(), range.data, bytes.size());
-      std::vector<double> values = decode(bytes, range.type);
-      values[element] += by;
-      store.set(context.backend, placed, values);
-    }
-  };
-  return execute(config, run).steps.front().loss;
-}
 
 /// Layers side by side, gated by GeLU, a QKV bias alone.
 TrainingConfig small_falcon() {
@@ -68,8 +48,8 @@ TEST_CASE("every parameter's gradient is the slope of the loss, dropout on", "[g
     REQUIRE(largest > 1e-5);
     for (std::size_t const i : {std::size_t{0}, count / 3, 2 * count / 3, count - 1}) {
       CAPTURE(i);
-      double const slope = (moved_loss(config, gradient.name, i, step) -
-                            moved_loss(config, gradient.name, i, -step)) /
+      double const slope = (loss_beside(config, gradient.name, i, step) -
+                            loss_beside(config, gradient.name, i, -step)) /
                            (2 * step);
       REQUIRE(gradient.values[i] ==
               Approx(slope).margin(1e-6 * std::max(1.0, largest)).epsilon(1e-6));

@@ -12,6 +12,7 @@
 #include "libsim/plan/rank_memory.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/routing_reader.hpp"
+#include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
@@ -110,24 +111,6 @@ std::vector<RecomputePolicy> policies() {
           selective({"layernorm", "moe_act", "core_attention"}),
           {.granularity = RecomputeGranularity::full},
           {.granularity = RecomputeGranularity::full, .layers = 2}};
-}
-
-void require_close(TrainingConfig const& a, TrainingConfig const& b, double tolerance) {
-  std::vector<WholeTensor> const x = gradients_of(a);
-  std::vector<WholeTensor> const y = gradients_of(b);
-  REQUIRE(x.size() == y.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    CAPTURE(x[i].name);
-    REQUIRE(x[i].name == y[i].name);
-    double difference = 0;
-    double norm = 0;
-    for (std::size_t j = 0; j < x[i].values.size(); ++j) {
-      difference += std::pow(x[i].values[j] - y[i].values[j], 2);
-      norm += std::pow(x[i].values[j], 2);
-    }
-    REQUIRE(norm > 0);
-    REQUIRE(std::sqrt(difference) <= tolerance * std::sqrt(norm));
-  }
 }
 
 TEST_CASE("forced counts on any number of ranks have the gradients of one rank", "[routing]") {
