@@ -24,7 +24,7 @@ constexpr bool computes(OpKind kind) {
 /// The part of its source that `member` sends to `to`, which may be itself, among so many members;
 /// nullopt: nothing. Threads, MPI and NCCL all move what this function and the next one say.
 /// Pre: !computes(collective.kind); `collective` is the member's own.
-/// \throws std::logic_error  if the kind is no collective.
+/// \throws std::logic_error  if the kind is not a collective.
 inline std::optional<MovedPart> sent_part(Collective const& collective,
                                           int member,
                                           int to,

@@ -74,7 +74,7 @@ class MpiCollective final : public MpiOperation {
   /// What this member sends to another one, and what it receives, in all rounds together.
   std::optional<MovedPart> sent_to(int i) const;
   std::optional<MovedPart> received_from(int i) const;
-  /// Of a part that is sent or received, what belongs to this round.
+  /// The elements of a part that this round sends or receives.
   MovedPart of_round(MovedPart const& part) const;
   /// Kinds that do not compute: sends and receives this round's part of all moves.
   void exchange();

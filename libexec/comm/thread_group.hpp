@@ -28,9 +28,9 @@ class JobClock {
 /// A group of ranks that are threads of one process.
 ///
 /// start() does not wait. The member that arrives last lets the transport compute the result for
-/// all, directly from and into their tensors, so that there is no copy that the plan lacks. Of a
-/// prefix_reduce, the results of a stage's members are computed once they and those before have
-/// come.
+/// all, directly from and into their tensors, so that there is no copy that the plan lacks. In a
+/// prefix_reduce, the result of a stage's members is computed once they and all members of earlier
+/// stages have arrived.
 class ThreadGroup {
  public:
   /// Transport, clock and health must outlive the group.

@@ -29,7 +29,7 @@ class RankExecutor {
 
   /// The sum of all tokens' losses, by microbatch of this replica; empty except on the last stage.
   std::map<std::int64_t, double> const& losses() { return blocks_.losses(); }
-  /// Likewise what is trained beside it; see BlockRunner.
+  /// The other losses that are trained, those of further tokens and of routers; see BlockRunner.
   std::vector<double> const& prediction_losses() { return blocks_.prediction_losses(); }
   std::vector<double> const& router_losses() { return blocks_.router_losses(); }
   double gradient_norm() const { return steps_.gradient_norm(); }

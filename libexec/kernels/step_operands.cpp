@@ -12,7 +12,7 @@ bool is_set(KernelCall const& call, std::size_t overflow) {
   return call.reads.size() > overflow && *elements_of<float>(call.reads[overflow]) != 0;
 }
 
-/// By what gradients with this sum of squares are multiplied.
+/// The factor that clips gradients with this sum of squares to the largest norm; at most 1.
 double factor_within(ClipAttributes const& clip, Operand const& squares) {
   if (clip.largest_norm == 0) return 1;
   double const norm = std::sqrt(static_cast<ExactSum const*>(squares.data)->value());

@@ -53,7 +53,7 @@ class CostModel {
   /// Every duration passes through here once: the stack's factor is applied to it.
   SimTime rounded(double seconds) const;
   Seconds collective_seconds(OpKind kind, GroupId group, Bytes payload) const;
-  /// Of one rank's turn in a prefix_reduce.
+  /// The time of one rank's turn in a prefix_reduce.
   Seconds prefix_seconds(Op const& op) const;
   /// Of the exchange of a dispatcher that sends a token once to each node.
   Seconds unique_seconds(Op const& op) const;

@@ -80,7 +80,7 @@ class GroupRendezvous {
   RankGroups const* groups_;
   std::size_t stages_;
   std::vector<Arrivals> arrivals_;  ///< by group and, of the stages that meet in it, the first
-  /// By group and stage: ends of its turns that the stage behind it has not taken yet.
+  /// By group and stage: the ends of its turns that the next stage has not yet waited for.
   std::vector<std::deque<SimTime>> ended_;
 };
 

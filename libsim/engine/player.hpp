@@ -106,7 +106,7 @@ Player<Channels, Observer>::Player(TimelineInput const& input, Observer& observe
   }
 }
 
-/// Of stages that take their step ahead.
+/// Finds the first pass of each stage that takes its step before it is validated.
 template <class Channels, class Observer>
 void Player<Channels, Observer>::note_first_passes() {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {

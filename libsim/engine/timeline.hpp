@@ -94,11 +94,11 @@ struct IterationEnd {
 /// Prefix tasks: a rank of a group starts when the one before it has ended its own, and waits for
 /// none behind it.
 ///
-/// Steps taken ahead (tasks that validate): the period of a rank is the time from its first pass to
-/// where it could validate, and what else it computes. It waits neither for its first message, as
-/// it validates meanwhile, nor for the others. Ranks that start later also end later, so that the
-/// iteration takes the longest period of a rank: the cost of a schedule in Qi et al. 2023,
-/// arXiv:2401.10241.
+/// Steps taken before they are validated: the period of a rank is the time from its first pass
+/// until it could validate, plus the time of the validation itself. It includes no wait for the
+/// first message, during which the rank validates, and none for other ranks. Ranks that start later
+/// also end later, so that the iteration takes the longest period of a rank: the cost of a schedule
+/// in Qi et al. 2023, arXiv:2401.10241.
 ///
 /// The result does not depend on the order in which ranks are taken up: each is a sequential
 /// process that only ever waits for a named message or group.

@@ -149,7 +149,7 @@ class ChangeList {
     }
   }
 
-  /// When stages step, of a schedule that is no more than a name.
+  /// Tries the step with and without a barrier, if the schedule is a name with default options.
   void add_step() {
     ScheduleConfig schedule = config_.schedule;
     bool const is_later = schedule.step == StepSync::post_validated;

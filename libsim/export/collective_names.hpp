@@ -16,7 +16,7 @@ struct CollectiveNames {
   std::optional<std::int64_t> chakra;
 };
 
-/// \throws std::logic_error  if the kind is no collective.
+/// \throws std::logic_error  if the kind is not a collective.
 CollectiveNames const& collective_names(OpKind kind);
 
 }  // namespace stagecraft
