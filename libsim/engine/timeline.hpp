@@ -95,7 +95,7 @@ struct IterationEnd {
 /// none behind it.
 ///
 /// Steps taken before they are validated: the period of a rank is the time from its first pass
-/// until it could validate, plus the time of the validation itself. It includes no wait for the
+/// until it could validate, plus what it computes after that. It includes no wait for the
 /// first message, during which the rank validates, and none for other ranks. Ranks that start later
 /// also end later, so that the iteration takes the longest period of a rank: the cost of a schedule
 /// in Qi et al. 2023, arXiv:2401.10241.
