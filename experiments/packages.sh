@@ -11,6 +11,7 @@
 #   browser what opens reports in tests/browser
 #   peers   what experiments/speed/layer.sh compares with: Debian's PyTorch, and what installs PyPI's
 #   python  what the Python package is built and tested with, besides what pip installs
+#   chroot  what experiments/wheel_chroot.sh makes an empty Debian with
 #   figures what draws the figures from the data that `stagecraft reproduce` writes
 set -eu
 
@@ -24,6 +25,7 @@ checks='clang clang-tidy-14 clang-format-14 libclang-rt-14-dev ccache'
 browser='chromium fonts-dejavu-core python3'
 figures='python3 python3-matplotlib'
 python='python3 python3-dev python3-venv'
+chroot='debootstrap'
 peers='python3 python3-torch python3-numpy python3-venv'
 
 wanted=
@@ -38,9 +40,10 @@ for set in "$@"; do
     browser) wanted="$wanted $browser" ;;
     figures) wanted="$wanted $figures" ;;
     python) wanted="$wanted $python" ;;
+    chroot) wanted="$wanted $chroot" ;;
     peers) wanted="$wanted $peers" ;;
     *)
-      echo "packages.sh: found '$set'; accepted: build, scripts, test, mpi, slurm, checks, browser, figures, peers, python" >&2
+      echo "packages.sh: found '$set'; accepted: build, scripts, test, mpi, slurm, checks, browser, chroot, figures, peers, python" >&2
       exit 2
       ;;
   esac

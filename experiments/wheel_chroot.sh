@@ -17,6 +17,7 @@ python=${2:-/usr/bin/python3}
 cd "$(dirname "$0")/.."
 bare=$PWD/build/wheel-chroot
 if [ ! -f "$bare/complete" ]; then
+  experiments/packages.sh chroot
   rm -rf "$bare"
   debootstrap --variant=minbase --include=python3,python3-venv bookworm "$bare"
   touch "$bare/complete"
