@@ -36,8 +36,8 @@ PlayedOrder play_schedule(PipelineSchedule const& schedule, ChunkCosts const& co
   for (int task = 0; task < schedule.tasks(); ++task) {
     durations.push_back(ticks.of(costs.of(schedule.run_of({.task = task}).part)));
   }
-  std::vector<MessagePrice> const channels(static_cast<std::size_t>(schedule.channels),
-                                           {.latency = ticks.of(costs.transfer)});
+  std::vector<MessageCost> const channels(static_cast<std::size_t>(schedule.channels),
+                                          {.latency = ticks.of(costs.transfer)});
   std::vector<PlayedStage> stages;
   for (StageProgram const& program : schedule.stages) {
     stages.push_back({.program = &program, .tasks = tasks, .durations = durations});
