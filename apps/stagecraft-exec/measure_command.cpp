@@ -6,9 +6,9 @@
 #include "apps/program/command_line.hpp"
 #include "apps/program/run_options.hpp"
 #include "apps/stagecraft-exec/commands.hpp"
-#include "apps/stagecraft-exec/communication_prices.hpp"
 #include "apps/stagecraft-exec/device_choice.hpp"
 #include "apps/stagecraft-exec/layer_table.hpp"
+#include "apps/stagecraft-exec/system_costs.hpp"
 #include "libexec/executor/executable.hpp"
 #include "libsim/host/program_version.hpp"
 #include "libsim/run/paper_config_folder.hpp"
@@ -37,7 +37,7 @@ class Case {
       : config_{load(run, paper_case)},
         plan_{make_plan(config_.training)},
         cost_{config_.system, plan_},
-        prices_{plan_, cost_},
+        costs_{plan_, cost_},
         twin_{twin_among(earlier)} {
     if (twin_ == nullptr) layer_.emplace(config_.training, parts(device), device.cpu.threads);
     if (twin_ != nullptr) row_.same_as = twin_->row_.case_name;
@@ -82,14 +82,14 @@ class Case {
 
   ExecutionParts parts(DeviceChoice const& device) const {
     ExecutionParts parts = device.parts();
-    parts.prices = &prices_;
+    parts.costs = &costs_;
     return parts;
   }
 
   RunConfig config_;
   TrainingPlan plan_;
   CostModel cost_;
-  SystemPrices prices_;
+  SystemCosts costs_;
   Case const* twin_;  ///< has the measurements; null: this one
   std::optional<MeasuredLayer> layer_;
   LayerRow row_;

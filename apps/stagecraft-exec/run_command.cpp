@@ -8,12 +8,12 @@
 #include "apps/program/command_line.hpp"
 #include "apps/program/run_options.hpp"
 #include "apps/stagecraft-exec/commands.hpp"
-#include "apps/stagecraft-exec/communication_prices.hpp"
 #include "apps/stagecraft-exec/end_signals.hpp"
 #include "apps/stagecraft-exec/execution_output.hpp"
 #include "apps/stagecraft-exec/memory_check.hpp"
 #include "apps/stagecraft-exec/process_ranks.hpp"
 #include "apps/stagecraft-exec/run_request.hpp"
+#include "apps/stagecraft-exec/system_costs.hpp"
 #include "libexec/checkpoint/checkpoint.hpp"
 #include "libexec/executor/data_error.hpp"
 #include "libexec/executor/executable.hpp"
@@ -120,10 +120,10 @@ int run_plan(CommandLine const& line, RankProcesses const* processes) {
   TrainingPlan const plan = make_plan(config);
   std::unique_ptr<TokenSource> const tokens = read_tokens(request.data, config);
   CostModel const cost{run.config.system, plan};
-  SystemPrices const prices{plan, cost};
+  SystemCosts const costs{plan, cost};
   ExecutionParts parts = request.device.parts();
   parts.tokens = tokens.get();
-  parts.prices = &prices;
+  parts.costs = &costs;
   auto const tokens_per_step = static_cast<double>(config.batch.global * config.model.sequence);
   request.execution.on_step = [&](StepReport const& step) {
     request.ranks == "solo" ? print_solo_step(step, request.rank)

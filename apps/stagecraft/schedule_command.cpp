@@ -32,7 +32,7 @@ Command schedule_command() {
           .introduction =
               R"(usage: stagecraft schedule --schedule KIND -p STAGES -n MICROBATCHES [options]
 
-Shows a pipeline schedule alone: what each rank computes in which order, how long it takes, how
+Shows a pipeline schedule alone: what each stage computes in which order, how long it takes, how
 much of that is bubble, and how many chunks are in flight, each with its activations. Costs are
 plain numbers in any unit, per chunk.
 )",

@@ -229,7 +229,7 @@ AskedSchedule play_issued(OrderRequest const& request,
 }
 
 bool has_split_backward(PipelineOrder const& order) {
-  return std::any_of(order.ranks.begin(), order.ranks.end(), [](auto const& tasks) {
+  return std::any_of(order.stages.begin(), order.stages.end(), [](auto const& tasks) {
     return std::any_of(tasks.begin(), tasks.end(),
                        [](OrderTask const& task) { return task.run.part == Part::input_gradient; });
   });

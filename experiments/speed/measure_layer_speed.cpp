@@ -96,12 +96,12 @@ class BareProducts {
 
 int serve(int threads) {
   TrainingConfig const config = layer_config();
-  FreeCommunication const prices;  // of one rank: there is none
+  FreeCommunication const costs;  // of one rank: there is none
   CpuKernelOptions const options{.threads = threads};
   MeasuredLayer layer{
       config,
       {.make_backend = [&](KernelNeeds const& needs) { return make_cpu_backend(needs, options); },
-       .prices = &prices},
+       .costs = &costs},
       threads};
   BareProducts products{config};
   for (std::string command; std::getline(std::cin, command);) {

@@ -72,7 +72,7 @@ std::vector<RecomputePolicy> policies() {
           {.granularity = full, .method = RecomputeMethod::block}};
 }
 
-/// One configuration under another policy and other prices at every call.
+/// One configuration under another policy and other costs at every call.
 class Variations {
  public:
   explicit Variations(RunConfig const& run) : config_{run.training}, system_{run.system} {
@@ -224,7 +224,7 @@ void print_all(std::filesystem::path const& repository, std::string const& progr
                                       "530b-full", "530b-present", "1t-full",   "1t-present"};
   print_load();
   std::printf(
-      "\nconfigurations per second in process, one thread, policy and prices new at every call\n"
+      "\nconfigurations per second in process, one thread, policy and costs new at every call\n"
       "%-14s %8s %10s %10s %10s %10s %10s %10s\n",
       "", "chunkops", "goal", "slowest", "median", "fastest", "median cpu", "jumped");
   print_predictions(folder, "175b-present", 10'000);

@@ -92,16 +92,16 @@ double seconds_of(RankTrace const& trace, std::size_t row) {
 /// Runs an iteration of the plan kernel by kernel, after one to warm up.
 RankTrace run_once(TrainingPlan const& plan, ExecutionParts const& parts) {
   FreeCommunication const free;
-  ExecutionParts priced = parts;
-  priced.prices = &free;
+  ExecutionParts costed = parts;
+  costed.costs = &free;
   auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 1);
-  priced.tokens = tokens.get();
+  costed.tokens = tokens.get();
   ExecutionOptions options;
   options.steps = 2;
   options.values_matter = false;
   options.is_virtual = true;
   options.traces = true;
-  return std::move(execute_on_threads(plan, priced, options).traces.front());
+  return std::move(execute_on_threads(plan, costed, options).traces.front());
 }
 
 constexpr int runs = 3;

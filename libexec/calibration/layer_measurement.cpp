@@ -14,10 +14,10 @@ namespace {
 
 constexpr StageId middle_stage{1};
 
-CommunicationPrices const& required(CommunicationPrices const* prices) {
-  if (prices == nullptr)
+CommunicationCosts const& required(CommunicationCosts const* costs) {
+  if (costs == nullptr)
     throw std::invalid_argument{"a layer that runs alone needs durations of communication"};
-  return *prices;
+  return *costs;
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ class MeasuredLayer::Rank {
                  .clock = rank_clock_,
                  .tokens = *tokens_,
                  .state = state_,
-                 .prices = &required(parts.prices)},
+                 .costs = &required(parts.costs)},
         parameters_{context_},
         blocks_{context_, parameters_},
         numbers_{activation_type(plan_.config.model.precision), 1} {

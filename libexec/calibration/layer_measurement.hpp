@@ -14,7 +14,7 @@ TrainingConfig one_layer_per_stage(TrainingConfig config);
 /// modelled time (see SoloCommunicator), input and gradient are random numbers.
 class MeasuredLayer {
  public:
-  /// Allocates and initializes the layer's parameters. The prices of `parts` must outlive this
+  /// Allocates and initializes the layer's parameters. The costs in `parts` must outlive this
   /// object; tokens are not needed. `kernel_threads` is that of the backend.
   /// \throws MemoryLimitError, and what the backend throws.
   MeasuredLayer(TrainingConfig const& config, ExecutionParts const& parts, int kernel_threads);

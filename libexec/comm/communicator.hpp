@@ -54,10 +54,10 @@ struct Collective {
   /// member, the elements of the piece for it, and of the piece from it. Valid until the end.
   std::int64_t const* sent = nullptr;
   std::int64_t const* received = nullptr;
-  int shift = 1;      ///< ring_shift: member i gets the source of member i - shift, around
-  SimTime issued{0};  ///< when this member is ready for it
-  SimTime price{0};   ///< virtual clock: its duration
-  Name op{};          ///< the op's name in the plan, for errors; empty between iterations
+  int shift = 1;        ///< ring_shift: member i gets the source of member i - shift, around
+  SimTime issued{0};    ///< when this member is ready for it
+  SimTime duration{0};  ///< on the virtual clock
+  Name op{};            ///< the op's name in the plan, for errors; empty between iterations
   bool in_host_memory = false;  ///< source and target are in host memory, whatever the device
   CudaCall cuda{};              ///< filled in by communicators between CUDA devices
 

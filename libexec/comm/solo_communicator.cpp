@@ -41,7 +41,7 @@ Communicator::Ticket SoloCommunicator::start(Collective const& collective) {
   if (group.iteration != clock_.iteration()) group.idle = SimTime{0};
   group.iteration = clock_.iteration();
   SimTime const begin = std::max(group.idle, collective.issued);
-  group.idle = begin + collective.price;
+  group.idle = begin + collective.duration;
   under_way_[next_] = {begin, group.idle};
   return next_++;
 }

@@ -42,13 +42,13 @@ void ThreadGroup::run_all(InFlight& joined, std::unique_lock<std::mutex>& lock) 
   if (iteration_ != clock_.iteration()) idle_ = SimTime{0};
   iteration_ = clock_.iteration();
   SimTime start = idle_;
-  SimTime price{0};
+  SimTime duration{0};
   for (Collective const& call : joined.calls) {
     start = std::max(start, call.issued);
-    price = std::max(price, call.price);
+    duration = std::max(duration, call.duration);
   }
   bool const is_virtual = clock_.is_virtual();
-  SimTime const end = is_virtual ? start + price : std::max(start, clock_.now());
+  SimTime const end = is_virtual ? start + duration : std::max(start, clock_.now());
   if (is_virtual) idle_ = end;
   std::fill(joined.times.begin(), joined.times.end(), TimeSpan{start, end});
   joined.done = next_.size();
@@ -77,7 +77,8 @@ void ThreadGroup::run_prefixes(InFlight& joined, std::unique_lock<std::mutex>& l
     joined.is_computing = false;
     auto const* const result = static_cast<std::byte const*>(first.target);
     joined.so_far.assign(result, result + first.elements * element_size(first.type));
-    SimTime const over = clock_.is_virtual() ? start + first.price : std::max(start, clock_.now());
+    SimTime const over =
+        clock_.is_virtual() ? start + first.duration : std::max(start, clock_.now());
     std::fill(joined.times.begin() + begin, joined.times.begin() + end, TimeSpan{start, over});
     joined.done = static_cast<std::size_t>(end);
     changed_.notify_all();

@@ -10,7 +10,7 @@
 #include "libexec/backends/device_timeline.hpp"
 #include "libexec/comm/communicator.hpp"
 #include "libexec/comm/thread_group.hpp"
-#include "libsim/plan/message_price.hpp"
+#include "libsim/plan/message_cost.hpp"
 #include "libsim/plan/training_plan.hpp"
 
 namespace stagecraft {
@@ -67,18 +67,18 @@ class VirtualClock : public JobClock {
 
 /// The durations of communication for the virtual clock. The program implements it with a cost
 /// model, which the executor does not depend on.
-class CommunicationPrices {
+class CommunicationCosts {
  public:
-  virtual ~CommunicationPrices() = default;
+  virtual ~CommunicationCosts() = default;
   virtual SimTime collective(Op const& op) const = 0;
-  virtual MessagePrice message(StageId from, StageId to) const = 0;
+  virtual MessageCost message(StageId from, StageId to) const = 0;
 };
 
 /// Communication that takes no time, for measurements of kernels alone.
-class FreeCommunication : public CommunicationPrices {
+class FreeCommunication : public CommunicationCosts {
  public:
   SimTime collective(Op const& /*op*/) const override { return SimTime{0}; }
-  MessagePrice message(StageId /*from*/, StageId /*to*/) const override { return {}; }
+  MessageCost message(StageId /*from*/, StageId /*to*/) const override { return {}; }
 };
 
 /// The time of one rank.

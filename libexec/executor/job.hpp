@@ -76,7 +76,7 @@ struct ExecutionParts {
   std::function<std::unique_ptr<Backend>(KernelNeeds const& needs)> make_backend{};
   DeviceKind device = DeviceKind::cpu;  ///< of the backends
   TokenSource const* tokens = nullptr;
-  CommunicationPrices const* prices = nullptr;  ///< needed by the virtual clock
+  CommunicationCosts const* costs = nullptr;  ///< needed by the virtual clock
 };
 
 /// A rank has failed, and with it the run. The message says which rank, where and why.

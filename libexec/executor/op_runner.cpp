@@ -17,15 +17,15 @@ void OpRunner::start(Op const& op,
   SimTime const now = context_.clock.now();
   Pending pending{.position = position, .group = op.group.value(), .tickets = {}};
   pending.row = context_.record(op, place, {now, now});
-  SimTime price = context_.price_of(op);
+  SimTime duration = context_.duration_of(op);
   for (Collective& collective : collectives) {
     collective.kind = op.kind;
     collective.group = pending.group;
     collective.reduction = op.reduction;
     collective.op = op.name;
     collective.issued = now;
-    // The price is that of all of them together.
-    collective.price = std::exchange(price, SimTime{0});
+    // The duration is that of all of them together.
+    collective.duration = std::exchange(duration, SimTime{0});
     pending.tickets.push_back(context_.communicator.start(collective));
   }
   pending.sizes = std::move(sizes);  // which leaves them where they are

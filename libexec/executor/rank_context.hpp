@@ -47,11 +47,11 @@ struct RankContext {
   RankClock& clock;
   TokenSource const& tokens;
   TrainingState& state;
-  CommunicationPrices const* prices = nullptr;  ///< null if time is measured
-  ExecutionRecorder* recorder = nullptr;        ///< null if this iteration is not traced
-  OpObserver const* on_op = nullptr;            ///< null if there is no observer
-  LifetimeCheck* lifetimes = nullptr;           ///< null if they are not checked
-  bool values_matter = true;                    ///< false: parameters start as any numbers
+  CommunicationCosts const* costs = nullptr;  ///< null if time is measured
+  ExecutionRecorder* recorder = nullptr;      ///< null if this iteration is not traced
+  OpObserver const* on_op = nullptr;          ///< null if there is no observer
+  LifetimeCheck* lifetimes = nullptr;         ///< null if they are not checked
+  bool values_matter = true;                  ///< false: parameters start as any numbers
 
   /// Where this rank stands in the rank grids.
   AxisPosition positions() const {
@@ -66,8 +66,8 @@ struct RankContext {
   ParameterWindow window(PlacedParameter const& placed) const {
     return window_of(*placed.parameter, *placed.weight, positions());
   }
-  SimTime price_of(Op const& op) const {
-    return prices == nullptr ? SimTime{0} : prices->collective(op);
+  SimTime duration_of(Op const& op) const {
+    return costs == nullptr ? SimTime{0} : costs->collective(op);
   }
   std::size_t record(Op const& op, OpPlace const& op_place, TimeSpan const& time) const {
     return recorder == nullptr ? 0 : recorder->add(op, op_place, time);

@@ -259,12 +259,12 @@ Message RankExecutor::message_of(Transfer const& transfer) const {
   if (is_send && context_.plan.scatters_messages()) {
     message.data = buffer.data() + static_cast<std::size_t>(context_.place.tensor) * message.bytes;
   }
-  if (context_.prices != nullptr) {
+  if (context_.costs != nullptr) {
     StageId const here = context_.place.stage;
-    auto const price = is_send ? context_.prices->message(here, transfer.peer)
-                               : context_.prices->message(transfer.peer, here);
-    message.latency = price.latency;
-    message.occupancy = price.occupancy;
+    auto const cost = is_send ? context_.costs->message(here, transfer.peer)
+                              : context_.costs->message(transfer.peer, here);
+    message.latency = cost.latency;
+    message.occupancy = cost.occupancy;
   }
   return message;
 }

@@ -123,7 +123,7 @@ class RankRun {
                  .clock = clock,
                  .tokens = *parts.tokens,
                  .state = state_,
-                 .prices = clock.is_virtual() ? parts.prices : nullptr,
+                 .costs = clock.is_virtual() ? parts.costs : nullptr,
                  .on_op = options.on_op ? &options.on_op : nullptr,
                  .lifetimes = options.checks_lifetimes ? &lifetimes_ : nullptr,
                  .values_matter = options.values_matter},

@@ -15,7 +15,7 @@ Execution execute_solo(TrainingPlan const& plan,
                        ExecutionParts const& parts,
                        ExecutionOptions const& options) {
   require_executable_alone(plan.config);
-  if (parts.prices == nullptr)
+  if (parts.costs == nullptr)
     throw std::invalid_argument{"a rank that runs alone needs durations of communication"};
   VirtualClock clock{options.kernel_threads == 1};
   // The communicator needs the device, too, so it is made before the rank takes it over.

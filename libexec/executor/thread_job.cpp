@@ -14,7 +14,7 @@ namespace stagecraft {
 Execution execute_on_threads(TrainingPlan const& plan,
                              ExecutionParts const& parts,
                              ExecutionOptions const& options) {
-  if (options.is_virtual && parts.prices == nullptr) {
+  if (options.is_virtual && parts.costs == nullptr) {
     throw std::invalid_argument{"the virtual clock needs durations of communication"};
   }
   WallClock wall;

@@ -26,7 +26,7 @@ SimTime CostModel::rounded(double seconds) const {
   return to_sim_time(system_.software.factor.value * seconds);
 }
 
-SimTime CostModel::price(Op const& op) const {
+SimTime CostModel::duration(Op const& op) const {
   OpKindTraits const& traits = traits_of(op.kind);
   switch (traits.op_class) {
     case OpClass::synchronisation:
@@ -78,7 +78,7 @@ Seconds CostModel::product_seconds(Op const& op, GemmAttributes const& gemm) con
   return gemm_time(shape, op.traffic, epilogue, peak_of(op.type), system_);
 }
 
-CostModel::SplitProduct CostModel::price_split(Op const& gather, Op const& product) const {
+CostModel::SplitProduct CostModel::split_product(Op const& gather, Op const& product) const {
   int const ranks = plan_.groups.members(gather.group.value());
   auto const part = [&](std::int64_t shards) {
     Op op = product;
@@ -86,7 +86,7 @@ CostModel::SplitProduct CostModel::price_split(Op const& gather, Op const& produ
     gemm.shape.m = gemm.shape.m * shards / ranks;
     op.traffic = Bytes{product.traffic.count() * shards / ranks};
     op.attributes = gemm;
-    return price(op);
+    return duration(op);
   };
   return {.own = part(1), .rest = part(ranks - 1)};
 }
@@ -221,7 +221,7 @@ Seconds CostModel::replica_seconds(Op const& op) const {
   return Seconds{transfer.value + calls * per_call};
 }
 
-MessagePrice CostModel::price_message(TrainingPlan const& plan, StageId from, StageId to) const {
+MessageCost CostModel::message_cost(TrainingPlan const& plan, StageId from, StageId to) const {
   int const stride = plan.groups.ranks_per_stage();
   int const per_node = system_.node.accelerators.value;
   bool const is_near = from.value() * stride / per_node == to.value() * stride / per_node;

@@ -2,7 +2,7 @@
 
 #include "libsim/cost/collective_time.hpp"
 #include "libsim/hardware/system.hpp"
-#include "libsim/plan/message_price.hpp"
+#include "libsim/plan/message_cost.hpp"
 #include "libsim/plan/training_plan.hpp"
 #include "libsim/units/units.hpp"
 
@@ -23,11 +23,11 @@ class CostModel {
   /// \throws std::invalid_argument  if it multiplies matrices of a type for which the system gives
   /// no peak.
   /// \throws std::logic_error  if its cost is not defined.
-  SimTime price(Op const& op) const;
+  SimTime duration(Op const& op) const;
 
-  /// Price of the hidden state sent from one stage to another, with the gather at its receiver
+  /// Cost of the hidden state sent from one stage to another, with the gather at its receiver
   /// where messages are scattered.
-  MessagePrice price_message(TrainingPlan const& plan, StageId from, StageId to) const;
+  MessageCost message_cost(TrainingPlan const& plan, StageId from, StageId to) const;
 
   /// Millionths of a kernel's speed that are lost while a collective of the tensor group runs
   /// beside it.
@@ -43,7 +43,7 @@ class CostModel {
     SimTime rest{0};
   };
   /// Pre: `product` multiplies what `gather` has gathered, by rows.
-  SplitProduct price_split(Op const& gather, Op const& product) const;
+  SplitProduct split_product(Op const& gather, Op const& product) const;
   TensorTraffic const& tensor_traffic() const { return system_.software.tensor; }
   /// What the host spends to issue an op of a block. 0 for waits and holds.
   SimTime host_time(Op const& op) const;

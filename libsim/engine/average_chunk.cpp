@@ -67,8 +67,8 @@ double AverageChunk::longest_message() const {
     StageId const from = plan_.placement.place(previous(v)).stage;
     StageId const to = plan_.placement.place(v).stage;
     if (from == to) continue;
-    MessagePrice const price = cost_.price_message(plan_, from, to);
-    longest = std::max(longest, to_seconds(price.latency + price.occupancy));
+    MessageCost const message = cost_.message_cost(plan_, from, to);
+    longest = std::max(longest, to_seconds(message.latency + message.occupancy));
   }
   return longest;
 }

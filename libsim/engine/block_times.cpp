@@ -66,13 +66,13 @@ PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost)
     SimTime start = compute;
     SimTime end = compute;
     if (gather != nullptr) {
-      CostModel::SplitProduct const product = cost.price_split(*gather, op);
+      CostModel::SplitProduct const product = cost.split_product(*gather, op);
       auto const gathered = static_cast<std::size_t>(ops[i - 1].waits_for);
       SimTime const hidden = times.end[gathered] - times.start[gathered];
       end = start + std::max(product.own - hidden, SimTime{0}) + product.rest;
     } else if (op.stream == Stream::tensor_parallel) {
       start = std::max(compute, communication);
-      end = start + cost.price(op);
+      end = start + cost.duration(op);
       communication = end;
       if (!tensor.overlaps_backward.value) {
         share_of(op, times) += end - compute;
@@ -82,7 +82,7 @@ PassTimes time_pass(BlockProgram const& block, Pass pass, CostModel const& cost)
       end = std::max(compute, times.end[static_cast<std::size_t>(op.waits_for)]);
     } else {
       // Collectives issued so far run back to back from here on, if they run at all.
-      end = slowed_end(start, cost.price(op), communication, slowdown);
+      end = slowed_end(start, cost.duration(op), communication, slowdown);
     }
     if (op.stream == Stream::compute) {
       share_of(op, times) += end - compute;

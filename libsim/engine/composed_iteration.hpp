@@ -22,7 +22,7 @@ struct MeasuredTask {
 std::vector<MeasuredTask> measured_tasks(StagePlan const& rank, RankTrace const& trace);
 
 /// How long an iteration of a plan takes whose stages take measured times: its tasks one by one as
-/// play() has them, messages at their price. Stages that were not measured are like the nearest
+/// play() has them, messages at their cost. Stages that were not measured are like the nearest
 /// measured one of their recompute policy that is neither the first nor the last. What a system
 /// adds to each iteration is not in it.
 ///

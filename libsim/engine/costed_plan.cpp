@@ -39,12 +39,12 @@ TimelineInput CostedPlan::timeline() const {
           .groups = &plan_.groups};
 }
 
-std::vector<MessagePrice> channel_costs(TrainingPlan const& plan, CostModel const& cost) {
+std::vector<MessageCost> channel_costs(TrainingPlan const& plan, CostModel const& cost) {
   struct ToPeer {
     StageId peer;
-    MessagePrice price;
+    MessageCost cost;
   };
-  std::vector<MessagePrice> channels(static_cast<std::size_t>(plan.channels));
+  std::vector<MessageCost> channels(static_cast<std::size_t>(plan.channels));
   for (StagePlan const& stage : plan.stages) {
     std::vector<ToPeer> known;  // a stage sends to few others, over many channels
     for (Transfer const& transfer : stage.program.transfers) {
@@ -52,10 +52,10 @@ std::vector<MessagePrice> channel_costs(TrainingPlan const& plan, CostModel cons
       auto to_peer = std::find_if(known.begin(), known.end(),
                                   [&](ToPeer const& one) { return one.peer == transfer.peer; });
       if (to_peer == known.end()) {
-        known.push_back({transfer.peer, cost.price_message(plan, stage.stage, transfer.peer)});
+        known.push_back({transfer.peer, cost.message_cost(plan, stage.stage, transfer.peer)});
         to_peer = known.end() - 1;
       }
-      channels[static_cast<std::size_t>(transfer.channel)] = to_peer->price;
+      channels[static_cast<std::size_t>(transfer.channel)] = to_peer->cost;
     }
   }
   return channels;

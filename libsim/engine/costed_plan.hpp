@@ -29,7 +29,7 @@ class CostedPlan {
   /// By task of a stage.
   std::vector<TaskProfile> const& tasks(std::size_t stage) const { return stages_[stage].tasks; }
   /// What a message of each channel costs.
-  std::vector<MessagePrice> const& channels() const { return channels_; }
+  std::vector<MessageCost> const& channels() const { return channels_; }
   std::vector<PlayedStage> const& played() const { return played_; }
   TimelineInput timeline() const;
 
@@ -45,10 +45,10 @@ class CostedPlan {
   std::vector<BlockProfile> blocks_;
   std::vector<Stage> stages_;
   std::vector<PlayedStage> played_;
-  std::vector<MessagePrice> channels_;
+  std::vector<MessageCost> channels_;
 };
 
 /// What a message of each channel costs: by the stages that it connects.
-std::vector<MessagePrice> channel_costs(TrainingPlan const& plan, CostModel const& cost);
+std::vector<MessageCost> channel_costs(TrainingPlan const& plan, CostModel const& cost);
 
 }  // namespace stagecraft

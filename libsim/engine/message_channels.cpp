@@ -36,7 +36,7 @@ OverlappedChannels::OverlappedChannels(TimelineInput const& input)
       bits_{static_cast<unsigned>(std::bit_width(static_cast<unsigned>(input.most_queued)))},
       mask_{(std::size_t{1} << bits_) - 1},
       left_{std::make_unique_for_overwrite<SimTime[]>(channels_.size() << bits_)} {
-  for (std::size_t i = 0; i < channels_.size(); ++i) channels_[i].price = input.channels[i];
+  for (std::size_t i = 0; i < channels_.size(); ++i) channels_[i].cost = input.channels[i];
 }
 
 bool OverlappedChannels::wait(std::span<Transfer const> transfers,
@@ -55,9 +55,9 @@ bool OverlappedChannels::wait(std::span<Transfer const> transfers,
     bool const sends = transfer.end == Transfer::End::send;
     SimTime const left =
         left_[place(transfer.channel, sends ? channel.released++ : channel.received++)];
-    SimTime const over = sends ? left : left + channel.price.latency;
+    SimTime const over = sends ? left : left + channel.cost.latency;
     if (over <= end) continue;
-    start = left - channel.price.occupancy;
+    start = left - channel.cost.occupancy;
     end = over;
   }
   return true;

@@ -25,8 +25,8 @@ class BlockingChannels {
  public:
   explicit BlockingChannels(TimelineInput const& input) : ranks_(input.stages.size()) {
     channels_.reserve(input.channels.size());
-    for (MessagePrice const& price : input.channels) {
-      channels_.push_back({.duration = price.latency + price.occupancy});
+    for (MessageCost const& cost : input.channels) {
+      channels_.push_back({.duration = cost.latency + cost.occupancy});
     }
   }
 
@@ -130,9 +130,9 @@ class OverlappedChannels {
       SimTime& idle =
           ranks_[static_cast<std::size_t>(number)].idle[static_cast<std::size_t>(transfer.payload)];
       SimTime const start = std::max(clock, idle);
-      idle = start + channel.price.occupancy;
+      idle = start + channel.cost.occupancy;
       left_[place(transfer.channel, channel.sent++)] = idle;
-      told(i, start, idle + channel.price.latency);
+      told(i, start, idle + channel.cost.latency);
       Rank& peer = ranks_[transfer.peer.index()];
       if (peer.blocked_on != transfer.channel) continue;
       peer.blocked_on = none;
@@ -162,7 +162,7 @@ class OverlappedChannels {
     std::int32_t received = 0;
     std::int32_t released = 0;  ///< sends that their sender has waited for
     std::int32_t crossing = 0;
-    MessagePrice price;
+    MessageCost cost;
   };
 
   /// Of message `message` of a channel, in left_.

@@ -26,7 +26,7 @@ struct RecordOptions {
 ///
 /// Rows are in issue order. What a system adds to each iteration is the last row of each rank,
 /// `iteration_overhead`. Workspace is there all the time, at its declared size.
-/// \throws std::invalid_argument  when the system cannot price the plan, or it has no such rank.
+/// \throws std::invalid_argument  if the system has no cost for some op of the plan, or it has no such rank.
 Trace record(TrainingPlan const& plan, System const& system, RecordOptions const& options);
 
 /// An iteration that has been played, written to a file rank by rank, so that one rank at a time is

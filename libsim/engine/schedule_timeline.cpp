@@ -16,7 +16,7 @@ class ComputationLog : public SilentObserver {
 
   void ran(StageId stage, RanEntry const& what, SimTime start, SimTime end) {
     ChunkRun const run = schedule_.run_of({.task = what.task, .microbatch = what.microbatch});
-    played_.ranks[stage.index()].runs.push_back({run, start, end});
+    played_.stages[stage.index()].runs.push_back({run, start, end});
   }
 
  private:
@@ -36,14 +36,14 @@ PlayedOrder play_schedule(PipelineSchedule const& schedule, ChunkCosts const& co
   for (int task = 0; task < schedule.tasks(); ++task) {
     durations.push_back(ticks.of(costs.of(schedule.run_of({.task = task}).part)));
   }
-  std::vector<MessagePrice> const channels(static_cast<std::size_t>(schedule.channels),
-                                           {.latency = ticks.of(costs.transfer)});
+  std::vector<MessageCost> const channels(static_cast<std::size_t>(schedule.channels),
+                                          {.latency = ticks.of(costs.transfer)});
   std::vector<PlayedStage> stages;
   for (StageProgram const& program : schedule.stages) {
     stages.push_back({.program = &program, .tasks = tasks, .durations = durations});
   }
   PlayedOrder played;
-  played.ranks.resize(schedule.stages.size());
+  played.stages.resize(schedule.stages.size());
   played.ticks_per_unit = ticks.ticks_per_unit();
   ComputationLog log{schedule, played};
   Timeline const timeline = play({.stages = stages,
@@ -52,9 +52,9 @@ PlayedOrder play_schedule(PipelineSchedule const& schedule, ChunkCosts const& co
                                   .p2p = schedule.shape.p2p},
                                  log);
   played.makespan = timeline.makespan;
-  for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
-    RankRuns& times = played.ranks[rank];
-    RankTimeline const& line = timeline.ranks[rank];
+  for (std::size_t stage = 0; stage < played.stages.size(); ++stage) {
+    StageRuns& times = played.stages[stage];
+    RankTimeline const& line = timeline.ranks[stage];
     times.start = times.runs.front().start;
     times.end = line.end;
     times.busy = line.busy;

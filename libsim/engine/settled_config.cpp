@@ -42,8 +42,8 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
     if (plan.placement.is_last(v)) continue;
     StageId const after = plan.placement.place(next(v)).stage;
     if (after == place.stage) continue;
-    MessagePrice const price = cost.price_message(plan, place.stage, after);
-    of_chunk.transfer = price.latency + price.occupancy;
+    MessageCost const message = cost.message_cost(plan, place.stage, after);
+    of_chunk.transfer = message.latency + message.occupancy;
   }
   return times;
 }

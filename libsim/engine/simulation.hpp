@@ -87,7 +87,7 @@ struct Simulation {
 };
 
 /// Plays one iteration of the plan on the system.
-/// \throws std::invalid_argument  when the system cannot price the plan.
+/// \throws std::invalid_argument  if the system has no cost for some op of the plan.
 Simulation simulate(TrainingPlan const& plan, System const& system);
 
 /// Adds to each stage what its allocator reserves on the system's accelerator beside all else that

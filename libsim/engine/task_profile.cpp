@@ -19,7 +19,7 @@ TimeShares shares_of(BlockProgram const& block, PassTimes const& times) {
 
 TaskProfile profile_step(Op const& op, CostModel const& cost) {
   TaskProfile profile;
-  profile.duration = cost.price(op);
+  profile.duration = cost.duration(op);
   (op.phase == Phase::data_parallel ? profile.shares.data_parallel : profile.shares.optimizer) =
       profile.duration;
   return profile;

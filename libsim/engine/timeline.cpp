@@ -49,9 +49,9 @@ void check_timeline_input(TimelineInput const& input) {
     throw std::invalid_argument{"slowdown: found " + std::to_string(input.slowdown_millionths) +
                                 " millionths; accepted: 0 to 999999"};
   }
-  for (MessagePrice const& price : input.channels) {
-    if (price.latency < SimTime{0} || price.occupancy < SimTime{0}) {
-      throw std::invalid_argument{"found a negative transfer price"};
+  for (MessageCost const& cost : input.channels) {
+    if (cost.latency < SimTime{0} || cost.occupancy < SimTime{0}) {
+      throw std::invalid_argument{"found a negative transfer cost"};
     }
   }
   for (std::size_t rank = 0; rank < input.stages.size(); ++rank) check_stage(input, rank);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "libsim/plan/issue_entry.hpp"
-#include "libsim/plan/message_price.hpp"
+#include "libsim/plan/message_cost.hpp"
 #include "libsim/plan/rank_groups.hpp"
 #include "libsim/plan/stage_program.hpp"
 #include "libsim/plan/training_config.hpp"
@@ -24,8 +24,8 @@ struct PlayedStage {
 /// Everything an iteration's timeline follows from.
 struct TimelineInput {
   std::span<PlayedStage const> stages;
-  std::span<MessagePrice const> channels;  ///< what a message of each channel costs
-  int most_queued = 1;                     ///< messages of a channel, sent and not yet received
+  std::span<MessageCost const> channels;  ///< what a message of each channel costs
+  int most_queued = 1;                    ///< messages of a channel, sent and not yet received
   P2p p2p = P2p::blocking;
   /// Computation loses this many millionths of its speed while its rank's data-parallel stream is
   /// busy. In [0, 1000000).
@@ -81,7 +81,7 @@ struct IterationEnd {
 /// Data-parallel stream: its tasks run behind the compute stream in issue order; `drain` waits for
 /// it. While it is busy, computation is slowed down; a task is rounded to whole picoseconds once.
 /// Group tasks: start when every participant has arrived (one whose task is on the data-parallel
-/// stream arrives once that stream is idle), last as long as the longest price among them and end
+/// stream arrives once that stream is idle), last as long as the longest cost among them and end
 /// together. The compute stream waits for them on either stream, as Megatron's all-reduces of the
 /// tied embedding and of the gradient norm do. They are not slowed down. The k-th group task of a
 /// rank meets the k-th of the others in that group.
@@ -105,7 +105,7 @@ struct IterationEnd {
 /// \throws ScheduleDeadlock  when nothing can move and steps are left.
 /// \throws std::invalid_argument  for a task on a stream other than compute and data_parallel, a task
 ///         in a group that its rank's stage is not in, durations that do not match the tasks, a
-///         negative price, or a slowdown out of range.
+///         negative cost, or a slowdown out of range.
 Timeline play(TimelineInput const& input);
 
 /// The same, as far as its end goes, in a fraction of the time: once the steady-state loop is found

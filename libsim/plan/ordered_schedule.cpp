@@ -25,12 +25,12 @@ void check_size(std::string const& what, int found, int accepted) {
   refuse(what + " of the order", std::to_string(found), std::to_string(accepted));
 }
 
-/// The microbatches in the order in which a rank runs them through a part of one of its chunks.
+/// The microbatches in the order in which a stage runs them through a part of one of its chunks.
 std::vector<std::int32_t> sequence_of(PipelineOrder const& order,
                                       ChunkPlace const& place,
                                       bool is_forward) {
   std::vector<std::int32_t> microbatches;
-  for (OrderTask const& task : order.ranks[place.stage.index()]) {
+  for (OrderTask const& task : order.stages[place.stage.index()]) {
     bool const is_wanted =
         is_forward ? task.run.part == Part::forward : gives_gradient(task.run.part);
     if (is_wanted && task.run.chunk == place.chunk) microbatches.push_back(task.run.microbatch);
@@ -58,8 +58,8 @@ void check_message_order(PipelineOrder const& order) {
 /// An order that is not a rule's may be anything.
 void check_given(ScheduleShape const& shape) {
   PipelineOrder const& order = *shape.order;
-  check_size("ranks", static_cast<int>(order.ranks.size()), shape.stages);
-  check_size("chunks per rank", order.placement.chunks(), shape.chunks);
+  check_size("stages", static_cast<int>(order.stages.size()), shape.stages);
+  check_size("chunks per stage", order.placement.chunks(), shape.chunks);
   check_size("microbatches", order.microbatches, shape.microbatches);
   play_order(order, {});  // finds what is illegal, and circles
   check_message_order(order);
@@ -80,12 +80,12 @@ bool depends_on_costs(ScheduleKind kind, OrderVariant variant) {
 }
 
 void check_recompute_tasks(TrainingConfig const& config, PipelineOrder const& order) {
-  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
-    RecomputePolicy const& policy = config.recompute[config.recompute.size() == 1 ? 0 : rank];
+  for (std::size_t stage = 0; stage < order.stages.size(); ++stage) {
+    RecomputePolicy const& policy = config.recompute[config.recompute.size() == 1 ? 0 : stage];
     if (policy.early == EarlyRecompute::bubble) continue;
-    for (OrderTask const& task : order.ranks[rank]) {
+    for (OrderTask const& task : order.stages[stage]) {
       if (task.run.part != Part::recompute) continue;
-      throw ScheduleError{"order: rank " + std::to_string(rank), "a task R",
+      throw ScheduleError{"order: stage " + std::to_string(stage), "a task R",
                           "tasks F, B, I and W, as recompute.early is not bubble there"};
     }
   }
@@ -167,7 +167,7 @@ PipelineSchedule lay_out_order(ScheduleShape const& shape) {
   SteadyLoop const no_loop{.shape = shape};
   for (StageId const stage : schedule.stages.ids()) {
     StageWriter writer{schedule, no_loop, stage};
-    append_ordered_steps(writer, order.ranks[stage.index()]);
+    append_ordered_steps(writer, order.stages[stage.index()]);
   }
   return schedule;
 }

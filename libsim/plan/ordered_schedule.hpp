@@ -25,7 +25,7 @@ constexpr bool may_split_backward(ScheduleKind kind) { return traits_of(kind).sp
 /// there is a plan (libsim/engine/settled_config.hpp).
 bool depends_on_costs(ScheduleKind kind, OrderVariant variant);
 
-/// \throws ScheduleError  if the order recomputes on a rank whose policy is not to do so early.
+/// \throws ScheduleError  if the order recomputes on a stage whose policy is not to do so early.
 void check_recompute_tasks(TrainingConfig const& config, PipelineOrder const& order);
 
 /// How many chunks a stage has in the kind's schedules, if the kind says so; else 0.

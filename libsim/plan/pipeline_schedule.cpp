@@ -122,7 +122,7 @@ PipelineSchedule make_pipeline_schedule(ScheduleShape const& shape) {
 PipelineOrder order_of(PipelineSchedule const& schedule) {
   PipelineOrder order{schedule.placement, schedule.shape.microbatches, {}};
   for (StageProgram const& program : schedule.stages) {
-    auto& tasks = order.ranks.emplace_back();
+    auto& tasks = order.stages.emplace_back();
     visit_entries(program, [&](IssueEntry const& entry, std::int32_t advance) {
       if (entry.kind != IssueEntry::Kind::run) return;
       ChunkRun run = schedule.run_of(entry);

@@ -77,7 +77,7 @@ class StageTasks {
   /// Notes which microbatches the order recomputes ahead of their backward.
   void note_early() {
     if (!schedule_.shape.order) return;
-    auto const& tasks = schedule_.shape.order->ranks[stage_.stage.index()];
+    auto const& tasks = schedule_.shape.order->stages[stage_.stage.index()];
     for (OrderTask const& task : tasks) {
       if (task.run.part != Part::recompute) continue;
       early_.resize(static_cast<std::size_t>(schedule_.shape.chunks) *

@@ -212,7 +212,7 @@ class Checker : CombinationCheck {
     try {
       ScheduleShape const shape = checked_shape(schedule_shape(config_));
       bool const has_policies =
-          config_.recompute.size() == 1 || config_.recompute.size() == shape.order->ranks.size();
+          config_.recompute.size() == 1 || config_.recompute.size() == shape.order->stages.size();
       if (sound({"recompute"}) && has_policies) check_recompute_tasks(config_, *shape.order);
     } catch (ScheduleError const& error) {
       ConfigNode const section = root_.child("schedule");

@@ -110,13 +110,13 @@ void visit_training(Visitor& visitor, Training& training) {
 }
 
 PipelineOrder read_texts(ConfigNode const& orders, PlacementShape shape) {
-  std::vector<std::string> ranks;
-  for (ConfigNode const& rank : orders.items()) ranks.push_back(rank.text().value_or(""));
-  if (ranks.empty()) throw ScheduleError{"order", "no rank", "one text per rank"};
-  return order_of_texts(ranks, shape);
+  std::vector<std::string> stages;
+  for (ConfigNode const& stage : orders.items()) stages.push_back(stage.text().value_or(""));
+  if (stages.empty()) throw ScheduleError{"order", "no stage", "one text per stage"};
+  return order_of_texts(stages, shape);
 }
 
-/// The keys of kind order: a file, or the texts of all ranks with their placement.
+/// The keys of kind order: a file, or the texts of all stages with their placement.
 SharedOrder read_order(SectionReader& reader, ConfigNode const& section) {
   ConfigNode const file = reader.take("file");
   ConfigNode const orders = reader.take("orders");
@@ -124,7 +124,7 @@ SharedOrder read_order(SectionReader& reader, ConfigNode const& section) {
   reader.word("placement", shape);
   if (file.exists() == orders.exists()) {
     section.report(file.exists() ? "both file and orders" : "neither file nor orders",
-                   "file, a JSON file with `orders`, or orders, one text per rank");
+                   "file, a JSON file with `orders`, or orders, one text per stage");
     return {};
   }
   ConfigNode const& source = file.exists() ? file : orders;
@@ -267,9 +267,9 @@ nlohmann::ordered_json to_json(TrainingConfig const& config) {
     visit_schedule(v, fields);
     if (fields.kind != ScheduleKind::order || !fields.order) return;
     v.put("placement", name_of(shape_of(fields.order->placement)));
-    auto ranks = nlohmann::ordered_json::array();
-    for (auto const& tasks : fields.order->ranks) ranks.push_back(order_text(tasks));
-    v.put("orders", std::move(ranks));
+    auto stages = nlohmann::ordered_json::array();
+    for (auto const& tasks : fields.order->stages) stages.push_back(order_text(tasks));
+    v.put("orders", std::move(stages));
   });
   root["recompute"] = to_json(config.recompute);
   root["routing"] = to_json(config.routing);

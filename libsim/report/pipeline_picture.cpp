@@ -62,8 +62,8 @@ Layout make_layout(PlayedOrder const& played, std::size_t width) {
   Layout layout;
   SimTime shortest = SimTime::max();
   SimTime longest{0};
-  for (RankRuns const& rank : played.ranks) {
-    for (ChunkSpan const& span : rank.runs) {
+  for (StageRuns const& stage : played.stages) {
+    for (ChunkSpan const& span : stage.runs) {
       SimTime const duration = span.end - span.start;
       longest = std::max(longest, duration);
       if (duration > SimTime{0}) shortest = std::min(shortest, duration);
@@ -73,7 +73,7 @@ Layout make_layout(PlayedOrder const& played, std::size_t width) {
     }
   }
   assert(longest > SimTime{0});
-  layout.label = 5 + digits(played.ranks.size() - 1) + 2;  // "rank 12 |"
+  layout.label = 6 + digits(played.stages.size() - 1) + 2;  // "stage 12 |"
   layout.columns = width - layout.label;
 
   // A number, a letter for the chunk if there are several, and a column of shade.
@@ -203,14 +203,14 @@ std::string legend(PlayedOrder const& played, Layout const& layout, Colour colou
 std::string draw_pipeline(PlayedOrder const& played, TextStyle const& style) {
   Layout const layout = make_layout(played, static_cast<std::size_t>(std::max(style.width, 40)));
   std::string picture = axis(played, layout);
-  for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
-    std::string const number = std::to_string(rank);
-    picture += "rank ";
-    picture.append(layout.label - 7 - number.size(), ' ');
+  for (std::size_t stage = 0; stage < played.stages.size(); ++stage) {
+    std::string const number = std::to_string(stage);
+    picture += "stage ";
+    picture.append(layout.label - 8 - number.size(), ' ');
     picture += number + " │";
     std::vector<Glyph> row(layout.columns);
     bool is_second_half = false;
-    for (ChunkSpan span : played.ranks[rank].runs) {
+    for (ChunkSpan span : played.stages[stage].runs) {
       SimTime const middle = span.start + (span.end - span.start) / 2;
       if (span.is_paired) span.end = middle;
       if (is_second_half) span.start = middle;

@@ -16,7 +16,7 @@ struct TextStyle {
   Colour colour = Colour::none;
 };
 
-/// Draws the timeline of a schedule, one row per rank, time to the right, followed by a legend.
+/// Draws the timeline of a schedule, one row per stage, time to the right, followed by a legend.
 ///
 /// A cell is a computation: the microbatch number, then if there are several chunks a letter, a for
 /// chunk 0 (after z again a), then shading. Without colour a forward or recompute has a small

@@ -11,7 +11,7 @@ namespace stagecraft {
 
 namespace {
 
-/// The order of a rank, cut between two computations if it is longer than `width`.
+/// The order of a stage, cut between two computations if it is longer than `width`.
 std::string cut_order(std::vector<OrderTask> const& tasks, std::size_t width) {
   std::string order = order_text(tasks);
   if (order.size() <= width) return order;
@@ -20,7 +20,7 @@ std::string cut_order(std::vector<OrderTask> const& tasks, std::size_t width) {
 }
 
 bool has_part(PipelineOrder const& order, Part part) {
-  return std::any_of(order.ranks.begin(), order.ranks.end(), [&](auto const& tasks) {
+  return std::any_of(order.stages.begin(), order.stages.end(), [&](auto const& tasks) {
     return std::any_of(tasks.begin(), tasks.end(),
                        [&](OrderTask const& task) { return task.run.part == part; });
   });
@@ -49,7 +49,7 @@ std::string parts_text(PipelineOrder const& order) {
 std::string makespan_text(PlayedOrder const& played, bool is_split) {
   std::string text = fmt::format("makespan {:g}", played.in_units(played.makespan));
   if (is_split) {
-    text += fmt::format(", longest span of a rank {:g}", played.in_units(span_of(played)));
+    text += fmt::format(", longest span of a stage {:g}", played.in_units(span_of(played)));
   }
   return text + fmt::format(", ideal {:g}, bubble {:.4g} % of ideal\n\n",
                             played.in_units(ideal_time(played)), 100 * bubble_fraction(played));
@@ -62,25 +62,25 @@ std::string schedule_tables(std::string const& title,
                             PlayedOrder const& played,
                             int width) {
   bool const is_split = has_part(order, Part::weight_gradient);
-  std::string text = title + '\n' + makespan_text(played, is_split) + "rank  in flight" +
+  std::string text = title + '\n' + makespan_text(played, is_split) + "stage  in flight" +
                      (is_split ? "  until I" : "") +
                      "        busy    transfer      bubble         end\n";
-  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
-    RankRuns const& times = played.ranks[rank];
-    text += fmt::format("{:>4}{:>11}", rank,
-                        most_in_flight(order, rank, InFlight::until_weight_gradient));
+  for (std::size_t stage = 0; stage < order.stages.size(); ++stage) {
+    StageRuns const& times = played.stages[stage];
+    text += fmt::format("{:>5}{:>11}", stage,
+                        most_in_flight(order, stage, InFlight::until_weight_gradient));
     if (is_split) {
-      text += fmt::format("{:>9}", most_in_flight(order, rank, InFlight::until_input_gradient));
+      text += fmt::format("{:>9}", most_in_flight(order, stage, InFlight::until_input_gradient));
     }
     for (SimTime const time : {times.busy, times.transfer, times.bubble, times.end}) {
       text += fmt::format("{:>12g}", played.in_units(time));
     }
     text += '\n';
   }
-  text += "\nrank  order: " + parts_text(order) + " of microbatch.chunk\n";
-  auto const room = static_cast<std::size_t>(std::max(width, 40) - 6);
-  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
-    text += fmt::format("{:>4}  {}\n", rank, cut_order(order.ranks[rank], room));
+  text += "\nstage  order: " + parts_text(order) + " of microbatch.chunk\n";
+  auto const room = static_cast<std::size_t>(std::max(width, 40) - 7);
+  for (std::size_t stage = 0; stage < order.stages.size(); ++stage) {
+    text += fmt::format("{:>5}  {}\n", stage, cut_order(order.stages[stage], room));
   }
   return text;
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "libsim/schedule/rank_writer.hpp"
 #include "libsim/schedule/schedule_error.hpp"
+#include "libsim/schedule/task_writer.hpp"
 
 namespace stagecraft {
 
@@ -16,11 +16,11 @@ void check_microbatches(std::string const& kind, int stages, int microbatches) {
                       "at least 2p (" + std::to_string(2 * stages) + ")"};
 }
 
-/// A rank at depth `depth` of `half` ranks, counted from the outside in. `near` is the chunk whose
-/// microbatches start on this side of the pipeline, `far` the other; `n` microbatches pass through
-/// each.
-void write_rank(RankWriter& writer, int depth, int half, int n, ChunkId near, ChunkId far) {
-  int const inside = half - depth - 1;  // ranks further in
+/// A stage at depth `depth` of `half` stages, counted from the outside in. `near` is the chunk
+/// whose microbatches start on this side of the pipeline, `far` the other; `n` microbatches pass
+/// through each.
+void write_stage(TaskWriter& writer, int depth, int half, int n, ChunkId near, ChunkId far) {
+  int const inside = half - depth - 1;  // stages further in
   for (int k = 0; k < 2 * inside; ++k) writer.forward(near);
   for (int k = 0; k <= depth; ++k) {
     writer.forward(near);
@@ -65,10 +65,10 @@ void write_rank(RankWriter& writer, int depth, int half, int n, ChunkId near, Ch
 PipelineOrder dualpipev_order(int stages, int microbatches) {
   check_microbatches("dualpipev", stages, microbatches);
   PipelineOrder order{v_placement(stages), microbatches, {}};
-  for (int rank = 0; rank < stages; ++rank) {
-    RankWriter writer{{0, 0}};
-    write_rank(writer, rank, stages, microbatches, ChunkId{0}, ChunkId{1});
-    order.ranks.push_back(std::move(writer).take());
+  for (int stage = 0; stage < stages; ++stage) {
+    TaskWriter writer{{0, 0}};
+    write_stage(writer, stage, stages, microbatches, ChunkId{0}, ChunkId{1});
+    order.stages.push_back(std::move(writer).take());
   }
   return order;
 }
@@ -84,12 +84,12 @@ PipelineOrder dualpipe_order(int stages, int microbatches) {
   }
   check_microbatches("dualpipe", stages, microbatches);
   PipelineOrder order{bidirectional_placement(stages), microbatches, {}};
-  for (int rank = 0; rank < stages; ++rank) {
-    RankWriter writer{{0, microbatches / 2}};
-    bool const is_first_half = rank < stages / 2;
-    write_rank(writer, std::min(rank, stages - 1 - rank), stages / 2, microbatches / 2,
-               ChunkId{is_first_half ? 0 : 1}, ChunkId{is_first_half ? 1 : 0});
-    order.ranks.push_back(std::move(writer).take());
+  for (int stage = 0; stage < stages; ++stage) {
+    TaskWriter writer{{0, microbatches / 2}};
+    bool const is_first_half = stage < stages / 2;
+    write_stage(writer, std::min(stage, stages - 1 - stage), stages / 2, microbatches / 2,
+                ChunkId{is_first_half ? 0 : 1}, ChunkId{is_first_half ? 1 : 0});
+    order.stages.push_back(std::move(writer).take());
   }
   return order;
 }

@@ -4,14 +4,14 @@
 
 namespace stagecraft {
 
-/// DualPipeV: p ranks with two chunks each in a V; a forward of one chunk overlaps a backward of
+/// DualPipeV: p stages with two chunks each in a V; a forward of one chunk overlaps a backward of
 /// the other. Bubble (p-1)(F&B + B - 3W); 2p + 1 chunks in flight.
 /// \throws ScheduleError  if n < 2p.
 /// Source: deepseek-ai/DualPipe, dualpipe/dualpipev.py; PyTorch
 /// torch/distributed/pipelining/schedules.py, ScheduleDualPipeV.
 PipelineOrder dualpipev_order(int stages, int microbatches);
 
-/// DualPipe: two copies of the model in opposite directions over p ranks, half of the microbatches
+/// DualPipe: two copies of the model in opposite directions over p stages, half of the microbatches
 /// through each. Both copies of a stage's parameters receive gradients, which are to be summed.
 /// Bubble (p/2-1)(F&B + B - 3W); p + 1 chunks in flight.
 /// \throws ScheduleError  if p or n is odd, or n < 2p.

@@ -7,7 +7,7 @@
 namespace stagecraft {
 namespace {
 
-/// Plays an order and inserts recompute where its ranks wait.
+/// Plays an order and inserts recompute where its stages wait.
 class RecomputePlacer {
  public:
   RecomputePlacer(PipelineOrder const& order, std::vector<RecomputeTimes> const& times)
@@ -17,25 +17,25 @@ class RecomputePlacer {
                       static_cast<std::size_t>(order.microbatches)),
         gradient_ends_(forward_ends_.size()),
         is_recomputed_(forward_ends_.size()),
-        next_(order.ranks.size()),
-        free_(order.ranks.size()),
+        next_(order.stages.size()),
+        free_(order.stages.size()),
         made_{order.placement, order.microbatches, {}} {
-    made_.ranks.resize(order.ranks.size());
+    made_.stages.resize(order.stages.size());
   }
 
   PipelineOrder run() && {
     for (bool is_moving = true; is_moving;) {
       is_moving = false;
-      for (std::size_t rank = 0; rank < order_.ranks.size(); ++rank) {
-        while (next_[rank] < order_.ranks[rank].size() && advance(rank)) is_moving = true;
+      for (std::size_t stage = 0; stage < order_.stages.size(); ++stage) {
+        while (next_[stage] < order_.stages[stage].size() && advance(stage)) is_moving = true;
       }
     }
     return std::move(made_);
   }
 
  private:
-  VirtualStageId virtual_stage(std::size_t rank, ChunkRun const& run) const {
-    return order_.placement.virtual_stage({StageId::of_index(rank), run.chunk});
+  VirtualStageId virtual_stage(std::size_t stage, ChunkRun const& run) const {
+    return order_.placement.virtual_stage({StageId::of_index(stage), run.chunk});
   }
   std::size_t number(VirtualStageId virtual_stage, std::int32_t microbatch) const {
     return virtual_stage.index() * static_cast<std::size_t>(order_.microbatches) +
@@ -46,14 +46,14 @@ class RecomputePlacer {
   }
 
   /// When what the task needs of another chunk is here; nothing if that has not run.
-  std::optional<SimTime> arrival(std::size_t rank, ChunkRun const& run) const {
+  std::optional<SimTime> arrival(std::size_t stage, ChunkRun const& run) const {
     Placement const& placement = order_.placement;
-    VirtualStageId const here = virtual_stage(rank, run);
+    VirtualStageId const here = virtual_stage(stage, run);
     auto const at = [&](auto const& ends, VirtualStageId there,
                         VirtualStageId boundary) -> std::optional<SimTime> {
       auto const end = ends[number(there, run.microbatch)];
       if (!end) return std::nullopt;
-      bool const is_here = placement.place(there).stage == StageId::of_index(rank);
+      bool const is_here = placement.place(there).stage == StageId::of_index(stage);
       return is_here ? *end : *end + times_of(boundary).transfer;
     };
     if (run.part == Part::forward) {
@@ -65,8 +65,8 @@ class RecomputePlacer {
     return at(gradient_ends_, next(here), here);
   }
 
-  SimTime duration(std::size_t rank, ChunkRun const& run) const {
-    VirtualStageId const here = virtual_stage(rank, run);
+  SimTime duration(std::size_t stage, ChunkRun const& run) const {
+    VirtualStageId const here = virtual_stage(stage, run);
     RecomputeTimes const& times = times_of(here);
     SimTime const part = run.part == Part::forward           ? times.forward
                          : run.part == Part::weight_gradient ? times.weight_gradient
@@ -77,57 +77,57 @@ class RecomputePlacer {
     return is_shorter ? part - times.recompute : part;
   }
 
-  /// The next backward of the rank, from task `first` on; null if its forward has not run, or if it
-  /// is recomputed or never is.
-  ChunkRun const* next_backward(std::size_t rank, std::size_t first) const {
-    auto const& tasks = order_.ranks[rank];
+  /// The next backward of the stage, from task `first` on; null if its forward has not run, or if
+  /// it is recomputed or never is.
+  ChunkRun const* next_backward(std::size_t stage, std::size_t first) const {
+    auto const& tasks = order_.stages[stage];
     auto const next = std::find_if(tasks.begin() + static_cast<std::ptrdiff_t>(first), tasks.end(),
                                    [](auto const& task) { return gives_gradient(task.run.part); });
     if (next == tasks.end()) return nullptr;
-    VirtualStageId const here = virtual_stage(rank, next->run);
+    VirtualStageId const here = virtual_stage(stage, next->run);
     std::size_t const pass = number(here, next->run.microbatch);
     bool const can_run =
         forward_ends_[pass] && !is_recomputed_[pass] && times_of(here).recompute > SimTime{0};
     return can_run ? &next->run : nullptr;
   }
 
-  void recompute(std::size_t rank, ChunkRun const& run) {
-    VirtualStageId const here = virtual_stage(rank, run);
-    made_.ranks[rank].push_back({{Part::recompute, run.microbatch, run.chunk}});
+  void recompute(std::size_t stage, ChunkRun const& run) {
+    VirtualStageId const here = virtual_stage(stage, run);
+    made_.stages[stage].push_back({{Part::recompute, run.microbatch, run.chunk}});
     is_recomputed_[number(here, run.microbatch)] = true;
-    free_[rank] += times_of(here).recompute;
+    free_[stage] += times_of(here).recompute;
   }
 
-  /// Runs the rank's next task, or pair, unless it has to wait for one that has not run.
-  bool advance(std::size_t rank) {
-    auto const& tasks = order_.ranks[rank];
-    std::size_t const first = next_[rank];
+  /// Runs the stage's next task, or pair, unless it has to wait for one that has not run.
+  bool advance(std::size_t stage) {
+    auto const& tasks = order_.stages[stage];
+    std::size_t const first = next_[stage];
     std::size_t const end = first + (tasks[first].is_paired ? 2 : 1);
     SimTime ready{0};
     bool has_backward = false;
     for (std::size_t i = first; i < end; ++i) {
-      auto const here = arrival(rank, tasks[i].run);
+      auto const here = arrival(stage, tasks[i].run);
       if (!here) return false;
       ready = std::max(ready, *here);
       has_backward = has_backward || gives_gradient(tasks[i].run.part);
     }
-    if (ChunkRun const* const next = next_backward(rank, first); next != nullptr) {
-      SimTime const wait = ready - free_[rank];
+    if (ChunkRun const* const next = next_backward(stage, first); next != nullptr) {
+      SimTime const wait = ready - free_[stage];
       SimTime const needed =
-          has_backward ? SimTime{1} : times_of(virtual_stage(rank, *next)).recompute;
-      if (wait >= needed) recompute(rank, *next);
+          has_backward ? SimTime{1} : times_of(virtual_stage(stage, *next)).recompute;
+      if (wait >= needed) recompute(stage, *next);
     }
-    SimTime time = std::max(ready, free_[rank]);
-    for (std::size_t i = first; i < end; ++i) time += duration(rank, tasks[i].run);
+    SimTime time = std::max(ready, free_[stage]);
+    for (std::size_t i = first; i < end; ++i) time += duration(stage, tasks[i].run);
     for (std::size_t i = first; i < end; ++i) {
       ChunkRun const& run = tasks[i].run;
-      std::size_t const pass = number(virtual_stage(rank, run), run.microbatch);
+      std::size_t const pass = number(virtual_stage(stage, run), run.microbatch);
       if (run.part == Part::forward) forward_ends_[pass] = time;
       if (gives_gradient(run.part)) gradient_ends_[pass] = time;
-      made_.ranks[rank].push_back(tasks[i]);
+      made_.stages[stage].push_back(tasks[i]);
     }
-    free_[rank] = time;
-    next_[rank] = end;
+    free_[stage] = time;
+    next_[stage] = end;
     return true;
   }
 
@@ -136,8 +136,8 @@ class RecomputePlacer {
   std::vector<std::optional<SimTime>> forward_ends_;  ///< by virtual stage and microbatch
   std::vector<std::optional<SimTime>> gradient_ends_;
   std::vector<bool> is_recomputed_;
-  std::vector<std::size_t> next_;  ///< task of each rank
-  std::vector<SimTime> free_;      ///< when each rank has run what is before
+  std::vector<std::size_t> next_;  ///< task of each stage
+  std::vector<SimTime> free_;      ///< when each stage has run what is before
   PipelineOrder made_;
 };
 

@@ -17,12 +17,13 @@ struct RecomputeTimes {
   SimTime transfer{0};   ///< of a message to the next virtual stage, or from there
 };
 
-/// The order with a task of its own for recompute where a rank would otherwise wait.
+/// The order with a task of its own for recompute where a stage would otherwise wait.
 ///
-/// The order is played with the times. Where a rank waits for a gradient, it recomputes for that
+/// The order is played with the times. Where a stage waits for a gradient, it recomputes for that
 /// gradient meanwhile. In any other wait it recomputes for its next backward, if that fits into the
-/// wait wholly. So no task starts later than without, and at most one chunk of a rank is recomputed
-/// before its backward could start. Everywhere else recompute stays part of the backward.
+/// wait wholly. So no task starts later than without, and at most one chunk of a stage is
+/// recomputed before its backward could start. Everywhere else recompute stays part of the
+/// backward.
 /// Pre: the order is legal and has no task for recompute; `times` has each virtual stage.
 PipelineOrder with_early_recompute(PipelineOrder const& order,
                                    std::vector<RecomputeTimes> const& times);

@@ -23,7 +23,7 @@ LetterOrder one_by_one(Placement const& placement, int microbatches) {
     std::sort(by_stage.begin(), by_stage.end(), [&](ChunkId a, ChunkId b) {
       return placement.virtual_stage({stage, a}) < placement.virtual_stage({stage, b});
     });
-    auto& letters = order.ranks.emplace_back();
+    auto& letters = order.stages.emplace_back();
     for (int k = 0; k < microbatches; ++k) {
       for (ChunkId const chunk : by_stage) letters.push_back(letter_at(0, chunk, chunks));
       for (auto chunk = by_stage.rbegin(); chunk != by_stage.rend(); ++chunk) {
@@ -35,13 +35,13 @@ LetterOrder one_by_one(Placement const& placement, int microbatches) {
   return order;
 }
 
-/// What a rank runs if it could run a forward and an input gradient.
+/// What a stage runs if it could run a forward and an input gradient.
 enum class Preference { gradients, forwards };
 
 /// Whether the weight gradient runs right behind its input gradient, as one whole backward.
 enum class Backward { split, whole };
 
-/// Builds an order in time: a rank that is free runs what has arrived, or a weight gradient if
+/// Builds an order in time: a stage that is free runs what has arrived, or a weight gradient if
 /// nothing has.
 class ListScheduler {
  public:
@@ -53,37 +53,38 @@ class ListScheduler {
       : costs_{costs},
         memory_{memory},
         limit_{memory_limit * (1 + 1e-9)},
-        ranks_(static_cast<std::size_t>(placement.stages())),
+        stages_(static_cast<std::size_t>(placement.stages())),
         ends_(2 * static_cast<std::size_t>(placement.virtual_stages())) {
     order_.placement = placement;
     order_.microbatches = microbatches;
-    order_.ranks.resize(ranks_.size());
-    for (RankState& rank : ranks_) rank.counts.resize(3 * chunks());
+    order_.stages.resize(stages_.size());
+    for (StageState& stage : stages_) stage.counts.resize(3 * chunks());
   }
 
-  /// nullopt if a rank has no memory for what would let it go on.
+  /// nullopt if a stage has no memory for what would let it go on.
   std::optional<LetterOrder> run(Preference preference, Backward backward) && {
-    std::size_t left = ranks_.size() * 3 * chunks() * static_cast<std::size_t>(order_.microbatches);
+    std::size_t left =
+        stages_.size() * 3 * chunks() * static_cast<std::size_t>(order_.microbatches);
     for (; left > 0; --left) {
       std::optional<Choice> first;
-      std::size_t on_rank = 0;
-      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-        auto const choice = choice_of(rank, preference);
+      std::size_t on_stage = 0;
+      for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+        auto const choice = choice_of(stage, preference);
         if (!choice || (first && choice->start >= first->start)) continue;
         first = choice;
-        on_rank = rank;
+        on_stage = stage;
       }
       if (!first) return std::nullopt;
-      put(on_rank, *first);
+      put(on_stage, *first);
       if (backward == Backward::split || first->part != 1) continue;
-      put_weights(on_rank, *first);
+      put_weights(on_stage, *first);
       --left;
     }
     return std::move(order_);
   }
 
  private:
-  struct RankState {
+  struct StageState {
     SimTime free{0};
     double held = 0;
     std::vector<std::int32_t> counts;  ///< by letter
@@ -96,30 +97,30 @@ class ListScheduler {
 
   std::size_t chunks() const { return static_cast<std::size_t>(order_.placement.chunks()); }
 
-  std::int32_t count(std::size_t rank, int part, ChunkId chunk) const {
-    return ranks_[rank].counts[letter_at(part, chunk, order_.placement.chunks())];
+  std::int32_t count(std::size_t stage, int part, ChunkId chunk) const {
+    return stages_[stage].counts[letter_at(part, chunk, order_.placement.chunks())];
   }
 
   /// When the next forward (part 0) or input gradient (part 1) of a chunk could start; nullopt if
   /// there is none whose input is made.
-  std::optional<SimTime> arrival(std::size_t rank, int part, ChunkId chunk) const {
+  std::optional<SimTime> arrival(std::size_t stage, int part, ChunkId chunk) const {
     Placement const& placement = order_.placement;
-    std::int32_t const microbatch = count(rank, part, chunk);
+    std::int32_t const microbatch = count(stage, part, chunk);
     if (microbatch >= order_.microbatches) return std::nullopt;
-    VirtualStageId const here = placement.virtual_stage({StageId::of_index(rank), chunk});
+    VirtualStageId const here = placement.virtual_stage({StageId::of_index(stage), chunk});
     if (part == 0 && placement.is_first(here)) return SimTime{0};
     bool const is_turn = part == 1 && placement.is_last(here);
     VirtualStageId const there = is_turn ? here : part == 0 ? previous(here) : next(here);
     std::size_t const stream =
         part == 0 || is_turn ? forward_stream(there) : gradient_stream(there);
     if (static_cast<std::size_t>(microbatch) >= ends_[stream].size()) return std::nullopt;
-    bool const is_here = placement.place(there).stage == StageId::of_index(rank);
+    bool const is_here = placement.place(there).stage == StageId::of_index(stage);
     return ends_[stream][static_cast<std::size_t>(microbatch)] +
            (is_here ? SimTime{0} : costs_.of(std::min(here, there)).transfer);
   }
 
-  std::optional<Choice> choice_of(std::size_t rank, Preference preference) const {
-    RankState const& state = ranks_[rank];
+  std::optional<Choice> choice_of(std::size_t stage, Preference preference) const {
+    StageState const& state = stages_[stage];
     std::optional<Choice> best;
     bool const gradients_first = preference == Preference::gradients;
     for (int const part : {gradients_first ? 1 : 0, gradients_first ? 0 : 1}) {
@@ -127,7 +128,7 @@ class ListScheduler {
       if (state.held + change > limit_) continue;
       for (int number = order_.placement.chunks(); number-- > 0;) {
         ChunkId const chunk{number};
-        auto const arrived = arrival(rank, part, chunk);
+        auto const arrived = arrival(stage, part, chunk);
         if (!arrived) continue;
         SimTime const start = std::max(*arrived, state.free);
         if (!best || start < best->start) best = Choice{start, part, chunk};
@@ -135,17 +136,17 @@ class ListScheduler {
     }
     if (best && best->start == state.free) return best;
     for (ChunkId const chunk : order_.placement.chunk_ids()) {
-      if (count(rank, 2, chunk) >= count(rank, 1, chunk)) continue;
-      bool const is_short = best && state.free + ticks(rank, chunk).weight_gradient > best->start;
+      if (count(stage, 2, chunk) >= count(stage, 1, chunk)) continue;
+      bool const is_short = best && state.free + ticks(stage, chunk).weight_gradient > best->start;
       if (!is_short) return Choice{state.free, 2, chunk};
     }
     return best;
   }
 
-  void put(std::size_t rank, Choice const& choice) {
-    RankState& state = ranks_[rank];
+  void put(std::size_t stage, Choice const& choice) {
+    StageState& state = stages_[stage];
     Placement const& placement = order_.placement;
-    VirtualStageId const here = placement.virtual_stage({StageId::of_index(rank), choice.chunk});
+    VirtualStageId const here = placement.virtual_stage({StageId::of_index(stage), choice.chunk});
     SplitTicks const& costs = costs_.of(here);
     SimTime const cost = choice.part == 0   ? costs.forward
                          : choice.part == 1 ? costs.input_gradient
@@ -156,18 +157,18 @@ class ListScheduler {
                                      : memory_.weight_gradient;
     std::uint16_t const each = letter_at(choice.part, choice.chunk, placement.chunks());
     ++state.counts[each];
-    order_.ranks[rank].push_back(each);
+    order_.stages[stage].push_back(each);
     if (choice.part == 2) return;
     std::size_t const stream = choice.part == 0 ? forward_stream(here) : gradient_stream(here);
     ends_[stream].push_back(state.free);
   }
 
-  /// Makes the input gradient that a rank has just been given a whole backward.
-  void put_weights(std::size_t rank, Choice const& gradient) {
-    VirtualStageId const here = virtual_stage(rank, gradient.chunk);
-    put(rank, {ranks_[rank].free, 2, gradient.chunk});
-    ranks_[rank].free -= costs_.of(here).joint;
-    ends_[gradient_stream(here)].back() = ranks_[rank].free;
+  /// Makes the input gradient that a stage has just been given a whole backward.
+  void put_weights(std::size_t stage, Choice const& gradient) {
+    VirtualStageId const here = virtual_stage(stage, gradient.chunk);
+    put(stage, {stages_[stage].free, 2, gradient.chunk});
+    stages_[stage].free -= costs_.of(here).joint;
+    ends_[gradient_stream(here)].back() = stages_[stage].free;
   }
 
   /// Where the ends of a virtual stage's forwards, and of its input gradients, are.
@@ -176,24 +177,24 @@ class ListScheduler {
     return static_cast<std::size_t>(order_.placement.virtual_stages()) + virtual_stage.index();
   }
 
-  VirtualStageId virtual_stage(std::size_t rank, ChunkId chunk) const {
-    return order_.placement.virtual_stage({StageId::of_index(rank), chunk});
+  VirtualStageId virtual_stage(std::size_t stage, ChunkId chunk) const {
+    return order_.placement.virtual_stage({StageId::of_index(stage), chunk});
   }
-  SplitTicks const& ticks(std::size_t rank, ChunkId chunk) const {
-    return costs_.of(virtual_stage(rank, chunk));
+  SplitTicks const& ticks(std::size_t stage, ChunkId chunk) const {
+    return costs_.of(virtual_stage(stage, chunk));
   }
 
   StageTicks costs_;
   MemoryChanges memory_;
   double limit_;
   LetterOrder order_;
-  std::vector<RankState> ranks_;
+  std::vector<StageState> stages_;
   std::vector<std::vector<SimTime>> ends_;  ///< of forwards, then gradients, by virtual stage
 };
 
 bool is_legal_order(LetterOrder const& order, MemoryChanges const& memory, double memory_limit) {
-  return std::all_of(order.ranks.begin(), order.ranks.end(), [&](auto const& rank) {
-    return is_rank_legal(rank, order.placement.chunks(), memory, memory_limit);
+  return std::all_of(order.stages.begin(), order.stages.end(), [&](auto const& stage) {
+    return is_stage_legal(stage, order.placement.chunks(), memory, memory_limit);
   });
 }
 

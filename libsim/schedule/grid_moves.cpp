@@ -20,56 +20,57 @@ int change_of(char letter) { return is_forward(letter) ? 1 : is_weight(letter) ?
 
 using Counts = std::array<int, 6>;  ///< by letter
 
-/// The slots of the tasks that have been placed, by rank and letter, of each microbatch.
+/// The slots of the tasks that have been placed, by stage and letter, of each microbatch.
 class PlacedTasks {
  public:
-  explicit PlacedTasks(std::size_t ranks) : slots_(ranks) {}
+  explicit PlacedTasks(std::size_t stages) : slots_(stages) {}
 
-  int count(std::size_t rank, char letter) const {
-    return static_cast<int>(slots_[rank].at(index_of(letter)).size());
+  int count(std::size_t stage, char letter) const {
+    return static_cast<int>(slots_[stage].at(index_of(letter)).size());
   }
-  void add(std::size_t rank, char letter, int slot) {
-    slots_[rank].at(index_of(letter)).push_back(slot);
+  void add(std::size_t stage, char letter, int slot) {
+    slots_[stage].at(index_of(letter)).push_back(slot);
   }
   /// The slot of microbatch k; -1 before it is placed.
-  int slot(std::size_t rank, char letter, int k) const {
-    return k < count(rank, letter) ? slots_[rank].at(index_of(letter))[static_cast<std::size_t>(k)]
-                                   : -1;
+  int slot(std::size_t stage, char letter, int k) const {
+    return k < count(stage, letter)
+               ? slots_[stage].at(index_of(letter))[static_cast<std::size_t>(k)]
+               : -1;
   }
 
  private:
   std::vector<std::array<std::vector<int>, 6>> slots_;
 };
 
-/// What a task needs of another rank, or of its own at the ends of the V; nullptr-like if nothing.
+/// What a task needs of another stage, or of its own at the ends of the V; nullptr-like if nothing.
 struct Needed {
   bool is_any = false;
   bool is_here = false;
-  std::size_t rank = 0;
+  std::size_t stage = 0;
   char letter = free_slot;
 };
 
-Needed needed_by(char letter, std::size_t rank, std::size_t ranks) {
-  bool const is_last = rank + 1 == ranks;
+Needed needed_by(char letter, std::size_t stage, std::size_t stages) {
+  bool const is_last = stage + 1 == stages;
   switch (letter) {
     case 'F':
-      return rank == 0 ? Needed{} : Needed{true, false, rank - 1, 'F'};
+      return stage == 0 ? Needed{} : Needed{true, false, stage - 1, 'F'};
     case 'f':
-      return is_last ? Needed{true, true, rank, 'F'} : Needed{true, false, rank + 1, 'f'};
+      return is_last ? Needed{true, true, stage, 'F'} : Needed{true, false, stage + 1, 'f'};
     case 'B':
-      return rank == 0 ? Needed{true, true, rank, 'f'} : Needed{true, false, rank - 1, 'B'};
+      return stage == 0 ? Needed{true, true, stage, 'f'} : Needed{true, false, stage - 1, 'B'};
     case 'b':
-      return is_last ? Needed{true, true, rank, 'B'} : Needed{true, false, rank + 1, 'b'};
+      return is_last ? Needed{true, true, stage, 'B'} : Needed{true, false, stage + 1, 'b'};
     case 'W':
-      return {true, true, rank, 'B'};
+      return {true, true, stage, 'B'};
     default:
-      return {true, true, rank, 'b'};
+      return {true, true, stage, 'b'};
   }
 }
 
 std::size_t length_of(SlotGrid const& grid) { return grid.front().size(); }
 
-int peak_of_rank(std::string const& row) {
+int peak_of_stage(std::string const& row) {
   int held = 0;
   int peak = 0;
   for (char const letter : row) {
@@ -103,17 +104,17 @@ class RowWriter {
   bool is_full_ = false;
 };
 
-/// Writes the warm-up of a rank whose tasks before the first `b` were taken out and counted.
-bool write_warm_up(std::string& row, int rank, int ranks, int peak, int m, Counts left) {
-  int up_first = std::min({rank + 1, peak / 2, m, left[index_of('f')]});
-  int down_first = std::min({peak - std::min({rank + 1, peak / 2, m}), m, left[index_of('F')]});
+/// Writes the warm-up of a stage whose tasks before the first `b` were taken out and counted.
+bool write_warm_up(std::string& row, int stage, int stages, int peak, int m, Counts left) {
+  int up_first = std::min({stage + 1, peak / 2, m, left[index_of('f')]});
+  int down_first = std::min({peak - std::min({stage + 1, peak / 2, m}), m, left[index_of('F')]});
   int down_later = left[index_of('F')] - down_first;
   int up_later = left[index_of('f')] - up_first;
   int gradients = left[index_of('B')];
   int weights = left[index_of('W')];
-  RowWriter writer{row, static_cast<std::size_t>(rank)};
-  for (int k = 0; k < 2 * (ranks - 1 - rank); ++k) writer.put('F', down_first);
-  for (int k = 0; k <= rank; ++k) {
+  RowWriter writer{row, static_cast<std::size_t>(stage)};
+  for (int k = 0; k < 2 * (stages - 1 - stage); ++k) writer.put('F', down_first);
+  for (int k = 0; k <= stage; ++k) {
     writer.put('F', down_first);
     writer.put('f', up_first);
   }
@@ -184,41 +185,41 @@ void even_out(SlotGrid& grid) {
 
 int peak_of(SlotGrid const& grid) {
   int peak = 0;
-  for (std::string const& row : grid) peak = std::max(peak, peak_of_rank(row));
+  for (std::string const& row : grid) peak = std::max(peak, peak_of_stage(row));
   return peak;
 }
 
 bool squeeze(SlotGrid& grid, int m) {
-  std::size_t const ranks = grid.size();
-  SlotGrid squeezed(ranks, std::string(length_of(grid), free_slot));
-  PlacedTasks placed{ranks};
-  std::vector<int> next(ranks);
-  auto const place = [&](std::size_t rank, char letter) {
-    int const k = placed.count(rank, letter);
+  std::size_t const stages = grid.size();
+  SlotGrid squeezed(stages, std::string(length_of(grid), free_slot));
+  PlacedTasks placed{stages};
+  std::vector<int> next(stages);
+  auto const place = [&](std::size_t stage, char letter) {
+    int const k = placed.count(stage, letter);
     if (k >= m) return false;
-    int slot = next[rank];
-    Needed const needed = needed_by(letter, rank, ranks);
+    int slot = next[stage];
+    Needed const needed = needed_by(letter, stage, stages);
     if (needed.is_any && !is_weight(letter)) {
-      int const there = placed.slot(needed.rank, needed.letter, k);
+      int const there = placed.slot(needed.stage, needed.letter, k);
       if (there < 0) return false;
       if (!needed.is_here) slot = std::max(slot, there + 1);
     }
-    if (static_cast<std::size_t>(slot) >= squeezed[rank].size()) return false;
-    squeezed[rank][static_cast<std::size_t>(slot)] = letter;
-    placed.add(rank, letter, slot);
-    next[rank] = slot + 1;
+    if (static_cast<std::size_t>(slot) >= squeezed[stage].size()) return false;
+    squeezed[stage][static_cast<std::size_t>(slot)] = letter;
+    placed.add(stage, letter, slot);
+    next[stage] = slot + 1;
     return true;
   };
   for (std::size_t slot = 0; slot < length_of(grid); ++slot) {
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      char const letter = grid[rank][slot];
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      char const letter = grid[stage][slot];
       bool const goes_down = letter == 'F' || letter == 'B' || letter == 'W';
-      if (goes_down && !place(rank, letter)) return false;
+      if (goes_down && !place(stage, letter)) return false;
     }
-    for (std::size_t rank = ranks; rank-- > 0;) {
-      char const letter = grid[rank][slot];
+    for (std::size_t stage = stages; stage-- > 0;) {
+      char const letter = grid[stage][slot];
       bool const goes_up = letter == 'f' || letter == 'b' || letter == 'w';
-      if (goes_up && !place(rank, letter)) return false;
+      if (goes_up && !place(stage, letter)) return false;
     }
   }
   auto const length = static_cast<std::size_t>(*std::max_element(next.begin(), next.end()));
@@ -228,10 +229,10 @@ bool squeeze(SlotGrid& grid, int m) {
 }
 
 bool reorganise_warm_up(SlotGrid& grid, int m) {
-  int const ranks = static_cast<int>(grid.size());
-  int const peak = std::min(peak_of(grid), 2 * ranks);
-  for (int rank = 0; rank < ranks; ++rank) {
-    std::string& row = grid[static_cast<std::size_t>(rank)];
+  int const stages = static_cast<int>(grid.size());
+  int const peak = std::min(peak_of(grid), 2 * stages);
+  for (int stage = 0; stage < stages; ++stage) {
+    std::string& row = grid[static_cast<std::size_t>(stage)];
     Counts counts{};
     for (char& letter : row) {
       if (letter == 'b') break;
@@ -239,21 +240,21 @@ bool reorganise_warm_up(SlotGrid& grid, int m) {
       if (letter != free_slot) ++counts.at(index_of(letter));
       letter = free_slot;
     }
-    if (!write_warm_up(row, rank, ranks, peak, m, counts)) return false;
+    if (!write_warm_up(row, stage, stages, peak, m, counts)) return false;
   }
   return true;
 }
 
 bool reorganise_cool_down(SlotGrid& grid, int m) {
-  int const ranks = static_cast<int>(grid.size());
+  int const stages = static_cast<int>(grid.size());
   int const peak = peak_of(grid);
   int const most_up = std::min((peak + 1) / 2, m);
   int const most_down = std::min(peak - most_up, m);
   int start = -1;
-  for (int rank = 0; rank < ranks; ++rank) {
-    std::string& row = grid[static_cast<std::size_t>(rank)];
-    if (rank == 0) start = static_cast<int>(row.rfind('f'));
-    int const down = clear_last(row, 'B', std::min(rank + 1, most_down));
+  for (int stage = 0; stage < stages; ++stage) {
+    std::string& row = grid[static_cast<std::size_t>(stage)];
+    if (stage == 0) start = static_cast<int>(row.rfind('f'));
+    int const down = clear_last(row, 'B', std::min(stage + 1, most_down));
     int const up = clear_last(row, 'b', most_up);
     int down_weights = 0;
     int up_weights = 0;
@@ -263,8 +264,8 @@ bool reorganise_cool_down(SlotGrid& grid, int m) {
       ++(*slot == 'W' ? down_weights : up_weights);
       *slot = free_slot;
     }
-    if (!set_every_second(row, 'b', start - rank + 2 * ranks, up, true)) return false;
-    if (!set_every_second(row, 'B', start + 1 + rank, down, false)) return false;
+    if (!set_every_second(row, 'b', start - stage + 2 * stages, up, true)) return false;
+    if (!set_every_second(row, 'B', start + 1 + stage, down, false)) return false;
   }
   for (std::string& row : grid) add_missing_weights(row);
   even_out(grid);
@@ -282,9 +283,9 @@ void cut(SlotGrid& grid, int m) {
 
 void put_off_weights(SlotGrid& grid, int peak) {
   int least = peak;
-  for (std::string const& row : grid) least = std::min(least, peak_of_rank(row));
+  for (std::string const& row : grid) least = std::min(least, peak_of_stage(row));
   for (std::string& row : grid) {
-    int const more = peak - peak_of_rank(row);
+    int const more = peak - peak_of_stage(row);
     std::string put_off;
     for (char& letter : row) {
       if (static_cast<int>(put_off.size()) >= more) break;
@@ -298,28 +299,28 @@ void put_off_weights(SlotGrid& grid, int peak) {
 }
 
 void fill_free_slots(SlotGrid& grid, int m) {
-  std::size_t const ranks = grid.size();
+  std::size_t const stages = grid.size();
   std::size_t const length = length_of(grid);
   int const peak = peak_of(grid);
-  PlacedTasks placed{ranks};
-  std::vector<int> held(ranks);
-  auto const note = [&](std::size_t rank, char letter, std::size_t slot) {
-    placed.add(rank, letter, static_cast<int>(slot));
-    held[rank] += change_of(letter);
+  PlacedTasks placed{stages};
+  std::vector<int> held(stages);
+  auto const note = [&](std::size_t stage, char letter, std::size_t slot) {
+    placed.add(stage, letter, static_cast<int>(slot));
+    held[stage] += change_of(letter);
   };
-  auto const can_run = [&](std::size_t rank, char letter, std::size_t slot) {
-    int const k = placed.count(rank, letter);
-    Needed const needed = needed_by(letter, rank, ranks);
+  auto const can_run = [&](std::size_t stage, char letter, std::size_t slot) {
+    int const k = placed.count(stage, letter);
+    Needed const needed = needed_by(letter, stage, stages);
     if (!needed.is_any) return true;
-    int const there = placed.slot(needed.rank, needed.letter, k);
+    int const there = placed.slot(needed.stage, needed.letter, k);
     return there >= 0 && (needed.is_here || there < static_cast<int>(slot));
   };
   // The first task of each letter behind the slot that can run in it.
-  auto const fill = [&](std::size_t rank, std::size_t slot) {
-    std::string& row = grid[rank];
+  auto const fill = [&](std::size_t stage, std::size_t slot) {
+    std::string& row = grid[stage];
     std::array<bool, 6> was_seen{};
     auto left = std::count_if(grid_letters.begin(), grid_letters.end(),
-                              [&](char letter) { return placed.count(rank, letter) < m; });
+                              [&](char letter) { return placed.count(stage, letter) < m; });
     int change = 0;
     int most = 0;
     for (std::size_t from = slot + 1; from < length && left > 0; ++from) {
@@ -330,20 +331,20 @@ void fill_free_slots(SlotGrid& grid, int m) {
       if (letter == free_slot || was_seen.at(index_of(letter))) continue;
       was_seen.at(index_of(letter)) = true;
       --left;
-      bool const grows = is_forward(letter) && held[rank] + most_before >= peak;
-      if (grows || !can_run(rank, letter, slot)) continue;
+      bool const grows = is_forward(letter) && held[stage] + most_before >= peak;
+      if (grows || !can_run(stage, letter, slot)) continue;
       row[slot] = letter;
       row[from] = free_slot;
-      note(rank, letter, slot);
+      note(stage, letter, slot);
       return;
     }
   };
   for (std::size_t slot = 0; slot < length; ++slot) {
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      if (grid[rank][slot] == free_slot) {
-        fill(rank, slot);
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      if (grid[stage][slot] == free_slot) {
+        fill(stage, slot);
       } else {
-        note(rank, grid[rank][slot], slot);
+        note(stage, grid[stage][slot], slot);
       }
     }
   }
@@ -371,21 +372,21 @@ bool relabel_weights(SlotGrid& grid, int m) {
 }
 
 bool is_legal(SlotGrid const& grid, int m) {
-  std::size_t const ranks = grid.size();
-  PlacedTasks placed{ranks};
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    for (std::size_t slot = 0; slot < grid[rank].size(); ++slot) {
-      char const letter = grid[rank][slot];
-      if (letter != free_slot) placed.add(rank, letter, static_cast<int>(slot));
+  std::size_t const stages = grid.size();
+  PlacedTasks placed{stages};
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    for (std::size_t slot = 0; slot < grid[stage].size(); ++slot) {
+      char const letter = grid[stage][slot];
+      if (letter != free_slot) placed.add(stage, letter, static_cast<int>(slot));
     }
   }
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
+  for (std::size_t stage = 0; stage < stages; ++stage) {
     for (char const letter : grid_letters) {
-      if (placed.count(rank, letter) != m) return false;
-      Needed const needed = needed_by(letter, rank, ranks);
+      if (placed.count(stage, letter) != m) return false;
+      Needed const needed = needed_by(letter, stage, stages);
       for (int k = 0; needed.is_any && k < m; ++k) {
-        int const there = placed.slot(needed.rank, needed.letter, k);
-        if (there < 0 || there >= placed.slot(rank, letter, k)) return false;
+        int const there = placed.slot(needed.stage, needed.letter, k);
+        if (there < 0 || there >= placed.slot(stage, letter, k)) return false;
       }
     }
   }

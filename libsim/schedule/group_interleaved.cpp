@@ -18,12 +18,12 @@ struct GroupTask {
 };
 
 /// Microbatches that pass before a group's chunk can follow the one before: those during which a
-/// microbatch comes through all ranks.
+/// microbatch comes through all stages.
 int least_group(int stages, ChunkCosts const& costs) {
-  double const per_rank = costs.forward + costs.input_gradient + costs.weight_gradient;
+  double const per_stage = costs.forward + costs.input_gradient + costs.weight_gradient;
   double const through_all = stages * std::max(costs.forward, costs.input_gradient);
   int group = (stages + 1) / 2;
-  while (per_rank * group < through_all) ++group;
+  while (per_stage * group < through_all) ++group;
   return group;
 }
 
@@ -37,14 +37,14 @@ class GroupBlock {
 
   int slots() const { return 3 * group_ * chunks_; }
 
-  /// The tasks of a rank by slot. Slots count from the start of the block's first task of rank 0.
-  std::vector<GroupTask> tasks_of(int rank) const {
+  /// The tasks of a stage by slot. Slots count from the start of the block's first task of stage 0.
+  std::vector<GroupTask> tasks_of(int stage) const {
     std::vector<GroupTask> tasks;
-    int const behind = stages_ - 1 - rank;
-    int const first_gradient = shift_of(ChunkId{chunks_ - 1}) + rank + 3 * behind + 1;
+    int const behind = stages_ - 1 - stage;
+    int const first_gradient = shift_of(ChunkId{chunks_ - 1}) + stage + 3 * behind + 1;
     for (ChunkId const chunk : IdRange<ChunkId>{chunks_}) {
       for (int k = 0; k < group_; ++k) {
-        tasks.push_back({shift_of(chunk) + 3 * k + rank, {Part::forward, k, chunk}});
+        tasks.push_back({shift_of(chunk) + 3 * k + stage, {Part::forward, k, chunk}});
         int const gradient = first_gradient + shift_of(chunk) + 3 * k;
         ChunkId const mirrored{chunks_ - 1 - chunk.value()};
         tasks.push_back({gradient, {Part::input_gradient, k, mirrored}});
@@ -54,10 +54,10 @@ class GroupBlock {
     return tasks;
   }
 
-  /// Whether the repeated block of a rank has no two tasks in one slot.
-  bool fits(int rank) const {
+  /// Whether the repeated block of a stage has no two tasks in one slot.
+  bool fits(int stage) const {
     std::vector<bool> is_taken(static_cast<std::size_t>(slots()));
-    for (GroupTask const& task : tasks_of(rank)) {
+    for (GroupTask const& task : tasks_of(stage)) {
       auto const slot = static_cast<std::size_t>(task.slot % slots());
       if (is_taken[slot]) return false;
       is_taken[slot] = true;
@@ -81,8 +81,8 @@ class GroupBlock {
 };
 
 bool all_fit(GroupBlock const& block, int stages) {
-  for (int rank = 0; rank < stages; ++rank) {
-    if (!block.fits(rank)) return false;
+  for (int stage = 0; stage < stages; ++stage) {
+    if (!block.fits(stage)) return false;
   }
   return true;
 }
@@ -107,8 +107,9 @@ void check_groups(
     if (!all_fit(GroupBlock{stages, chunks, other, costs}, stages)) continue;
     groups += (groups.empty() ? "" : ", ") + std::to_string(other);
   }
-  refuse("microbatches per group", group,
-         groups.empty() ? "none with these stages and chunks, tasks of a rank would meet" : groups);
+  refuse(
+      "microbatches per group", group,
+      groups.empty() ? "none with these stages and chunks, tasks of a stage would meet" : groups);
 }
 
 }  // namespace
@@ -122,10 +123,10 @@ PipelineOrder group_interleaved_order(int stages,
   check_groups(stages, chunks, group, recompute_chunks, costs);
   GroupBlock const block{stages, chunks, group, costs};
   PipelineOrder order{round_placement(stages, chunks), microbatches, {}};
-  for (int rank = 0; rank < stages; ++rank) {
+  for (int stage = 0; stage < stages; ++stage) {
     std::vector<GroupTask> tasks;
     for (int first = 0; first < microbatches; first += group) {
-      for (GroupTask task : block.tasks_of(rank)) {
+      for (GroupTask task : block.tasks_of(stage)) {
         task.run.microbatch += first;
         task.slot += first / group * block.slots();
         if (task.run.microbatch < microbatches) tasks.push_back(task);
@@ -133,7 +134,7 @@ PipelineOrder group_interleaved_order(int stages,
     }
     std::sort(tasks.begin(), tasks.end(),
               [](GroupTask const& a, GroupTask const& b) { return a.slot < b.slot; });
-    auto& ordered = order.ranks.emplace_back();
+    auto& ordered = order.stages.emplace_back();
     for (auto const& [slot, run] : tasks) {
       if (run.part == Part::input_gradient && run.chunk < ChunkId{recompute_chunks}) {
         ordered.push_back({.run = {Part::recompute, run.microbatch, run.chunk}});

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
-#include "libsim/schedule/rank_writer.hpp"
 #include "libsim/schedule/schedule_error.hpp"
+#include "libsim/schedule/task_writer.hpp"
 
 namespace stagecraft {
 
@@ -34,9 +34,10 @@ PipelineOrder alternating_order(
   auto const forward = [&](int k) { return forwards[static_cast<std::size_t>(k)]; };
   int const all = n * chunks;
   PipelineOrder order{round_placement(stages, chunks), n, {}};
-  for (int rank = 0; rank < stages; ++rank) {
-    RankWriter writer{std::vector<std::int32_t>(static_cast<std::size_t>(chunks))};
-    int const warmup = std::min(2 * (stages - rank - 1) + (chunks - 1) * group + extra_warmup, all);
+  for (int stage = 0; stage < stages; ++stage) {
+    TaskWriter writer{std::vector<std::int32_t>(static_cast<std::size_t>(chunks))};
+    int const warmup =
+        std::min(2 * (stages - stage - 1) + (chunks - 1) * group + extra_warmup, all);
     for (int k = 0; k < all + warmup; ++k) {
       if (k < warmup) {
         writer.forward(forward(k).chunk);
@@ -52,7 +53,7 @@ PipelineOrder alternating_order(
         writer.backward(backward);
       }
     }
-    order.ranks.push_back(std::move(writer).take());
+    order.stages.push_back(std::move(writer).take());
   }
   return order;
 }
@@ -98,17 +99,17 @@ PipelineOrder interleaved_zb_order(int stages, int microbatches, int chunks) {
   auto const forward = [&](int k) { return forwards[static_cast<std::size_t>(k)]; };
   int const all = microbatches * chunks;
   PipelineOrder order{round_placement(stages, chunks), microbatches, {}};
-  for (int rank = 0; rank < stages; ++rank) {
-    RankWriter writer{std::vector<std::int32_t>(static_cast<std::size_t>(chunks))};
-    int const warmup = std::min((chunks - 1) * group + stages - rank - 1, all);
+  for (int stage = 0; stage < stages; ++stage) {
+    TaskWriter writer{std::vector<std::int32_t>(static_cast<std::size_t>(chunks))};
+    int const warmup = std::min((chunks - 1) * group + stages - stage - 1, all);
     for (int k = 0; k < warmup; ++k) writer.forward(forward(k).chunk);
     for (int k = 0; k < all; ++k) {
       if (warmup + k < all) writer.forward(forward(warmup + k).chunk);
       writer.input_gradient(mirrored(forward(k), chunks));
-      if (k >= rank) writer.weight_gradient();
+      if (k >= stage) writer.weight_gradient();
     }
     writer.finish_weight_gradients();
-    order.ranks.push_back(std::move(writer).take());
+    order.stages.push_back(std::move(writer).take());
   }
   return order;
 }

@@ -24,8 +24,8 @@ PipelineOrder interleaved_order(int stages, int microbatches, int chunks, int gr
 /// Source: Megatron-LM core/pipeline_parallel/combined_1f1b.py (overlap_moe_expert_parallel_comm).
 PipelineOrder expert_overlap_order(int stages, int microbatches, int chunks, int group);
 
-/// Interleaved zero bubble: microbatches in max(1, n/p) groups; rank r keeps the weight gradients
-/// of r chunk passes back and warms up with one forward less per later rank than interleaved 1F1B.
+/// Interleaved zero bubble: microbatches in max(1, n/p) groups; stage r keeps the weight gradients
+/// of r chunk passes back and warms up with one forward less per later stage than interleaved 1F1B.
 /// \throws ScheduleError  unless max(1, floor(n/p)) divides n.
 /// Source: PyTorch torch/distributed/pipelining/schedules.py, ScheduleInterleavedZeroBubble.
 PipelineOrder interleaved_zb_order(int stages, int microbatches, int chunks);

@@ -21,12 +21,12 @@ std::optional<LetterOrder> letters_of(PipelineOrder const& order) {
   if (order.placement.copies() > 1) return std::nullopt;
   int const chunks = order.placement.chunks();
   LetterOrder letters{order.placement, order.microbatches, {}};
-  for (auto const& tasks : order.ranks) {
-    auto& rank = letters.ranks.emplace_back();
+  for (auto const& tasks : order.stages) {
+    auto& stage = letters.stages.emplace_back();
     std::vector<std::int32_t> next(3 * static_cast<std::size_t>(chunks));
     auto const add = [&](int part, ChunkRun const& run) {
-      rank.push_back(letter(part, run.chunk, chunks));
-      return next[rank.back()]++ == run.microbatch;
+      stage.push_back(letter(part, run.chunk, chunks));
+      return next[stage.back()]++ == run.microbatch;
     };
     for (OrderTask const& task : tasks) {
       bool is_next = task.run.part != Part::recompute;
@@ -42,10 +42,10 @@ std::optional<LetterOrder> letters_of(PipelineOrder const& order) {
 PipelineOrder order_of(LetterOrder const& letters, bool joins) {
   PipelineOrder order{letters.placement, letters.microbatches, {}};
   auto const chunks = static_cast<std::size_t>(letters.placement.chunks());
-  for (auto const& rank : letters.ranks) {
-    auto& tasks = order.ranks.emplace_back();
+  for (auto const& stage : letters.stages) {
+    auto& tasks = order.stages.emplace_back();
     std::vector<std::int32_t> next(3 * chunks);
-    for (std::uint16_t const each : rank) {
+    for (std::uint16_t const each : stage) {
       bool const ends_whole = joins && each >= 2 * chunks && !tasks.empty() &&
                               tasks.back().run == ChunkRun{Part::input_gradient, next[each],
                                                            ChunkId::of_index(each % chunks)};
@@ -61,17 +61,17 @@ PipelineOrder order_of(LetterOrder const& letters, bool joins) {
   return order;
 }
 
-bool is_rank_legal(std::vector<std::uint16_t> const& rank,
-                   int chunks,
-                   MemoryChanges const& memory,
-                   double memory_limit) {
+bool is_stage_legal(std::vector<std::uint16_t> const& stage,
+                    int chunks,
+                    MemoryChanges const& memory,
+                    double memory_limit) {
   std::array<double, 3> const changes{memory.forward, memory.input_gradient,
                                       memory.weight_gradient};
   double const limit = memory_limit * (1 + 1e-9);  // sums of decimal changes are rounded
   auto const per_part = static_cast<std::size_t>(chunks);
   std::vector<std::int32_t> counts(3 * per_part);
   double held = 0;
-  for (std::uint16_t const each : rank) {
+  for (std::uint16_t const each : stage) {
     std::int32_t const count = ++counts[each];
     if (each >= per_part && count > counts[each - per_part]) return false;
     held += changes.at(each / per_part);
@@ -82,9 +82,9 @@ bool is_rank_legal(std::vector<std::uint16_t> const& rank,
 
 LetterPlayer::LetterPlayer(Placement const& placement, int microbatches, StageTicks const& costs)
     : joins_{costs.joins()},
-      letters_per_rank_{3 * static_cast<std::size_t>(placement.chunks())},
+      letters_per_stage_{3 * static_cast<std::size_t>(placement.chunks())},
       microbatches_{static_cast<std::size_t>(microbatches)},
-      tasks_(letters_per_rank_ * static_cast<std::size_t>(placement.stages())),
+      tasks_(letters_per_stage_ * static_cast<std::size_t>(placement.stages())),
       ends_(2 * static_cast<std::size_t>(placement.virtual_stages()) * microbatches_),
       made_(2 * static_cast<std::size_t>(placement.virtual_stages())),
       taken_(tasks_.size()),
@@ -95,7 +95,7 @@ LetterPlayer::LetterPlayer(Placement const& placement, int microbatches, StageTi
     int const v = here.value();
     ChunkPlace const place = placement.place(here);
     auto const task = [&](int part) -> Task& {
-      return tasks_[place.stage.index() * letters_per_rank_ +
+      return tasks_[place.stage.index() * letters_per_stage_ +
                     letter(part, place.chunk, placement.chunks())];
     };
     auto const hop = [&](VirtualStageId other) {
@@ -119,54 +119,54 @@ std::optional<LetterTimes> LetterPlayer::play(LetterOrder const& order) {
   std::fill(free_.begin(), free_.end(), SimTime{0});
   for (bool is_moving = true; is_moving;) {
     is_moving = false;
-    for (std::size_t rank = 0; rank < next_.size(); ++rank) {
-      while (next_[rank] < order.ranks[rank].size() && advance(rank, order.ranks[rank])) {
+    for (std::size_t stage = 0; stage < next_.size(); ++stage) {
+      while (next_[stage] < order.stages[stage].size() && advance(stage, order.stages[stage])) {
         is_moving = true;
       }
     }
   }
   LetterTimes times;
-  for (std::size_t rank = 0; rank < next_.size(); ++rank) {
-    if (next_[rank] < order.ranks[rank].size()) return std::nullopt;
-    times.makespan = std::max(times.makespan, free_[rank]);
-    times.sum_of_ends += free_[rank];
+  for (std::size_t stage = 0; stage < next_.size(); ++stage) {
+    if (next_[stage] < order.stages[stage].size()) return std::nullopt;
+    times.makespan = std::max(times.makespan, free_[stage]);
+    times.sum_of_ends += free_[stage];
   }
   return times;
 }
 
-bool LetterPlayer::is_whole(std::size_t rank, std::vector<std::uint16_t> const& letters) const {
-  std::size_t const chunks = letters_per_rank_ / 3;
-  std::size_t const next = next_[rank];
+bool LetterPlayer::is_whole(std::size_t stage, std::vector<std::uint16_t> const& letters) const {
+  std::size_t const chunks = letters_per_stage_ / 3;
+  std::size_t const next = next_[stage];
   std::size_t const each = letters[next];
   if (each < chunks || each >= 2 * chunks || next + 1 == letters.size()) return false;
-  std::size_t const at = rank * letters_per_rank_ + each;
+  std::size_t const at = stage * letters_per_stage_ + each;
   return letters[next + 1] == each + chunks && taken_[at + chunks] == taken_[at];
 }
 
-bool LetterPlayer::advance(std::size_t rank, std::vector<std::uint16_t> const& letters) {
-  std::size_t const at = rank * letters_per_rank_ + letters[next_[rank]];
+bool LetterPlayer::advance(std::size_t stage, std::vector<std::uint16_t> const& letters) {
+  std::size_t const at = stage * letters_per_stage_ + letters[next_[stage]];
   Task const& task = tasks_[at];
   std::int32_t const microbatch = taken_[at];
-  SimTime start = free_[rank];
+  SimTime start = free_[stage];
   if (task.needed >= 0) {
     auto const stream = static_cast<std::size_t>(task.needed);
     if (made_[stream] <= microbatch) return false;
     start = std::max(start, ends_[stream * microbatches_ + static_cast<std::size_t>(microbatch)] +
                                 task.transfer);
   }
-  free_[rank] = start + task.cost;
-  if (joins_ && is_whole(rank, letters)) {
-    free_[rank] += task.rest;
-    ++taken_[at + letters_per_rank_ / 3];
-    ++next_[rank];
+  free_[stage] = start + task.cost;
+  if (joins_ && is_whole(stage, letters)) {
+    free_[stage] += task.rest;
+    ++taken_[at + letters_per_stage_ / 3];
+    ++next_[stage];
   }
   if (task.made >= 0) {
     auto const stream = static_cast<std::size_t>(task.made);
-    ends_[stream * microbatches_ + static_cast<std::size_t>(microbatch)] = free_[rank];
+    ends_[stream * microbatches_ + static_cast<std::size_t>(microbatch)] = free_[stage];
     ++made_[stream];
   }
   ++taken_[at];
-  ++next_[rank];
+  ++next_[stage];
   return true;
 }
 

@@ -44,9 +44,9 @@ class StageTicks {
 /// A makespan that no order undercuts, on a placement of one copy of the model, whether its
 /// backwards are split or whole.
 ///
-/// The largest over all ranks of two bounds. Time: a rank waits for its first input, and for its
+/// The largest over all stages of two bounds. Time: a stage waits for its first input, and for its
 /// first gradient longer than the forwards that fit into its memory last; then it runs all forwards
-/// and gradients; and behind its last gradient all weight gradients, or what the ranks before it
+/// and gradients; and behind its last gradient all weight gradients, or what the stages before it
 /// still have to do. Memory: each forward holds its memory at least while its microbatch goes to
 /// the end of the model and back. `memory_limit` is in the unit of `memory`. Pre: a forward changes
 /// memory by more than 0.

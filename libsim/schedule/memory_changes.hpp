@@ -2,7 +2,7 @@
 
 namespace stagecraft {
 
-/// How a part of a microbatch changes what its rank holds, in a unit of the caller's choice.
+/// How a part of a microbatch changes what its stage holds, in a unit of the caller's choice.
 struct MemoryChanges {
   double forward = 1;
   double input_gradient = 0;

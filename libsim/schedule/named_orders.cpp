@@ -35,7 +35,7 @@ std::vector<PipelineOrder> named_orders(OrderRequest const& request) {
 
 bool keeps_limit(PipelineOrder const& order, MemoryChanges const& memory, double memory_limit) {
   double const limit = memory_limit * (1 + 1e-9);  // sums of decimal changes are rounded
-  return std::all_of(order.ranks.begin(), order.ranks.end(), [&](auto const& tasks) {
+  return std::all_of(order.stages.begin(), order.stages.end(), [&](auto const& tasks) {
     double held = 0;
     double most = 0;
     for (OrderTask const& task : tasks) {

@@ -16,7 +16,7 @@ inline double memory_limit_of(OrderRequest const& request) {
   return request.memory_limit.value_or(double{1} * request.stages * request.chunks);
 }
 
-/// Whether no rank of the order ever holds more than `memory_limit`, in the unit of `memory`.
+/// Whether no stage of the order ever holds more than `memory_limit`, in the unit of `memory`.
 bool keeps_limit(PipelineOrder const& order, MemoryChanges const& memory, double memory_limit);
 
 }  // namespace stagecraft

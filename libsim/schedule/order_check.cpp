@@ -10,7 +10,7 @@ namespace stagecraft {
 
 namespace {
 
-/// Which parts of a microbatch a rank has run in a chunk.
+/// Which parts of a microbatch a stage has run in a chunk.
 class PartSet {
  public:
   bool has(Part part) const { return (bits_ & bit(part)) != 0; }
@@ -22,17 +22,17 @@ class PartSet {
   unsigned bits_ = 0;
 };
 
-class RankCheck {
+class StageCheck {
  public:
-  RankCheck(PipelineOrder const& order, std::size_t rank)
+  StageCheck(PipelineOrder const& order, std::size_t stage)
       : order_{order},
-        rank_{rank},
+        stage_{stage},
         started_(static_cast<std::size_t>(order.placement.chunks()) *
                  static_cast<std::size_t>(order.microbatches)),
         ended_{started_} {}
 
   void run() {
-    auto const& tasks = order_.ranks[rank_];
+    auto const& tasks = order_.stages[stage_];
     std::size_t first = 0;  // of the tasks that start together
     for (std::size_t at = 0; at < tasks.size(); ++at) {
       start(tasks[at].run);
@@ -53,7 +53,7 @@ class RankCheck {
  private:
   MicrobatchRange microbatches(ChunkId chunk) const {
     Placement const& placement = order_.placement;
-    VirtualStageId const here = placement.virtual_stage({StageId::of_index(rank_), chunk});
+    VirtualStageId const here = placement.virtual_stage({StageId::of_index(stage_), chunk});
     return microbatches_of_copy(order_, placement.copy_of(here));
   }
 
@@ -63,7 +63,7 @@ class RankCheck {
   }
 
   [[noreturn]] void refuse(std::string const& found, std::string const& accepted) const {
-    throw ScheduleError{"order: rank " + std::to_string(rank_), found, accepted};
+    throw ScheduleError{"order: stage " + std::to_string(stage_), found, accepted};
   }
 
   void start(ChunkRun const& run) {
@@ -112,7 +112,7 @@ class RankCheck {
   }
 
   PipelineOrder const& order_;
-  std::size_t rank_;
+  std::size_t stage_;
   std::vector<PartSet> started_;  ///< by chunk and microbatch
   std::vector<PartSet> ended_;    ///< likewise
 };
@@ -120,16 +120,16 @@ class RankCheck {
 }  // namespace
 
 void check_order(PipelineOrder const& order) {
-  auto const ranks = static_cast<std::size_t>(order.placement.stages());
-  if (order.ranks.size() != ranks) {
-    throw ScheduleError{"order", std::to_string(order.ranks.size()) + " ranks",
-                        std::to_string(ranks)};
+  auto const stages = static_cast<std::size_t>(order.placement.stages());
+  if (order.stages.size() != stages) {
+    throw ScheduleError{"order", std::to_string(order.stages.size()) + " stages",
+                        std::to_string(stages)};
   }
   if (order.microbatches < 1 || order.microbatches % order.placement.copies() != 0) {
     throw ScheduleError{"order", std::to_string(order.microbatches) + " microbatches",
                         "a multiple of " + std::to_string(order.placement.copies())};
   }
-  for (std::size_t rank = 0; rank < ranks; ++rank) RankCheck{order, rank}.run();
+  for (std::size_t stage = 0; stage < stages; ++stage) StageCheck{order, stage}.run();
 }
 
 }  // namespace stagecraft

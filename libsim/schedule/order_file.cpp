@@ -55,7 +55,7 @@ Placement make_placement(PlacementShape shape, int stages, int chunks) {
 
 PlacementShape shape_of(Placement const& placement) {
   if (placement.copies() > 1) return PlacementShape::bidirectional;
-  // A V ends where it begins; a loop of several chunks on one rank does so too, and is the same.
+  // A V ends where it begins; a loop of several chunks on one stage does so too, and is the same.
   bool const is_v = placement.chunks() == 2 && placement == v_placement(placement.stages());
   return is_v ? PlacementShape::v : PlacementShape::loop;
 }
@@ -65,26 +65,27 @@ PipelineOrder read_order_file(std::filesystem::path const& path) {
   if (!document.is_object() || !document.contains("orders") || !document.at("orders").is_array() ||
       document.at("orders").empty()) {
     throw ScheduleError{"order", "no list `orders` in '" + path.string() + "'",
-                        "one text per rank, like \"F0.0 I0.0 W0.0\""};
+                        "one text per stage, like \"F0.0 I0.0 W0.0\""};
   }
   std::vector<std::string> texts;
-  for (auto const& rank : document.at("orders")) {
-    if (!rank.is_string()) {
-      throw ScheduleError{"order", rank.dump().substr(0, 40) + " in `orders`", "one text per rank"};
+  for (auto const& stage : document.at("orders")) {
+    if (!stage.is_string()) {
+      throw ScheduleError{"order", stage.dump().substr(0, 40) + " in `orders`",
+                          "one text per stage"};
     }
-    texts.push_back(rank.get<std::string>());
+    texts.push_back(stage.get<std::string>());
   }
   return order_of_texts(texts, read_shape(document));
 }
 
-PipelineOrder order_of_texts(std::vector<std::string> const& ranks, PlacementShape shape) {
+PipelineOrder order_of_texts(std::vector<std::string> const& stages, PlacementShape shape) {
   PipelineOrder order;
   int chunks = 1;
   std::size_t tasks = 0;
-  for (std::string const& rank : ranks) {
-    order.ranks.push_back(read_order_text(rank));
-    tasks += order.ranks.back().size();
-    for (OrderTask const& task : order.ranks.back()) {
+  for (std::string const& stage : stages) {
+    order.stages.push_back(read_order_text(stage));
+    tasks += order.stages.back().size();
+    for (OrderTask const& task : order.stages.back()) {
       chunks = std::max(chunks, task.run.chunk.value() + 1);
       order.microbatches = std::max(order.microbatches, task.run.microbatch + 1);
     }
@@ -101,7 +102,7 @@ PipelineOrder order_of_texts(std::vector<std::string> const& ranks, PlacementSha
     throw ScheduleError{"order", "chunk " + std::to_string(chunks - 1),
                         "0 and 1, as the placement is " + std::string{name_of(shape)}};
   }
-  order.placement = make_placement(shape, static_cast<int>(ranks.size()), chunks);
+  order.placement = make_placement(shape, static_cast<int>(stages.size()), chunks);
   return order;
 }
 

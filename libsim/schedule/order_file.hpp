@@ -13,7 +13,7 @@
 
 namespace stagecraft {
 
-/// The shape in which an order's chunks lie on its ranks; see placement.hpp.
+/// The shape in which an order's chunks lie on its stages; see placement.hpp.
 enum class PlacementShape : std::uint8_t { loop, v, bidirectional };
 
 template <>
@@ -29,13 +29,13 @@ struct EnumNames<PlacementShape> {
 PlacementShape shape_of(Placement const& placement);
 
 /// Reads an order from a JSON file, as `stagecraft schedule --json` prints it: `orders`, a list of
-/// one text per rank (see order_text()), and `placement`, without which it is loop. Other keys are
+/// one text per stage (see order_text()), and `placement`, without which it is loop. Other keys are
 /// ignored. The number of microbatches is that of the largest plus one.
 /// \throws ScheduleError  if there is no such file or it has no orders; check_order() is not called.
 PipelineOrder read_order_file(std::filesystem::path const& path);
 
-/// The order of such texts, one per rank.
-/// \throws ScheduleError  likewise. Pre: there is a rank.
-PipelineOrder order_of_texts(std::vector<std::string> const& ranks, PlacementShape shape);
+/// The order of such texts, one per stage.
+/// \throws ScheduleError  likewise. Pre: there is a stage.
+PipelineOrder order_of_texts(std::vector<std::string> const& stages, PlacementShape shape);
 
 }  // namespace stagecraft

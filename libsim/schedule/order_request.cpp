@@ -32,7 +32,7 @@ PipelineOrder interleaved(OrderRequest const& request) {
   return make(request.stages, request.microbatches, request.chunks, group);
 }
 
-/// The limit on each rank in the unit of the memory changes.
+/// The limit on each stage in the unit of the memory changes.
 double limit_of(OrderRequest const& request, int forwards_of_1f1b) {
   check_memory(request.memory);
   return request.memory_limit.value_or(forwards_of_1f1b) * request.memory.forward;
@@ -53,7 +53,7 @@ PipelineOrder group_interleaved(OrderRequest const& request) {
 }
 
 bool has_whole_backward(PipelineOrder const& order) {
-  return std::any_of(order.ranks.begin(), order.ranks.end(), [](auto const& tasks) {
+  return std::any_of(order.stages.begin(), order.stages.end(), [](auto const& tasks) {
     return std::any_of(tasks.begin(), tasks.end(),
                        [](OrderTask const& task) { return task.run.part == Part::backward; });
   });

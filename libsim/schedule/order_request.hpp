@@ -18,7 +18,7 @@ struct OrderRequest {
   int chunks = 1;        ///< per stage; kinds with a fixed number ignore it
   int group = 0;         ///< interleaved kinds: microbatches per group; 0 means p, or the only one
   bool expert_overlap = false;  ///< interleaved: pairs of a forward and a backward
-  int recompute_chunks = 0;     ///< group_interleaved: chunks of each rank that recompute
+  int recompute_chunks = 0;     ///< group_interleaved: chunks of each stage that recompute
   OrderVariant variant = OrderVariant::fixed;  ///< zbv
   /// Whether an input gradient right before its weight gradient runs as one whole backward. Without
   /// it, as the schedule's public code does; false splits every backward: zb_h1 is then the
@@ -31,7 +31,7 @@ struct OrderRequest {
   /// Searches: an input gradient right before its weight gradient is a whole backward, and takes
   /// the cost of one.
   bool joins_backward = false;
-  /// Of each rank, in forwards. Default: as much as 1F1B, p of one chunk and 2p of two.
+  /// Of each stage, in forwards. Default: as much as 1F1B, p of one chunk and 2p of two.
   std::optional<double> memory_limit{};
 };
 

@@ -93,18 +93,18 @@ class Improver {
   Judged const& best() const { return best_; }
 
  private:
-  /// Moves one task to another place of its rank.
+  /// Moves one task to another place of its stage.
   void change(RandomNumbers& random, LetterTimes const& remembered) {
-    auto& rank = current_.order.ranks[random.below(current_.order.ranks.size())];
-    std::size_t const from = random.below(rank.size());
-    std::size_t const reach = 1 + random.below(4 * current_.order.ranks.size() + 2);
+    auto& stage = current_.order.stages[random.below(current_.order.stages.size())];
+    std::size_t const from = random.below(stage.size());
+    std::size_t const reach = 1 + random.below(4 * current_.order.stages.size() + 2);
     bool const is_later = random.below(2) == 0;
     std::size_t const to =
-        is_later ? std::min(from + reach, rank.size() - 1) : from - std::min(from, reach);
-    if (rank[from] == rank[to]) return;
-    std::vector<std::uint16_t> const before = rank;
-    move(rank, from, to);
-    if (is_rank_legal(rank, current_.order.placement.chunks(), request_.memory, memory_limit_)) {
+        is_later ? std::min(from + reach, stage.size() - 1) : from - std::min(from, reach);
+    if (stage[from] == stage[to]) return;
+    std::vector<std::uint16_t> const before = stage;
+    move(stage, from, to);
+    if (is_stage_legal(stage, current_.order.placement.chunks(), request_.memory, memory_limit_)) {
       auto const times = player_.play(current_.order);
       if (times && (*times <= current_.times || *times <= remembered)) {
         current_.times = *times;
@@ -112,12 +112,12 @@ class Improver {
         return;
       }
     }
-    rank = before;
+    stage = before;
   }
 
-  static void move(std::vector<std::uint16_t>& rank, std::size_t from, std::size_t to) {
+  static void move(std::vector<std::uint16_t>& stage, std::size_t from, std::size_t to) {
     auto const at = [&](std::size_t place) {
-      return rank.begin() + static_cast<std::ptrdiff_t>(place);
+      return stage.begin() + static_cast<std::ptrdiff_t>(place);
     };
     if (from < to) {
       std::rotate(at(from), at(from + 1), at(to + 1));

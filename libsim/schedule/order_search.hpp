@@ -40,7 +40,7 @@ struct FoundOrder {
 /// they are adjacent. Chunks lie in a loop; two of them may lie in a V instead.
 ///
 /// It begins with the best of what the named schedules make within the limit and of list
-/// scheduling, and then moves single tasks within their rank; a change is kept if it is no worse
+/// scheduling, and then moves single tasks within their stage; a change is kept if it is no worse
 /// than the order before, or than that of some changes ago (late acceptance; Burke and Bykov 2017,
 /// European Journal of Operational Research 258). Equal numbers give the same order on every
 /// machine, unless the seconds end the search.

@@ -11,7 +11,7 @@ namespace stagecraft {
 /// A run as text, <part><microbatch>.<chunk>: "F3.0".
 std::string text_of(ChunkRun const& run);
 
-/// The tasks of a rank in order, with spaces between them; a pair is one word: "F0.0 F1.0+B0.0".
+/// The tasks of a stage in order, with spaces between them; a pair is one word: "F0.0 F1.0+B0.0".
 std::string order_text(std::vector<OrderTask> const& tasks);
 
 /// The inverse of order_text().

@@ -27,22 +27,22 @@ class OrderPlayer {
         forward_ends_(static_cast<std::size_t>(order.placement.virtual_stages()) *
                       static_cast<std::size_t>(order.microbatches)),
         gradient_ends_(forward_ends_.size()),
-        next_(order.ranks.size()) {
-    played_.ranks.resize(order.ranks.size());
+        next_(order.stages.size()) {
+    played_.stages.resize(order.stages.size());
     played_.ticks_per_unit = ticks_.ticks_per_unit();
   }
 
   PlayedOrder run() && {
     for (bool is_moving = true; is_moving;) {
       is_moving = false;
-      for (std::size_t rank = 0; rank < order_.ranks.size(); ++rank) {
-        while (next_[rank] < order_.ranks[rank].size() && advance(rank)) is_moving = true;
+      for (std::size_t stage = 0; stage < order_.stages.size(); ++stage) {
+        while (next_[stage] < order_.stages[stage].size() && advance(stage)) is_moving = true;
       }
     }
     refuse_waiting();
-    for (RankRuns& rank : played_.ranks) {
-      played_.makespan = std::max(played_.makespan, rank.end);
-      if (!rank.runs.empty()) rank.start = rank.runs.front().start;
+    for (StageRuns& stage : played_.stages) {
+      played_.makespan = std::max(played_.makespan, stage.end);
+      if (!stage.runs.empty()) stage.start = stage.runs.front().start;
     }
     return std::move(played_);
   }
@@ -50,9 +50,9 @@ class OrderPlayer {
  private:
   using Ends = std::vector<std::optional<SimTime>>;  ///< by virtual stage and microbatch
 
-  std::optional<Awaited> need_of(std::size_t rank, ChunkRun const& run) const {
+  std::optional<Awaited> need_of(std::size_t stage, ChunkRun const& run) const {
     Placement const& placement = order_.placement;
-    VirtualStageId const here = placement.virtual_stage({StageId::of_index(rank), run.chunk});
+    VirtualStageId const here = placement.virtual_stage({StageId::of_index(stage), run.chunk});
     auto const need = [&](Part part, VirtualStageId there) {
       return Awaited{{part, run.microbatch, placement.place(there).chunk}, there};
     };
@@ -75,20 +75,20 @@ class OrderPlayer {
     return ends[index(need.virtual_stage, need.run.microbatch)];
   }
 
-  /// Runs the rank's next task, or pair, unless it has to wait for one that has not run.
-  bool advance(std::size_t rank) {
-    auto const& tasks = order_.ranks[rank];
-    std::size_t const count = tasks[next_[rank]].is_paired ? 2 : 1;
-    RankRuns& times = played_.ranks[rank];
+  /// Runs the stage's next task, or pair, unless it has to wait for one that has not run.
+  bool advance(std::size_t stage) {
+    auto const& tasks = order_.stages[stage];
+    std::size_t const count = tasks[next_[stage]].is_paired ? 2 : 1;
+    StageRuns& times = played_.stages[stage];
     SimTime sent = times.end;   // what the tasks need has been made everywhere
     SimTime start = times.end;  // it has arrived here
     for (std::size_t i = 0; i < count; ++i) {
-      auto const need = need_of(rank, tasks[next_[rank] + i].run);
+      auto const need = need_of(stage, tasks[next_[stage] + i].run);
       if (!need) continue;
       auto const end = end_of(*need);
       if (!end) return false;
       bool const is_here =
-          order_.placement.place(need->virtual_stage).stage == StageId::of_index(rank);
+          order_.placement.place(need->virtual_stage).stage == StageId::of_index(stage);
       sent = std::max(sent, *end);
       start = std::max(start, is_here ? *end : *end + ticks_.of(costs_.transfer));
     }
@@ -96,7 +96,7 @@ class OrderPlayer {
     times.transfer += start - sent;
     SimTime end = start;
     for (std::size_t i = 0; i < count; ++i) {
-      Part const part = tasks[next_[rank] + i].run.part;
+      Part const part = tasks[next_[stage] + i].run.part;
       SimTime const cost = ticks_.of(costs_.of(part));
       end += cost;
       if (part == Part::recompute) times.recomputing += cost;
@@ -104,38 +104,39 @@ class OrderPlayer {
     times.busy += end - start;
     times.end = end;
     for (std::size_t i = 0; i < count; ++i) {
-      OrderTask const& task = tasks[next_[rank] + i];
-      note_end(rank, task.run, end);
+      OrderTask const& task = tasks[next_[stage] + i];
+      note_end(stage, task.run, end);
       times.runs.push_back({task.run, start, end, task.is_paired});
     }
-    next_[rank] += count;
+    next_[stage] += count;
     return true;
   }
 
-  void note_end(std::size_t rank, ChunkRun const& run, SimTime end) {
+  void note_end(std::size_t stage, ChunkRun const& run, SimTime end) {
     VirtualStageId const here =
-        order_.placement.virtual_stage({StageId::of_index(rank), run.chunk});
+        order_.placement.virtual_stage({StageId::of_index(stage), run.chunk});
     if (run.part == Part::forward) forward_ends_[index(here, run.microbatch)] = end;
     if (gives_gradient(run.part)) gradient_ends_[index(here, run.microbatch)] = end;
   }
 
   void refuse_waiting() const {
     std::string waits;
-    for (std::size_t rank = 0; rank < order_.ranks.size(); ++rank) {
-      auto const& tasks = order_.ranks[rank];
-      if (next_[rank] == tasks.size()) continue;
-      std::size_t const count = tasks[next_[rank]].is_paired ? 2 : 1;
+    for (std::size_t stage = 0; stage < order_.stages.size(); ++stage) {
+      auto const& tasks = order_.stages[stage];
+      if (next_[stage] == tasks.size()) continue;
+      std::size_t const count = tasks[next_[stage]].is_paired ? 2 : 1;
       for (std::size_t i = 0; i < count; ++i) {
-        auto const need = need_of(rank, tasks[next_[rank] + i].run);
+        auto const need = need_of(stage, tasks[next_[stage] + i].run);
         if (!need || end_of(*need)) continue;
-        waits += "\n  rank " + std::to_string(rank) + " waits with " +
-                 text_of(tasks[next_[rank] + i].run) + " for " + text_of(need->run) + " of rank " +
+        waits += "\n  stage " + std::to_string(stage) + " waits with " +
+                 text_of(tasks[next_[stage] + i].run) + " for " + text_of(need->run) +
+                 " of stage " +
                  std::to_string(order_.placement.place(need->virtual_stage).stage.value());
       }
     }
     if (waits.empty()) return;
-    throw ScheduleError{"order", "ranks that wait for each other:" + waits,
-                        "an order in which no ranks wait for each other in a circle"};
+    throw ScheduleError{"order", "stages that wait for each other:" + waits,
+                        "an order in which no stages wait for each other in a circle"};
   }
 
   PipelineOrder const& order_;
@@ -143,7 +144,7 @@ class OrderPlayer {
   CostTicks ticks_;
   Ends forward_ends_;
   Ends gradient_ends_;
-  std::vector<std::size_t> next_;  ///< task of each rank
+  std::vector<std::size_t> next_;  ///< task of each stage
   PlayedOrder played_;
 };
 

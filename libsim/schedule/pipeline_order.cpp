@@ -10,11 +10,11 @@ MicrobatchRange microbatches_of_copy(PipelineOrder const& order, int copy) {
   return {copy * share, (copy + 1) * share};
 }
 
-int most_in_flight(PipelineOrder const& order, std::size_t rank, InFlight until) {
+int most_in_flight(PipelineOrder const& order, std::size_t stage, InFlight until) {
   int in_flight = 0;
   int most = 0;
   int ended_with_pair = 0;
-  for (OrderTask const& task : order.ranks[rank]) {
+  for (OrderTask const& task : order.stages[stage]) {
     Part const part = task.run.part;
     if (part == Part::forward) most = std::max(most, ++in_flight);
     bool const ends =
@@ -28,14 +28,14 @@ int most_in_flight(PipelineOrder const& order, std::size_t rank, InFlight until)
 }
 
 bool splits_backward(PipelineOrder const& order) {
-  return std::any_of(order.ranks.begin(), order.ranks.end(), [](auto const& tasks) {
+  return std::any_of(order.stages.begin(), order.stages.end(), [](auto const& tasks) {
     return std::any_of(tasks.begin(), tasks.end(),
                        [](OrderTask const& task) { return task.run.part == Part::input_gradient; });
   });
 }
 
 PipelineOrder with_fused_backwards(PipelineOrder order) {
-  for (std::vector<OrderTask>& tasks : order.ranks) {
+  for (std::vector<OrderTask>& tasks : order.stages) {
     std::vector<OrderTask> fused;
     for (OrderTask const& task : tasks) {
       bool const ends_one = task.run.part == Part::weight_gradient && !fused.empty() &&

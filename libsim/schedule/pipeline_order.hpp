@@ -9,7 +9,7 @@
 
 namespace stagecraft {
 
-/// A task of an order: what its rank computes next.
+/// A task of an order: what its stage computes next.
 struct OrderTask {
   ChunkRun run;
   /// Overlaps the task after it: the two start when both can, take the sum of their costs, and both
@@ -19,12 +19,12 @@ struct OrderTask {
   friend bool operator==(OrderTask const&, OrderTask const&) = default;
 };
 
-/// A schedule as what it decides: the tasks of each rank, in order. One rank per stage stands for
-/// all ranks of the stage.
+/// A schedule as what it decides: the tasks of each stage, in order. The ranks of a stage all
+/// run the same.
 struct PipelineOrder {
   Placement placement;
   int microbatches = 1;  ///< of one replica in one iteration, over all copies of the model
-  std::vector<std::vector<OrderTask>> ranks;  ///< by stage
+  std::vector<std::vector<OrderTask>> stages;  ///< the tasks of each
 
   friend bool operator==(PipelineOrder const&, PipelineOrder const&) = default;
 };
@@ -49,8 +49,8 @@ PipelineOrder with_fused_backwards(PipelineOrder order);
 /// Until when a chunk pass counts as in flight.
 enum class InFlight : std::uint8_t { until_weight_gradient, until_input_gradient };
 
-/// The largest number of chunk passes in flight on a rank: forwards that have started, whose weight
-/// gradient (or whole backward), or whose input gradient (or whole backward), has not ended.
-int most_in_flight(PipelineOrder const& order, std::size_t rank, InFlight until);
+/// The largest number of chunk passes in flight on a stage: forwards that have started, whose
+/// weight gradient (or whole backward), or whose input gradient (or whole backward), has not ended.
+int most_in_flight(PipelineOrder const& order, std::size_t stage, InFlight until);
 
 }  // namespace stagecraft

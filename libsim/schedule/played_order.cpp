@@ -6,14 +6,14 @@ namespace stagecraft {
 
 SimTime span_of(PlayedOrder const& played) {
   SimTime longest{0};
-  for (RankRuns const& rank : played.ranks) longest = std::max(longest, rank.end - rank.start);
+  for (StageRuns const& stage : played.stages) longest = std::max(longest, stage.end - stage.start);
   return longest;
 }
 
 SimTime ideal_time(PlayedOrder const& played) {
   SimTime longest{0};
-  for (RankRuns const& rank : played.ranks) {
-    longest = std::max(longest, rank.busy - rank.recomputing);
+  for (StageRuns const& stage : played.stages) {
+    longest = std::max(longest, stage.busy - stage.recomputing);
   }
   return longest;
 }

@@ -33,26 +33,26 @@ Part part_of(char letter, GridBackward backward) {
 }  // namespace
 
 SlotGrid repeated_blocks(std::vector<SlotBlock> const& blocks, int microbatches) {
-  std::size_t const ranks = blocks.size();
+  std::size_t const stages = blocks.size();
   SlotGrid grid(
-      ranks,
-      std::string((4 * ranks + static_cast<std::size_t>(microbatches) + 1) * block_slots, ' '));
+      stages,
+      std::string((4 * stages + static_cast<std::size_t>(microbatches) + 1) * block_slots, ' '));
   int slot = block_slots;
   auto const down = [&](char letter, char weight, int SlotBlock::*place, int SlotBlock::*after) {
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      slot = first_slot(slot, blocks[rank].*place);
-      repeat(grid[rank], letter, slot++, microbatches);
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      slot = first_slot(slot, blocks[stage].*place);
+      repeat(grid[stage], letter, slot++, microbatches);
       if (after != nullptr) {
-        repeat(grid[rank], weight, first_slot(slot, blocks[rank].*after), microbatches);
+        repeat(grid[stage], weight, first_slot(slot, blocks[stage].*after), microbatches);
       }
     }
   };
   auto const up = [&](char letter, char weight, int SlotBlock::*place, int SlotBlock::*after) {
-    for (std::size_t rank = ranks; rank-- > 0;) {
-      slot = first_slot(slot, blocks[rank].*place);
-      repeat(grid[rank], letter, slot++, microbatches);
+    for (std::size_t stage = stages; stage-- > 0;) {
+      slot = first_slot(slot, blocks[stage].*place);
+      repeat(grid[stage], letter, slot++, microbatches);
       if (after != nullptr) {
-        repeat(grid[rank], weight, first_slot(slot, blocks[rank].*after), microbatches);
+        repeat(grid[stage], weight, first_slot(slot, blocks[stage].*after), microbatches);
       }
     }
   };
@@ -66,7 +66,7 @@ SlotGrid repeated_blocks(std::vector<SlotBlock> const& blocks, int microbatches)
 PipelineOrder order_of_grid(SlotGrid const& grid, int microbatches, GridBackward backward) {
   PipelineOrder order{v_placement(static_cast<int>(grid.size())), microbatches, {}};
   for (std::string const& row : grid) {
-    auto& tasks = order.ranks.emplace_back();
+    auto& tasks = order.stages.emplace_back();
     std::map<char, std::int32_t> counts;
     for (char const letter : row) {
       if (letter == ' ') continue;

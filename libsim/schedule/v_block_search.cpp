@@ -15,8 +15,8 @@ namespace stagecraft {
 
 namespace {
 
-/// How the block of a rank shifts to the next: tasks that go down the V by `down` slots, those that
-/// go up by one slot back.
+/// How the block of a stage shifts to the next: tasks that go down the V by `down` slots, those
+/// that go up by one slot back.
 constexpr std::array<int, 5> shifts{1, 2, 3, 4, 5};
 
 int modulo_block(int slot) { return (slot + block_slots) % block_slots; }
@@ -40,12 +40,12 @@ bool place_weights(SlotBlock& block) {
   return true;
 }
 
-/// The blocks of all ranks; empty if two tasks of a rank share a slot.
+/// The blocks of all stages; empty if two tasks of a stage share a slot.
 std::vector<SlotBlock> blocks_from(
     SlotBlock first, int stages, int shift, int later_shift, int shifted) {
   std::vector<SlotBlock> blocks{first};
-  for (int rank = 1; rank < stages; ++rank) {
-    int const down = rank <= shifted ? shift : later_shift;
+  for (int stage = 1; stage < stages; ++stage) {
+    int const down = stage <= shifted ? shift : later_shift;
     SlotBlock next = blocks.back();
     next.forward_down = modulo_block(next.forward_down + down);
     next.gradient_down = modulo_block(next.gradient_down + down);
@@ -73,16 +73,16 @@ std::vector<SlotBlock> first_blocks() {
 /// What comes of repeating a block.
 struct Candidate {
   std::optional<SlotGrid> grid;  ///< none if the block is of no use
-  int peak = 0;                  ///< chunks that its fullest rank would hold
+  int peak = 0;                  ///< chunks that its fullest stage would hold
 };
 
 Candidate candidate_of(std::vector<SlotBlock> const& blocks, int m, int most_held) {
-  int const ranks = static_cast<int>(blocks.size());
+  int const stages = static_cast<int>(blocks.size());
   // The warm-up is laid out for microbatches that fill the pipeline; those beyond m are cut.
-  int const laid_out = std::max(m, 2 * ranks);
+  int const laid_out = std::max(m, 2 * stages);
   SlotGrid grid = repeated_blocks(blocks, laid_out);
   int peak = peak_of(grid);
-  if ((m == laid_out && peak > most_held) || peak > 2 * ranks) return {std::nullopt, peak};
+  if ((m == laid_out && peak > most_held) || peak > 2 * stages) return {std::nullopt, peak};
   if (!squeeze(grid, laid_out) || !reorganise_warm_up(grid, laid_out) || !squeeze(grid, laid_out) ||
       peak_of(grid) > peak) {
     return {std::nullopt, peak};
@@ -90,7 +90,7 @@ Candidate candidate_of(std::vector<SlotBlock> const& blocks, int m, int most_hel
   if (m < laid_out) {
     int const held = peak_of(grid);
     cut(grid, m);
-    if (m <= ranks && 2 * m <= most_held) put_off_weights(grid, std::min(2 * ranks, held));
+    if (m <= stages && 2 * m <= most_held) put_off_weights(grid, std::min(2 * stages, held));
     if (!squeeze(grid, m)) return {std::nullopt, peak};
     peak = peak_of(grid);
     if (peak > most_held) return {std::nullopt, peak};

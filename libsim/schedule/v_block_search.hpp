@@ -6,11 +6,11 @@
 namespace stagecraft {
 
 /// The V schedule of least span, among some hundreds of building blocks, that holds at most
-/// `memory_limit` chunks per rank (2p are the memory of 1F1B).
+/// `memory_limit` chunks per stage (2p are the memory of 1F1B).
 ///
-/// A block is six slots of rank 0 and how they shift from rank to rank. It is repeated, its warm-up
-/// and cool-down are reorganised and gaps are filled without a larger peak; the first of equals
-/// wins.
+/// A block is six slots of stage 0 and how they shift from stage to stage. It is repeated, its
+/// warm-up and cool-down are reorganised and gaps are filled without a larger peak; the first of
+/// equals wins.
 /// \throws ScheduleError  for one stage, or if no block stays within the limit.
 /// Source: sail-sg/zero-bubble, scheduler/v_auto_schedule.py; Qi et al. 2024, arXiv:2405.15362,
 /// section 3 and appendix A.

@@ -13,7 +13,7 @@ namespace stagecraft {
 
 namespace {
 
-/// The passes of a microbatch through a rank in the order in which they depend on each other: down
+/// The passes of a microbatch through a stage in the order in which they depend on each other: down
 /// the V in chunk 0, up in chunk 1, and the gradients back.
 enum class Pass { forward_down, forward_up, gradient_down, gradient_up };
 
@@ -34,14 +34,14 @@ struct VSettings {
   double memory_limit;
 };
 
-/// Where a weight gradient may run although the rank has not waited longer than others.
+/// Where a weight gradient may run although the stage has not waited longer than others.
 struct VChoices {
   bool fills_before_gradient = false;  ///< of chunk 1; before one of chunk 0 it always may
   bool fills_before_forward = false;
 };
 
-/// What one rank has done so far.
-struct VRank {
+/// What one stage has done so far.
+struct VStage {
   std::vector<OrderTask> tasks;
   std::array<std::vector<double>, 4> ends;  ///< by Pass, of each microbatch
   std::deque<ChunkRun> waiting_weights;
@@ -61,7 +61,7 @@ class VRun {
       : settings_{&settings},
         choices_{choices},
         approved_{std::move(approved)},
-        ranks_(static_cast<std::size_t>(settings.stages)) {
+        stages_(static_cast<std::size_t>(settings.stages)) {
     for (double const bubble : approved_) worst_approved_ = std::max(worst_approved_, bubble);
   }
 
@@ -72,117 +72,117 @@ class VRun {
       gradient_round();
       forward_round();
     }
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      while (!ranks_[rank].waiting_weights.empty()) put_weight(rank);
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      while (!stages_[stage].waiting_weights.empty()) put_weight(stage);
     }
   }
 
   double worst_bubble() const {
     double worst = 0;
-    for (VRank const& rank : ranks_) worst = std::max(worst, rank.bubble);
+    for (VStage const& stage : stages_) worst = std::max(worst, stage.bubble);
     return worst;
   }
   std::vector<double> bubbles() const {
     std::vector<double> bubbles;
-    for (VRank const& rank : ranks_) bubbles.push_back(rank.bubble);
+    for (VStage const& stage : stages_) bubbles.push_back(stage.bubble);
     return bubbles;
   }
   std::vector<std::vector<OrderTask>> take() && {
     std::vector<std::vector<OrderTask>> tasks;
-    for (VRank& rank : ranks_) tasks.push_back(std::move(rank.tasks));
+    for (VStage& stage : stages_) tasks.push_back(std::move(stage.tasks));
     return tasks;
   }
 
  private:
-  bool is_last(std::size_t rank) const { return rank + 1 == ranks_.size(); }
+  bool is_last(std::size_t stage) const { return stage + 1 == stages_.size(); }
 
-  /// The rank that a microbatch's pass runs on before it runs on `rank`; nullopt where the V begins
-  /// or turns.
-  std::optional<std::size_t> rank_before(std::size_t rank, Pass pass) const {
-    if (goes_down(pass)) return rank == 0 ? std::nullopt : std::optional{rank - 1};
-    return is_last(rank) ? std::nullopt : std::optional{rank + 1};
+  /// The stage that a microbatch's pass runs on before it runs on `stage`; nullopt where the V
+  /// begins or turns.
+  std::optional<std::size_t> stage_before(std::size_t stage, Pass pass) const {
+    if (goes_down(pass)) return stage == 0 ? std::nullopt : std::optional{stage - 1};
+    return is_last(stage) ? std::nullopt : std::optional{stage + 1};
   }
 
-  /// When the rank's next pass of the kind ends on the rank before; nullopt if it has not run.
-  std::optional<double> end_before(std::size_t rank, Pass pass) const {
-    auto const before = rank_before(rank, pass);
+  /// When the stage's next pass of the kind ends on the stage before; nullopt if it has not run.
+  std::optional<double> end_before(std::size_t stage, Pass pass) const {
+    auto const before = stage_before(stage, pass);
     if (!before) return std::nullopt;
-    auto const& ends = ranks_[*before].ends[index_of(pass)];
-    auto const next = static_cast<std::size_t>(ranks_[rank].count(pass));
+    auto const& ends = stages_[*before].ends[index_of(pass)];
+    auto const next = static_cast<std::size_t>(stages_[stage].count(pass));
     return next < ends.size() ? std::optional{ends[next]} : std::nullopt;
   }
 
-  /// The bubble up to which the rank may wait without a loss.
-  double accepted_bubble(std::size_t rank) const {
+  /// The bubble up to which the stage may wait without a loss.
+  double accepted_bubble(std::size_t stage) const {
     return approved_.empty() ? worst_bubble()
-                             : std::max(worst_bubble(), worst_approved_ - approved_[rank]);
+                             : std::max(worst_bubble(), worst_approved_ - approved_[stage]);
   }
 
-  void change_memory(VRank& rank, double change) const {
-    if (rank.memory + change > settings_->memory_limit) {
+  void change_memory(VStage& stage, double change) const {
+    if (stage.memory + change > settings_->memory_limit) {
       throw ScheduleError{"memory limit", "one that zbv exceeds", "a larger one"};
     }
-    rank.memory += change;
+    stage.memory += change;
   }
 
   void put(std::size_t at, Pass pass) {
-    VRank& rank = ranks_[at];
+    VStage& stage = stages_[at];
     auto const end_there = end_before(at, pass);
-    bool const has_own_input = pass == Pass::forward_down || rank.ends[index_of(pass) - 1].size() >
-                                                                 rank.ends[index_of(pass)].size();
-    if (rank.count(pass) >= settings_->microbatches || !has_own_input ||
-        (rank_before(at, pass) && !end_there)) {
+    bool const has_own_input = pass == Pass::forward_down || stage.ends[index_of(pass) - 1].size() >
+                                                                 stage.ends[index_of(pass)].size();
+    if (stage.count(pass) >= settings_->microbatches || !has_own_input ||
+        (stage_before(at, pass) && !end_there)) {
       throw ScheduleError{"schedule zbv, automatic",
                           "a shape for which its rules have no next task",
                           "another number of microbatches or memory limit"};
     }
-    change_memory(rank,
+    change_memory(stage,
                   is_forward(pass) ? settings_->memory.forward : settings_->memory.input_gradient);
     double const cost =
         is_forward(pass) ? settings_->costs.forward : settings_->costs.input_gradient;
-    double const without_wait = rank.end + cost;
+    double const without_wait = stage.end + cost;
     double const end = end_there
                            ? std::max(without_wait, *end_there + settings_->costs.transfer + cost)
                            : without_wait;
-    if (rank.forwards() > 0) rank.bubble += end - without_wait;
-    rank.end = end;
-    ChunkRun const run{is_forward(pass) ? Part::forward : Part::input_gradient, rank.count(pass),
+    if (stage.forwards() > 0) stage.bubble += end - without_wait;
+    stage.end = end;
+    ChunkRun const run{is_forward(pass) ? Part::forward : Part::input_gradient, stage.count(pass),
                        chunk_of(pass)};
-    rank.tasks.push_back({.run = run});
-    rank.ends[index_of(pass)].push_back(end);
+    stage.tasks.push_back({.run = run});
+    stage.ends[index_of(pass)].push_back(end);
     if (!is_forward(pass)) {
-      rank.waiting_weights.push_back({Part::weight_gradient, run.microbatch, run.chunk});
+      stage.waiting_weights.push_back({Part::weight_gradient, run.microbatch, run.chunk});
     }
   }
 
   void put_weight(std::size_t at) {
-    VRank& rank = ranks_[at];
-    change_memory(rank, settings_->memory.weight_gradient);
-    rank.end += settings_->costs.weight_gradient;
-    rank.tasks.push_back({.run = rank.waiting_weights.front()});
-    rank.waiting_weights.pop_front();
+    VStage& stage = stages_[at];
+    change_memory(stage, settings_->memory.weight_gradient);
+    stage.end += settings_->costs.weight_gradient;
+    stage.tasks.push_back({.run = stage.waiting_weights.front()});
+    stage.waiting_weights.pop_front();
   }
 
   void make_room(std::size_t at, double change) {
-    while (ranks_[at].memory + change > settings_->memory_limit) {
-      if (ranks_[at].waiting_weights.empty()) change_memory(ranks_[at], change);  // throws
+    while (stages_[at].memory + change > settings_->memory_limit) {
+      if (stages_[at].waiting_weights.empty()) change_memory(stages_[at], change);  // throws
       put_weight(at);
     }
   }
 
   /// Runs the weight gradients that end before the pass can start, and, if `fills` holds, one more
-  /// where the rank would waste too much.
+  /// where the stage would waste too much.
   void fill_gap(std::size_t at, Pass pass, bool fills) {
     auto const end_there = end_before(at, pass);
     if (!end_there) return;
-    VRank const& rank = ranks_[at];
+    VStage const& stage = stages_[at];
     double const arrival = *end_there + settings_->costs.transfer;
-    while (!rank.waiting_weights.empty() &&
-           arrival >= rank.end + settings_->costs.weight_gradient) {
+    while (!stage.waiting_weights.empty() &&
+           arrival >= stage.end + settings_->costs.weight_gradient) {
       put_weight(at);
     }
-    if (fills && !rank.waiting_weights.empty() &&
-        arrival - rank.end > accepted_bubble(at) - rank.bubble) {
+    if (fills && !stage.waiting_weights.empty() &&
+        arrival - stage.end > accepted_bubble(at) - stage.bubble) {
       put_weight(at);
     }
   }
@@ -190,33 +190,33 @@ class VRun {
   /// Forwards up to the first that is at the end of the model, and as many of later microbatches as
   /// fit beside them.
   void warm_up() {
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) put(rank, Pass::forward_down);
-    for (std::size_t rank = ranks_.size(); rank-- > 0;) {
-      if (auto const end_there = end_before(rank, Pass::forward_up)) {
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) put(stage, Pass::forward_down);
+    for (std::size_t stage = stages_.size(); stage-- > 0;) {
+      if (auto const end_there = end_before(stage, Pass::forward_up)) {
         double const arrival = *end_there + settings_->costs.transfer;
-        double const room = settings_->memory.forward * static_cast<double>(2 + 2 * rank);
-        while (ranks_[rank].memory + room <= settings_->memory_limit &&
-               ranks_[rank].end + settings_->costs.forward <= arrival &&
-               ranks_[rank].count(Pass::forward_down) < settings_->microbatches) {
-          for (std::size_t above = 0; above <= rank; ++above) put(above, Pass::forward_down);
+        double const room = settings_->memory.forward * static_cast<double>(2 + 2 * stage);
+        while (stages_[stage].memory + room <= settings_->memory_limit &&
+               stages_[stage].end + settings_->costs.forward <= arrival &&
+               stages_[stage].count(Pass::forward_down) < settings_->microbatches) {
+          for (std::size_t above = 0; above <= stage; ++above) put(above, Pass::forward_down);
         }
       }
-      put(rank, Pass::forward_up);
+      put(stage, Pass::forward_up);
     }
   }
 
-  /// Forwards on later ranks, in the two chunks in turn, until each has run as many as the rank
+  /// Forwards on later stages, in the two chunks in turn, until each has run as many as the stage
   /// before and one more of chunk 1.
   void even_out_warm_up() {
     Pass next = Pass::forward_down;
-    for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
-      VRank const& here = ranks_[rank];
-      VRank const& above = ranks_[rank - 1];
+    for (std::size_t stage = 1; stage < stages_.size(); ++stage) {
+      VStage const& here = stages_[stage];
+      VStage const& above = stages_[stage - 1];
       while (here.forwards() < above.forwards() ||
              (here.count(Pass::forward_up) <= above.count(Pass::forward_up) &&
               above.count(Pass::forward_up) < settings_->microbatches)) {
-        for (std::size_t at = ranks_.size(); at-- > rank;) {
-          if (ranks_[at].count(next) < settings_->microbatches) put(at, next);
+        for (std::size_t at = stages_.size(); at-- > stage;) {
+          if (stages_[at].count(next) < settings_->microbatches) put(at, next);
         }
         next = next == Pass::forward_down ? Pass::forward_up : Pass::forward_down;
       }
@@ -224,51 +224,52 @@ class VRun {
   }
 
   Pass next_gradient(std::size_t at) const {
-    VRank const& rank = ranks_[at];
-    if (rank.count(Pass::gradient_up) >= rank.count(Pass::gradient_down)) {
+    VStage const& stage = stages_[at];
+    if (stage.count(Pass::gradient_up) >= stage.count(Pass::gradient_down)) {
       return Pass::gradient_down;
     }
     bool const has_input = is_last(at) || end_before(at, Pass::gradient_up).has_value();
-    return has_input || rank.count(Pass::gradient_down) >= settings_->microbatches
+    return has_input || stage.count(Pass::gradient_down) >= settings_->microbatches
                ? Pass::gradient_up
                : Pass::gradient_down;
   }
 
   void gradient_round() {
-    std::vector<Pass> passes(ranks_.size());
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      make_room(rank, settings_->memory.input_gradient);
+    std::vector<Pass> passes(stages_.size());
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      make_room(stage, settings_->memory.input_gradient);
     }
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) passes[rank] = next_gradient(rank);
-    for (std::size_t rank = ranks_.size(); rank-- > 0;) {
-      if (passes[rank] != Pass::gradient_up) continue;
-      fill_gap(rank, Pass::gradient_up, true);
-      put(rank, Pass::gradient_up);
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage)
+      passes[stage] = next_gradient(stage);
+    for (std::size_t stage = stages_.size(); stage-- > 0;) {
+      if (passes[stage] != Pass::gradient_up) continue;
+      fill_gap(stage, Pass::gradient_up, true);
+      put(stage, Pass::gradient_up);
     }
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      if (passes[rank] != Pass::gradient_down) continue;
-      fill_gap(rank, Pass::gradient_down, choices_.fills_before_gradient);
-      put(rank, Pass::gradient_down);
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      if (passes[stage] != Pass::gradient_down) continue;
+      fill_gap(stage, Pass::gradient_down, choices_.fills_before_gradient);
+      put(stage, Pass::gradient_down);
     }
   }
 
   std::optional<Pass> next_forward(std::size_t at) const {
-    VRank const& rank = ranks_[at];
-    if (rank.count(Pass::forward_up) >= settings_->microbatches) return std::nullopt;
-    if (rank.count(Pass::forward_up) >= rank.count(Pass::forward_down)) return Pass::forward_down;
+    VStage const& stage = stages_[at];
+    if (stage.count(Pass::forward_up) >= settings_->microbatches) return std::nullopt;
+    if (stage.count(Pass::forward_up) >= stage.count(Pass::forward_down)) return Pass::forward_down;
     if (is_last(at) || end_before(at, Pass::forward_up)) return Pass::forward_up;
-    if (rank.count(Pass::forward_down) >= settings_->microbatches) return std::nullopt;
+    if (stage.count(Pass::forward_down) >= settings_->microbatches) return std::nullopt;
     if (at == 0 || end_before(at, Pass::forward_down)) return Pass::forward_down;
     return std::nullopt;
   }
 
   void forward_round() {
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      auto const pass = next_forward(rank);
+    for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
+      auto const pass = next_forward(stage);
       if (!pass) continue;
-      make_room(rank, settings_->memory.forward);
-      fill_gap(rank, *pass, choices_.fills_before_forward);
-      put(rank, *pass);
+      make_room(stage, settings_->memory.forward);
+      fill_gap(stage, *pass, choices_.fills_before_forward);
+      put(stage, *pass);
     }
   }
 
@@ -276,7 +277,7 @@ class VRun {
   VChoices choices_;
   std::vector<double> approved_;
   double worst_approved_ = 0;
-  std::vector<VRank> ranks_;
+  std::vector<VStage> stages_;
 };
 
 /// Tries again with the bubbles of the try before for as long as that helps.

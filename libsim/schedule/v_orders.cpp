@@ -13,11 +13,11 @@ namespace {
 constexpr ChunkId down{0};  ///< from the first stage to the last
 constexpr ChunkId up{1};    ///< and back
 
-/// Writes the tasks of a rank and leaves out microbatches from `end` on. Weight gradients are taken
+/// Writes the tasks of a stage and leaves out microbatches from `end` on. Weight gradients are taken
 /// by chunk.
-class CutRank {
+class CutStage {
  public:
-  explicit CutRank(std::int32_t end) : end_{end} {}
+  explicit CutStage(std::int32_t end) : end_{end} {}
 
   void forward(ChunkId chunk) { add(Part::forward, chunk); }
   void input_gradient(ChunkId chunk) { add(Part::input_gradient, chunk); }
@@ -43,15 +43,15 @@ class CutRank {
   std::vector<OrderTask> tasks_;
 };
 
-std::vector<OrderTask> zbv_rank(int rank, int stages, int microbatches) {
+std::vector<OrderTask> zbv_stage(int stage, int stages, int microbatches) {
   int const n = std::max(2 * stages - 1, microbatches);
-  CutRank writer{microbatches};
-  for (int k = 0; k < 2 * (stages - rank) - 1; ++k) writer.forward(down);
-  for (int k = 0; k < rank; ++k) {
+  CutStage writer{microbatches};
+  for (int k = 0; k < 2 * (stages - stage) - 1; ++k) writer.forward(down);
+  for (int k = 0; k < stage; ++k) {
     writer.forward(up);
     writer.forward(down);
   }
-  for (int k = rank; k < stages; ++k) {
+  for (int k = stage; k < stages; ++k) {
     writer.forward(up);
     writer.gradients(up);
   }
@@ -61,11 +61,11 @@ std::vector<OrderTask> zbv_rank(int rank, int stages, int microbatches) {
     writer.forward(up);
     writer.gradients(up);
   }
-  for (int k = 0; k < rank; ++k) {
+  for (int k = 0; k < stage; ++k) {
     writer.input_gradient(down);
     writer.input_gradient(up);
   }
-  for (int k = rank; k < stages; ++k) {
+  for (int k = stage; k < stages; ++k) {
     writer.input_gradient(down);
     writer.weight_gradient(down);
   }
@@ -79,8 +79,8 @@ std::vector<OrderTask> zbv_rank(int rank, int stages, int microbatches) {
 
 PipelineOrder zbv_order(int stages, int microbatches) {
   PipelineOrder order{v_placement(stages), microbatches, {}};
-  for (int rank = 0; rank < stages; ++rank) {
-    order.ranks.push_back(zbv_rank(rank, stages, microbatches));
+  for (int stage = 0; stage < stages; ++stage) {
+    order.stages.push_back(zbv_stage(stage, stages, microbatches));
   }
   return order;
 }

@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-/// ZB-V by a fixed rule: the memory of 1F1B, and no bubble within the span of a rank if F = I = W.
+/// ZB-V by a fixed rule: the memory of 1F1B, and no bubble within the span of a stage if F = I = W.
 ///
 /// It is laid out for at least 2p-1 microbatches; the tasks of those beyond n are left out, so
 /// fewer microbatches leave holes.

@@ -10,7 +10,7 @@ namespace stagecraft {
 inline constexpr std::size_t tried_layouts = 16;
 
 /// Whether a search can try the kind on the layouts that it has found: its order follows from its
-/// shape alone, and one rank holds one copy of its stages.
+/// shape alone, and no device holds parts of two copies of the model.
 bool is_tried(ScheduleKind kind);
 
 /// The legal runs of a layout, whatever it was found with, with each of the filter's `ordered`

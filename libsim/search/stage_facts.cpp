@@ -10,9 +10,9 @@
 namespace stagecraft {
 namespace {
 
-SimTime price_of(std::vector<StepOp> const& ops, CostModel const& cost) {
+SimTime duration_of(std::vector<StepOp> const& ops, CostModel const& cost) {
   SimTime sum{0};
-  for (Op const& op : ops) sum += cost.price(op);
+  for (Op const& op : ops) sum += cost.duration(op);
   return sum;
 }
 
@@ -54,10 +54,10 @@ std::vector<StageFacts> make_stage_facts(SearchRequest const& request,
       made.emplace();
       made->resident = Bytes{resident_memory(rank).sum()};
       append_begin_of_step(rank, plan);
-      made->begin = price_of(rank.step_ops, cost);
+      made->begin = duration_of(rank.step_ops, cost);
       rank.step_ops.clear();
       append_end_of_step(rank, plan);
-      made->end = price_of(rank.step_ops, cost);
+      made->end = duration_of(rank.step_ops, cost);
     }
     facts.push_back(*made);
   }

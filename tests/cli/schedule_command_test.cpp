@@ -55,12 +55,12 @@ TEST_CASE("schedule --json prints the oracle's orders, makespan, bubble and chun
   for (auto const& entry : schedule_oracle()) {
     INFO(name_of(entry));
     nlohmann::json const printed = json_of(arguments_of(entry));
-    REQUIRE(printed.at("schema") == "stagecraft.schedule/1");
+    REQUIRE(printed.at("schema") == "stagecraft.schedule/2");
     REQUIRE(printed.size() == 11);
     REQUIRE(printed.at("orders") == entry.at("orders"));
     REQUIRE(printed.at("makespan") == entry.at("makespan"));
     REQUIRE(printed.at("in_flight_chunks") == entry.at("peak"));
-    REQUIRE(printed.at("rank_end") == entry.at("rank_end"));
+    REQUIRE(printed.at("stage_end") == entry.at("rank_end"));
     REQUIRE(printed.at("in_flight_until_input_gradient") == entry.at("peak"));
     // The oracle prints its bubbles with six digits.
     REQUIRE(printed.at("bubble_fraction").get<double>() ==
@@ -145,7 +145,8 @@ TEST_CASE("schedule refuses a bad command line with exit code 2 and says what is
   }
 }
 
-TEST_CASE("schedule --json prints the orders of the public schedulers, and when their ranks work") {
+TEST_CASE(
+    "schedule --json prints the orders of the public schedulers, and when their stages work") {
   for (auto const& entry : order_oracle()) {
     std::string const arguments = arguments_of_order(entry);
     INFO(arguments);
@@ -155,8 +156,8 @@ TEST_CASE("schedule --json prints the orders of the public schedulers, and when 
     REQUIRE(printed.at("makespan") == entry.at("makespan"));
     REQUIRE(printed.at("span") == entry.at("max_rank_span"));
     REQUIRE(printed.at("ideal") == entry.at("ideal"));
-    REQUIRE(printed.at("rank_start") == entry.at("rank_start"));
-    REQUIRE(printed.at("rank_end") == entry.at("rank_end"));
+    REQUIRE(printed.at("stage_start") == entry.at("rank_start"));
+    REQUIRE(printed.at("stage_end") == entry.at("rank_end"));
     if (!entry.contains("peak_until_W")) continue;
     REQUIRE(printed.at("in_flight_chunks") == entry.at("peak_until_W"));
     REQUIRE(printed.at("in_flight_until_input_gradient") == entry.at("peak_until_I"));
@@ -180,7 +181,7 @@ TEST_CASE(
   std::ofstream{file} << R"({"orders": ["F0.0 B0.0 F1.0 B1.0", "F0.0 F1.0 B0.0 B1.0"]})";
   ProgramResult const circle = run_stagecraft(from_file);
   REQUIRE(circle.exit_code == 2);
-  REQUIRE_THAT(circle.errors, Contains("rank 0 waits with B0.0 for I0.0 of rank 1"));
+  REQUIRE_THAT(circle.errors, Contains("stage 0 waits with B0.0 for I0.0 of stage 1"));
   for (auto const& [option, message] : std::vector<std::pair<std::string, std::string>>{
            {" -p 3", "--pipeline (-p): found '3'; accepted: 2, as the order has"},
            {" -n 4", "--microbatches (-n): found '4'; accepted: 2, as the order has"},

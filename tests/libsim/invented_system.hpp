@@ -4,7 +4,7 @@
 
 namespace stagecraft {
 
-/// A machine whose prices can be counted by hand: 1 TB/s of memory, 4 processors of 25 TFLOP/s, no
+/// A machine whose costs can be counted by hand: 1 TB/s of memory, 4 processors of 25 TFLOP/s, no
 /// launch cost, no latency, full efficiency everywhere. Tests change what they are about.
 inline System invented_system() {
   System system;
@@ -35,7 +35,7 @@ inline System invented_system() {
   return system;
 }
 
-/// The same machine with every price a real one has: launches, latencies, losses, a slowdown under
+/// The same machine with every cost a real one has: launches, latencies, losses, a slowdown under
 /// collectives.
 inline System lossy_system() {
   System system = invented_system();

@@ -60,15 +60,15 @@ inline Placement placement_of_order(nlohmann::json const& entry) {
 /// The order as it was recorded.
 inline PipelineOrder recorded_order(nlohmann::json const& entry) {
   PipelineOrder order{placement_of_order(entry), entry.at("m"), {}};
-  for (auto const& rank : entry.at("orders")) {
-    order.ranks.push_back(read_order_text(rank.get<std::string>()));
+  for (auto const& stage : entry.at("orders")) {
+    order.stages.push_back(read_order_text(stage.get<std::string>()));
   }
   return order;
 }
 
 inline std::vector<std::string> texts_of(PipelineOrder const& order) {
   std::vector<std::string> texts;
-  for (auto const& tasks : order.ranks) texts.push_back(order_text(tasks));
+  for (auto const& tasks : order.stages) texts.push_back(order_text(tasks));
   return texts;
 }
 
@@ -114,7 +114,7 @@ inline OrderRequest request_of(nlohmann::json const& entry) {
   if (parameters.contains("mem_f")) {
     request.memory = {parameters.at("mem_f"), parameters.at("mem_b"), parameters.at("mem_w")};
   }
-  // "7 x mem_f on every stage", "8 half-size chunks per rank"; zbv_auto has its default.
+  // "7 x mem_f on every stage", "8 half-size chunks per stage"; zbv_auto has its default.
   if (parameters.contains("max_mem") && entry.at("k") != "zbv_auto") {
     request.memory_limit = std::stod(parameters.at("max_mem").get<std::string>());
   }

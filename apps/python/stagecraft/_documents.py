@@ -123,10 +123,10 @@ def schedule(
     iterations: int | None = None,
     seconds: float | None = None,
 ) -> dict[str, Any]:
-    """A pipeline schedule alone: what each rank computes when, makespan, bubble, chunks in flight.
+    """A pipeline schedule alone: what each stage computes when, makespan, bubble, chunks in flight.
 
     kind: "1f1b", "interleaved", "zb_h1", ... as `stagecraft schedule --schedule` takes them.
-    pipeline, microbatches, chunks: ranks, microbatches per iteration, chunks per rank.
+    pipeline, microbatches, chunks: stages, microbatches per iteration, chunks per stage.
     forward, input_gradient, weight_gradient, transfer: costs per chunk or message, in any unit.
         A gradient that is None costs 1; backward: their sum, instead of both.
     The others are the options of `stagecraft schedule`.

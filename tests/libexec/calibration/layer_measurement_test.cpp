@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "libexec/backends/cpu_backend.hpp"
-#include "tests/libexec/executor/prices.hpp"
+#include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft {
@@ -15,9 +15,9 @@ struct Policies {
   RecomputePolicy full{.granularity = RecomputeGranularity::full};
 };
 
-ExecutionParts parts_with(CommunicationPrices const& prices) {
+ExecutionParts parts_with(CommunicationCosts const& costs) {
   return {.make_backend = [](KernelNeeds const& needs) { return make_cpu_backend(needs, {}); },
-          .prices = &prices};
+          .costs = &costs};
 }
 
 struct Counted {
@@ -25,8 +25,8 @@ struct Counted {
   MeasuredLayer::Times times;
 };
 
-Counted measure(TrainingConfig const& config, CommunicationPrices const& prices) {
-  MeasuredLayer layer{config, parts_with(prices), 1};
+Counted measure(TrainingConfig const& config, CommunicationCosts const& costs) {
+  MeasuredLayer layer{config, parts_with(costs), 1};
   layer.run();
   MeasuredLayer::Times const times = layer.run();
   return {layer.saved().count(), times};

@@ -5,8 +5,8 @@
 
 #include "libexec/backends/cuda_backend.hpp"
 #include "libexec/backends/cuda_support.hpp"
+#include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
-#include "tests/libexec/executor/prices.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 // Whole iterations on a CUDA device, all ranks as threads that share it, held against the CPU.
@@ -195,11 +195,11 @@ TEST_CASE("a trace of a device has the ops of the CPU's, in order", "[cuda]") {
   config.parallel = {.tensor = 2, .pipeline = 2, .sequence = true};
   bool const is_virtual = GENERATE(false, true);
   bool const fastest_products = GENERATE(false, true);
-  FreeCommunication const prices;
+  FreeCommunication const costs;
   SmallRun device = on_device(2);
   device.options.traces = true;
   device.options.is_virtual = is_virtual;
-  device.prices = &prices;
+  device.costs = &costs;
   device.fastest_products = fastest_products;
   SmallRun cpu = device;
   cpu.device = DeviceKind::cpu;

@@ -1,18 +1,18 @@
 #include <catch2/catch.hpp>
 
 #include "libsim/engine/simulation.hpp"
-#include "tests/libexec/executor/prices.hpp"
+#include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 namespace stagecraft {
 namespace {
 
-TEST_CASE("in virtual time collectives take their price, in every iteration anew", "[clock]") {
+TEST_CASE("in virtual time collectives take their duration, in every iteration anew", "[clock]") {
   TrainingConfig config = small_gpt(Precision::fp32);
   config.parallel.tensor = 4;
   config.parallel.sequence = GENERATE(false, true);
-  DearCommunication const prices;
-  SmallRun run{.prices = &prices};
+  DearCommunication const costs;
+  SmallRun run{.costs = &costs};
   run.options.steps = 3;
   run.options.is_virtual = true;
   double const expected = collectives_in_a_row(make_plan(config));
@@ -25,8 +25,8 @@ TEST_CASE("in virtual time collectives take their price, in every iteration anew
 TEST_CASE("in virtual time blocking messages take theirs, as the simulator's do", "[clock]") {
   TrainingConfig config = small_gpt(Precision::fp32);
   config.parallel.pipeline = 2;
-  DearCommunication const prices;
-  SmallRun run{.prices = &prices};
+  DearCommunication const costs;
+  SmallRun run{.costs = &costs};
   run.options.steps = 2;
   run.options.is_virtual = true;
   // 1F1B with p = 2 and n = 4 is (n + 1) exchanges of x beside the computation, and the reduction

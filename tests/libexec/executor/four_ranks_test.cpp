@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "tests/libexec/executor/prices.hpp"
+#include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 
 // An executable of its own, small enough to be built and run with the thread sanitizer too.
@@ -38,8 +38,8 @@ TEST_CASE("four ranks lose what one does, whatever they overlap", "[four ranks]"
                "1F1B with scattered messages", "interleaved, overlapped messages",
                "distributed optimizer", "overlapped gradients, distributed optimizer");
   CAPTURE(what);
-  FreeCommunication const prices;
-  SmallRun run{.gemm = GENERATE(GemmKind::plain, GemmKind::openblas), .prices = &prices};
+  FreeCommunication const costs;
+  SmallRun run{.gemm = GENERATE(GemmKind::plain, GemmKind::openblas), .costs = &costs};
   run.options.steps = 2;
   run.options.traces = true;
   Execution const one = execute(four_ranks("one rank"), run);

@@ -6,9 +6,9 @@
 
 #include "libsim/engine/record.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/equal_runs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
-#include "tests/libexec/executor/prices.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
@@ -91,8 +91,8 @@ TEST_CASE("a step that is validated later holds and traces what the simulator sa
     how.detail = TraceDetail::op;
     Trace const simulated = record(plan, invented_system(), how);
     Simulation const predicted = simulate(plan, invented_system());
-    FreeCommunication const prices;
-    SmallRun executed{.prices = &prices};
+    FreeCommunication const costs;
+    SmallRun executed{.costs = &costs};
     executed.options.traces = true;
     executed.options.is_virtual = true;
     Execution const execution = execute(config, executed);

@@ -167,7 +167,7 @@ Execution execute(TrainingConfig const& config, SmallRun const& run) {
                                  },
                              .device = run.device,
                              .tokens = run.tokens != nullptr ? run.tokens : synthetic.get(),
-                             .prices = run.prices};
+                             .costs = run.costs};
   return execute_on_threads(plan, parts, run.options);
 }
 

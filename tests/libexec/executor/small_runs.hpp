@@ -35,7 +35,7 @@ struct SmallRun {
   GemmKind gemm = GemmKind::plain;
   int threads = 1;
   TokenSource const* tokens = nullptr;  ///< default: synthetic
-  CommunicationPrices const* prices = nullptr;
+  CommunicationCosts const* costs = nullptr;
   DeviceKind device = DeviceKind::cpu;
   bool fastest_products = false;  ///< on a CUDA device
 };

@@ -5,8 +5,8 @@
 #include "libexec/backends/cpu_backend.hpp"
 #include "libexec/executor/solo_job.hpp"
 #include "libsim/engine/simulation.hpp"
+#include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
-#include "tests/libexec/executor/prices.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
@@ -15,13 +15,13 @@ namespace {
 
 Execution execute_alone(TrainingPlan const& plan,
                         RankId rank,
-                        CommunicationPrices const& prices,
+                        CommunicationCosts const& costs,
                         ExecutionOptions const& options = {}) {
   auto const tokens = synthetic_tokens(plan.config.model.vocabulary, 7);
   ExecutionParts const parts{
       .make_backend = [](KernelNeeds const& needs) { return make_cpu_backend(needs, {}); },
       .tokens = tokens.get(),
-      .prices = &prices};
+      .costs = &costs};
   return execute_solo(plan, rank, parts, options);
 }
 

@@ -25,7 +25,7 @@ std::vector<std::int32_t> weight_gradients(PipelineOrder const& order,
                                            VirtualStageId virtual_stage) {
   ChunkPlace const place = order.placement.place(virtual_stage);
   std::vector<std::int32_t> microbatches;
-  for (OrderTask const& task : order.ranks[place.stage.index()]) {
+  for (OrderTask const& task : order.stages[place.stage.index()]) {
     if (task.run.chunk == place.chunk && ends_in_flight(task.run.part)) {
       microbatches.push_back(task.run.microbatch);
     }
@@ -48,7 +48,7 @@ TrainingConfig serial_reference(TrainingConfig config) {
   int const chunks = order.placement.virtual_stages();
   PipelineOrder serial{round_placement(1, chunks), order.microbatches, {{}}};
   auto const append = [&](Part part, std::int32_t microbatch, std::int32_t chunk) {
-    serial.ranks.front().push_back({{part, microbatch, ChunkId{chunk}}, false});
+    serial.stages.front().push_back({{part, microbatch, ChunkId{chunk}}, false});
   };
   for (std::int32_t i = 0; i < order.microbatches; ++i) {
     for (int v = 0; v < chunks; ++v) append(Part::forward, i, v);
@@ -145,7 +145,7 @@ TEST_CASE("early recompute, and recompute for weight gradients again, compute th
   for (NamedRun const& run : late_and_early_runs(base)) {
     CAPTURE(run.name);
     PipelineOrder const order = order_of(run.config);
-    for (auto const& tasks : order.ranks) {
+    for (auto const& tasks : order.stages) {
       early += static_cast<int>(std::count_if(tasks.begin(), tasks.end(), [](auto const& task) {
         return task.run.part == Part::recompute;
       }));

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "libsim/engine/record.hpp"
+#include "tests/libexec/executor/communication_costs.hpp"
 #include "tests/libexec/executor/plan_grid.hpp"
-#include "tests/libexec/executor/prices.hpp"
 #include "tests/libexec/executor/small_runs.hpp"
 #include "tests/libsim/invented_system.hpp"
 
@@ -34,8 +34,8 @@ TEST_CASE("an executed trace has the rows of the simulated one, at either detail
     RecordOptions how;
     how.detail = detail;
     Trace const simulated = record(plan, invented_system(), how);
-    FreeCommunication const prices;
-    SmallRun how_executed{.prices = &prices};
+    FreeCommunication const costs;
+    SmallRun how_executed{.costs = &costs};
     how_executed.options.traces = true;
     how_executed.options.detail = detail;
     how_executed.options.is_virtual = GENERATE(false, true);

@@ -31,30 +31,30 @@ TEST_CASE("an element-wise kernel takes its launch and its bytes", "[cost]") {
   TrainingPlan const plan = make_outline(modest_run(1, 1));
   System const system = lossy_system();
   Op op = sweep(85'000'000);
-  REQUIRE(CostModel(system, plan).price(op) == to_sim_time(3e-6 + 100e-6));
+  REQUIRE(CostModel(system, plan).duration(op) == to_sim_time(3e-6 + 100e-6));
   op.draws_random = true;  // at 0.7 of the bandwidth instead of 0.85
-  REQUIRE(CostModel(system, plan).price(op) == to_sim_time(3e-6 + 85e6 / 0.7e12));
+  REQUIRE(CostModel(system, plan).duration(op) == to_sim_time(3e-6 + 85e6 / 0.7e12));
 }
 
-TEST_CASE("what has no cost of its own is refused, not priced as something else", "[cost]") {
+TEST_CASE("what has no cost of its own is refused, not costed as something else", "[cost]") {
   TrainingPlan const plan = make_outline(modest_run(2, 1));
   System system = lossy_system();
   system.accelerator.peak.value.erase(Precision::bf16);
   CostModel const cost{system, plan};
   Op product = sweep(1000);
   product.kind = OpKind::gemm;  // and no shape
-  REQUIRE_THROWS_AS(cost.price(product), std::logic_error);
+  REQUIRE_THROWS_AS(cost.duration(product), std::logic_error);
   Op unknown = sweep(1000);
   unknown.kind = static_cast<OpKind>(op_kind_count);
-  REQUIRE_THROWS_AS(cost.price(unknown), std::out_of_range);
+  REQUIRE_THROWS_AS(cost.duration(unknown), std::out_of_range);
   Op flash = sweep(1000);
   flash.kind = OpKind::flash_attention;
   flash.attributes = FlashAttributes{};
   flash.type = ElementType::bf16;  // no peak for it
-  REQUIRE_THROWS_AS(cost.price(flash), std::invalid_argument);
+  REQUIRE_THROWS_AS(cost.duration(flash), std::invalid_argument);
 }
 
-TEST_CASE("a product is priced by its element types, whatever stands beside it in the plan",
+TEST_CASE("a product is costed by its element types, whatever stands beside it in the plan",
           "[cost]") {
   // Half the peak: twice the arithmetic's time.
   TrainingConfig const config = modest_run(1, 1);
@@ -87,8 +87,8 @@ TEST_CASE("a product is priced by its element types, whatever stands beside it i
     GemmAttributes const& gemm = std::get<GemmAttributes>(single.attributes);
     REQUIRE(gemm.output == ElementType::f32);
     double const slow = gemm_time(gemm.shape, Bytes{0}, Bytes{0}, {peak.value / 2}, system).value;
-    REQUIRE(to_seconds(cost.price(single)) >= slow * (1 - 1e-9));
-    REQUIRE(cost.price(half) < cost.price(single));
+    REQUIRE(to_seconds(cost.duration(single)) >= slow * (1 - 1e-9));
+    REQUIRE(cost.duration(half) < cost.duration(single));
   }
   REQUIRE(products == 6);
 }
@@ -99,7 +99,7 @@ TEST_CASE("waits and holds take no time", "[cost]") {
   for (OpKind const kind : {OpKind::wait, OpKind::hold}) {
     Op op = sweep(1000);
     op.kind = kind;
-    REQUIRE(CostModel(system, plan).price(op) == SimTime{0});
+    REQUIRE(CostModel(system, plan).duration(op) == SimTime{0});
   }
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("no kernel is faster than its bytes at full bandwidth or its FLOPs at 
           for (Op const& op : block.ops(pass)) {
             if (is_collective(op.kind)) continue;
             CAPTURE(run.name, to_string(op.name));
-            double const seconds = to_seconds(cost.price(op)) + 1e-12;
+            double const seconds = to_seconds(cost.duration(op)) + 1e-12;
             REQUIRE(seconds >= static_cast<double>(op.traffic.count()) / 1e12);
             REQUIRE(seconds >= static_cast<double>(op.flops) / 100e12);
           }
@@ -134,7 +134,7 @@ TEST_CASE("no collective is faster than a ring's bytes over the link", "[cost]")
         if (!is_collective(op.kind)) continue;
         double const rings = op.kind == OpKind::all_reduce ? 2 : 1;
         double const bytes = rings * (t - 1) / t * static_cast<double>(op.payload.count());
-        REQUIRE(to_seconds(cost.price(op)) >= bytes / 100e9);
+        REQUIRE(to_seconds(cost.duration(op)) >= bytes / 100e9);
       }
     }
   }
@@ -215,7 +215,7 @@ TEST_CASE("tensor groups stay in a node, replicas leave it when tensor x data do
   OpKind const kind = GENERATE(OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter);
   double const rounds = kind == OpKind::all_reduce ? 2 : 1;  // of the ring
   auto const seconds = [&](TrainingPlan const& plan, GroupId group) {
-    return to_seconds(CostModel(system, plan).price(collective(kind, group, 1'000'000)));
+    return to_seconds(CostModel(system, plan).duration(collective(kind, group, 1'000'000)));
   };
   TrainingPlan const near = make_outline(modest_run(4, 1, 2));
   TrainingPlan const far = make_outline(modest_run(8, 1, 2));
@@ -231,7 +231,7 @@ TEST_CASE("the two holders of a tied embedding are as far apart as first and las
     TrainingPlan const plan = make_outline(modest_run(tensor, pipeline));
     return to_seconds(
         CostModel(system, plan)
-            .price(collective(OpKind::all_reduce, plan.roles.embedding.value(), 1'000'000)));
+            .duration(collective(OpKind::all_reduce, plan.roles.embedding.value(), 1'000'000)));
   };
   REQUIRE(seconds(2, 4) == Approx(1e6 / 100e9));  // ranks 0 and 6 of one node
   REQUIRE(seconds(4, 4) == Approx(1e6 / 10e9));   // ranks 0 and 12
@@ -243,16 +243,16 @@ TEST_CASE("a group of several levels takes the time of each, by where its ranks 
   System const system = invented_system();
   TrainingPlan const plan = make_outline(modest_run(4, 4));
   SimTime const time =
-      CostModel(system, plan).price(collective(OpKind::all_reduce, plan.roles.model, 1'000'000));
+      CostModel(system, plan).duration(collective(OpKind::all_reduce, plan.roles.model, 1'000'000));
   REQUIRE(to_seconds(time) == Approx(1.5 * 1e6 / 100e9 + 1.5 * 1e6 / 20e9));
 }
 
-TEST_CASE("a collective without a group has no price", "[cost]") {
+TEST_CASE("a collective without a group has no cost", "[cost]") {
   System const system = invented_system();
   TrainingPlan const plan = make_outline(modest_run(4, 1));
   Op op = collective(OpKind::all_reduce, plan.roles.tensor, 1000);
   op.group.reset();
-  REQUIRE_THROWS_AS(CostModel(system, plan).price(op), std::bad_optional_access);
+  REQUIRE_THROWS_AS(CostModel(system, plan).duration(op), std::bad_optional_access);
 }
 
 TEST_CASE("a message between nodes pays the network, one inside a node its link", "[cost]") {
@@ -262,10 +262,10 @@ TEST_CASE("a message between nodes pays the network, one inside a node its link"
   TrainingPlan const plan = make_plan(config);
   double const bytes = 2.0 * 64 * 2 * 128 / 4;
   CostModel const cost{system, plan};
-  MessagePrice const near = cost.price_message(plan, StageId{0}, StageId{1});
+  MessageCost const near = cost.message_cost(plan, StageId{0}, StageId{1});
   REQUIRE(near.latency == to_sim_time(3e-6 + 40e-6));
   REQUIRE(near.occupancy == to_sim_time(bytes / 100e9));
-  MessagePrice const far = cost.price_message(plan, StageId{1}, StageId{2});
+  MessageCost const far = cost.message_cost(plan, StageId{1}, StageId{2});
   REQUIRE(far.latency == to_sim_time(7e-6 + 40e-6));
   REQUIRE(far.occupancy == to_sim_time(bytes / 9e9));
 }
@@ -275,19 +275,18 @@ TEST_CASE("a scattered message sends 1/t and adds the gather at its receiver", "
   TrainingConfig config = modest_run(8, 2);
   TrainingPlan const scattered = make_plan(config);
   double const whole = 2.0 * 64 * 2 * 128;
-  MessagePrice const price =
-      CostModel(system, scattered).price_message(scattered, StageId{0}, StageId{1});
-  REQUIRE(price.occupancy == to_sim_time(whole / 8 / 9e9));
-  REQUIRE(price.latency == to_sim_time(7e-6 + 40e-6 + 10e-6 + 7.0 / 8 * whole / 100e9));
+  MessageCost const message =
+      CostModel(system, scattered).message_cost(scattered, StageId{0}, StageId{1});
+  REQUIRE(message.occupancy == to_sim_time(whole / 8 / 9e9));
+  REQUIRE(message.latency == to_sim_time(7e-6 + 40e-6 + 10e-6 + 7.0 / 8 * whole / 100e9));
   config.schedule.scatter_gather = false;
   TrainingPlan const plain = make_plan(config);
-  MessagePrice const at_once =
-      CostModel(system, plain).price_message(plain, StageId{0}, StageId{1});
+  MessageCost const at_once = CostModel(system, plain).message_cost(plain, StageId{0}, StageId{1});
   REQUIRE(at_once.occupancy == to_sim_time(whole / 9e9));
   REQUIRE(at_once.latency == to_sim_time(7e-6 + 40e-6));
 }
 
-TEST_CASE("flash attention is priced by its FLOPs, or its bytes where they take longer", "[cost]") {
+TEST_CASE("flash attention is costed by its FLOPs, or its bytes where they take longer", "[cost]") {
   TrainingConfig config = modest_run(1, 1);
   config.model.attention = Attention::flash;
   TrainingPlan const plan = make_outline(config);
@@ -299,9 +298,9 @@ TEST_CASE("flash attention is priced by its FLOPs, or its bytes where they take 
   op.attributes = FlashAttributes{};
   op.flops = 50'000'000'000;
   op.traffic = Bytes{1'000'000};
-  REQUIRE(CostModel(system, plan).price(op) == to_sim_time(3e-6 + 1e-3));
+  REQUIRE(CostModel(system, plan).duration(op) == to_sim_time(3e-6 + 1e-3));
   op.traffic = Bytes{2'000'000'000};
-  REQUIRE(CostModel(system, plan).price(op) == to_sim_time(3e-6 + 2e-3));
+  REQUIRE(CostModel(system, plan).duration(op) == to_sim_time(3e-6 + 2e-3));
 }
 
 TEST_CASE("a system without a peak for the precision is refused by name", "[cost]") {
@@ -314,7 +313,7 @@ TEST_CASE("a system without a peak for the precision is refused by name", "[cost
   product.kind = OpKind::gemm;
   product.type = ElementType::f64;
   product.attributes = GemmAttributes{{.batch = 1, .m = 1, .n = 1, .k = 1}, ElementType::f64};
-  REQUIRE_THROWS_WITH(CostModel(system, plan).price(product), Catch::Contains("invented"));
+  REQUIRE_THROWS_WITH(CostModel(system, plan).duration(product), Catch::Contains("invented"));
 }
 
 }  // namespace

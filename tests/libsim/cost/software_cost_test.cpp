@@ -62,8 +62,8 @@ TEST_CASE("kernels of the stack move a multiple of a fused kernel's bytes", "[co
   System system = invented_system();
   system.software.kernels.traffic.value = {{OpKind::swiglu, 2.5}};
   CostModel const cost{system, plan};
-  REQUIRE(cost.price(op_of(OpKind::swiglu)) == to_sim_time(2.5e-6));
-  REQUIRE(cost.price(op_of(OpKind::add)) == to_sim_time(1e-6));
+  REQUIRE(cost.duration(op_of(OpKind::swiglu)) == to_sim_time(2.5e-6));
+  REQUIRE(cost.duration(op_of(OpKind::add)) == to_sim_time(1e-6));
 }
 
 TEST_CASE("where there is no fused softmax, it moves more and costs the host more", "[cost]") {
@@ -75,10 +75,10 @@ TEST_CASE("where there is no fused softmax, it moves more and costs the host mor
   CostModel const cost{system, plan};
   Op softmax = op_of(OpKind::causal_softmax);
   softmax.attributes = SoftmaxAttributes{.scale = 1, .dropout = {}, .matrices = 8};
-  REQUIRE(cost.price(softmax) == to_sim_time(1e-6));
+  REQUIRE(cost.duration(softmax) == to_sim_time(1e-6));
   REQUIRE(cost.host_time(softmax) == SimTime{0});
   softmax.attributes = SoftmaxAttributes{.scale = 1, .dropout = {}, .matrices = 6};
-  REQUIRE(cost.price(softmax) == to_sim_time(3e-6));
+  REQUIRE(cost.duration(softmax) == to_sim_time(3e-6));
   REQUIRE(cost.host_time(softmax) == to_sim_time(50e-6));
 }
 
@@ -91,9 +91,9 @@ TEST_CASE("gradients added by kernels of their own move 12 bytes per element", "
       GemmAttributes{.shape = {.batch = 1, .m = 1000, .n = 1000, .k = 16, .accumulate = true},
                      .output = ElementType::f32};
   product.traffic = Bytes{8'000'000};  // all of it the accumulator
-  SimTime const fused = CostModel{system, plan}.price(product);
+  SimTime const fused = CostModel{system, plan}.duration(product);
   system.software.kernels.accumulation_bytes.value = 12;
-  SimTime const apart = CostModel{system, plan}.price(product);
+  SimTime const apart = CostModel{system, plan}.duration(product);
   REQUIRE(apart - fused == to_sim_time((2 + 10 - 8) * 1e-6));
 }
 
@@ -103,18 +103,18 @@ TEST_CASE("gradients travel as the stack sends them, in as many calls", "[cost]"
   System system = invented_system();
   // 40 MB in fp32 over two nodes, one rank on each: a ring of two moves it once, at 10 GB/s.
   Op const reduction = replica_op(plan, OpKind::all_reduce, 40'000'000);
-  REQUIRE(CostModel{system, plan}.price(reduction) == to_sim_time(4e-3));
+  REQUIRE(CostModel{system, plan}.duration(reduction) == to_sim_time(4e-3));
   ReplicaTraffic& replicas = system.software.replicas;
   replicas.gradient_bytes.value = 2;
-  REQUIRE(CostModel{system, plan}.price(reduction) == to_sim_time(2e-3));
+  REQUIRE(CostModel{system, plan}.duration(reduction) == to_sim_time(2e-3));
   replicas.bucket.value = Bytes{8'000'000};
   replicas.call.value = {1e-4};
   replicas.call_per_rank.value = {1e-5};
-  REQUIRE(CostModel{system, plan}.price(reduction) == to_sim_time(2e-3));  // one call at the end
+  REQUIRE(CostModel{system, plan}.duration(reduction) == to_sim_time(2e-3));  // one call at the end
   config.parallel.overlap_gradients = true;
   TrainingPlan const overlapped = make_outline(config);
   // 20 MB in buckets of 8: three calls for two ranks.
-  REQUIRE(CostModel{system, overlapped}.price(reduction) == to_sim_time(2e-3 + 3 * 1.2e-4));
+  REQUIRE(CostModel{system, overlapped}.duration(reduction) == to_sim_time(2e-3 + 3 * 1.2e-4));
 }
 
 TEST_CASE("a whole reduction and a slow gather of parameters", "[cost]") {
@@ -122,25 +122,25 @@ TEST_CASE("a whole reduction and a slow gather of parameters", "[cost]") {
   System system = invented_system();
   Op const scatter = replica_op(plan, OpKind::reduce_scatter, 40'000'000);
   Op const gather = replica_op(plan, OpKind::all_gather, 40'000'000);
-  REQUIRE(CostModel{system, plan}.price(scatter) == to_sim_time(2e-3));
-  REQUIRE(CostModel{system, plan}.price(gather) == to_sim_time(2e-3));
+  REQUIRE(CostModel{system, plan}.duration(scatter) == to_sim_time(2e-3));
+  REQUIRE(CostModel{system, plan}.duration(gather) == to_sim_time(2e-3));
   system.software.replicas.reduces_whole.value = true;
   system.software.replicas.gather_efficiency.value = 0.5;
-  REQUIRE(CostModel{system, plan}.price(scatter) == to_sim_time(4e-3));
-  REQUIRE(CostModel{system, plan}.price(gather) == to_sim_time(4e-3));
+  REQUIRE(CostModel{system, plan}.duration(scatter) == to_sim_time(4e-3));
+  REQUIRE(CostModel{system, plan}.duration(gather) == to_sim_time(4e-3));
 }
 
 TEST_CASE("the stack's part of a message and of an iteration comes on top", "[cost]") {
   TrainingPlan const plan = make_plan(modest_run(4, 4));
   System system = invented_system();
   system.calibration.iteration_overhead.value = {5e-3};
-  MessagePrice const before = CostModel{system, plan}.price_message(plan, StageId{1}, StageId{2});
+  MessageCost const before = CostModel{system, plan}.message_cost(plan, StageId{1}, StageId{2});
   system.software.host.message.value = {190e-6};
   system.software.host.iteration.value = {12e-3};
   CostModel const cost{system, plan};
-  REQUIRE(cost.price_message(plan, StageId{1}, StageId{2}).latency - before.latency ==
+  REQUIRE(cost.message_cost(plan, StageId{1}, StageId{2}).latency - before.latency ==
           to_sim_time(190e-6));
-  REQUIRE(cost.price_message(plan, StageId{1}, StageId{2}).occupancy == before.occupancy);
+  REQUIRE(cost.message_cost(plan, StageId{1}, StageId{2}).occupancy == before.occupancy);
   REQUIRE(cost.iteration_overhead() == to_sim_time(17e-3));
 }
 
@@ -153,8 +153,8 @@ TEST_CASE("a product of a gathered input is cut into the own shard and the rest"
   gather.group = plan.roles.tensor;
   Op product = op_of(OpKind::gemm);
   product.attributes = GemmAttributes{.shape = {.batch = 1, .m = 4096, .n = 1024, .k = 1024}};
-  CostModel::SplitProduct const split = cost.price_split(gather, product);
-  double const whole = to_seconds(cost.price(product));
+  CostModel::SplitProduct const split = cost.split_product(gather, product);
+  double const whole = to_seconds(cost.duration(product));
   REQUIRE(to_seconds(split.own) == Approx(whole / 4));
   REQUIRE(to_seconds(split.rest) == Approx(3 * whole / 4));
 }
@@ -168,9 +168,9 @@ TEST_CASE("flash attention has an efficiency forward and one backward", "[cost]"
   Op flash = op_of(OpKind::flash_attention);
   flash.attributes = FlashAttributes{};
   flash.flops = 1'000'000'000;  // 10 us at the peak of 100 TFLOP/s
-  REQUIRE(cost.price(flash) == to_sim_time(20e-6));
+  REQUIRE(cost.duration(flash) == to_sim_time(20e-6));
   flash.kind = OpKind::flash_attention_backward;
-  REQUIRE(cost.price(flash) == to_sim_time(40e-6));
+  REQUIRE(cost.duration(flash) == to_sim_time(40e-6));
 }
 
 TEST_CASE("computation is slowed down by where the gradients are reduced", "[cost]") {

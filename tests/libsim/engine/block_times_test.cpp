@@ -184,7 +184,7 @@ TEST_CASE("the shares of a pass sum to its duration, and no stream does two thin
       Op const& op = layer.ops(pass)[i];
       SimTime& of_stream = idle[op.stream == Stream::compute ? 0 : 1];
       REQUIRE(times.start[i] >= of_stream);
-      REQUIRE(times.end[i] - times.start[i] >= cost.price(op));
+      REQUIRE(times.end[i] - times.start[i] >= cost.duration(op));
       of_stream = times.end[i];
     }
     REQUIRE(times.duration >= idle[1]);  // the tensor-parallel stream is drained

@@ -27,8 +27,8 @@ struct HandMadeRank {
   StageProgram program;
   std::vector<Task> tasks;
   std::vector<SimTime> durations;
-  MessagePrice activation;
-  MessagePrice gradient;
+  MessageCost activation;
+  MessageCost gradient;
 
   HandMadeRank& run(int duration,
                     Stream stream = Stream::compute,
@@ -76,7 +76,7 @@ inline Transfer receive(Transfer::Payload payload, int from, int message) {
 /// Hand-made ranks as the player takes them.
 struct HandMadeRun {
   std::vector<PlayedStage> stages;
-  std::vector<MessagePrice> channels;
+  std::vector<MessageCost> channels;
   RankGroups groups;
 
   explicit HandMadeRun(std::vector<HandMadeRank> const& ranks)

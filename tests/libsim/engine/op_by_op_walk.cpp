@@ -115,16 +115,16 @@ class RankWalk {
   Message& message(Transfer const& transfer) const {
     return world_.messages[static_cast<std::size_t>(transfer.message)];
   }
-  MessagePrice price(Transfer const& transfer) const {
+  MessageCost cost_of(Transfer const& transfer) const {
     bool const sends = transfer.end == Transfer::End::send;
-    return world_.cost.price_message(world_.plan, sends ? rank_.stage : transfer.peer,
-                                     sends ? transfer.peer : rank_.stage);
+    return world_.cost.message_cost(world_.plan, sends ? rank_.stage : transfer.peer,
+                                    sends ? transfer.peer : rank_.stage);
   }
   bool is_blocking() const { return world_.plan.config.schedule.p2p == P2p::blocking; }
 
   void post(Transfer const& transfer) {
     Message& shared = message(transfer);
-    MessagePrice const cost = price(transfer);
+    MessageCost const cost = cost_of(transfer);
     bool const sends = transfer.end == Transfer::End::send;
     (sends ? shared.sent : shared.received) = clock_;
     if (is_blocking()) {
@@ -153,7 +153,7 @@ class RankWalk {
       Message const& shared = message(one);
       if (!shared.end) return false;
       bool const has_left = !is_blocking() && one.end == Transfer::End::send;
-      over = std::max(over, has_left ? *shared.end - price(one).latency : *shared.end);
+      over = std::max(over, has_left ? *shared.end - cost_of(one).latency : *shared.end);
     }
     clock_ = over;
     for (std::int32_t i = 0; i < step.count; ++i) end(transfer(step.first + i));
@@ -239,11 +239,11 @@ class RankWalk {
       SimTime end = start;
       if (op.stream == Stream::tensor_parallel) {
         start = std::max(start, tensor_parallel_idle);
-        end = tensor_parallel_idle = start + world_.cost.price(op);
+        end = tensor_parallel_idle = start + world_.cost.duration(op);
       } else if (op.kind == OpKind::wait) {
         end = times.duration = std::max(start, times.end[static_cast<std::size_t>(op.waits_for)]);
       } else {
-        end = times.duration = slowed(start, world_.cost.price(op), tensor_parallel_idle,
+        end = times.duration = slowed(start, world_.cost.duration(op), tensor_parallel_idle,
                                       world_.cost.slowdown_millionths());
       }
       times.start.push_back(start);
@@ -330,7 +330,7 @@ class RankWalk {
 
   bool run_step(Task const& task) {
     Op const& op = rank_.step_ops[static_cast<std::size_t>(task.op)];
-    SimTime const duration = world_.cost.price(op);
+    SimTime const duration = world_.cost.duration(op);
     SimTime start = clock_;
     SimTime end{0};
     if (task.group) {

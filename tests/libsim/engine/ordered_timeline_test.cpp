@@ -29,10 +29,11 @@ ScheduleShape shape_of(PipelineOrder order) {
 }
 
 bool is_for_plans(PipelineOrder const& order) {
-  bool const recomputes = std::any_of(order.ranks.begin(), order.ranks.end(), [](auto const& rank) {
-    return std::any_of(rank.begin(), rank.end(),
-                       [](OrderTask const& task) { return task.run.part == Part::recompute; });
-  });
+  bool const recomputes =
+      std::any_of(order.stages.begin(), order.stages.end(), [](auto const& rank) {
+        return std::any_of(rank.begin(), rank.end(),
+                           [](OrderTask const& task) { return task.run.part == Part::recompute; });
+      });
   return order.placement.copies() == 1 && !recomputes;
 }
 

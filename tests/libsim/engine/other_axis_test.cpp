@@ -30,14 +30,14 @@ Op add_gathers(OtherPlan& made) {
 
 }  // namespace
 
-TEST_CASE("an axis that nobody knows has a price by where its ranks are", "[engine]") {
+TEST_CASE("an axis that nobody knows has a cost by where its ranks are", "[engine]") {
   // Half of 1 MB over 100 GB/s inside a node of 8, over 10 GB/s between nodes.
   System const system = invented_system();
   OtherPlan near = with_other_axis(make_plan(modest_run(4, 2)));
   REQUIRE(near.plan.groups.ranks() == 16);
-  REQUIRE(CostModel(system, near.plan).price(add_gathers(near)) == to_sim_time(5e5 / 100e9));
+  REQUIRE(CostModel(system, near.plan).duration(add_gathers(near)) == to_sim_time(5e5 / 100e9));
   OtherPlan far = with_other_axis(make_plan(modest_run(8, 2)));
-  REQUIRE(CostModel(system, far.plan).price(add_gathers(far)) == to_sim_time(5e5 / 10e9));
+  REQUIRE(CostModel(system, far.plan).duration(add_gathers(far)) == to_sim_time(5e5 / 10e9));
 }
 
 TEST_CASE("an iteration takes the time of the collectives of an axis that nobody knows",

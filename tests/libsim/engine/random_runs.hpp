@@ -14,7 +14,7 @@
 namespace stagecraft {
 
 /// Draws legal runs and systems that have nothing in common but a small model: any schedule,
-/// layout, policy and prices. The same seed gives the same runs on every machine.
+/// layout, policy and costs. The same seed gives the same runs on every machine.
 class RandomRuns {
  public:
   explicit RandomRuns(std::uint32_t seed) : generator_{seed} {}
@@ -31,7 +31,7 @@ class RandomRuns {
     return config;
   }
 
-  /// Prices of which no two are alike.
+  /// Costs of which no two are alike.
   System system() {
     System system = lossy_system();
     auto const vary = [&](double& value) { value *= 0.25 + 1.5 * fraction(); };

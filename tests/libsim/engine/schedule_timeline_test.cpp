@@ -100,7 +100,7 @@ TEST_CASE("decimal costs give exact makespans") {
 TEST_CASE("a rank is busy for its own task and the rest of its time is waiting") {
   for (ScheduleShape const& shape : all_shapes(P2p::blocking)) {
     PlayedOrder const played = play_schedule(make_pipeline_schedule(shape), {1, 2, 0.25});
-    for (RankRuns const& rank : played.ranks) {
+    for (StageRuns const& rank : played.stages) {
       REQUIRE(played.in_units(rank.busy) == 3.0 * shape.microbatches * shape.chunks);
       REQUIRE(rank.end == rank.busy + rank.transfer + rank.bubble);
     }
@@ -116,9 +116,9 @@ TEST_CASE("computations of a stage do not overlap and follow what they depend on
     return static_cast<std::size_t>(row * shape.microbatches + microbatch);
   };
   std::vector<ChunkSpan> spans(static_cast<std::size_t>(2 * (last + 1) * shape.microbatches));
-  for (std::size_t stage = 0; stage < played.ranks.size(); ++stage) {
+  for (std::size_t stage = 0; stage < played.stages.size(); ++stage) {
     SimTime before{0};
-    for (ChunkSpan const& span : played.ranks[stage].runs) {
+    for (ChunkSpan const& span : played.stages[stage].runs) {
       REQUIRE(span.start >= before);
       before = span.end;
       int const here = span.run.chunk.value() * shape.stages + static_cast<int>(stage);

@@ -65,7 +65,7 @@ TEST_CASE("the peak holds at least parameters, gradients and optimizer, and the 
   }
 }
 
-TEST_CASE("memory does not depend on prices", "[simulation]") {
+TEST_CASE("memory does not depend on costs", "[simulation]") {
   for (OddRun const& run : odd_runs()) {
     TrainingPlan const plan = make_plan(run.config);
     Simulation const free = simulate(plan, invented_system());

@@ -24,7 +24,7 @@ TEST_CASE("with free transfers every rank ends when the oracle's does") {
         play_schedule(make_pipeline_schedule(shape_of(entry, P2p::overlapped)), free_transfers);
     REQUIRE(played.in_units(played.makespan) == entry.at("makespan").get<double>());
     std::vector<double> ends;
-    for (RankRuns const& rank : played.ranks) ends.push_back(played.in_units(rank.end));
+    for (StageRuns const& rank : played.stages) ends.push_back(played.in_units(rank.end));
     REQUIRE(ends == entry.at("rank_end").get<std::vector<double>>());
   }
 }

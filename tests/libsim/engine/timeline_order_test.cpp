@@ -10,7 +10,7 @@ namespace stagecraft {
 
 namespace {
 
-/// A rank of a schedule with prices of its own, gradient reduction behind its last tasks, and the
+/// A rank of a schedule with costs of its own, gradient reduction behind its last tasks, and the
 /// group tasks at the end: everything that ties ranks together.
 HandMadeRank make_rank(PipelineSchedule const& schedule, int rank) {
   auto const ranks = static_cast<int>(schedule.stages.size());

@@ -12,7 +12,7 @@ namespace {
 
 using enum Transfer::Payload;
 
-constexpr MessagePrice price(int latency, int occupancy) {
+constexpr MessageCost message_cost(int latency, int occupancy) {
   return {SimTime{latency}, SimTime{occupancy}};
 }
 
@@ -20,7 +20,7 @@ constexpr MessagePrice price(int latency, int occupancy) {
 
 TEST_CASE("a blocking message starts when both ends are there and frees both at its arrival") {
   std::vector<HandMadeRank> ranks(2);
-  ranks[0].activation = price(5, 20);
+  ranks[0].activation = message_cost(5, 20);
   ranks[0].run(100).exchange({send(activation, 1, 0)}).run(7);
   ranks[1].run(30).exchange({receive(activation, 0, 0)}).run(9);
   Timeline const timeline = play_ranks(ranks);
@@ -32,12 +32,12 @@ TEST_CASE("a blocking message starts when both ends are there and frees both at 
   REQUIRE(timeline.makespan == SimTime{134});
 }
 
-TEST_CASE("a message costs what its sender's price for that payload says") {
+TEST_CASE("a message costs what its sender's cost for that payload says") {
   std::vector<HandMadeRank> ranks(2);
-  ranks[0].activation = price(1, 10);
-  ranks[0].gradient = price(1000, 1000);
-  ranks[1].gradient = price(2, 40);
-  ranks[1].activation = price(1000, 1000);
+  ranks[0].activation = message_cost(1, 10);
+  ranks[0].gradient = message_cost(1000, 1000);
+  ranks[1].gradient = message_cost(2, 40);
+  ranks[1].activation = message_cost(1000, 1000);
   ranks[0].exchange({send(activation, 1, 0)}).exchange({receive(gradient, 1, 1)});
   ranks[1].exchange({receive(activation, 0, 0)}).exchange({send(gradient, 0, 1)});
   REQUIRE(play_ranks(ranks).makespan == SimTime{11 + 42});
@@ -45,8 +45,8 @@ TEST_CASE("a message costs what its sender's price for that payload says") {
 
 TEST_CASE("a joint call lasts as long as its longest message") {
   std::vector<HandMadeRank> ranks(2);
-  ranks[0].activation = price(0, 10);
-  ranks[1].gradient = price(0, 40);
+  ranks[0].activation = message_cost(0, 10);
+  ranks[1].gradient = message_cost(0, 40);
   ranks[0].exchange({send(activation, 1, 0), receive(gradient, 1, 1)});
   ranks[1].run(3).exchange({receive(activation, 0, 0), send(gradient, 0, 1)});
   Timeline const timeline = play_ranks(ranks);
@@ -57,8 +57,8 @@ TEST_CASE("a joint call lasts as long as its longest message") {
 
 TEST_CASE("buffered messages of one payload queue for their occupancy but not for their latency") {
   std::vector<HandMadeRank> ranks(2);
-  ranks[0].activation = price(100, 10);
-  ranks[0].gradient = price(100, 10);
+  ranks[0].activation = message_cost(100, 10);
+  ranks[0].gradient = message_cost(100, 10);
   ranks[0].post({send(activation, 1, 0), send(activation, 1, 1), send(gradient, 1, 2)});
   ranks[0].wait(0, 3);
   ranks[1].post({receive(activation, 0, 0), receive(activation, 0, 1), receive(gradient, 0, 2)});
@@ -71,7 +71,7 @@ TEST_CASE("buffered messages of one payload queue for their occupancy but not fo
 
 TEST_CASE("a buffered message travels before its receiver has posted") {
   std::vector<HandMadeRank> ranks(2);
-  ranks[0].activation = price(5, 10);
+  ranks[0].activation = message_cost(5, 10);
   ranks[0].post({send(activation, 1, 0)}).run(50).wait(0, 1);
   ranks[1].run(12).post({receive(activation, 0, 0)}).wait(0, 1);
   Timeline const timeline = play_ranks(ranks, P2p::overlapped);
@@ -117,7 +117,7 @@ TEST_CASE("a slowed task is rounded once, to the nearest picosecond") {
   REQUIRE(slowed_end(SimTime{0}, hour, 100 * hour, 900'000) == 10 * hour);
 }
 
-TEST_CASE("a group task starts with the last arrival, lasts as its longest price, ends on all") {
+TEST_CASE("a group task starts with the last arrival, lasts as its longest cost, ends on all") {
   std::vector<HandMadeRank> ranks(3);
   ranks[0].run(10).run(5, Stream::compute, all_stages).run(1);
   ranks[1].run(50).run(8, Stream::compute, all_stages).run(2);
@@ -179,7 +179,7 @@ TEST_CASE("a prefix task waits for the rank before, and for none behind") {
 
 TEST_CASE("a step taken ahead makes the period the longest span of a rank and its validation") {
   std::vector<HandMadeRank> ranks(2);
-  ranks[0].activation = price(4, 0);
+  ranks[0].activation = message_cost(4, 0);
   auto const validate = [](HandMadeRank& rank) {
     rank.run(2, Stream::compute, all_stages);
     rank.tasks.back().is_validation = true;
@@ -283,7 +283,7 @@ struct Listener : SilentObserver {
 
 TEST_CASE("an observer hears of every run, every wait and every message once") {
   std::vector<HandMadeRank> ranks(2);
-  ranks[0].activation = price(5, 20);
+  ranks[0].activation = message_cost(5, 20);
   ranks[0].run(100).exchange({send(activation, 1, 0)});
   ranks[1].run(30).exchange({receive(activation, 0, 0)}).run(40, Stream::data_parallel).drain();
   P2p const p2p = GENERATE(P2p::blocking, P2p::overlapped);

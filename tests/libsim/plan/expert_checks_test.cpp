@@ -53,7 +53,7 @@ TEST_CASE(
   TrainingConfig const alone = read(
       "parallel: {data: 2, expert: 2, expert_overlap: true}\nbatch: {global: 6}\n"
       "schedule: 1f1b\n");
-  REQUIRE(order_text(alone.schedule.order->ranks.front()) == "F0.0 F1.0+B0.0 F2.0+B1.0 B2.0");
+  REQUIRE(order_text(alone.schedule.order->stages.front()) == "F0.0 F1.0+B0.0 F2.0+B1.0 B2.0");
   auto const refused = [](std::string const& sections, std::string const& text) {
     REQUIRE_THAT(message(sections + "\nbatch: {global: 8}\n"), Catch::Contains(text));
   };

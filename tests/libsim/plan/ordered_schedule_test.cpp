@@ -57,8 +57,8 @@ TEST_CASE("a named schedule and its order written out are the same plan", "[orde
     REQUIRE(fingerprint(make_plan(config)) == named);
     // Another order of the same tasks is another plan.
     PipelineOrder other = *config.schedule.order;
-    std::swap(other.ranks.back()[other.ranks.back().size() - 1],
-              other.ranks.back()[other.ranks.back().size() - 2]);
+    std::swap(other.stages.back()[other.stages.back().size() - 1],
+              other.stages.back()[other.stages.back().size() - 2]);
     config.schedule.order = SharedOrder{other};
     REQUIRE(fingerprint(make_plan(config)) != named);
   }
@@ -113,11 +113,11 @@ TEST_CASE("gradients are reduced after a chunk's last weight gradient", "[ordere
 }
 
 TEST_CASE("orders that no plan has are refused with what is accepted", "[ordered]") {
-  auto const refusal = [](ScheduleKind kind, int chunks, std::vector<std::string> const& ranks) {
+  auto const refusal = [](ScheduleKind kind, int chunks, std::vector<std::string> const& stages) {
     ScheduleShape shape{kind, 2, 2, chunks, 0, P2p::overlapped};
-    if (!ranks.empty()) {
+    if (!stages.empty()) {
       PipelineOrder order{round_placement(2, 1), 2, {}};
-      for (std::string const& rank : ranks) order.ranks.push_back(read_order_text(rank));
+      for (std::string const& stage : stages) order.stages.push_back(read_order_text(stage));
       shape.order = SharedOrder{order};
     }
     try {
@@ -141,12 +141,12 @@ TEST_CASE("an order recomputes only where the policy is to do so early", "[order
   TrainingConfig config = with_schedule(modest_run(1, 2), ScheduleKind::order, 1);
   config.batch.global = config.batch.micro * 2;
   PipelineOrder order{round_placement(2, 1), 2, {}};
-  order.ranks = {read_order_text("F0.0 F1.0 R0.0 B0.0 B1.0"),
-                 read_order_text("F0.0 B0.0 F1.0 B1.0")};
+  order.stages = {read_order_text("F0.0 F1.0 R0.0 B0.0 B1.0"),
+                  read_order_text("F0.0 B0.0 F1.0 B1.0")};
   config.schedule.order = SharedOrder{order};
   config.recompute.front().granularity = RecomputeGranularity::full;
   REQUIRE_THROWS_WITH(make_plan(config),
-                      "order: rank 0: found a task R; accepted: tasks F, B, I and W, as "
+                      "order: stage 0: found a task R; accepted: tasks F, B, I and W, as "
                       "recompute.early is not bubble there");
   config.recompute.front().early = EarlyRecompute::bubble;
   // One microbatch of stage 0 is recomputed by a task of its own, whose buffers the sums have.

@@ -257,7 +257,7 @@ TEST_CASE("1F1B holds min(n, p - r) microbatches on stage r, GPipe all n") {
   }
   for (ScheduleShape const& shape : plain_shapes(ScheduleKind::gpipe, P2p::blocking)) {
     PipelineOrder const order = order_of(make_pipeline_schedule(shape));
-    for (std::size_t stage = 0; stage < order.ranks.size(); ++stage) {
+    for (std::size_t stage = 0; stage < order.stages.size(); ++stage) {
       REQUIRE(chunks_in_flight(order, stage) == shape.microbatches);
     }
   }

@@ -12,7 +12,7 @@ TEST_CASE("every stage computes in the order that Megatron-LM was seen to comput
   for (auto const& entry : schedule_oracle()) {
     INFO(name_of(entry));
     std::vector<std::string> orders;
-    for (auto const& tasks : order_of(make_pipeline_schedule(shape_of(entry, p2p))).ranks) {
+    for (auto const& tasks : order_of(make_pipeline_schedule(shape_of(entry, p2p))).stages) {
       orders.push_back(order_text(tasks));
     }
     REQUIRE(orders == entry.at("orders").get<std::vector<std::string>>());
@@ -24,7 +24,7 @@ TEST_CASE("every stage holds as many chunks in flight as the recorded order says
     INFO(name_of(entry));
     PipelineOrder const order = order_of(make_pipeline_schedule(shape_of(entry, P2p::blocking)));
     std::vector<int> peaks;
-    for (std::size_t stage = 0; stage < order.ranks.size(); ++stage) {
+    for (std::size_t stage = 0; stage < order.stages.size(); ++stage) {
       peaks.push_back(most_in_flight(order, stage, InFlight::until_weight_gradient));
     }
     REQUIRE(peaks == entry.at("peak").get<std::vector<int>>());

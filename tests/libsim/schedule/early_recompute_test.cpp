@@ -11,9 +11,9 @@ namespace {
 /// 1F1B of whole backwards.
 PipelineOrder one_f_one_b(int p, int n) {
   PipelineOrder order{round_placement(p, 1), n, {}};
-  for (int rank = 0; rank < p; ++rank) {
-    auto& tasks = order.ranks.emplace_back();
-    int const ahead = std::min(n, p - 1 - rank);
+  for (int stage = 0; stage < p; ++stage) {
+    auto& tasks = order.stages.emplace_back();
+    int const ahead = std::min(n, p - 1 - stage);
     for (int i = 0; i < n + ahead; ++i) {
       if (i < n) tasks.push_back({{Part::forward, i, ChunkId{0}}});
       if (i >= ahead) tasks.push_back({{Part::backward, i - ahead, ChunkId{0}}});
@@ -29,7 +29,7 @@ std::vector<RecomputeTimes> equal_times(int stages, RecomputeTimes const& times)
 /// The same with recompute right before every backward that has none: what is part of a backward
 /// that does not wait takes as long.
 PipelineOrder with_all_recompute(PipelineOrder order) {
-  for (auto& tasks : order.ranks) {
+  for (auto& tasks : order.stages) {
     std::vector<OrderTask> made;
     for (OrderTask const& task : tasks) {
       OrderTask recompute = task;
@@ -66,9 +66,9 @@ TEST_CASE("recompute in the bubbles of 1F1B leaves only those of a run without i
 
 TEST_CASE("recompute that no wait hides stays in the backward", "[schedule]") {
   PipelineOrder const early = with_early_recompute(one_f_one_b(2, 3), equal_times(2, unit_times));
-  // The last rank never waits. The first waits for each gradient: 2 and more after its forward.
-  REQUIRE(order_text(early.ranks[1]) == "F0.0 B0.0 F1.0 B1.0 F2.0 B2.0");
-  REQUIRE(order_text(early.ranks[0]) == "F0.0 F1.0 R0.0 B0.0 F2.0 R1.0 B1.0 R2.0 B2.0");
+  // The last stage never waits. The first waits for each gradient: 2 and more after its forward.
+  REQUIRE(order_text(early.stages[1]) == "F0.0 B0.0 F1.0 B1.0 F2.0 B2.0");
+  REQUIRE(order_text(early.stages[0]) == "F0.0 F1.0 R0.0 B0.0 F2.0 R1.0 B1.0 R2.0 B2.0");
   // A stage whose policy stores everything has nothing to recompute.
   std::vector<RecomputeTimes> times = equal_times(2, unit_times);
   times[0].recompute = SimTime{0};

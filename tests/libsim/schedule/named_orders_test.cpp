@@ -144,8 +144,8 @@ TEST_CASE("ZB-H1 that splits every backward leaves (p-1)(F + I - W) and holds p 
       PlayedOrder const played =
           play_named(request, {.forward = 4, .input_gradient = 4, .weight_gradient = 3});
       REQUIRE(played.in_units(played.makespan) == 11 * n + (p - 1) * 5);
-      for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
-        REQUIRE(most_in_flight(make_order(request), rank, InFlight::until_weight_gradient) == p);
+      for (std::size_t stage = 0; stage < played.stages.size(); ++stage) {
+        REQUIRE(most_in_flight(make_order(request), stage, InFlight::until_weight_gradient) == p);
       }
     }
   }
@@ -163,7 +163,7 @@ TEST_CASE(
           std::vector<std::string>{"F0.0 F1.0 B0.0 F2.0 B1.0 B2.0",
                                    "F0.0 I0.0 F1.0 I1.0 W0.0 F2.0 I2.0 W1.0 W2.0"});
   OrderRequest fused{.kind = OrderKind::zbv, .stages = 4, .microbatches = 8, .fuse_adjacent = true};
-  for (auto const& tasks : make_order(fused).ranks) {
+  for (auto const& tasks : make_order(fused).stages) {
     for (std::size_t i = 1; i < tasks.size(); ++i) {
       ChunkRun gradient = tasks[i].run;
       if (gradient.part != Part::weight_gradient) continue;
@@ -185,8 +185,8 @@ TEST_CASE("ZB-H2 leaves (p-1)(F + I - 2W) in the span and holds 2p - 1 microbatc
       PlayedOrder const played =
           play_named(request, {.forward = 4, .input_gradient = 4, .weight_gradient = 3});
       REQUIRE(played.in_units(span_of(played)) == 11 * n + (p - 1) * 2);
-      for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
-        REQUIRE(most_in_flight(make_order(request), rank, InFlight::until_weight_gradient) ==
+      for (std::size_t stage = 0; stage < played.stages.size(); ++stage) {
+        REQUIRE(most_in_flight(make_order(request), stage, InFlight::until_weight_gradient) ==
                 2 * p - 1);
       }
     }
@@ -250,11 +250,11 @@ TEST_CASE("V-Half and V-Min leave the bubbles and hold the chunks of their close
             6 * n + (p % 3 == 0 ? 4 * p - 7 : 4 * p - 5));
     int most_half = 0;
     int most_least = 0;
-    for (std::size_t rank = 0; rank < static_cast<std::size_t>(p); ++rank) {
-      most_half = std::max(most_half,
-                           most_in_flight(make_order(half), rank, InFlight::until_weight_gradient));
+    for (std::size_t stage = 0; stage < static_cast<std::size_t>(p); ++stage) {
+      most_half = std::max(
+          most_half, most_in_flight(make_order(half), stage, InFlight::until_weight_gradient));
       most_least = std::max(
-          most_least, most_in_flight(make_order(least), rank, InFlight::until_weight_gradient));
+          most_least, most_in_flight(make_order(least), stage, InFlight::until_weight_gradient));
     }
     REQUIRE(most_half == 2 * ((p + 2) / 2));
     REQUIRE(most_least == 2 * ((p + 4) / 3));
@@ -297,8 +297,8 @@ TEST_CASE("orders that are fitted to a memory limit stay within it") {
         make_order({.kind = kind, .stages = p, .microbatches = 3 * p, .memory_limit = limit});
     play_order(order, {});
     int most = 0;
-    for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
-      most = std::max(most, most_in_flight(order, rank, InFlight::until_weight_gradient));
+    for (std::size_t stage = 0; stage < order.stages.size(); ++stage) {
+      most = std::max(most, most_in_flight(order, stage, InFlight::until_weight_gradient));
     }
     return most;
   };
@@ -341,7 +341,7 @@ TEST_CASE("a shape that a schedule does not take is refused with what it takes")
       Contains("found '1'; accepted: at least 2 on several stages"));
   REQUIRE_THAT(
       message({.kind = OrderKind::zb_auto, .stages = 4, .microbatches = 8, .memory_limit = 0.5}),
-      Contains("memory limit: found one that a rank exceeds"));
+      Contains("memory limit: found one that a stage exceeds"));
   REQUIRE_THAT(
       message({.kind = OrderKind::v_auto, .stages = 4, .microbatches = 8, .memory_limit = 2}),
       Contains("memory limit of v_auto: found '2' chunks; accepted: more"));

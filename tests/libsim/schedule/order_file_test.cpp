@@ -25,12 +25,12 @@ std::filesystem::path written(std::string const& text) {
 
 }  // namespace
 
-TEST_CASE("an order file has one text per rank, and a placement") {
+TEST_CASE("an order file has one text per stage, and a placement") {
   PipelineOrder const order = read_order_file(
       written(R"({"makespan": 4, "placement": "v", "orders": ["F0.0 F0.1 B0.1 B0.0"]})"));
   REQUIRE(order.microbatches == 1);
   REQUIRE(order.placement == v_placement(1));
-  REQUIRE(order_text(order.ranks[0]) == "F0.0 F0.1 B0.1 B0.0");
+  REQUIRE(order_text(order.stages[0]) == "F0.0 F0.1 B0.1 B0.0");
   PipelineOrder const loop =
       read_order_file(written(R"({"orders": ["F0.0 F1.0 B0.0 B1.0", "F0.0 B0.0 F1.0 B1.0"]})"));
   REQUIRE(loop.microbatches == 2);
@@ -45,7 +45,7 @@ TEST_CASE("a file that is no order is refused with what an order file has") {
   REQUIRE_THROWS_WITH(read_order_file(written(R"({"orders": []})")),
                       Contains("found no list `orders`"));
   REQUIRE_THROWS_WITH(read_order_file(written(R"({"orders": [7]})")),
-                      Contains("found 7 in `orders`; accepted: one text per rank"));
+                      Contains("found 7 in `orders`; accepted: one text per stage"));
   REQUIRE_THROWS_WITH(read_order_file(written(R"({"orders": ["F0.0"], "placement": "w"})")),
                       Contains("found \"w\"; accepted: loop, v, bidirectional"));
   REQUIRE_THROWS_WITH(read_order_file(written(R"({"orders": ["F900000.0"]})")),

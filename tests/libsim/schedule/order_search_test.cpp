@@ -21,42 +21,42 @@ StageTicks ticks_of(ChunkCosts const& costs, CostTicks const& ticks) {
                                ticks.of(costs.weight_gradient), ticks.of(costs.transfer)}};
 }
 
-/// The most chunks that some rank of an order holds until their weight gradients.
+/// The most chunks that some stage of an order holds until their weight gradients.
 int most_held(PipelineOrder const& order) {
   int most = 0;
-  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
-    most = std::max(most, most_in_flight(order, rank, InFlight::until_weight_gradient));
+  for (std::size_t stage = 0; stage < order.stages.size(); ++stage) {
+    most = std::max(most, most_in_flight(order, stage, InFlight::until_weight_gradient));
   }
   return most;
 }
 
-/// Every legal order of a rank with one chunk that holds at most `limit` microbatches.
-std::vector<std::vector<std::uint16_t>> all_rank_orders(int microbatches, double limit) {
+/// Every legal order of a stage with one chunk that holds at most `limit` microbatches.
+std::vector<std::vector<std::uint16_t>> all_stage_orders(int microbatches, double limit) {
   std::vector<std::uint16_t> letters;
   for (std::uint16_t each = 0; each < 3; ++each) {
     letters.insert(letters.end(), static_cast<std::size_t>(microbatches), each);
   }
   std::vector<std::vector<std::uint16_t>> orders;
   do {
-    if (is_rank_legal(letters, 1, {}, limit)) orders.push_back(letters);
+    if (is_stage_legal(letters, 1, {}, limit)) orders.push_back(letters);
   } while (std::next_permutation(letters.begin(), letters.end()));
   return orders;
 }
 
 /// The least makespan of all orders of one chunk per stage.
 SimTime least_of_all(int stages, int microbatches, StageTicks const& costs, double limit) {
-  auto const rank_orders = all_rank_orders(microbatches, limit);
+  auto const stage_orders = all_stage_orders(microbatches, limit);
   LetterOrder order{round_placement(stages, 1), microbatches, {}};
   LetterPlayer player{order.placement, microbatches, costs};
   std::vector<std::size_t> chosen(static_cast<std::size_t>(stages));
   SimTime least = SimTime::max();
   while (true) {
-    order.ranks.clear();
-    for (std::size_t const each : chosen) order.ranks.push_back(rank_orders[each]);
+    order.stages.clear();
+    for (std::size_t const each : chosen) order.stages.push_back(stage_orders[each]);
     if (auto const times = player.play(order)) least = std::min(least, times->makespan);
-    std::size_t rank = 0;
-    while (rank < chosen.size() && ++chosen[rank] == rank_orders.size()) chosen[rank++] = 0;
-    if (rank == chosen.size()) return least;
+    std::size_t stage = 0;
+    while (stage < chosen.size() && ++chosen[stage] == stage_orders.size()) chosen[stage++] = 0;
+    if (stage == chosen.size()) return least;
   }
 }
 

@@ -9,20 +9,20 @@ namespace {
 
 std::vector<double> starts_of(PlayedOrder const& played) {
   std::vector<double> starts;
-  for (RankRuns const& rank : played.ranks) starts.push_back(played.in_units(rank.start));
+  for (StageRuns const& stage : played.stages) starts.push_back(played.in_units(stage.start));
   return starts;
 }
 
 std::vector<double> ends_of(PlayedOrder const& played) {
   std::vector<double> ends;
-  for (RankRuns const& rank : played.ranks) ends.push_back(played.in_units(rank.end));
+  for (StageRuns const& stage : played.stages) ends.push_back(played.in_units(stage.end));
   return ends;
 }
 
 std::vector<int> peaks_of(PipelineOrder const& order, InFlight until) {
   std::vector<int> peaks;
-  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
-    peaks.push_back(most_in_flight(order, rank, until));
+  for (std::size_t stage = 0; stage < order.stages.size(); ++stage) {
+    peaks.push_back(most_in_flight(order, stage, until));
   }
   return peaks;
 }
@@ -68,15 +68,15 @@ TEST_CASE("a recorded order holds as many chunks in flight as the oracle says") 
   }
 }
 
-TEST_CASE("a rank's time is computing, waiting for messages on their way, and bubble") {
+TEST_CASE("a stage's time is computing, waiting for messages on their way, and bubble") {
   for (auto const& entry : order_oracle()) {
     INFO(name_of_order(entry));
     ChunkCosts costs = costs_of(entry);
     costs.transfer = 0.25;
-    for (RankRuns const& rank : play_order(recorded_order(entry), costs).ranks) {
-      REQUIRE(rank.end == rank.busy + rank.transfer + rank.bubble);
-      REQUIRE(rank.transfer >= SimTime{0});
-      REQUIRE(rank.bubble >= SimTime{0});
+    for (StageRuns const& stage : play_order(recorded_order(entry), costs).stages) {
+      REQUIRE(stage.end == stage.busy + stage.transfer + stage.bubble);
+      REQUIRE(stage.transfer >= SimTime{0});
+      REQUIRE(stage.bubble >= SimTime{0});
     }
   }
 }

@@ -10,7 +10,7 @@
 namespace stagecraft {
 namespace {
 
-/// A model of any kind, on a machine of any prices.
+/// A model of any kind, on a machine of any costs.
 SearchRequest drawn_search(std::uint32_t seed) {
   RandomRuns runs{seed};
   TrainingConfig const drawn = runs.config(2);

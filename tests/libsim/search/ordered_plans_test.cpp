@@ -38,7 +38,7 @@ TEST_CASE("schedules that follow an order are tried on the best layouts", "[sear
   REQUIRE(all.considered == plain.considered + all.tried);
   REQUIRE(all.considered == all.simulated + all.dismissed_by_memory + all.dismissed_by_bound);
   REQUIRE(all.best.size() == plain.best.size());
-  // What was tried can only make the answer better, rank by rank.
+  // What was tried can only make the answer better, stage by stage.
   for (std::size_t i = 0; i < all.best.size(); ++i) {
     REQUIRE(all.best[i].simulation.iteration <= plain.best[i].simulation.iteration);
   }

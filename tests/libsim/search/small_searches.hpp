@@ -8,7 +8,7 @@
 
 namespace stagecraft {
 
-/// A small model on a machine with every price and little memory, so that some plans fit.
+/// A small model on a machine with every cost and little memory, so that some plans fit.
 inline SearchRequest small_search(std::int64_t layers,
                                   int gpus,
                                   std::int64_t batch,

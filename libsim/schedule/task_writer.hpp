@@ -9,13 +9,13 @@
 
 namespace stagecraft {
 
-/// Writes the tasks of a rank for schedules whose chunks take microbatches in order: each call is
+/// Writes the tasks of a stage for schedules whose chunks take microbatches in order: each call is
 /// the next microbatch of its part and chunk. Weight gradients are taken oldest first, over all
 /// chunks.
-class RankWriter {
+class TaskWriter {
  public:
   /// `first_microbatches`, by chunk, are where the chunks begin.
-  explicit RankWriter(std::vector<std::int32_t> first_microbatches)
+  explicit TaskWriter(std::vector<std::int32_t> first_microbatches)
       : next_forward_{std::move(first_microbatches)}, next_gradient_{next_forward_} {}
 
   void forward(ChunkId chunk) { add({Part::forward, next(next_forward_, chunk), chunk}); }

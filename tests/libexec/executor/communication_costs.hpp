@@ -6,10 +6,10 @@
 namespace stagecraft {
 
 /// So dear that what computation takes does not count.
-class DearCommunication : public CommunicationPrices {
+class DearCommunication : public CommunicationCosts {
  public:
   SimTime collective(Op const& /*op*/) const override { return std::chrono::seconds{1}; }
-  MessagePrice message(StageId /*from*/, StageId /*to*/) const override {
+  MessageCost message(StageId /*from*/, StageId /*to*/) const override {
     return {.latency = std::chrono::seconds{1}, .occupancy = std::chrono::seconds{2}};
   }
 };

@@ -7,13 +7,13 @@
 namespace stagecraft {
 
 /// The durations of communication on a system. The plan and the cost model must outlive the object.
-class SystemPrices : public CommunicationPrices {
+class SystemCosts : public CommunicationCosts {
  public:
-  SystemPrices(TrainingPlan const& plan, CostModel const& cost) : plan_{plan}, cost_{cost} {}
+  SystemCosts(TrainingPlan const& plan, CostModel const& cost) : plan_{plan}, cost_{cost} {}
 
-  SimTime collective(Op const& op) const override { return cost_.price(op); }
-  MessagePrice message(StageId from, StageId to) const override {
-    return cost_.price_message(plan_, from, to);
+  SimTime collective(Op const& op) const override { return cost_.duration(op); }
+  MessageCost message(StageId from, StageId to) const override {
+    return cost_.message_cost(plan_, from, to);
   }
 
  private:

@@ -1,4 +1,4 @@
-#include "tests/libexec/executor/prices.hpp"
+#include "tests/libexec/executor/communication_costs.hpp"
 
 namespace stagecraft {
 
