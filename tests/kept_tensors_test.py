@@ -10,6 +10,7 @@ so many times as large; or has no counterpart. The latter two carry the name of 
 import collections
 import csv
 import fractions
+import itertools
 import json
 import pathlib
 import subprocess
@@ -21,7 +22,7 @@ ONLY_OURS = {"dispatch.row_map": "unfused_permutation", "router.scores": "unfuse
 # Kept outside of the layer; of these the program reports the sum.
 OUTSIDE = {"tokens", "causal_mask", "embedding.dropout_mask", "final_norm.input", "final_norm.statistics", "head.logits.input",
            "loss.exponentials", "loss.labels"}  # fmt: skip
-# Whose sum is compared here: what is outside of the layer depends on nothing else.
+# Of which the sum, and the peaks, are compared here: what is outside of the layer depends on nothing else.
 COMPARED_OUTSIDE = {("gpt", "none"), ("llama", "none")}
 
 
@@ -39,13 +40,17 @@ def rows(program, trace, *words):
         return list(csv.DictReader(file))
 
 
-def outside(program, config, saved):
-    """What is held beside the layer's saved bytes when the first op after the forward pass begins."""
+def held(program, config):
+    """Bytes of activations when the first op after the forward pass begins, and the peaks before and after."""
     trace = config.with_suffix(".h5")
     output(program, "simulate", config, "--detail", "op", "--trace", trace)
     end = min(int(row["start_ps"]) for row in rows(program, trace) if row["phase"] in ("input_gradient", "weight_gradient", "recompute"))
-    state = [row for row in rows(program, trace, "--memory") if int(row["time_ps"]) < end][-1]
-    return sum(int(state[category]) for category in ("activations", "recomputed", "communication")) - saved
+    states = [
+        (int(row["time_ps"]) < end, sum(int(row[category]) for category in ("activations", "recomputed", "communication")))
+        for row in rows(program, trace, "--memory")
+    ]
+    before = [size for is_before, size in states if is_before]
+    return before[-1], max(before), max(size for is_before, size in states if not is_before)
 
 
 def predicted(program, run, has_outside=True):
@@ -54,8 +59,17 @@ def predicted(program, run, has_outside=True):
         config = pathlib.Path(folder, "run.yaml")
         config.write_text(json.dumps(run))
         layer = json.loads(output(program, "layer", config, "--json"))["layers"][0]
-        others = {"outside": outside(program, config, layer["saved_bytes"])} if has_outside else {}
+        others = {"outside": held(program, config)[0] - layer["saved_bytes"]} if has_outside else {}
     return {tensor["tensor"]: tensor["bytes"] for tensor in layer["saved"]} | others
+
+
+def predicted_peaks(program, run, vocabulary):
+    """What the passes hold at their peaks beyond what the forward pass leaves."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder, "run.yaml")
+        config.write_text(json.dumps(run | {"model": run["model"] | {"vocabulary": vocabulary}}))
+        kept, *peaks = held(program, config)
+    return {"forward": peaks[0] - kept, "backward": peaks[1] - kept}
 
 
 def stands_for(case):
@@ -76,6 +90,16 @@ def differing(case, ours):
             continue
         if ours.get(name, 0) != theirs[name]:
             yield f"{name}: PyTorch keeps {theirs[name]} bytes of it, stagecraft {ours.get(name, 0)}"
+
+
+def differing_peaks(case, ours):
+    """At its peaks PyTorch holds the logits, or their gradient, beyond what is kept; all else has a difference's name.
+    The op program's loss lets go of the targets before it has made the gradient."""
+    labels = sum(tensor["bytes"] for tensor in case["tensors"] if tensor["name"] == "loss.labels")
+    for name, tensors in case["peaks"].items():
+        theirs = sum(tensor["bytes"] for tensor in tensors if tensor["name"]) - (labels if name == "backward" else 0)
+        if ours[name] != theirs:
+            yield f"peak of {name}: PyTorch holds {theirs} bytes, stagecraft {ours[name]}"
 
 
 def explained(case, ours):
@@ -99,9 +123,13 @@ def main(fixture, program):
     contents = json.loads(pathlib.Path(fixture).read_text())
     wrong = []
     for case in contents["cases"]:
-        ours = predicted(program, case["run"], (case["name"], case["recompute"]) in COMPARED_OUTSIDE)
-        wrong += [f"{case['name']}, {case['recompute']}: {line}" for line in differing(case, ours)]
-        unnamed = {tensor["difference"] for tensor in case["tensors"]} - {"", *contents["differences"]}
+        is_whole = (case["name"], case["recompute"]) in COMPARED_OUTSIDE
+        lines = list(differing(case, predicted(program, case["run"], is_whole)))
+        if is_whole:
+            lines += differing_peaks(case, predicted_peaks(program, case["run"], contents["wide_vocabulary"]))
+        wrong += [f"{case['name']}, {case['recompute']}: {line}" for line in lines]
+        of_all = itertools.chain(case["tensors"], *case["peaks"].values())
+        unnamed = {tensor["difference"] for tensor in of_all} - {"", *contents["differences"]}
         wrong += [f"{case['name']}: difference {name} is not explained" for name in unnamed]
     print("\n".join(wrong) or f"{len(contents['cases'])} twins agree")
     return 1 if wrong else 0

@@ -1,4 +1,4 @@
-"""Twins of stagecraft's blocks, made of Megatron-Core's own modules: what both keep from forward to backward.
+"""Twins of stagecraft's blocks, made of Megatron-Core's own modules: what both keep from forward to backward, and the peaks.
 
 usage: compare.py STAGECRAFT FIXTURE
 
@@ -21,11 +21,12 @@ megatron_on_cpu.prepare()
 import megatron.core  # noqa: E402, after CUDA was taken out
 import models  # noqa: E402
 import torch  # noqa: E402
-from names import DIFFERENCES, rules  # noqa: E402
+from live_tensors import LiveTensors  # noqa: E402
+from names import DIFFERENCES, at_peak, rules  # noqa: E402
 from saved_tensors import Recorder  # noqa: E402
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "tests"))
-from kept_tensors_test import differing, explained, predicted  # noqa: E402
+from kept_tensors_test import differing, differing_peaks, explained, predicted, predicted_peaks  # noqa: E402
 
 
 def kept(name, recompute):
@@ -37,6 +38,30 @@ def kept(name, recompute):
     for tensor in result:
         tensor.module = tensor.module.removeprefix("decoder.layers.0").removeprefix(".")
     loss.float().mean().backward()
+    return result
+
+
+def peaks(name, recompute):
+    """What exists at the peaks of forward and backward and is not kept, with what it is in the op program."""
+    model = models.build(name, recompute, models.WIDE_VOCABULARY)
+    given = models.inputs()
+    of_parameters = [tensor for x in model.parameters() for tensor in (x, x.main_grad, x.grad)]
+    existing = [*of_parameters, *model.buffers(), *given.values()]
+    with LiveTensors(existing) as live:
+        with Recorder(model) as recorder:
+            loss = model(**given).float().mean()
+        kept, result = recorder.storages(), {"forward": live.at_peak}
+        live.restart()
+        loss.backward()
+        result["backward"] = live.at_peak
+    for pass_name, tensors in result.items():
+        result[pass_name] = []
+        for operator, dtype, shape, size in (tensor for key, tensor in tensors.items() if key not in kept):
+            known = at_peak(operator, dtype, shape, models.WIDE_VOCABULARY)
+            if known is None:
+                sys.exit(f"{name}, {recompute}: at the peak of {pass_name} nothing is known of {operator} {dtype} {shape}")
+            result[pass_name].append(
+                {"operator": operator, "dtype": dtype, "shape": shape, "bytes": size, "name": known[0], "difference": known[1]})
     return result
 
 
@@ -58,11 +83,14 @@ def attributed(tensors, named):
 
 def text_of(made_with, cases):
     """JSON with a line for each tensor."""
-    lines = [f'{{"made_with": {json.dumps(made_with)},', f'"differences": {json.dumps(DIFFERENCES)},', '"cases": [']
+    head = {"made_with": made_with, "differences": DIFFERENCES, "wide_vocabulary": models.WIDE_VOCABULARY}
+    lines = [json.dumps(head)[:-1] + ",", '"cases": [']
     for case in cases:
         head = json.dumps({key: case[key] for key in ("name", "recompute", "run")})[:-1]
         lines.append(head + ', "tensors": [')
-        lines.append(",\n".join(json.dumps(tensor) for tensor in case["tensors"]) + "]}" + ("," if case is not cases[-1] else "]}"))
+        lines.append(",\n".join(json.dumps(tensor) for tensor in case["tensors"]) + '],\n"peaks": {')
+        lines.append(",\n".join(f"{json.dumps(name)}: {json.dumps(tensors)}" for name, tensors in case["peaks"].items()))
+        lines.append("}}" + ("," if case is not cases[-1] else "]}"))
     return "\n".join(lines) + "\n"
 
 
@@ -72,14 +100,17 @@ def main(program, fixture):
     for name, (model, policies) in models.OURS.items():
         for recompute in policies:
             tensors = attributed(kept(name, recompute), rules(model, recompute))
-            case = {"name": name, "recompute": recompute, "run": models.run_file(name, recompute), "tensors": tensors}
+            run = models.run_file(name, recompute)
+            case = {"name": name, "recompute": recompute, "run": run, "tensors": tensors, "peaks": peaks(name, recompute)}
             cases.append(case)
-            ours = predicted(program, case["run"])
+            ours = predicted(program, run)
             print(explained(case, ours), flush=True)
             wrong += [f"{name}, {recompute}: {line}" for line in differing(case, ours)]
+            of_peaks = predicted_peaks(program, run, models.WIDE_VOCABULARY)
+            wrong += [f"{name}, {recompute}: {line}" for line in differing_peaks(case, of_peaks)]
     made_with = {"torch": torch.__version__, "megatron-core": megatron.core.__version__}
     pathlib.Path(fixture).write_text(text_of(made_with, cases))
-    print("\n".join(wrong) or f"{len(cases)} twins: what is kept agrees to the byte, but for the differences named")
+    print("\n".join(wrong) or f"{len(cases)} twins: what is kept, and the peaks, agree to the byte, but for the differences named")
     return 1 if wrong else 0
 
 

@@ -1,12 +1,14 @@
 """Megatron-Core's own modules on a machine without a GPU: one process, one rank of each group.
 
-Megatron-Core asks CUDA for the current device and for the states of random generators. Here the device is the CPU and
-the generators are left as they are; the modules themselves are not changed.
+Megatron-Core asks CUDA for the current device and for the states of random generators. Here the device is the CPU, the
+generators are left as they are, and Apex's kernel of weight gradients is PyTorch's product; the modules themselves are
+not changed.
 """
 
 import contextlib
 import os
 import tempfile
+import types
 import warnings
 
 os.environ["TORCH_COMPILE_DISABLE"] = "1"  # fused functions run as they are written, which saves the same tensors
@@ -38,6 +40,11 @@ class NoStream:
         return lambda *args, **kwargs: self
 
 
+def add_weight_gradient(total_input, grad_output, main_grad):
+    """In place of Apex's kernel: a weight gradient is added to the main gradient by the product itself."""
+    main_grad.addmm_(grad_output.t(), total_input)
+
+
 def prepare():
     """Makes one rank of all groups, and takes CUDA out of what Megatron-Core asks."""
     torch.cuda.current_device = lambda: torch.device("cpu")
@@ -45,7 +52,7 @@ def prepare():
     torch.cuda.Stream = torch.cuda.Event = NoStream
     torch.Tensor.cuda = lambda self, *args, **kwargs: self
     from megatron.core import parallel_state, tensor_parallel
-    from megatron.core.tensor_parallel import random
+    from megatron.core.tensor_parallel import layers, random
     from megatron.core.transformer import multi_latent_attention
     from megatron.core.transformer.moe import moe_utils
 
@@ -58,6 +65,9 @@ def prepare():
     for name in ("_get_cuda_rng_state", "_set_cuda_rng_state"):
         setattr(random, name, lambda *args, **kwargs: torch.get_rng_state())
     tensor_parallel.get_cuda_rng_tracker = lambda *args, **kwargs: tracker
+    kernels = types.SimpleNamespace(wgrad_gemm_accum_fp32=add_weight_gradient, wgrad_gemm_accum_fp16=add_weight_gradient)
+    layers.fused_weight_gradient_mlp_cuda, layers._grad_accum_fusion_available = kernels, True
+
     # Names that are imported only where Transformer Engine is.
     moe_utils.te_general_gemm = None
     multi_latent_attention.TELinear = multi_latent_attention.TELayerNormColumnParallelLinear = type(None)

@@ -12,6 +12,7 @@ from megatron.core.transformer import MLATransformerConfig, TransformerConfig
 from megatron.core.transformer.spec_utils import ModuleSpec
 
 SEQUENCE, MICRO, HIDDEN, VOCABULARY = 24, 2, 64, 128
+WIDE_VOCABULARY = 1024  # both passes then have their peak at the loss, whatever the CPU's functions hold in the layer
 SIZES = {"layers": 1, "hidden": HIDDEN, "heads": 4, "sequence": SEQUENCE, "vocabulary": VOCABULARY, "ffn_hidden": 160, "precision": "bf16"}
 LLAMA = SIZES | {
     "kv_heads": 2, "activation": "swiglu", "norm": "rmsnorm", "positions": "rotary", "biases": False, "dropout": 0,
@@ -26,7 +27,8 @@ OURS = {
     "llama": (LLAMA, ["none", "full"]),
     "llama_unfused": (LLAMA | {"attention": "unfused", "causal_mask": "per_microbatch"}, ["none", "selective"]),
     "mixtral": (LLAMA | {"experts": ROUTED}, ["none", "moe", "full"]),
-    "qwen2_moe": (LLAMA | {"qkv_bias": True, "experts": ROUTED | {"shared_ffn_hidden": 40, "shared_gate": True}}, ["none", "shared_experts"]),
+    "qwen2_moe": (
+        LLAMA | {"qkv_bias": True, "experts": ROUTED | {"shared_ffn_hidden": 40, "shared_gate": True}}, ["none", "shared_experts"]),
     "deepseek": (
         LLAMA | {"kv_heads": 4, "head_dim": 24, "latent_attention": LATENT,
                  "experts": ROUTED | {"shared_ffn_hidden": 40, "router": SIGMOID}}, ["none", "mla_up_projection", "moe", "full"]),
@@ -67,7 +69,8 @@ def settings(ours, recompute):
     result = {
         "num_layers": 1, "hidden_size": HIDDEN, "num_attention_heads": ours["heads"], "ffn_hidden_size": ours["ffn_hidden"],
         "use_cpu_initialization": True, "bf16": True, "params_dtype": torch.bfloat16, "bias_dropout_fusion": True,
-        "bias_activation_fusion": True, "hidden_dropout": ours.get("dropout", 0.1), "attention_dropout": ours.get("dropout", 0.1),
+        "bias_activation_fusion": True, "gradient_accumulation_fusion": True,
+        "hidden_dropout": ours.get("dropout", 0.1), "attention_dropout": ours.get("dropout", 0.1),
         "add_bias_linear": not is_llama, "add_qkv_bias": ours.get("qkv_bias", False)} | RECOMPUTE[recompute]  # fmt: skip
     if is_llama:
         result |= {"normalization": "RMSNorm", "gated_linear_unit": True, "activation_func": F.silu, "num_query_groups": ours["kv_heads"]}
@@ -77,7 +80,8 @@ def settings(ours, recompute):
         result |= {
             "num_moe_experts": experts["count"], "moe_router_topk": experts["per_token"], "moe_ffn_hidden_size": experts["ffn_hidden"],
             "moe_token_dispatcher_type": "alltoall", "moe_router_dtype": "fp32", "moe_router_load_balancing_type": "none",
-            "moe_router_score_function": router.get("score", "softmax"), "moe_shared_expert_intermediate_size": experts.get("shared_ffn_hidden"),
+            "moe_router_score_function": router.get("score", "softmax"),
+            "moe_shared_expert_intermediate_size": experts.get("shared_ffn_hidden"),
             "moe_shared_expert_gate": experts.get("shared_gate", False)}  # fmt: skip
         if router:
             result |= {
@@ -92,7 +96,7 @@ def settings(ours, recompute):
     return result
 
 
-def build(name, recompute):
+def build(name, recompute, vocabulary=VOCABULARY):
     """Megatron-Core's model with its own modules; only the fused attention, which needs a GPU, is PyTorch's."""
     ours = OURS[name][0]
     is_latent, is_llama = "latent_attention" in ours, ours.get("norm") == "rmsnorm"
@@ -103,9 +107,11 @@ def build(name, recompute):
     if ours.get("attention") == "flash":
         spec.submodules.self_attention.submodules.core_attention = ModuleSpec(module=FlashAttention)
     model = GPTModel(
-        (MLATransformerConfig if is_latent else TransformerConfig)(**keys), spec, VOCABULARY, SEQUENCE,
+        (MLATransformerConfig if is_latent else TransformerConfig)(**keys), spec, vocabulary, SEQUENCE,
         position_embedding_type="rope" if is_llama else "learned_absolute",
         share_embeddings_and_output_weights=ours.get("tied_embeddings", True)).train().bfloat16()  # fmt: skip
+    for parameter in model.parameters():
+        parameter.main_grad, parameter.grad = torch.zeros_like(parameter), torch.zeros_like(parameter)
     for norm in (module for name, module in model.named_modules() if name.endswith("norm")):
         norm.float()  # as CUDA's kernels do it, the CPU's then keeps statistics in fp32
     return model

@@ -31,6 +31,12 @@ DIFFERENCES = {
                    "norm's own input; the op program's norm reads the same buffer",
     "rotary_table": "a checkpoint keeps the table of angles that it is given, in fp32; it belongs to the model",
     "mask_of_checkpoint": "a checkpoint of a layer keeps the mask that the caller made, though flash attention does not read it",
+    "attention_buffer": "Megatron-Core's unfused attention has a buffer of all scores (its global memory buffer), which beta 0 "
+                        "leaves unread and which is never freed",
+    "embedding_output": "GPTModel.forward holds the output of the embedding until it returns; here the norm keeps a copy of its own",
+    "dispatcher_state": "the dispatcher of tokens holds routing maps and counts until it is used again",
+    "loss_vectors": "a value for each token while the loss is computed; the op program has fewer at that instant",
+    "loss_scalar": "the mean of the losses, and its gradient",
 }  # fmt: skip
 
 
@@ -50,8 +56,8 @@ class Rule:
     shape: str = ".*"
 
     def matches(self, tensor):
-        pairs = ((self.module, tensor.module), (self.function, tensor.function), (self.dtype, tensor.dtype), (self.shape, str(tensor.shape)))
-        return all(re.fullmatch(*pair) for pair in pairs)
+        wanted = (self.module, self.function, self.dtype, self.shape)
+        return all(map(re.fullmatch, wanted, (tensor.module, tensor.function, tensor.dtype, str(tensor.shape))))
 
 
 HALF, ANY, SINGLE = "bfloat16", ".*", "float32"
@@ -88,10 +94,10 @@ def latent_norms(model, recompute):
 
 def core_attention(model, recompute):
     """Attention's operands, in the order in which PyTorch's functions keep them, and what a checkpoint of it is given."""
-    if "latent_attention" in model:
+    if latent := model.get("latent_attention"):
         operands = "core_attention.k|core_attention.rotated_q|core_attention.v"
         given = [
-            Rule("self_attention", "", HALF, "", "separate_latent_norms", shape=rf".*, ({model['latent_attention']['query_rank']}|{model['latent_attention']['key_rank']})\)"),
+            Rule("self_attention", "", HALF, "", "separate_latent_norms", shape=rf".*, ({latent['query_rank']}|{latent['key_rank']})\)"),
             Rule("self_attention", "", HALF, "", "key_latents"),
         ]
     elif model.get("positions") == "rotary":
@@ -163,3 +169,24 @@ def rules(model, recompute):
         Rule("", "", "int64", "loss.labels"),
     ]
 
+
+
+# What exists at a peak and is not kept, by operator, type and shape. At the peaks of a wide vocabulary the logits are there.
+AT_PEAKS = [
+    ("mm|_to_copy", HALF, r".*, {vocabulary}\)", "head.logits", ""),
+    ("empty|slice", HALF, r"\(\d+,\)", "", "attention_buffer"),
+    ("clone", HALF, ANY, "", "embedding_output"),
+    ("cat|_to_copy", SINGLE, ANY, "", "rotary_table"),
+    ("scatter|_to_copy|sum|masked_select", ANY, ANY, "", "dispatcher_state"),
+    ("clone|max|arange|index", "int64|float32", ANY, "", "loss_vectors"),
+    ("mean|ones_like", SINGLE, ANY, "", "loss_scalar"),
+]
+
+
+def at_peak(operator, dtype, shape, vocabulary):
+    """(tensor of the op program, difference) of what exists at a peak; None if nothing is known of it."""
+    for operators, dtypes, shapes, name, difference in AT_PEAKS:
+        pairs = ((operators, operator), (dtypes, dtype), (shapes.replace("{vocabulary}", str(vocabulary)), str(shape)))
+        if all(re.fullmatch(*pair) for pair in pairs):
+            return name, difference
+    return None

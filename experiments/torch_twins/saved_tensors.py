@@ -71,6 +71,10 @@ class Recorder:
                     found[key] = Saved(module, function, dtype, tuple(tensor.shape), storage.nbytes())
         return list(found.values())
 
+    def storages(self):
+        """The addresses of storages that are held now."""
+        return {held.tensor.untyped_storage()._cdata for _, _, reference in self.requests if (held := reference())}
+
     def enter(self, name, module, arguments):
         self.modules.append(name)
 
