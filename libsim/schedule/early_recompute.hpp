@@ -23,8 +23,11 @@ struct RecomputeTimes {
 /// gradient meanwhile. In any other wait it recomputes for its next backward, if that fits into the
 /// wait wholly. So no task starts later than without, and at most one chunk of a rank is recomputed
 /// before its backward could start. Everywhere else recompute stays part of the backward.
+/// `stored`: by virtual stage and microbatch, those that keep everything and are not recomputed;
+/// empty: none.
 /// Pre: the order is legal and has no task for recompute; `times` has each virtual stage.
 PipelineOrder with_early_recompute(PipelineOrder const& order,
-                                   std::vector<RecomputeTimes> const& times);
+                                   std::vector<RecomputeTimes> const& times,
+                                   std::vector<bool> stored = {});
 
 }  // namespace stagecraft
