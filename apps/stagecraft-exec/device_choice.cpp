@@ -119,9 +119,6 @@ DeviceChoice choose_device(CommandLine const& line,
 
 std::string cpu_only_because_of(TrainingConfig const& config) {
   ModelConfig const& model = config.model;
-  if (config.schedule.step == StepSync::post_validated) {
-    return "with schedule.step: post_validated (for which there is no CUDA kernel yet)";
-  }
   if (std::string const key = key_without_cuda(model); !key.empty()) {
     return "with " + key + " (for which there are no CUDA kernels yet)";
   }

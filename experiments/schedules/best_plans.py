@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The fastest plan of each family of schedules, with each recompute, that fits into 60, 70 and 80 GiB.
 
-usage: best_plans.py PROGRAM [--only NAME] [-o FOLDER]   the built stagecraft; FOLDER: beside this script
+usage: best_plans.py PROGRAM [--only NAME] [--family NAME] [-o FOLDER]   the built stagecraft; FOLDER: beside this script
 
 Layout and batch of each run stay; schedule, chunks a stage, what a stage may hold, transfers and the place of
-recompute vary. Writes every prediction to best_plans.csv and the tables to best-plans.md.
+recompute vary. Writes every prediction to best_plans.csv and the tables to best-plans.md. With --only or --family
+the other predictions are those that best_plans.csv has.
 """
 import argparse
 import collections
@@ -21,6 +22,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 CONFIGS = HERE.parent.parent / "configs"
 GIB = 2**30
 CAPACITIES = (60, 70, 80)
+NUMBERS = ("seconds", "bubble", "gib", "ideal_seconds", "step_seconds")
+NAMES = ("run", "family", "recompute", "policy", "chunks", "schedule", *NUMBERS)
 
 HEAD = """\
 # The best plan of each family of schedules, with recompute
@@ -39,7 +42,10 @@ The lower bound holds for any order on one chunk a stage or on two, whatever mem
 microbatch, does all its work, and the last gradient travels back to the first stage. Work that differs by stage is averaged, but
 the bound is at least what the busiest stage computes. With three chunks a stage starts earlier than the bound assumes.
 
-`searched` is the best of all orders that are known within a limit: two searches with each stage's own costs (20,000 changes, 2,000
+`dualpipe` holds two copies of the model: a stage has the parameters, gradients and optimizer state of two parts, and half of the
+microbatches go each way. It needs an even number of stages.
+
+`searched` is the best of all orders that are known within a limit: two searches with each stage's own costs (20,000 changes, 200
 with more than 8 stages), one of which splits every backward while the other may join the halves where they are adjacent, and all
 named schedules with overlapped messages. Each is judged by a prediction of the run with it.
 """
@@ -64,7 +70,7 @@ RECOMPUTES = {
 
 
 def searched(run, limit):
-    iterations = 20000 if run.stages <= 8 else 2000
+    iterations = 20000 if run.stages <= 8 else 200
     return f"{{kind: searched, memory_limit: {limit}, iterations: {iterations}, seconds: 60}}"
 
 
@@ -85,6 +91,7 @@ def schedules(run):
     for kind in ("zbv", "v_half", "v_min", "dualpipev"):
         yield kind, 2, f"{{kind: {kind}}}"
     yield "zbv", 2, "{kind: zbv, variant: auto}"
+    yield "dualpipe", 2, "{kind: dualpipe}"
     # As much as v_half, zbv, dualpipev and interleaved 1F1B hold.
     for limit in (2 * (p // 2 + 1), 2 * p, 2 * p + 1, 3 * p - 1):
         yield "searched", 2, searched(run, limit)
@@ -97,6 +104,7 @@ def settings(run, chunks, schedule, recompute):
     """The run's settings as words of a command line."""
     words = [*run.settings, "parallel.sequence=true", f"parallel.interleave={chunks}", f"schedule={schedule}",
              f"recompute={recompute}"]
+    chunks //= 2 if "dualpipe}" in schedule else 1  # of one copy of the model
     if run.layers % (run.stages * chunks):  # virtual stages in model order: the first chunks have a layer more
         each, more = divmod(run.layers, run.stages * chunks)
         layers = [each + (number < more) for number in range(run.stages * chunks)]
@@ -213,35 +221,59 @@ def table(run, rows, limits):
     return lines + [""]
 
 
+def read_rows(path):
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        for key, text in list(row.items()):
+            if key == "chunks":
+                row[key] = int(text)
+            elif key in NUMBERS and text:
+                row[key] = float(text)
+            elif key in NUMBERS:
+                del row[key]
+    return rows
+
+
+def write_rows(path, rows):
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, NAMES, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--only", help="one run: " + ", ".join(run.name for run in RUNS))
+    parser.add_argument("--family", help="one family of schedules, as in the tables")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=HERE)
     parser.add_argument("--jobs", type=int, default=2)
     asked = parser.parse_args()
+    data = asked.output / "best_plans.csv"
+    known = read_rows(data) if (asked.only or asked.family) and data.exists() else []
     lines = [*HEAD.splitlines(), ""]
     everything = []
     for run in RUNS:
-        if asked.only not in (None, run.name):
-            continue
+        def is_asked(family):
+            return asked.only in (None, run.name) and asked.family in (None, family)
+        families = list(dict.fromkeys(family for family, _, _ in schedules(run)))
         tasks = [(run, name, policy, family, chunks, schedule)
                  for name, policies in RECOMPUTES.items() for policy in policies
                  for family, chunks, schedule in schedules(run)
-                 if not ("blocking" in schedule and "early" in policy)]
+                 if is_asked(family) and not ("blocking" in schedule and "early" in policy)]
         with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
-            rows = list(pool.map(lambda task: predict(asked.program, task), tasks))
+            made = list(pool.map(lambda task: predict(asked.program, task), tasks))
+        rows = made + [row for row in known if row["run"] == run.name and not is_asked(row["family"])]
+        rows.sort(key=lambda row: families.index(row["family"]))
+        everything += rows
+        if not rows:
+            continue
         shape = ask(asked.program, "simulate", config(run), *settings(run, 1, "{kind: zb_h1}", "full"))["config"]
         microbatches = shape["batch"]["global"] // shape["batch"]["micro"] // shape["parallel"]["data"]
         lines += table(run, rows, bounds(asked.program, run, microbatches))
-        everything += rows
-        print(f"{run.name}: {len(rows)} plans, {sum('seconds' not in row for row in rows)} refused", flush=True)
-    names = ["run", "family", "recompute", "policy", "chunks", "schedule", "seconds", "bubble", "gib", "ideal_seconds",
-             "step_seconds"]
-    with open(asked.output / "best_plans.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(everything)
+        print(f"{run.name}: {len(made)} plans, {sum('seconds' not in row for row in made)} refused", flush=True)
+    write_rows(data, everything)
     (asked.output / "best-plans.md").write_text("\n".join(lines).rstrip() + "\n")
 
 

@@ -9,48 +9,16 @@ nor whether its GB are 10^9 bytes: the first is assumed to be GPT-2's, and both 
 """
 import csv
 import itertools
-import json
 import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 
-VOCABULARY = 50257  # of GPT-2, padded to 50304 by the program
-SCHEDULES = {
-    "1F1B": "{{kind: 1f1b, p2p: overlapped}}",
-    "ZB-1p": "{{kind: zb_auto, memory_limit: {p}}}",
-    "ZB-2p": "{{kind: zb_auto, memory_limit: {twice}}}",
-    "ZB-V": "{{kind: zbv, variant: auto}}",
-}
-RUN = """
-model: {{layers: {layers}, hidden: {hidden}, heads: {heads}, sequence: {sequence}, vocabulary: {vocabulary}, tied_embeddings: false, causal_mask: none}}
-system: selene-a100
-parallel: {{pipeline: {pipeline}}}
-batch: {{global: {batch}, micro: {micro_batch}}}
-schedule: {settings}
-recompute: none
-layout: {{first: {ends}, last: {ends}}}
-"""
+from published_runs import simulate
 
 
 def predicted(program, row):
     """Bytes that the fullest stage holds at most."""
-    stages, micro = int(row["pipeline"]), int(row["micro_batch"])
-    per_stage = (int(row["layers"]) + 2) // stages  # the first and the last stage have a layer fewer
-    schedule = SCHEDULES[row["schedule"]].format(p=stages, twice=2 * stages)
-    layout = per_stage - 1
-    text = RUN.format(**row, batch=micro * int(row["microbatches"]), vocabulary=VOCABULARY, settings=schedule, ends=layout)
-    if row["schedule"] == "ZB-V":  # one rank has both ends, so it has two layers fewer than the others
-        halves = per_stage // 2
-        text = text[:text.index("layout:")] + f"layout: {[halves - 1] + [halves] * (2 * stages - 2) + [halves - 1]}\n"
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        file.write(text)
-        file.flush()
-        result = subprocess.run([program, "simulate", "--json", file.name], capture_output=True, text=True)
-    if not result.stdout:
-        sys.exit(f"{row['id']}: {text}\n{result.stderr}")
-    return max(stage["peak_bytes"] for stage in json.loads(result.stdout)["stages"])
+    return max(stage["peak_bytes"] for stage in simulate(program, row)["stages"])
 
 
 def print_table(title, differences):

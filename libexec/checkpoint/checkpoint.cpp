@@ -67,7 +67,8 @@ class ShareWriter {
   CheckpointShare take() {
     bool const shards = context_.plan.config.memory.distributed_optimizer;
     for (PlacedParameter const& placed : store_.layout()) {
-      bool const is_copy = placed.parameter->tied_embedding && context_.place.stage > StageId{0};
+      bool const is_copy = context_.plan.roles.embedding && placed.parameter->tied_embedding &&
+                           context_.place.stage > StageId{0};
       if (!is_copy && (shards || is_first_holder(placed))) add(placed);
     }
     return std::move(share_);

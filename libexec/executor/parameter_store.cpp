@@ -92,11 +92,14 @@ void ParameterStore::find_operands(TrainingPlan const& plan) {
   if (layout_.empty()) return;
   StageId const stage = plan.chunks[static_cast<std::size_t>(layout_.front().chunk)].stage;
   operands_.resize(plan.chunks.size());
+  IdVector<ChunkId, StageChunk> const& chunks = plan.stages[stage].chunks;
+  auto const embedding = std::ranges::find_if(chunks, [&](StageChunk const& chunk) {
+    return plan.chunks[static_cast<std::size_t>(chunk.program)].has_embedding;
+  });
   for (std::size_t i = 0; i < plan.chunks.size(); ++i) {
     ChunkProgram const& chunk = plan.chunks[i];
     if (chunk.stage != stage) continue;
     // Programs that store a window of microbatches share the parameters.
-    IdVector<ChunkId, StageChunk> const& chunks = plan.stages[stage].chunks;
     std::int32_t const owner = chunks[chunk.chunk].program;
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {
       BlockProgram const& block = plan.blocks[static_cast<std::size_t>(chunk.blocks[position])];
@@ -105,8 +108,7 @@ void ParameterStore::find_operands(TrainingPlan const& plan) {
         Tensor const& weight = block.tensor(parameter.weight);
         std::int64_t const layer =
             layer_of(block.kind, first_layer_of(plan, chunk, position), weight.layer);
-        // The embedding is in the first chunk.
-        Key const key{parameter.shared ? chunks.front().program : owner, layer,
+        Key const key{parameter.shared ? embedding->program : owner, layer,
                       to_string(parameter.shared ? embedding_weight : weight.name)};
         std::int64_t const offset = known.at(key);
         operands[static_cast<std::size_t>(parameter.weight)] = {offset, false};

@@ -63,7 +63,8 @@ double AverageChunk::seconds(StagePlan const& stage, Part part, ChunkId chunk) c
 
 double AverageChunk::longest_message() const {
   double longest = 0;
-  for (VirtualStageId v{1}; v <= plan_.placement.last(); v = next(v)) {
+  for (VirtualStageId const v : plan_.placement.virtual_stage_ids()) {
+    if (plan_.placement.is_first(v)) continue;
     StageId const from = plan_.placement.place(previous(v)).stage;
     StageId const to = plan_.placement.place(v).stage;
     if (from == to) continue;

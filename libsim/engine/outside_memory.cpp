@@ -41,7 +41,8 @@ class CommunicatorBuffers {
 /// The stages with which one exchanges activations.
 std::set<StageId> neighbours_of(TrainingPlan const& plan, StageId stage) {
   std::set<StageId> neighbours;
-  for (VirtualStageId v{1}; v <= plan.placement.last(); v = next(v)) {
+  for (VirtualStageId const v : plan.placement.virtual_stage_ids()) {
+    if (plan.placement.is_first(v)) continue;
     StageId const from = plan.placement.place(previous(v)).stage;
     StageId const to = plan.placement.place(v).stage;
     if (from == stage && to != stage) neighbours.insert(to);

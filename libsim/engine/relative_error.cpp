@@ -109,7 +109,8 @@ ErrorTerms error_terms(CostedPlan const& costed, SimTime iteration) {
     replicas += to_seconds(task.shares.data_parallel);
   }
   double const overhead = to_seconds(costed.cost().iteration_overhead());
-  auto const count = static_cast<double>(microbatches(plan.config));
+  // Each of two copies of the model computes half of the microbatches.
+  auto const count = static_cast<double>(microbatches(plan.config)) / plan.placement.copies();
   double const computed = count * microbatch;
   // Other stages fill and drain the pipeline for as long as p - 1 microbatches of a chunk take.
   double const bubble = computed / count * (parallel.pipeline - 1) / parallel.interleave;

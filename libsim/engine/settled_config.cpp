@@ -48,12 +48,34 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
   return times;
 }
 
+/// By virtual stage and microbatch, which ones the windows of the run store.
+std::vector<bool> stored_passes(TrainingConfig const& config,
+                                ScheduleShape shape,
+                                PipelineOrder const& order) {
+  auto const microbatches = static_cast<std::size_t>(order.microbatches);
+  std::vector<bool> stored(static_cast<std::size_t>(order.placement.virtual_stages()) *
+                           microbatches);
+  shape.order = SharedOrder{order};  // whose windows those of the settled run are
+  for (StageId const stage : order.placement.stage_ids()) {
+    int const count = policy_of(config, stage).store_microbatches.count;
+    if (count == 0) continue;
+    WindowPlaces places{shape, stage};
+    for (OrderTask const& task : order.ranks[stage.index()]) {
+      if (task.run.part != Part::forward || places.of(task.run) >= count) continue;
+      VirtualStageId const v = order.placement.virtual_stage({stage, task.run.chunk});
+      stored[v.index() * microbatches + static_cast<std::size_t>(task.run.microbatch)] = true;
+    }
+  }
+  return stored;
+}
+
 /// Gives recompute the bubbles of the run's schedule.
 void settle_recompute(TrainingConfig& config, System const& system) {
   ScheduleShape const shape = checked_shape(schedule_shape(config));
   PipelineOrder const order = shape.order ? *shape.order : order_of(lay_out_checked(shape));
   TrainingPlan const plan = make_programs(config, placement_of(shape), splits_backward(shape));
-  config.schedule.order = SharedOrder{with_early_recompute(order, recompute_times(plan, system))};
+  config.schedule.order = SharedOrder{with_early_recompute(order, recompute_times(plan, system),
+                                                           stored_passes(config, shape, order))};
   config.schedule.kind = ScheduleKind::order;
   config.schedule.group = 0;
 }

@@ -51,7 +51,8 @@ void write_chakra(TraceReader const& trace,
   TrainingPlan const plan = plan_of_trace(trace);
   KnownNames const names{trace.names()};
   PipelineShape const shape{.stages = plan.groups.stages(),
-                            .ranks_per_stage = plan.groups.ranks_per_stage()};
+                            .ranks_per_stage = plan.groups.ranks_per_stage(),
+                            .placement = plan.placement};
   require_both_ends(trace, ranks, shape, names);
   auto const collectives = collectives_of(plan);
   GroupNumbers groups{plan.groups};

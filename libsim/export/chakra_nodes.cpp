@@ -19,9 +19,6 @@ enum class ValueType : std::uint8_t { int32 = 7, int64 = 9, uint64 = 13, boolean
 
 constexpr int attribute_field = 10;
 
-/// A file may claim any chunk.
-constexpr std::int64_t most_chunks = 1 << 20;
-
 template <typename Value>
 void add_attribute(ProtobufMessage& node, std::string_view name, ValueType type, Value value) {
   ProtobufMessage attribute;
@@ -224,10 +221,10 @@ void ChakraNodes::add_message(ProtobufMessage& message,
       stream == TraceStream::send_gradient || stream == TraceStream::receive_gradient;
   bool const is_send = type(row) == NodeType::send;
   bool const goes_up = is_gradient != is_send;
-  std::int64_t const here = std::min(ops.chunk[row], most_chunks) * shape.stages + rank_.stage;
+  std::int64_t const here = shape.virtual_stage(ops.chunk[row], rank_.stage);
   std::int64_t const upper = goes_up ? here + 1 : here;
-  std::int32_t const job = shape.stages * shape.ranks_per_stage;
-  std::int32_t const peer = (number + (goes_up ? 1 : -1) * shape.ranks_per_stage + job) % job;
+  std::int32_t const other = shape.stage_of(goes_up ? here + 1 : here - 1);
+  std::int32_t const peer = number + (other - rank_.stage) * shape.ranks_per_stage;
   std::int64_t const tag = ((2 * upper + (is_gradient ? 1 : 0)) << 16) + ops.microbatch[row];
   add_attribute(message, "comm_size", ValueType::int64, ops.bytes[row]);
   add_attribute(message, "comm_src", ValueType::int32, std::int64_t{is_send ? number : peer});

@@ -14,9 +14,7 @@ void TransferPairs::add(RankTrace const& rank) {
         *stream == TraceStream::send_gradient || *stream == TraceStream::receive_gradient;
     bool const is_send =
         *stream == TraceStream::send_activation || *stream == TraceStream::send_gradient;
-    // A file may claim any chunk; up to this limit, far above real chunks, no product overflows.
-    std::int64_t const chunk = std::min<std::int64_t>(ops.chunk[row], 1 << 20);
-    std::int64_t const here = chunk * shape_.stages + rank.stage;
+    std::int64_t const here = shape_.virtual_stage(ops.chunk[row], rank.stage);
     bool const goes_up = is_gradient != is_send;
     Ends& ends = messages_[{is_gradient, goes_up ? here + 1 : here, ops.microbatch[row], place}];
     (is_send ? ends.sends : ends.receives)

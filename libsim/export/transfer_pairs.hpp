@@ -27,7 +27,7 @@ struct MessagePair {
 
 /// Finds the receive of each send of a trace, to which ranks are added one by one.
 ///
-/// Chunk c of stage s is virtual stage c * stages + s. An activation goes from a virtual stage to
+/// The shape says which virtual stage a chunk is. An activation goes from a virtual stage to
 /// the next, a gradient back; ranks at equal places of their stages exchange messages. Ends whose
 /// other end is not in the trace (only some ranks were recorded) remain unmatched.
 class TransferPairs {

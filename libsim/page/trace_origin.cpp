@@ -1,5 +1,6 @@
 #include "libsim/page/trace_origin.hpp"
 
+#include "libsim/plan/pipeline_schedule.hpp"
 #include "libsim/report/simulation_tables.hpp"
 
 namespace stagecraft {
@@ -38,6 +39,7 @@ std::string setting_of(TraceMeta const& meta, std::optional<RunConfig> const& co
       (is_executed(meta) ? " ranks" : " × " + config->system.accelerator.name) + " · tensor " +
       std::to_string(parallel.tensor) + ", pipeline " + std::to_string(parallel.pipeline);
   if (parallel.interleave > 1) text += " × " + std::to_string(parallel.interleave) + " chunks";
+  if (placement_of(training).copies() > 1) text += " (two copies of the model)";
   if (parallel.context > 1) text += ", context " + std::to_string(parallel.context);
   text += ", data " + std::to_string(parallel.data) + " · " +
           std::to_string(microbatches(training)) +

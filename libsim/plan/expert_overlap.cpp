@@ -39,8 +39,13 @@ class OverlapCheck : CombinationCheck {
           std::find(policy.modules.begin(), policy.modules.end(), "moe") != policy.modules.end();
       bool const is_full = policy.granularity == RecomputeGranularity::full;
       if (!is_full && !has_moe) continue;
-      refuse("recompute", is_full ? "full" : "modules with moe",
-             "none, or selective without moe" + why);
+      // The section is a word, a map, or a list of either.
+      std::string_view const own = is_full ? "granularity" : "modules";
+      bool const has_key = root_.child("recompute").child(own).exists();
+      refuse(has_key ? "recompute." + std::string{own} : "recompute",
+             is_full ? "full" : "modules with moe",
+             "none, or selective without moe" + why +
+                 ": Megatron-LM cannot recompute a layer whose parts it interleaves");
       break;
     }
   }

@@ -1,5 +1,6 @@
 #include "libsim/plan/layer_split.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "libsim/plan/pipeline_schedule.hpp"
@@ -20,21 +21,35 @@ std::vector<std::int64_t> layers_of_stages(TrainingConfig const& config) {
   return layers;
 }
 
+int chunks_of_copy(TrainingConfig const& config, Placement const& placement) {
+  return std::max(1, config.parallel.interleave / placement.copies());
+}
+
 }  // namespace
+
+int chunks_of_copy(TrainingConfig const& config) {
+  return chunks_of_copy(config, placement_of(config));
+}
 
 std::vector<std::int64_t> layers_of_virtual_stages(TrainingConfig const& config) {
   LayerSplit const& split = config.layout;
-  auto const stages = static_cast<std::size_t>(config.parallel.pipeline);
-  std::size_t const virtual_stages = stages * static_cast<std::size_t>(config.parallel.interleave);
-  if (split.kind == LayerSplit::Kind::list && split.list.size() == virtual_stages)
-    return split.list;
-  std::vector<std::int64_t> const per_stage =
-      split.kind == LayerSplit::Kind::list ? split.list : layers_of_stages(config);
-  std::vector<std::int64_t> layers;
-  layers.reserve(virtual_stages);
   Placement const placement = placement_of(config);
+  std::vector<std::int64_t> parts;
+  if (split.kind == LayerSplit::Kind::list &&
+      split.list.size() == static_cast<std::size_t>(placement.parts())) {
+    parts = split.list;
+  } else {
+    std::vector<std::int64_t> const per_stage =
+        split.kind == LayerSplit::Kind::list ? split.list : layers_of_stages(config);
+    int const chunks = chunks_of_copy(config, placement);
+    for (VirtualStageId const v : IdRange<VirtualStageId>{placement.parts()}) {
+      parts.push_back(per_stage[placement.place(v).stage.index()] / chunks);
+    }
+  }
+  std::vector<std::int64_t> layers;
+  layers.reserve(static_cast<std::size_t>(placement.virtual_stages()));
   for (VirtualStageId const v : placement.virtual_stage_ids()) {
-    layers.push_back(per_stage[placement.place(v).stage.index()] / config.parallel.interleave);
+    layers.push_back(parts[static_cast<std::size_t>(placement.part_of(v))]);
   }
   return layers;
 }

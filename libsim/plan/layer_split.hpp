@@ -7,7 +7,11 @@
 
 namespace stagecraft {
 
-/// Layers of every virtual stage, in model order: entry c * p + r is chunk c of stage r.
+/// How many chunks a stage has of each copy of the model; of one copy, parallel.interleave.
+int chunks_of_copy(TrainingConfig const& config);
+
+/// Layers of every virtual stage, in the order of the configuration's placement; of two copies of
+/// the model, both have the same.
 ///
 /// The first and the last virtual stage have no layers if they hold only the embedding or the head.
 /// Pre: `config` came from read_training_config() without problems.

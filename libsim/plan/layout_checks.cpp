@@ -30,7 +30,7 @@ class LayoutCheck : CombinationCheck {
  private:
   void check_even_layout() const {
     std::int64_t const p = config_.parallel.pipeline;
-    std::int64_t const m = config_.parallel.interleave;
+    std::int64_t const m = chunks_of_copy(config_);
     std::int64_t const layers = config_.model.layers;
     if (layers % (p * m) == 0) return;
     std::string const layers_text = "model.layers (" + to_text(layers) + ")";
@@ -73,7 +73,7 @@ class LayoutCheck : CombinationCheck {
     std::vector<std::int64_t> const& list = config_.layout.list;
     ConfigNode const section = root_.child("layout");
     std::int64_t const p = config_.parallel.pipeline;
-    std::int64_t const m = config_.parallel.interleave;
+    std::int64_t const m = chunks_of_copy(config_);
     auto const size = static_cast<std::int64_t>(list.size());
     if (size != p && size != p * m) {
       section.report(
@@ -96,7 +96,7 @@ class LayoutCheck : CombinationCheck {
   void check_stage_layers() const {
     LayerSplit const& split = config_.layout;
     ConfigNode const section = root_.child("layout");
-    std::int64_t const m = config_.parallel.interleave;
+    std::int64_t const m = chunks_of_copy(config_);
     bool const is_per_stage =
         static_cast<std::int64_t>(split.list.size()) != config_.parallel.pipeline * m;
     std::vector<std::int64_t> stage_layers = split.list;

@@ -40,7 +40,8 @@ std::vector<std::int32_t> sequence_of(PipelineOrder const& order,
 
 /// A channel hands its messages on in the order in which they were sent.
 void check_message_order(PipelineOrder const& order) {
-  for (VirtualStageId v{1}; v <= order.placement.last(); v = next(v)) {
+  for (VirtualStageId const v : order.placement.virtual_stage_ids()) {
+    if (order.placement.is_first(v)) continue;
     for (bool const is_forward : {true, false}) {
       ChunkPlace const before = order.placement.place(previous(v));
       ChunkPlace const after = order.placement.place(v);
@@ -124,11 +125,6 @@ OrderRequest order_request(ScheduleShape const& shape) {
 }
 
 ScheduleShape with_order(ScheduleShape shape) {
-  if (traits_of(shape.kind).placement == OrderPlacement::bidirectional ||
-      (shape.order && shape.order->placement.copies() > 1)) {
-    refuse("schedule", std::string{name_of(shape.kind)} + ", with two copies of the model",
-           "a schedule of one copy, such as dualpipev (plans have one set of parameters a stage)");
-  }
   std::int64_t const forwards =
       std::int64_t{shape.stages} * shape.chunks * std::int64_t{shape.microbatches};
   if (forwards > max_ordered_forwards) {

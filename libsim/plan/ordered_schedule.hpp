@@ -40,8 +40,7 @@ OrderRequest order_request(ScheduleShape const& shape);
 /// The shape with its order: made by the kind's rule, or the given one, checked.
 /// \throws ScheduleError  if the kind depends on costs and no order is given; if the order is illegal
 ///         or does not match the shape's stages, chunks and microbatches; and if a plan cannot hold
-///         it: it needs two copies of the model, or lets one microbatch overtake another between
-///         two stages.
+///         it, as it lets one microbatch overtake another between two stages.
 ScheduleShape with_order(ScheduleShape shape);
 
 /// Lays out the shape's order, without repeats. Pre: with_order() has checked it.

@@ -59,11 +59,21 @@ std::int64_t first_layer_of(TrainingPlan const& plan,
   return layer;
 }
 
+std::vector<ChunkId> chunks_in_model_order(TrainingPlan const& plan, StagePlan const& rank) {
+  std::vector<ChunkId> chunks;
+  for (ChunkId const chunk : rank.chunks.ids()) chunks.push_back(chunk);
+  Placement const& placement = plan.placement;
+  std::ranges::sort(chunks, {}, [&](ChunkId chunk) {
+    return placement.part_of(placement.virtual_stage({rank.stage, chunk}));
+  });
+  return chunks;
+}
+
 std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePlan const& rank) {
   std::vector<PlacedParameter> placed;
   std::int64_t offset = 0;
-  for (StageChunk const& of_stage : rank.chunks) {
-    std::int32_t const index = of_stage.program;
+  for (ChunkId const of_stage : chunks_in_model_order(plan, rank)) {
+    std::int32_t const index = rank.chunks[of_stage].program;
     ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(index)];
     std::int64_t layer = chunk.first_layer;  // of the block
     for (std::size_t position = 0; position < chunk.blocks.size(); ++position) {

@@ -53,9 +53,13 @@ struct PlacedParameter {
   std::string name() const;
 };
 
-/// All parameters that a rank of the stage holds, in flat order: by chunk, then by block in model
-/// order, then as the block lists them. A GradientBucket is contiguous. Pointers lead into the
-/// plan, which must outlive the result.
+/// The chunks of a stage in the order in which their parts of the model follow each other. Two
+/// stages that hold the same parts, one in each copy of the model, have them in the same order.
+std::vector<ChunkId> chunks_in_model_order(TrainingPlan const& plan, StagePlan const& rank);
+
+/// All parameters that a rank of the stage holds, in flat order: by chunks_in_model_order(), then
+/// by block in model order, then as the block lists them. A GradientBucket is contiguous. Pointers
+/// lead into the plan, which must outlive the result.
 std::vector<PlacedParameter> parameter_layout(TrainingPlan const& plan, StagePlan const& rank);
 
 /// The number in the model of the first layer of a chunk's block.

@@ -38,6 +38,13 @@ GroupLevel replicas_of(RankGrid const& grid) {
   return axes;
 }
 
+/// The axes of a group of ranks that hold the same parameters, `axes` among them: if there are two
+/// copies of the model, both stages that have the same parts of it.
+GroupLevel with_copies(GroupLevel axes, RankGrid const& grid, Placement const& placement) {
+  if (placement.copies() > 1) axes.push_back(mirrored_axis(grid.pipeline()));
+  return axes;
+}
+
 /// The same ranks, as the experts of a layer are split over those of a stage.
 RankGrid expert_grid_of(ParallelLayout const& layout) {
   int const together = layout.expert_tensor * layout.expert;
@@ -49,25 +56,31 @@ RankGrid expert_grid_of(ParallelLayout const& layout) {
   return RankGrid{IdVector<AxisId, GridAxis>{std::move(axes)}};
 }
 
-void add_expert_groups(PlanGroups& made, ParallelLayout const& layout) {
+void add_expert_groups(PlanGroups& made, ParallelLayout const& layout, Placement const& placement) {
   RankGrid const grid = expert_grid_of(layout);
   GridId const id = made.groups.add_grid(grid);
-  auto const add = [&](std::string_view name, std::string_view axis, Stream stream,
-                       std::optional<HolderCollectives> const& holders = {}) {
-    return made.groups.add({name, id, {{whole_axis(grid, grid.axis(axis))}}, stream, holders});
+  auto const add = [&](std::string_view name, std::string_view axis) {
+    return made.groups.add({.name = name,
+                            .grid = id,
+                            .levels = {{whole_axis(grid, grid.axis(axis))}},
+                            .stream = Stream::tensor_parallel});
   };
   GroupRoles& roles = made.roles;
   if (layout.expert > 1) {
-    roles.expert = add("expert group", expert_axis, Stream::tensor_parallel);
+    roles.expert = add("expert group", expert_axis);
   }
   if (layout.expert_tensor > 1) {
-    roles.expert_tensor = add("expert tensor group", expert_tensor_axis, Stream::tensor_parallel);
+    roles.expert_tensor = add("expert tensor group", expert_tensor_axis);
   }
-  roles.expert_gradients =
-      add("expert data group", expert_data_axis, Stream::data_parallel,
-          HolderCollectives{.all_reduce = "all_reduce_expert_gradients",
-                            .reduce_scatter = "reduce_scatter_expert_gradients",
-                            .all_gather = "all_gather_expert_parameters"});
+  GroupLevel const replicas{whole_axis(grid, grid.axis(expert_data_axis))};
+  roles.expert_gradients = made.groups.add(
+      {.name = "expert data group",
+       .grid = id,
+       .levels = {with_copies(replicas, grid, placement)},
+       .stream = Stream::data_parallel,
+       .holders = HolderCollectives{.all_reduce = "all_reduce_expert_gradients",
+                                    .reduce_scatter = "reduce_scatter_expert_gradients",
+                                    .all_gather = "all_gather_expert_parameters"}});
 }
 
 }  // namespace
@@ -77,6 +90,7 @@ PlanGroups make_groups(TrainingConfig const& config) {
   AxisSelection const tensor = whole_axis(grid, grid.axis(tensor_axis));
   GroupLevel const replicas = replicas_of(grid);
   AxisSelection const stages = whole_axis(grid, grid.pipeline());
+  Placement const placement = placement_of(config);
   PlanGroups made{.groups = RankGroups{grid}, .roles = {}};
   auto const add = [&](std::string_view name, std::vector<GroupLevel> levels,
                        Stream stream = Stream::data_parallel,
@@ -90,10 +104,11 @@ PlanGroups make_groups(TrainingConfig const& config) {
     roles.kv_replicas = add("group of key and value heads", {{runs_of_axis(tensor.axis, copies)}},
                             Stream::tensor_parallel);
   }
-  roles.gradients = add("data group", {replicas}, Stream::data_parallel,
-                        HolderCollectives{.all_reduce = "all_reduce_gradients",
-                                          .reduce_scatter = "reduce_scatter_gradients",
-                                          .all_gather = "all_gather_parameters"});
+  roles.gradients =
+      add("data group", {with_copies(replicas, grid, placement)}, Stream::data_parallel,
+          HolderCollectives{.all_reduce = "all_reduce_gradients",
+                            .reduce_scatter = "reduce_scatter_gradients",
+                            .all_gather = "all_gather_parameters"});
   if (auto const context = grid.find(context_axis)) {
     roles.context = add("context group", {{whole_axis(grid, *context)}}, Stream::tensor_parallel);
   }
@@ -101,10 +116,9 @@ PlanGroups make_groups(TrainingConfig const& config) {
     roles.context_inner =
         add("inner context group", {{whole_axis(grid, *inner)}}, Stream::tensor_parallel);
   }
-  Placement const placement = placement_of(config);
   StageId const first = placement.place(VirtualStageId{0}).stage;
   StageId const last = placement.place(placement.last()).stage;
-  if (embeds_at_end(config.model) && first != last) {
+  if (embeds_at_end(config.model) && !begins_model(placement, last)) {
     roles.embedding =
         add("embedding group", {{positions_of_axis(stages.axis, {first.value(), last.value()})}});
   }
@@ -113,7 +127,7 @@ PlanGroups make_groups(TrainingConfig const& config) {
   GroupLevel others = replicas;
   others.push_back(stages);
   roles.job = add("job", {{tensor}, std::move(others)});
-  if (has_experts(config.model)) add_expert_groups(made, config.parallel);
+  if (has_experts(config.model)) add_expert_groups(made, config.parallel, placement);
   return made;
 }
 

@@ -187,14 +187,16 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
   std::int64_t first_layer = 0;
   for (std::size_t v = 0; v < layers.size(); ++v) {
     ChunkProgram chunk;
-    ChunkPlace const place = plan.placement.place(VirtualStageId::of_index(v));
+    auto const here = VirtualStageId::of_index(v);
+    ChunkPlace const place = plan.placement.place(here);
+    if (plan.placement.is_first(here)) first_layer = 0;
     chunk.stage = place.stage;
     chunk.chunk = place.chunk;
     chunk.first_layer = first_layer;
     chunk.layers = layers[v];
     first_layer += layers[v];
-    chunk.has_embedding = v == 0;
-    chunk.has_head = v + 1 == layers.size();
+    chunk.has_embedding = plan.placement.is_first(here);
+    chunk.has_head = plan.placement.is_last(here);
     chunk.keeps_output = neighbour_here(plan.placement, place, Neighbour::next).has_value();
     if (config.model.causal_mask == CausalMask::per_microbatch) {
       chunk.blocks.push_back(catalogue.inputs());
@@ -204,8 +206,7 @@ void append_chunks(TrainingPlan& plan, BlockCatalogue& catalogue, Variant varian
     chunk.has_recompute_pass = of_layers.whole.early == EarlyRecompute::bubble;
     append_layers(chunk, catalogue, of_layers, k);
     if (chunk.has_head) {
-      bool const shares = embeds_at_end(config.model) &&
-                          plan.placement.place(VirtualStageId{0}).stage == chunk.stage;
+      bool const shares = embeds_at_end(config.model) && begins_model(plan.placement, chunk.stage);
       chunk.blocks.push_back(
           catalogue.head(shares ? HeadWeight::shared : HeadWeight::own, of_layers.single));
     }

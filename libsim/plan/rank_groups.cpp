@@ -15,11 +15,15 @@ RankGrid one_rank() {
 }
 
 /// The positions that `position` communicates with, ascending; none if it takes no part.
-std::vector<int> companions(AxisSelection const& selection, int position) {
+std::vector<int> companions(AxisSelection const& selection, int axis_size, int position) {
   if (!selection.positions.empty()) {
     bool const takes_part =
         std::binary_search(selection.positions.begin(), selection.positions.end(), position);
     return takes_part ? selection.positions : std::vector<int>{};
+  }
+  if (selection.mirrored) {
+    int const other = axis_size - 1 - position;
+    return {std::min(position, other), std::max(position, other)};
   }
   std::vector<int> positions;
   positions.reserve(static_cast<std::size_t>(selection.run));
@@ -29,11 +33,14 @@ std::vector<int> companions(AxisSelection const& selection, int position) {
 }
 
 int count(AxisSelection const& selection) {
+  if (selection.mirrored) return 2;
   return selection.positions.empty() ? selection.run : static_cast<int>(selection.positions.size());
 }
 
-/// The distance from the first to the last position that communicates.
-int extent(AxisSelection const& selection) {
+/// The distance from the first to the last position that communicates; of groups that differ in it,
+/// of the widest.
+int extent(AxisSelection const& selection, int axis_size) {
+  if (selection.mirrored) return axis_size - 1;
   return selection.positions.empty() ? selection.run - 1
                                      : selection.positions.back() - selection.positions.front();
 }
@@ -41,7 +48,8 @@ int extent(AxisSelection const& selection) {
 void check_selection(AxisSelection const& selection, RankGrid const& grid, RankGroup const& group) {
   GridAxis const& axis = grid.axes().at(selection.axis);
   bool const fits =
-      selection.positions.empty()
+      selection.mirrored ? axis.size % 2 == 0
+      : selection.positions.empty()
           ? selection.run > 0 && axis.size % selection.run == 0
           : selection.positions.front() >= 0 && selection.positions.back() < axis.size;
   if (fits) return;
@@ -63,6 +71,10 @@ AxisSelection positions_of_axis(AxisId axis, std::vector<int> positions) {
   std::sort(positions.begin(), positions.end());
   positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
   return {.axis = axis, .run = 1, .positions = std::move(positions)};
+}
+
+AxisSelection mirrored_axis(AxisId axis) {
+  return {.axis = axis, .run = 1, .positions = {}, .mirrored = true};
 }
 
 RankGroups::RankGroups() : RankGroups{one_rank()} {}
@@ -91,13 +103,21 @@ GroupId RankGroups::add(RankGroup group) {
       }
       is_joined[selection.axis] = true;
       placement.members *= count(selection);
-      placement.span += grid.stride(selection.axis) * extent(selection);
+      int const size = grid.size(selection.axis);
+      placement.span += grid.stride(selection.axis) * extent(selection, size);
       if (selection.axis != grid.pipeline()) continue;
       made.stages_together = count(selection);
-      if (selection.positions.empty()) {
-        for (StageId const stage : stage_ids()) made.stages.push_back(stage);
+      made.first_of_group =
+          IdVector<StageId, int>{std::vector<int>(static_cast<std::size_t>(stages()), -1)};
+      for (StageId const stage : stage_ids()) {
+        if (made.first_of_group[stage] >= 0) continue;
+        std::vector<int> const together = companions(selection, size, stage.value());
+        auto const first = static_cast<int>(made.stages.size());
+        for (int const member : together) {
+          made.first_of_group[StageId{member}] = first;
+          made.stages.emplace_back(member);
+        }
       }
-      for (int const stage : selection.positions) made.stages.emplace_back(stage);
     }
   }
   made.definition = std::move(group);
@@ -117,7 +137,8 @@ std::optional<GroupMembership> RankGroups::membership(GroupId id, RankId rank) c
   GroupMembership membership{.members = {rank}};
   for (GroupLevel const& level : group.levels) {
     for (AxisSelection const& selection : level) {
-      std::vector<int> const positions = companions(selection, grid.position(rank, selection.axis));
+      std::vector<int> const positions =
+          companions(selection, grid.size(selection.axis), grid.position(rank, selection.axis));
       std::vector<RankId> joined;
       for (int const position : positions) {
         for (RankId const member : membership.members) {
@@ -143,11 +164,10 @@ int RankGroups::members(GroupId id) const {
 
 std::span<StageId const> RankGroups::stages(GroupId id, StageId stage) const {
   Group const& group = groups_.at(id);
-  auto const own = std::lower_bound(group.stages.begin(), group.stages.end(), stage);
-  if (own == group.stages.end() || *own != stage) return {};
-  auto const together = static_cast<std::size_t>(group.stages_together);
-  auto const first = static_cast<std::size_t>(own - group.stages.begin()) / together * together;
-  return std::span{group.stages}.subspan(first, together);
+  int const first = group.first_of_group.empty() ? -1 : group.first_of_group[stage];
+  if (first < 0) return {};
+  return std::span{group.stages}.subspan(static_cast<std::size_t>(first),
+                                         static_cast<std::size_t>(group.stages_together));
 }
 
 }  // namespace stagecraft

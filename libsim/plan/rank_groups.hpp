@@ -18,6 +18,8 @@ struct AxisSelection {
   int run = 1;
   /// If not empty, only the ranks at these positions take part, in one group.
   std::vector<int> positions;
+  /// Each position forms a group with the one that is as far from the other end of the axis.
+  bool mirrored = false;
 
   friend bool operator==(AxisSelection const&, AxisSelection const&) = default;
 };
@@ -27,6 +29,9 @@ AxisSelection whole_axis(RankGrid const& grid, AxisId axis);
 AxisSelection runs_of_axis(AxisId axis, int run);
 /// Positions may come in any order; duplicates count once.
 AxisSelection positions_of_axis(AxisId axis, std::vector<int> positions);
+
+/// Pre: the size of the axis is even.
+AxisSelection mirrored_axis(AxisId axis);
 
 /// The axes that one level of a group joins. A collective over several levels runs one level after
 /// the other, for example inside a node and then between nodes, and its cost is the sum of theirs.
@@ -122,6 +127,8 @@ class RankGroups {
     /// The positions on the pipeline axis that take part, group after group of equal size.
     std::vector<StageId> stages;
     int stages_together = 0;
+    /// Where the group of each stage begins in `stages`; -1 if the stage takes no part.
+    IdVector<StageId, int> first_of_group;
   };
 
   IdVector<GridId, RankGrid> grids_;

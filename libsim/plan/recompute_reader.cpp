@@ -55,8 +55,9 @@ void refuse_early(RecomputePolicy const& policy, ConfigNode const& node) {
   if (policy.for_weights == WeightRecompute::again) {
     node.child("for_weights").report("keep, as early is bubble");
   }
-  if (policy.store_microbatches != StoreMicrobatches{}) {
-    node.child("store_microbatches").report("0, as early is bubble");
+  if (policy.store_microbatches.automatic) {
+    node.child("store_microbatches")
+        .report("a number, as early is bubble: where stages recompute depends on what they store");
   }
 }
 

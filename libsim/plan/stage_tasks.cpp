@@ -126,8 +126,9 @@ class StageTasks {
   }
 
   TaskVariant variant_of(ChunkRun const& run) {
-    if (!early_.empty() && early_[number_of(run)]) return TaskVariant::early;
+    // Also those that are recomputed early have places in the windows.
     bool const is_stored = places_ && places_->of(run) < stored_in_window_;
+    if (!early_.empty() && early_[number_of(run)]) return TaskVariant::early;
     return is_stored ? TaskVariant::stored : TaskVariant::policy;
   }
 

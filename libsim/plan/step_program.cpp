@@ -63,12 +63,14 @@ Ranges tied_embedding(std::vector<PlacedParameter> const& layout) {
   return ranges;
 }
 
-/// The axes on which ranks hold the same parameters and optimizer state, for a norm over all ranks.
+/// The axes on which ranks of a stage hold the same parameters and optimizer state, for a norm over
+/// all ranks.
 std::vector<AxisShare> replicas_of(TrainingPlan const& plan, Parameter const& parameter) {
   RankGroup const& holders = plan.groups[plan.holders_of(parameter)];
   RankGrid const& grid = plan.groups.grid(holders.grid);
   std::vector<AxisShare> shares;
   for (AxisSelection const& selection : holders.levels.front()) {
+    if (selection.axis == grid.pipeline()) continue;
     GridAxis const& axis = grid.axes()[selection.axis];
     shares.push_back({.axis = axis.name, .replicas = axis.size});
   }
@@ -82,17 +84,26 @@ bool sums_norm_over_job(TrainingPlan const& plan) {
   return plan.config.memory.distributed_optimizer || plan.gradient_groups().size() > 1;
 }
 
+/// Whether another stage has all of the parameter's gradient as well, and counts it: both holders
+/// of a tied embedding have it, of which the first stage's counts, and without sharded optimizer
+/// state both copies of the model, of which the first one's counts.
+bool is_counted_elsewhere(TrainingPlan const& plan, PlacedParameter const& placed, StageId stage) {
+  if (plan.roles.embedding && placed.parameter->tied_embedding && stage != StageId{0}) return true;
+  if (plan.config.memory.distributed_optimizer) return false;
+  ChunkProgram const& chunk = plan.chunks[static_cast<std::size_t>(placed.chunk)];
+  return plan.placement.copy_of(plan.placement.virtual_stage({stage, chunk.chunk})) > 0;
+}
+
 /// Everything that counts towards the norm, with who holds it. Ranges end where rows do that other
 /// ranks hold too, so that sums do not depend on the layout.
 Ranges rows_with_holders(TrainingPlan const& plan,
                          std::vector<PlacedParameter> const& layout,
-                         bool is_first_stage) {
+                         StageId stage) {
   bool const counts_replicas =
       !plan.config.memory.distributed_optimizer && sums_norm_over_job(plan);
   Ranges ranges;
   for (PlacedParameter const& placed : layout) {
-    // Both holders of a tied embedding have its whole gradient; the first stage's counts.
-    if (placed.parameter->tied_embedding && !is_first_stage) continue;
+    if (is_counted_elsewhere(plan, placed, stage)) continue;
     for_segments(placed, [&](RowSegment const& segment, std::int64_t first, std::int64_t count) {
       bool const has_replicas =
           std::any_of(segment.shares.begin(), segment.shares.end(),
@@ -276,7 +287,7 @@ void append_optimizer(StepWriter& step,
     if (!steps_ahead) agree_on_overflow();
   }
   step.compute(OpKind::gradient_norm, {"step", "gradient_norm"}, {gradients}, {squares},
-               rows_with_holders(plan, layout, stage.stage == StageId{0}));
+               rows_with_holders(plan, layout, stage.stage));
   if (steps_ahead) {
     TensorId const flag_so_far = flag == no_tensor ? no_tensor : TensorId{overflow_so_far};
     if (flag != no_tensor) {
@@ -336,7 +347,8 @@ std::int64_t parameters_of(TrainingPlan const& plan,
 
 std::int64_t first_parameter(TrainingPlan const& plan, StagePlan const& stage, ChunkId chunk) {
   std::int64_t sum = 0;
-  for (ChunkId other{0}; other < chunk; other = next(other)) {
+  for (ChunkId const other : chunks_in_model_order(plan, stage)) {
+    if (other == chunk) break;
     std::int32_t const program = stage.chunks[other].program;
     ChunkProgram const& before = plan.chunks[static_cast<std::size_t>(program)];
     sum += parameters_of(plan, before, 0, static_cast<std::int32_t>(before.blocks.size()));

@@ -92,7 +92,8 @@ class Checker : CombinationCheck {
     if (!sound({"schedule", "parallel.pipeline", "model.precision", "memory"})) return;
     std::string const why = ", as schedule.step is post_validated";
     if (config_.parallel.pipeline < 2) {
-      refuse("parallel.pipeline", config_.parallel.pipeline, "at least 2" + why);
+      refuse("parallel.pipeline", config_.parallel.pipeline,
+             "at least 2" + why + ": one stage waits for no other before it steps");
     }
     Precision const precision = config_.model.precision;
     if (precision != Precision::fp16 && precision != Precision::bf16) {
@@ -101,7 +102,9 @@ class Checker : CombinationCheck {
     }
     if (config_.memory.distributed_optimizer) {
       refuse("memory.distributed_optimizer", "true",
-             "false" + why + ", of whole parameters on each rank");
+             "false" + why +
+                 ": parameters that were gathered ahead would have to be gathered again once the "
+                 "step is validated");
     }
   }
 
@@ -204,6 +207,12 @@ class Checker : CombinationCheck {
       refuse("parallel.interleave", config_.parallel.interleave,
              to_text(chunks) + ", as schedule is " + name);
       return;
+    }
+    if (overlaps_gradients(config_) && placement_of(config_).copies() > 1) {
+      refuse("parallel.overlap_gradients", "true",
+             "false, as schedule is " + name +
+                 ": the two copies of a stage's parameters complete their gradients at different "
+                 "times");
     }
     bool const has_microbatches =
         config_.batch.global % (config_.batch.micro * config_.parallel.data) == 0;

@@ -178,6 +178,7 @@ std::string run_title(TrainingPlan const& plan, System const& system) {
   if (plan.shape.sequence_parallel) text += " with sequence parallelism";
   text += ", pipeline " + std::to_string(parallel.pipeline);
   if (parallel.interleave > 1) text += " x " + std::to_string(parallel.interleave) + " chunks";
+  if (plan.placement.copies() > 1) text += " (both copies of the model in each stage's memory)";
   if (parallel.context > 1) text += ", context " + std::to_string(parallel.context);
   text += ", data " + std::to_string(parallel.data) + "; " + std::to_string(config.batch.global) +
           " sequences per iteration, " + std::to_string(microbatches(config)) +

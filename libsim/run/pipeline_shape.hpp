@@ -5,6 +5,7 @@
 #include <string>
 
 #include "libsim/run/run_config.hpp"
+#include "libsim/schedule/placement.hpp"
 #include "libsim/trace/trace.hpp"
 
 namespace stagecraft {
@@ -18,6 +19,14 @@ std::optional<RunConfig> run_config_of(TraceMeta const& meta);
 struct PipelineShape {
   std::int32_t stages = 1;
   std::int32_t ranks_per_stage = 1;  ///< tensor * data
+  /// Where the chunks lie; nullopt if that is not known: then chunk after chunk over all stages.
+  std::optional<Placement> placement{};
+
+  /// The virtual stage of a chunk. A file may claim any chunk and stage: those that the placement
+  /// does not have are numbered as if it went on chunk after chunk.
+  std::int64_t virtual_stage(std::int64_t chunk, std::int32_t stage) const;
+  /// The stage of a virtual stage, likewise.
+  std::int32_t stage_of(std::int64_t virtual_stage) const;
 
   /// The place of a rank within its stage, from 0: ranks of equal places exchange messages between
   /// stages. A simulated trace has one rank per stage, with the number of the stage.

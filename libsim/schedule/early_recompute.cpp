@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 namespace stagecraft {
 namespace {
@@ -10,16 +11,19 @@ namespace {
 /// Plays an order and inserts recompute where its stages wait.
 class RecomputePlacer {
  public:
-  RecomputePlacer(PipelineOrder const& order, std::vector<RecomputeTimes> const& times)
+  RecomputePlacer(PipelineOrder const& order,
+                  std::vector<RecomputeTimes> const& times,
+                  std::vector<bool> stored)
       : order_{order},
         times_{times},
         forward_ends_(static_cast<std::size_t>(order.placement.virtual_stages()) *
                       static_cast<std::size_t>(order.microbatches)),
         gradient_ends_(forward_ends_.size()),
-        is_recomputed_(forward_ends_.size()),
+        needs_no_more_{std::move(stored)},
         next_(order.stages.size()),
         free_(order.stages.size()),
         made_{order.placement, order.microbatches, {}} {
+    needs_no_more_.resize(forward_ends_.size());
     made_.stages.resize(order.stages.size());
   }
 
@@ -73,7 +77,7 @@ class RecomputePlacer {
                          : run.part == Part::input_gradient  ? times.input_gradient
                                                              : times.backward;
     bool const is_shorter =
-        gives_gradient(run.part) && is_recomputed_[number(here, run.microbatch)];
+        gives_gradient(run.part) && needs_no_more_[number(here, run.microbatch)];
     return is_shorter ? part - times.recompute : part;
   }
 
@@ -87,14 +91,14 @@ class RecomputePlacer {
     VirtualStageId const here = virtual_stage(stage, next->run);
     std::size_t const pass = number(here, next->run.microbatch);
     bool const can_run =
-        forward_ends_[pass] && !is_recomputed_[pass] && times_of(here).recompute > SimTime{0};
+        forward_ends_[pass] && !needs_no_more_[pass] && times_of(here).recompute > SimTime{0};
     return can_run ? &next->run : nullptr;
   }
 
   void recompute(std::size_t stage, ChunkRun const& run) {
     VirtualStageId const here = virtual_stage(stage, run);
     made_.stages[stage].push_back({{Part::recompute, run.microbatch, run.chunk}});
-    is_recomputed_[number(here, run.microbatch)] = true;
+    needs_no_more_[number(here, run.microbatch)] = true;
     free_[stage] += times_of(here).recompute;
   }
 
@@ -135,17 +139,18 @@ class RecomputePlacer {
   std::vector<RecomputeTimes> const& times_;
   std::vector<std::optional<SimTime>> forward_ends_;  ///< by virtual stage and microbatch
   std::vector<std::optional<SimTime>> gradient_ends_;
-  std::vector<bool> is_recomputed_;
-  std::vector<std::size_t> next_;  ///< task of each stage
-  std::vector<SimTime> free_;      ///< when each stage has run what is before
+  std::vector<bool> needs_no_more_;  ///< likewise: what is stored, or has been recomputed
+  std::vector<std::size_t> next_;    ///< task of each stage
+  std::vector<SimTime> free_;        ///< when each stage has run what is before
   PipelineOrder made_;
 };
 
 }  // namespace
 
 PipelineOrder with_early_recompute(PipelineOrder const& order,
-                                   std::vector<RecomputeTimes> const& times) {
-  return RecomputePlacer{order, times}.run();
+                                   std::vector<RecomputeTimes> const& times,
+                                   std::vector<bool> stored) {
+  return RecomputePlacer{order, times, std::move(stored)}.run();
 }
 
 }  // namespace stagecraft

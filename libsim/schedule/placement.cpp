@@ -24,6 +24,13 @@ std::optional<ChunkId> neighbour_here(Placement const& placement,
   return other.chunk;
 }
 
+bool begins_model(Placement const& placement, StageId stage) {
+  for (int copy = 0; copy < placement.copies(); ++copy) {
+    if (placement.place(VirtualStageId{copy * placement.parts()}).stage == stage) return true;
+  }
+  return false;
+}
+
 Placement round_placement(int stages, int chunks) {
   std::vector<ChunkPlace> places;
   places.reserve(static_cast<std::size_t>(stages) * static_cast<std::size_t>(chunks));

@@ -40,8 +40,12 @@ class Placement {
   VirtualStageId virtual_stage(ChunkPlace const& place) const {
     return virtual_stages_[index_of(place)];
   }
+  /// The number of parts that the model is cut into: the virtual stages of a copy.
+  int parts() const { return per_copy_; }
   /// The copy of the model that the virtual stage belongs to.
   int copy_of(VirtualStageId virtual_stage) const { return virtual_stage.value() / per_copy_; }
+  /// Which part of the model the virtual stage is, from 0; each copy has every part.
+  int part_of(VirtualStageId virtual_stage) const { return virtual_stage.value() % per_copy_; }
   /// Whether the virtual stage is the first, or the last, of its copy of the model.
   bool is_first(VirtualStageId virtual_stage) const {
     return virtual_stage.value() % per_copy_ == 0;
@@ -69,6 +73,9 @@ enum class Neighbour : std::uint8_t { next, previous };
 std::optional<ChunkId> neighbour_here(Placement const& placement,
                                       ChunkPlace const& place,
                                       Neighbour neighbour);
+
+/// Whether a stage has the first chunk of some copy of the model.
+bool begins_model(Placement const& placement, StageId stage);
 
 /// Round-robin, as Megatron-LM places virtual stages: the first chunk of each stage, then the
 /// second chunk of each, and so on.

@@ -20,6 +20,11 @@ std::vector<int> chunk_counts(ScheduleKind kind) {
   return fixed > 0 ? std::vector{fixed} : std::vector{2, 3, 4};
 }
 
+/// How many copies of the model the kind's schedules hold.
+int copies_of(ScheduleKind kind) {
+  return traits_of(kind).placement == OrderPlacement::bidirectional ? 2 : 1;
+}
+
 /// Whether every stage of the layout can be cut into chunks of equal size.
 bool divides(LayerShares const& shares, int stages, int chunks) {
   for (StageId const stage : IdRange<StageId>{stages}) {
@@ -46,13 +51,14 @@ TrainingConfig with_order_of(TrainingConfig config, ScheduleKind kind, int chunk
   config.schedule.kind = kind;
   config.schedule.group = 0;
   config.schedule.p2p = P2p::overlapped;
+  if (copies_of(kind) > 1) config.parallel.overlap_gradients = false;
   return config;
 }
 
 }  // namespace
 
 bool is_tried(ScheduleKind kind) {
-  return has_order(kind) && kind != ScheduleKind::order && kind != ScheduleKind::dualpipe &&
+  return has_order(kind) && kind != ScheduleKind::order &&
          !depends_on_costs(kind, OrderVariant::fixed);
 }
 
@@ -69,15 +75,16 @@ std::vector<TrainingConfig> ordered_runs(SearchRequest const& request,
   for (ScheduleKind const kind : request.filter.ordered) {
     for (int const chunks : chunk_counts(kind)) {
       int const stages = found.schedule.pipeline;
-      if (!divides(found.shares, stages, chunks) || !allows(request.filter.interleave, chunks)) {
+      int const cuts = chunks / copies_of(kind);  // of the layers of a stage
+      if (!divides(found.shares, stages, cuts) || !allows(request.filter.interleave, chunks)) {
         continue;
       }
       // A window stores as many microbatches as another schedule leaves room for.
-      if (plan.policy.kind != RecomputeKind::window && found.schedule.interleave == chunks) {
+      if (plan.policy.kind != RecomputeKind::window && found.schedule.interleave == cuts) {
         add(with_order_of(config_of(request, candidates, plan), kind, chunks));
       }
       Arrangement arrangement = found;
-      arrangement.schedule.interleave = chunks;
+      arrangement.schedule.interleave = cuts;
       for (PolicyCode const& code : policies_of(request, largest_chunk(arrangement))) {
         add(with_order_of(
             make_config(request, arrangement, {policy_of(code)}, plan.distributed_optimizer), kind,

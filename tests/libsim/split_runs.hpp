@@ -14,7 +14,8 @@ inline TrainingConfig with_schedule(TrainingConfig config, ScheduleKind kind, in
   return config;
 }
 
-/// Runs whose schedules split the backward or lie in a V, with what may interfere with that.
+/// Runs whose schedules split the backward, lie in a V or hold two copies of the model, with what
+/// may interfere with that.
 inline std::vector<OddRun> split_runs() {
   using C = TrainingConfig;
   std::vector<OddRun> runs;
@@ -58,6 +59,14 @@ inline std::vector<OddRun> split_runs() {
       [](C& c) { c.parallel.overlap_gradients = true; });
   add("dualpipev", with_schedule(modest_run(2, 4), ScheduleKind::dualpipev, 2),
       [](C& c) { c.recompute.front().granularity = RecomputeGranularity::full; });
+  add("dualpipe, tied", with_schedule(modest_run(2, 4), ScheduleKind::dualpipe, 2), [](C&) {});
+  add("dualpipe, replicas, sharded state, a layer less at the ends",
+      with_schedule(modest_run(2, 4, 2), ScheduleKind::dualpipe, 2), [](C& c) {
+        c.memory.distributed_optimizer = true;
+        c.model.tied_embeddings = false;
+        c.layout = {.kind = LayerSplit::Kind::list, .first = {}, .last = {}, .list = {1, 3, 3, 1}};
+        c.recompute.front().granularity = RecomputeGranularity::selective;
+      });
   return runs;
 }
 

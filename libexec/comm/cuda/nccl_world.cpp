@@ -123,7 +123,7 @@ class NcclRank final : public ProcessWorld, public Communicator {
   Ticket start(Collective const& collective) override {
     Group const& group = groups_.at(collective.group);
     if (collective.in_host_memory) {
-      reduce_in_host_memory(collective, group.members,
+      reduce_in_host_memory(collective, group.members, group.member,
                             [&](auto const& own) { return numbers_->all_gather(own); });
       return next_ticket_++;
     }

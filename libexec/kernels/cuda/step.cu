@@ -72,6 +72,39 @@ struct Adam {
   }
 };
 
+/// The 16-bit parameters that Adam gives; its state stays as it is.
+template <typename S>
+struct AdamAhead {
+  static constexpr int in_flight = 2;
+  float const* master;
+  float const* first;
+  float const* second;
+  float const* gradient;
+  S* parameters;
+  AdamStep<float> step;
+
+  template <int width>
+  struct Loaded {
+    Pack<float, width> master, first, second, gradient;
+  };
+  template <int width>
+  __device__ Loaded<width> load(ElementPlace at) const {
+    return {load_pack<width>(master + at.element), load_pack<width>(first + at.element),
+            load_pack<width>(second + at.element), load_pack<width>(gradient + at.element)};
+  }
+  template <int width>
+  __device__ void finish(ElementPlace at, Loaded<width> const& in) const {
+    Loaded<width> updated = in;
+    Pack<S, width> out;
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      step.update(updated.master[i], updated.first[i], updated.second[i], in.gradient[i]);
+      out[i] = narrow<S>(updated.master[i]);
+    }
+    store_pack(parameters + at.element, out);
+  }
+};
+
 template <typename S>
 struct Narrow {
   static constexpr int in_flight = 4;
@@ -213,6 +246,25 @@ void adam(CudaContext const& context, KernelCall const& call) {
     launch_element_wise<width>(
         context.stream, flat_extent(call.writes[0].shape.elements()),
         can_pack(width, body.parameters, body.first, body.second, body.gradient), body);
+  });
+}
+
+void adam_ahead(CudaContext const& context, KernelCall const& call) {
+  expect_ahead(call);
+  if (!steps_ahead(call)) return;
+  with_storage_type(call.kind, call.writes[0].type, [&](auto tag) {
+    using S = decltype(tag);
+    if constexpr (is_narrow<S>) {
+      AdamAhead<S> const body{
+          elements_of<float const>(call.reads[0]), elements_of<float const>(call.reads[1]),
+          elements_of<float const>(call.reads[2]), elements_of<float const>(call.reads[3]),
+          elements_of<S>(call.writes[0]),          AdamStep<float>{call}};
+      constexpr int width = pack_width<float>;
+      launch_element_wise<width>(
+          context.stream, flat_extent(call.reads[0].shape.elements()),
+          can_pack(width, body.master, body.first, body.second, body.gradient, body.parameters),
+          body);
+    }
   });
 }
 

@@ -108,6 +108,14 @@ TEST_CASE("any layout reads what any other has written", "[checkpoint]") {
   TrainingConfig replicated = base;  // more tensor ranks than key and value heads
   replicated.parallel.tensor = 4;
   layouts.push_back({"t 4", replicated});
+  for (bool const is_sharded : {false, true}) {
+    TrainingConfig both = base;  // two copies of the model
+    both.parallel = {.pipeline = 2, .interleave = 2};
+    both.schedule.kind = ScheduleKind::dualpipe;
+    both.schedule.p2p = P2p::overlapped;
+    both.memory.distributed_optimizer = is_sharded;
+    layouts.push_back({"dualpipe", both});
+  }
   require_all_read(base, layouts);
 }
 

@@ -206,7 +206,7 @@ void check_host_reductions(NcclNumbers& numbers, Place const& place) {
                          .target = sums.data(),
                          .elements = 2,
                          .in_host_memory = true},
-                        {RankId{first}, RankId{first + 1}}, all_gather);
+                        {RankId{first}, RankId{first + 1}}, place.rank - first, all_gather);
   require(sums == std::vector<std::int64_t>{2 * first + 1, std::int64_t{1} << 61}, "pair's sum");
   auto largest = static_cast<float>(place.rank);
   std::vector<RankId> everyone;
@@ -216,8 +216,21 @@ void check_host_reductions(NcclNumbers& numbers, Place const& place) {
                          .target = &largest,
                          .elements = 1,
                          .in_host_memory = true},
-                        everyone, all_gather);
+                        everyone, place.rank, all_gather);
   require(largest == static_cast<float>(place.size - 1), "maximum");
+  // Of two members in a stage, both have the sum up to the second one.
+  std::int64_t const own = place.rank + 1;
+  std::int64_t sum = 0;
+  reduce_in_host_memory({.kind = OpKind::prefix_reduce,
+                         .type = ElementType::i64,
+                         .source = &own,
+                         .target = &sum,
+                         .elements = 1,
+                         .members_together = 2,
+                         .in_host_memory = true},
+                        everyone, place.rank, all_gather);
+  std::int64_t const members = first + 2;
+  require(sum == members * (members + 1) / 2, "prefix sum");
 }
 
 void check_host_numbers(Place const& place) {

@@ -126,6 +126,21 @@ TEST_CASE("training on a device follows training on the CPU", "[cuda]") {
   }
 }
 
+TEST_CASE("a step that is validated later has the bits of one behind a barrier on a device",
+          "[cuda]") {
+  TrainingConfig barrier = small_gpt(GENERATE(Precision::fp16, Precision::bf16));
+  barrier.parallel = {.tensor = 2, .pipeline = 2};
+  barrier.schedule.kind = ScheduleKind::zb_h1;
+  barrier.schedule.p2p = P2p::overlapped;
+  barrier.training.learning_rate = 1e-2;
+  // Never clipped, always.
+  barrier.training.clip = GENERATE(0.0, 1e-3);
+  TrainingConfig later = barrier;
+  later.schedule.step = StepSync::post_validated;
+  require_same_bits(parameters_after(later, 3, on_device()),
+                    parameters_after(barrier, 3, on_device()));
+}
+
 TEST_CASE("a device counts the bytes that the CPU counts", "[cuda]") {
 #ifdef __SANITIZE_ADDRESS__
   constexpr int every = 4;  // plan: each takes four times as long

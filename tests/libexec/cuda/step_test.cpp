@@ -104,6 +104,40 @@ TEST_CASE("Adam steps on a device are those of a CPU", "[cuda]") {
   REQUIRE(relative_error(device.read(on[2]), v) <= device_tolerance(type));
 }
 
+TEST_CASE("a step ahead on a device gives the parameters of Adam, and leaves its state as it is",
+          "[cuda]") {
+  auto const type = GENERATE(ElementType::f16, ElementType::bf16);
+  std::int64_t const n = GENERATE(1, 1023, 5120);
+  Ranges device;
+  TestTensor const master = TestTensor::random(ElementType::f32, {n}, 1);
+  TestTensor const first = TestTensor::random(ElementType::f32, {n}, 2);
+  TestTensor second = first;
+  for (std::int64_t i = 0; i < n; ++i) second.set(i, first[i] * first[i]);
+  std::vector<FlatRange> const on{device.upload(master), device.upload(first),
+                                  device.upload(second)};
+  std::vector<Operand> const state{on[0].operand(), on[1].operand(), on[2].operand()};
+  Operand const gradient = device.upload(TestTensor::random(ElementType::f32, {n}, 7)).operand();
+  TestTensor const untouched{type, {n}};
+  FlatRange const parameters = device.upload(untouched);
+  AdamAheadAttributes const ahead{.adam = {.learning_rate = 0.01, .weight_decay = 0.1},
+                                  .clip = {.largest_norm = 5}};
+  StepNumbers numbers{.updates = 3};
+  numbers.squares.add(36);  // a norm of 6 needs clipping to 5
+  device.run(stepping_ahead(ahead, state, gradient, parameters.operand(), numbers));
+  REQUIRE(device.read(parameters).same_bits(untouched));
+  numbers.squares = {};
+  numbers.squares.add(16);
+  device.run(stepping_ahead(ahead, state, gradient, parameters.operand(), numbers));
+  REQUIRE(device.read(on[0]).same_bits(master));
+  REQUIRE(device.read(on[1]).same_bits(first));
+  REQUIRE(device.read(on[2]).same_bits(second));
+  // Adam itself, then rounded.
+  FlatRange const wanted = device.upload(untouched);
+  device.run(adam_update(ahead.adam, state, gradient, numbers));
+  device.run(narrowing(state[0], wanted.operand(), numbers));
+  REQUIRE(device.read(parameters).same_bits(device.read(wanted)));
+}
+
 TEST_CASE("a master copy on a device is rounded to 16-bit parameters as on a CPU", "[cuda]") {
   auto const type = GENERATE(ElementType::f16, ElementType::bf16);
   std::int64_t const n = GENERATE(1, 1023, 5120);

@@ -141,13 +141,15 @@ std::vector<NamedRun> split_layouts_of(TrainingConfig const& base) {
   auto const add = [&](ScheduleKind kind, int stages, int chunks) {
     TrainingConfig config = with_schedule(base, kind, chunks);
     config.parallel.pipeline = stages;
+    if (kind == ScheduleKind::dualpipe) config.parallel.overlap_gradients = false;  // refused
     runs.push_back({std::string{name_of(kind)}, std::move(config)});
   };
   add(ScheduleKind::zb_h1, 4, 1);
   add(ScheduleKind::zb_h2, 2, 1);
   add(ScheduleKind::interleaved_zb, 2, 2);
-  for (ScheduleKind const kind : {ScheduleKind::zbv, ScheduleKind::v_half, ScheduleKind::v_min,
-                                  ScheduleKind::one_f_one_b_v, ScheduleKind::dualpipev}) {
+  for (ScheduleKind const kind :
+       {ScheduleKind::zbv, ScheduleKind::v_half, ScheduleKind::v_min, ScheduleKind::one_f_one_b_v,
+        ScheduleKind::dualpipev, ScheduleKind::dualpipe}) {
     add(kind, 2, 2);
   }
   return runs;

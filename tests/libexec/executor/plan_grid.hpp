@@ -19,7 +19,8 @@ std::vector<NamedRun> plan_grid();
 
 /// The ways of cutting `base` into ranks, each by its name.
 std::vector<NamedRun> layouts_of(TrainingConfig const& base);
-/// `base` with each schedule that splits the backward or lies in a V, by the schedule's name.
+/// `base` with each schedule that splits the backward, lies in a V or holds two copies, by the
+/// schedule's name.
 std::vector<NamedRun> split_layouts_of(TrainingConfig const& base);
 
 /// The recompute policies.

@@ -40,6 +40,29 @@ TEST_CASE("activations go up and wrap round to the next chunk, gradients come ba
   REQUIRE(found[1].receive.rank == 0);
 }
 
+TEST_CASE("messages of a V, and of two copies, go where their chunks lie") {
+  KnownNames const names{names_of_rows()};
+  TransferPairs in_a_v{{.stages = 2, .placement = v_placement(2)}, names};
+  // Stage 1 has virtual stages 1 and 2 and hands one to the other; 0 and 3 are on stage 0.
+  in_a_v.add(rank_of_rows(
+      0, 0, {message(10, on_send_activation, 0, 0), message(12, on_receive_activation, 0, 1)}));
+  in_a_v.add(rank_of_rows(
+      1, 1, {message(10, on_receive_activation, 0, 0), message(12, on_send_activation, 0, 1)}));
+  REQUIRE(in_a_v.pairs().size() == 2);
+  REQUIRE(in_a_v.unmatched() == 0);
+  // The second copy begins on stage 1: its chunks 1 send to stage 0.
+  PipelineShape const both{.stages = 2, .placement = bidirectional_placement(2)};
+  REQUIRE(both.virtual_stage(1, 1) == 2);
+  REQUIRE(both.stage_of(3) == 0);
+  TransferPairs of_both{both, names};
+  of_both.add(rank_of_rows(
+      0, 0, {message(10, on_send_activation, 0, 0), message(12, on_receive_activation, 1, 1)}));
+  of_both.add(rank_of_rows(
+      1, 1, {message(10, on_receive_activation, 0, 0), message(12, on_send_activation, 1, 1)}));
+  REQUIRE(of_both.pairs().size() == 2);
+  REQUIRE(of_both.unmatched() == 0);
+}
+
 TEST_CASE("of a whole job, ranks at one place of their stages talk to each other") {
   KnownNames const names{names_of_rows()};
   TransferPairs pairs{{.stages = 2, .ranks_per_stage = 2}, names};

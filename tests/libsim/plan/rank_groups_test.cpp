@@ -1,5 +1,6 @@
 #include "libsim/plan/rank_groups.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 namespace stagecraft {
@@ -119,6 +120,28 @@ TEST_CASE("stages meet where a group joins the pipeline axis", "[plan]") {
   REQUIRE(stages(ends, 1).empty());
   REQUIRE(stages(halves, 1) == Ranks{0, 1});
   REQUIRE(stages(halves, 2) == Ranks{2, 3});
+}
+
+TEST_CASE("a mirrored axis joins each position with the one as far from the other end", "[plan]") {
+  RankGrid const grid = grid_of({{"data", 2}, {pipeline_axis, 6}});
+  RankGroups groups{grid};
+  AxisSelection const data = whole_axis(grid, grid.axis("data"));
+  GroupId const pairs = groups.add({"pairs", {}, {{mirrored_axis(grid.pipeline())}}});
+  GroupId const holders = groups.add({"holders", {}, {{data, mirrored_axis(grid.pipeline())}}});
+  REQUIRE(members(groups, pairs, 3) == Ranks{3, 9});  // stages 1 and 4
+  REQUIRE(members(groups, pairs, 9) == Ranks{3, 9});
+  REQUIRE(members(groups, holders, 5) == Ranks{4, 5, 6, 7});
+  REQUIRE(groups.members(holders) == 4);
+  for (int const stage : {0, 1, 2, 3, 4, 5}) {
+    auto const together = groups.stages(holders, StageId{stage});
+    REQUIRE(together.size() == 2);
+    REQUIRE(together.front().value() == std::min(stage, 5 - stage));
+    REQUIRE(together.back().value() == std::max(stage, 5 - stage));
+  }
+  RankGrid const odd = grid_of({{pipeline_axis, 3}});
+  RankGroups of_odd{odd};
+  CHECK_THROWS_AS(of_odd.add({"pairs", {}, {{mirrored_axis(odd.pipeline())}}}),
+                  std::invalid_argument);
 }
 
 TEST_CASE("a level spans the distance from its first member to its last", "[plan]") {
