@@ -60,7 +60,7 @@ std::vector<bool> stored_passes(TrainingConfig const& config,
     int const count = policy_of(config, stage).store_microbatches.count;
     if (count == 0) continue;
     WindowPlaces places{shape, stage};
-    for (OrderTask const& task : order.ranks[stage.index()]) {
+    for (OrderTask const& task : order.stages[stage.index()]) {
       if (task.run.part != Part::forward || places.of(task.run) >= count) continue;
       VirtualStageId const v = order.placement.virtual_stage({stage, task.run.chunk});
       stored[v.index() * microbatches + static_cast<std::size_t>(task.run.microbatch)] = true;
