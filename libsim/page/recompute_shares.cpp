@@ -24,7 +24,7 @@ RecomputeShares::RecomputeShares(RunConfig const& config) {
       if (!may_recompute || profile.duration.count() == 0) return;
       double const share = static_cast<double>(profile.shares.recompute.count()) /
                            static_cast<double>(profile.duration.count());
-      shares_[{rank_plan.stage.value(), entry.microbatch + advance, task.chunk.value()}] =
+      shares_[{rank_plan.stage.value(), (entry.microbatch + advance).value(), task.chunk.value()}] =
           std::llround(share * 1e6);
     });
   }

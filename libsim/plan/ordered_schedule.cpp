@@ -26,10 +26,10 @@ void check_size(std::string const& what, int found, int accepted) {
 }
 
 /// The microbatches in the order in which a stage runs them through a part of one of its chunks.
-std::vector<std::int32_t> sequence_of(PipelineOrder const& order,
+std::vector<MicrobatchId> sequence_of(PipelineOrder const& order,
                                       ChunkPlace const& place,
                                       bool is_forward) {
-  std::vector<std::int32_t> microbatches;
+  std::vector<MicrobatchId> microbatches;
   for (OrderTask const& task : order.stages[place.stage.index()]) {
     bool const is_wanted =
         is_forward ? task.run.part == Part::forward : gives_gradient(task.run.part);

@@ -178,7 +178,8 @@ class StepWriter {
   void begin_validation() { validates_ = true; }
 
   void drain() {
-    stage_.program.entries.push_back({.kind = IssueEntry::Kind::drain, .microbatch = -1});
+    stage_.program.entries.push_back(
+        {.kind = IssueEntry::Kind::drain, .microbatch = no_microbatch});
   }
 
  private:
@@ -220,7 +221,7 @@ class StepWriter {
     task.is_validation = validates_;
     task.op = static_cast<std::int32_t>(stage_.step_ops.size());
     stage_.program.entries.push_back(
-        {.task = static_cast<std::int32_t>(stage_.tasks.size()), .microbatch = -1});
+        {.task = static_cast<std::int32_t>(stage_.tasks.size()), .microbatch = no_microbatch});
     stage_.tasks.push_back(task);
     stage_.step_ops.push_back(std::move(op));
   }

@@ -117,7 +117,7 @@ struct ScheduleConfig {
 /// Rows of the experts of a layer for a microbatch, from a file.
 struct CountsOfLayer {
   std::int64_t layer = 0;
-  std::int64_t microbatch = -1;    ///< in the global batch; -1: all that have none of their own
+  BatchMicrobatchId microbatch = every_microbatch;
   std::vector<std::int64_t> rows;  ///< by expert; -1 of those that the file leaves out
   int line = 0;                    ///< of the last of them
 

@@ -127,9 +127,9 @@ PipelineOrder group_interleaved_order(int stages,
     std::vector<GroupTask> tasks;
     for (int first = 0; first < microbatches; first += group) {
       for (GroupTask task : block.tasks_of(stage)) {
-        task.run.microbatch += first;
+        task.run.microbatch = task.run.microbatch + first;
         task.slot += first / group * block.slots();
-        if (task.run.microbatch < microbatches) tasks.push_back(task);
+        if (task.run.microbatch.value() < microbatches) tasks.push_back(task);
       }
     }
     std::sort(tasks.begin(), tasks.end(),

@@ -21,10 +21,10 @@ PipelineOrder order_of(TrainingConfig const& config) {
 }
 
 /// The microbatches whose weight gradients a virtual stage computes, in order.
-std::vector<std::int32_t> weight_gradients(PipelineOrder const& order,
+std::vector<MicrobatchId> weight_gradients(PipelineOrder const& order,
                                            VirtualStageId virtual_stage) {
   ChunkPlace const place = order.placement.place(virtual_stage);
-  std::vector<std::int32_t> microbatches;
+  std::vector<MicrobatchId> microbatches;
   for (OrderTask const& task : order.stages[place.stage.index()]) {
     if (task.run.chunk == place.chunk && ends_in_flight(task.run.part)) {
       microbatches.push_back(task.run.microbatch);
@@ -35,7 +35,7 @@ std::vector<std::int32_t> weight_gradients(PipelineOrder const& order,
 
 bool keeps_microbatch_order(PipelineOrder const& order) {
   for (VirtualStageId const v : order.placement.virtual_stage_ids()) {
-    std::vector<std::int32_t> const microbatches = weight_gradients(order, v);
+    std::vector<MicrobatchId> const microbatches = weight_gradients(order, v);
     if (!std::is_sorted(microbatches.begin(), microbatches.end())) return false;
   }
   return true;
@@ -47,17 +47,17 @@ TrainingConfig serial_reference(TrainingConfig config) {
   PipelineOrder const order = order_of(config);
   int const chunks = order.placement.virtual_stages();
   PipelineOrder serial{round_placement(1, chunks), order.microbatches, {{}}};
-  auto const append = [&](Part part, std::int32_t microbatch, std::int32_t chunk) {
+  auto const append = [&](Part part, MicrobatchId microbatch, std::int32_t chunk) {
     serial.stages.front().push_back({{part, microbatch, ChunkId{chunk}}, false});
   };
-  for (std::int32_t i = 0; i < order.microbatches; ++i) {
+  for (MicrobatchId const i : IdRange<MicrobatchId>{order.microbatches}) {
     for (int v = 0; v < chunks; ++v) append(Part::forward, i, v);
   }
-  for (std::int32_t i = 0; i < order.microbatches; ++i) {
+  for (MicrobatchId const i : IdRange<MicrobatchId>{order.microbatches}) {
     for (int v = chunks; v-- > 0;) append(Part::input_gradient, i, v);
   }
   for (VirtualStageId const v : order.placement.virtual_stage_ids()) {
-    for (std::int32_t const i : weight_gradients(order, v)) {
+    for (MicrobatchId const i : weight_gradients(order, v)) {
       append(Part::weight_gradient, i, v.value());
     }
   }

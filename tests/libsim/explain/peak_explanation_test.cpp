@@ -75,7 +75,7 @@ TEST_CASE(
   }
   REQUIRE(a_layer == (sequence ? s * b * h / t * 34 + 5 * a * s * s * b / t
                                : s * b * h * 10 + s * b * h / t * 24 + 5 * a * s * s * b / t));
-  REQUIRE(peak.event.microbatch == 0);
+  REQUIRE(peak.event.microbatch == MicrobatchId{0});
   REQUIRE(peak.event.layer == layers - 1);
 }
 

@@ -43,7 +43,7 @@ class NamedBuffers {
            std::int64_t first_layer,
            TensorId tensor,
            std::int32_t chunk,
-           std::int32_t microbatch) const {
+           MicrobatchId microbatch) const {
     return std::any_of(names_.begin(), names_.end(), [&](auto const& entry) {
       BufferChange const& change = *entry.second.change;
       return change.block == &block && change.first_layer == first_layer &&
@@ -133,7 +133,7 @@ TEST_CASE("a chunk's output leaves as a message, whose name the buffer has until
   StagePlan const& stage = plan.stages[StageId{0}];
   IssueOrder const order = unroll(stage.program);
   BufferEvents events{plan, stage};
-  std::map<std::int32_t, std::int64_t> sent;  // by microbatch
+  std::map<MicrobatchId, std::int64_t> sent;
   while (events.next()) {
     for (BufferEvent const& event : events.now()) {
       if (event.change->name() != "message.activation") continue;

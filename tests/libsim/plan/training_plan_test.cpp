@@ -166,7 +166,7 @@ TEST_CASE("every stage may have a policy of its own", "[plan]") {
 std::string window_of(TrainingPlan const& plan, std::size_t stage) {
   StagePlan const& rank = plan.stages[StageId::of_index(stage)];
   std::string window;
-  std::map<std::pair<ChunkId, int>, int> program_of;
+  std::map<std::pair<ChunkId, MicrobatchId>, int> program_of;
   for (IssueEntry const& step : unroll(rank.program).entries) {
     if (step.kind != IssueEntry::Kind::run) continue;
     Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
@@ -208,7 +208,7 @@ TEST_CASE("all microbatches run forward and backward once on every chunk", "[pla
       GENERATE(small_run(), interleaved_run(3, 4), interleaved_run(1, 4), interleaved_run(3, 8));
   TrainingPlan const plan = make_plan(config);
   for (StagePlan const& rank : plan.stages) {
-    std::map<std::tuple<Task::Kind, ChunkId, int>, int> runs;
+    std::map<std::tuple<Task::Kind, ChunkId, MicrobatchId>, int> runs;
     for (IssueEntry const& step : unroll(rank.program).entries) {
       if (step.kind != IssueEntry::Kind::run) continue;
       Task const& task = rank.tasks[static_cast<std::size_t>(step.task)];
