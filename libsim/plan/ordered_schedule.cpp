@@ -79,6 +79,13 @@ bool depends_on_costs(ScheduleKind kind, OrderVariant variant) {
   throw std::logic_error{"not a FitsCosts"};
 }
 
+void check_independent_of_costs(ScheduleKind kind, OrderVariant variant) {
+  if (!depends_on_costs(kind, variant)) return;
+  refuse("schedule",
+         std::string{name_of(kind)} + ", whose order depends on costs that no plan knows",
+         "the order itself, as --print-config writes it");
+}
+
 void check_recompute_tasks(TrainingConfig const& config, PipelineOrder const& order) {
   for (std::size_t stage = 0; stage < order.stages.size(); ++stage) {
     RecomputePolicy const& policy = config.recompute[config.recompute.size() == 1 ? 0 : stage];
@@ -141,11 +148,7 @@ ScheduleShape with_order(ScheduleShape shape) {
     return shape;
   }
   if (shape.kind == ScheduleKind::order) refuse("schedule", "order", "an order: orders or file");
-  if (depends_on_costs(shape.kind, shape.variant)) {
-    refuse("schedule",
-           std::string{name_of(shape.kind)} + ", whose order depends on costs that no plan knows",
-           "the order itself, as --print-config writes it");
-  }
+  check_independent_of_costs(shape.kind, shape.variant);
   int const chunks = chunks_of({.kind = shape.kind});
   if (chunks > 0 && shape.chunks != chunks) {
     refuse("chunks per stage", std::to_string(shape.chunks),

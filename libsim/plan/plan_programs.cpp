@@ -263,14 +263,6 @@ TrainingPlan make_programs(TrainingConfig const& config,
                            Placement const& placement,
                            bool is_split,
                            RankChoice ranks) {
-  bool const is_open =
-      std::any_of(config.recompute.begin(), config.recompute.end(),
-                  [](auto const& policy) { return policy.store_microbatches.automatic; });
-  if (is_open) {
-    throw std::invalid_argument{
-        "recompute.store_microbatches: found 'auto', which depends on a system's memory; accepted: "
-        "a number, as from resolve_store_windows()"};
-  }
   TrainingPlan plan = make_outline(config, std::move(ranks));
   plan.placement = placement;
   plan.stages.resize(static_cast<std::size_t>(config.parallel.pipeline));

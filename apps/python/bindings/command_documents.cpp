@@ -87,7 +87,7 @@ Imported imported_megatron(std::vector<std::string> const& words) {
 
 void write_trace(Run const& run, std::string const& path, bool by_op) {
   RunConfig const& config = run.ready();
-  TrainingPlan const plan = make_plan(config.training);
+  TrainingPlan const plan = make_plan(as_settled(config.training));
   PlayedIteration const played{plan, config.system};
   RecordOptions options;
   options.detail = by_op ? TraceDetail::op : TraceDetail::chunk;

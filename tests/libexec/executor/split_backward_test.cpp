@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 #include "libsim/engine/simulation.hpp"
 #include "libsim/plan/ordered_schedule.hpp"
 #include "libsim/plan/plan_programs.hpp"
@@ -131,7 +131,7 @@ std::vector<NamedRun> late_and_early_runs(TrainingConfig const& base) {
     for (NamedPolicy const& policy : late_and_early_policies(i < split)) {
       TrainingConfig config = runs[i].config;
       config.recompute = {policy.policy};
-      made.push_back({runs[i].name + ", " + policy.name, settled(config, invented_system())});
+      made.push_back({runs[i].name + ", " + policy.name, settled(config, invented_system()).get()});
     }
   }
   return made;
@@ -202,7 +202,7 @@ TEST_CASE("split backwards hold what the simulator predicts, to the byte, on mor
   }
   for (NamedRun const& run : grid) {
     CAPTURE(run.name);
-    Simulation const predicted = simulate(make_plan(run.config), invented_system());
+    Simulation const predicted = simulate(make_plan(as_settled(run.config)), invented_system());
     Execution const counted = execute(run.config, {.gemm = GemmKind::openblas});
     for (RankReport const& rank : counted.ranks) {
       StageResult const& stage = predicted.stages[rank.stage.index()];

@@ -14,7 +14,7 @@ TrainingPlan pipelined(int microbatches) {
   config.parallel = {.pipeline = 4, .interleave = 2};
   config.batch = {.global = microbatches, .micro = 1};
   config.schedule = {.kind = ScheduleKind::interleaved, .group = 4};
-  return make_plan(config);
+  return make_plan(as_settled(config));
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ TEST_CASE("plans with other counts have other fingerprints", "[plan]") {
   CountsText const same{header + layer_1 + layer_0};
   CountsText const other{header + "0,,0,0\n0,,1,8\n0,,2,5\n0,,3,3\n" + layer_1};
   auto const print = [](CountsText const& file) {
-    return fingerprint(make_plan(read("{file: " + file.path() + "}")));
+    return fingerprint(make_plan(as_settled(read("{file: " + file.path() + "}"))));
   };
   REQUIRE(print(one) == print(same));
   REQUIRE(print(one) != print(other));

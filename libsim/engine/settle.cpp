@@ -1,4 +1,4 @@
-#include "libsim/engine/settled_config.hpp"
+#include "libsim/engine/settle.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -88,7 +88,7 @@ void settle_order(TrainingConfig& config, System const& system, PipelineOrder or
 using Judgement = std::tuple<bool, SimTime, std::int64_t>;
 
 Judgement judge(TrainingConfig const& config, System const& system) {
-  Prediction const prediction = predict(resolve_store_windows(config, system), system);
+  Prediction const prediction = predict(as_settled(resolve_store_windows(config, system)), system);
   std::int64_t peak = 0;
   for (StagePrediction const& stage : prediction.stages) peak = std::max(peak, stage.peak());
   bool const is_too_large =
@@ -136,8 +136,8 @@ TrainingConfig with_settled_order(TrainingConfig config, System const& system) {
   return config;
 }
 
-TrainingConfig settled(TrainingConfig config, System const& system) {
-  return resolve_store_windows(with_settled_order(std::move(config), system), system);
+SettledConfig settled(TrainingConfig config, System const& system) {
+  return as_settled(resolve_store_windows(with_settled_order(std::move(config), system), system));
 }
 
 }  // namespace stagecraft
