@@ -9,11 +9,11 @@
 #include "libsim/model/blocks.hpp"
 #include "libsim/model/layer_kinds.hpp"
 #include "libsim/model/liveness.hpp"
+#include "libsim/plan/gradient_buckets.hpp"
 #include "libsim/plan/layer_split.hpp"
 #include "libsim/plan/parameter_layout.hpp"
 #include "libsim/plan/received_rows.hpp"
 #include "libsim/plan/state_types.hpp"
-#include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
 namespace {

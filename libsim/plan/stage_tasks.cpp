@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsim/plan/gradient_buckets.hpp"
 #include "libsim/plan/step_program.hpp"
 
 namespace stagecraft {
