@@ -234,9 +234,9 @@ void BlockRunner::load(BlockInstance const& instance, Op const& op) {
   ops_.compute(op, place_of(instance, op), [&] {
     std::array<std::int64_t, piece_elements> column{};
     std::array<std::int64_t, piece_elements> ids{};
-    std::int64_t const rows_a_piece = std::max<std::int64_t>(1, piece_elements / b);
+    std::int64_t const rows_per_piece = std::max<std::int64_t>(1, piece_elements / b);
     for (std::int64_t row = 0, count = 0; row < rows; row += count) {
-      count = std::min({rows_a_piece, rows - row, chunk - row % chunk});
+      count = std::min({rows_per_piece, rows - row, chunk - row % chunk});
       for (std::int64_t first = 0; first < b; first += piece_elements) {
         std::int64_t const sequences = std::min<std::int64_t>(piece_elements, b - first);
         for (std::int64_t j = 0; j < sequences; ++j) {
