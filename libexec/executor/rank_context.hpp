@@ -74,8 +74,7 @@ struct RankContext {
   }
   /// A microbatch of this rank's replica, as one of the global batch.
   BatchMicrobatchId in_batch(MicrobatchId microbatch) const {
-    return BatchMicrobatchId{place.data * static_cast<int>(microbatches(plan.config)) +
-                             microbatch.value()};
+    return stagecraft::in_batch(plan.config, place.data, microbatch);
   }
 };
 

@@ -46,7 +46,7 @@ class RankRecorder {
       add_row({.end = overhead,
                .op = TraceVocabulary::iteration_overhead,
                .phase = TracePhase::optimizer},
-              {makespan, makespan + overhead}, -1, -1);
+              {makespan, makespan + overhead}, no_microbatch, -1);
     }
     trace_.ops.resize(op_rows_);
     trace_.memory.resize(memory_rows_);

@@ -30,7 +30,7 @@ std::vector<RecomputeTimes> recompute_times(TrainingPlan const& plan, System con
     ChunkPlace const place = plan.placement.place(v);
     StagePlan const& stage = plan.stages[place.stage];
     auto const duration = [&](Part part, TaskVariant variant) {
-      Task const task = whole_task(plan, stage, {part, 0, place.chunk}, variant);
+      Task const task = whole_task(plan, stage, {part, MicrobatchId{0}, place.chunk}, variant);
       return profile_task(plan, stage, task, blocks, cost).duration;
     };
     RecomputeTimes& of_chunk = times.emplace_back();

@@ -312,4 +312,9 @@ constexpr std::int64_t microbatches(TrainingConfig const& config) {
   return config.batch.global / (config.batch.micro * config.parallel.data);
 }
 
+/// The microbatch of a replica, as one of the global batch.
+inline BatchMicrobatchId in_batch(TrainingConfig const& config, int replica, MicrobatchId k) {
+  return BatchMicrobatchId{replica * static_cast<int>(microbatches(config)) + k.value()};
+}
+
 }  // namespace stagecraft

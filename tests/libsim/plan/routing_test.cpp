@@ -113,7 +113,7 @@ TEST_CASE("uneven routing wants experts of whole ranks", "[plan]") {
 
 std::int64_t rows_of(TrainingConfig const& config, int rank, std::int64_t layer, std::int64_t k) {
   TrainingPlan const plan = make_outline(config);
-  return ReceivedRows{plan}.of(rank, config.model, layer, k);
+  return ReceivedRows{plan}.of(rank, config.model, layer, MicrobatchId{static_cast<int>(k)});
 }
 
 TEST_CASE("a rank computes the rows of its experts from all tokens of its group", "[plan]") {
